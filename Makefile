@@ -1,0 +1,28 @@
+# Every target sets up what it needs: a virtual environment with pinned dependencies.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WHEELS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kernelwright/wheels
+READY := $(VENV)/ready
+
+.PHONY: demo test check lint types contract lock clean
+
+demo: $(READY)
+	@$(BIN)/python scripts/demo.py
+
+test: $(READY)
+	@$(BIN)/pytest -q -n 2
+
+check: $(READY)
+	@BIN=$(BIN) scripts/check
+
+$(READY): requirements.lock pyproject.toml scripts/setup
+	@PYTHON=$(PYTHON) VENV=$(VENV) WHEELS=$(WHEELS) scripts/setup
+	@touch $@
+
+# Rewrites the pinned versions for every supported platform; needs network.
+lock: $(READY)
+	@BIN=$(BIN) scripts/lock
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,1 @@
+"""Finds faster Metal kernels for MLX code, proves them, and hands them over."""

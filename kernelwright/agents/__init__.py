@@ -1,0 +1,13 @@
+"""Who proposes: planners, coders and repairers, offline and model-driven."""
+
+from kernelwright.agents.role import (
+    Attempt,
+    Coder,
+    Plan,
+    PlannedRegion,
+    Planner,
+    Proposal,
+    Repairer,
+)
+
+__all__ = ["Attempt", "Coder", "Plan", "PlannedRegion", "Planner", "Proposal", "Repairer"]

@@ -1,0 +1,1 @@
+"""Conversations with language models, behind one protocol."""

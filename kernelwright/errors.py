@@ -1,0 +1,29 @@
+"""The errors that Kernelwright raises: one sentence each, saying what to do."""
+
+
+class KernelwrightError(Exception):
+    """Anything a person can act on; the command line prints it as one line and exits 1."""
+
+
+class InputError(KernelwrightError):
+    """What the user gave cannot be used: a file, a function, a shape, a program."""
+
+
+class UnsupportedError(KernelwrightError):
+    """A valid request that Kernelwright cannot serve yet; it names what is missing."""
+
+
+class DeviceError(KernelwrightError):
+    """A device, compiler or worker of this machine failed; the candidate is not to blame."""
+
+
+class StoreError(KernelwrightError):
+    """The kernel store cannot be opened, read or written."""
+
+
+class ModelError(KernelwrightError):
+    """A language model or its service failed in a way that a retry will not mend."""
+
+
+class BudgetError(KernelwrightError):
+    """A cap on money, tokens, time or evaluations would be exceeded."""

@@ -1,0 +1,133 @@
+"""What the evaluator found: a status, a diagnosis, errors, samples."""
+
+from enum import StrEnum
+from typing import Literal
+
+from kernelwright.metal.device.base import Counters, DeviceInfo
+from kernelwright.metal.diagnostic import Diagnostic, Record, SanitizerReport
+
+
+class Status(StrEnum):
+    """A candidate's verdict. Only `CORRECT` and `PROMOTED` may ever be exported."""
+
+    MALFORMED = "malformed"
+    """The program does not fit the task: arity, shapes, dtypes, launch arithmetic."""
+    FORBIDDEN = "forbidden"
+    """A static rule refuses the text."""
+    COMPILE_ERROR = "compile error"
+    LAUNCH_ERROR = "launch error"
+    UNSAFE = "unsafe"
+    """The sanitizer reported, a canary died, or an input changed."""
+    WRONG = "wrong"
+    NONDETERMINISTIC = "nondeterministic"
+    TIMEOUT = "timeout"
+    CRASHED = "crashed"
+    OUT_OF_MEMORY = "out of memory"
+    IMPLAUSIBLE = "implausible"
+    """Faster than the memory bus or the ALUs allow."""
+    UNPROVEN = "unproven"
+    """Correct, and the hidden gate or the confirmation did not hold."""
+    CORRECT = "correct"
+    PROMOTED = "promoted"
+    """Correct, faster than the baseline with confidence, and confirmed."""
+
+
+class Stage(StrEnum):
+    """The steps of an evaluation, in order; it stops at the first that fails."""
+
+    STATIC = "static rules"
+    COMPILE = "compile"
+    SANITIZE = "sanitize"
+    CORRECTNESS = "correctness"
+    DETERMINISM = "determinism"
+    TIMING = "timing"
+    HIDDEN = "hidden gate"
+    CONFIRMATION = "confirmation"
+
+
+class StageResult(Record):
+    """One step: whether it held, in what time, with one sentence for a person."""
+
+    stage: Stage
+    passed: bool
+    summary: str
+    duration_s: float = 0.0
+
+
+class OutputAccuracy(Record):
+    """The worst errors seen on one output over all visible cases."""
+
+    output: int
+    maximum_absolute: float
+    maximum_relative: float
+    row_relative: float
+    """Largest row-wise error norm over the row's own norm, against float64."""
+    reference_row_relative: float
+    """The same for MLX itself, on the same inputs."""
+    bound: float
+
+
+class Mismatch(Record):
+    """Where a wrong answer is wrong, in words, at the smallest shape that shows it."""
+
+    output: int
+    words: str
+    """Such as `the last 3 columns of every row`."""
+    shapes: tuple[str, ...]
+    case: str
+    expected: float | None = None
+    found: float | None = None
+    index: tuple[int, ...] = ()
+
+
+class Samples(Record):
+    """Raw timings of one arm, in nanoseconds per launch, in the order they were taken."""
+
+    arm: str
+    """`candidate`, or a baseline: `eager`, `compile`, `fast`."""
+    nanoseconds: tuple[float, ...]
+
+
+class Speedup(Record):
+    """A paired comparison: above 1 the candidate is faster."""
+
+    baseline: str
+    ratio: float
+    lower: float
+    upper: float
+    confidence: float
+    kind: Literal["measured", "predicted"]
+
+
+class Evaluation(Record):
+    """The verdict on one program for one task on one device; timings aside, deterministic."""
+
+    task: str
+    """The task's fingerprint."""
+    program: str
+    """The program's id."""
+    device: DeviceInfo
+    status: Status
+    summary: str
+    """One sentence that a person or a repairer can use."""
+    stages: tuple[StageResult, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    reports: tuple[SanitizerReport, ...] = ()
+    mismatches: tuple[Mismatch, ...] = ()
+    accuracy: tuple[OutputAccuracy, ...] = ()
+    cases: int = 0
+    """Visible cases that were run to the end."""
+    counters: tuple[Counters, ...] = ()
+    predicted_us: float | None = None
+    """From counts and a chip's profile; never compared with a measurement."""
+    bound: str = ""
+    """What dominates the prediction, such as `memory`."""
+    samples: tuple[Samples, ...] = ()
+    speedups: tuple[Speedup, ...] = ()
+    evaluator_version: int = 1
+    duration_s: float = 0.0
+
+    @property
+    def is_correct(self) -> bool:
+        """True when every correctness stage held."""
+        return self.status in (Status.CORRECT, Status.PROMOTED)

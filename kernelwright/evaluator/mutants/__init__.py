@@ -1,0 +1,1 @@
+"""Known-bad and known-good candidates that prove the evaluator."""

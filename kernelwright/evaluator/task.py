@@ -1,0 +1,56 @@
+"""Something to make faster: a reference graph at concrete shapes, and its tolerance."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """When an output is close enough: `|a - b| <= absolute + relative * |b|`, and the factor."""
+
+    relative: float
+    absolute: float
+    factor: float = 2.0
+    """How many times MLX's own error against the float64 oracle a candidate's may be."""
+
+    @classmethod
+    def of(cls, dtype: Dtype) -> "Tolerance":
+        """Return what `mx.allclose` is asked for by default, from the dtype's epsilon."""
+        return _BY_DTYPE.get(dtype, Tolerance(0.0, 0.0, 1.0))
+
+
+_BY_DTYPE = {
+    Dtype.FLOAT32: Tolerance(1e-5, 1e-6),
+    Dtype.FLOAT16: Tolerance(2e-3, 1e-4),
+    Dtype.BFLOAT16: Tolerance(1.6e-2, 1e-3),
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """A reference and what counts as equal to it.
+
+    `variants` are the same function captured at other shapes, for programs that claim to be
+    shape-generic; they are checked, never identified.
+    """
+
+    graph: Graph
+    name: str
+    tolerances: tuple[Tolerance, ...] = ()
+    """Per output; empty means the default of each output's dtype."""
+    variants: tuple[Graph, ...] = field(default=(), compare=False)
+
+    @property
+    def fingerprint(self) -> str:
+        """The graph's fingerprint: two functions that compute the same share their kernels."""
+        return self.graph.fingerprint
+
+    @cached_property
+    def output_tolerances(self) -> tuple[Tolerance, ...]:
+        """One tolerance per output."""
+        if self.tolerances:
+            return self.tolerances
+        return tuple(Tolerance.of(t.dtype) for t in self.graph.output_types)

@@ -1,0 +1,73 @@
+"""A connected, convex set of nodes of a graph that one program may replace."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from kernelwright.ir.graph import Graph, Node, ValueId
+
+
+@dataclass(frozen=True)
+class Region:
+    """Nodes of `graph`, by index in `graph.nodes`, in ascending order.
+
+    Constants of one element belong to the region. Its inputs are the other values that it
+    reads and does not make, captured weights among them, so that a task depends on no
+    weight's values. Its outputs are the values that something outside it reads.
+    """
+
+    graph: Graph
+    indices: tuple[int, ...]
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The region's nodes in topological order."""
+        return tuple(self.graph.nodes[i] for i in self.indices)
+
+    @cached_property
+    def inputs(self) -> tuple[ValueId, ...]:
+        """Values read and neither made here nor inlined, in order of first use."""
+        made = {v for node in self.nodes for v in node.outputs}
+        read = dict.fromkeys(v for node in self.nodes for v in node.inputs)
+        return tuple(v for v in read if v not in made and not self._is_inlined(v))
+
+    def _is_inlined(self, value: ValueId) -> bool:
+        return value in self.graph.constant_of and self.graph.types[value].size == 1
+
+    @cached_property
+    def outputs(self) -> tuple[ValueId, ...]:
+        """Values made here that the graph returns or a node outside reads."""
+        inside = set(self.indices)
+        returned = set(self.graph.outputs)
+        return tuple(
+            v
+            for node in self.nodes
+            for v in node.outputs
+            if v in returned or any(i not in inside for i in self.graph.consumers_of[v])
+        )
+
+    def extract(self) -> Graph:
+        """Return the region as a graph of its own: what a task's reference is."""
+        number: dict[ValueId, ValueId] = {}
+        constants = [
+            v
+            for v in dict.fromkeys(v for node in self.nodes for v in node.inputs)
+            if self._is_inlined(v)
+        ]
+        made = [v for node in self.nodes for v in node.outputs]
+        for value in (*self.inputs, *constants, *made):
+            number[value] = len(number)
+        return Graph(
+            types=tuple(self.graph.types[v] for v in number),
+            inputs=tuple(number[v] for v in self.inputs),
+            constants=tuple((number[v], self.graph.constant_of[v]) for v in constants),
+            nodes=tuple(
+                Node(
+                    node.op,
+                    tuple(number[v] for v in node.inputs),
+                    tuple(number[v] for v in node.outputs),
+                    node.attributes,
+                )
+                for node in self.nodes
+            ),
+            outputs=tuple(number[v] for v in self.outputs),
+        )

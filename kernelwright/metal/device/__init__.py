@@ -1,0 +1,1 @@
+"""Where programs compile and run: the simulator, Apple GPUs, NVIDIA GPUs."""

@@ -1,0 +1,125 @@
+"""What every device offers: compile a bound program, run it on arrays, say what happened."""
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ConfigDict
+
+from kernelwright.metal.diagnostic import Record, SanitizerReport
+from kernelwright.metal.kernel import BoundProgram
+
+DeviceName = Literal["simulator", "metal", "cuda"]
+Array = NDArray[np.generic]
+"""A NumPy array; bfloat16 is `ml_dtypes.bfloat16`."""
+
+
+class DeviceInfo(Record):
+    """What identifies a device in the store: results hold only where all of it is the same."""
+
+    name: DeviceName
+    chip: str
+    runtime: str
+    """Versions of what compiles and runs, such as `mlx 0.32.4, ziglang 0.17.0`."""
+    measures_time: bool
+    """False where elapsed time says nothing about a GPU; ranking then uses predictions."""
+    threadgroup_bytes: int = 32768
+    """Apple's limit, https://developer.apple.com/metal/Metal-Feature-Set-Tables.pdf."""
+    threads_per_threadgroup: int = 1024
+    simd_width: int = 32
+
+
+class RunOptions(Record):
+    """How to run a candidate so that it cannot hide what it does."""
+
+    poison: int = 0xFF
+    """Byte that fills outputs, temporaries, padding and threadgroup memory (0xFF is a NaN)."""
+    padding_bytes: int = 256
+    """Canary bytes before and after each output, where the device can place them."""
+    order_seed: int = 0
+    """Seeds the order in which threads run, where the device can choose it."""
+    sanitize: bool = False
+    count: bool = False
+    timeout_s: float = 30.0
+
+
+class BufferTraffic(Record):
+    """What one launch moved to and from one buffer."""
+
+    name: str
+    bytes_read: int = 0
+    bytes_written: int = 0
+    sectors_read: int = 0
+    """32-byte sectors after coalescing each simdgroup's access."""
+    sectors_written: int = 0
+    unique_bytes_read: int = 0
+    unique_bytes_written: int = 0
+
+
+class Counters(Record):
+    """What one launch cost, summed over its threads."""
+
+    kernel: str
+    threads: int
+    threadgroups: int
+    threadgroup_bytes: int = 0
+    buffers: tuple[BufferTraffic, ...] = ()
+    threadgroup_bytes_read: int = 0
+    threadgroup_bytes_written: int = 0
+    bank_conflicts: int = 0
+    """Extra 4-byte-bank cycles of simdgroup accesses to threadgroup memory."""
+    barriers: int = 0
+    simd_operations: int = 0
+    float_operations: int = 0
+    """A fused multiply-add counts two."""
+    special_operations: int = 0
+    """exp, log, sin, rsqrt, division and the like."""
+    integer_operations: int = 0
+    matrix_operations: int = 0
+    """8x8x8 simdgroup_matrix multiply-adds."""
+    atomic_operations: int = 0
+    divergent_branches: int = 0
+
+
+class RunResult(Record):
+    """What one run left behind."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    outputs: tuple[Array, ...]
+    canaries_intact: tuple[bool, ...] = ()
+    """Per output; empty where the device cannot place canaries."""
+    inputs_intact: bool = True
+    reports: tuple[SanitizerReport, ...] = ()
+    counters: tuple[Counters, ...] = ()
+    """Per launch, when asked for."""
+    elapsed_s: float = 0.0
+
+
+class Executable(Protocol):
+    """A compiled program; runs as often as wanted."""
+
+    def run(self, inputs: Sequence[Array], options: RunOptions) -> RunResult:
+        """Run once on private copies of `inputs`.
+
+        Raises:
+            LaunchError: the launch is impossible on this device (limits, timeout).
+            DeviceError: the machine failed, not the candidate.
+        """
+
+
+class Device(Protocol):
+    """Where programs compile and run."""
+
+    @property
+    def info(self) -> DeviceInfo:
+        """Return what identifies the device."""
+
+    def compile(self, program: BoundProgram, *, sanitize: bool = False) -> Executable:
+        """Compile every kernel of the program.
+
+        Raises:
+            CompileError: a kernel does not compile; its diagnostics carry the candidate's lines.
+            DeviceError: the compiler or the driver failed.
+        """

@@ -1,0 +1,1 @@
+"""Metal kernels on the CPU: compiled natively, run like a GPU, watched like neither."""

@@ -1,0 +1,1 @@
+"""Regions and schedules to programs, one file a family."""

@@ -1,0 +1,1 @@
+"""Metal Shading Language as text: tokens, static rules, rewriting."""

@@ -1,0 +1,1 @@
+"""What a kernel should cost on a named chip, from its counts."""

@@ -1,0 +1,1 @@
+"""Kernels as files that another project can keep."""
