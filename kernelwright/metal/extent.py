@@ -79,7 +79,9 @@ class _Parser:
             right = self.atom()
             if sign != "*" and right == 0:
                 raise InputError(f"the extent {self.text!r} divides by zero.")
-            value = value * right if sign == "*" else value // right if sign == "//" else value % right
+            value = (
+                value * right if sign == "*" else value // right if sign == "//" else value % right
+            )
         return value
 
     def atom(self) -> int:
@@ -101,6 +103,8 @@ class _Parser:
             return _FUNCTIONS[token](left, right)
         if token in self.symbols:
             return self.symbols[token]
+        if not token.isidentifier():
+            raise self.unexpected(token)
         known = ", ".join(sorted(self.symbols)) or "none"
         raise InputError(
             f"the extent {self.text!r} names {token!r}; the known dimensions are: {known}."
@@ -121,9 +125,9 @@ class _Parser:
         self.place += 1
         return self.tokens[self.place - 1]
 
-    def unexpected(self) -> InputError:
+    def unexpected(self, token: str | None = None) -> InputError:
         found = self.tokens[self.place] if self.place < len(self.tokens) else "the end"
         return InputError(
             f"expected launch arithmetic such as 'ceildiv(rows, 4) * 32', found {self.text!r} "
-            f"(stuck at {found!r})."
+            f"(stuck at {token or found!r})."
         )
