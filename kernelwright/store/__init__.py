@@ -1,1 +1,53 @@
 """What is remembered: candidates, evaluations, samples, prompts, replies, costs."""
+
+from kernelwright.store.dialogue_store import DialogueStore
+from kernelwright.store.location import default_url, label_of, url_of
+from kernelwright.store.record import (
+    Campaign,
+    CampaignState,
+    Candidate,
+    CandidateDetail,
+    Champion,
+    Environment,
+    HistoryEntry,
+    KnownEvaluation,
+    Lesson,
+    LoggedEvent,
+    Message,
+    ModelCall,
+    ModelOutcome,
+    Rank,
+    RecordedModelCall,
+    StoreStatistics,
+    TaskSummary,
+    Trial,
+)
+from kernelwright.store.store import KernelStore
+from kernelwright.store.writing import Intent
+
+__all__ = [
+    "Campaign",
+    "CampaignState",
+    "Candidate",
+    "CandidateDetail",
+    "Champion",
+    "DialogueStore",
+    "Environment",
+    "HistoryEntry",
+    "Intent",
+    "KernelStore",
+    "KnownEvaluation",
+    "Lesson",
+    "LoggedEvent",
+    "Message",
+    "ModelCall",
+    "ModelOutcome",
+    "Rank",
+    "RecordedModelCall",
+    "StoreStatistics",
+    "TaskSummary",
+    "Trial",
+    "default_url",
+    "label_of",
+    "url_of",
+]

@@ -1,0 +1,170 @@
+"""Model calls, conversations, lessons and regression cases: written and read."""
+
+import json
+import uuid
+from datetime import UTC, datetime
+
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
+
+from kernelwright.errors import StoreError
+from kernelwright.store.record import (
+    Lesson,
+    Message,
+    ModelCall,
+    ModelOutcome,
+    RecordedModelCall,
+    digest,
+)
+from kernelwright.store.schema import (
+    CallRow,
+    ConversationRow,
+    LessonRow,
+    MessageRow,
+    RegressionCaseRow,
+)
+
+
+def begin_call(session: Session, call: ModelCall) -> None:
+    """Write a call before it is sent; beginning the same id again changes nothing."""
+    if session.get(CallRow, call.id) is not None:
+        return
+    earlier = session.scalar(select(func.count()).where(CallRow.request_hash == call.request_hash))
+    session.add(
+        CallRow(
+            **call.model_dump(), state="begun", ordinal=earlier or 0, created_at=datetime.now(UTC)
+        )
+    )
+
+
+def finish_call(session: Session, call_id: str, outcome: ModelOutcome) -> None:
+    """Write how a call ended."""
+    row = session.get(CallRow, call_id)
+    if row is None:
+        raise StoreError(f"expected the id of a begun call, found {call_id!r}; begin it first.")
+    for name, value in outcome.model_dump().items():
+        setattr(row, name, value)
+    row.state = "failed" if outcome.failure else "finished"
+
+
+def calls(session: Session, campaign_id: str) -> tuple[RecordedModelCall, ...]:
+    """Return a campaign's calls in the order in which they began."""
+    rows = session.scalars(
+        select(CallRow)
+        .where(CallRow.campaign_id == campaign_id)
+        .order_by(CallRow.created_at, CallRow.ordinal)
+    )
+    return tuple(_recorded(row) for row in rows)
+
+
+def replies(session: Session, request_hash: str) -> tuple[RecordedModelCall, ...]:
+    """Return every finished call with this request, in order: what a replay answers from."""
+    rows = session.scalars(
+        select(CallRow)
+        .where(CallRow.request_hash == request_hash, CallRow.state == "finished")
+        .order_by(CallRow.ordinal)
+    )
+    return tuple(_recorded(row) for row in rows)
+
+
+def begin_conversation(
+    session: Session, *, role: str, campaign_id: str | None, task_id: str | None
+) -> str:
+    """Open a conversation; return its id."""
+    row = ConversationRow(
+        id=digest(uuid.uuid4().hex),
+        role=role,
+        campaign_id=campaign_id,
+        task_id=task_id,
+        created_at=datetime.now(UTC),
+    )
+    session.add(row)
+    return row.id
+
+
+def say(session: Session, conversation_id: str, message: Message) -> int:
+    """Append a message; return its place."""
+    ordinal = session.scalar(
+        select(func.count()).where(MessageRow.conversation_id == conversation_id)
+    )
+    row = MessageRow(
+        conversation_id=conversation_id,
+        ordinal=ordinal or 0,
+        author=message.author,
+        content=message.content,
+    )
+    session.add(row)
+    return row.ordinal
+
+
+def messages(session: Session, conversation_id: str) -> tuple[Message, ...]:
+    """Return a conversation's messages in order."""
+    rows = session.scalars(
+        select(MessageRow)
+        .where(MessageRow.conversation_id == conversation_id)
+        .order_by(MessageRow.ordinal)
+    )
+    return tuple(Message(author=row.author, content=row.content) for row in rows)
+
+
+def keep_lesson(session: Session, lesson: Lesson) -> None:
+    """Write a lesson, or its new state and credit."""
+    values = lesson.model_dump(exclude={"id", "evidence"})
+    evidence = json.dumps(lesson.evidence)
+    if session.get(LessonRow, lesson.id) is None:
+        created_at = datetime.now(UTC)
+        session.add(LessonRow(id=lesson.id, evidence=evidence, created_at=created_at, **values))
+        return
+    session.execute(
+        update(LessonRow).where(LessonRow.id == lesson.id).values(evidence=evidence, **values)
+    )
+
+
+def lessons(session: Session, signature: str | None) -> tuple[Lesson, ...]:
+    """Return lessons, the most helpful first."""
+    query = select(LessonRow).order_by((LessonRow.hurt - LessonRow.helped), LessonRow.created_at)
+    if signature is not None:
+        query = query.where(LessonRow.signature == signature)
+    return tuple(
+        Lesson.model_validate(
+            {name: getattr(row, name) for name in Lesson.model_fields}
+            | {"evidence": tuple(json.loads(row.evidence))}
+        )
+        for row in session.scalars(query)
+    )
+
+
+def keep_regression_case(
+    session: Session, *, task_id: str, candidate_id: str | None, body: str
+) -> str:
+    """Keep an input that exposed a wrong program, once; return its id."""
+    case_id = digest(task_id, body)
+    if session.get(RegressionCaseRow, case_id) is None:
+        session.add(
+            RegressionCaseRow(
+                id=case_id,
+                task_id=task_id,
+                candidate_id=candidate_id,
+                body=body,
+                created_at=datetime.now(UTC),
+            )
+        )
+    return case_id
+
+
+def regression_cases(session: Session, task_id: str) -> tuple[str, ...]:
+    """Return a task's regression cases, oldest first."""
+    query = (
+        select(RegressionCaseRow.body)
+        .where(RegressionCaseRow.task_id == task_id)
+        .order_by(RegressionCaseRow.created_at)
+    )
+    return tuple(session.scalars(query))
+
+
+def _recorded(row: CallRow) -> RecordedModelCall:
+    call = ModelCall.model_validate({n: getattr(row, n) for n in ModelCall.model_fields})
+    if row.state == "begun":
+        return RecordedModelCall(call=call, outcome=None)
+    outcome = {name: getattr(row, name) for name in ModelOutcome.model_fields}
+    return RecordedModelCall(call=call, outcome=ModelOutcome.model_validate(outcome))

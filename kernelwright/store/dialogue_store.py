@@ -1,0 +1,91 @@
+"""The part of the store that agents are given: calls, conversations, lessons, cases."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from sqlalchemy.orm import Session
+
+from kernelwright.store import dialogue
+from kernelwright.store.record import (
+    Lesson,
+    Message,
+    ModelCall,
+    ModelOutcome,
+    RecordedModelCall,
+)
+
+Transaction = Callable[[], AbstractContextManager[Session]]
+
+
+class DialogueStore:
+    """What models were told and said; reached as `KernelStore.dialogue`.
+
+    Every method is one transaction, durable when it returns.
+    """
+
+    def __init__(self, read: Transaction, write: Transaction) -> None:
+        self._read = read
+        self._write = write
+
+    def begin_call(self, call: ModelCall) -> None:
+        """Write a call before it is sent."""
+        with self._write() as session:
+            dialogue.begin_call(session, call)
+
+    def finish_call(self, call_id: str, outcome: ModelOutcome) -> None:
+        """Write how a call ended, before anybody acts on the reply."""
+        with self._write() as session:
+            dialogue.finish_call(session, call_id, outcome)
+
+    def calls(self, campaign_id: str) -> tuple[RecordedModelCall, ...]:
+        """Return a campaign's calls in the order in which they began."""
+        with self._read() as session:
+            return dialogue.calls(session, campaign_id)
+
+    def replies(self, request_hash: str) -> tuple[RecordedModelCall, ...]:
+        """Return the finished calls with this request, of any campaign, in order."""
+        with self._read() as session:
+            return dialogue.replies(session, request_hash)
+
+    def begin_conversation(
+        self, *, role: str, campaign_id: str | None = None, task_id: str | None = None
+    ) -> str:
+        """Open a conversation; return its id."""
+        with self._write() as session:
+            return dialogue.begin_conversation(
+                session, role=role, campaign_id=campaign_id, task_id=task_id
+            )
+
+    def say(self, conversation_id: str, message: Message) -> int:
+        """Append a message; return its place."""
+        with self._write() as session:
+            return dialogue.say(session, conversation_id, message)
+
+    def messages(self, conversation_id: str) -> tuple[Message, ...]:
+        """Return a conversation's messages in order."""
+        with self._read() as session:
+            return dialogue.messages(session, conversation_id)
+
+    def keep_lesson(self, lesson: Lesson) -> None:
+        """Write a lesson, or its new state and credit."""
+        with self._write() as session:
+            dialogue.keep_lesson(session, lesson)
+
+    def lessons(self, signature: str | None = None) -> tuple[Lesson, ...]:
+        """Return lessons, the most helpful first."""
+        with self._read() as session:
+            return dialogue.lessons(session, signature)
+
+    def keep_regression_case(
+        self, *, task_id: str, body: str, candidate_id: str | None = None
+    ) -> str:
+        """Keep an input that exposed a wrong program, as JSON; return its id."""
+        with self._write() as session:
+            return dialogue.keep_regression_case(
+                session, task_id=task_id, candidate_id=candidate_id, body=body
+            )
+
+    def regression_cases(self, task_id: str) -> tuple[str, ...]:
+        """Return a task's regression cases, oldest first."""
+        with self._read() as session:
+            return dialogue.regression_cases(session, task_id)

@@ -1,0 +1,359 @@
+"""Reads from the store: champions, history, one candidate, what is known already."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from sqlalchemy import ColumnElement, func, select
+from sqlalchemy.orm import Session
+
+from kernelwright.errors import InputError
+from kernelwright.evaluator.evaluation import Evaluation, Samples, Status
+from kernelwright.metal.device.base import DeviceName
+from kernelwright.metal.kernel import Program
+from kernelwright.store.record import (
+    Campaign,
+    Candidate,
+    CandidateDetail,
+    Champion,
+    Environment,
+    HistoryEntry,
+    KnownEvaluation,
+    LoggedEvent,
+    Rank,
+    TaskSummary,
+    Trial,
+    with_samples,
+)
+from kernelwright.store.schema import (
+    Base,
+    CampaignRow,
+    CandidateRow,
+    ChampionRow,
+    EnvironmentRow,
+    EvaluationRow,
+    EventRow,
+    ProgramRow,
+    SampleSetRow,
+    TaskRow,
+    TaskWordRow,
+    TrialRow,
+)
+
+SHORTEST_PREFIX = 4
+
+
+@dataclass(frozen=True)
+class TaskFilter:
+    """Which tasks a question is about; what is None does not matter."""
+
+    op: str | None = None
+    dtype: str | None = None
+    shape: str | None = None
+    """A part of the inputs' types, such as `2048,4096`."""
+
+
+def best(
+    session: Session, tasks: TaskFilter, *, device: DeviceName | None, limit: int
+) -> tuple[Champion, ...]:
+    """Return champions, the most recently crowned first."""
+    query = (
+        select(ChampionRow, CandidateRow, TaskRow, EvaluationRow.status)
+        .join(CandidateRow, CandidateRow.id == ChampionRow.candidate_id)
+        .join(TaskRow, TaskRow.id == ChampionRow.task_id)
+        .join(EvaluationRow, EvaluationRow.id == ChampionRow.evaluation_id)
+        .where(*_about(tasks))
+        .order_by(ChampionRow.crowned_at.desc(), TaskRow.name)
+        .limit(limit)
+    )
+    if device is not None:
+        query = query.where(ChampionRow.device == device)
+    return tuple(
+        _champion(champion, candidate, task, Status(status))
+        for champion, candidate, task, status in session.execute(query)
+    )
+
+
+def _about(tasks: TaskFilter) -> Iterator[ColumnElement[bool]]:
+    if tasks.op is not None:
+        named = select(TaskWordRow.task_id).where(TaskWordRow.word == tasks.op.lower())
+        yield TaskRow.id.in_(named)
+    if tasks.dtype is not None:
+        yield TaskRow.dtype == tasks.dtype
+    if tasks.shape is not None:
+        yield TaskRow.shapes.contains(tasks.shape, autoescape=True)
+
+
+def history(
+    session: Session,
+    *,
+    campaign_id: str | None,
+    task_id: str | None,
+    candidate_id: str | None,
+    status: Status | None,
+    limit: int,
+) -> tuple[HistoryEntry, ...]:
+    """Return trials, newest first."""
+    query = (
+        select(TrialRow, CandidateRow, TaskRow, EvaluationRow)
+        .join(CandidateRow, CandidateRow.id == TrialRow.candidate_id)
+        .join(TaskRow, TaskRow.id == CandidateRow.task_id)
+        .outerjoin(EvaluationRow, EvaluationRow.id == TrialRow.evaluation_id)
+        .order_by(TrialRow.created_at.desc())
+        .limit(limit)
+    )
+    if campaign_id is not None:
+        query = query.where(TrialRow.campaign_id == campaign_id)
+    if task_id is not None:
+        query = query.where(CandidateRow.task_id == task_id)
+    if candidate_id is not None:
+        query = query.where(TrialRow.candidate_id == candidate_id)
+    if status is not None:
+        query = query.where(EvaluationRow.status == status.value)
+    return tuple(_entry(t, c, k, e) for t, c, k, e in session.execute(query))
+
+
+def detail(session: Session, candidate_id: str) -> CandidateDetail:
+    """Return everything about one candidate."""
+    row = session.get_one(CandidateRow, candidate_id)
+    task = session.get_one(TaskRow, row.task_id)
+    program = session.get_one(ProgramRow, row.program_id)
+    evaluations = session.scalars(
+        select(EvaluationRow)
+        .where(EvaluationRow.candidate_id == candidate_id)
+        .order_by(EvaluationRow.created_at.desc())
+    )
+    champions = session.execute(
+        select(ChampionRow, EvaluationRow.status)
+        .join(EvaluationRow, EvaluationRow.id == ChampionRow.evaluation_id)
+        .where(ChampionRow.candidate_id == candidate_id)
+    )
+    return CandidateDetail(
+        candidate=_candidate(row, task),
+        program=Program.model_validate_json(program.body),
+        graph_json=task.graph,
+        lineage=_lineage(session, row, task),
+        evaluations=tuple(known_evaluation(session, e) for e in evaluations),
+        champion_on=tuple(_champion(c, row, task, Status(status)) for c, status in champions),
+    )
+
+
+def known(
+    session: Session, *, task_id: str, program_id: str, environment_id: str, evaluator_version: int
+) -> KnownEvaluation | None:
+    """Return the newest verdict on this program for this task in this environment."""
+    row = session.scalar(
+        select(EvaluationRow)
+        .where(
+            EvaluationRow.candidate_id == Candidate.id_of(task_id, program_id),
+            EvaluationRow.environment_id == environment_id,
+            EvaluationRow.evaluator_version == evaluator_version,
+        )
+        .order_by(EvaluationRow.created_at.desc())
+        .limit(1)
+    )
+    return None if row is None else known_evaluation(session, row)
+
+
+def known_evaluation(session: Session, row: EvaluationRow) -> KnownEvaluation:
+    """Read one evaluation back, its samples put in place."""
+    samples = session.scalars(
+        select(SampleSetRow).where(SampleSetRow.evaluation_id == row.id).order_by(SampleSetRow.arm)
+    )
+    sets = tuple(
+        Samples(arm=s.arm, nanoseconds=tuple(np.frombuffer(s.nanoseconds, dtype="<f8").tolist()))
+        for s in samples
+    )
+    return KnownEvaluation(
+        id=row.id,
+        evaluation=with_samples(Evaluation.model_validate_json(row.body), sets),
+        rank=_rank(row.rank_kind, row.rank_value),
+        created_at=row.created_at,
+    )
+
+
+def campaigns(session: Session, limit: int) -> tuple[Campaign, ...]:
+    """Return campaigns, newest first."""
+    query = (
+        select(CampaignRow, EnvironmentRow)
+        .join(EnvironmentRow, EnvironmentRow.id == CampaignRow.environment_id)
+        .order_by(CampaignRow.started_at.desc())
+        .limit(limit)
+    )
+    return tuple(campaign_of(row, e) for row, e in session.execute(query))
+
+
+def events(session: Session, campaign_id: str) -> tuple[LoggedEvent, ...]:
+    """Return a campaign's log, oldest first."""
+    rows = session.scalars(
+        select(EventRow).where(EventRow.campaign_id == campaign_id).order_by(EventRow.id)
+    )
+    return tuple(
+        LoggedEvent(campaign_id=r.campaign_id, at=r.at, kind=r.kind, body=r.body) for r in rows
+    )
+
+
+def resolve_candidate(session: Session, prefix: str) -> str:
+    """Find the one candidate whose id begins with `prefix`.
+
+    Raises:
+        InputError: none or several do, or the prefix is too short to mean one.
+    """
+    return _resolve(session, CandidateRow, "candidate", prefix)
+
+
+def resolve_campaign(session: Session, prefix: str) -> str:
+    """Find the one campaign whose id begins with `prefix`."""
+    return _resolve(session, CampaignRow, "campaign", prefix)
+
+
+def resolve_task(session: Session, prefix: str) -> str:
+    """Find the one task whose fingerprint begins with `prefix`."""
+    return _resolve(session, TaskRow, "task", prefix)
+
+
+def _resolve(
+    session: Session,
+    table: type[CandidateRow] | type[CampaignRow] | type[TaskRow],
+    noun: str,
+    prefix: str,
+) -> str:
+    if len(prefix) < SHORTEST_PREFIX or not set(prefix.lower()) <= set("0123456789abcdef"):
+        raise InputError(
+            f"expected at least {SHORTEST_PREFIX} hexadecimal digits of a {noun}'s id, "
+            f"found {prefix!r}; `kernelwright best` and `history` list them."
+        )
+    wanted = prefix.lower()
+    # A range, not LIKE, so that every database uses the primary key's index.
+    query = select(table.id).where(table.id >= wanted, table.id < wanted + "g").limit(6)
+    found: Sequence[str] = session.scalars(query).all()
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise InputError(
+            f"no {noun} in the store has an id that begins with {prefix!r}; "
+            "`kernelwright history` lists what there is."
+        )
+    listed = ", ".join(id_[: len(wanted) + 4] for id_ in found[:5])
+    raise InputError(f"{prefix!r} begins several ids ({listed}); give more digits.")
+
+
+def campaign_of(row: CampaignRow, environment: EnvironmentRow) -> Campaign:
+    """Read a campaign's row."""
+    return Campaign.model_validate(
+        {
+            "id": row.id,
+            "name": row.name,
+            "state": row.state,
+            "spec": row.spec,
+            "environment": Environment.model_validate_json(environment.body),
+            "owner": row.owner,
+            "started_at": row.started_at,
+            "heartbeat_at": row.heartbeat_at,
+            "ended_at": row.ended_at,
+        }
+    )
+
+
+def trial_of(row: TrialRow) -> Trial:
+    """Read a trial's row."""
+    return Trial.model_validate(
+        {
+            "id": row.id,
+            "campaign_id": row.campaign_id,
+            "candidate_id": row.candidate_id,
+            "state": row.state,
+            "attempts": row.attempts,
+            "lease_owner": row.lease_owner,
+            "lease_expires_at": row.lease_expires_at,
+            "evaluation_id": row.evaluation_id,
+        }
+    )
+
+
+def row_counts(session: Session) -> dict[str, int]:
+    """Count every table's rows."""
+    return {
+        table.name: session.scalar(select(func.count()).select_from(table)) or 0
+        for table in Base.metadata.sorted_tables
+    }
+
+
+def _rank(kind: str | None, value: float | None) -> Rank | None:
+    return None if kind is None else Rank.model_validate({"kind": kind, "value": value})
+
+
+def _summary(task: TaskRow) -> TaskSummary:
+    return TaskSummary(
+        id=task.id,
+        name=task.name,
+        signature=task.signature,
+        dtype=task.dtype,
+        shapes=task.shapes,
+    )
+
+
+def _candidate(row: CandidateRow, task: TaskRow) -> Candidate:
+    return Candidate(
+        id=row.id,
+        task=_summary(task),
+        program_id=row.program_id,
+        author=row.author,
+        idea=row.idea,
+        schedule=row.schedule,
+        parent_program_id=row.parent_program_id,
+        campaign_id=row.campaign_id,
+        created_at=row.created_at,
+    )
+
+
+def _champion(row: ChampionRow, candidate: CandidateRow, task: TaskRow, status: Status) -> Champion:
+    return Champion.model_validate(
+        {
+            "task": _summary(task),
+            "candidate_id": row.candidate_id,
+            "evaluation_id": row.evaluation_id,
+            "device": row.device,
+            "chip": row.chip,
+            "freshness": row.state,
+            "rank": _rank(row.rank_kind, row.rank_value),
+            "status": status,
+            "author": candidate.author,
+            "idea": candidate.idea,
+            "crowned_at": row.crowned_at,
+        }
+    )
+
+
+def _entry(
+    trial: TrialRow, candidate: CandidateRow, task: TaskRow, evaluation: EvaluationRow | None
+) -> HistoryEntry:
+    return HistoryEntry.model_validate(
+        {
+            "campaign_id": trial.campaign_id,
+            "candidate_id": candidate.id,
+            "task": _summary(task),
+            "author": candidate.author,
+            "idea": candidate.idea,
+            "state": trial.state,
+            "status": Status(evaluation.status) if evaluation else None,
+            "summary": evaluation.summary if evaluation else "",
+            "rank": _rank(evaluation.rank_kind, evaluation.rank_value) if evaluation else None,
+            "reused": trial.reused,
+            "at": trial.created_at,
+        }
+    )
+
+
+def _lineage(session: Session, row: CandidateRow, task: TaskRow) -> tuple[Candidate, ...]:
+    ancestors: list[Candidate] = []
+    seen = {row.program_id}
+    parent_id = row.parent_program_id
+    while parent_id is not None and parent_id not in seen:
+        seen.add(parent_id)
+        parent = session.get(CandidateRow, Candidate.id_of(task.id, parent_id))
+        if parent is None:
+            break
+        ancestors.append(_candidate(parent, task))
+        parent_id = parent.parent_program_id
+    return tuple(ancestors)

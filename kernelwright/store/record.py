@@ -1,0 +1,257 @@
+"""The frozen records that go into the store and come out of it."""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Literal
+
+from kernelwright.evaluator.evaluation import Evaluation, Samples, Status
+from kernelwright.evaluator.task import Task
+from kernelwright.ir.graph import Graph
+from kernelwright.metal.device.base import DeviceInfo, DeviceName
+from kernelwright.metal.diagnostic import Record
+from kernelwright.metal.kernel import Program
+
+CampaignState = Literal["running", "finished", "interrupted", "failed"]
+TrialState = Literal["intended", "evaluating", "done"]
+Freshness = Literal["fresh", "stale", "revoked"]
+RankKind = Literal["measured", "predicted", "traffic"]
+
+
+def digest(*parts: str) -> str:
+    """Return 64 hex digits over the parts and their boundaries."""
+    return hashlib.sha256("\n".join(f"{len(part)}:{part}" for part in parts).encode()).hexdigest()
+
+
+class Environment(Record):
+    """Where a verdict holds; another MLX, driver, compiler or chip is another environment."""
+
+    device: DeviceInfo
+    mlx: str
+    system: str
+    """Operating system and processor, such as `Linux x86_64`."""
+
+    @property
+    def id(self) -> str:
+        """64 hex digits over the whole content."""
+        return digest(self.model_dump_json())
+
+
+class Rank(Record):
+    """What candidates of a task are ordered by on one device; lower is better."""
+
+    kind: RankKind
+    """`measured` and `predicted` are microseconds, `traffic` is bytes moved."""
+    value: float
+
+
+class Campaign(Record):
+    """A search as the store knows it."""
+
+    id: str
+    name: str
+    state: CampaignState
+    spec: str
+    """The campaign's settings as JSON."""
+    environment: Environment
+    owner: str
+    """Host and process that runs it."""
+    started_at: datetime
+    heartbeat_at: datetime
+    ended_at: datetime | None = None
+
+
+class TaskSummary(Record):
+    """What people know a task by."""
+
+    id: str
+    name: str
+    signature: str
+    dtype: str
+    shapes: str
+    """The inputs' types, such as `bf16[2048,4096], bf16[4096]`."""
+
+
+class Candidate(Record):
+    """A program proposed for a task."""
+
+    id: str
+    task: TaskSummary
+    program_id: str
+    author: str
+    idea: str
+    schedule: str
+    parent_program_id: str | None
+    campaign_id: str
+    created_at: datetime
+
+    @staticmethod
+    def id_of(task_id: str, program_id: str) -> str:
+        """Return the id that this program has as a candidate for this task."""
+        return digest(task_id, program_id)
+
+
+class Trial(Record):
+    """A campaign's intent to evaluate a candidate."""
+
+    id: str
+    campaign_id: str
+    candidate_id: str
+    state: TrialState
+    attempts: int
+    """Times that somebody began; above 1 an earlier worker did not come back."""
+    lease_owner: str | None = None
+    lease_expires_at: datetime | None = None
+    evaluation_id: str | None = None
+
+
+class KnownEvaluation(Record):
+    """An evaluation with its place in the store."""
+
+    id: str
+    evaluation: Evaluation
+    rank: Rank | None
+    created_at: datetime
+
+
+class Champion(Record):
+    """The best candidate of a task on a device, one row of `best`."""
+
+    task: TaskSummary
+    candidate_id: str
+    evaluation_id: str
+    device: DeviceName
+    chip: str
+    freshness: Freshness
+    rank: Rank
+    status: Status
+    author: str
+    idea: str
+    crowned_at: datetime
+
+
+class HistoryEntry(Record):
+    """One candidate's turn in one campaign, a row of `history`."""
+
+    campaign_id: str
+    candidate_id: str
+    task: TaskSummary
+    author: str
+    idea: str
+    state: TrialState
+    status: Status | None
+    summary: str
+    rank: Rank | None
+    reused: bool
+    at: datetime
+
+
+class CandidateDetail(Record):
+    """Everything about one candidate, what `show` and `export` need."""
+
+    candidate: Candidate
+    program: Program
+    graph_json: str
+    lineage: tuple[Candidate, ...]
+    """From its parent to its first ancestor, as far as the store knows them."""
+    evaluations: tuple[KnownEvaluation, ...]
+    """Newest first, samples included."""
+    champion_on: tuple[Champion, ...]
+
+    @property
+    def graph(self) -> Graph:
+        """The task's reference."""
+        return Graph.from_json(self.graph_json)
+
+    @property
+    def reference(self) -> Task:
+        """The task itself."""
+        return Task(self.graph, self.candidate.task.name)
+
+
+class StoreStatistics(Record):
+    """How much a store holds."""
+
+    url: str
+    schema_version: str
+    rows: Mapping[str, int]
+    """By table, in the schema's order."""
+    size_bytes: int | None
+    """None for a database that is not a file."""
+
+
+class LoggedEvent(Record):
+    """A line of a campaign's log."""
+
+    campaign_id: str
+    at: datetime
+    kind: str
+    body: str
+
+
+def with_samples(evaluation: Evaluation, samples: tuple[Samples, ...]) -> Evaluation:
+    """Return the evaluation with its raw timings put back."""
+    return evaluation.model_copy(update={"samples": samples})
+
+
+CallState = Literal["begun", "finished", "failed"]
+
+
+class ModelCall(Record):
+    """A request to a model, recorded before it is sent; what it may cost is reserved."""
+
+    id: str
+    campaign_id: str | None
+    task_id: str | None = None
+    conversation_id: str | None = None
+    parent_id: str | None = None
+    provider: str
+    model: str
+    role: str
+    template_hash: str = ""
+    request_hash: str
+    request: str
+    """The whole request as JSON, enough to send it again."""
+    reserved_microdollars: int = 0
+
+
+class ModelOutcome(Record):
+    """What became of a call; `failure` is empty for a complete reply."""
+
+    reply: str = ""
+    """The whole outcome as JSON or text, as the agents wrote it."""
+    failure: str = ""
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    output_tokens: int = 0
+    cost_microdollars: int = 0
+    latency_s: float = 0.0
+
+
+class RecordedModelCall(Record):
+    """A call with its outcome; None while it is in flight, and for ever after a kill."""
+
+    call: ModelCall
+    outcome: ModelOutcome | None
+
+
+class Lesson(Record):
+    """Something learned about tasks of a signature, with what speaks for it."""
+
+    id: str
+    text: str
+    signature: str
+    dtype: str | None = None
+    device: str | None = None
+    state: Literal["proposed", "trusted", "refuted"] = "proposed"
+    evidence: tuple[str, ...] = ()
+    """Ids of the evaluations that it cites."""
+    helped: int = 0
+    hurt: int = 0
+
+
+class Message(Record):
+    """One turn of a conversation."""
+
+    author: str
+    content: str

@@ -1,0 +1,48 @@
+"""The tables, as typed ORM classes; nothing outside the store sees them."""
+
+from kernelwright.store.schema.base import Base, Moment
+from kernelwright.store.schema.dialogue import (
+    CallRow,
+    ConversationRow,
+    LessonRow,
+    MessageRow,
+    RegressionCaseRow,
+)
+from kernelwright.store.schema.search import (
+    CampaignRow,
+    CandidateRow,
+    ChampionRow,
+    EnvironmentRow,
+    EvaluationRow,
+    EventRow,
+    ProgramRow,
+    SampleSetRow,
+    TaskRow,
+    TaskWordRow,
+    TrialRow,
+)
+
+SCHEMA_VERSION = "0001"
+"""The newest migration; a file of a later one belongs to a newer Kernelwright."""
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "Base",
+    "CallRow",
+    "CampaignRow",
+    "CandidateRow",
+    "ChampionRow",
+    "ConversationRow",
+    "EnvironmentRow",
+    "EvaluationRow",
+    "EventRow",
+    "LessonRow",
+    "MessageRow",
+    "Moment",
+    "ProgramRow",
+    "RegressionCaseRow",
+    "SampleSetRow",
+    "TaskRow",
+    "TaskWordRow",
+    "TrialRow",
+]

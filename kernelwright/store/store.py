@@ -1,0 +1,228 @@
+"""The kernel store: what is remembered, in one database, behind plain methods."""
+
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy.orm import Session
+
+from kernelwright.evaluator.evaluation import Evaluation, Status
+from kernelwright.ir.dtype import Dtype
+from kernelwright.metal.device.base import DeviceName
+from kernelwright.store import reading, writing
+from kernelwright.store.connection import BUSY_TIMEOUT_S, connect, translated
+from kernelwright.store.dialogue_store import DialogueStore
+from kernelwright.store.location import default_url, label_of, url_of
+from kernelwright.store.record import (
+    Campaign,
+    CampaignState,
+    CandidateDetail,
+    Champion,
+    Environment,
+    HistoryEntry,
+    KnownEvaluation,
+    LoggedEvent,
+    Rank,
+    StoreStatistics,
+    Trial,
+)
+from kernelwright.store.schema import SCHEMA_VERSION, EnvironmentRow
+from kernelwright.store.writing import Intent
+
+LEASE = timedelta(minutes=10)
+
+
+class KernelStore:
+    """One database of kernels; a path, or any SQLAlchemy URL.
+
+    Opening creates and migrates the database unless `must_exist`. Every method is one
+    transaction, so a process may die between any two calls and nothing is half written.
+
+    Raises:
+        StoreError: from any method, when the database is missing, locked, full, damaged,
+            foreign or newer; one sentence says which.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        must_exist: bool = False,
+        busy_timeout_s: float = BUSY_TIMEOUT_S,
+    ) -> None:
+        self.url = url_of(url) if url else default_url()
+        self._engine = connect(self.url, create=not must_exist, busy_timeout_s=busy_timeout_s)
+        self._writing_engine = self._engine.execution_options(writes=True)
+        self.dialogue = DialogueStore(self._read, self._write)
+        """Model calls, conversations, lessons and regression cases."""
+
+    @property
+    def label(self) -> str:
+        """The store's place for people; never a password."""
+        return label_of(self.url)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def begin_campaign(self, *, name: str, spec: str, environment: Environment) -> Campaign:
+        """Open a campaign owned by this process; `spec` is its settings as JSON."""
+        with self._write() as session:
+            row = writing.add_campaign(
+                session, name=name, spec=spec, environment=environment, owner=owner_name()
+            )
+            return reading.campaign_of(row, session.get_one(EnvironmentRow, environment.id))
+
+    def end_campaign(self, campaign_id: str, state: CampaignState) -> None:
+        """Close a campaign."""
+        with self._write() as session:
+            writing.end_campaign(session, campaign_id, state)
+
+    def intend(self, intent: Intent, *, signature: str = "") -> Trial:
+        """Write down what is about to be evaluated, before it is; the same intent is one trial.
+
+        `signature` describes the task in a word or two, such as `add + rms_norm`.
+        """
+        with self._write() as session:
+            return reading.trial_of(writing.add_trial(session, intent, signature))
+
+    def lease(self, trial_id: str, *, duration: timedelta = LEASE) -> bool:
+        """Take a trial for this process; False when it is done or another holds it."""
+        with self._write() as session:
+            return writing.lease_trial(session, trial_id, owner_name(), duration.total_seconds())
+
+    def record(self, trial_id: str, evaluation: Evaluation, *, rank: Rank | None) -> str:
+        """Write an evaluation with its samples, end its trial, crown it if it leads; return its id.
+
+        `rank` is None for what may never be a champion.
+        """
+        with self._write() as session:
+            return writing.finish_trial(session, trial_id, evaluation, rank)
+
+    def known(
+        self, task_id: str, program_id: str, environment: Environment, *, evaluator_version: int
+    ) -> KnownEvaluation | None:
+        """Return the newest verdict on a program for a task in an environment, if there is one."""
+        with self._read() as session:
+            return reading.known(
+                session,
+                task_id=task_id,
+                program_id=program_id,
+                environment_id=environment.id,
+                evaluator_version=evaluator_version,
+            )
+
+    def reuse(self, trial_id: str, evaluation_id: str) -> None:
+        """End a trial with an evaluation that the store held already."""
+        with self._write() as session:
+            writing.reuse_evaluation(session, trial_id, evaluation_id)
+
+    def log(self, campaign_id: str, kind: str, body: str) -> None:
+        """Append a line to a campaign's log and renew its heartbeat."""
+        with self._write() as session:
+            writing.log_event(session, campaign_id, kind, body)
+
+    def best(
+        self,
+        *,
+        op: str | None = None,
+        dtype: str | None = None,
+        shape: str | None = None,
+        device: DeviceName | None = None,
+        limit: int = 50,
+    ) -> tuple[Champion, ...]:
+        """Return champions, newest first.
+
+        `op` is an op in the task or a word of its name; `dtype` any name of the first
+        output's dtype; `shape` a part of the inputs' types, such as `2048,4096`.
+        """
+        tasks = reading.TaskFilter(
+            op=op,
+            dtype=Dtype.parse(dtype).value if dtype else None,
+            shape=shape.replace(" ", "") if shape else None,
+        )
+        with self._read() as session:
+            return reading.best(session, tasks, device=device, limit=limit)
+
+    def show(self, prefix: str) -> CandidateDetail:
+        """Return everything about the candidate whose id begins with `prefix`."""
+        with self._read() as session:
+            return reading.detail(session, reading.resolve_candidate(session, prefix))
+
+    def history(
+        self,
+        *,
+        campaign: str | None = None,
+        task: str | None = None,
+        candidate: str | None = None,
+        status: Status | None = None,
+        limit: int = 50,
+    ) -> tuple[HistoryEntry, ...]:
+        """Return trials, newest first; ids may be prefixes."""
+        with self._read() as session:
+            return reading.history(
+                session,
+                campaign_id=reading.resolve_campaign(session, campaign) if campaign else None,
+                task_id=reading.resolve_task(session, task) if task else None,
+                candidate_id=reading.resolve_candidate(session, candidate) if candidate else None,
+                status=status,
+                limit=limit,
+            )
+
+    def campaigns(self, *, limit: int = 20) -> tuple[Campaign, ...]:
+        """Return campaigns, newest first."""
+        with self._read() as session:
+            return reading.campaigns(session, limit)
+
+    def events(self, campaign_id: str) -> tuple[LoggedEvent, ...]:
+        """Return a campaign's log, oldest first."""
+        with self._read() as session:
+            return reading.events(session, campaign_id)
+
+    def statistics(self) -> StoreStatistics:
+        """Count what the store holds."""
+        with self._read() as session:
+            return StoreStatistics(
+                url=self.label,
+                schema_version=SCHEMA_VERSION,
+                rows=reading.row_counts(session),
+                size_bytes=self._size_bytes(),
+            )
+
+    def _size_bytes(self) -> int | None:
+        database = self._engine.url.database
+        if self._engine.dialect.name != "sqlite" or not database:
+            return None
+        files = (Path(database + suffix) for suffix in ("", "-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    @contextmanager
+    def _read(self) -> Iterator[Session]:
+        with translated(self.url), Session(self._engine) as session:
+            yield session
+
+    @contextmanager
+    def _write(self) -> Iterator[Session]:
+        with translated(self.url), Session(self._writing_engine) as session, session.begin():
+            yield session
+
+
+def owner_name() -> str:
+    """Name this process for leases: host and process id."""
+    return f"{platform.node()}:{os.getpid()}"

@@ -1,0 +1,161 @@
+"""A store that cannot be used costs one sentence, and is left as it was."""
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine
+
+from kernelwright.errors import StoreError
+from kernelwright.store import KernelStore, label_of, url_of
+from kernelwright.store.connection import connect
+from kernelwright.store.schema import SCHEMA_VERSION, Base
+from tests.store.conftest import ENVIRONMENT, intent, program_of, task_of
+
+SCHEMAS = sorted((Path(__file__).parent / "schemas").glob("*.sql"))
+
+
+@pytest.mark.parametrize("dump", SCHEMAS, ids=lambda path: path.stem)
+def test_a_file_of_every_schema_opens_with_its_champions(dump: Path, tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    with sqlite3.connect(path) as connection:
+        connection.executescript(dump.read_text())
+    connection.close()
+    with KernelStore(str(path)) as store:
+        (champion,) = store.best()
+        assert store.show(champion.candidate_id).evaluations[0].evaluation.is_correct
+        store.begin_campaign(name="later", spec="{}", environment=ENVIRONMENT)
+
+
+def test_there_is_a_file_of_the_newest_schema() -> None:
+    assert SCHEMAS[-1].stem == SCHEMA_VERSION
+
+
+def test_migrations_lead_to_the_orm_classes(tmp_path: Path) -> None:
+    # Alembic's comparison, as `alembic check` runs it.
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+
+    url = url_of(str(tmp_path / "kernels.db"))
+    connect(url, create=True).dispose()
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection)
+        assert compare_metadata(context, Base.metadata) == []
+    engine.dispose()
+
+
+def test_a_newer_store_is_refused_untouched(tmp_path: Path) -> None:
+    path = _made(tmp_path)
+    _execute(path, "UPDATE alembic_version SET version_num = '9999'")
+    _assert_refused(path, "has schema 9999 and this Kernelwright knows")
+
+
+def test_a_foreign_database_is_refused_untouched(tmp_path: Path) -> None:
+    path = tmp_path / "photos.db"
+    _execute(path, "CREATE TABLE photos (id INTEGER)")
+    _assert_refused(path, "belongs to another program .it has a table 'photos'")
+
+
+def test_a_file_that_is_no_database_is_refused_untouched(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("remember the milk\n" * 100)
+    _assert_refused(path, "is not a Kernelwright store")
+
+
+def test_a_damaged_store_is_refused(tmp_path: Path) -> None:
+    path = _made(tmp_path)
+    content = bytearray(path.read_bytes())
+    content[100:4096] = b"\xff" * 3996
+    path.write_bytes(content)
+    _assert_refused(path, "is damaged")
+
+
+def test_a_locked_store_is_named_and_left_alone(tmp_path: Path) -> None:
+    path = _made(tmp_path)
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    with (
+        KernelStore(str(path), busy_timeout_s=0.05) as store,
+        pytest.raises(StoreError, match="is locked by another program"),
+    ):
+        store.begin_campaign(name="x", spec="{}", environment=ENVIRONMENT)
+    holder.close()
+
+
+def test_readers_do_not_wait_for_a_writer(tmp_path: Path) -> None:
+    path = _made(tmp_path)
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    with KernelStore(str(path), busy_timeout_s=0.05) as store:
+        assert store.best() == ()
+    holder.close()
+
+
+def test_a_full_disk_is_one_sentence_and_loses_only_the_last_step(tmp_path: Path) -> None:
+    path = _made(tmp_path)
+    with KernelStore(str(path)) as store:
+        campaign = store.begin_campaign(name="x", spec="{}", environment=ENVIRONMENT)
+        with store._engine.connect() as connection:
+            # SQLite reports a database at its page limit just as it reports a full disk.
+            pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+            connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(StoreError, match="is on a full disk; free some space"):
+            store.intend(intent(campaign, task_of((4, 8)), program_of("y" * 100_000)))
+        rows = store.statistics().rows
+    assert (rows["campaign"], rows["task"], rows["candidate"]) == (1, 0, 0)
+
+
+def test_a_read_only_store_answers_and_refuses_writes(tmp_path: Path) -> None:
+    path = _made(tmp_path)
+    with KernelStore(f"sqlite:///file:{path}?mode=ro&uri=true") as store:
+        assert store.best() == ()
+        with pytest.raises(StoreError, match="is read-only"):
+            store.begin_campaign(name="x", spec="{}", environment=ENVIRONMENT)
+
+
+@pytest.mark.parametrize("url", ["nosuch://host/db", "sqlite+nodriver:///x.db"])
+def test_a_url_without_a_driver_is_one_sentence(url: str) -> None:
+    with pytest.raises(StoreError, match="expected a path or a SQLAlchemy URL"):
+        KernelStore(url)
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match=r"folder of the store .* cannot be made"):
+        KernelStore(str(tmp_path / "file" / "deeper" / "kernels.db"))
+
+
+def test_two_processes_may_create_one_store(tmp_path: Path) -> None:
+    path = str(tmp_path / "kernels.db")
+    with KernelStore(path) as first, KernelStore(path) as second:
+        first.begin_campaign(name="a", spec="{}", environment=ENVIRONMENT)
+        second.begin_campaign(name="b", spec="{}", environment=ENVIRONMENT)
+        assert len(first.campaigns()) == 2
+
+
+def test_a_label_never_shows_a_password() -> None:
+    assert label_of("postgresql://me:secret@host/db") == "postgresql://host/db"
+
+
+def _made(folder: Path) -> Path:
+    path = folder / "kernels.db"
+    KernelStore(str(path)).close()
+    return path
+
+
+def _execute(path: Path, statement: str) -> None:
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute(statement)
+    connection.close()
+
+
+def _assert_refused(path: Path, sentence: str) -> None:
+    before = path.read_bytes()
+    kept = path.with_suffix(".kept")
+    shutil.copy(path, kept)
+    with pytest.raises(StoreError, match=sentence):
+        KernelStore(str(path))
+    assert path.read_bytes() == before
