@@ -1,0 +1,52 @@
+"""The arrays inside a function's arguments and results: flattened, named, put back."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+Tree = object
+"""A nest of lists, tuples and dicts whose leaves are arrays or plain Python values."""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One array of a nest and the path to it, such as `cache.0.keys`."""
+
+    path: str
+    array: object
+
+
+def leaves(tree: Tree, path: str, is_array: Callable[[object], bool]) -> list[Leaf]:
+    """List the arrays of a nest in a fixed order: positions ascending, keys as inserted."""
+    if is_array(tree):
+        return [Leaf(path, tree)]
+    return [
+        leaf for key, child in _children(tree) for leaf in leaves(child, f"{path}.{key}", is_array)
+    ]
+
+
+def rebuild(tree: Tree, arrays: Sequence[object], is_array: Callable[[object], bool]) -> Tree:
+    """Return the nest with its arrays replaced, in the order of `leaves`."""
+    remaining = iter(arrays)
+
+    def visit(node: Tree) -> Tree:
+        if is_array(node):
+            return next(remaining)
+        if isinstance(node, dict):
+            return {key: visit(child) for key, child in node.items()}
+        if isinstance(node, tuple):
+            children = [visit(child) for child in node]
+            make = getattr(type(node), "_make", tuple)
+            return make(children)
+        if isinstance(node, list):
+            return [visit(child) for child in node]
+        return node
+
+    return visit(tree)
+
+
+def _children(tree: Tree) -> Sequence[tuple[object, Tree]]:
+    if isinstance(tree, Mapping):
+        return list(tree.items())
+    if isinstance(tree, list | tuple):
+        return list(enumerate(tree))
+    return []

@@ -1,0 +1,329 @@
+"""From a Python function of MLX arrays to a graph, through MLX's own tracer."""
+
+import inspect
+import io
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import cast
+
+import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelwright.errors import InputError, KernelwrightError, UnsupportedError
+from kernelwright.ir.arguments import Leaf, leaves, rebuild
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import Attribute, Constant, Graph, Node, TensorType, ValueId
+from kernelwright.ir.primitive import translate
+
+Function = Callable[..., object]
+Event = dict[str, list]  # type: ignore[type-arg]
+"""What MLX's exporter reports; mlx/export.h types it as a variant of lists."""
+
+_DTYPES: dict[mx.Dtype, Dtype] = {
+    getattr(mx, d.value if d is not Dtype.BOOL else "bool_"): d for d in Dtype
+}
+
+_ADVICE = {
+    "BitwiseInvert": "write x ^ -1 (or 0xFF… for unsigned integers) instead of ~x",
+    "Contiguous": "leave mx.contiguous out, every op accepts strided arrays",
+    "CustomTransforms": "capture the function inside mx.checkpoint or mx.custom_function instead",
+    "CumLogAddExp": "write mx.logcumsumexp with mx.cumsum over exponentials",
+}
+
+
+def capture(fn: Function, *arrays: object, **keyword_arrays: object) -> Graph:
+    """Trace `fn` on example arrays and return what it computes.
+
+    Arguments may be nests of lists, tuples and dicts; arrays inside them (MLX or NumPy) become
+    inputs, everything else is fixed. Keyword inputs follow the positional ones, sorted by
+    name. Arrays that `fn` closes over, a module's parameters among them, become constants.
+    Results may be any nest of arrays; they are flattened in order. Shapes and dtypes are those
+    of the examples.
+
+    Raises:
+        InputError: `fn` cannot be called so, looks at an array's values, or returns no arrays.
+        UnsupportedError: MLX cannot export a primitive that `fn` uses.
+    """
+    example = _Example.of(fn, arrays, keyword_arrays)
+    _evaluate_parameters(fn)
+    trace = _Trace()
+    with _tracing():
+        try:
+            mx.export_function(trace.record, example.call, *example.arrays)
+        except KernelwrightError:
+            raise
+        except Exception as e:
+            raise _translated(e, _name(fn)) from e
+    return trace.graph(example)
+
+
+def to_dtype(dtype: mx.Dtype) -> Dtype:
+    """Return the dtype that MLX calls so."""
+    return _DTYPES[dtype]
+
+
+def to_numpy(array: mx.array) -> NDArray[np.generic]:
+    """Copy an MLX array into a NumPy array of the same bits."""
+    if array.dtype == mx.bfloat16:
+        return np.array(array.view(mx.uint16)).view(Dtype.BFLOAT16.numpy)
+    return np.array(array)
+
+
+def input_leaves(arrays: Sequence[object], keyword_arrays: Mapping[str, object]) -> list[Leaf]:
+    """List the arrays of a call in the order of a graph's inputs."""
+    positional = [leaf for i, tree in enumerate(arrays) for leaf in leaves(tree, f"x{i}", is_array)]
+    named = [
+        leaf
+        for name in sorted(keyword_arrays)
+        for leaf in leaves(keyword_arrays[name], name, is_array)
+    ]
+    return [*positional, *named]
+
+
+def is_array(value: object) -> bool:
+    """Say whether a value is an array of MLX or NumPy."""
+    return isinstance(value, mx.array | np.ndarray)
+
+
+def to_mlx(array: object) -> mx.array:
+    """Return an MLX array of the same bits."""
+    if isinstance(array, mx.array):
+        return array
+    assert isinstance(array, np.ndarray)
+    if array.dtype == Dtype.BFLOAT16.numpy:
+        return mx.array(array.view(np.uint16)).view(mx.bfloat16)
+    return mx.array(array)
+
+
+@dataclass(frozen=True)
+class _Example:
+    """A call of the function, seen as a function of a flat list of arrays."""
+
+    fn: Function
+    positional: tuple[object, ...]
+    named: Mapping[str, object]
+    arrays: list[mx.array]
+    names: tuple[str, ...]
+    keywords: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls, fn: Function, arrays: tuple[object, ...], keyword_arrays: Mapping[str, object]
+    ) -> "_Example":
+        if not callable(fn):
+            raise InputError(f"expected a function of MLX arrays, found {fn!r}.")
+        parameters = _parameter_names(fn, arrays, keyword_arrays)
+        found = input_leaves(arrays, keyword_arrays)
+        count = sum(len(leaves(tree, "", is_array)) for tree in arrays)
+        if not found:
+            raise InputError(f"{_name(fn)} was given no arrays; pass one example for each input.")
+        names = [
+            leaf.path
+            for name, tree in zip(parameters, arrays, strict=True)
+            for leaf in leaves(tree, name, is_array)
+        ]
+        keywords = tuple(leaf.path for leaf in found[count:])
+        return cls(
+            fn,
+            arrays,
+            {name: keyword_arrays[name] for name in sorted(keyword_arrays)},
+            [to_mlx(leaf.array) for leaf in found],
+            (*names, *keywords),
+            keywords,
+        )
+
+    def call(self, *traced: mx.array) -> list[mx.array]:
+        nest = rebuild((self.positional, self.named), traced, is_array)
+        positional, named = cast("tuple[tuple[object, ...], dict[str, object]]", nest)
+        return _flat_outputs(self.fn(*positional, **named), _name(self.fn))
+
+
+def _parameter_names(
+    fn: Function, arrays: tuple[object, ...], keyword_arrays: Mapping[str, object]
+) -> list[str]:
+    numbered = [f"x{i}" for i in range(len(arrays))]
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):
+        # A built-in of MLX has no signature that Python can read.
+        return numbered
+    try:
+        signature.bind(*arrays, **keyword_arrays)
+    except TypeError as e:
+        raise InputError(
+            f"{_name(fn)}{signature} cannot be called with {len(arrays)} positional and "
+            f"{len(keyword_arrays)} keyword inputs: {e}."
+        ) from e
+    positional = [
+        p.name
+        for p in signature.parameters.values()
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    return [*positional, *numbered[len(positional) :]][: len(arrays)]
+
+
+def _flat_outputs(result: object, name: str) -> list[mx.array]:
+    if isinstance(result, mx.array):
+        return [result]
+    if isinstance(result, Mapping):
+        return [a for child in result.values() for a in _flat_outputs(child, name)]
+    if isinstance(result, list | tuple):
+        return [a for child in result for a in _flat_outputs(child, name)]
+    if result is None:
+        return []
+    raise InputError(
+        f"{name} returns {type(result).__name__} ({result!r:.40}), "
+        f"expected MLX arrays or nests of them."
+    )
+
+
+def _name(fn: Function) -> str:
+    return getattr(fn, "__qualname__", None) or type(fn).__name__
+
+
+def _evaluate_parameters(fn: Function) -> None:
+    """Compute what `fn` closes over, or its initialisation would become part of the graph."""
+    nn = sys.modules.get("mlx.nn")
+    for value in _reachable(fn):
+        if isinstance(value, mx.array):
+            mx.eval(value)
+        elif nn is not None and isinstance(value, nn.Module):
+            mx.eval(value.parameters())
+
+
+def _reachable(fn: Function) -> Iterator[object]:
+    yield fn
+    yield getattr(fn, "__self__", None)
+    for inner in (getattr(fn, "func", None), getattr(fn, "__wrapped__", None)):
+        if inner is not None:
+            yield from _reachable(inner)
+    code = getattr(fn, "__code__", None)
+    if code is None:
+        return
+    for cell in getattr(fn, "__closure__", None) or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:
+            continue
+    for name in code.co_names:
+        yield fn.__globals__.get(name)
+
+
+@contextmanager
+def _tracing() -> Iterator[None]:
+    """Trace on the CPU and without `mx.compile`, so that every machine sees the same graph."""
+    compiles = _compile_is_enabled()
+    # Keys that were split and never evaluated would become part of the graph.
+    mx.eval(list(cast("list[mx.array]", mx.random.state)))
+    mx.disable_compile()
+    try:
+        with mx.stream(mx.cpu):
+            yield
+    finally:
+        if compiles:
+            mx.enable_compile()
+
+
+def _compile_is_enabled() -> bool:
+    # MLX has no getter; a drawing of a compiled function shows whether its ops were fused.
+    drawing = io.StringIO()
+    with mx.stream(mx.cpu):
+        mx.export_to_dot(drawing, mx.compile(lambda a: mx.exp(mx.sin(a)))(mx.array(1.0)))
+    return "Compiled" in drawing.getvalue()
+
+
+def _translated(error: Exception, name: str) -> KernelwrightError:
+    text = str(error)
+    if text.startswith("[eval]"):
+        return InputError(
+            f"{name} looks at the values of an array while it is traced (a Python `if`, `float()`, "
+            f"`.item()` or NumPy call on it); use mx.where, or pass the value as a Python number."
+        )
+    if "uncaptured inputs" in text:
+        return InputError(
+            f"{name} calls a compiled function on arrays that were never evaluated; call mx.eval "
+            f"on the arrays that it closes over first."
+        )
+    if "Unable to get state for primitive" in text:
+        primitive = text.rsplit(" ", 1)[-1]
+        advice = _ADVICE.get(primitive, "leave that op outside the function")
+        return UnsupportedError(
+            f"{name} uses MLX's primitive {primitive}, which MLX cannot export; {advice}."
+        )
+    return InputError(f"{name} raised {type(error).__name__} while it was traced: {text}")
+
+
+@dataclass
+class _Trace:
+    """Collects what the exporter reports, and numbers the values."""
+
+    types: list[TensorType] = field(default_factory=list)
+    number: dict[str, ValueId] = field(default_factory=dict)
+    inputs: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
+    constants: list[tuple[str, mx.array]] = field(default_factory=list)
+    primitives: list[Event] = field(default_factory=list)
+
+    def record(self, event: Event) -> None:
+        match cast("str", event["type"]):
+            case "primitive":
+                self.primitives.append(event)
+            case "inputs":
+                self.inputs = [name for name, _, _ in event["inputs"]]
+                self._number(event["inputs"])
+            case "outputs":
+                self.outputs = [name for name, _, _ in event["outputs"]]
+            case "constants":
+                self.constants = event["constants"]
+
+    def _number(self, values: list[tuple[str, tuple[int, ...], mx.Dtype]]) -> tuple[ValueId, ...]:
+        start = len(self.types)
+        for name, shape, dtype in values:
+            self.number[name] = len(self.types)
+            self.types.append(TensorType(tuple(shape), _DTYPES[dtype]))
+        return tuple(range(start, len(self.types)))
+
+    def graph(self, example: _Example) -> Graph:
+        constants = self._constants()
+        nodes = tuple(self._node(event) for event in self.primitives)
+        return Graph(
+            types=tuple(self.types),
+            inputs=tuple(self.number[name] for name in self.inputs),
+            constants=constants,
+            nodes=nodes,
+            outputs=tuple(self.number[name] for name in self.outputs),
+            keywords=example.keywords,
+            names=example.names,
+        )
+
+    def _constants(self) -> tuple[tuple[ValueId, Constant], ...]:
+        mx.eval([array for _, array in self.constants])
+        frozen = []
+        for name, array in self.constants:
+            dtype = _DTYPES[array.dtype]
+            constant = Constant.of(to_numpy(array), dtype)
+            self.number[name] = len(self.types)
+            self.types.append(constant.type)
+            frozen.append((self.number[name], constant))
+        return tuple(frozen)
+
+    def _node(self, event: Event) -> Node:
+        inputs = tuple(self.number[name] for name, _, _ in event["inputs"])
+        outputs = self._number(event["outputs"])
+        arguments = tuple(_attribute(value) for value in event["arguments"])
+        types = [self.types[v] for v in outputs]
+        op, attributes = translate(cast("str", event["name"]), arguments, types)
+        return Node(op, inputs, outputs, attributes)
+
+
+def _attribute(value: object) -> Attribute:
+    if isinstance(value, list | tuple):
+        return tuple(_attribute(item) for item in value)
+    if isinstance(value, mx.Dtype):
+        return _DTYPES[value]
+    if isinstance(value, bool | int | float | str):
+        return value
+    raise UnsupportedError(f"MLX reports an argument of type {type(value).__name__} ({value!r}).")

@@ -1,0 +1,195 @@
+"""Ops that multiply and sum over a shared axis: matrix products and convolutions."""
+
+import math
+
+import numpy as np
+
+from kernelwright.ir.ops.op import Array, Call, Kind, Op, Shape
+
+
+def _matmul_shape(call: Call) -> tuple[Shape, ...]:
+    left, right = call.inputs[0].shape, call.inputs[1].shape
+    batch = np.broadcast_shapes(left[:-2], right[:-2])
+    return ((*batch, left[-2], right[-1]),)
+
+
+def _matmul_flops(call: Call) -> int:
+    return 2 * call.outputs[0].size * call.inputs[0].shape[-1]
+
+
+def _addmm(call: Call, x: Array, y: Array, bias: Array) -> Array:
+    return call.number("alpha") * (x @ y) + call.number("beta") * bias
+
+
+def _gather_mm(call: Call, x: Array, y: Array, left: Array, right: Array) -> Array:
+    matrices_x = x.reshape(-1, *x.shape[-2:])[left.astype(np.int64)]
+    matrices_y = y.reshape(-1, *y.shape[-2:])[right.astype(np.int64)]
+    return matrices_x @ matrices_y
+
+
+def _gather_mm_shape(call: Call) -> tuple[Shape, ...]:
+    lead = call.inputs[2].shape
+    return ((*lead, call.inputs[0].shape[-2], call.inputs[1].shape[-1]),)
+
+
+def dequantized(packed: Array, scales: Array, biases: Array, group_size: int, bits: int) -> Array:
+    """Unpack affine-quantized rows of 32-bit words into float64 values."""
+    low_first = np.unpackbits(packed.astype("<u4").view(np.uint8), axis=-1, bitorder="little")
+    digits = low_first.reshape(*packed.shape[:-1], -1, bits)
+    levels = digits @ (1 << np.arange(bits))
+    grouped = levels.reshape(*levels.shape[:-1], -1, group_size).astype(np.float64)
+    return (grouped * scales[..., None] + biases[..., None]).reshape(levels.shape)
+
+
+def _weights(call: Call, packed: Array, scales: Array, biases: Array) -> Array:
+    size, bits = call.integer("group_size"), call.integer("bits")
+    weights = dequantized(packed, scales, biases, size, bits)
+    return np.swapaxes(weights, -1, -2) if call.flag("transpose") else weights
+
+
+def _quantized_matmul(call: Call, x: Array, *weights: Array) -> Array:
+    return x @ _weights(call, *weights)
+
+
+def _gather_qmm(call: Call, x: Array, *rest: Array) -> Array:
+    *weights, left, right = rest
+    full = _weights(call, *weights)
+    return _gather_mm(call, x, full, left, right)
+
+
+def _quantized_columns(call: Call) -> int:
+    packed = call.inputs[1].shape
+    if call.flag("transpose"):
+        return packed[-2]
+    return packed[-1] * 32 // call.integer("bits")
+
+
+def _quantized_shape(call: Call) -> tuple[Shape, ...]:
+    left, packed = call.inputs[0].shape, call.inputs[1].shape
+    batch = np.broadcast_shapes(left[:-2], packed[:-2])
+    return ((*batch, *left[len(left) - 2 : -1], _quantized_columns(call)),)
+
+
+def _gather_qmm_shape(call: Call) -> tuple[Shape, ...]:
+    lead = call.inputs[-1].shape
+    return ((*lead, call.inputs[0].shape[-2], _quantized_columns(call)),)
+
+
+def _dilate(x: Array, axis: int, step: int) -> Array:
+    if step == 1:
+        return x
+    shape = list(x.shape)
+    shape[axis] = (shape[axis] - 1) * step + 1
+    result = np.zeros(shape, x.dtype)
+    result[(*[slice(None)] * axis, slice(None, None, step))] = x
+    return result
+
+
+def _convolution(call: Call, x: Array, weight: Array) -> Array:
+    """Channels-last correlation; `x` is [N, …, C], `weight` is [O, …, C / groups]."""
+    rank = x.ndim - 2
+    low, high = call.integers("padding_low"), call.integers("padding_high")
+    for i in range(rank):
+        x = _dilate(x, i + 1, call.integers("input_dilation")[i])
+    if call.flag("flip"):
+        weight = np.flip(weight, tuple(range(1, rank + 1)))
+    for i in range(rank):
+        weight = _dilate(weight, i + 1, call.integers("kernel_dilation")[i])
+    # A negative padding crops.
+    widths = [(0, 0), *((max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)), (0, 0)]
+    x = np.pad(x, widths)
+    for i, (a, b) in enumerate(zip(low, high, strict=True)):
+        crop = slice(max(-a, 0), x.shape[i + 1] - max(-b, 0))
+        x = x[(*[slice(None)] * (i + 1), crop)]
+    windows = np.lib.stride_tricks.sliding_window_view(
+        x, weight.shape[1:-1], tuple(range(1, rank + 1))
+    )
+    steps = tuple(slice(None, None, s) for s in call.integers("strides"))
+    windows = windows[(slice(None), *steps)]
+    groups = call.integer("groups")
+    outputs = []
+    for g in range(groups):
+        channels = slice(g * weight.shape[-1], (g + 1) * weight.shape[-1])
+        filters = slice(g * weight.shape[0] // groups, (g + 1) * weight.shape[0] // groups)
+        picked = windows[(*[slice(None)] * (rank + 1), channels)]
+        kernel = np.moveaxis(weight[filters], -1, 1)
+        axes = tuple(range(rank + 1, 2 * rank + 2))
+        outputs.append(np.tensordot(picked, kernel, (axes, tuple(range(1, rank + 2)))))
+    return np.concatenate(outputs, axis=-1)
+
+
+def _convolution_shape(call: Call) -> tuple[Shape, ...]:
+    x, weight = call.inputs[0].shape, call.inputs[1].shape
+    sizes = []
+    for i, stride in enumerate(call.integers("strides")):
+        dilated = (x[i + 1] - 1) * call.integers("input_dilation")[i] + 1
+        padded = dilated + call.integers("padding_low")[i] + call.integers("padding_high")[i]
+        window = (weight[i + 1] - 1) * call.integers("kernel_dilation")[i] + 1
+        sizes.append((padded - window) // stride + 1)
+    return ((x[0], *sizes, weight[0]),)
+
+
+def _convolution_flops(call: Call) -> int:
+    return 2 * call.outputs[0].size * math.prod(call.inputs[1].shape[1:])
+
+
+_QUANTIZED = ("group_size", "bits", "mode", "transpose")
+
+OPS: tuple[Op, ...] = (
+    Op(
+        "matmul",
+        Kind.CONTRACTION,
+        lambda call, x, y: x @ y,
+        shapes=_matmul_shape,
+        flops_of=_matmul_flops,
+    ),
+    Op(
+        "addmm",
+        Kind.CONTRACTION,
+        _addmm,
+        attributes=("alpha", "beta"),
+        shapes=_matmul_shape,
+        flops_of=_matmul_flops,
+    ),
+    Op(
+        "gather_mm",
+        Kind.CONTRACTION,
+        _gather_mm,
+        attributes=("left_sorted", "right_sorted"),
+        shapes=_gather_mm_shape,
+        flops_of=_matmul_flops,
+    ),
+    Op(
+        "quantized_matmul",
+        Kind.CONTRACTION,
+        _quantized_matmul,
+        attributes=_QUANTIZED,
+        shapes=_quantized_shape,
+        flops_of=_matmul_flops,
+    ),
+    Op(
+        "gather_qmm",
+        Kind.CONTRACTION,
+        _gather_qmm,
+        attributes=(*_QUANTIZED, "left_sorted", "right_sorted"),
+        shapes=_gather_qmm_shape,
+        flops_of=_matmul_flops,
+    ),
+    Op("block_masked_mm", Kind.CONTRACTION, None, ("block_size",), _matmul_shape),
+    Op(
+        "convolution",
+        Kind.CONTRACTION,
+        _convolution,
+        attributes=(
+            "strides",
+            "padding_low",
+            "padding_high",
+            "kernel_dilation",
+            "input_dilation",
+            "groups",
+            "flip",
+        ),
+        shapes=_convolution_shape,
+        flops_of=_convolution_flops,
+    ),
+)

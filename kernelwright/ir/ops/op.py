@@ -1,0 +1,135 @@
+"""What the op table records about one operation."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import Attribute, Graph, Node, TensorType
+
+Array = NDArray[np.float64]
+"""What the oracle computes with. Exact integers and complex numbers pass through the same
+code, so the element type is nominal."""
+Shape = tuple[int, ...]
+
+
+class Kind(StrEnum):
+    """How an op touches its data, which decides what it can be fused with."""
+
+    ELEMENTWISE = "elementwise"
+    """Output element i depends on element i of every input; all shapes are equal."""
+    REDUCTION = "reduction"
+    """Combines whole axes; the reduced axes stay with size 1, or are mapped back over."""
+    SCAN = "scan"
+    CONTRACTION = "contraction"
+    VIEW = "view"
+    """Moves no value: only index arithmetic stands between output and input."""
+    INDEXING = "indexing"
+    """Copies or makes values by position: gather, scatter, concatenate, pad, arange."""
+    SORT = "sort"
+    RANDOM = "random"
+    BARRIER = "barrier"
+    """Nothing is fused with it; also the kind of every op that the table does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One use of an op: attributes by name, and the types that it reads and writes."""
+
+    attributes: Mapping[str, Attribute]
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
+
+    @classmethod
+    def of(cls, graph: Graph, node: Node) -> "Call":
+        """Look the types of a node up in its graph."""
+        types = graph.types
+        return cls(
+            dict(node.attributes),
+            tuple(types[v] for v in node.inputs),
+            tuple(types[v] for v in node.outputs),
+        )
+
+    def integer(self, name: str) -> int:
+        """Return an integer attribute."""
+        value = self.attributes[name]
+        assert isinstance(value, int)
+        return value
+
+    def number(self, name: str) -> float:
+        """Return a numeric attribute."""
+        value = self.attributes[name]
+        assert isinstance(value, int | float)
+        return value
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """Return a tuple of integers, such as axes or a shape."""
+        value = self.attributes[name]
+        assert isinstance(value, tuple)
+        return tuple(item for item in value if isinstance(item, int))
+
+    def text(self, name: str) -> str:
+        """Return an attribute that is one of a few words."""
+        value = self.attributes[name]
+        assert isinstance(value, str)
+        return value
+
+    def flag(self, name: str) -> bool:
+        """Return a boolean attribute."""
+        return bool(self.attributes[name])
+
+    def dtype(self, name: str) -> Dtype:
+        """Return a dtype attribute."""
+        value = self.attributes[name]
+        assert isinstance(value, Dtype)
+        return value
+
+
+Meaning = Callable[..., Array | tuple[Array, ...]]
+"""`(call, *arrays)` in float64 or exact integers -> output, or outputs."""
+InferShapes = Callable[[Call], tuple[Shape, ...]]
+
+
+def _same_as_first(call: Call) -> tuple[Shape, ...]:
+    return (call.inputs[0].shape,)
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One operation: what class it is in, what it means, what it costs.
+
+    `attributes` are named in the order in which MLX lists a primitive's arguments. `meaning`
+    is None where the oracle has none. `msl` is an expression over `{0}`, `{1}` …: floats are
+    float32 there, bool and integers their own Metal type. `needs` names the functions that
+    Metal lacks and that the emitted header has to define.
+    """
+
+    name: str
+    kind: Kind
+    meaning: Meaning | None
+    attributes: tuple[str, ...] = ()
+    shapes: InferShapes = _same_as_first
+    msl: str | None = None
+    needs: tuple[str, ...] = ()
+    flops_per_element: int = 1
+    """Per output element of an elementwise op, per input element of a reduction."""
+    is_commutative: bool = False
+    is_exact: bool = False
+    """Every IEEE implementation gives the same bits, so constants may be folded."""
+    flops_of: Callable[[Call], int] | None = None
+
+    def flops(self, call: Call) -> int:
+        """Count floating-point operations; a transcendental function counts as eight."""
+        if self.flops_of is not None:
+            return self.flops_of(call)
+        counted = call.inputs if self.kind in (Kind.REDUCTION, Kind.SCAN) else call.outputs
+        return self.flops_per_element * max((t.size for t in counted), default=0)
+
+    def bytes_moved(self, call: Call) -> int:
+        """Count the bytes that the op alone reads and writes; a view moves none."""
+        if self.kind is Kind.VIEW:
+            return 0
+        return sum(t.nbytes for t in (*call.inputs, *call.outputs))

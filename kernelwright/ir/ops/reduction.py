@@ -1,0 +1,83 @@
+"""Ops that combine whole axes; a reduced axis stays, with size 1."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from kernelwright.ir.ops.op import Array, Call, Kind, Op, Shape
+
+
+def _keep_axes(call: Call) -> tuple[Shape, ...]:
+    axes = call.integers("axes") if "axes" in call.attributes else (call.integer("axis"),)
+    shape = call.inputs[0].shape
+    return (tuple(1 if i in axes else size for i, size in enumerate(shape)),)
+
+
+def _reduce(name: str, function: Callable[..., Array], msl: str) -> Op:
+    return Op(
+        name,
+        Kind.REDUCTION,
+        lambda call, x: function(x, axis=call.integers("axes"), keepdims=True),
+        attributes=("axes",),
+        shapes=_keep_axes,
+        msl=msl,
+    )
+
+
+def _arg_reduce(name: str, function: Callable[..., Array], msl: str) -> Op:
+    return Op(
+        name,
+        Kind.REDUCTION,
+        lambda call, x: function(x, axis=call.integer("axis"), keepdims=True),
+        attributes=("axis",),
+        shapes=_keep_axes,
+        msl=msl,
+    )
+
+
+def mean_divisor(call: Call) -> int:
+    """Count what a mean divides by: the reduced elements less `ddof`."""
+    shape = call.inputs[0].shape
+    return math.prod(shape[axis] for axis in call.integers("axes")) - call.integer("ddof")
+
+
+def _mean(call: Call, x: Array) -> Array:
+    return np.sum(x, axis=call.integers("axes"), keepdims=True) / mean_divisor(call)
+
+
+def _softmax(call: Call, x: Array) -> Array:
+    shifted = np.exp(x - np.max(x, axis=-1, keepdims=True))
+    return shifted / np.sum(shifted, axis=-1, keepdims=True)
+
+
+def _logsumexp(call: Call, x: Array) -> Array:
+    peak = np.max(x, axis=-1, keepdims=True)
+    safe = np.where(np.isfinite(peak), peak, 0.0)
+    return np.log(np.sum(np.exp(x - safe), axis=-1, keepdims=True)) + safe
+
+
+def _keep_last(call: Call) -> tuple[Shape, ...]:
+    return ((*call.inputs[0].shape[:-1], 1),)
+
+
+OPS: tuple[Op, ...] = (
+    _reduce("sum", np.sum, "{0} + {1}"),
+    _reduce("prod", np.prod, "{0} * {1}"),
+    _reduce("max", np.max, "metal::max({0}, {1})"),
+    _reduce("min", np.min, "metal::min({0}, {1})"),
+    _reduce("all", np.all, "{0} && {1}"),
+    _reduce("any", np.any, "{0} || {1}"),
+    _arg_reduce("argmin", np.argmin, "{1} < {0}"),
+    _arg_reduce("argmax", np.argmax, "{1} > {0}"),
+    Op(
+        "mean",
+        Kind.REDUCTION,
+        _mean,
+        attributes=("axes", "ddof", "form"),
+        shapes=_keep_axes,
+        msl="{0} + {1}",
+    ),
+    Op("softmax", Kind.REDUCTION, _softmax, attributes=("precise",), flops_per_element=12),
+    Op("logsumexp", Kind.REDUCTION, _logsumexp, shapes=_keep_last, flops_per_element=10),
+)

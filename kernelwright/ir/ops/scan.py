@@ -1,0 +1,44 @@
+"""Ops that carry a running value along one axis."""
+
+import numpy as np
+
+from kernelwright.ir.ops.op import Array, Call, Kind, Op
+
+_IDENTITY: dict[str, float] = {
+    "cumsum": 0.0,
+    "cumprod": 1.0,
+    "cummax": -np.inf,
+    "cummin": np.inf,
+    "logcumsumexp": -np.inf,
+}
+
+
+def _identity(name: str, dtype: np.dtype) -> np.generic | float:
+    value = _IDENTITY[name]
+    if np.isfinite(value) or dtype.kind == "f":
+        return dtype.type(value)
+    limits = np.iinfo(dtype)
+    return dtype.type(limits.min if value < 0 else limits.max)
+
+
+def _scan(name: str, ufunc: np.ufunc, msl: str | None) -> Op:
+    def meaning(call: Call, x: Array) -> Array:
+        axis = call.integer("axis")
+        ordered = np.flip(x, axis) if call.flag("reverse") else x
+        result: Array = ufunc.accumulate(ordered, axis=axis, dtype=ordered.dtype)
+        if not call.flag("inclusive"):
+            first = np.full_like(np.take(result, [0], axis), _identity(name, result.dtype))
+            kept = np.take(result, np.arange(result.shape[axis] - 1), axis)
+            result = np.concatenate([first, kept], axis)
+        return np.flip(result, axis) if call.flag("reverse") else result
+
+    return Op(name, Kind.SCAN, meaning, attributes=("axis", "reverse", "inclusive"), msl=msl)
+
+
+OPS: tuple[Op, ...] = (
+    _scan("cumsum", np.add, "{0} + {1}"),
+    _scan("cumprod", np.multiply, "{0} * {1}"),
+    _scan("cummax", np.maximum, "metal::max({0}, {1})"),
+    _scan("cummin", np.minimum, "metal::min({0}, {1})"),
+    _scan("logcumsumexp", np.logaddexp, None),
+)

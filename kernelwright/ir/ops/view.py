@@ -1,0 +1,132 @@
+"""Ops that move no value: only index arithmetic stands between output and input."""
+
+from itertools import pairwise
+
+import numpy as np
+
+from kernelwright.ir.ops.op import Array, Call, Kind, Op, Shape
+
+
+def _shape(call: Call) -> tuple[Shape, ...]:
+    return (call.integers("shape"),)
+
+
+def _output_shape(call: Call) -> tuple[Shape, ...]:
+    # The result depends on attributes alone once the element count is fixed.
+    return tuple(t.shape for t in call.outputs)
+
+
+def _reshape(call: Call, x: Array) -> Array:
+    return x.reshape(call.outputs[0].shape)
+
+
+def _expanded(call: Call) -> tuple[Shape, ...]:
+    axes = call.integers("axes")
+    sizes = iter(call.inputs[0].shape)
+    rank = len(call.inputs[0].shape) + len(axes)
+    return (tuple(1 if i in axes else next(sizes) for i in range(rank)),)
+
+
+def _squeezed(call: Call) -> tuple[Shape, ...]:
+    axes = call.integers("axes")
+    return (tuple(n for i, n in enumerate(call.inputs[0].shape) if i not in axes),)
+
+
+def _flattened(call: Call) -> tuple[Shape, ...]:
+    start, end = call.integer("start_axis"), call.integer("end_axis")
+    shape = call.inputs[0].shape
+    merged = int(np.prod(shape[start : end + 1]))
+    return ((*shape[:start], merged, *shape[end + 1 :]),)
+
+
+def _unflattened(call: Call) -> tuple[Shape, ...]:
+    axis, shape = call.integer("axis"), call.inputs[0].shape
+    return ((*shape[:axis], *call.integers("shape"), *shape[axis + 1 :]),)
+
+
+def _transposed(call: Call) -> tuple[Shape, ...]:
+    return (tuple(call.inputs[0].shape[axis] for axis in call.integers("axes")),)
+
+
+def slices(call: Call) -> tuple[slice, ...]:
+    """Return a slice per axis; a negative stop after a backward walk means the very start."""
+    return tuple(
+        slice(start, None if stop < 0 else stop, stride)
+        for start, stop, stride in zip(
+            call.integers("start"), call.integers("stop"), call.integers("strides"), strict=True
+        )
+    )
+
+
+def _sliced(call: Call) -> tuple[Shape, ...]:
+    sizes = zip(slices(call), call.inputs[0].shape, strict=True)
+    return (tuple(len(range(*s.indices(n))) for s, n in sizes),)
+
+
+def _slice(call: Call, x: Array) -> Array:
+    return x[slices(call)]
+
+
+def _split(call: Call, x: Array) -> tuple[Array, ...]:
+    return tuple(np.split(x, call.integers("indices"), axis=call.integer("axis")))
+
+
+def _split_shapes(call: Call) -> tuple[Shape, ...]:
+    axis, shape = call.integer("axis"), call.inputs[0].shape
+    edges = (0, *call.integers("indices"), shape[axis])
+    sizes = [max(stop - start, 0) for start, stop in pairwise(edges)]
+    return tuple((*shape[:axis], size, *shape[axis + 1 :]) for size in sizes)
+
+
+def _as_strided(call: Call, x: Array) -> Array:
+    flat = np.ascontiguousarray(x).reshape(-1)[call.integer("offset") :]
+    strides = tuple(s * flat.itemsize for s in call.integers("strides"))
+    return np.lib.stride_tricks.as_strided(flat, call.integers("shape"), strides)
+
+
+def _identity(call: Call, x: Array) -> Array:
+    return x
+
+
+OPS: tuple[Op, ...] = (
+    Op(
+        "broadcast",
+        Kind.VIEW,
+        lambda call, x: np.broadcast_to(x, call.integers("shape")),
+        attributes=("shape",),
+        shapes=_shape,
+        is_exact=True,
+    ),
+    Op("reshape", Kind.VIEW, _reshape, ("shape",), _shape, is_exact=True),
+    Op("expand_dims", Kind.VIEW, _reshape, ("axes",), _expanded, is_exact=True),
+    Op("squeeze", Kind.VIEW, _reshape, ("axes",), _squeezed, is_exact=True),
+    Op("flatten", Kind.VIEW, _reshape, ("start_axis", "end_axis"), _flattened, is_exact=True),
+    Op("unflatten", Kind.VIEW, _reshape, ("axis", "shape"), _unflattened, is_exact=True),
+    Op(
+        "transpose",
+        Kind.VIEW,
+        lambda call, x: np.transpose(x, call.integers("axes")),
+        attributes=("axes",),
+        shapes=_transposed,
+    ),
+    Op("slice", Kind.VIEW, _slice, ("start", "stop", "strides"), _sliced),
+    Op("split", Kind.VIEW, _split, ("indices", "axis"), _split_shapes),
+    Op(
+        "as_strided",
+        Kind.VIEW,
+        _as_strided,
+        attributes=("shape", "strides", "offset"),
+        shapes=_shape,
+    ),
+    # `full` materialises a broadcast in MLX; its value is its operand's.
+    Op("full", Kind.VIEW, _identity),
+    Op("copy", Kind.VIEW, _identity),
+    Op("contiguous", Kind.VIEW, _identity),
+    Op("stop_gradient", Kind.VIEW, _identity),
+    Op(
+        "depends",
+        Kind.BARRIER,
+        lambda call, *arrays: arrays[: len(call.outputs)],
+        shapes=_output_shape,
+    ),
+)

@@ -1,0 +1,107 @@
+"""How MLX's tracer names its primitives, and which op of the table each becomes."""
+
+from collections.abc import Callable, Sequence
+
+from kernelwright.errors import UnsupportedError
+from kernelwright.ir.graph import Attribute, TensorType
+from kernelwright.ir.ops import OPS
+
+# A family's first argument says which op it is; the order is that of MLX's own enums
+# (mlx/primitives.h of 0.32.4).
+_FAMILIES: dict[str, tuple[str, ...]] = {
+    "Reduce": ("all", "any", "sum", "prod", "min", "max"),
+    "ArgReduce": ("argmin", "argmax"),
+    "Scan": ("cummax", "cummin", "cumsum", "cumprod", "logcumsumexp"),
+    "Log": ("log2", "log10", "log"),
+    "Sqrt": ("sqrt", "rsqrt"),
+    "BitwiseBinary": (
+        "bitwise_and",
+        "bitwise_or",
+        "bitwise_xor",
+        "left_shift",
+        "right_shift",
+    ),
+}
+
+# Primitives whose op is not simply their name in snake case.
+_RENAMED: dict[str, str] = {
+    "AddMM": "addmm",
+    "ArcTan2": "arctan2",
+    "ArgPartition": "argpartition",
+    "ArgSort": "argsort",
+    "AsType": "cast",
+    "BlockMaskedMM": "block_masked_mm",
+    "DivMod": "divmod",
+    "ErfInv": "erfinv",
+    "FFT": "fft",
+    "GatherMM": "gather_mm",
+    "GatherQMM": "gather_qmm",
+    "LogAddExp": "logaddexp",
+    "LogSumExp": "logsumexp",
+    "QRF": "qr",
+    "SVD": "svd",
+}
+
+_REDUCE_WORDS = {
+    "Scatter": ("max", "min", "sum", "prod", "none"),
+    "ScatterAxis": ("sum", "none"),
+    "SliceUpdate": ("max", "min", "sum", "prod", "none"),
+}
+_MODES = ("affine", "mxfp4", "mxfp8", "nvfp4")
+_MODE_PLACE = {"QuantizedMatmul": 2, "GatherQMM": 2, "Quantize": 2}
+
+Arguments = tuple[Attribute, ...]
+Translation = tuple[str, tuple[tuple[str, Attribute], ...]]
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(name))
+
+
+def _worded(words: Sequence[str], place: int) -> Callable[[Arguments], Arguments]:
+    def translate(arguments: Arguments) -> Arguments:
+        value = arguments[place]
+        assert isinstance(value, int)
+        return (*arguments[:place], words[value], *arguments[place + 1 :])
+
+    return translate
+
+
+def _normalised(primitive: str, arguments: Arguments, outputs: Sequence[TensorType]) -> Arguments:
+    if primitive in _REDUCE_WORDS:
+        return _worded(_REDUCE_WORDS[primitive], 0)(arguments)
+    if primitive in _MODE_PLACE:
+        return _worded(_MODES, _MODE_PLACE[primitive])(arguments)
+    if primitive in ("Reshape", "Broadcast"):
+        # MLX records -1 where the caller wrote it.
+        return (outputs[0].shape,)
+    return arguments
+
+
+def translate(primitive: str, arguments: Arguments, outputs: Sequence[TensorType]) -> Translation:
+    """Return the op and its named attributes for a primitive that MLX's tracer reported.
+
+    A primitive that the table does not know keeps its own name, and its arguments are
+    numbered: it is a barrier in every region.
+
+    Raises:
+        UnsupportedError: MLX reports other arguments than this release of Kernelwright knows.
+    """
+    if primitive in _FAMILIES:
+        kind, *rest = arguments
+        assert isinstance(kind, int)
+        op, arguments = _FAMILIES[primitive][int(kind)], tuple(rest)
+    else:
+        op = _RENAMED.get(primitive, _snake(primitive))
+        arguments = _normalised(primitive, arguments, outputs)
+    known = OPS.get(op)
+    if known is None:
+        return primitive, tuple((f"argument_{i}", value) for i, value in enumerate(arguments))
+    if op == "custom_kernel":
+        return op, tuple((f"argument_{i}", value) for i, value in enumerate(arguments))
+    if len(known.attributes) != len(arguments):
+        raise UnsupportedError(
+            f"expected {len(known.attributes)} arguments of MLX's {primitive}, found "
+            f"{len(arguments)}; use a version of MLX that Kernelwright names in its dependencies."
+        )
+    return op, tuple(zip(known.attributes, arguments, strict=True))

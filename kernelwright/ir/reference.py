@@ -1,0 +1,54 @@
+"""The ideal answer of a graph: float64 arithmetic by NumPy and SciPy, integers exact."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kernelwright.errors import InputError, UnsupportedError
+from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.ops import Call, exact_dtype, op_named
+from kernelwright.ir.ops.op import Array
+
+
+def reference(graph: Graph, arrays: Sequence[Array]) -> list[Array]:
+    """Evaluate a graph as if floating point had no rounding (to float64).
+
+    Inputs are taken at their exact values. A cast between float dtypes changes nothing: MLX
+    rounds every intermediate to its dtype, the ideal answer rounds none. Where rounding is the
+    meaning, it happens: casts to integers truncate, `round`, `floor` and comparisons see the
+    float64 value, `view` sees the bits of the stored dtype. Integer arithmetic wraps as in MLX.
+
+    Raises:
+        InputError: the arrays are not those that the graph takes.
+        UnsupportedError: an op has no meaning in the op table; it is named.
+    """
+    if len(arrays) != len(graph.inputs):
+        raise InputError(f"the graph takes {len(graph.inputs)} arrays, found {len(arrays)}.")
+    values: dict[ValueId, Array] = {}
+    for value, array in zip(graph.inputs, arrays, strict=True):
+        if tuple(array.shape) != graph.types[value].shape:
+            raise InputError(f"expected {graph.types[value]}, found the shape {array.shape}.")
+        values[value] = array.astype(exact_dtype(graph.types[value].dtype))
+    for value, constant in graph.constants:
+        values[value] = constant.array.astype(exact_dtype(constant.type.dtype))
+    last_use = {v: i for i, node in enumerate(graph.nodes) for v in node.inputs}
+    kept = set(graph.outputs)
+    with np.errstate(all="ignore"):
+        for index, node in enumerate(graph.nodes):
+            values.update(_evaluate(graph, node, [values[v] for v in node.inputs]))
+            for value in set(node.inputs):
+                if last_use[value] == index and value not in kept:
+                    del values[value]
+    return [values[v] for v in graph.outputs]
+
+
+def _evaluate(graph: Graph, node: Node, arrays: list[Array]) -> dict[ValueId, Array]:
+    meaning = op_named(node.op).meaning
+    if meaning is None:
+        raise UnsupportedError(f"the op {node.op!r} has no float64 meaning; leave it to MLX.")
+    result = meaning(Call.of(graph, node), *arrays)
+    outputs = result if isinstance(result, tuple) else (result,)
+    return {
+        value: np.asarray(array).astype(exact_dtype(graph.types[value].dtype), copy=False)
+        for value, array in zip(node.outputs, outputs, strict=True)
+    }

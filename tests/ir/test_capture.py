@@ -1,0 +1,163 @@
+"""Capturing keeps exactly what MLX's tracer reports, and says clearly what it cannot capture."""
+
+from collections.abc import Callable
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from mlx.nn.layers.linear import Linear
+
+from kernelwright.errors import InputError, UnsupportedError
+from kernelwright.ir import Dtype, Graph, capture, interpret
+
+X = mx.array([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
+
+
+def test_inputs_are_named_after_the_parameters() -> None:
+    graph = capture(lambda x, *, scale, bias: x * scale + bias, X, scale=X, bias=X[0])
+    assert graph.input_names() == ("x", "bias", "scale")
+    assert graph.keywords == ("bias", "scale")
+
+
+def test_keyword_inputs_do_not_depend_on_the_order_of_the_call() -> None:
+    def fn(x: mx.array, *, a: mx.array, b: mx.array) -> mx.array:
+        return x * a - b
+
+    graph = capture(fn, X, b=X[0], a=X)
+    assert graph == capture(fn, X, a=X, b=X[0])
+    assert mx.array_equal(interpret(graph, X, b=X[0], a=X)[0], X * X - X[0])
+
+
+def test_nests_of_arrays_are_flattened_and_named() -> None:
+    def fn(x: mx.array, cache: dict[str, list[mx.array]], scale: float) -> dict[str, mx.array]:
+        return {"sum": x + cache["keys"][0], "product": x * cache["keys"][1] * scale}
+
+    cache = {"keys": [X, X + 1]}
+    graph = capture(fn, X, cache, 2.0)
+    assert graph.input_names() == ("x", "cache.keys.0", "cache.keys.1")
+    replayed = interpret(graph, X, cache, 2.0)
+    assert mx.array_equal(replayed[1], X * (X + 1) * 2.0)
+
+
+def test_parameters_of_a_module_are_constants_not_their_initialisation() -> None:
+    layer = Linear(3, 4)
+    graph = capture(layer, X)
+    assert [n.op for n in graph.nodes] == ["transpose", "broadcast", "addmm"]
+    assert len(graph.constants) == 2
+
+
+def test_numpy_arrays_serve_as_examples() -> None:
+    graph = capture(lambda x: x + 1, np.ones((2, 2), np.float16))
+    assert str(graph.input_types[0]) == "f16[2,2]"
+
+
+def test_an_output_may_be_an_input_or_a_constant() -> None:
+    graph = capture(lambda x: (x, mx.array([1, 2])), X)
+    first, second = interpret(graph, X)
+    assert mx.array_equal(first, X)
+    assert second.tolist() == [1, 2]
+
+
+def test_a_compiled_function_is_traced_through() -> None:
+    def fn(x: mx.array) -> mx.array:
+        return mx.exp(x) * 2
+
+    graph = capture(mx.compile(fn), X)
+    assert [n.op for n in graph.nodes] == ["exp", "broadcast", "multiply"]
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_compilation_stays_as_it_was(enabled: bool) -> None:
+    from kernelwright.ir.capture import _compile_is_enabled
+
+    (mx.enable_compile if enabled else mx.disable_compile)()
+    try:
+        capture(lambda x: x + 1, X)
+        assert _compile_is_enabled() is enabled
+    finally:
+        mx.enable_compile()
+
+
+def test_shapes_are_recorded_and_not_the_minus_one_that_was_written() -> None:
+    graph = capture(lambda x: x.reshape(3, -1), X)
+    assert graph.nodes[0].attribute("shape") == (3, 2)
+
+
+def test_a_dtype_attribute_is_kept() -> None:
+    graph = capture(lambda x: x.astype(mx.bfloat16), X)
+    assert graph.nodes[0].attribute("dtype") is Dtype.BFLOAT16
+
+
+def test_an_unknown_primitive_is_kept_by_its_own_name() -> None:
+    from kernelwright.ir.primitive import translate
+
+    assert translate("NewOp", (1, 2.5), []) == (
+        "NewOp",
+        (("argument_0", 1), ("argument_1", 2.5)),
+    )
+
+
+def test_a_kernel_call_is_kept_and_never_replayed() -> None:
+    kernel = mx.fast.metal_kernel(
+        name="k", input_names=["a"], output_names=["b"], source="b[0] = a[0];"
+    )
+
+    def fn(x: mx.array) -> mx.array:
+        return kernel(  # type: ignore[operator,no-any-return]
+            inputs=[x],
+            output_shapes=[x.shape],
+            output_dtypes=[x.dtype],
+            grid=(1, 1, 1),
+            threadgroup=(1, 1, 1),
+            init_value=1.5,
+        )[0]
+
+    graph = capture(fn, X)
+    assert graph.nodes[0].op == "custom_kernel"
+    with pytest.raises(UnsupportedError, match="custom_kernel"):
+        interpret(graph, X)
+
+
+def test_graphs_survive_json() -> None:
+    graph = capture(lambda x: mx.where(x > 0, x, -mx.inf).astype(mx.float16), X)
+    assert Graph.from_json(graph.to_json()) == graph
+
+
+def _branches(x: mx.array) -> mx.array:
+    return x if x.sum() > 0 else -x
+
+
+def _leaves_mlx(x: mx.array) -> mx.array:
+    return mx.array(np.array(x))
+
+
+@pytest.mark.parametrize(
+    ("fn", "arrays", "message"),
+    [
+        (_branches, [X], "looks at the values of an array"),
+        (_leaves_mlx, [X], "looks at the values of an array"),
+        (lambda x, y: x, [X], r"cannot be called with 1 positional .*'y'"),
+        (lambda x: x.shape[0], [X], r"returns int \(2\), expected MLX arrays"),
+        (lambda x: x, [3], "was given no arrays"),
+        (lambda x: x @ x, [X], "raised ValueError while it was traced"),
+        ("not a function", [X], "expected a function of MLX arrays"),
+    ],
+)
+def test_what_cannot_be_captured_is_said_in_a_sentence(
+    fn: Callable[..., object], arrays: list[object], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        capture(fn, *arrays)
+
+
+def test_a_primitive_that_mlx_cannot_export_is_named() -> None:
+    with pytest.raises(UnsupportedError, match=r"BitwiseInvert, which MLX cannot export; write x"):
+        capture(lambda x: ~x, mx.array([1, 2]))
+
+
+def test_replay_refuses_other_arrays_than_it_was_captured_for() -> None:
+    graph = capture(lambda x: x + 1, X)
+    with pytest.raises(InputError, match=r"x was captured as f32\[2,3\], found f16\[2,3\]"):
+        interpret(graph, X.astype(mx.float16))
+    with pytest.raises(InputError, match=r"takes 1 arrays \(x\), found 2"):
+        interpret(graph, X, X)
