@@ -1,0 +1,129 @@
+"""The policy around an exchange: validate, ask once more, try the next model."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pydantic import BaseModel
+
+from kernelwright.agents.budget import Cost
+from kernelwright.agents.chat.fault import ReplyError
+from kernelwright.agents.chat.message import Acceptance, Answer, Prompt, Purpose, Reply, Shape
+from kernelwright.agents.chat.parse import InvalidReplyError, parse
+from kernelwright.errors import ModelError
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A complete reply and what it took."""
+
+    reply: Reply
+    cost: Cost
+    latency_s: float
+    call_id: str
+
+
+class Exchange(Protocol):
+    """One model's replies, wherever they come from: a server or the record."""
+
+    @property
+    def name(self) -> str:
+        """Return `provider:model`, or `replay:campaign`."""
+
+    async def reply(self, prompt: Prompt, shape: type[BaseModel], purpose: Purpose) -> Taken:
+        """Return one complete reply, valid or not.
+
+        Raises:
+            ModelError: there will be none, whatever is tried.
+            BudgetError: the call at its worst could exceed a cap.
+        """
+
+    async def close(self) -> None:
+        """Release connections."""
+
+
+class Conversations:
+    """A `ChatModel` over a list of exchanges: the first that gives a usable reply answers."""
+
+    def __init__(self, exchanges: Sequence[Exchange], *, concurrency: int = 4) -> None:
+        self._exchanges = tuple(exchanges)
+        self._slots = asyncio.Semaphore(concurrency)
+
+    @property
+    def name(self) -> str:
+        """Return the first choice's name."""
+        return self._exchanges[0].name
+
+    async def ask(
+        self,
+        prompt: Prompt,
+        shape: type[Shape],
+        purpose: Purpose,
+        accept: Acceptance[Shape] | None = None,
+    ) -> Answer[Shape]:
+        """Hold one conversation; see `ChatModel.ask`."""
+        failure: ModelError | None = None
+        async with self._slots:
+            for exchange in self._exchanges:
+                try:
+                    return await _converse(exchange, prompt, shape, purpose, accept)
+                except ModelError as e:
+                    failure = failure or e
+        assert failure is not None
+        raise failure
+
+    async def close(self) -> None:
+        """Release every exchange."""
+        for exchange in self._exchanges:
+            await exchange.close()
+
+
+async def _converse(
+    exchange: Exchange,
+    prompt: Prompt,
+    shape: type[Shape],
+    purpose: Purpose,
+    accept: Acceptance[Shape] | None,
+) -> Answer[Shape]:
+    """Ask, and once more with what was wrong when the reply cannot be used."""
+    taken: list[Taken] = []
+    problem = ""
+    for _ in range(2):
+        taken.append(await exchange.reply(prompt, shape, purpose))
+        reply = taken[-1].reply
+        if reply.stop == "refused":
+            raise ReplyError(f"{exchange.name} refused ({_brief(reply.text)}); try another model.")
+        try:
+            record = parse(reply.text, shape, accept)
+        except InvalidReplyError as e:
+            problem = str(e)
+            prompt = prompt.answered(reply.text, correction(reply, problem, shape))
+            continue
+        return Answer(
+            record=record,
+            model=reply.model,
+            cost=sum((t.cost for t in taken), Cost()),
+            latency_s=sum(t.latency_s for t in taken),
+            calls=tuple(t.call_id for t in taken),
+        )
+    raise ReplyError(
+        f"{exchange.name} gave no usable reply, asked twice ({_brief(problem)}); try another model."
+    )
+
+
+def correction(reply: Reply, problem: str, shape: type[BaseModel]) -> str:
+    """Tell the model what was wrong with its reply."""
+    if reply.stop == "truncated":
+        return (
+            "The reply was cut off before it was complete. Send the whole "
+            f"{shape.__name__} object again, shorter: one entry is enough."
+        )
+    return (
+        f"That reply cannot be used: {problem}. Send the whole {shape.__name__} object again, "
+        "with that put right and nothing around it."
+    )
+
+
+def _brief(text: str) -> str:
+    return " ".join(text.split())[:200] or "no reason given"

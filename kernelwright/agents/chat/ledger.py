@@ -1,0 +1,96 @@
+"""The memory of calls that agents ask of whoever keeps a campaign: written before and after."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from kernelwright.agents.budget import Cost
+from kernelwright.agents.chat.message import Prompt, Purpose, Reply, Stop, Usage
+from kernelwright.metal.diagnostic import Record
+
+
+class Call(Record):
+    """A request on the point of being sent."""
+
+    id: str
+    request_hash: str
+    purpose: Purpose
+    model: str
+    """`provider:model`."""
+    prompt: Prompt
+    shape: str
+    """Name of the record that the reply has to be."""
+    worst: Cost
+    """What it may cost at most; counted when the outcome is never learnt."""
+
+
+class Outcome(Record):
+    """What became of a call: a reply, or the fault that ended it."""
+
+    reply: str = ""
+    stop: Stop = "done"
+    usage: Usage = Usage()
+    cost: Cost = Cost()
+    latency_s: float = 0.0
+    fault: str = ""
+    """One sentence; empty for a complete reply."""
+
+
+class RecordedCall(Record):
+    """A call with its outcome, None while it is in flight or after a kill."""
+
+    call: Call
+    outcome: Outcome | None = None
+
+    @property
+    def cost(self) -> Cost:
+        """What the call took, or its worst case where nobody learnt it."""
+        return self.call.worst if self.outcome is None else self.outcome.cost
+
+    @property
+    def has_reply(self) -> bool:
+        """True when a complete reply is on record."""
+        return self.outcome is not None and not self.outcome.fault
+
+    @property
+    def reply(self) -> Reply:
+        """The reply on record; ask `has_reply` first."""
+        if self.outcome is None or self.outcome.fault:
+            raise ValueError(f"call {self.call.id} has no reply on record")
+        return Reply(
+            text=self.outcome.reply,
+            stop=self.outcome.stop,
+            usage=self.outcome.usage,
+            model=self.call.model,
+        )
+
+
+class Ledger(Protocol):
+    """Keeps every call of one campaign; `begin` and `finish` are durable when they return."""
+
+    def begin(self, call: Call) -> None:
+        """Record a call before anything is sent."""
+
+    def finish(self, call_id: str, outcome: Outcome) -> None:
+        """Record how the call ended, before anybody acts on the reply."""
+
+    def calls(self) -> Sequence[RecordedCall]:
+        """Return all calls of the campaign in the order in which they began."""
+
+
+class MemoryLedger:
+    """A ledger that lives as long as the process."""
+
+    def __init__(self, calls: Sequence[RecordedCall] = ()) -> None:
+        self._calls = {recorded.call.id: recorded for recorded in calls}
+
+    def begin(self, call: Call) -> None:
+        """Keep a call that is about to be sent."""
+        self._calls[call.id] = RecordedCall(call=call)
+
+    def finish(self, call_id: str, outcome: Outcome) -> None:
+        """Keep how it ended."""
+        self._calls[call_id] = RecordedCall(call=self._calls[call_id].call, outcome=outcome)
+
+    def calls(self) -> tuple[RecordedCall, ...]:
+        """Return all calls so far."""
+        return tuple(self._calls.values())

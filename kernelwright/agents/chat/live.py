@@ -1,0 +1,212 @@
+"""Replies from a live server: recorded ones first, then under caps, with retries."""
+
+import asyncio
+import time
+import uuid
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+
+import tenacity
+from pydantic import BaseModel
+
+from kernelwright.agents.budget import Budget, Cost, Reservation
+from kernelwright.agents.chat.conversation import Taken
+from kernelwright.agents.chat.fault import Fault, FaultKind, sentence
+from kernelwright.agents.chat.ledger import Call, Ledger, Outcome, RecordedCall
+from kernelwright.agents.chat.message import Prompt, Purpose, Usage, request_hash
+from kernelwright.agents.chat.parse import schema_of
+from kernelwright.agents.chat.price import FREE, Price
+from kernelwright.agents.chat.wire import Limits, ReplyShape, Wire
+from kernelwright.errors import ModelError
+from kernelwright.metal.diagnostic import Record
+
+OVERHEAD_TOKENS = 1024
+"""Room for what a provider adds to a prompt: its tool preamble and message marks."""
+_MOST_CONCESSIONS = 4
+_LONGEST_QUEUE_S = 0.05
+
+
+class Patience(Record):
+    """How often and how long to wait for a server that says it is busy."""
+
+    attempts: int = 6
+    first_wait_s: float = 1.0
+    longest_wait_s: float = 60.0
+
+
+USUAL_PATIENCE = Patience()
+USUAL_LIMITS = Limits()
+
+
+class Recollection:
+    """The replies on record by request, each handed out once, in their order."""
+
+    def __init__(self, calls: Iterable[RecordedCall]) -> None:
+        self._replies: dict[str, list[RecordedCall]] = {}
+        self._used = Counter[str]()
+        for recorded in calls:
+            if recorded.has_reply:
+                self._replies.setdefault(recorded.call.request_hash, []).append(recorded)
+
+    def next(self, digest: str) -> RecordedCall | None:
+        """Return the next reply to this request, None when all have been used."""
+        replies = self._replies.get(digest, [])
+        place = self._used[digest]
+        if place >= len(replies):
+            return None
+        self._used[digest] += 1
+        return replies[place]
+
+
+@dataclass
+class LiveExchange:
+    """One wire under a budget and a ledger.
+
+    Every request is in the ledger before it leaves and after it ends; a reply on record is
+    used instead of being paid for again.
+    """
+
+    wire: Wire
+    price: Price | None
+    """None where no table knows it."""
+    ledger: Ledger
+    budget: Budget
+    recollection: Recollection
+    limits: Limits = USUAL_LIMITS
+    patience: Patience = USUAL_PATIENCE
+    sleep: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep)
+
+    @property
+    def name(self) -> str:
+        """Return `provider:model`."""
+        return self.wire.name
+
+    async def close(self) -> None:
+        """Release the wire's connections."""
+        await self.wire.close()
+
+    async def reply(self, prompt: Prompt, shape: type[BaseModel], purpose: Purpose) -> Taken:
+        """Return the recorded reply to this request, else a fresh one."""
+        digest = request_hash(prompt, shape)
+        if (recorded := self.recollection.next(digest)) is not None:
+            return recalled(recorded)
+        asked = ReplyShape(
+            name=shape.__name__.lower(),
+            description=(shape.__doc__ or shape.__name__).strip(),
+            json_schema=schema_of(shape),
+        )
+        call = Call(
+            id="",
+            request_hash=digest,
+            purpose=purpose,
+            model=self.name,
+            prompt=prompt,
+            shape=shape.__name__,
+            worst=self._worst(prompt, asked),
+        )
+        try:
+            return await self._retried(call, asked)
+        except Fault as fault:
+            # Not chained: what a server said may be long, and its sentence holds the gist.
+            raise ModelError(sentence(self.name, fault)) from None
+
+    async def _retried(self, call: Call, asked: ReplyShape) -> Taken:
+        retrying = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception(lambda e: isinstance(e, Fault) and e.is_retryable),
+            wait=self._wait_s,
+            stop=tenacity.stop_after_attempt(self.patience.attempts),
+            sleep=self.sleep,
+            reraise=True,
+        )
+        taken: Taken = await retrying(self._conceding, call, asked)
+        return taken
+
+    def _wait_s(self, state: tenacity.RetryCallState) -> float:
+        """What the server asked for, else a randomised back-off."""
+        fault = state.outcome.exception() if state.outcome else None
+        if isinstance(fault, Fault) and fault.retry_after_s is not None:
+            return min(fault.retry_after_s, self.patience.longest_wait_s)
+        back_off = tenacity.wait_random_exponential(
+            multiplier=self.patience.first_wait_s, max=self.patience.longest_wait_s
+        )
+        return back_off(state)
+
+    async def _conceding(self, call: Call, asked: ReplyShape) -> Taken:
+        """One request, repeated at once while the server refuses features one by one."""
+        for _ in range(_MOST_CONCESSIONS):
+            try:
+                return await self._sent(call, asked)
+            except Fault as fault:
+                if fault.kind is not FaultKind.UNSUPPORTED:
+                    raise
+        return await self._sent(call, asked)
+
+    async def _sent(self, call: Call, asked: ReplyShape) -> Taken:
+        """One request, in the ledger and under the budget from beginning to end."""
+        call = call.model_copy(update={"id": uuid.uuid4().hex})
+        reservation = await self._reserved(call)
+        # Cancelled in flight, nobody knows what the server did: the worst case counts.
+        outcome = Outcome(fault="abandoned", cost=call.worst)
+        started_s = time.monotonic()
+        try:
+            self.ledger.begin(call)
+            reply = await self.wire.send(call.prompt, asked, self._limits(call.purpose.task))
+            cost = self._cost(reply.usage)
+            outcome = Outcome(reply=reply.text, stop=reply.stop, usage=reply.usage, cost=cost)
+            return Taken(reply, cost, time.monotonic() - started_s, call.id)
+        except Fault as fault:
+            outcome = Outcome(
+                fault=f"{fault.kind}: {fault.message}",
+                usage=fault.usage or Usage(),
+                cost=call.worst if fault.may_be_billed else Cost(calls=1),
+            )
+            raise
+        finally:
+            latency_s = time.monotonic() - started_s
+            self.budget.settle(reservation, outcome.cost)
+            self.ledger.finish(call.id, outcome.model_copy(update={"latency_s": latency_s}))
+
+    async def _reserved(self, call: Call) -> Reservation:
+        """Wait until the calls in flight leave room for this one at its worst."""
+        while (reservation := self.budget.reserve(call.worst, call.purpose.task)) is None:
+            await asyncio.sleep(_LONGEST_QUEUE_S)
+        return reservation
+
+    def _limits(self, task: str) -> Limits:
+        """The usual limits, cut to the time that is left."""
+        left_s = self.budget.seconds_left(task)
+        if left_s is None or left_s >= self.limits.total_s:
+            return self.limits
+        return self.limits.model_copy(update={"total_s": max(left_s, 0.01)})
+
+    def _worst(self, prompt: Prompt, asked: ReplyShape) -> Cost:
+        # No token is shorter than a byte, so bytes bound tokens for every tokenizer.
+        schema_bytes = len(str(asked.json_schema).encode())
+        input_tokens = len(prompt.text.encode()) + schema_bytes + OVERHEAD_TOKENS
+        return Cost(
+            dollars=self._known_price().worst(input_tokens, self.limits.output_tokens),
+            tokens=input_tokens + self.limits.output_tokens,
+            calls=1,
+        )
+
+    def _cost(self, usage: Usage) -> Cost:
+        dollars = self._known_price().dollars(usage)
+        return Cost(dollars=dollars, tokens=usage.total_tokens, calls=1)
+
+    def _known_price(self) -> Price:
+        if self.price is not None:
+            return self.price
+        if self.budget.campaign.dollars is None and self.budget.per_task.dollars is None:
+            return FREE
+        raise ModelError(
+            f"no price is known for {self.name}, so a cap in dollars cannot hold; add a row to "
+            f"your prices.toml, or cap tokens or calls instead."
+        )
+
+
+def recalled(recorded: RecordedCall) -> Taken:
+    """Return a reply on record with what it took when it was fresh."""
+    outcome = recorded.outcome
+    assert outcome is not None
+    return Taken(recorded.reply, outcome.cost, outcome.latency_s, recorded.call.id)

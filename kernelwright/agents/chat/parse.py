@@ -1,0 +1,179 @@
+"""Reading records out of what models really write: fences, prose, slips and cut-off JSON."""
+
+import json
+import re
+from collections.abc import Iterator
+
+from pydantic import BaseModel, ValidationError
+
+from kernelwright.agents.chat.message import Acceptance, Shape
+
+_FENCE = re.compile(r"```[\w.+-]*[ \t]*\r?\n(.*?)(?:\r?\n[ \t]*```|\Z)", re.DOTALL)
+_THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
+_BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrtu])')
+_TRAILING_COMMA = re.compile(r",(\s*[\]}])")
+_MOST_CANDIDATES = 8
+_MOST_CUTS = 200
+_MOST_PROBLEMS = 5
+
+
+class InvalidReplyError(ValueError):
+    """A reply holds no usable record; the message tells the model what to change."""
+
+
+def parse(text: str, shape: type[Shape], accept: Acceptance[Shape] | None = None) -> Shape:
+    """Return the first record of the wanted shape that a reply holds.
+
+    Tried in order: the whole text, fenced blocks, every outermost object; each as it stands,
+    then with common slips mended, then cut back to its last complete element.
+
+    Raises:
+        InvalidReplyError: nothing in the text validates; says what was nearest and why.
+    """
+    nearest = ""
+    for candidate in _candidates(text):
+        for data in _readings(candidate):
+            try:
+                record = shape.model_validate(data)
+            except ValidationError as e:
+                nearest = nearest or _problems(e)
+                continue
+            reason = accept(record) if accept is not None else ""
+            if not reason:
+                return record
+            nearest = reason
+    raise InvalidReplyError(
+        nearest or f"expected one JSON object, found {_excerpt(text)}; reply with the object only"
+    )
+
+
+def _candidates(text: str) -> Iterator[str]:
+    text = _THOUGHT.sub("", text).strip()
+    pieces = [text] if text.startswith(("{", "[")) else []
+    pieces += [match[1].strip() for match in _FENCE.finditer(text)]
+    pieces += _objects(text)
+    yield from [piece for piece in dict.fromkeys(pieces) if piece][:_MOST_CANDIDATES]
+
+
+def _objects(text: str) -> Iterator[str]:
+    """Outermost `{…}` spans, braces inside strings aside; the last may be unfinished."""
+    place = text.find("{")
+    while place != -1:
+        end = next((end for end, depth in _closings(text, place) if depth == 0), None)
+        yield text[place:end]
+        if end is None:
+            return
+        place = text.find("{", end)
+
+
+def _closings(text: str, start: int) -> Iterator[tuple[int, int]]:
+    """(place after it, depth left) of every closing bracket outside strings."""
+    depth, quoted, place = 0, False, start
+    while place < len(text):
+        character = text[place]
+        if character == "\\" and quoted:
+            place += 1
+        elif character == '"':
+            quoted = not quoted
+        elif not quoted and character in "{[":
+            depth += 1
+        elif not quoted and character in "}]":
+            depth -= 1
+            yield place + 1, depth
+        place += 1
+
+
+def _readings(text: str) -> Iterator[object]:
+    """The JSON values that a text may stand for, the most faithful first."""
+    for variant in dict.fromkeys((text, _mended(text))):
+        try:
+            yield _load(variant)
+        except ValueError:
+            continue
+        return
+    yield from _cut_back(_mended(text))
+
+
+def _load(text: str) -> object:
+    try:
+        # Models put bare line breaks into strings; strict JSON has none.
+        value: object = json.loads(text, strict=False)
+    except RecursionError as e:
+        raise ValueError("nested too deeply") from e
+    return value
+
+
+def _mended(text: str) -> str:
+    return _TRAILING_COMMA.sub(r"\1", _BAD_ESCAPE.sub(r"\\\\", text))
+
+
+def _cut_back(text: str) -> Iterator[object]:
+    """A truncated text, closed after one of its last complete elements."""
+    cuts: list[tuple[int, str]] = []
+    stack: list[str] = []
+    quoted, place = False, 0
+    while place < len(text):
+        character = text[place]
+        if character == "\\" and quoted:
+            place += 1
+        elif character == '"':
+            quoted = not quoted
+        elif not quoted and character in "{[":
+            stack.append("}" if character == "{" else "]")
+        elif not quoted and character in "}]" and stack:
+            stack.pop()
+            cuts.append((place + 1, "".join(reversed(stack))))
+        place += 1
+    for end, closers in reversed(cuts[-_MOST_CUTS:]):
+        try:
+            yield _load(text[:end] + closers)
+        except ValueError:
+            continue
+
+
+def _problems(error: ValidationError) -> str:
+    details = error.errors(include_url=False, include_input=False)
+    lines = [
+        f"{'.'.join(map(str, detail['loc'])) or 'the reply'}: {detail['msg']}"
+        for detail in details[:_MOST_PROBLEMS]
+    ]
+    if len(details) > _MOST_PROBLEMS:
+        lines.append(f"and {len(details) - _MOST_PROBLEMS} more")
+    return "; ".join(lines)
+
+
+def _excerpt(text: str) -> str:
+    text = " ".join(text.split())
+    return repr(text[:80]) if text else "an empty reply"
+
+
+def schema_of(shape: type[BaseModel]) -> dict[str, object]:
+    """Return a record's JSON schema in the subset that structured outputs accept.
+
+    Every object lists all its properties as required and admits no others; references stay.
+    """
+    return _strict_object(shape.model_json_schema())
+
+
+_UNSUPPORTED = ("default", "title", "minItems", "maxItems", "minLength", "maxLength", "pattern")
+
+
+def _strict_object(node: dict[str, object]) -> dict[str, object]:
+    strict: dict[str, object] = {}
+    for key, content in node.items():
+        if key in ("properties", "$defs") and isinstance(content, dict):
+            # The keys in here are names, which may look like the keywords left out below.
+            strict[key] = {name: _strict(value) for name, value in content.items()}
+        elif key not in _UNSUPPORTED:
+            strict[key] = _strict(content)
+    properties = strict.get("properties")
+    if isinstance(properties, dict):
+        strict["additionalProperties"] = False
+        strict["required"] = [str(name) for name in properties]
+    return strict
+
+
+def _strict(node: object) -> object:
+    if isinstance(node, list):
+        return [_strict(item) for item in node]
+    return _strict_object(node) if isinstance(node, dict) else node

@@ -1,0 +1,72 @@
+"""Replies of an earlier campaign, given again without a key, a network or a cost."""
+
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable
+
+from pydantic import BaseModel
+
+from kernelwright.agents.budget import Cost
+from kernelwright.agents.chat.conversation import Taken
+from kernelwright.agents.chat.fault import ReplyError
+from kernelwright.agents.chat.ledger import Call, Ledger, Outcome, RecordedCall
+from kernelwright.agents.chat.message import Prompt, Purpose, request_hash
+
+
+class ReplayExchange:
+    """Answers each request as the recorded campaign did.
+
+    An identical request gets its own reply. Timings make prompts differ from run to run, so
+    any other request gets the next unused reply to the same role about the same task.
+    """
+
+    def __init__(self, campaign: str, calls: Iterable[RecordedCall], ledger: Ledger) -> None:
+        self._campaign = campaign
+        self._ledger = ledger
+        self._by_hash = defaultdict[str, list[RecordedCall]](list)
+        self._by_purpose = defaultdict[Purpose, list[RecordedCall]](list)
+        self._used: set[str] = set()
+        for recorded in calls:
+            if recorded.has_reply:
+                self._by_hash[recorded.call.request_hash].append(recorded)
+                self._by_purpose[recorded.call.purpose].append(recorded)
+
+    @property
+    def name(self) -> str:
+        """Return `replay:campaign`."""
+        return f"replay:{self._campaign}"
+
+    async def close(self) -> None:
+        """There is nothing to release."""
+
+    async def reply(self, prompt: Prompt, shape: type[BaseModel], purpose: Purpose) -> Taken:
+        """Return a recorded reply; record it again, at no cost."""
+        digest = request_hash(prompt, shape)
+        recorded = self._next(self._by_hash[digest]) or self._next(self._by_purpose[purpose])
+        if recorded is None:
+            raise ReplyError(
+                f"{self.name} holds no further reply to the {purpose.role} about this task; "
+                "name a live model to go on from here."
+            )
+        call = Call(
+            id=uuid.uuid4().hex,
+            request_hash=digest,
+            purpose=purpose,
+            model=recorded.call.model,
+            prompt=prompt,
+            shape=shape.__name__,
+            worst=Cost(),
+        )
+        reply = recorded.reply
+        self._ledger.begin(call)
+        self._ledger.finish(
+            call.id, Outcome(reply=reply.text, stop=reply.stop, usage=reply.usage, cost=Cost())
+        )
+        return Taken(reply, Cost(), 0.0, call.id)
+
+    def _next(self, recorded: list[RecordedCall]) -> RecordedCall | None:
+        for candidate in recorded:
+            if candidate.call.id not in self._used:
+                self._used.add(candidate.call.id)
+                return candidate
+        return None

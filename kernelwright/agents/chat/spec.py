@@ -1,0 +1,124 @@
+"""Which model: `anthropic:NAME`, `openai:NAME`, `replay:CAMPAIGN`, `none`, as text as record."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal, Self, get_args
+from urllib.parse import urlsplit
+
+from kernelwright.agents.budget import Budget
+from kernelwright.agents.chat.conversation import Conversations, Exchange
+from kernelwright.agents.chat.key import find_key
+from kernelwright.agents.chat.ledger import Ledger, RecordedCall
+from kernelwright.agents.chat.live import LiveExchange, Patience, Recollection
+from kernelwright.agents.chat.price import FREE, Price, PriceTable, load_prices
+from kernelwright.agents.chat.replay import ReplayExchange
+from kernelwright.agents.chat.wire import Endpoint, Limits, Wire
+from kernelwright.errors import InputError
+from kernelwright.metal.diagnostic import Record
+
+Provider = Literal["anthropic", "openai", "replay", "none"]
+
+
+class ModelSpec(Record):
+    """A model as a person names it."""
+
+    provider: Provider
+    name: str = ""
+    base_url: str | None = None
+
+    @classmethod
+    def parse(cls, text: str, base_url: str | None = None) -> Self:
+        """Read `provider:name`.
+
+        Raises:
+            InputError: the provider is unknown, the name is missing or the URL is none.
+        """
+        provider, _, name = text.strip().partition(":")
+        if provider not in get_args(Provider) or bool(name) is (provider == "none"):
+            raise InputError(
+                "expected a model as anthropic:NAME, openai:NAME, replay:CAMPAIGN or none, "
+                f"found {text!r}."
+            )
+        if base_url is not None and urlsplit(base_url).scheme not in ("http", "https"):
+            raise InputError(
+                f"expected a base URL such as http://127.0.0.1:8080/v1, found {base_url!r}."
+            )
+        return cls.model_validate({"provider": provider, "name": name, "base_url": base_url})
+
+    @property
+    def is_live(self) -> bool:
+        """True when using it means sending requests."""
+        return self.provider in ("anthropic", "openai")
+
+    def __str__(self) -> str:
+        return f"{self.provider}:{self.name}" if self.name else self.provider
+
+
+class ChatSettings(Record):
+    """How patiently and how widely to talk; the defaults suit people and their providers."""
+
+    limits: Limits = Limits()
+    patience: Patience = Patience()
+    concurrency: int = 4
+
+
+USUAL_SETTINGS = ChatSettings()
+
+
+def open_wire(spec: ModelSpec, limits: Limits) -> Wire:
+    """Return the wire of a live model.
+
+    Raises:
+        ModelError: no key can be found.
+    """
+    # A server of one's own seldom wants a key.
+    key = find_key(spec.provider, is_required=spec.base_url is None)
+    endpoint = Endpoint(spec.provider, spec.name, key, spec.base_url)
+    # The SDKs take a second to import, which runs without a model need not pay.
+    if spec.provider == "anthropic":
+        from kernelwright.agents.chat.anthropic import AnthropicWire
+
+        return AnthropicWire(endpoint, limits)
+    from kernelwright.agents.chat.openai import OpenAIWire
+
+    return OpenAIWire(endpoint, limits)
+
+
+def price_of(spec: ModelSpec, table: PriceTable) -> Price | None:
+    """Return a model's price; a server of one's own is free unless the table says otherwise."""
+    return table.find(str(spec)) or (FREE if spec.base_url is not None else None)
+
+
+def open_model(
+    specs: Sequence[ModelSpec],
+    *,
+    ledger: Ledger,
+    budget: Budget,
+    recorded: Callable[[str], Sequence[RecordedCall]],
+    settings: ChatSettings = USUAL_SETTINGS,
+) -> Conversations | None:
+    """Return the conversation partner for a list of models, later ones as fallbacks.
+
+    `recorded` gives the calls of a campaign for `replay:`. What the ledger holds already is
+    counted into `budget` and never paid for again. None when the only model is `none`.
+    """
+    calls = ledger.calls()
+    budget.restore((recorded_call.call.purpose.task, recorded_call.cost) for recorded_call in calls)
+    recollection = Recollection(calls)
+    table = load_prices()
+    exchanges: list[Exchange] = []
+    for spec in specs:
+        if spec.provider == "replay":
+            exchanges.append(ReplayExchange(spec.name, recorded(spec.name), ledger))
+        elif spec.is_live:
+            exchanges.append(
+                LiveExchange(
+                    wire=open_wire(spec, settings.limits),
+                    price=price_of(spec, table),
+                    ledger=ledger,
+                    budget=budget,
+                    recollection=recollection,
+                    limits=settings.limits,
+                    patience=settings.patience,
+                )
+            )
+    return Conversations(exchanges, concurrency=settings.concurrency) if exchanges else None

@@ -1,0 +1,82 @@
+"""Conversations for callers that are not async: a thread that talks while others evaluate."""
+
+import asyncio
+import threading
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Self
+
+from kernelwright.agents.chat.message import (
+    Acceptance,
+    Answer,
+    ChatModel,
+    Prompt,
+    Purpose,
+    Shape,
+)
+
+
+class Switchboard:
+    """Runs a `ChatModel` on a thread of its own; safe to use from any thread."""
+
+    def __init__(self, model: ChatModel) -> None:
+        self._model = model
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="kernelwright-models", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def name(self) -> str:
+        """`provider:model` of the first choice."""
+        return self._model.name
+
+    def submit(
+        self,
+        prompt: Prompt,
+        shape: type[Shape],
+        purpose: Purpose,
+        accept: Acceptance[Shape] | None = None,
+    ) -> "Future[Answer[Shape]]":
+        """Begin a conversation and return its future answer; see `ChatModel.ask`."""
+        conversation = self._model.ask(prompt, shape, purpose, accept)
+        return asyncio.run_coroutine_threadsafe(conversation, self._loop)
+
+    def ask(
+        self,
+        prompt: Prompt,
+        shape: type[Shape],
+        purpose: Purpose,
+        accept: Acceptance[Shape] | None = None,
+    ) -> Answer[Shape]:
+        """Hold a conversation to its end; see `ChatModel.ask`."""
+        return self.submit(prompt, shape, purpose, accept).result()
+
+    def close(self) -> None:
+        """Abandon what is in flight, release connections, end the thread."""
+        if self._loop.is_closed():
+            return
+        asyncio.run_coroutine_threadsafe(self._wind_down(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _wind_down(self) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await self._model.close()
+        await self._loop.shutdown_asyncgens()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,166 @@
+"""What one provider's format has to offer: a single request, streamed, with its limits."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import httpx2
+
+from kernelwright.agents.chat.fault import Fault, FaultKind, kind_of_status
+from kernelwright.agents.chat.key import Key
+from kernelwright.agents.chat.message import Prompt, Reply
+from kernelwright.metal.diagnostic import Record
+
+
+class ReplyMode(StrEnum):
+    """How a reply is held to its shape, from the strictest that a server may support."""
+
+    TOOL = "tool"
+    SCHEMA = "schema"
+    TEXT = "text"
+
+    @property
+    def weaker(self) -> "ReplyMode | None":
+        """The next mode to try when a server refuses this one."""
+        modes = list(ReplyMode)
+        place = modes.index(self) + 1
+        return modes[place] if place < len(modes) else None
+
+
+class Limits(Record):
+    """When a request is given up."""
+
+    output_tokens: int = 16_000
+    total_s: float = 900.0
+    first_event_s: float = 300.0
+    """Until a reply begins: local servers read long prompts slowly."""
+    stall_s: float = 60.0
+    """Between two pieces of a reply that has begun."""
+    reply_bytes: int = 4_000_000
+    connect_s: float = 10.0
+
+
+class ReplyShape(Record):
+    """The record that a reply has to be, as a server is told."""
+
+    name: str
+    description: str
+    json_schema: dict[str, object]
+
+
+class Wire(Protocol):
+    """One model at one server."""
+
+    @property
+    def name(self) -> str:
+        """Return `provider:model`."""
+
+    @property
+    def mode(self) -> ReplyMode:
+        """Return how replies are held to their shape at present."""
+
+    async def send(self, prompt: Prompt, shape: ReplyShape, limits: Limits) -> Reply:
+        """Send one request and return its complete reply; no retries here.
+
+        Raises:
+            Fault: there is no complete reply.
+        """
+
+    async def close(self) -> None:
+        """Release connections."""
+
+
+class TooManyBytes(Exception):  # noqa: N818 - becomes a Fault at the wire
+    """A server sent more than one reply may hold."""
+
+
+class _CountedStream(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream, most_bytes: int) -> None:
+        self._stream = stream
+        self._most_bytes = most_bytes
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        seen = 0
+        async for chunk in self._stream:
+            seen += len(chunk)
+            if seen > self._most_bytes:
+                raise TooManyBytes(f"more than {self._most_bytes} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class BoundedTransport(httpx2.AsyncHTTPTransport):
+    """HTTP that stops reading an endless reply, before any SDK buffers it."""
+
+    def __init__(self, most_bytes: int) -> None:
+        super().__init__()
+        self._most_bytes = most_bytes
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request whose response counts what it reads."""
+        response = await super().handle_async_request(request)
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = _CountedStream(response.stream, self._most_bytes)
+        return response
+
+
+BROKEN = (httpx2.HTTPError, httpx2.StreamError, TooManyBytes, TimeoutError, ValueError)
+"""What a broken or unreadable stream raises beside an SDK's own errors."""
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where a model is served, and with which key."""
+
+    provider: str
+    model: str
+    key: Key
+    base_url: str | None = None
+
+    @property
+    def name(self) -> str:
+        """`provider:model`."""
+        return f"{self.provider}:{self.model}"
+
+
+def status_fault(status: int, message: str, headers: Mapping[str, str]) -> Fault:
+    """Return the fault that an HTTP error status stands for."""
+    return Fault(kind_of_status(status, message), message, retry_after_s=_retry_after_s(headers))
+
+
+def broken_fault(error: Exception) -> Fault:
+    """Return the fault that a broken connection or an unreadable stream stands for."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, TooManyBytes):
+            return Fault(FaultKind.TOO_LONG, str(cause))
+        if isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout):
+            return Fault(FaultKind.UNREACHABLE, str(cause) or type(cause).__name__)
+        cause = cause.__cause__
+    return Fault(FaultKind.DROPPED, str(error) or type(error).__name__)
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> float | None:
+    for header, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            return float(headers[header]) * scale
+        except (KeyError, ValueError):
+            # An HTTP date is allowed too; back-off serves as well and needs no clock.
+            continue
+    return None
+
+
+def timeouts(limits: Limits, *, read_s: float) -> httpx2.Timeout:
+    """Return what the HTTP client waits for: to connect, and between two reads."""
+    return httpx2.Timeout(limits.total_s, connect=limits.connect_s, read=read_s)
+
+
+def spelled_out(prompt: Prompt, shape: ReplyShape) -> Prompt:
+    """Return the prompt with the reply's schema in words, for servers that hold to none."""
+    schema = json.dumps(shape.json_schema, separators=(",", ":"))
+    rule = f"Reply with one JSON object and nothing else. It must fit this JSON schema:\n{schema}"
+    return prompt.model_copy(update={"request": f"{prompt.request}\n\n{rule}"})

@@ -1,0 +1,195 @@
+"""A real HTTP server on 127.0.0.1 that plays a scripted model, and misbehaves on request."""
+
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Literal, Self
+
+from tests.agents.loopback.wire import Billed, Heard, Said, billed, events, heard
+
+FaultName = Literal[
+    "busy",
+    "overloaded",
+    "unavailable",
+    "half",
+    "reset",
+    "reset_before",
+    "stall",
+    "garbled_stream",
+    "huge",
+]
+
+
+@dataclass(frozen=True)
+class Misbehaviour:
+    """What the server does instead of replying."""
+
+    name: FaultName
+    retry_after: str = "0"
+    stall_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An HTTP error, as the provider words it."""
+
+    status: int
+    message: str
+
+
+Response = Said | Misbehaviour | Refused
+Script = Callable[[Heard], Response]
+
+
+@dataclass
+class LoopbackServer:
+    """Serves `/v1/messages` and `/v1/chat/completions` from one script."""
+
+    script: Script
+    requests: list[Heard] = field(default_factory=list)
+    bills: list[Billed] = field(default_factory=list)
+    """What a provider would charge for: every reply that was begun."""
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+        self._server = _Http(("127.0.0.1", 0), _Handler)
+        self._server.loopback = self
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        )
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    @property
+    def root(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def base_url(self, provider: str) -> str:
+        """The SDKs differ in whether the base URL ends in the version."""
+        return self.root if provider == "anthropic" else f"{self.root}/v1"
+
+    def respond(self, request: Heard) -> Response:
+        with self._lock:
+            self.requests.append(request)
+            return self.script(request)
+
+    def charge(self, bill: Billed) -> None:
+        with self._lock:
+            self.bills.append(bill)
+
+    @property
+    def billed_tokens(self) -> int:
+        return sum(b.input_tokens + b.output_tokens for b in self.bills)
+
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+    loopback: LoopbackServer
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Http
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Stay quiet; pytest shows what matters."""
+
+    def do_POST(self) -> None:
+        size = int(self.headers["Content-Length"])
+        body = json.loads(self.rfile.read(size))
+        secret = self.headers.get("x-api-key") or self.headers.get("Authorization") or ""
+        request = heard(self.path, body, secret, size)
+        try:
+            self._answer(request, self.server.loopback.respond(request))
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True
+
+    def _answer(self, request: Heard, response: Response) -> None:
+        if isinstance(response, Refused):
+            self._error(response.status, response.message, {})
+        elif isinstance(response, Said):
+            self.server.loopback.charge(billed(request, response))
+            self._begin()
+            for event in events(request, response):
+                self._chunk(event)
+            self._chunk(b"")
+        else:
+            self._misbehave(request, response)
+
+    def _misbehave(self, request: Heard, fault: Misbehaviour) -> None:
+        statuses = {"busy": 429, "overloaded": 529, "unavailable": 503}
+        if fault.name in statuses:
+            headers = {"retry-after": fault.retry_after} if fault.name == "busy" else {}
+            self._error(statuses[fault.name], fault.name, headers)
+        elif fault.name == "reset_before":
+            self._reset()
+        else:
+            self._break_off(request, fault)
+
+    def _break_off(self, request: Heard, fault: Misbehaviour) -> None:
+        """Begin a reply, which costs, and never end it."""
+        stream = list(events(request, Said('{"programs": [' + " " * 2000)))
+        self.server.loopback.charge(billed(request, Said("x" * 2000)))
+        self._begin()
+        for event in stream[: len(stream) // 2]:
+            self._chunk(event)
+        if fault.name == "stall":
+            time.sleep(fault.stall_s)
+        elif fault.name == "garbled_stream":
+            self._chunk(b'event: content_block_delta\ndata: {"type": "content_bl\n\n')
+            self._chunk(b"")
+            return
+        elif fault.name == "huge":
+            for _ in range(160):
+                self._chunk(b": " + b"x" * 65_000 + b"\n\n")
+        self._reset() if fault.name == "reset" else self._hang_up()
+
+    def _begin(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+
+    def _chunk(self, data: bytes) -> None:
+        self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+
+    def _error(self, status: int, message: str, headers: dict[str, str]) -> None:
+        kind = "overloaded_error" if status == 529 else "api_error"
+        error = {"type": "error", "error": {"type": kind, "message": message}}
+        data = json.dumps(error).encode()
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _hang_up(self) -> None:
+        self.close_connection = True
+
+    def _reset(self) -> None:
+        # A zero linger time makes close() send RST instead of FIN.
+        linger = struct.pack("ii", 1, 0)
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        self.connection.close()
+        self.close_connection = True
