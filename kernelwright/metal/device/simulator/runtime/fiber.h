@@ -1,0 +1,46 @@
+// One GPU thread: its attributes, and where it stopped.
+#pragma once
+
+#include <stdint.h>
+
+#include "kw/abi.h"
+
+extern "C" void kw_switch(void** save, void* resume);
+
+namespace kw {
+
+struct Simdgroup;
+
+// Usable bytes of a fiber's stack, and the address space a stack takes; what lies between is
+// never committed, so an overflow faults instead of spoiling a neighbour.
+constexpr uint64_t STACK_BYTES = 64 * 1024;
+constexpr uint64_t STACK_STRIDE = 128 * 1024;
+
+struct alignas(64) Fiber {
+  void* stack_pointer;
+  Simdgroup* simdgroup;
+  uint32_t stack;      // index in the worker's stacks, NO_STACK before it first runs
+  uint32_t wait_site;  // source line of the operation that it waits in
+  kw_combine wait_combine;
+  kw_thread context;
+};
+
+constexpr uint32_t NO_STACK = ~0u;
+
+inline uint32_t bit(uint32_t i) { return 1u << i; }
+
+// The lanes of one simdgroup as bit masks, and the slots of its operations.
+struct alignas(64) Simdgroup {
+  uint32_t present;     // lanes that the ragged edge left
+  uint32_t live;        // not returned yet
+  uint32_t ready;       // can run now
+  uint32_t fresh;       // ready and not started yet
+  uint32_t at_simd;     // wait in a simdgroup operation or simdgroup barrier
+  uint32_t at_barrier;  // wait in a threadgroup barrier
+  uint32_t index;
+  uint32_t epoch;       // simdgroup barriers since the last threadgroup barrier
+  alignas(64) unsigned char in[KW_SIMD_WIDTH * KW_SLOT_BYTES];
+  alignas(64) unsigned char out[KW_SIMD_WIDTH * KW_SLOT_BYTES];
+};
+
+}  // namespace kw

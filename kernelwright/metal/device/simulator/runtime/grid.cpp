@@ -1,0 +1,53 @@
+#include "grid.h"
+
+namespace kw {
+
+namespace {
+
+uint32_t ragged(uint32_t group, uint32_t size, uint32_t grid) {
+  uint32_t rest = grid - group * size;
+  return rest < size ? rest : size;
+}
+
+}  // namespace
+
+void enter_group(Worker& worker, uint64_t group) {
+  const Launch& launch = *worker.launch;
+  const kw_uint3 size = launch.request.threadgroup, grid = launch.request.grid;
+  kw_uint3 position = {(uint32_t)(group % launch.groups.x),
+                       (uint32_t)(group / launch.groups.x % launch.groups.y),
+                       (uint32_t)(group / ((uint64_t)launch.groups.x * launch.groups.y))};
+  worker.group = group;
+  worker.group_position = position;
+  worker.group_size = {ragged(position.x, size.x, grid.x), ragged(position.y, size.y, grid.y),
+                       ragged(position.z, size.z, grid.z)};
+  worker.threads = worker.group_size.x * worker.group_size.y * worker.group_size.z;
+  worker.simdgroup_count = (worker.threads + KW_SIMD_WIDTH - 1) / KW_SIMD_WIDTH;
+  worker.random.state = launch.request.order_seed + (group + 1) * 0xd1342543de82ef95ull;
+}
+
+void place_thread(const Worker& worker, uint32_t i, kw_thread& thread) {
+  const Request& request = worker.launch->request;
+  const kw_uint3 size = worker.group_size, group = worker.group_position;
+  const kw_uint3 local = {i % size.x, i / size.x % size.y, i / (size.x * size.y)};
+  thread.index_in_threadgroup = i;
+  thread.position_in_threadgroup = local;
+  thread.threadgroup_position = group;
+  thread.position_in_grid = {group.x * request.threadgroup.x + local.x,
+                             group.y * request.threadgroup.y + local.y,
+                             group.z * request.threadgroup.z + local.z};
+  thread.threads_per_threadgroup = size;
+  thread.dispatch_threads_per_threadgroup = request.threadgroup;
+  thread.threads_per_grid = request.grid;
+  thread.threadgroups_per_grid = worker.launch->groups;
+  thread.grid_origin = {0, 0, 0};
+  thread.lane = i % KW_SIMD_WIDTH;
+  thread.simdgroup = i / KW_SIMD_WIDTH;
+  thread.simdgroups = worker.simdgroup_count;
+  const uint32_t whole = request.threadgroup.x * request.threadgroup.y * request.threadgroup.z;
+  thread.dispatch_simdgroups = (whole + KW_SIMD_WIDTH - 1) / KW_SIMD_WIDTH;
+  const uint32_t rest = worker.threads - thread.simdgroup * KW_SIMD_WIDTH;
+  thread.active_lanes = rest < KW_SIMD_WIDTH ? rest : KW_SIMD_WIDTH;
+}
+
+}  // namespace kw

@@ -1,0 +1,201 @@
+#include "launch.h"
+
+#include <dlfcn.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fault.h"
+#include "grid.h"
+#include "plain.h"
+#include "scheduler.h"
+#include "stack.h"
+
+namespace kw {
+
+bool stops(const Launch& launch) { return __atomic_load_n(&launch.stop, __ATOMIC_RELAXED) != 0; }
+
+void fail(Launch& launch, Failure failure, uint64_t pc, uint64_t address, const Worker* worker) {
+  if (__atomic_exchange_n(&launch.failed, 1, __ATOMIC_ACQ_REL) == 0) {
+    launch.outcome.failure = failure;
+    launch.outcome.pc = pc - launch.module_low;
+    launch.outcome.address = address;
+    if (worker != nullptr && worker->running != nullptr)
+      launch.outcome.thread = worker->running->context.position_in_grid;
+  }
+  __atomic_store_n(&launch.stop, 1, __ATOMIC_RELEASE);
+}
+
+namespace {
+
+struct Team {
+  Launch launch;
+  Worker** workers;
+  uint32_t count;
+  uint32_t running;  // atomic
+  int done[2];       // a pipe: the last worker writes a byte
+  double start_s;
+};
+
+// One launch at a time: signal handlers belong to the process.
+pthread_mutex_t launching = PTHREAD_MUTEX_INITIALIZER;
+
+void run_batch(Worker& worker, uint64_t first, uint64_t last) {
+  Launch& launch = *worker.launch;
+  const Permutation order(launch.group_count, launch.request.order_seed);
+  for (uint64_t i = first; i < last && !stops(launch); i++) {
+    enter_group(worker, order(i));
+    if (worker.memory.count != 0) worker.memory.poison((unsigned char)launch.request.poison);
+    if (launch.request.synchronises)
+      run_fibers(worker);
+    else
+      run_in_order(worker);
+  }
+}
+
+// Takes threadgroups until none is left. Kernels whose threads never wait run here on one fiber.
+void run_share(Worker& worker) {
+  Launch& launch = *worker.launch;
+  while (!stops(launch)) {
+    uint64_t first = __atomic_fetch_add(&launch.next_group, launch.group_batch, __ATOMIC_RELAXED);
+    if (first >= launch.group_count) return;
+    uint64_t last = first + launch.group_batch;
+    run_batch(worker, first, last < launch.group_count ? last : launch.group_count);
+  }
+}
+
+void run_share_on_fiber() {
+  run_share(*current);
+  abandon(*current);
+}
+
+bool place_arguments(Worker& worker) {
+  const Request& request = worker.launch->request;
+  for (uint32_t i = 0; i < request.buffer_count; i++) worker.buffers[i] = request.buffers[i].data;
+  worker.memory.clear();
+  for (uint32_t i = 0; i < request.argument_count; i++) {
+    const Argument& argument = request.arguments[i];
+    char* address = worker.memory.allocate(ThreadgroupMemory::FIRST_ARGUMENT + i, argument.size, 16,
+                                           (uint32_t)argument.itemsize);
+    if (address == nullptr) return false;
+    worker.buffers[request.buffer_count + i] = address;
+  }
+  return true;
+}
+
+void* work(void* opaque) {
+  Worker& worker = *(Worker*)opaque;
+  Team& team = *(Team*)worker.launch;
+  current = &worker;
+  use_signal_stack(worker);
+  free_stacks(worker);
+  worker.shuffles = team.launch.request.order_seed != 0;
+  if (!place_arguments(worker)) {
+    fail(team.launch, THREADGROUP_MEMORY, 0, worker.memory.used, nullptr);
+  } else if (team.launch.request.synchronises) {
+    run_share(worker);
+  } else {
+    Fiber& fiber = worker.fibers[0];
+    give_stack(worker, fiber, run_share_on_fiber);
+    worker.running = &fiber;
+    kw_switch(&worker.own_stack, fiber.stack_pointer);
+  }
+  worker.running = nullptr;
+  __atomic_store_n(&worker.finished, 1, __ATOMIC_RELEASE);
+  if (__atomic_sub_fetch(&team.running, 1, __ATOMIC_ACQ_REL) == 0) {
+    ssize_t written = write(team.done[1], "", 1);
+    (void)written;
+  }
+  return nullptr;
+}
+
+kw_uint3 groups_of(const Request& request) {
+  const kw_uint3 grid = request.grid, size = request.threadgroup;
+  return {(grid.x + size.x - 1) / size.x, (grid.y + size.y - 1) / size.y,
+          (grid.z + size.z - 1) / size.z};
+}
+
+void start_workers(Team& team, uint32_t wanted) {
+  team.running = 1;
+  for (uint32_t i = 0; i < wanted; i++) {
+    Worker* worker = take_worker();
+    if (worker == nullptr) break;
+    worker->launch = &team.launch;
+    worker->finished = worker->critical = 0;
+    worker->running = nullptr;
+    __atomic_add_fetch(&team.running, 1, __ATOMIC_ACQ_REL);
+    if (pthread_create(&worker->thread, nullptr, work, worker) != 0) {
+      __atomic_sub_fetch(&team.running, 1, __ATOMIC_ACQ_REL);
+      give_worker(worker);
+      break;
+    }
+    team.workers[team.count++] = worker;
+  }
+  if (team.count == 0) fail(team.launch, NO_MEMORY, 0, 0, nullptr);
+  if (__atomic_sub_fetch(&team.running, 1, __ATOMIC_ACQ_REL) == 0) {
+    ssize_t written = write(team.done[1], "", 1);
+    (void)written;
+  }
+}
+
+}  // namespace
+
+}  // namespace kw
+
+using namespace kw;
+
+// Starts a launch on its own threads; null when the system has no memory or descriptors left.
+KW_EXPORT Team* kw_start(const Request* request) {
+  Team* team = (Team*)calloc(1, sizeof(Team));
+  if (team == nullptr) return nullptr;
+  team->workers = (Worker**)calloc(request->workers, sizeof(Worker*));
+  if (team->workers == nullptr || pipe(team->done) != 0) {
+    free(team->workers);
+    free(team);
+    return nullptr;
+  }
+  Launch& launch = team->launch;
+  launch.request = *request;
+  launch.groups = groups_of(*request);
+  launch.group_count = (uint64_t)launch.groups.x * launch.groups.y * launch.groups.z;
+  launch.group_batch = launch.group_count / (request->workers * 32ull) + 1;
+  Dl_info library;
+  if (dladdr((void*)request->entry, &library)) launch.module_low = (uint64_t)library.dli_fbase;
+  pthread_mutex_lock(&launching);
+  catch_faults();
+  team->start_s = now_s();
+  start_workers(*team, request->workers);
+  return team;
+}
+
+// Waits up to `milliseconds`; 1 when the launch has ended.
+KW_EXPORT int kw_wait(Team* team, int milliseconds) {
+  pollfd done = {team->done[0], POLLIN, 0};
+  return poll(&done, 1, milliseconds) == 1;
+}
+
+// Ends the launch, by force when it still runs, and tells how it went.
+KW_EXPORT void kw_finish(Team* team, Outcome* outcome) {
+  while (!kw_wait(team, 0)) {
+    fail(team->launch, TIMEOUT, team->launch.module_low, 0, nullptr);
+    for (uint32_t i = 0; i < team->count; i++) {
+      if (!__atomic_load_n(&team->workers[i]->finished, __ATOMIC_ACQUIRE))
+        pthread_kill(team->workers[i]->thread, WAKE_SIGNAL);
+    }
+    kw_wait(team, 5);
+  }
+  for (uint32_t i = 0; i < team->count; i++) {
+    pthread_join(team->workers[i]->thread, nullptr);
+    give_worker(team->workers[i]);
+  }
+  team->launch.outcome.elapsed_s = now_s() - team->start_s;
+  leave_faults();
+  pthread_mutex_unlock(&launching);
+  *outcome = team->launch.outcome;
+  close(team->done[0]);
+  close(team->done[1]);
+  free(team->workers);
+  free(team);
+}

@@ -1,0 +1,83 @@
+// One launch as Python asks for it, and what the worker threads share while it runs.
+#pragma once
+
+#include <stdint.h>
+
+#include "kw/abi.h"
+
+namespace kw {
+
+using Entry = void (*)(void* const* buffers, const kw_thread* thread);
+using Row = void (*)(void* const* buffers, const kw_thread* thread, kw_uint count);
+
+constexpr uint32_t MAXIMUM_BUFFERS = 64;
+constexpr uint32_t MAXIMUM_ARGUMENTS = 32;
+constexpr uint32_t MAXIMUM_THREADS = 1024;
+constexpr uint32_t MAXIMUM_SIMDGROUPS = MAXIMUM_THREADS / KW_SIMD_WIDTH;
+
+// The records below cross to Python; `runtime.py` declares the same layouts.
+
+struct Buffer {
+  char* data;
+  uint64_t size;
+  uint32_t itemsize;
+  uint32_t writable;
+  uint32_t initialised;  // 0 for a fresh output
+};
+
+struct Argument {
+  uint64_t size;
+  uint64_t itemsize;
+};
+
+struct Request {
+  Entry entry;
+  Row row;  // may be null
+  const Buffer* buffers;
+  const Argument* arguments;
+  uint32_t buffer_count, argument_count;
+  kw_uint3 grid, threadgroup;
+  uint32_t workers;
+  uint32_t synchronises;  // 0: no barrier or simdgroup operation in the library
+  uint32_t sanitizes, counts;
+  uint32_t poison;
+  uint64_t order_seed;
+};
+
+enum Failure : uint32_t {
+  NONE,
+  TIMEOUT,
+  STACK_OVERFLOW,
+  INVALID_ADDRESS,
+  ILLEGAL_INSTRUCTION,
+  THREADGROUP_MEMORY,
+  NO_MEMORY,
+};
+
+struct Outcome {
+  uint64_t failure;
+  uint64_t pc;       // where it failed, relative to the library's load address
+  uint64_t address;  // that could not be accessed
+  kw_uint3 thread;   // position in grid
+  double elapsed_s;
+};
+
+struct Launch {
+  Request request;
+  kw_uint3 groups;
+  uint64_t group_count;
+  uint64_t group_batch;  // threadgroups that a worker takes at a time
+  uint64_t next_group;   // atomic
+  uint32_t stop;         // atomic; not zero once the launch must end
+  uint32_t failed;       // atomic; the first failure writes the outcome
+  Outcome outcome;
+  uint64_t module_low;  // load address of the kernel's library
+};
+
+struct Worker;
+
+bool stops(const Launch& launch);
+// Ends the launch; the first caller's failure is the one that is told.
+void fail(Launch& launch, Failure failure, uint64_t pc, uint64_t address, const Worker* worker);
+
+}  // namespace kw

@@ -1,0 +1,37 @@
+// What the scheduler tells the sanitizer and the counters; nothing in a plain launch.
+#pragma once
+
+#include "worker.h"
+
+namespace kw {
+
+inline bool sanitizes(const Worker& worker) { return worker.launch->request.sanitizes != 0; }
+inline bool counts(const Worker& worker) { return worker.launch->request.counts != 0; }
+
+// sanitizer.cpp
+void report_divergent_simd(Worker& worker, const Simdgroup& simdgroup, const Fiber& first,
+                           uint32_t together);
+void report_missing_at_barrier(Worker& worker);
+void report_barrier_sites(Worker& worker);
+
+inline void observe_divergent_simd(Worker& worker, const Simdgroup& simdgroup, const Fiber& first,
+                                   uint32_t together) {
+  if (sanitizes(worker)) report_divergent_simd(worker, simdgroup, first, together);
+}
+
+// Every live thread waits in a barrier that the others have left for good.
+inline void observe_divergent_barrier(Worker& worker) {
+  if (sanitizes(worker)) report_missing_at_barrier(worker);
+}
+
+// Every thread of the threadgroup has arrived, though perhaps at different barriers.
+inline void observe_barrier_sites(Worker& worker) {
+  if (sanitizes(worker)) report_barrier_sites(worker);
+}
+
+inline void observe_barrier(Worker&) {}
+inline void observe_simd(Worker&) {}
+inline void observe_simdgroup_barrier(Worker&) {}
+inline void observe_return(Worker&, Fiber&) {}
+
+}  // namespace kw

@@ -1,0 +1,143 @@
+#include "scheduler.h"
+
+#include "grid.h"
+#include "observe.h"
+#include "stack.h"
+
+namespace kw {
+
+namespace {
+
+uint32_t index_of(const Worker& worker, const Fiber& fiber) {
+  return (uint32_t)(&fiber - worker.fibers);
+}
+
+uint32_t mask_of(uint32_t count) { return count >= 32 ? ~0u : bit(count) - 1; }
+
+// A set bit of `mask`: the lowest, or a random one in a shuffled launch.
+uint32_t choose(Worker& worker, uint32_t mask) {
+  if (!worker.shuffles) return (uint32_t)__builtin_ctz(mask);
+  uint32_t turn = (uint32_t)worker.random.next() & 31;
+  uint32_t turned = mask >> turn | mask << ((32 - turn) & 31);
+  return ((uint32_t)__builtin_ctz(turned) + turn) & 31;
+}
+
+// Lanes that wait at one place perform their operation without the others: a GPU would too, but
+// what the missing lanes contribute is undefined, so it is told.
+void release_divergent(Worker& worker, Simdgroup& simdgroup) {
+  Fiber* lanes = worker.fibers + simdgroup.index * KW_SIMD_WIDTH;
+  const Fiber& first = lanes[__builtin_ctz(simdgroup.at_simd)];
+  uint32_t together = 0;
+  for (uint32_t rest = simdgroup.at_simd; rest != 0; rest &= rest - 1) {
+    uint32_t lane = (uint32_t)__builtin_ctz(rest);
+    if (lanes[lane].wait_site == first.wait_site && lanes[lane].wait_combine == first.wait_combine)
+      together |= bit(lane);
+  }
+  observe_divergent_simd(worker, simdgroup, first, together);
+  if (first.wait_combine != nullptr)
+    first.wait_combine(simdgroup.in, together, simdgroup.out);
+  else
+    simdgroup.epoch++;
+  simdgroup.at_simd &= ~together;
+  simdgroup.ready |= together;
+  worker.ready_simdgroups |= bit(simdgroup.index);
+}
+
+// The next fiber to run; null when all have returned.
+Fiber* next_fiber(Worker& worker) {
+  for (;;) {
+    Simdgroup* simdgroup = &worker.simdgroups[worker.simdgroup];
+    if (simdgroup->ready == 0 && simdgroup->at_simd != 0) release_divergent(worker, *simdgroup);
+    if (simdgroup->ready == 0 || worker.shuffles) {
+      if (simdgroup->ready == 0) worker.ready_simdgroups &= ~bit(worker.simdgroup);
+      if (worker.ready_simdgroups == 0) {
+        if (worker.live == 0) return nullptr;
+        observe_divergent_barrier(worker);
+        release_barrier(worker, ORDERS_DEVICE | ORDERS_THREADGROUP);
+      }
+      worker.simdgroup = choose(worker, worker.ready_simdgroups);
+      simdgroup = &worker.simdgroups[worker.simdgroup];
+      if (simdgroup->ready == 0) continue;
+    }
+    uint32_t lane = choose(worker, simdgroup->ready);
+    simdgroup->ready &= ~bit(lane);
+    return &worker.fibers[worker.simdgroup * KW_SIMD_WIDTH + lane];
+  }
+}
+
+// The bottom of every fiber. A thread that returns hands its stack to the next one that has not
+// started, so threads that never wait run in a loop without a switch.
+void run_threads() {
+  Worker& worker = *current;
+  for (;;) {
+    Fiber& fiber = *worker.running;
+    worker.launch->request.entry(worker.buffers, &fiber.context);
+    observe_return(worker, fiber);
+    worker.live--;
+    fiber.simdgroup->live &= ~bit(fiber.context.lane);
+    Fiber* next = stops(*worker.launch) ? nullptr : next_fiber(worker);
+    if (next != nullptr && next->stack == NO_STACK) {
+      place_thread(worker, index_of(worker, *next), next->context);
+      next->stack = fiber.stack;
+      worker.running = next;
+      continue;
+    }
+    worker.free_stacks[worker.free_stack_count++] = fiber.stack;
+    worker.running = next;
+    kw_switch(&fiber.stack_pointer, next != nullptr ? next->stack_pointer : worker.own_stack);
+  }
+}
+
+}  // namespace
+
+void wait(Worker& worker, Fiber& fiber) {
+  if (stops(*worker.launch)) abandon(worker);
+  Fiber* next = next_fiber(worker);
+  if (next == &fiber) return;
+  if (next->stack == NO_STACK) {
+    place_thread(worker, index_of(worker, *next), next->context);
+    give_stack(worker, *next, run_threads);
+  }
+  worker.running = next;
+  kw_switch(&fiber.stack_pointer, next->stack_pointer);
+}
+
+void release_barrier(Worker& worker, uint32_t flags) {
+  for (uint32_t i = 0; i < worker.simdgroup_count; i++) {
+    Simdgroup& simdgroup = worker.simdgroups[i];
+    simdgroup.ready |= simdgroup.at_barrier;
+    simdgroup.at_barrier = 0;
+    if (simdgroup.ready != 0) worker.ready_simdgroups |= bit(i);
+  }
+  worker.waiting = 0;
+  if (flags & ORDERS_THREADGROUP) worker.threadgroup_phase++;
+  if (flags & ORDERS_DEVICE) worker.device_phase++;
+}
+
+void run_fibers(Worker& worker) {
+  for (uint32_t i = 0; i < worker.simdgroup_count; i++) {
+    Simdgroup& simdgroup = worker.simdgroups[i];
+    simdgroup.present = mask_of(worker.threads - i * KW_SIMD_WIDTH);
+    simdgroup.live = simdgroup.ready = simdgroup.present;
+    simdgroup.at_simd = simdgroup.at_barrier = simdgroup.epoch = 0;
+    simdgroup.index = i;
+  }
+  for (uint32_t i = 0; i < worker.threads; i++) {
+    Fiber& fiber = worker.fibers[i];
+    fiber.stack = NO_STACK;
+    fiber.simdgroup = &worker.simdgroups[i / KW_SIMD_WIDTH];
+  }
+  worker.live = worker.threads;
+  worker.waiting = 0;
+  worker.simdgroup = 0;
+  worker.ready_simdgroups = mask_of(worker.simdgroup_count);
+
+  Fiber* first = next_fiber(worker);
+  place_thread(worker, index_of(worker, *first), first->context);
+  give_stack(worker, *first, run_threads);
+  worker.running = first;
+  kw_switch(&worker.own_stack, first->stack_pointer);
+  worker.running = nullptr;
+}
+
+}  // namespace kw

@@ -1,0 +1,18 @@
+// Runs the threads of one threadgroup, and decides who runs next.
+#pragma once
+
+#include "worker.h"
+
+namespace kw {
+
+// Bits of a barrier's flags: Metal's mem_flags::mem_device and mem_threadgroup.
+constexpr uint32_t ORDERS_DEVICE = 1, ORDERS_THREADGROUP = 2;
+
+// Runs every thread of the worker's threadgroup as a fiber, until all have returned.
+void run_fibers(Worker& worker);
+// Parks the running fiber, which has noted what it waits for, until it is ready again.
+void wait(Worker& worker, Fiber& fiber);
+// Lets every thread that waits in the threadgroup barrier go on.
+void release_barrier(Worker& worker, uint32_t flags);
+
+}  // namespace kw

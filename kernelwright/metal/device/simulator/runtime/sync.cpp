@@ -1,0 +1,85 @@
+// Where compiled Metal text waits: barriers, simdgroup operations, threadgroup memory.
+#include <string.h>
+
+#include "observe.h"
+#include "scheduler.h"
+#include "stack.h"
+
+using namespace kw;
+
+namespace {
+
+// Notes that the running lane waits at `site`; true when it is the last of its whole simdgroup
+// and all wait for the same thing.
+bool completes(Worker& worker, Fiber& fiber, kw_combine combine, uint32_t site) {
+  Simdgroup& simdgroup = *fiber.simdgroup;
+  fiber.wait_site = site;
+  fiber.wait_combine = combine;
+  simdgroup.at_simd |= bit(fiber.context.lane);
+  if (simdgroup.at_simd != simdgroup.present) return false;
+  const Fiber* lanes = worker.fibers + simdgroup.index * KW_SIMD_WIDTH;
+  for (uint32_t rest = simdgroup.present; rest != 0; rest &= rest - 1) {
+    const Fiber& other = lanes[__builtin_ctz(rest)];
+    if (other.wait_combine != combine || other.wait_site != site) return false;
+  }
+  simdgroup.at_simd = 0;
+  simdgroup.ready |= simdgroup.present & ~bit(fiber.context.lane);
+  return true;
+}
+
+}  // namespace
+
+KW_EXPORT const kw_thread* kw_current(void) { return &current->running->context; }
+
+KW_EXPORT void kw_simdgroup(const void* in, kw_uint in_size, void* out, kw_uint out_size,
+                            kw_combine combine, kw_uint site) {
+  Worker& worker = *current;
+  Fiber& fiber = *worker.running;
+  Simdgroup& simdgroup = *fiber.simdgroup;
+  const uint64_t slot = fiber.context.lane * KW_SLOT_BYTES;
+  observe_simd(worker);
+  memcpy(simdgroup.in + slot, in, in_size);
+  if (completes(worker, fiber, combine, site))
+    combine(simdgroup.in, simdgroup.present, simdgroup.out);
+  else
+    wait(worker, fiber);
+  memcpy(out, simdgroup.out + slot, out_size);
+}
+
+KW_EXPORT void kw_simdgroup_barrier(kw_uint, kw_uint site) {
+  Worker& worker = *current;
+  Fiber& fiber = *worker.running;
+  observe_simdgroup_barrier(worker);
+  if (completes(worker, fiber, nullptr, site))
+    fiber.simdgroup->epoch++;
+  else
+    wait(worker, fiber);
+}
+
+KW_EXPORT void kw_barrier(kw_uint flags, kw_uint site) {
+  Worker& worker = *current;
+  Fiber& fiber = *worker.running;
+  observe_barrier(worker);
+  fiber.wait_site = site;
+  fiber.simdgroup->at_barrier |= bit(fiber.context.lane);
+  if (++worker.waiting < worker.threads) {
+    wait(worker, fiber);
+    return;
+  }
+  observe_barrier_sites(worker);
+  release_barrier(worker, flags);
+  fiber.simdgroup->ready &= ~bit(fiber.context.lane);
+}
+
+KW_EXPORT void* kw_threadgroup_alloc(kw_uint id, kw_ulong size, kw_ulong alignment) {
+  Worker& worker = *current;
+  if (char* address = worker.memory.find(id, size)) return address;
+  uint32_t grain = alignment < 4 ? (uint32_t)alignment : 4;
+  char* address = worker.memory.allocate(id, size, alignment, grain);
+  if (address != nullptr) {
+    memset(address, (int)worker.launch->request.poison, size + ThreadgroupMemory::GAP);
+    return address;
+  }
+  fail(*worker.launch, THREADGROUP_MEMORY, 0, worker.memory.used + size, &worker);
+  abandon(worker);
+}

@@ -1,0 +1,63 @@
+#include "worker.h"
+
+namespace kw {
+
+constinit thread_local Worker* current KW_TLS = nullptr;
+
+namespace {
+
+pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;
+Worker* idle = nullptr;
+
+// Stack i occupies the top STACK_BYTES of its stride; the rest stays uncommitted.
+bool commit_stacks(char* stacks) {
+  for (uint32_t i = 0; i < MAXIMUM_THREADS; i++) {
+    char* top = stacks + (i + 1) * STACK_STRIDE;
+    if (!commit(top - STACK_BYTES, STACK_BYTES)) return false;
+  }
+  return true;
+}
+
+Worker* make_worker() {
+  const uint64_t page = page_size();
+  const uint64_t head = round_up(sizeof(Worker), page);
+  const uint64_t fibers = round_up(MAXIMUM_THREADS * sizeof(Fiber), page);
+  const uint64_t simdgroups = round_up(MAXIMUM_SIMDGROUPS * sizeof(Simdgroup), page);
+  const uint64_t own = head + fibers + simdgroups + SIGNAL_STACK_BYTES +
+                       round_up(ThreadgroupMemory::BYTES, page);
+  const uint64_t size = own + MAXIMUM_THREADS * STACK_STRIDE;
+  char* block = reserve(size);
+  if (block == nullptr) return nullptr;
+  if (!commit(block, own) || !commit_stacks(block + own)) {
+    release(block, size);
+    return nullptr;
+  }
+  Worker* worker = (Worker*)block;
+  worker->block = block;
+  worker->block_size = size;
+  worker->fibers = (Fiber*)(block + head);
+  worker->simdgroups = (Simdgroup*)(block + head + fibers);
+  worker->signal_stack = block + head + fibers + simdgroups;
+  worker->memory.base = worker->signal_stack + SIGNAL_STACK_BYTES;
+  worker->stacks = block + own;
+  return worker;
+}
+
+}  // namespace
+
+Worker* take_worker() {
+  pthread_mutex_lock(&idle_lock);
+  Worker* worker = idle;
+  if (worker != nullptr) idle = worker->next;
+  pthread_mutex_unlock(&idle_lock);
+  return worker != nullptr ? worker : make_worker();
+}
+
+void give_worker(Worker* worker) {
+  pthread_mutex_lock(&idle_lock);
+  worker->next = idle;
+  idle = worker;
+  pthread_mutex_unlock(&idle_lock);
+}
+
+}  // namespace kw

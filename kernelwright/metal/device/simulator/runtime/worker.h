@@ -1,0 +1,71 @@
+// What one worker thread owns: the fibers, stacks and threadgroup memory of the threadgroup it runs.
+#pragma once
+
+#include <pthread.h>
+
+#include "fiber.h"
+#include "launch.h"
+#include "order.h"
+#include "platform.h"
+#include "threadgroup_memory.h"
+
+namespace kw {
+
+constexpr uint64_t SIGNAL_STACK_BYTES = 64 * 1024;
+
+struct Worker {
+  Fiber* running;    // null while the worker itself runs
+  void* own_stack;   // the worker's stack pointer while a fiber runs
+  Launch* launch;
+
+  // The threadgroup at hand.
+  uint64_t group;
+  kw_uint3 group_position;
+  kw_uint3 group_size;
+  uint32_t threads, live, waiting;  // waiting: in a threadgroup barrier
+  uint32_t simdgroup_count;
+  uint32_t ready_simdgroups;
+  uint32_t simdgroup;  // index of the one that runs
+  bool shuffles;
+  Random random;
+
+  // Barriers passed so far that order threadgroup and device memory, for the sanitizer.
+  uint32_t threadgroup_phase, device_phase;
+
+  ThreadgroupMemory memory;
+  void* buffers[MAXIMUM_BUFFERS + MAXIMUM_ARGUMENTS];
+
+  uint32_t free_stacks[MAXIMUM_THREADS];
+  uint32_t free_stack_count;
+  Fiber* fibers;
+  Simdgroup* simdgroups;
+  char* stacks;
+  char* signal_stack;
+
+  // Everything above and what it points to lies in one reservation, so one comparison tells
+  // whether an address is the simulator's own.
+  char* block;
+  uint64_t block_size;
+
+  // Not zero where the watchdog must not take the worker away: it holds a lock.
+  uint32_t critical;
+  pthread_t thread;
+  uint32_t finished;  // atomic
+  Worker* next;       // in the list of idle workers
+};
+
+// constinit, or every use would ask whether it has been constructed.
+extern constinit thread_local Worker* current KW_TLS;
+
+// A worker with its memory, kept between launches; null without memory.
+Worker* take_worker();
+void give_worker(Worker* worker);
+
+inline bool owns(const Worker& worker, uint64_t address) {
+  return address - (uint64_t)worker.block < worker.block_size;
+}
+inline bool on_a_stack(const Worker& worker, uint64_t address) {
+  return address - (uint64_t)worker.stacks < MAXIMUM_THREADS * STACK_STRIDE;
+}
+
+}  // namespace kw
