@@ -1,0 +1,1 @@
+"""Metal kernels on NVIDIA GPUs: translated to CUDA, launched through MLX."""

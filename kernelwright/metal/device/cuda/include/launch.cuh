@@ -1,0 +1,58 @@
+// Metal's exact grid on CUDA's whole blocks.
+//
+// The translator defines KW_GRID_* (threads) and KW_GROUP_* (threads per threadgroup). Blocks are
+// one-dimensional: a ragged threadgroup is smaller on Metal, and its threads are numbered within
+// what is left, which a CUDA block of the full shape would get wrong. Threads beyond it leave at
+// once; `__syncthreads()` waits for the others only.
+namespace metal {
+
+constexpr bool kw_threadgroups_are_whole =
+    KW_GRID_X % KW_GROUP_X == 0 && KW_GRID_Y % KW_GROUP_Y == 0 && KW_GRID_Z % KW_GROUP_Z == 0;
+constexpr uint kw_full_threads = KW_GROUP_X * KW_GROUP_Y * KW_GROUP_Z;
+constexpr bool kw_simdgroups_are_whole = kw_threadgroups_are_whole && kw_full_threads % 32u == 0;
+
+KW_FUNC uint kw_extent(uint grid, uint group, uint index) {
+  uint left = grid - index * group;
+  return left < group ? left : group;
+}
+KW_FUNC uint3 kw_group() {
+  if constexpr (kw_threadgroups_are_whole) return uint3(KW_GROUP_X, KW_GROUP_Y, KW_GROUP_Z);
+  return uint3(kw_extent(KW_GRID_X, KW_GROUP_X, blockIdx.x), kw_extent(KW_GRID_Y, KW_GROUP_Y, blockIdx.y),
+               kw_extent(KW_GRID_Z, KW_GROUP_Z, blockIdx.z));
+}
+KW_FUNC uint kw_threads() {
+  if constexpr (kw_threadgroups_are_whole) return kw_full_threads;
+  uint3 group = kw_group();
+  return group.x * group.y * group.z;
+}
+KW_FUNC bool kw_is_outside() { return !kw_threadgroups_are_whole && threadIdx.x >= kw_threads(); }
+
+KW_FUNC uint3 kw_thread_position_in_threadgroup() {
+  uint3 group = kw_group();
+  uint i = threadIdx.x;
+  return uint3(i % group.x, i / group.x % group.y, i / (group.x * group.y));
+}
+KW_FUNC uint3 kw_threadgroup_position_in_grid() { return uint3(blockIdx.x, blockIdx.y, blockIdx.z); }
+KW_FUNC uint3 kw_thread_position_in_grid() {
+  return kw_threadgroup_position_in_grid() * uint3(KW_GROUP_X, KW_GROUP_Y, KW_GROUP_Z) +
+         kw_thread_position_in_threadgroup();
+}
+KW_FUNC uint3 kw_threads_per_threadgroup() { return kw_group(); }
+KW_FUNC uint3 kw_dispatch_threads_per_threadgroup() { return uint3(KW_GROUP_X, KW_GROUP_Y, KW_GROUP_Z); }
+KW_FUNC uint3 kw_threads_per_grid() { return uint3(KW_GRID_X, KW_GRID_Y, KW_GRID_Z); }
+KW_FUNC uint3 kw_grid_size() { return kw_threads_per_grid(); }
+KW_FUNC uint3 kw_grid_origin() { return uint3(0u); }
+KW_FUNC uint3 kw_threadgroups_per_grid() { return uint3(gridDim.x, gridDim.y, gridDim.z); }
+KW_FUNC uint kw_thread_index_in_threadgroup() { return threadIdx.x; }
+KW_FUNC uint kw_thread_index_in_simdgroup() { return threadIdx.x % 32u; }
+KW_FUNC uint kw_simdgroup_index_in_threadgroup() { return threadIdx.x / 32u; }
+KW_FUNC uint kw_simdgroups_per_threadgroup() { return (kw_threads() + 31u) / 32u; }
+KW_FUNC uint kw_dispatch_simdgroups_per_threadgroup() { return (kw_full_threads + 31u) / 32u; }
+KW_FUNC uint kw_threads_per_simdgroup() { return 32u; }
+KW_FUNC uint kw_thread_execution_width() { return 32u; }
+KW_FUNC uint kw_thread_index_in_quadgroup() { return threadIdx.x % 4u; }
+KW_FUNC uint kw_quadgroup_index_in_threadgroup() { return threadIdx.x / 4u; }
+KW_FUNC uint kw_quadgroups_per_threadgroup() { return (kw_threads() + 3u) / 4u; }
+KW_FUNC uint kw_dispatch_quadgroups_per_threadgroup() { return (kw_full_threads + 3u) / 4u; }
+
+}  // namespace metal

@@ -1,0 +1,78 @@
+"""Metal text becomes CUDA text token by token, and every line stays where it was."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernelwright.metal.device.cuda.rewrite import mentions, rewrite_body, rewrite_header
+
+
+@pytest.mark.parametrize(
+    ("metal", "cuda"),
+    [
+        ("threadgroup float tile[8][9];", "__shared__ float tile[8][9];"),
+        ("threadgroup float* p = tile;", " float* p = tile;"),
+        ("for (;;) { threadgroup half4 a[2]; }", "for (;;) { __shared__ half4 a[2]; }"),
+        ("const device float* p = x;", "const  float* p = x;"),
+        ("auto y = x * 2.0 + 1e-3;", "auto y = x * 2.0f + 1e-3f;"),
+        ("half h = 1.5h;", "half h = metal::half(1.5f);"),
+        ("int i = 0x1f + 3;", "int i = 0x1f + 3;"),
+        ("float2 a = v.zx;", "float2 a = v.template kw_read<2, 0>();"),
+        ("v.xy = a;", "v.template kw_write<0, 1>() = a;"),
+        ("v.rg += a;", "v.template kw_write<0, 1>() += a;"),
+        ("b = v.xy == a;", "b = v.template kw_read<0, 1>() == a;"),
+        ("p->xyz;", "p->template kw_read<0, 1, 2>();"),
+        ("v.x = v.w;", "v.x = v.w;"),
+        ("struct S { int xy; } s; s.xy = 1;", "struct S { int xy; } s; s.xy = 1;"),
+    ],
+)
+def test_statement_is_rewritten(metal: str, cuda: str) -> None:
+    assert rewrite_body(metal) == cuda
+
+
+@pytest.mark.parametrize(
+    ("metal", "cuda"),
+    [
+        (
+            "inline float f(float x) { return x; }",
+            "__device__ inline float f(float x) { return x; }",
+        ),
+        (
+            "template <typename T> T g(const device T* p) { return *p; }",
+            "template <typename T> __device__ T g(const  T* p) { return *p; }",
+        ),
+        (
+            "struct P { float x; float n() const thread { return x; } };",
+            "struct P { float x; __device__ float n() const  { return x; } };",
+        ),
+        ("constant float table[2] = {1.0, 2};", "__constant__ const float table[2] = {1.0f, 2};"),
+        ("constant int width = 32;", "constexpr int width = 32;"),
+        ("constant constexpr int width = 32;", " constexpr int width = 32;"),
+        ("typedef float (*fp)(int);", "typedef float (*fp)(int);"),
+        ("using V = float4;", "using V = float4;"),
+        ("[[max_total_threads_per_threadgroup(64)]] void f() {}", None),
+    ],
+)
+def test_declaration_is_rewritten(metal: str, cuda: str | None) -> None:
+    rewritten = rewrite_header(metal)
+    if cuda is None:
+        assert "[[" not in rewritten
+    else:
+        assert rewritten == cuda
+
+
+def test_metal_includes_are_dropped_and_others_kept() -> None:
+    text = "#include <metal_stdlib>\n#define W 2.0\nusing namespace metal;\n"
+    assert rewrite_header(text).split("\n")[0].strip() == ""
+    assert "#define W 2.0f" in rewrite_header(text)
+
+
+@given(st.text("ab.(){};<>[]\n /*x1.0hdevice\"'#", max_size=60))
+def test_lines_stay_where_they_were(text: str) -> None:
+    spliced = "\\\n" in text
+    assert spliced or rewrite_body(text).count("\n") == text.count("\n")
+
+
+def test_mentions_sees_identifiers_not_substrings() -> None:
+    assert mentions("uint i = grid_size.x;", "grid_size")
+    assert not mentions("uint my_grid_size; // grid_size", "grid_size")
