@@ -1,0 +1,81 @@
+// How the front end's entry points fill a kernel's parameters from kw_thread.
+#pragma once
+
+#include "kw/abi.h"
+
+// Vectors are built from their elements, scalars take the first: `uint i [[thread_position_in_grid]]`.
+template <typename T>
+struct kw_components {
+  static T from(struct kw_uint3 v) { return T(v.x); }
+};
+template <typename T>
+struct kw_components<metal::vec<T, 2>> {
+  static metal::vec<T, 2> from(struct kw_uint3 v) { return metal::vec<T, 2>(T(v.x), T(v.y)); }
+};
+template <typename T>
+struct kw_components<metal::vec<T, 3>> {
+  static metal::vec<T, 3> from(struct kw_uint3 v) {
+    return metal::vec<T, 3>(T(v.x), T(v.y), T(v.z));
+  }
+};
+template <typename T>
+inline T kw_attribute(struct kw_uint3 v) {
+  return kw_components<T>::from(v);
+}
+template <typename T>
+inline T kw_attribute(kw_uint v) {
+  return T(v);
+}
+
+// The thread `step` places further along x in the same row of the same threadgroup.
+inline struct kw_thread kw_along_row(const struct kw_thread* first, kw_uint step) {
+  struct kw_thread t = *first;
+  t.position_in_grid.x += step;
+  t.position_in_threadgroup.x += step;
+  t.index_in_threadgroup += step;
+  t.simdgroup = t.index_in_threadgroup / KW_SIMD_WIDTH;
+  t.lane = t.index_in_threadgroup % KW_SIMD_WIDTH;
+  return t;
+}
+
+#define KW_JOIN(a, b) KW_JOIN_(a, b)
+#define KW_JOIN_(a, b) a##b
+
+// The assembler's name of an exported symbol; `dlsym` finds it without the platform's prefix.
+#define KW_TEXT(a) KW_TEXT_(a)
+#define KW_TEXT_(a) #a
+#define KW_LABEL(text) __asm__(KW_TEXT(__USER_LABEL_PREFIX__) text)
+
+// One exported symbol per kernel; its name carries the kernel and the host name.
+#define KW_EXPORT(name, label, ...) \
+  extern "C" [[clang::sycl_external]] void name( \
+      void* const* buffers, const struct kw_thread* who) KW_LABEL(label); \
+  extern "C" [[clang::sycl_external]] void name( \
+      void* const* buffers, const struct kw_thread* who) { \
+    __VA_ARGS__(buffers, who); \
+  }
+#define KW_EXPORT_ROW(name, label, ...) \
+  extern "C" [[clang::sycl_external]] void name( \
+      void* const* buffers, const struct kw_thread* who, kw_uint count) KW_LABEL(label); \
+  extern "C" [[clang::sycl_external]] void name( \
+      void* const* buffers, const struct kw_thread* who, kw_uint count) { \
+    for (kw_uint i = 0; i < count; i++) { \
+      struct kw_thread at = kw_along_row(who, i); \
+      __VA_ARGS__(buffers, &at); \
+    } \
+  }
+#ifdef KW_ROWS
+#define KW_ENTRY_(n, label, ...) \
+  KW_EXPORT(KW_JOIN(kw_entry_, n), "kw_entry:" label, __VA_ARGS__) \
+  KW_EXPORT_ROW(KW_JOIN(kw_row_, n), "kw_row:" label, __VA_ARGS__)
+#else
+#define KW_ENTRY_(n, label, ...) \
+  KW_EXPORT(KW_JOIN(kw_entry_, n), "kw_entry:" label, __VA_ARGS__)
+#endif
+
+// A kernel under its host name, and a template's instantiation under one.
+#define KW_ENTRY(kernel, host) KW_ENTRY_(__COUNTER__, #kernel ":" host, kw_call_##kernel)
+#define KW_INSTANTIATE(host, kernel, ...) \
+  KW_ENTRY_(__COUNTER__, #kernel ":" host, kw_call_##kernel<__VA_ARGS__>)
+#define KW_INSTANTIATE_IN(scope, host, kernel, ...) \
+  KW_ENTRY_(__COUNTER__, #kernel ":" host, scope kw_call_##kernel<__VA_ARGS__>)

@@ -1,0 +1,76 @@
+"""Rewritten copies of the files that a Metal text includes."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from kernelwright.metal.device.simulator.toolchain import INCLUDE, cache_path, publish, workspace
+from kernelwright.metal.msl.diagnose import Place
+from kernelwright.metal.msl.rewrite import Rewritten, ThreadgroupDeclaration, rewrite
+
+
+@dataclass(frozen=True)
+class MirroredFile:
+    """An included file and its rewritten copy in the cache."""
+
+    path: Path
+    copy: Path
+    rewritten: Rewritten
+
+
+@dataclass
+class Mirror:
+    """Resolves a text's `#include`s; every file is rewritten once."""
+
+    folders: Sequence[Path]
+    files: list[MirroredFile] = field(default_factory=list)
+    variables: list[ThreadgroupDeclaration] = field(default_factory=list)
+    """Those of every included file and of the text itself; places are ids."""
+    _done: dict[Path, Path] = field(default_factory=dict)
+
+    def include(self, name: str, beside: Path | None = None) -> str | None:
+        """Return the copy to include in place of `name`; None leaves the directive alone."""
+        if name.startswith(("metal_", "simd/")) or (INCLUDE / name).is_file():
+            return None
+        folders = (*((beside,) if beside is not None else ()), *self.folders)
+        path = next((f / name for f in folders if (f / name).is_file()), None)
+        return None if path is None else str(self.copy_of(path.resolve()))
+
+    def copy_of(self, path: Path) -> Path:
+        """Return the rewritten copy of one file."""
+        if path in self._done:
+            return self._done[path]
+        text = path.read_text(errors="replace")
+        # The ids of its threadgroup variables depend on how many were found before.
+        identity = f"{path}\0{len(self.variables)}\0{text}"
+        key = hashlib.sha256(identity.encode()).hexdigest()[:24]
+        copy = cache_path() / "includes" / f"{key}-{path.name}"
+        self._done[path] = copy
+        rewritten = rewrite(
+            text,
+            file=path.name,
+            variables=self.variables,
+            include=lambda name: self.include(name, path.parent),
+        )
+        self.files.append(MirroredFile(path, copy, rewritten))
+        content = f'#line 1 "{path}"\n{rewritten.edited.text}'
+        if not copy.is_file() or copy.read_text() != content:
+            with workspace() as folder:
+                (folder / copy.name).write_text(content)
+                publish(folder / copy.name, copy)
+        return copy
+
+    def locate(self, place: Place) -> Place | None:
+        """Map a place in a mirrored file to the column of its original."""
+        for file in self.files:
+            if place.file == str(file.path):
+                column = file.rewritten.edited.column(place.line, place.column)
+                return Place(place.file, place.line, column)
+        return None
+
+    @cached_property
+    def sources(self) -> dict[str, list[str]]:
+        """Lines of every original, by path."""
+        return {str(f.path): f.rewritten.edited.original.split("\n") for f in self.files}

@@ -1,0 +1,232 @@
+"""The pip-installed clang: where it is, its flags for each build, its precompiled headers."""
+
+import hashlib
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+from platformdirs import user_cache_path
+
+from kernelwright.errors import DeviceError
+
+Variant = Literal["plain", "sanitize", "count"]
+INCLUDE = Path(__file__).parent / "include"
+COMPILE_TIMEOUT_S = 120.0
+
+LANGUAGE_FLAGS = (
+    *("-std=c++17", "-Xclang", "-fsycl-is-device", "-fdeclspec"),
+    *("-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-unwind-tables"),
+    *("-fno-asynchronous-unwind-tables", "-fno-stack-protector", "-fno-math-errno"),
+    *("-ffp-contract=on", "-fPIC", "-Xclang", "-ffloat16-excess-precision=none"),
+    *("-nostdinc", "-isystem", str(INCLUDE)),
+)
+DIAGNOSTIC_FLAGS = (
+    *("-Wno-unknown-attributes", "-Wno-gcc-compat", "-Wno-unused-value", "-Wno-psabi"),
+    *("-Wno-duplicate-decl-specifier", "-Wno-unknown-pragmas", "-Wno-pragma-once-outside-header"),
+    *("-Wno-c++20-extensions", "-Wno-c++23-extensions", "-Wno-vla-cxx-extension"),
+    *("-fno-color-diagnostics", "-fno-caret-diagnostics", "-ferror-limit=20"),
+)
+_WATCH = ("-fsanitize=thread", "-mllvm", "-tsan-instrument-func-entry-exit=0")
+VARIANT_FLAGS: dict[Variant, tuple[str, ...]] = {
+    "plain": ("-O2", "-DKW_ROWS"),
+    "sanitize": (
+        *("-O1", "-gline-tables-only", "-DKW_SANITIZE", *_WATCH),
+        "-fsanitize=alignment,shift,integer-divide-by-zero,bounds",
+        "-fsanitize-recover=all",
+    ),
+    "count": ("-O2", "-DKW_COUNT", *_WATCH, "-fsanitize-coverage=trace-pc-guard"),
+}
+
+
+def cache_path() -> Path:
+    """Return the folder of everything that can be built again, `KERNELWRIGHT_CACHE` if set."""
+    chosen = os.environ.get("KERNELWRIGHT_CACHE")
+    root = Path(chosen) if chosen else user_cache_path("kernelwright")
+    return root / "simulator"
+
+
+@cache
+def compiler_version() -> str:
+    """Return what compiles, such as `ziglang 0.17.0`."""
+    try:
+        return f"ziglang {version('ziglang')}"
+    except PackageNotFoundError as e:
+        raise DeviceError(_MISSING) from e
+
+
+_MISSING = (
+    "the simulator compiles with the package ziglang, which is not installed; pip install it."
+)
+
+
+@cache
+def compiler_path() -> Path:
+    """Return the executable of `ziglang`.
+
+    Raises:
+        DeviceError: the package is missing or incomplete.
+    """
+    spec = find_spec("ziglang")
+    for folder in (spec.submodule_search_locations or []) if spec is not None else []:
+        path = Path(folder) / ("zig.exe" if sys.platform == "win32" else "zig")
+        if path.is_file() and os.access(path, os.X_OK):
+            return path
+    raise DeviceError(_MISSING)
+
+
+@cache
+def target_flags(machine: str = platform.machine(), system: str = sys.platform) -> tuple[str, ...]:
+    """Return the target triple and processor of a machine, this one by default.
+
+    Raises:
+        DeviceError: the simulator does not know the processor.
+    """
+    architectures = {
+        "x86_64": "x86_64",
+        "amd64": "x86_64",
+        "arm64": "aarch64",
+        "aarch64": "aarch64",
+    }
+    architecture = architectures.get(machine.lower())
+    if architecture is None:
+        raise DeviceError(f"the simulator runs on x86-64 and arm64 processors, found {machine!r}.")
+    # Half precision conversions (F16C) come with v3; every arm64 has its own.
+    processor = ("-march=x86-64-v3",) if architecture == "x86_64" else ("-march=armv8.2-a+fp16",)
+    triple = "unknown-linux-gnu" if system != "darwin" else "apple-macos13"
+    return (f"--target={architecture}-{triple}", *processor)
+
+
+def flags(variant: Variant) -> tuple[str, ...]:
+    """Return every flag that decides what an object is."""
+    return (*LANGUAGE_FLAGS, *target_flags(), *VARIANT_FLAGS[variant])
+
+
+def run(arguments: Sequence[str], *, timeout_s: float = COMPILE_TIMEOUT_S) -> tuple[int, str]:
+    """Run a tool of `ziglang` and return its exit status and what it said.
+
+    Raises:
+        DeviceError: it could not run, crashed, or did not end in time.
+    """
+    command = [str(compiler_path()), *arguments]
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as e:
+        raise DeviceError(f"the compiler did not end within {timeout_s:g} s.") from e
+    except OSError as e:
+        raise DeviceError(f"the compiler {command[0]} cannot run: {e}.") from e
+    if done.returncode < 0:
+        raise DeviceError(f"the compiler {command[0]} died of signal {-done.returncode}.")
+    return done.returncode, done.stderr
+
+
+def link(objects: Sequence[Path], output: Path) -> None:
+    """Make a shared library whose undefined symbols the runtime provides.
+
+    Raises:
+        DeviceError: the linker failed.
+    """
+    tool = (
+        ("ld64.lld", "-dylib", "-undefined", "dynamic_lookup", *_macos_platform())
+        if sys.platform == "darwin"
+        else ("ld.lld", "-shared", "-z", "norelro", "--hash-style=gnu", "--build-id=none")
+    )
+    status, said = run([*tool, *map(str, objects), "-o", str(output)])
+    if status != 0:
+        raise DeviceError(f"the linker failed: {_first_line(said)}")
+
+
+def _macos_platform() -> tuple[str, ...]:
+    architecture = "arm64" if platform.machine() == "arm64" else "x86_64"
+    return ("-arch", architecture, "-platform_version", "macos", "13.0", "13.0")
+
+
+def _first_line(said: str) -> str:
+    return next((line for line in said.splitlines() if line.strip()), "it gave no reason.")
+
+
+@cache
+def include_digest() -> str:
+    """Return a digest of the standard library's files, which decide what a build means."""
+    digest = hashlib.sha256()
+    for path in sorted(p for p in INCLUDE.rglob("*") if p.is_file()):
+        digest.update(path.relative_to(INCLUDE).as_posix().encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def precompiled_header(text: str, variant: Variant) -> Path:
+    """Return the precompiled form of a header's text, built at its first use.
+
+    Raises:
+        DeviceError: the standard library does not compile, or the cache cannot be written.
+    """
+    options = (*flags(variant), *DIAGNOSTIC_FLAGS)
+    key = _digest(text, include_digest(), compiler_version(), *options)
+    output = cache_path() / "headers" / f"{key}.pch"
+    if output.is_file():
+        return output
+    with workspace() as folder:
+        # clang looks for the header's text again whenever it loads the precompiled form.
+        source, built = output.with_suffix(".h"), folder / "prelude.pch"
+        (folder / "prelude.h").write_text(text)
+        publish(folder / "prelude.h", source)
+        status, said = run(
+            [
+                *("clang", "-x", "c++-header", *options, "-Xclang", "-fno-pch-timestamp"),
+                *(str(source), "-o", str(built)),
+            ]
+        )
+        if status != 0:
+            raise DeviceError(f"the simulator's headers do not compile: {_first_line(said)}")
+        publish(built, output)
+    return output
+
+
+@contextmanager
+def workspace() -> Iterator[Path]:
+    """Open a new folder in the cache, so that what is built there can be moved into place.
+
+    Raises:
+        DeviceError: the cache cannot be written.
+    """
+    folder = cache_path() / "work"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary = tempfile.TemporaryDirectory(dir=folder)
+    except OSError as e:
+        raise DeviceError(f"the cache {folder} cannot be written: {e.strerror}.") from e
+    with temporary as name:
+        yield Path(name)
+
+
+def publish(built: Path, output: Path) -> None:
+    """Move a finished file to its place in the cache in one step.
+
+    Raises:
+        DeviceError: the cache cannot be written.
+    """
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        built.replace(output)
+    except OSError as e:
+        raise DeviceError(f"the cache {output.parent} cannot be written: {e.strerror}.") from e
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]

@@ -1,0 +1,123 @@
+"""What clang says, as Apple's compiler would say it, at the candidate's own lines."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kernelwright.metal.diagnostic import Diagnostic, Severity
+
+_LINE = re.compile(
+    r"^(?P<file>[^:\n]+?):(?P<line>\d+):(?P<column>\d+): "
+    r"(?P<severity>fatal error|error|warning|note): (?P<message>.*?)(?: \[-W[\w+=-]+\])?$"
+)
+_GLOBAL = re.compile(r"^(?:clang|zig)?:? ?(?:fatal )?error: (?P<message>.*)$")
+
+_WORDINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
+    (re.compile(pattern), wording)
+    for pattern, wording in (
+        (r"^cannot use 'throw' with exceptions disabled$", "'throw' is not supported in Metal"),
+        (r"^cannot use 'try' with exceptions disabled$", "'try' is not supported in Metal"),
+        (r"__attribute__\(\((?:address_space\(\w+\)|opencl_\w+)\)\) ?", ""),
+        (r"\b__global_device\b", "device"),
+        (r"\b__global_host\b", "constant"),
+        (r"\b__local\b", "threadgroup"),
+        (r"\bconst constant\b|\bconstant const\b", "constant"),
+        (r"\b(?:_Float16|__fp16)\b", "half"),
+        (r"\bmetal::bfloat\b", "bfloat"),
+        (r"\bunsigned int\b", "uint"),
+        (r"\bunsigned short\b", "ushort"),
+        (r"\bunsigned char\b", "uchar"),
+        (r"\bunsigned long\b", "ulong"),
+        (r"\b(?:metal::)?vec<(\w+), (\d)>", r"\1\2"),
+    )
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A position in a text of the candidate, counted from 1."""
+
+    file: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    place: Place
+    severity: Severity
+    message: str
+
+
+def in_apples_words(message: str) -> str:
+    """Translate a message of clang's, types and all."""
+    for pattern, wording in _WORDINGS:
+        message = pattern.sub(wording, message)
+    return message
+
+
+def diagnose(
+    said: str,
+    *,
+    locate: Callable[[Place], Place | None],
+    sources: Mapping[str, Sequence[str]],
+) -> tuple[Diagnostic, ...]:
+    """Read clang's output.
+
+    Args:
+        said: Diagnostics without carets and colours.
+        locate: Maps a place that clang names to the candidate's text; None for places in
+            files that are not the candidate's, whose diagnostics move to the line that led there.
+        sources: Lines of each of the candidate's texts.
+    """
+    found: list[Diagnostic] = []
+    for group in _groups(said):
+        place = next((p for m in group if (p := locate(m.place)) is not None), None)
+        head = group[0]
+        found.append(_diagnostic(place, head.severity, head.message, sources))
+        for note in group[1:]:
+            at = locate(note.place)
+            if at is not None and not _is_ours(note.message):
+                found.append(_diagnostic(at, Severity.NOTE, note.message, sources))
+    if not found and (match := _GLOBAL.search(said)):
+        found.append(Diagnostic(message=match["message"]))
+    return tuple(found)
+
+
+def _groups(said: str) -> list[list[_Message]]:
+    """Gather each error or warning with its notes."""
+    groups: list[list[_Message]] = []
+    for line in said.splitlines():
+        match = _LINE.match(line)
+        if match is None:
+            continue
+        severity = Severity(match["severity"].replace("fatal ", ""))
+        place = Place(match["file"], int(match["line"]), int(match["column"]))
+        message = _Message(place, severity, in_apples_words(match["message"]))
+        if severity is Severity.NOTE and groups:
+            groups[-1].append(message)
+        elif severity is not Severity.NOTE:
+            groups.append([message])
+    return groups
+
+
+def _is_ours(message: str) -> bool:
+    """Say whether a note speaks of what the simulator put into the text."""
+    return "kw_" in message or "KW_" in message
+
+
+def _diagnostic(
+    place: Place | None, severity: Severity, message: str, sources: Mapping[str, Sequence[str]]
+) -> Diagnostic:
+    if place is None:
+        return Diagnostic(message=message, severity=severity)
+    lines = sources.get(place.file, ())
+    text = lines[place.line - 1] if 0 < place.line <= len(lines) else ""
+    return Diagnostic(
+        message=message,
+        file=place.file,
+        line=place.line,
+        column=place.column,
+        severity=severity,
+        source_line=text,
+    )

@@ -1,0 +1,435 @@
+"""Metal text to the C++ that clang compiles for the simulator, every line where it was."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kernelwright.errors import InputError
+from kernelwright.metal.extent import evaluate
+from kernelwright.metal.msl.edit import EditedText, Editor
+from kernelwright.metal.msl.signature import (
+    SCALAR_ATTRIBUTES,
+    VECTOR_ATTRIBUTES,
+    Parameter,
+    declared_parameters,
+    read_attributes,
+    read_parameters,
+)
+from kernelwright.metal.msl.structure import (
+    Function,
+    Instantiation,
+    Structure,
+    analyze,
+    split,
+)
+from kernelwright.metal.msl.token import Token, TokenKind, tokenize
+
+MEMBER_SPACES = frozenset({"device", "threadgroup", "constant", "thread"})
+_NO_NUMBERS = frozenset({"if", "elif", "include", "line", "pragma", "error", "ifdef", "ifndef"})
+_FLOAT = re.compile(r"(?:(?:\d[\d']*\.?[\d']*|\.\d[\d']*)(?:[eE][+-]?\d+)?)\Z")
+_HEX_FLOAT = re.compile(r"0[xX][\da-fA-F.']*[pP][+-]?\d+\Z")
+_HALF = re.compile(r"(.*)[hH]\Z")
+_BFLOAT = re.compile(r"(.*)(?:bf|BF)\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadgroupDeclaration:
+    """A variable in threadgroup memory; its place in the list of them all is its id."""
+
+    name: str
+    file: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionConstant:
+    """`constant T name [[function_constant(index)]];`."""
+
+    name: str
+    type: str
+    index: int
+
+
+@dataclass
+class Rewritten:
+    """A text ready for clang, with what the simulator must know about it."""
+
+    edited: EditedText
+    tokens: Sequence[Token]
+    structure: Structure
+    kernels: dict[str, tuple[Parameter, ...]] = field(default_factory=dict)
+    constants: list[FunctionConstant] = field(default_factory=list)
+    includes: list[str] = field(default_factory=list)
+
+
+def rewrite(
+    text: str,
+    *,
+    file: str = "source",
+    variables: list[ThreadgroupDeclaration] | None = None,
+    include: Callable[[str], str | None] = lambda name: None,
+) -> Rewritten:
+    """Rewrite one file.
+
+    Args:
+        text: Metal source.
+        file: Its name in the records.
+        variables: Where its threadgroup variables are added; their places are their ids.
+        include: Returns the path to include in place of a named file, None to leave it.
+    """
+    tokens = tokenize(text)
+    structure = analyze(tokens)
+    worker = _Rewriter(text, tokens, structure, file, [] if variables is None else variables)
+    worker.directives(include)
+    worker.words()
+    worker.declarations(structure)
+    for fragment in _macro_bodies(tokens):
+        worker.declarations(fragment, is_macro=True)
+    worker.result.edited = worker.editor.finish()
+    return worker.result
+
+
+def is_kernel(structure: Structure, function: Function) -> bool:
+    """Say whether a function is declared `kernel` or `[[kernel]]`."""
+    named = {
+        name for start, end in function.attributes
+        for name, _, _ in read_attributes(structure, start, end)
+    }  # fmt: skip
+    words = {structure.spelling(i) for i in range(function.start, function.name_at)}
+    return "kernel" in named or "kernel" in words
+
+
+def host_name(structure: Structure, attributes: Sequence[tuple[int, int]]) -> str | None:
+    """Return the text of a `host_name` attribute's argument."""
+    for start, end in attributes:
+        for name, argument, _ in read_attributes(structure, start, end):
+            if name == "host_name":
+                return argument
+    return None
+
+
+def _macro_bodies(tokens: Sequence[Token]) -> Iterator[Structure]:
+    """Yield the bodies of `#define`s that declare something the simulator rewrites."""
+    interesting = ("kernel", "host_name", "threadgroup")
+    body: list[Token] = []
+    for token in (*tokens, None):
+        if token is not None and token.directive == "define" and token.spelling != "#":
+            if token.is_code:
+                body.append(token)
+            continue
+        if token is not None and token.directive == "define" and not body:
+            continue
+        if any(t.spelling in interesting for t in body):
+            yield analyze([t._replace(directive="") for t in _after_name(body)])
+        body = []
+
+
+def _after_name(body: list[Token]) -> list[Token]:
+    """Drop `define NAME(parameters)`."""
+    name, rest = body[1], body[2:]
+    if rest and rest[0].spelling == "(" and rest[0].offset == name.end:
+        close = next((i for i, t in enumerate(rest) if t.spelling == ")"), len(rest))
+        return rest[close + 1 :]
+    return rest
+
+
+@dataclass
+class _Rewriter:
+    text: str
+    tokens: Sequence[Token]
+    structure: Structure
+    file: str
+    variables: list[ThreadgroupDeclaration]
+
+    def __post_init__(self) -> None:
+        self.editor = Editor(self.text)
+        self.result = Rewritten(EditedText(self.text, self.text, ()), self.tokens, self.structure)
+
+    def directives(self, include: Callable[[str], str | None]) -> None:
+        """Point `#include`s at rewritten files."""
+        code = [t for t in self.tokens if t.is_code and t.directive in ("include", "import")]
+        for place, token in enumerate(code):
+            if token.spelling not in ("include", "import") or place + 1 >= len(code):
+                continue
+            following = code[place + 1]
+            if following.kind is TokenKind.STRING:
+                name, written = following.text[1:-1], following.text
+            elif following.spelling == "<":
+                rest = self.text[following.offset :].split("\n", 1)[0]
+                written = rest[: rest.find(">") + 1]
+                name = written[1:-1]
+            else:
+                continue
+            self.result.includes.append(name)
+            if (path := include(name)) is not None:
+                self.editor.replace(following.offset, written, f'"{path}"')
+
+    def words(self) -> None:
+        """Suffix literals and guard the middle operand of every conditional."""
+        questions: list[list[Token]] = [[]]
+        for token in self.tokens:
+            if token.directive in _NO_NUMBERS or not token.is_code:
+                continue
+            if token.kind is TokenKind.NUMBER:
+                self.number(token)
+            elif token.kind is TokenKind.PUNCTUATOR:
+                self.conditional(token, questions)
+
+    def conditional(self, token: Token, questions: list[list[Token]]) -> None:
+        """Write `c ? a : b` as `c ? (kw_rvalue, (a)) : b`; see docs/design/simulator.md."""
+        text = token.spelling
+        if text in ("(", "[", "{"):
+            questions.append([])
+        elif text in (")", "]", "}"):
+            if len(questions) > 1:
+                questions.pop()
+        elif text == ";":
+            questions[-1].clear()
+        elif text == "?":
+            questions[-1].append(token)
+        elif text == ":" and questions[-1]:
+            question = questions[-1].pop()
+            self.editor.insert(question.end, " (kw_rvalue, (")
+            self.editor.insert(token.offset, "))")
+
+    def number(self, token: Token) -> None:
+        text = token.spelling
+        if text.startswith(("0x", "0X")):
+            if _HEX_FLOAT.match(text):
+                self.editor.insert(token.end, "f")
+        elif bfloat := _BFLOAT.match(text):
+            self.editor.replace(token.offset, token.text, f"bfloat({bfloat[1]}f)")
+        elif half := _HALF.match(text):
+            self.editor.replace(token.offset, token.text, f"{half[1]}f16")
+        elif _FLOAT.match(text) and ("." in text or "e" in text or "E" in text):
+            self.editor.insert(token.end, "f")
+
+    def declarations(self, structure: Structure, *, is_macro: bool = False) -> None:
+        """Rewrite kernels, instantiations, methods, threadgroup variables, constants."""
+        macros = _object_macros(self.tokens)
+        for function in structure.functions:
+            if is_kernel(structure, function):
+                self.kernel(structure, function, macros)
+            elif function.in_class:
+                self.method(structure, function)
+            if function.body is not None and not is_macro:
+                self.locals(structure, *function.body)
+        if is_macro:
+            self.locals(structure, -1, len(structure.code))
+        for instantiation in structure.instantiations:
+            self.instantiation(structure, instantiation)
+        for variable in structure.variables:
+            self.constant(structure, variable.start, variable.end, macros)
+
+    def kernel(self, structure: Structure, function: Function, macros: Mapping[str, int]) -> None:
+        """Make a kernel an ordinary function followed by its caller."""
+        place = function.start
+        for start, end in function.attributes:
+            place = end + 1 if start == place else place
+        has_keyword = False
+        for index in range(function.start, function.name_at):
+            if structure.spelling(index) == "kernel" and not _is_inside(index, function.attributes):
+                token, has_keyword = structure.code[index], True
+                self.editor.replace(token.offset, token.text, "inline")
+        if not has_keyword:
+            self.editor.insert(structure.code[place].offset, "inline ")
+        if function.body is None:
+            return
+        parameters = read_parameters(structure, function, macros)
+        self.result.kernels[function.name] = parameters
+        self.editor.insert(
+            structure.code[function.end].end, _caller(structure, function, parameters)
+        )
+
+    def method(self, structure: Structure, function: Function) -> None:
+        """Name the address space of `this` in the words that overload resolution needs."""
+        space = structure.spelling(function.tail)
+        if space in MEMBER_SPACES:
+            token = structure.code[function.tail]
+            self.editor.replace(token.offset, token.text, f"KW_MEMBER_{space}")
+
+    def locals(self, structure: Structure, start: int, end: int) -> None:
+        """Move the threadgroup variables of a body into the threadgroup's memory."""
+        for index in range(start + 1, end):
+            if structure.spelling(index) == "threadgroup" and _begins_statement(structure, index):
+                self.threadgroup(structure, index, end)
+
+    def threadgroup(self, structure: Structure, start: int, end: int) -> None:
+        stop = start
+        while stop < end and structure.spelling(stop) not in (";", "{", "}"):
+            stop = (
+                structure.partner.get(stop, stop) + 1
+                if structure.spelling(stop) == "["
+                else stop + 1
+            )
+        first = _first_declarator(structure, start + 1, stop)
+        if first is None:
+            return
+        keyword = structure.code[start]
+        self.editor.replace(keyword.offset, keyword.text, "typedef")
+        references = []
+        for part in split(structure, first, stop):
+            token = structure.code[part.start]
+            number = len(self.variables)
+            self.variables.append(
+                ThreadgroupDeclaration(token.spelling, self.file, token.line, token.column)
+            )
+            type_ = f"kw_threadgroup_{number}"
+            self.editor.replace(token.offset, token.text, type_)
+            references.append(
+                f" threadgroup {type_}& {token.spelling} = *(threadgroup {type_}*)"
+                f"kw_threadgroup_alloc({number}, sizeof({type_}), alignof({type_}));"
+            )
+        last = structure.code[min(stop, len(structure.code) - 1)]
+        self.editor.insert(last.end, "".join(references))
+
+    def instantiation(self, structure: Structure, found: Instantiation) -> None:
+        """Turn `template [[host_name("n")]] … f<A>;` into an entry point."""
+        host = host_name(structure, found.attributes)
+        if host is None:
+            return
+        begin, end = found.arguments
+        first = found.name_at
+        while structure.spelling(first - 1) == "::":
+            first -= 2
+        scope = structure.text(first, found.name_at - 1) if first < found.name_at else ""
+        name = structure.code[found.name_at]
+        head = f"KW_INSTANTIATE_IN({scope}, " if scope else "KW_INSTANTIATE("
+        arguments = range(begin + 1, end)
+        for index in range(found.start, found.end + 1):
+            if index == found.name_at or index in arguments:
+                continue
+            token = structure.code[index]
+            self.editor.replace(token.offset, token.text, "")
+        self.editor.insert(structure.code[found.start].offset, f"{head}{host}, ")
+        self.editor.insert(name.end, ", " if begin + 1 < end else "")
+        self.editor.insert(structure.code[end].offset, ")")
+
+    def constant(
+        self, structure: Structure, start: int, end: int, macros: Mapping[str, int]
+    ) -> None:
+        """Initialise a function constant from the macro that carries its value."""
+        for index in range(start, end):
+            if structure.spelling(index) != "function_constant":
+                continue
+            argument = structure.text(index + 2, structure.partner.get(index + 1, end) - 1)
+            name_at = index - 3
+            name = structure.spelling(name_at)
+            type_ = " ".join(
+                w for w in map(structure.spelling, range(start, name_at))
+                if w not in ("constant", "const", "static", "constexpr")
+            )  # fmt: skip
+            number = _integer(argument, macros)
+            self.result.constants.append(FunctionConstant(name, type_, number))
+            self.editor.insert(
+                structure.code[end].offset,
+                f" = {type_}(KW_CONSTANT_{number});"
+                f" constant bool kw_defined_{name} = KW_CONSTANT_DEFINED_{number}",
+            )
+            return
+
+
+def _caller(structure: Structure, function: Function, parameters: Sequence[Parameter]) -> str:
+    """Write the function that calls a kernel with what the entry point is given."""
+    declared = declared_parameters(structure, function)
+    arguments = []
+    for d, p in zip(declared, parameters, strict=True):
+        type_ = structure_text(structure, d.type_tokens)
+        if p.kind == "attribute":
+            arguments.append(_attribute(type_, p.attribute))
+        elif p.is_reference:
+            pointer = type_.replace("&", "*")
+            arguments.append(f"*({pointer})(kw_ulong)kw_buffers[{p.slot}]")
+        else:
+            arguments.append(f"({type_})(kw_ulong)kw_buffers[{p.slot}]")
+    template, names = "", ""
+    if function.template is not None and function.template[1] > function.template[0] + 1:
+        template = f"template {structure.text(*function.template)} "
+        names = f"<{', '.join(_template_names(structure, function.template))}>"
+    name = function.name
+    call = (
+        f" {template}inline void kw_call_{name}(void* const* kw_buffers, "
+        f"const struct kw_thread* kw_who) {{ {name}{names}({', '.join(arguments)}); }}"
+    )
+    if not template:
+        host = host_name(structure, function.attributes) or f'"{name}"'
+        call += f" KW_ENTRY({name}, {host})"
+    return call
+
+
+def structure_text(structure: Structure, indices: Sequence[int]) -> str:
+    """Write tokens that need not be neighbours as one line."""
+    return " ".join(structure.spelling(i) for i in indices)
+
+
+def _attribute(type_: str, attribute: str) -> str:
+    if attribute in VECTOR_ATTRIBUTES:
+        return f"kw_attribute<{type_}>(kw_who->{VECTOR_ATTRIBUTES[attribute]})"
+    expression = SCALAR_ATTRIBUTES.get(attribute, "")
+    value = re.sub(r"\b[a-z]\w*", lambda m: f"kw_who->{m[0]}", expression) or "32u"
+    return f"kw_attribute<{type_}>(kw_uint({value}))"
+
+
+def _template_names(structure: Structure, template: tuple[int, int]) -> Iterator[str]:
+    for part in split(structure, template[0] + 1, template[1]):
+        words = list(part)
+        equals = next((i for i in words if structure.spelling(i) == "="), part.stop)
+        names = [i for i in words if i < equals and structure.code[i].kind is TokenKind.IDENTIFIER]
+        pack = "..." if any(structure.spelling(i) == "..." for i in words) else ""
+        yield structure.spelling(_parameter_name(structure, names, words)) + pack
+
+
+def _parameter_name(structure: Structure, names: list[int], words: list[int]) -> int:
+    # `void (*F)(device T*)`: the name stands before the first closing parenthesis.
+    for i in words:
+        if structure.spelling(i) == ")" and i - 1 in names:
+            return i - 1
+    return names[-1]
+
+
+def _first_declarator(structure: Structure, start: int, stop: int) -> int | None:
+    """Return the first variable's name in `T a[n], b`; None for pointers and references."""
+    place, depth = start, 0
+    while place < stop:
+        word = structure.spelling(place)
+        if word in ("*", "&", "&&", "(") and depth == 0:
+            return None
+        depth += (word == "<") - (word == ">") - 2 * (word == ">>")
+        following = structure.spelling(place + 1)
+        is_name = structure.code[place].kind is TokenKind.IDENTIFIER and depth == 0
+        if is_name and place > start and following in ("[", ",", ";", "=", "{"):
+            return place
+        place += 1
+    return None
+
+
+def _begins_statement(structure: Structure, index: int) -> bool:
+    before = structure.spelling(index - 1)
+    return before in ("", ";", "{", "}", ":", ")") and not (
+        before == ")" and structure.spelling(index + 1) in ("{", ";")
+    )
+
+
+def _is_inside(index: int, ranges: Sequence[tuple[int, int]]) -> bool:
+    return any(start <= index <= end for start, end in ranges)
+
+
+def _object_macros(tokens: Sequence[Token]) -> dict[str, int]:
+    """Return the integer `#define`s of a text, which binding indices may use."""
+    words = [t for t in tokens if t.directive == "define" and t.is_code]
+    macros: dict[str, int] = {}
+    for place, token in enumerate(words):
+        if token.spelling == "define" and place + 2 < len(words):
+            value = words[place + 2]
+            ends = place + 3 >= len(words) or words[place + 3].spelling == "#"
+            if value.kind is TokenKind.NUMBER and ends and value.text.isdigit():
+                macros[words[place + 1].spelling] = int(value.text)
+    return macros
+
+
+def _integer(text: str, macros: Mapping[str, int]) -> int:
+    try:
+        return evaluate(text, macros)
+    except InputError:
+        return -1

@@ -1,0 +1,243 @@
+"""What a kernel takes: its parameters with their binding or attribute, as records."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from kernelwright.errors import InputError
+from kernelwright.metal.extent import evaluate
+from kernelwright.metal.msl.structure import ADDRESS_SPACES, Function, Structure, split
+from kernelwright.metal.msl.token import TokenKind
+
+ParameterKind = Literal["buffer", "threadgroup", "attribute"]
+
+VECTOR_ATTRIBUTES: Mapping[str, str] = {
+    "thread_position_in_grid": "position_in_grid",
+    "thread_position_in_threadgroup": "position_in_threadgroup",
+    "threadgroup_position_in_grid": "threadgroup_position",
+    "threads_per_grid": "threads_per_grid",
+    "grid_size": "threads_per_grid",
+    "grid_origin": "grid_origin",
+    "threads_per_threadgroup": "threads_per_threadgroup",
+    "dispatch_threads_per_threadgroup": "dispatch_threads_per_threadgroup",
+    "threadgroups_per_grid": "threadgroups_per_grid",
+}
+"""Attributes of up to three components, with the field of `kw_thread` that holds them."""
+SCALAR_ATTRIBUTES: Mapping[str, str] = {
+    "thread_index_in_threadgroup": "index_in_threadgroup",
+    "thread_index_in_simdgroup": "lane",
+    "simdgroup_index_in_threadgroup": "simdgroup",
+    "simdgroups_per_threadgroup": "simdgroups",
+    "dispatch_simdgroups_per_threadgroup": "dispatch_simdgroups",
+    "thread_index_in_quadgroup": "lane % 4",
+    "quadgroup_index_in_threadgroup": "index_in_threadgroup / 4",
+    "quadgroups_per_threadgroup": "simdgroups * 8",
+    "dispatch_quadgroups_per_threadgroup": "dispatch_simdgroups * 8",
+    "threads_per_simdgroup": "",
+    "thread_execution_width": "",
+}
+"""Attributes of one component; an empty field means the constant 32."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a kernel function."""
+
+    name: str
+    kind: ParameterKind
+    space: str
+    """`device`, `constant`, `threadgroup`; empty for an attribute."""
+    type: str
+    """The pointee, or the attribute's type, without qualifiers: `float`, `atomic<uint>`, `T`."""
+    is_const: bool
+    """The kernel may not write it."""
+    is_reference: bool
+    index: int
+    """n of `[[buffer(n)]]` or `[[threadgroup(n)]]`; -1 for an attribute."""
+    slot: int
+    """Place in the entry's array: device buffers first, then threadgroup; -1 for an attribute."""
+    attribute: str
+    line: int
+    column: int
+    constant: str = ""
+    """The function constant that a `[[function_constant(name)]]` parameter depends on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One kernel of a library, or one `host_name` instantiation of a template."""
+
+    name: str
+    symbol: str
+    """Name in the shared object's symbol table."""
+    kernel: str
+    """The function it comes from."""
+    parameters: tuple[Parameter, ...]
+
+    @property
+    def buffers(self) -> tuple[Parameter, ...]:
+        """The device and constant parameters, by slot."""
+        return tuple(p for p in self.parameters if p.kind == "buffer")
+
+    @property
+    def threadgroups(self) -> tuple[Parameter, ...]:
+        """The threadgroup parameters, by slot."""
+        return tuple(p for p in self.parameters if p.kind == "threadgroup")
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """One parameter as written: indices into `Structure.code`."""
+
+    type_tokens: tuple[int, ...]
+    """Specifiers and declarator marks, the name and attributes left out."""
+    name_at: int
+    """-1 where it has no name."""
+    attributes: tuple[tuple[str, str, int], ...]
+    """Name, argument text and token of each attribute."""
+    start: int
+
+
+def declared_parameters(structure: Structure, function: Function) -> list[Declared]:
+    """Split a function's parameter list."""
+    start, end = function.parameters
+    found = [_declared(structure, part) for part in split(structure, start + 1, end)]
+    if len(found) == 1 and structure.text(start + 1, end - 1) == "void":
+        return []
+    return found
+
+
+def read_parameters(
+    structure: Structure, function: Function, constants: Mapping[str, int]
+) -> tuple[Parameter, ...]:
+    """Read a kernel's signature; `constants` are names that binding indices may use."""
+    declared = declared_parameters(structure, function)
+    kinds = [_kind(structure, d) for d in declared]
+    indices = [_index(d, k, constants) for d, k in zip(declared, kinds, strict=True)]
+    buffers = kinds.count("buffer")
+    used: dict[ParameterKind, set[int]] = {
+        kind: {i for k, i in zip(kinds, indices, strict=True) if k == kind and i is not None}
+        for kind in ("buffer", "threadgroup")
+    }
+    slots = {"buffer": 0, "threadgroup": buffers}
+    parameters = []
+    for d, kind, index in zip(declared, kinds, indices, strict=True):
+        slot = -1
+        if kind != "attribute":
+            slot = slots[kind]
+            slots[kind] += 1
+            if index is None:
+                index = next(i for i in range(len(used[kind]) + 1) if i not in used[kind])
+                used[kind].add(index)
+        parameters.append(_parameter(structure, d, kind, -1 if index is None else index, slot))
+    return tuple(parameters)
+
+
+def _declared(structure: Structure, part: range) -> Declared:
+    attributes: list[tuple[str, str, int]] = []
+    rest: list[int] = []
+    place = part.start
+    while place < part.stop:
+        if structure.spelling(place) == "[" and structure.spelling(place + 1) == "[":
+            close = structure.partner.get(place, part.stop)
+            attributes += read_attributes(structure, place, close)
+            place = close + 1
+        elif structure.spelling(place) == "=":
+            break
+        else:
+            rest.append(place)
+            place += 1
+    name_at = -1
+    for index in reversed(rest):
+        if structure.code[index].kind is TokenKind.IDENTIFIER:
+            is_only_word = sum(structure.code[i].kind is TokenKind.IDENTIFIER for i in rest) == 1
+            before = structure.spelling(index - 1)
+            if not is_only_word and before != "::" and index > rest[0]:
+                name_at = index
+            break
+        if structure.spelling(index) in (">", "*", "&"):
+            break
+    type_tokens = tuple(i for i in rest if i != name_at)
+    return Declared(type_tokens, name_at, tuple(attributes), part.start)
+
+
+def read_attributes(structure: Structure, start: int, end: int) -> list[tuple[str, str, int]]:
+    """Read `[[a, b(n)]]` between its outer brackets as name, argument text and token."""
+    found = []
+    for part in split(structure, start + 2, end - 1):
+        name_at = part.start
+        while structure.spelling(name_at + 1) == "::":
+            name_at += 2
+        argument = ""
+        if structure.spelling(name_at + 1) == "(":
+            close = structure.partner.get(name_at + 1, end)
+            argument = structure.text(name_at + 2, close - 1)
+        found.append((structure.spelling(name_at), argument, name_at))
+    return found
+
+
+def _kind(structure: Structure, declared: Declared) -> ParameterKind:
+    names = {name for name, _, _ in declared.attributes}
+    spaces = {structure.spelling(i) for i in declared.type_tokens} & ADDRESS_SPACES
+    if "threadgroup" in names or "threadgroup" in spaces:
+        return "threadgroup"
+    if "buffer" in names or spaces & {"device", "constant"}:
+        return "buffer"
+    return "attribute"
+
+
+def _index(declared: Declared, kind: ParameterKind, constants: Mapping[str, int]) -> int | None:
+    for name, argument, _ in declared.attributes:
+        if name == kind:
+            try:
+                return evaluate(argument.rstrip("uU") or "0", constants)
+            except InputError:
+                return None
+    return None
+
+
+def _parameter(
+    structure: Structure, declared: Declared, kind: ParameterKind, index: int, slot: int
+) -> Parameter:
+    words = [structure.spelling(i) for i in declared.type_tokens]
+    space = next((w for w in words if w in ADDRESS_SPACES), "")
+    attribute = ""
+    if kind == "attribute":
+        known = (*VECTOR_ATTRIBUTES, *SCALAR_ATTRIBUTES)
+        names = [name for name, _, _ in declared.attributes]
+        attribute = next((n for n in names if n in known), names[0] if names else "")
+    dropped = {*ADDRESS_SPACES, "const", "volatile", "*", "&", "restrict", "__restrict"}
+    pointee = [i for i in declared.type_tokens if structure.spelling(i) not in dropped]
+    place = structure.code[declared.name_at if declared.name_at >= 0 else declared.start]
+    return Parameter(
+        name=structure.spelling(declared.name_at) if declared.name_at >= 0 else "",
+        kind=kind,
+        space=space,
+        type="".join(
+            part
+            for i in pointee
+            for part in (structure.spelling(i), " " if _is_word_pair(structure, i) else "")
+        ).strip(),
+        is_const=_is_const(words, space),
+        is_reference="&" in words,
+        index=index,
+        slot=slot,
+        attribute=attribute,
+        line=place.line,
+        column=place.column,
+        constant=next((a for n, a, _ in declared.attributes if n == "function_constant"), ""),
+    )
+
+
+def _is_word_pair(structure: Structure, index: int) -> bool:
+    word = TokenKind.IDENTIFIER
+    return (
+        structure.code[index].kind is word
+        and index + 1 < len(structure.code)
+        and structure.code[index + 1].kind is word
+    )
+
+
+def _is_const(words: list[str], space: str) -> bool:
+    star = next((i for i, w in enumerate(words) if w in ("*", "&")), len(words))
+    return space == "constant" or "const" in words[:star]
