@@ -110,7 +110,7 @@ def _anthropic_events(request: Heard, said: Said, bill: Billed, tool: str) -> It
         return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
 
     usage = {"input_tokens": bill.input_tokens, "output_tokens": 1}
-    message = {
+    message: dict[str, object] = {
         "id": "msg_1",
         "type": "message",
         "role": "assistant",

@@ -1,0 +1,251 @@
+"""Real SDKs over real sockets: replies, corrections, refusals, and what each request carries."""
+
+import json
+import logging
+
+import pytest
+
+from kernelwright.agents.budget import Caps
+from kernelwright.agents.chat import Limits, ModelSpec, ReplyError, Switchboard
+from kernelwright.errors import BudgetError, ModelError
+from tests.agents.loopback.partner import PURPOSE, QUICK, Partner, Verse, prompt
+from tests.agents.loopback.server import LoopbackServer, Misbehaviour, Refused, Response
+from tests.agents.loopback.wire import Heard, Said
+
+VERSE = json.dumps({"line": "waves", "times": 3})
+
+
+class Sequence:
+    """Says one thing after another, the last for ever."""
+
+    def __init__(self, *responses: Response) -> None:
+        self.responses = list(responses)
+
+    def __call__(self, request: Heard) -> Response:
+        return self.responses.pop(0) if len(self.responses) > 1 else self.responses[0]
+
+
+def test_a_tool_call_becomes_a_record_with_its_cost(provider: str) -> None:
+    with LoopbackServer(Sequence(Said(VERSE))) as server:
+        partner = Partner(server, provider)
+        answer = partner.ask()
+    assert answer.record == Verse(line="waves", times=3)
+    assert answer.model == partner.spec.__str__()
+    assert answer.cost.tokens == server.billed_tokens
+    assert answer.cost.dollars > 0
+    assert server.requests[0].tool == "verse"
+
+
+def test_the_stable_prefix_is_marked_for_caching() -> None:
+    with LoopbackServer(Sequence(Said(VERSE))) as server:
+        Partner(server, "anthropic").ask()
+    assert server.requests[0].cache_marks == 2
+
+
+def test_text_around_the_json_is_tolerated(provider: str) -> None:
+    with LoopbackServer(
+        Sequence(Said(f"Sure!\n```json\n{VERSE}\n```\nBye.", style="text"))
+    ) as server:
+        assert Partner(server, provider).ask().record.times == 3
+
+
+def test_an_invalid_reply_is_asked_for_once_more_with_the_reason(provider: str) -> None:
+    bad = json.dumps({"line": "waves", "times": "often"})
+    with LoopbackServer(Sequence(Said(bad), Said(VERSE))) as server:
+        answer = Partner(server, provider).ask()
+    assert answer.record.times == 3
+    assert len(answer.calls) == 2
+    speakers = [speaker for speaker, _ in server.requests[1].messages]
+    assert speakers == ["user", "assistant", "user"]
+    assert "times: Input should be a valid integer" in server.requests[1].messages[-1][1]
+
+
+def test_two_invalid_replies_end_the_conversation(provider: str) -> None:
+    with (
+        LoopbackServer(Sequence(Said("no idea", style="text"))) as server,
+        pytest.raises(ReplyError, match="no usable reply, asked twice"),
+    ):
+        Partner(server, provider).ask()
+    assert len(server.requests) == 2
+
+
+def test_a_refusal_is_not_asked_again(provider: str) -> None:
+    with (
+        LoopbackServer(Sequence(Said("I would rather not.", stop="refused"))) as server,
+        pytest.raises(ReplyError, match="refused"),
+    ):
+        Partner(server, provider).ask()
+    assert len(server.requests) == 1
+
+
+def test_a_cut_off_reply_is_asked_for_again_shorter(provider: str) -> None:
+    cut = Said('{"line": "wav', stop="truncated")
+    with LoopbackServer(Sequence(cut, Said(VERSE))) as server:
+        assert Partner(server, provider).ask().record.times == 3
+    assert "cut off" in server.requests[1].messages[-1][1]
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "told"),
+    [
+        (401, "invalid x-api-key", "refuses the key .*_API_KEY"),
+        (404, "model: nope", "is not a model that the server knows"),
+        (400, "prompt is too long: 300000 tokens", "does not fit"),
+        (400, "temperature is unknown", "refused the request"),
+    ],
+)
+def test_what_no_retry_mends_is_said_in_a_sentence(
+    provider: str, status: int, words: str, told: str
+) -> None:
+    with (
+        LoopbackServer(Sequence(Refused(status, words))) as server,
+        pytest.raises(ModelError, match=told),
+    ):
+        Partner(server, provider).ask()
+    assert len(server.requests) == 1
+
+
+def test_an_unreachable_server_is_said_in_a_sentence(provider: str) -> None:
+    server = LoopbackServer(Sequence(Said(VERSE)))
+    partner = Partner(server, provider)
+    server._server.server_close()
+    with pytest.raises(ModelError, match="cannot be reached"):
+        partner.ask()
+    assert partner.budget.spent().dollars == 0
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Misbehaviour("busy"),
+        Misbehaviour("overloaded"),
+        Misbehaviour("unavailable"),
+        Misbehaviour("half"),
+        Misbehaviour("reset"),
+        Misbehaviour("reset_before"),
+        Misbehaviour("stall", stall_s=0.6),
+        Misbehaviour("garbled_stream"),
+        Misbehaviour("huge"),
+        Refused(408, "too slow"),
+        Refused(409, "conflict"),
+    ],
+    ids=lambda fault: fault.name if isinstance(fault, Misbehaviour) else str(fault.status),
+)
+def test_passing_faults_are_retried(provider: str, fault: Response) -> None:
+    with LoopbackServer(Sequence(fault, fault, Said(VERSE))) as server:
+        partner = Partner(server, provider)
+        assert partner.ask().record.times == 3
+    assert len(server.requests) == 3
+    assert partner.budget.spent().tokens >= server.billed_tokens
+    assert partner.budget.spent().calls == 3
+
+
+def test_a_stall_is_noticed_before_the_request_times_out(provider: str) -> None:
+    patient = QUICK.model_copy(update={"limits": QUICK.limits.model_copy(update={"stall_s": 0.1})})
+    stall = Misbehaviour("stall", stall_s=5)
+    with LoopbackServer(Sequence(stall, Said(VERSE))) as server:
+        answer = Partner(server, provider, settings=patient).ask()
+    assert answer.record.times == 3
+
+
+def test_retry_after_is_honoured(provider: str) -> None:
+    waits: list[float] = []
+
+    async def note(seconds: float) -> None:
+        waits.append(seconds)
+
+    busy = Misbehaviour("busy", retry_after="7")
+    calm = QUICK.model_copy(
+        update={"patience": QUICK.patience.model_copy(update={"longest_wait_s": 30.0})}
+    )
+    with LoopbackServer(Sequence(busy, Said(VERSE))) as server:
+        model = Partner(server, provider, settings=calm).open()
+        model._exchanges[0].sleep = note  # type: ignore[attr-defined]
+        with Switchboard(model) as board:
+            board.ask(prompt("One."), Verse, PURPOSE)
+    assert waits == [7.0]
+
+
+def test_a_server_that_stays_busy_ends_in_a_sentence(provider: str) -> None:
+    with (
+        LoopbackServer(Sequence(Misbehaviour("overloaded"))) as server,
+        pytest.raises(ModelError, match="stayed busy through every retry"),
+    ):
+        Partner(server, provider).ask()
+    assert len(server.requests) == QUICK.patience.attempts
+
+
+def test_the_next_model_of_the_list_steps_in(provider: str) -> None:
+    with (
+        LoopbackServer(Sequence(Refused(404, "unknown model"))) as broken,
+        LoopbackServer(Sequence(Said(VERSE))) as sound,
+    ):
+        spare = ModelSpec.parse("openai:local", sound.base_url("openai"))
+        answer = Partner(broken, provider, fallbacks=[spare]).ask()
+    assert answer.model == "openai:local"
+
+
+def test_forced_tools_then_schemas_are_given_up_where_a_server_has_none(provider: str) -> None:
+    def script(request: Heard) -> Response:
+        if request.tool:
+            return Refused(400, "tool_choice forces tool use, which this model does not support")
+        if request.has_schema:
+            return Refused(400, "response_format / output_config.format is not supported")
+        return Said(VERSE, style="text")
+
+    with LoopbackServer(script) as server:
+        partner = Partner(server, provider)
+        with Switchboard(partner.open()) as board:
+            for words in ("One.", "Two."):
+                assert board.ask(prompt(words), Verse, PURPOSE).record.times == 3
+    assert len(server.requests) == 4
+    assert "JSON schema" in server.requests[-1].text
+
+
+def test_a_cap_is_never_exceeded_and_the_end_is_orderly(provider: str) -> None:
+    with LoopbackServer(Sequence(Said(VERSE))) as server:
+        partner = Partner(server, provider, caps=Caps(calls=3))
+        with Switchboard(partner.open()) as board:
+            answers = [board.submit(prompt(str(i)), Verse, PURPOSE) for i in range(8)]
+            ends = [type(answer.exception()) for answer in answers]
+    assert ends.count(BudgetError) == 5
+    assert len(server.requests) == 3
+
+
+def test_a_cap_in_dollars_needs_a_price(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernelwright.agents.chat.spec.price_of", lambda spec, table: None)
+    with LoopbackServer(Sequence(Said(VERSE))) as server:
+        with pytest.raises(ModelError, match=r"no price is known .* prices\.toml"):
+            Partner(server, provider, caps=Caps(dollars=1.0)).ask()
+        assert not server.requests
+        assert Partner(server, provider, caps=Caps(calls=1)).ask().cost.dollars == 0
+
+
+def test_the_time_that_is_left_bounds_a_request(provider: str) -> None:
+    stall = Misbehaviour("stall", stall_s=3)
+    slow = QUICK.model_copy(
+        update={"limits": Limits(stall_s=2.5, first_event_s=2.5, output_tokens=100)}
+    )
+    with LoopbackServer(Sequence(stall)) as server:
+        partner = Partner(server, provider, caps=Caps(seconds=0.3), settings=slow)
+        with pytest.raises(BudgetError, match="are over"):
+            partner.ask()
+
+
+def test_the_key_is_sent_and_appears_nowhere_else(
+    provider: str, secret: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    leak = Refused(401, f"no account for {secret}")
+    with LoopbackServer(Sequence(Said(VERSE), leak)) as server:
+        partner = Partner(server, provider)
+        partner.ask()
+        with pytest.raises(ModelError) as caught:
+            partner.ask("Two.")
+    assert secret in server.requests[0].authorization
+    error: BaseException | None = caught.value
+    while error is not None:
+        assert secret not in str(error)
+        error = error.__cause__
+    assert secret not in caplog.text
+    assert all(secret not in recorded.model_dump_json() for recorded in partner.ledger.calls())

@@ -1,0 +1,32 @@
+"""A ledger in a file, one JSON line an event, for processes that are killed."""
+
+import json
+from pathlib import Path
+
+from kernelwright.agents.chat import Call, MemoryLedger, Outcome
+
+
+class Journal(MemoryLedger):
+    """Appends before it returns; reading it back gives what a killed process knew."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        for line in path.read_text().splitlines() if path.exists() else ():
+            event = json.loads(line)
+            if "call" in event:
+                super().begin(Call.model_validate_json(event["call"]))
+            else:
+                super().finish(event["id"], Outcome.model_validate_json(event["outcome"]))
+
+    def begin(self, call: Call) -> None:
+        self._append({"call": call.model_dump_json()})
+        super().begin(call)
+
+    def finish(self, call_id: str, outcome: Outcome) -> None:
+        self._append({"id": call_id, "outcome": outcome.model_dump_json()})
+        super().finish(call_id, outcome)
+
+    def _append(self, event: dict[str, str]) -> None:
+        with self._path.open("a") as file:
+            file.write(json.dumps(event) + "\n")

@@ -1,0 +1,82 @@
+"""Caps hold whatever is in flight."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from kernelwright.agents.budget import Budget, Caps, Cost
+from kernelwright.errors import BudgetError
+
+CALL = Cost(dollars=0.4, tokens=1000, calls=1)
+
+
+def test_calls_in_flight_count_at_their_worst() -> None:
+    budget = Budget(Caps(dollars=1.0))
+    first, second = budget.reserve(CALL), budget.reserve(CALL)
+    assert first is not None
+    assert second is not None
+    assert budget.reserve(CALL) is None
+    budget.settle(first, Cost(dollars=0.1, calls=1))
+    assert budget.reserve(CALL) is not None
+
+
+@pytest.mark.parametrize(
+    ("caps", "named"),
+    [
+        (Caps(dollars=0.5), r"\$0\.50"),
+        (Caps(tokens=1500), "1500 tokens"),
+        (Caps(calls=1), "1 calls"),
+    ],
+)
+def test_a_call_that_cannot_fit_is_refused_with_the_cap(caps: Caps, named: str) -> None:
+    budget = Budget(caps)
+    held = budget.reserve(CALL)
+    assert held is not None
+    budget.settle(held, CALL)
+    with pytest.raises(BudgetError, match=named):
+        budget.reserve(CALL)
+
+
+def test_each_task_has_caps_of_its_own() -> None:
+    budget = Budget(per_task=Caps(calls=1))
+    held = budget.reserve(CALL, "a")
+    assert held is not None
+    budget.settle(held, CALL)
+    assert budget.reserve(CALL, "b") is not None
+    with pytest.raises(BudgetError, match="the task spent"):
+        budget.reserve(CALL, "a")
+
+
+def test_time_is_a_cap_too() -> None:
+    now = [100.0]
+    budget = Budget(Caps(seconds=60), clock=lambda: now[0])
+    now[0] = 150.0
+    assert budget.seconds_left() == pytest.approx(10)
+    now[0] = 160.0
+    with pytest.raises(BudgetError, match="60 s are over"):
+        budget.reserve(CALL)
+
+
+def test_an_earlier_run_counts() -> None:
+    budget = Budget(Caps(calls=5))
+    budget.restore([("a", CALL), ("b", CALL)])
+    assert budget.spent().calls == 2
+    assert budget.spent("a").calls == 1
+
+
+def test_threads_together_never_exceed_a_cap() -> None:
+    budget = Budget(Caps(calls=50))
+
+    def spend(_: int) -> int:
+        try:
+            held = budget.reserve(CALL)
+        except BudgetError:
+            return 0
+        if held is None:
+            return 0
+        budget.settle(held, CALL)
+        return 1
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(spend, range(400))) == 50
+    assert budget.spent().calls == 50
