@@ -1,0 +1,119 @@
+"""Programs run by MLX on a GPU, with poisoned and padded outputs."""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import mlx.core as mx
+import numpy as np
+
+from kernelwright.ir.graph import TensorType
+from kernelwright.metal.device.array import to_mlx, to_numpy
+from kernelwright.metal.device.base import Array, RunOptions, RunResult
+from kernelwright.metal.diagnostic import CompileError, LaunchError
+from kernelwright.metal.kernel import BoundProgram, Kernel
+
+_SENTINEL = 85.0
+"""Fills outputs where a NaN cannot: integers, and the second poison pattern."""
+
+
+class CompiledLaunch(Protocol):
+    """One kernel of a program, ready to join MLX's graph."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """Return what was compiled."""
+
+    def call(
+        self, arrays: Sequence[mx.array], types: Sequence[TensorType], init_value: float | None
+    ) -> list[mx.array]:
+        """Add the launch to MLX's graph, with outputs of the given types.
+
+        An output's type may be longer than the program's, so that its end is a canary.
+        """
+
+    def error(self, error: Exception) -> Exception:
+        """Translate what evaluating the graph raised: a CompileError or a LaunchError."""
+
+
+@dataclass(frozen=True)
+class MlxExecutable:
+    """A compiled program; `graph` adds it to a computation, `run` checks what it does."""
+
+    program: BoundProgram
+    launches: tuple[CompiledLaunch, ...]
+
+    def graph(self, inputs: Sequence[mx.array]) -> list[mx.array]:
+        """Return the program's outputs as unevaluated arrays, for timing and for use."""
+        names = [t.name for t in self.program.program.inputs]
+        arrays = dict(zip(names, inputs, strict=True))
+        for launch in self.launches:
+            written = launch.kernel.outputs
+            types = [self.program.type_of(name) for name in written]
+            read = [arrays[name] for name in launch.kernel.inputs]
+            made = launch.call(read, types, launch.kernel.init_value)
+            arrays.update(zip(written, made, strict=True))
+        return [arrays[t.name] for t in self.program.program.outputs]
+
+    def run(self, inputs: Sequence[Array], options: RunOptions) -> RunResult:
+        """Run on copies of the inputs; MLX places canaries after each output only."""
+        given = {
+            tensor.name: (to_mlx(array), array)
+            for tensor, array in zip(self.program.program.inputs, inputs, strict=True)
+        }
+        arrays = {name: copy for name, (copy, _) in given.items()}
+        intact: dict[str, bool] = {}
+        started = time.perf_counter()
+        for launch in self.launches:
+            self._step(launch, arrays, intact, options)
+        elapsed_s = time.perf_counter() - started
+        outputs = self.program.program.outputs
+        return RunResult(
+            outputs=tuple(to_numpy(arrays[t.name]) for t in outputs),
+            canaries_intact=tuple(intact[t.name] for t in outputs),
+            inputs_intact=all(_same_bytes(to_numpy(copy), array) for copy, array in given.values()),
+            elapsed_s=elapsed_s,
+        )
+
+    def _step(
+        self,
+        launch: CompiledLaunch,
+        arrays: dict[str, mx.array],
+        intact: dict[str, bool],
+        options: RunOptions,
+    ) -> None:
+        kernel = launch.kernel
+        types = [self.program.type_of(name) for name in kernel.outputs]
+        padded = [_padded(t, options.padding_bytes) for t in types]
+        fill = _poison(options.poison, types) if kernel.init_value is None else kernel.init_value
+        try:
+            made = launch.call([arrays[name] for name in kernel.inputs], padded, fill)
+            mx.eval(made)
+        except (RuntimeError, ValueError) as e:
+            raise launch.error(e) from e
+        for name, type_, array in zip(kernel.outputs, types, made, strict=True):
+            flat = to_numpy(array)
+            canary = np.full(flat.size - type_.size, fill).astype(flat.dtype)
+            intact[name] = _same_bytes(flat[type_.size :], canary)
+            arrays[name] = array[: type_.size].reshape(type_.shape)
+
+
+def launch_error(kernel: Kernel, error: Exception) -> LaunchError | CompileError:
+    """Name the kernel that could not run."""
+    return LaunchError(f"kernel {kernel.name} did not run: {error}")
+
+
+def _padded(type_: TensorType, padding_bytes: int) -> TensorType:
+    padding = -(-padding_bytes // type_.dtype.itemsize)
+    return TensorType((type_.size + padding,), type_.dtype)
+
+
+def _poison(pattern: int, types: Sequence[TensorType]) -> float:
+    floats = all(t.dtype.is_float for t in types)
+    return math.nan if floats and pattern == 0xFF else _SENTINEL
+
+
+def _same_bytes(a: Array, b: Array) -> bool:
+    return a.shape == b.shape and a.tobytes() == b.tobytes()
