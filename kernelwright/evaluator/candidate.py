@@ -1,0 +1,153 @@
+"""The service inside a candidate's worker: open a device, compile, run, time."""
+
+import resource
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+
+from kernelwright.errors import DeviceError, KernelwrightError
+from kernelwright.evaluator.case import Layout
+from kernelwright.evaluator.wire import Reply, send_reply
+from kernelwright.metal.device.base import Array, Device, Executable, RunOptions, RunResult
+from kernelwright.metal.diagnostic import CompileError, LaunchError
+from kernelwright.metal.kernel import BoundProgram
+
+_CPU_ALLOWANCE_S = 300
+
+
+@dataclass(frozen=True)
+class Open:
+    """Open the device; the reply's header holds its `info`."""
+
+    device: str | Device
+
+
+@dataclass(frozen=True)
+class Forget:
+    """Drop every compiled program: the next candidate comes."""
+
+
+@dataclass(frozen=True)
+class Compile:
+    """Compile a program and keep it under `key`."""
+
+    key: str
+    program: BoundProgram
+    sanitize: bool = False
+
+
+@dataclass(frozen=True)
+class Run:
+    """Run a compiled program; the reply's arrays are its outputs."""
+
+    key: str
+    inputs: tuple[Array, ...]
+    options: RunOptions
+    layout: Layout = Layout.DENSE
+
+
+Request = Open | Forget | Compile | Run
+
+
+class CandidateService:
+    """Answers requests; every failure of a candidate is a reply, not an exception.
+
+    The header's `failure` is empty or one of `compile`, `launch`, `memory`, `device`, `internal`.
+    """
+
+    def __init__(self) -> None:
+        self._device: Device | None = None
+        self._executables: dict[str, Executable] = {}
+
+    def answer(self, request: Request) -> Reply:
+        """Serve one request."""
+        try:
+            return self._answer(request)
+        except CompileError as e:
+            diagnostics = [d.model_dump(mode="json") for d in e.diagnostics]
+            return Reply({"failure": "compile", "message": str(e), "diagnostics": diagnostics})
+        except LaunchError as e:
+            return Reply({"failure": "launch", "message": str(e)})
+        except MemoryError:
+            return Reply({"failure": "memory", "message": "the worker's memory is exhausted."})
+        except KernelwrightError as e:
+            return Reply({"failure": "device", "message": str(e)})
+
+    def _answer(self, request: Request) -> Reply:
+        if isinstance(request, Open):
+            self._device = open_device(request.device)
+            return Reply({"info": self._device.info.model_dump(mode="json")})
+        if isinstance(request, Forget):
+            self._executables.clear()
+            return Reply({})
+        if self._device is None:
+            raise DeviceError("expected an open device; send Open first.")
+        if isinstance(request, Compile):
+            executable = self._device.compile(request.program, sanitize=request.sanitize)
+            self._executables[request.key] = executable
+            return Reply({})
+        inputs = [request.layout.place(array) for array in request.inputs]
+        started = time.perf_counter()
+        result = self._executables[request.key].run(inputs, request.options)
+        return _reply(result, time.perf_counter() - started)
+
+
+def _reply(result: RunResult, elapsed_s: float) -> Reply:
+    return Reply(
+        {
+            "canaries_intact": result.canaries_intact,
+            "inputs_intact": result.inputs_intact,
+            "reports": [r.model_dump(mode="json") for r in result.reports],
+            "counters": [c.model_dump(mode="json") for c in result.counters],
+            "elapsed_s": result.elapsed_s or elapsed_s,
+        },
+        result.outputs,
+    )
+
+
+def result_of(reply: Reply) -> RunResult:
+    """Read a run's reply back into a record."""
+    return RunResult.model_validate({**reply.header, "outputs": reply.arrays})
+
+
+def open_device(device: str | Device) -> Device:
+    """Return a device by name, or the device itself.
+
+    Raises:
+        DeviceError: this machine has no such device.
+    """
+    if not isinstance(device, str):
+        return device
+    if device == "simulator":
+        from kernelwright.metal.device.simulator import SimulatorDevice
+
+        return SimulatorDevice()
+    raise DeviceError(f"expected a device of this machine, found {device!r}; try simulator.")
+
+
+def serve(pipe: Connection, confinement: tuple[str, ...]) -> None:
+    """Answer requests from the pipe until it closes."""
+    serve_with(CandidateService().answer, pipe, confinement)
+
+
+def serve_with(
+    answer: Callable[[Request], Reply], pipe: Connection, confinement: tuple[str, ...]
+) -> None:
+    """Say hello, then answer each request; an unforeseen exception becomes a reply too."""
+    send_reply(pipe, Reply({"confinement": list(confinement)}))
+    while True:
+        try:
+            request = pipe.recv()
+        except EOFError:
+            return
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        # A second line behind the parent's clock, for a parent that is itself stopped.
+        soft = int(used.ru_utime + used.ru_stime) + _CPU_ALLOWANCE_S
+        resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))
+        try:
+            reply = answer(request)
+        except Exception:
+            reply = Reply({"failure": "internal", "message": traceback.format_exc(limit=-3)})
+        send_reply(pipe, reply)

@@ -1,0 +1,132 @@
+"""The inputs on which a program is judged: shape, distribution, layout, and a secret seed."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from kernelwright.evaluator.distribution import Distribution, draw
+from kernelwright.evaluator.domain import Domain, domains_of
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import Graph, TensorType
+from kernelwright.metal.device.base import Array
+
+
+class Layout(StrEnum):
+    """How an input lies in memory."""
+
+    DENSE = "dense"
+    STRIDED = "strided"
+    """Every second element of a larger buffer."""
+    BROADCAST = "broadcast"
+    """The first row repeated with stride 0."""
+
+    def place(self, array: Array) -> Array:
+        """Return the same values in this layout."""
+        if self is Layout.STRIDED and array.ndim:
+            wide = np.zeros((*array.shape[:-1], array.shape[-1] * 2), array.dtype)
+            wide[..., ::2] = array
+            return wide[..., ::2]
+        if self is Layout.BROADCAST and array.ndim >= 2 and len(array):
+            return np.broadcast_to(array[:1], array.shape)
+        return array
+
+
+@dataclass(frozen=True)
+class Case:
+    """One set of inputs, fully determined by its fields and the config's secret."""
+
+    graph: Graph
+    distribution: Distribution
+    layout: Layout = Layout.DENSE
+    attempt: int = 0
+    """Raised when a drawn case proves nothing and is replaced."""
+    is_hidden: bool = False
+
+    @property
+    def shapes(self) -> tuple[str, ...]:
+        """Types of the inputs, as people read them."""
+        return tuple(map(str, self.graph.input_types))
+
+    @property
+    def name(self) -> str:
+        """Name the case for people; two cases of a suite never share it."""
+        layout = "" if self.layout is Layout.DENSE else f", {self.layout}"
+        redrawn = f", draw {self.attempt + 1}" if self.attempt else ""
+        return f"{self.distribution} {' '.join(self.shapes)}{layout}{redrawn}"
+
+    @property
+    def is_edge(self) -> bool:
+        """True where probes cannot fail by nature: nothing to compute, or nothing finite."""
+        return any(t.size == 0 for t in self.graph.output_types)
+
+    def inputs(self, secret: str) -> tuple[Array, ...]:
+        """Draw the inputs, dense, in call order."""
+        text = f"{secret}|{self.graph.fingerprint}|{self.name}|{self.is_hidden}"
+        seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "little")
+        random = np.random.default_rng(seed)
+        focus = _focus(self.graph.input_types, self.attempt)
+        return tuple(
+            self._layout_values(
+                _draw_input(self.distribution, type_, domain, place == focus, random)
+            )
+            for place, (type_, domain) in enumerate(
+                zip(self.graph.input_types, domains_of(self.graph), strict=True)
+            )
+        )
+
+    def _layout_values(self, array: Array) -> Array:
+        return np.ascontiguousarray(self.layout.place(array)).reshape(array.shape)
+
+
+_FOCUSED = frozenset(
+    (Distribution.MASKED, Distribution.SPECIAL, Distribution.ONE_HOT, Distribution.CONSTANT)
+)
+"""Kinds that only one input takes, lest they drown the others."""
+
+
+def _focus(types: Sequence[TensorType], attempt: int) -> int:
+    """Pick the input that takes a focused distribution: the largest float one, then the others."""
+    floats = [i for i, t in enumerate(types) if t.dtype.is_float]
+    by_size = sorted(floats, key=lambda i: -types[i].size)
+    return by_size[attempt % len(by_size)] if by_size else -1
+
+
+def _draw_input(
+    distribution: Distribution,
+    type_: TensorType,
+    domain: Domain,
+    is_focus: bool,
+    random: np.random.Generator,
+) -> Array:
+    if type_.dtype is Dtype.BOOL:
+        return _flags(distribution, type_, random)
+    if type_.dtype.is_integer:
+        return _integers(type_, domain, random)
+    kind = distribution
+    if kind in _FOCUSED and not is_focus:
+        kind = Distribution.NORMAL
+    values = draw(kind, type_.shape, type_.dtype, random)
+    if domain.is_positive and kind is not Distribution.SPECIAL:
+        values = np.abs(values) + (0.0 if kind is Distribution.MASKED else 1e-3)
+    if type_.dtype is Dtype.COMPLEX64:
+        return (values + 1j * random.standard_normal(type_.shape)).astype(np.complex64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(values).astype(type_.dtype.numpy)
+
+
+def _flags(distribution: Distribution, type_: TensorType, random: np.random.Generator) -> Array:
+    flags = random.random(type_.shape) < 0.6
+    if distribution is Distribution.MASKED and flags.ndim >= 2 and len(flags) > 1:
+        flags[-1] = False
+    return flags
+
+
+def _integers(type_: TensorType, domain: Domain, random: np.random.Generator) -> Array:
+    if domain.index_limit is not None:
+        return random.integers(0, max(domain.index_limit, 1), type_.shape).astype(type_.dtype.numpy)
+    limits = np.iinfo(type_.dtype.numpy)
+    low, high = max(limits.min, -100), min(limits.max, 100)
+    return random.integers(low, high, type_.shape, endpoint=True).astype(type_.dtype.numpy)

@@ -1,0 +1,61 @@
+"""Everything that decides a verdict besides task, program and device, as one frozen record."""
+
+import hashlib
+import secrets
+
+from pydantic import Field
+
+from kernelwright.evaluator.evaluation import Stage
+from kernelwright.metal.diagnostic import Record
+
+
+class TimingPlan(Record):
+    """How a comparison is sampled and when it counts; fixed before the first sample."""
+
+    pairs: int = Field(default=24, ge=6)
+    """Interleaved pairs of candidate and baseline, in ABBA blocks of two."""
+    warmups: int = 5
+    minimum_sample_s: float = 2e-3
+    """A sample repeats the launch until it lasts this long, so that overhead amortises."""
+    maximum_repeats: int = 256
+    rotation_bytes: int = 128 << 20
+    """Inputs rotate over more bytes than an M-series Ultra's last-level cache holds (96 MB)."""
+    verified_share: float = 0.1
+    """Share of the timed launches whose outputs are compared with the oracle."""
+    canary_tolerance: float = 0.05
+    """A block counts only while the canary kernel stays this close to its median."""
+    resamples: int = 2000
+    """Bootstrap resamples behind every interval."""
+    minimum_effect: float = 0.02
+    """The least gain worth promoting: 2 %."""
+    alpha: float = 0.05
+    """Largest accepted chance that a search promotes anything without merit."""
+    plausibility: float = 1.05
+    """Tolerated excess over the measured bandwidth and the chip's peak arithmetic."""
+
+
+class EvaluatorConfig(Record):
+    """The frozen inputs of a verdict: same task, program, device and config, same verdict.
+
+    `secret` seeds every case. A search draws a fresh one and shows only `commitment`, so no
+    program can hold answers for the inputs it will meet.
+    """
+
+    secret: str = Field(default_factory=lambda: secrets.token_hex(16), min_length=1)
+    through: Stage = Stage.TIMING
+    """The last stage to run; a champion must pass `Stage.CONFIRMATION`."""
+    determinism_runs: int = Field(default=5, ge=2)
+    generic_shapes: int = 4
+    """Off-grid shapes tried when a program says that it serves more than one."""
+    case_elements: int = 1 << 18
+    """Above this many elements only the mixed, normal and masked cases run at full shape."""
+    run_timeout_s: float = 20.0
+    compile_timeout_s: float = 30.0
+    memory_bytes: int = 8 << 30
+    """What a candidate's worker may allocate, and its arrays may take together."""
+    timing: TimingPlan = TimingPlan()
+
+    @property
+    def commitment(self) -> str:
+        """Return the hash of the secret, which may be published before a search begins."""
+        return hashlib.sha256(self.secret.encode()).hexdigest()

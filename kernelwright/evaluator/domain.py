@@ -1,0 +1,120 @@
+"""What values an input may take, read off the operations that consume it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.ops import Kind, op_named
+
+_POSITIVE = frozenset({"log", "log2", "log10", "sqrt", "rsqrt"})
+_INDEX_PLACES = {
+    "gather": (1, None),
+    "gather_axis": (1, 2),
+    "scatter": (1, -1),
+    "scatter_axis": (1, 2),
+    "gather_mm": (2, None),
+    "gather_qmm": (4, None),
+}
+"""Ops that read indices, with the slice of `Node.inputs` that holds them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """The range of one input: `index_limit` bounds indices, `is_positive` keeps logs defined."""
+
+    index_limit: int | None = None
+    is_positive: bool = False
+
+
+def domains_of(graph: Graph) -> tuple[Domain, ...]:
+    """Return one domain per input of the graph."""
+    return tuple(_domain(graph, value) for value in graph.inputs)
+
+
+def _domain(graph: Graph, value: ValueId) -> Domain:
+    limits: list[int] = []
+    positive = False
+    for index, place in _uses(graph, value):
+        node = graph.nodes[index]
+        if place in _index_places(node) and graph.types[value].dtype.is_integer:
+            limits.append(_limit(graph, node, place))
+        positive = positive or node.op in _POSITIVE
+    return Domain(min(limits) if limits else None, positive)
+
+
+def _index_places(node: Node) -> range:
+    start, stop = _INDEX_PLACES.get(node.op, (0, 0))
+    return range(len(node.inputs))[start:stop]
+
+
+def _limit(graph: Graph, node: Node, place: int) -> int:
+    """Count the elements along the axis that an index input addresses."""
+    shape = graph.types[node.inputs[0]].shape
+    if node.has("axes"):
+        axes = node.attribute("axes")
+        axis = axes[place - 1] if isinstance(axes, tuple) else 0
+    else:
+        axis = node.attribute("axis") if node.has("axis") else 0
+    return shape[axis] if isinstance(axis, int) and shape else min(shape, default=1)
+
+
+def _uses(graph: Graph, value: ValueId) -> Iterator[tuple[int, int]]:
+    """Yield (node, input place) for each use, looking through views and casts."""
+    waiting, seen = [value], {value}
+    while waiting:
+        current = waiting.pop()
+        for index in graph.consumers_of[current]:
+            node = graph.nodes[index]
+            yield from ((index, i) for i, operand in enumerate(node.inputs) if operand == current)
+            for output in node.outputs if _only_moves(node) else ():
+                if output not in seen:
+                    seen.add(output)
+                    waiting.append(output)
+
+
+def _only_moves(node: Node) -> bool:
+    return node.op == "cast" or op_named(node.op).kind is Kind.VIEW
+
+
+def accumulation_length(graph: Graph) -> int:
+    """Return the largest number of terms that one output element of any node sums up."""
+    return max((_terms(graph, node) for node in graph.nodes), default=1)
+
+
+def _terms(graph: Graph, node: Node) -> int:
+    kind = op_named(node.op).kind
+    if kind not in (Kind.REDUCTION, Kind.SCAN, Kind.CONTRACTION):
+        return 1
+    first, made = graph.types[node.inputs[0]], graph.types[node.outputs[0]]
+    if kind is Kind.REDUCTION and made.size < first.size:
+        return first.size // max(1, made.size)
+    return max((*first.shape[-1:], 1))
+
+
+_JUMPS = frozenset(
+    {
+        *("argmax", "argmin", "argsort", "argpartition", "partition", "sort", "floor", "ceil"),
+        *("round", "sign", "remainder", "floor_divide", "divmod", "less", "less_equal"),
+        *("greater", "greater_equal", "equal", "not_equal"),
+    }
+)
+
+
+def has_jump_after_rounding(graph: Graph) -> bool:
+    """Say whether a discontinuous op reads computed values, so that one rounding may flip it."""
+    exact = set(graph.inputs) | set(graph.constant_of)
+    for node in graph.nodes:
+        reads_exact = all(v in exact for v in node.inputs)
+        truncates = node.op == "cast" and not graph.types[node.outputs[0]].dtype.is_float
+        if (node.op in _JUMPS or truncates) and not reads_exact:
+            return True
+        if reads_exact and _only_moves(node) and not _narrows(graph, node):
+            exact.update(node.outputs)
+    return False
+
+
+def _narrows(graph: Graph, node: Node) -> bool:
+    """A cast that may round; widening half to float does not."""
+    before, after = graph.types[node.inputs[0]].dtype, graph.types[node.outputs[0]].dtype
+    return after is not before and not (before.is_float and after is Dtype.FLOAT32)

@@ -1,0 +1,95 @@
+"""Whether a program fits a task and a device, decided before anything is compiled."""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+from kernelwright.errors import InputError
+from kernelwright.ir.graph import Graph, TensorType
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.diagnostic import Diagnostic
+from kernelwright.metal.kernel import BoundProgram, Launch, Program
+from kernelwright.metal.msl.token import Token, TokenKind, code, tokenize
+
+MAXIMUM_BUFFERS = 31
+"""Buffers that one Metal function may take, Metal Feature Set Tables."""
+MAXIMUM_GRID = 1 << 32
+_WIDEST_STORE = 16
+"""Elements that one assignment may write: a 16-element structure copy is the widest in use."""
+_ASSIGNMENTS = frozenset(
+    ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=", "++", "--")
+)
+
+
+def fit(program: Program, graph: Graph) -> BoundProgram:
+    """Bind a program to a task's graph.
+
+    Raises:
+        InputError: the program takes or gives other arrays than the task.
+    """
+    bound = program.bind(graph.input_types)
+    _same_types("outputs", bound.outputs, graph.output_types)
+    return bound
+
+
+def _same_types(what: str, found: Sequence[TensorType], wanted: Sequence[TensorType]) -> None:
+    if len(found) != len(wanted):
+        raise InputError(f"the task has {len(wanted)} {what}, the program {len(found)}.")
+    for place, (have, want) in enumerate(zip(found, wanted, strict=True)):
+        if have != want:
+            raise InputError(f"output {place} must be {want}, the program makes {have}.")
+
+
+def check_launch(bound: BoundProgram, device: DeviceInfo) -> tuple[Diagnostic, ...]:
+    """Return every way in which the device could not run these launches."""
+    return tuple(d for launch in bound.launches for d in _check(launch, bound, device))
+
+
+def _check(launch: Launch, bound: BoundProgram, device: DeviceInfo) -> list[Diagnostic]:
+    found = []
+    threads = math.prod(launch.threadgroup)
+    if threads > device.threads_per_threadgroup:
+        found.append(
+            f"a threadgroup of {'x'.join(map(str, launch.threadgroup))} has {threads} threads, "
+            f"this device allows {device.threads_per_threadgroup}; make it smaller."
+        )
+    if max(launch.grid) >= MAXIMUM_GRID:
+        found.append(f"the grid {launch.grid} exceeds 32 bits along an axis; make it smaller.")
+    buffers = len(launch.kernel.inputs) + len(launch.kernel.outputs)
+    if buffers > MAXIMUM_BUFFERS:
+        found.append(f"{buffers} arrays are more than Metal's {MAXIMUM_BUFFERS} buffers.")
+    found.extend(_coverage(launch, bound))
+    return [Diagnostic(message=message, rule="launch") for message in found]
+
+
+def _coverage(launch: Launch, bound: BoundProgram) -> list[str]:
+    """Refuse a grid that cannot reach every element: straight-line code writes only so much.
+
+    Kernels with loops, macros, a header or an initial value are left to the sanitizer, which
+    sees unwritten elements.
+    """
+    kernel = launch.kernel
+    tokens = code(tokenize(kernel.source))
+    loops = any(t.spelling in ("for", "while", "do") for t in tokens)
+    if loops or kernel.header or "#" in kernel.source or kernel.init_value is not None:
+        return []
+    writes = _writes(tokens) * _WIDEST_STORE * math.prod(launch.grid)
+    return [
+        f"{math.prod(launch.grid)} threads cannot write the {bound.type_of(name).size} elements of "
+        f"{name}; enlarge the grid."
+        for name in kernel.outputs
+        if writes < bound.type_of(name).size
+    ]
+
+
+def _writes(tokens: Sequence[Token]) -> int:
+    """Count what may store: assignments, and calls, which may store through a pointer."""
+    calls = sum(a.kind is TokenKind.IDENTIFIER and b.spelling == "(" for a, b in pairwise(tokens))
+    stores = sum(t.spelling in _ASSIGNMENTS for t in tokens)
+    # simdgroup_store writes 64 elements from 32 lanes, so each call counts as one store.
+    return stores + calls
+
+
+def bytes_needed(bound: BoundProgram) -> int:
+    """Return the bytes of every array of the program together."""
+    return sum(t.nbytes for t in (*bound.inputs, *bound.outputs, *bound.temporaries))

@@ -1,0 +1,38 @@
+"""A program's normal form: the text that is hashed, named and launched."""
+
+import hashlib
+import json
+
+from kernelwright.metal.kernel import Kernel, Program
+from kernelwright.metal.msl.token import without_comments
+
+_NAME_DIGITS = 16
+
+
+def normalise(program: Program) -> Program:
+    """Blank out comments and name each kernel after its content.
+
+    MLX derives a kernel's signature from substrings of its source, so a comment could add
+    parameters; and it once ran the first of two kernels that shared a name. Neither survives.
+    """
+    kernels = tuple(_normal_kernel(kernel) for kernel in program.kernels)
+    return program.model_copy(update={"kernels": kernels})
+
+
+def _normal_kernel(kernel: Kernel) -> Kernel:
+    plain = kernel.model_copy(
+        update={
+            "source": without_comments(kernel.source),
+            "header": without_comments(kernel.header),
+        }
+    )
+    return plain.model_copy(update={"name": launch_name(plain)})
+
+
+def launch_name(kernel: Kernel) -> str:
+    """Return the kernel's name with a hash of source, header, template and options."""
+    content = kernel.model_dump(mode="json", exclude={"name", "grid", "threadgroup"})
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(text.encode()).hexdigest()[:_NAME_DIGITS]
+    stem = kernel.name.removesuffix(f"_{digest}")[: 63 - _NAME_DIGITS]
+    return f"{stem}_{digest}"

@@ -1,0 +1,199 @@
+"""The oracle: what a case must give, how closely, and whether it tells right from wrong."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import mlx.core as mx
+import numpy as np
+
+from kernelwright.evaluator.accuracy import Deviation, Mask, Yardstick, floor_of, measure
+from kernelwright.evaluator.case import Case
+from kernelwright.evaluator.domain import accumulation_length, has_jump_after_rounding
+from kernelwright.evaluator.probe import (
+    has_lower_precision,
+    lower_precision,
+    lower_precision_output,
+    trivial_answers,
+)
+from kernelwright.evaluator.task import Tolerance
+from kernelwright.ir.capture import to_numpy
+from kernelwright.ir.graph import Graph, TensorType
+from kernelwright.ir.interpret import interpret
+from kernelwright.ir.reference import reference
+from kernelwright.metal.device.base import Array
+
+
+_FORGIVEN_SHARE = 0.1
+"""Elements of a case that MLX may get wrong, by cancellation in half precision as a rule."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A case made concrete: its inputs, and a yardstick for each output.
+
+    `dropped` says why the case cannot judge anybody (MLX itself fails on it); `weakness` says
+    which trivial answer it would accept, so that it proves nothing. Both are empty as a rule.
+    `ignored` lists inputs whose neglect this case does not show.
+    """
+
+    case: Case
+    inputs: tuple[Array, ...]
+    yardsticks: tuple[Yardstick, ...]
+    dropped: str = ""
+    weakness: str = ""
+    ignored: tuple[int, ...] = ()
+
+    @property
+    def proves(self) -> bool:
+        """True when MLX passes the case and every trivial answer fails it."""
+        return not self.dropped and not self.weakness
+
+
+def prepare(case: Case, tolerances: Sequence[Tolerance], secret: str) -> Reference:
+    """Run the float64 oracle and MLX on a case and decide what the case is worth."""
+    inputs = case.inputs(secret)
+    expected = run_oracle(case.graph, inputs)
+    if not all(t.size for t in case.graph.output_types):
+        return Reference(case, inputs, _empty_yardsticks(case.graph, tolerances, expected))
+    yardsticks, dropped = _calibrate(case.graph, inputs, expected, tolerances)
+    prepared = Reference(case, inputs, yardsticks, dropped)
+    if dropped:
+        return prepared
+    return replace(prepared, weakness=_weakness(prepared), ignored=_ignored(prepared))
+
+
+def judge(prepared: Reference, outputs: Sequence[Array]) -> tuple[Deviation, ...]:
+    """Measure each output of a candidate; the caller has checked their number."""
+    return tuple(measure(o, y) for o, y in zip(outputs, prepared.yardsticks, strict=True))
+
+
+def run_oracle(graph: Graph, inputs: Sequence[Array]) -> tuple[Array, ...]:
+    """Return what the graph means in float64, and exactly for integers and flags."""
+    return tuple(np.asarray(array) for array in reference(graph, list(inputs)))
+
+
+def run_mlx(graph: Graph, inputs: Sequence[Array]) -> tuple[Array, ...]:
+    """Return what MLX itself computes for the graph, on the CPU."""
+    with mx.stream(mx.cpu):
+        outputs = interpret(graph, *inputs)
+        mx.eval(outputs)
+        return tuple(to_numpy(array) for array in outputs)
+
+
+def _calibrate(
+    graph: Graph,
+    inputs: Sequence[Array],
+    expected: Sequence[Array],
+    tolerances: Sequence[Tolerance],
+) -> tuple[tuple[Yardstick, ...], str]:
+    """Measure MLX's own error and turn it into a bound; name the first output it fails on."""
+    terms, nodes = accumulation_length(graph), len(graph.nodes)
+    unstable = _unstable(graph, inputs, expected, tolerances)
+    yardsticks, dropped = [], ""
+    own = run_mlx(graph, inputs)
+    for place, type_ in enumerate(graph.output_types):
+        loose = Yardstick(type_, tolerances[place], expected[place], np.inf, 0.0, unstable[place])
+        deviation = measure(own[place], loose)
+        if not dropped and _is_hopeless(deviation):
+            dropped = f"MLX's own output {place} {deviation.problem}"
+        slack = None if deviation.error is None else tolerances[place].factor * deviation.error
+        floor = floor_of(type_.dtype, terms, nodes)
+        bound = max(floor, tolerances[place].factor * deviation.row_relative)
+        yardsticks.append(
+            replace(loose, bound=bound, reference_error=deviation.row_relative, slack=slack)
+        )
+    return tuple(yardsticks), dropped
+
+
+def _is_hopeless(deviation: Deviation) -> bool:
+    """Say whether MLX is wrong in kind, or in more than a few elements."""
+    if deviation.is_acceptable:
+        return False
+    return deviation.error is None or float(deviation.bad.mean()) > _FORGIVEN_SHARE
+
+
+def _empty_yardsticks(
+    graph: Graph, tolerances: Sequence[Tolerance], expected: Sequence[Array]
+) -> tuple[Yardstick, ...]:
+    return tuple(
+        Yardstick(type_, tolerance, array, 0.0, 0.0)
+        for type_, tolerance, array in zip(graph.output_types, tolerances, expected, strict=True)
+    )
+
+
+def _unstable(
+    graph: Graph,
+    inputs: Sequence[Array],
+    expected: Sequence[Array],
+    tolerances: Sequence[Tolerance],
+) -> list[Mask | None]:
+    """Mark elements that move a lot when the inputs move by one rounding, behind a jump."""
+    if not has_jump_after_rounding(graph):
+        return [None] * len(expected)
+    random = np.random.default_rng(0)
+    marks = [np.zeros(e.shape, bool) for e in expected]
+    for _ in range(3):
+        moved = run_oracle(graph, [_nudged(a, random) for a in inputs])
+        for place, (before, after) in enumerate(zip(expected, moved, strict=True)):
+            marks[place] |= _differs(before, after, tolerances[place])
+    return list(marks)
+
+
+def _nudged(array: Array, random: np.random.Generator) -> Array:
+    """Move float inputs by up to four float32 roundings, in float64 so that nothing is lost."""
+    if array.dtype.name not in ("float32", "float16", "bfloat16"):
+        return array
+    wide = array.astype(np.float64)
+    return wide * (1.0 + random.uniform(-4, 4, wide.shape) * 2.0**-24)
+
+
+def _differs(before: Array, after: Array, tolerance: Tolerance) -> Mask:
+    if not np.issubdtype(before.dtype, np.floating):
+        return np.asarray(before != after)
+    old, new = before.astype(np.float64), after.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        limit = tolerance.absolute + tolerance.relative * np.abs(old)
+        return np.asarray(~(np.abs(old - new) <= limit) & (old != new))
+
+
+def _weakness(prepared: Reference) -> str:
+    """Name the first trivial answer that some output would accept."""
+    coarse: tuple[Array, ...] | None = None
+    for place, yardstick in enumerate(prepared.yardsticks):
+        for name, answer in trivial_answers(yardstick.type, yardstick.expected, prepared.inputs):
+            if measure(answer, yardstick).is_acceptable:
+                return f"{name} would pass as output {place}"
+        if not has_lower_precision(yardstick.type.dtype):
+            continue
+        if coarse is None:
+            rounded = [lower_precision(a) for a in prepared.inputs]
+            coarse = run_oracle(prepared.case.graph, rounded)
+        answer = lower_precision_output(coarse[place], yardstick.type)
+        if measure(answer, yardstick).is_acceptable:
+            return f"a reference of lower precision would pass as output {place}"
+    return ""
+
+
+def _ignored(prepared: Reference) -> tuple[int, ...]:
+    """List inputs that may be taken for all zeros or all ones without being noticed."""
+    graph = prepared.case.graph
+    return tuple(
+        place
+        for place, type_ in enumerate(graph.input_types)
+        if type_.size and any(_passes_with(prepared, place, value) for value in (0, 1))
+    )
+
+
+def _passes_with(prepared: Reference, place: int, value: int) -> bool:
+    inputs = list(prepared.inputs)
+    inputs[place] = np.full_like(inputs[place], value)
+    outputs = run_oracle(prepared.case.graph, inputs)
+    return all(
+        measure(_cast(array, y.type), y).is_acceptable
+        for array, y in zip(outputs, prepared.yardsticks, strict=True)
+    )
+
+
+def _cast(array: Array, type_: TensorType) -> Array:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return array.astype(type_.dtype.numpy)

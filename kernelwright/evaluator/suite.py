@@ -1,0 +1,117 @@
+"""The cases on which a program is judged: built once per task, shared by all its candidates."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from kernelwright.evaluator.case import Case, Layout
+from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.evaluator.distribution import Distribution
+from kernelwright.evaluator.reference import Reference, prepare
+from kernelwright.evaluator.task import Task
+from kernelwright.ir.graph import Graph
+
+_REDRAWS = 2
+"""Further draws of a case that proves nothing before an ordinary one takes its place."""
+_AT_FULL_SHAPE = (Distribution.MIXED, Distribution.NORMAL, Distribution.MASKED)
+_OFF_GRID = (
+    Distribution.MIXED,
+    Distribution.NORMAL,
+    Distribution.OFFSET,
+    Distribution.WIDE,
+    Distribution.MASKED,
+)
+_HIDDEN = (
+    Distribution.NORMAL,
+    Distribution.WIDE,
+    Distribution.OFFSET,
+    Distribution.MASKED,
+    Distribution.TIED,
+)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """References for one set of graphs, and what was left out."""
+
+    references: tuple[Reference, ...]
+    dropped: tuple[str, ...] = ()
+    """Names of cases on which MLX itself fails, with the reason."""
+    unproven: tuple[str, ...] = ()
+    """Names of cases that some trivial answer passes; they run, and count for nothing."""
+    unseen_inputs: tuple[int, ...] = ()
+    """Inputs that a program could ignore without any case showing it."""
+
+    @property
+    def proving(self) -> int:
+        """How many cases every trivial answer fails."""
+        return sum(r.proves and not r.case.is_edge for r in self.references)
+
+
+def visible_suite(task: Task, graphs: Sequence[Graph], config: EvaluatorConfig) -> Suite:
+    """Build the suite for the task's own graph and further graphs of the same function."""
+    return _build(task, [*_own_cases(task.graph, config), *_other_cases(graphs)], config)
+
+
+def hidden_suite(task: Task, graphs: Sequence[Graph], config: EvaluatorConfig) -> Suite:
+    """Build the suite whose results never leave the evaluator: other seeds, other shapes."""
+    own = [Case(task.graph, d, is_hidden=True) for d in _HIDDEN]
+    others = [Case(g, _HIDDEN[i % len(_HIDDEN)], is_hidden=True) for i, g in enumerate(graphs)]
+    return _build(task, [*own, *others], config)
+
+
+def _own_cases(graph: Graph, config: EvaluatorConfig) -> Iterator[Case]:
+    elements = sum(t.size for t in (*graph.input_types, *graph.output_types))
+    kinds = tuple(Distribution) if elements <= config.case_elements else _AT_FULL_SHAPE
+    yield from (Case(graph, kind) for kind in kinds)
+    yield Case(graph, Distribution.NORMAL, Layout.STRIDED)
+    yield Case(graph, Distribution.NORMAL, Layout.BROADCAST)
+
+
+def _other_cases(graphs: Sequence[Graph]) -> Iterator[Case]:
+    """Give each further shape an ordinary case and one other kind, in turn."""
+    for place, graph in enumerate(graphs):
+        yield Case(graph, Distribution.NORMAL)
+        kind = _OFF_GRID[place % len(_OFF_GRID)]
+        if kind is not Distribution.NORMAL:
+            yield Case(graph, kind)
+
+
+def _build(task: Task, cases: Sequence[Case], config: EvaluatorConfig) -> Suite:
+    references: list[Reference] = []
+    dropped: list[str] = []
+    unproven: list[str] = []
+    for case in cases:
+        reference, extra = _first_worthy(case, task, config)
+        if reference.dropped:
+            dropped.append(f"{case.name}: {reference.dropped}")
+        elif reference.weakness and not case.is_edge:
+            unproven.append(f"{case.name}: {reference.weakness}")
+        references.extend(r for r in (reference, extra) if r is not None and not r.dropped)
+    return Suite(tuple(references), tuple(dropped), tuple(unproven), _never_seen(task, references))
+
+
+def _first_worthy(
+    case: Case, task: Task, config: EvaluatorConfig
+) -> tuple[Reference, Reference | None]:
+    """Draw until the case proves something; else keep it beside an ordinary case that does."""
+    first = prepare(case, task.output_tolerances, config.secret)
+    if first.proves or case.is_edge:
+        return first, None
+    for attempt in range(1, _REDRAWS + 1):
+        again = prepare(replace(case, attempt=attempt), task.output_tolerances, config.secret)
+        if again.proves:
+            return again, None
+    stand_in = replace(case, distribution=Distribution.NORMAL, attempt=_REDRAWS + 1 + _rank(case))
+    return first, prepare(stand_in, task.output_tolerances, config.secret)
+
+
+def _rank(case: Case) -> int:
+    return list(Distribution).index(case.distribution)
+
+
+def _never_seen(task: Task, references: Sequence[Reference]) -> tuple[int, ...]:
+    missed = set(range(len(task.graph.inputs)))
+    for reference in references:
+        if not reference.case.is_edge:
+            missed &= set(reference.ignored)
+    return tuple(sorted(missed))

@@ -1,0 +1,94 @@
+"""Names of the Metal Shading Language that a candidate may use and must not redefine.
+
+Source: the Metal Shading Language Specification, version 4, and `mx.fast.metal_kernel`
+(`mlx/backend/common/metal_kernel.cpp`) for the attributes that MLX adds by itself.
+"""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_VECTORS = _words("bool char uchar short ushort int uint long ulong half float bfloat")
+_SCALARS = _words(
+    "bool char uchar short ushort int uint long ulong half float bfloat size_t ptrdiff_t int8_t "
+    "uint8_t int16_t uint16_t int32_t uint32_t int64_t uint64_t bfloat16_t float16_t complex64_t "
+    "void auto double unsigned signed"
+)
+TYPES = (
+    _SCALARS
+    | {f"{s}{n}" for s in _VECTORS for n in (2, 3, 4)}
+    | {f"{s}{r}x{c}" for s in ("half", "float") for r in (2, 3, 4) for c in (2, 3, 4)}
+    | {"vec", "matrix", "array", "atomic", "atomic_int", "atomic_uint", "atomic_bool",
+       "atomic_float", "simdgroup_matrix", "simdgroup_float8x8", "simdgroup_half8x8",
+       "simdgroup_bfloat8x8"}
+)  # fmt: skip
+KEYWORDS = _words(
+    "alignas alignof as_type break case class const constant constexpr const_cast continue "
+    "decltype default delete device do dynamic_cast else enum explicit export false for friend if "
+    "inline kernel mutable namespace new noexcept operator private protected public "
+    "reinterpret_cast return sizeof static static_assert static_cast struct switch template this "
+    "thread threadgroup threadgroup_imageblock true try typedef typename union using virtual "
+    "volatile while metal mlx mem_flags and or not xor bitand bitor compl and_eq or_eq xor_eq "
+    "not_eq"
+)
+ATTRIBUTES = _words(
+    "dispatch_threads_per_threadgroup grid_origin grid_size thread_position_in_grid "
+    "thread_position_in_threadgroup threadgroup_position_in_grid threadgroups_per_grid "
+    "threads_per_grid threads_per_threadgroup dispatch_quadgroups_per_threadgroup "
+    "dispatch_simdgroups_per_threadgroup quadgroup_index_in_threadgroup "
+    "quadgroups_per_threadgroup simdgroup_index_in_threadgroup simdgroups_per_threadgroup "
+    "thread_execution_width thread_index_in_quadgroup thread_index_in_simdgroup "
+    "thread_index_in_threadgroup threads_per_simdgroup"
+)
+BUILTINS = _words(
+    "abs absdiff acos acosh addsat all any as_type asin asinh atan atan2 atanh "
+    "atomic_compare_exchange_weak_explicit atomic_exchange_explicit atomic_fetch_add_explicit "
+    "atomic_fetch_and_explicit atomic_fetch_max_explicit atomic_fetch_min_explicit "
+    "atomic_fetch_or_explicit atomic_fetch_sub_explicit atomic_fetch_xor_explicit "
+    "atomic_load_explicit atomic_store_explicit ceil clamp clz copysign cos cosh cospi cross ctz "
+    "distance dot exp exp10 exp2 extract_bits fabs fdim floor fma fmax fmin fmod fract frexp hadd "
+    "ilogb insert_bits isfinite isinf isnan isnormal ldexp length log log10 log2 mad mad24 madhi "
+    "madsat max max3 median3 min min3 mix modf mul24 mulhi nextafter normalize popcount pow powr "
+    "quad_broadcast quad_shuffle quad_shuffle_xor quad_sum reverse_bits rhadd rint rotate round "
+    "rsqrt saturate select sign signbit simd_active_threads_mask simd_all simd_and simd_any "
+    "simd_ballot simd_broadcast simd_broadcast_first simd_is_first simd_max simd_min simd_or "
+    "simd_prefix_exclusive_sum simd_prefix_inclusive_sum simd_product simd_shuffle "
+    "simd_shuffle_down simd_shuffle_up simd_shuffle_xor simd_sum simd_xor simdgroup_barrier "
+    "simdgroup_load simdgroup_multiply simdgroup_multiply_accumulate simdgroup_store sin sincos "
+    "sinh sinpi smoothstep sqrt step subsat tan tanh tanpi threadgroup_barrier trunc"
+)
+"""Metal has no erf, erfinv, expm1 or log1p: a candidate may bring its own."""
+RESERVED = TYPES | KEYWORDS | ATTRIBUTES | BUILTINS | {"INFINITY", "NAN", "M_PI_F", "HUGE_VALF"}
+
+FORBIDDEN_WORDS = {
+    "asm": "inline assembly",
+    "extern": "a foreign declaration",
+    "goto": "a jump",
+    "vertex": "a second entry point",
+    "fragment": "a second entry point",
+    "kernel": "a second entry point",
+    "intersection": "a second entry point",
+    "visible": "a second entry point",
+    "host_name": "a second entry point",
+    "import": "a module",
+    "module": "a module",
+    "printf": "output",
+    "os_log": "output",
+    "visible_function_table": "a call through a table",
+    "intersection_function_table": "a call through a table",
+}
+"""Words with no honest use in a kernel's body or header, with what they bring in."""
+ALLOWED_UNDERSCORED = frozenset(
+    {"__restrict", "__restrict__", "__METAL_VERSION__", "__METAL__", "__METAL_MACOS__", "__LINE__"}
+)
+ALLOWED_INCLUDES = _words(
+    "metal_stdlib metal_atomic metal_common metal_compute metal_config metal_geometric "
+    "metal_integer metal_limits metal_math metal_matrix metal_numeric metal_pack metal_relational "
+    "metal_simdgroup metal_simdgroup_matrix metal_type_traits metal_types simd/simd.h"
+)
+ALLOWED_ATTRIBUTES = frozenset(
+    {"unroll", "likely", "unlikely", "maybe_unused", "fallthrough", "nodiscard", "clang", "loop"}
+)
+ALLOWED_DIRECTIVES = _words("define undef if ifdef ifndef else elif endif include pragma")
+ALLOWED_PRAGMAS = ("unroll", "nounroll", "once", "clang loop", "clang fp contract", "METAL fp")
