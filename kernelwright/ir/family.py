@@ -1,0 +1,174 @@
+"""What kind of kernel a region needs: the one notion that planner and lowering share."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.ops import Call, Kind, op_named
+
+
+class Pattern(StrEnum):
+    """How threads and data meet."""
+
+    ELEMENTWISE = "elementwise"
+    """Each output element depends on a fixed handful of input elements."""
+    ROWWISE = "rowwise"
+    """Map, reduce and map again over rows: the trailing axes of one common shape."""
+    NONE = "none"
+    """No kernel family; `reason` says why."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """A region's kernel family.
+
+    `shape` is that of the elements a kernel walks over: the outputs' when elementwise, the
+    reduced values' when row-wise. `axes` are the reduced axes of `shape`.
+    """
+
+    pattern: Pattern
+    shape: tuple[int, ...] = ()
+    axes: tuple[int, ...] = ()
+    reason: str = ""
+
+    @property
+    def row_length(self) -> int:
+        """Elements of one row; 1 when elementwise."""
+        return math.prod(self.shape[axis] for axis in self.axes)
+
+    @property
+    def row_count(self) -> int:
+        """Number of rows."""
+        return math.prod(self.shape) // max(self.row_length, 1)
+
+
+# Metal has neither: Metal Shading Language Specification, section 2.1.
+_NOT_IN_METAL = frozenset({Dtype.FLOAT64, Dtype.COMPLEX64})
+_ROW_OPS = frozenset({"sum", "prod", "max", "min", "all", "any", "mean", "softmax", "logsumexp"})
+
+
+def classify(graph: Graph) -> Family:
+    """Say which kernel family computes a region's graph, or why none does.
+
+    Row-wise means: all reductions reduce the same trailing axes of the same shape; what
+    depends on a reduction stays within its row; every output holds one element a row or one
+    an element.
+    """
+    reductions: list[Node] = []
+    for node in graph.nodes:
+        if reason := _unfit(graph, node):
+            return Family(Pattern.NONE, reason=reason)
+        if op_named(node.op).kind is Kind.REDUCTION:
+            reductions.append(node)
+    if not reductions:
+        return _elementwise(graph)
+    return _rowwise(graph, reductions)
+
+
+def reduced_axes(call: Call, op: str) -> tuple[int, ...]:
+    """Return the axes over which a reduction combines values."""
+    rank = len(call.inputs[0].shape)
+    if op in ("softmax", "logsumexp"):
+        return (rank - 1,)
+    if "axis" in call.attributes:
+        return (call.integer("axis") % rank,)
+    return tuple(sorted(axis % rank for axis in call.integers("axes")))
+
+
+def _unfit(graph: Graph, node: Node) -> str:
+    kind = op_named(node.op).kind
+    for value in (*node.inputs, *node.outputs):
+        if graph.types[value].dtype in _NOT_IN_METAL:
+            return f"Metal has no {graph.types[value].dtype} for {node.op}"
+    if kind is Kind.REDUCTION and node.op not in _ROW_OPS:
+        return f"{node.op} has no kernel family yet"
+    if kind in (Kind.ELEMENTWISE, Kind.VIEW, Kind.REDUCTION) or node.op == "arange":
+        return ""
+    return f"{node.op} is {_article(kind)}"
+
+
+def _article(kind: Kind) -> str:
+    return f"an {kind} op" if kind.value[0] in "aeio" else f"a {kind} op"
+
+
+def _elementwise(graph: Graph) -> Family:
+    sizes = {t.size for t in graph.output_types}
+    if len(sizes) != 1:
+        shapes = " and ".join(str(t) for t in graph.output_types)
+        return Family(Pattern.NONE, reason=f"its outputs {shapes} differ in size")
+    shape = max((t.shape for t in graph.output_types), key=len)
+    return Family(Pattern.ELEMENTWISE, shape)
+
+
+def _rowwise(graph: Graph, reductions: list[Node]) -> Family:
+    first = Call.of(graph, reductions[0])
+    shape, axes = first.inputs[0].shape, reduced_axes(first, reductions[0].op)
+    if not _are_trailing(shape, axes):
+        return Family(
+            Pattern.NONE, reason=f"{reductions[0].op} reduces axes {axes} of {shape}, not rows"
+        )
+    rows = math.prod(n for i, n in enumerate(shape) if i not in axes)
+    length = math.prod(shape) // max(rows, 1)
+    for node in reductions:
+        call = Call.of(graph, node)
+        other = reduced_axes(call, node.op)
+        inner = math.prod(call.inputs[0].shape[axis] for axis in other)
+        if (
+            call.inputs[0].size != rows * length
+            or inner != length
+            or not _are_trailing(call.inputs[0].shape, other)
+        ):
+            return Family(
+                Pattern.NONE,
+                reason=f"{node.op} over axes {other} of {call.inputs[0].shape} has other rows "
+                f"than {reductions[0].op} over axes {axes} of {shape}",
+            )
+    if reason := _crosses_rows(graph, rows, length):
+        return Family(Pattern.NONE, reason=reason)
+    for type_ in graph.output_types:
+        if type_.size not in (rows, rows * length):
+            return Family(Pattern.NONE, reason=f"the output {type_} is neither rows nor elements")
+    return Family(Pattern.ROWWISE, shape, axes)
+
+
+def _are_trailing(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
+    """Say whether the reduced axes are the last ones, axes of size one aside."""
+    kept = [i for i, n in enumerate(shape) if i not in axes and n != 1]
+    reduced = [axis for axis in axes if shape[axis] != 1]
+    return not kept or not reduced or max(kept) < min(reduced)
+
+
+def _crosses_rows(graph: Graph, rows: int, length: int) -> str:
+    """Name a view that takes what a reduction made into another row, if there is one."""
+    dependent: set[ValueId] = set()
+    for node in graph.nodes:
+        kind = op_named(node.op).kind
+        reads = any(v in dependent for v in node.inputs)
+        if kind is Kind.REDUCTION or reads:
+            dependent.update(node.outputs)
+        if not reads or kind is not Kind.VIEW:
+            continue
+        before, after = graph.types[node.inputs[0]].shape, graph.types[node.outputs[0]].shape
+        if node.op == "reshape" and _splits(before, rows) and _splits(after, rows):
+            continue
+        if node.op == "broadcast" and _fills_rows(before, after, rows, length):
+            continue
+        return f"{node.op} from {before} to {after} mixes rows"
+    return ""
+
+
+def _splits(shape: tuple[int, ...], rows: int) -> bool:
+    return any(math.prod(shape[:i]) == rows for i in range(len(shape) + 1))
+
+
+def _fills_rows(before: tuple[int, ...], after: tuple[int, ...], rows: int, length: int) -> bool:
+    """Say whether a broadcast repeats one value a row along its own row, and nothing else."""
+    if math.prod(before) != rows or math.prod(after) not in (rows, rows * length):
+        return False
+    padded = (1,) * (len(after) - len(before)) + before
+    for i in range(len(after) + 1):
+        if math.prod(after[:i]) == rows and padded[:i] == after[:i]:
+            return True
+    return False
