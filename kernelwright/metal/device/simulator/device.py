@@ -1,0 +1,221 @@
+"""The `simulator` device: MLX's own text for a program, compiled and run on the CPU."""
+
+import platform
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import version
+from math import prod
+
+from kernelwright.errors import InputError
+from kernelwright.metal.device.base import (
+    Array,
+    Counters,
+    DeviceInfo,
+    RunOptions,
+    RunResult,
+)
+from kernelwright.metal.device.simulator.compiler import (
+    Image,
+    Section,
+    Unit,
+    compile_unit,
+    prepare,
+)
+from kernelwright.metal.device.simulator.memory import GuardedArray, InputCopy, layout
+from kernelwright.metal.device.simulator.runtime import Buffer, Outcome, launch
+from kernelwright.metal.device.simulator.toolchain import Variant, compiler_version
+from kernelwright.metal.diagnostic import LaunchError, SanitizerReport
+from kernelwright.metal.kernel import BoundProgram, Launch
+from kernelwright.metal.msl.signature import Entry
+from kernelwright.metal.render import Rendered, RenderedBuffer, Role, render
+
+_THREADS_PER_THREADGROUP = 1024
+
+
+class SimulatorDevice:
+    """Every machine's Metal: right or wrong it can tell, fast or slow only predict."""
+
+    @cached_property
+    def info(self) -> DeviceInfo:
+        """Return the processor and the versions that compile and run."""
+        return DeviceInfo(
+            name="simulator",
+            chip=platform.machine(),
+            runtime=f"mlx {version('mlx')}, {compiler_version()}",
+            measures_time=False,
+        )
+
+    def compile(self, program: BoundProgram, *, sanitize: bool = False) -> "SimulatorExecutable":
+        """Compile every kernel, several at once; other builds follow when a run needs them."""
+        with ThreadPoolExecutor(max_workers=max(len(program.launches), 1)) as pool:
+            units = tuple(pool.map(lambda one: _prepared(one, program), program.launches))
+        executable = SimulatorExecutable(program, units)
+        executable.images("sanitize" if sanitize else "plain")
+        return executable
+
+
+@dataclass(frozen=True)
+class PreparedLaunch:
+    """A launch with its text rewritten."""
+
+    launch: Launch
+    rendered: Rendered
+    unit: Unit
+
+
+def _prepared(one: Launch, program: BoundProgram) -> PreparedLaunch:
+    rendered = render(one, program)
+    sections = [
+        Section("header", rendered.header),
+        Section("signature", rendered.signature),
+        Section("source", rendered.source),
+    ]
+    return PreparedLaunch(one, rendered, prepare(sections, prelude="mlx"))
+
+
+class SimulatorExecutable:
+    """A program compiled for this machine's processor."""
+
+    def __init__(self, program: BoundProgram, launches: tuple[PreparedLaunch, ...]) -> None:
+        self._program = program
+        self._launches = launches
+        self._images: dict[Variant, tuple[Image, ...]] = {}
+
+    def images(self, variant: Variant) -> tuple[Image, ...]:
+        """Return one build of every launch."""
+        if variant not in self._images:
+            with ThreadPoolExecutor(max_workers=len(self._launches)) as pool:
+                self._images[variant] = tuple(
+                    pool.map(lambda one: compile_unit(one.unit, variant), self._launches)
+                )
+        return self._images[variant]
+
+    def run(self, inputs: Sequence[Array], options: RunOptions) -> RunResult:
+        """Run every launch in order; counting beside sanitizing runs the program twice."""
+        self._check(inputs)
+        variant: Variant = "sanitize" if options.sanitize else "count" if options.count else "plain"
+        run = _Run(self._program, self._launches, self.images(variant), inputs, options)
+        run.execute()
+        counters = run.counters
+        if options.sanitize and options.count:
+            again = options.model_copy(update={"sanitize": False})
+            counters = self.run(inputs, again).counters
+        return run.result(counters)
+
+    def _check(self, inputs: Sequence[Array]) -> None:
+        wanted = self._program.inputs
+        if len(inputs) != len(wanted):
+            raise InputError(f"the program takes {len(wanted)} arrays, found {len(inputs)}.")
+        for tensor, type_, array in zip(self._program.program.inputs, wanted, inputs, strict=True):
+            if array.shape != type_.shape or array.dtype != type_.dtype.numpy:
+                raise InputError(
+                    f"{tensor.name} is {type_} in the program, found {array.dtype}{array.shape}."
+                )
+
+
+class _Run:
+    """The arrays of one run, and what its launches reported."""
+
+    def __init__(
+        self,
+        program: BoundProgram,
+        launches: tuple[PreparedLaunch, ...],
+        images: tuple[Image, ...],
+        inputs: Sequence[Array],
+        options: RunOptions,
+    ) -> None:
+        self.program, self.launches, self.images = program, launches, images
+        self.options = options
+        names = [t.name for t in program.program.inputs]
+        self.originals = dict(zip(names, inputs, strict=True))
+        self.copies: dict[tuple[str, bool], InputCopy] = {}
+        self.made: dict[str, GuardedArray] = {}
+        self.outcomes: list[Outcome] = []
+
+    def execute(self) -> None:
+        """Run every launch on what the ones before it made."""
+        remaining_s = self.options.timeout_s
+        for prepared, image in zip(self.launches, self.images, strict=True):
+            outcome = self._launch(prepared, image, remaining_s)
+            self.outcomes.append(outcome)
+            remaining_s = max(remaining_s - outcome.elapsed_s, 0.001)
+
+    def _launch(self, prepared: PreparedLaunch, image: Image, timeout_s: float) -> Outcome:
+        one = prepared.launch
+        # MLX compares the whole threadgroup with the limit before it clamps it to the grid.
+        if (threads := prod(one.threadgroup)) > _THREADS_PER_THREADGROUP:
+            raise LaunchError(
+                f"{one.kernel.name}: a threadgroup has at most {_THREADS_PER_THREADGROUP} threads, "
+                f"found {threads}; lower the threadgroup size."
+            )
+        for name in one.kernel.outputs:
+            self.made[name] = GuardedArray.of(
+                self.program.type_of(name),
+                poison=self.options.poison,
+                padding=self.options.padding_bytes,
+                init_value=one.kernel.init_value,
+            )
+        return launch(
+            image.path,
+            self._entry(prepared, image).symbol,
+            [self._buffer(b, one) for b in prepared.rendered.buffers],
+            kernel=one.kernel.name,
+            grid=one.grid,
+            threadgroup=one.threadgroup,
+            threadgroup_variables=image.variables,
+            options=self.options.model_copy(update={"timeout_s": timeout_s}),
+        )
+
+    def _entry(self, prepared: PreparedLaunch, image: Image) -> Entry:
+        return next(e for e in image.entries if e.name == prepared.rendered.name)
+
+    def _buffer(self, buffer: RenderedBuffer, one: Launch) -> Buffer:
+        name, kernel = buffer.parameter.name, one.kernel
+        if buffer.role != "data":
+            shape, strides, ndim = layout(self._array(buffer.array, one))
+            described: dict[Role, Array] = {"shape": shape, "strides": strides, "ndim": ndim}
+            return Buffer(name, described[buffer.role])
+        if buffer.array in kernel.outputs:
+            return Buffer(
+                name,
+                self.made[buffer.array].array,
+                writable=True,
+                initialised=kernel.init_value is not None,
+            )
+        if buffer.array in self.made:
+            return Buffer(name, self.made[buffer.array].array)
+        return Buffer(name, self._copy(buffer.array, one).storage)
+
+    def _array(self, name: str, one: Launch) -> Array:
+        return self.made[name].array if name in self.made else self._copy(name, one).array
+
+    def _copy(self, name: str, one: Launch) -> InputCopy:
+        contiguous = one.kernel.ensure_row_contiguous
+        if (name, contiguous) not in self.copies:
+            original = self.originals[name]
+            self.copies[name, contiguous] = InputCopy.of(original, row_contiguous=contiguous)
+        return self.copies[name, contiguous]
+
+    @property
+    def counters(self) -> tuple[Counters, ...]:
+        """What each launch cost, where it was counted."""
+        return tuple(o.counters for o in self.outcomes if o.counters is not None)
+
+    @property
+    def reports(self) -> tuple[SanitizerReport, ...]:
+        """What the sanitizer found, launch by launch."""
+        return tuple(report for o in self.outcomes for report in o.reports)
+
+    def result(self, counters: tuple[Counters, ...]) -> RunResult:
+        """Gather what the run left behind."""
+        outputs = [self.made[t.name] for t in self.program.program.outputs]
+        return RunResult(
+            outputs=tuple(o.array for o in outputs),
+            canaries_intact=tuple(o.is_intact for o in outputs),
+            inputs_intact=all(c.is_intact for c in self.copies.values()),
+            reports=self.reports,
+            counters=counters,
+            elapsed_s=sum(o.elapsed_s for o in self.outcomes),
+        )
