@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import mlx.core as mx
 import numpy as np
 
 from kernelwright.evaluator.accuracy import Deviation, Mask, Yardstick, floor_of, measure
 from kernelwright.evaluator.case import Case
+from kernelwright.evaluator.distribution import Reals
 from kernelwright.evaluator.domain import accumulation_length, has_jump_after_rounding
 from kernelwright.evaluator.probe import (
     has_lower_precision,
@@ -21,7 +23,6 @@ from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.interpret import interpret
 from kernelwright.ir.reference import reference
 from kernelwright.metal.device.base import Array
-
 
 _FORGIVEN_SHARE = 0.1
 """Elements of a case that MLX may get wrong, by cancellation in half precision as a rule."""
@@ -69,7 +70,7 @@ def judge(prepared: Reference, outputs: Sequence[Array]) -> tuple[Deviation, ...
 
 def run_oracle(graph: Graph, inputs: Sequence[Array]) -> tuple[Array, ...]:
     """Return what the graph means in float64, and exactly for integers and flags."""
-    return tuple(np.asarray(array) for array in reference(graph, list(inputs)))
+    return tuple(np.asarray(array) for array in reference(graph, cast("list[Reals]", list(inputs))))
 
 
 def run_mlx(graph: Graph, inputs: Sequence[Array]) -> tuple[Array, ...]:

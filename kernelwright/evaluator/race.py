@@ -1,0 +1,131 @@
+"""From raw samples to a verdict on speed: screen, corrected test, confirmation elsewhere."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernelwright.evaluator.config import TimingPlan
+from kernelwright.evaluator.evaluation import Samples, Speedup, Status
+from kernelwright.evaluator.promotion import (
+    Roofline,
+    bar_for,
+    clears,
+    implausibility,
+    interval_of,
+    speedup_of,
+)
+from kernelwright.evaluator.statistics import spread
+from kernelwright.evaluator.timing import Laboratory, Measurements, Order
+from kernelwright.metal.device.base import Array
+
+Judge = Callable[[int, tuple[Array, ...]], str]
+"""Says what is wrong with the outputs of a slot; empty when nothing is."""
+_NOISE_BLOCKS = 12
+_LAUNCH_BOUND = 3.0
+"""Below this many times the dispatch floor, a ratio mostly compares overheads."""
+
+
+@dataclass(frozen=True)
+class Race:
+    """The outcome of timing a correct candidate."""
+
+    status: Status
+    """`CORRECT` (timed), `IMPLAUSIBLE` or `WRONG` (a timed output was)."""
+    is_faster: bool
+    summary: str
+    speedups: tuple[Speedup, ...] = ()
+    samples: tuple[Samples, ...] = ()
+    fastest: str = ""
+    """The baseline that counts."""
+    aa_spread: float = 0.0
+
+
+def race(
+    laboratory: Laboratory,
+    plan: TimingPlan,
+    roofline: Roofline,
+    judge: Judge,
+    *,
+    tried: int = 1,
+    reverse: bool = False,
+    seed: int = 0,
+) -> Race:
+    """Time a candidate against every baseline and say whether it beats the fastest.
+
+    `tried` counts the candidates of the search up to this one: the more there were, the more
+    proof is asked for, on blocks that no decision has seen before.
+    """
+    random = np.random.default_rng(seed)
+    screen = laboratory.measure(Order(plan.pairs, noise_blocks=_NOISE_BLOCKS, reverse=reverse))
+    if refused := _refuse(screen, plan, roofline, judge):
+        return refused
+    intervals = {
+        name: interval_of(comparison, plan, random)
+        for name, comparison in screen.comparisons.items()
+    }
+    fastest = min(intervals, key=lambda name: intervals[name].ratio)
+    aa_spread = spread(screen.noise)
+    speedups = tuple(speedup_of(name, interval) for name, interval in intervals.items())
+    bar = bar_for(plan, tried, aa_spread)
+    outcome = Race(
+        Status.CORRECT,
+        False,
+        _words(fastest, screen, intervals[fastest].ratio, bar.margin),
+        speedups,
+        _samples(screen),
+        fastest,
+        aa_spread,
+    )
+    if intervals[fastest].lower <= 1 + bar.margin:
+        return outcome
+    fresh = laboratory.measure(Order(bar.blocks, baselines=(fastest,), reverse=reverse))
+    if refused := _refuse(fresh, plan, roofline, judge):
+        return refused
+    is_faster = clears(fresh.comparisons[fastest].ratios, bar)
+    return Race(
+        outcome.status,
+        is_faster,
+        outcome.summary,
+        speedups,
+        (*outcome.samples, *_samples(fresh)),
+        fastest,
+        aa_spread,
+    )
+
+
+def _refuse(
+    measured: Measurements, plan: TimingPlan, roofline: Roofline, judge: Judge
+) -> Race | None:
+    """Return a verdict against samples that cannot be true or came with wrong outputs."""
+    for comparison in measured.comparisons.values():
+        if reason := implausibility(comparison.candidate_ns, roofline, plan):
+            return Race(Status.IMPLAUSIBLE, False, f"{reason}.", samples=_samples(measured))
+    for slot, outputs in measured.observed:
+        if problem := judge(slot, outputs):
+            summary = f"a timed launch gave a wrong result: {problem}."
+            return Race(Status.WRONG, False, summary, samples=_samples(measured))
+    return None
+
+
+def _words(fastest: str, measured: Measurements, ratio: float, margin: float) -> str:
+    candidate_ns = float(np.median(measured.comparisons[fastest].candidate_ns))
+    words = (
+        f"{candidate_ns / 1e3:.3g} us, {ratio:.3g}x the speed of {fastest}, the fastest baseline; "
+        f"{1 + margin:.3g}x is asked for"
+    )
+    if candidate_ns < _LAUNCH_BOUND * measured.floor_ns:
+        words += f"; launch-bound (an empty launch takes {measured.floor_ns / 1e3:.3g} us)"
+    return words
+
+
+def _samples(measured: Measurements) -> tuple[Samples, ...]:
+    arms = [
+        sample
+        for name, comparison in measured.comparisons.items()
+        for sample in (
+            Samples(arm=f"candidate vs {name}", nanoseconds=comparison.candidate_ns),
+            Samples(arm=name, nanoseconds=comparison.baseline_ns),
+        )
+    ]
+    return tuple(arms)
