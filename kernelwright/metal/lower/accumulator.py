@@ -1,0 +1,155 @@
+"""Reductions as text: identities, updates, and how lanes combine what each of them found."""
+
+from dataclasses import dataclass
+
+from kernelwright.ir.dtype import Dtype
+from kernelwright.metal.lower.operator import MSL_TYPE
+from kernelwright.metal.lower.term import Apply, Reduced, Reducer
+from kernelwright.metal.lower.text import Binding
+from kernelwright.metal.lower.writer import Writer
+
+_UPDATES = {
+    Reducer.SUM: "{0} += {1};",
+    Reducer.PRODUCT: "{0} *= {1};",
+    Reducer.MAXIMUM: "{0} = larger({0}, {1});",
+    Reducer.MINIMUM: "{0} = smaller({0}, {1});",
+    Reducer.ALL: "{0} = {0} && {1};",
+    Reducer.ANY: "{0} = {0} || {1};",
+}
+_WORDS = {
+    Reducer.SUM: "sum",
+    Reducer.PRODUCT: "product",
+    Reducer.MAXIMUM: "maximum",
+    Reducer.MINIMUM: "minimum",
+}
+_ARGUMENTS = {Reducer.ARGMAX: (">", "max"), Reducer.ARGMIN: ("<", "min")}
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """The lanes that share a row."""
+
+    lanes: int
+
+    @property
+    def simdgroups(self) -> int:
+        """Simdgroups per row; 0 where a thread works alone."""
+        return self.lanes // 32
+
+    def combine(self, writer: Writer, word: str, name: str, kind: str) -> str:
+        """Return the text that combines a variable over the team, the same for every lane."""
+        if self.lanes == 1:
+            return name
+        if self.simdgroups == 1:
+            prefix = "simd_" if word in ("maximum", "minimum") else "metal::simd_"
+            return f"{prefix}{word}({name})"
+        partial = writer.fresh(f"partial_{name}")
+        writer.line(f"threadgroup {kind} {partial}[{self.simdgroups}];")
+        return f"threadgroup_{word}({name}, {partial}, simdgroup, {self.simdgroups}, simd_lane)"
+
+
+def identity(reduced: Reduced) -> str:
+    """Return what changes nothing, as MSL."""
+    dtype = reduced.dtype
+    match reduced.reducer:
+        case Reducer.SUM:
+            return "0.0f" if dtype.is_float else "0"
+        case Reducer.PRODUCT:
+            return "1.0f" if dtype.is_float else "1"
+        case Reducer.ALL:
+            return "true"
+        case Reducer.ANY:
+            return "false"
+        case Reducer.MAXIMUM | Reducer.ARGMAX:
+            return lowest(reduced.body.dtype)
+    return highest(reduced.body.dtype)
+
+
+def lowest(dtype: Dtype) -> str:
+    """Return the smallest value of a computed dtype."""
+    if dtype.is_float:
+        return "-INFINITY"
+    return (
+        f"metal::numeric_limits<{MSL_TYPE[dtype]}>::min()" if dtype is not Dtype.BOOL else "false"
+    )
+
+
+def highest(dtype: Dtype) -> str:
+    """Return the largest value of a computed dtype."""
+    if dtype.is_float:
+        return "INFINITY"
+    return f"metal::numeric_limits<{MSL_TYPE[dtype]}>::max()" if dtype is not Dtype.BOOL else "true"
+
+
+def declare(writer: Writer, reduced: Reduced) -> str:
+    """Write a reduction's variables before its loop; return the accumulator's name."""
+    name = writer.fresh(reduced.name)
+    kind = MSL_TYPE[reduced.dtype]
+    if reduced.reducer in _ARGUMENTS:
+        best = writer.fresh(f"best_{name}")
+        writer.line(f"{MSL_TYPE[reduced.body.dtype]} {best} = {identity(reduced)};")
+        writer.line(f"uint {name} = 0;")
+        return name
+    writer.line(f"{kind} {name} = {identity(reduced)};")
+    return name
+
+
+def update(writer: Writer, reduced: Reduced, name: str) -> None:
+    """Write what one element does to the accumulator."""
+    if reduced.reducer in _ARGUMENTS:
+        sign, _ = _ARGUMENTS[reduced.reducer]
+        candidate = writer.named(reduced.body)
+        with writer.block(f"if ({candidate} {sign} best_{name})"):
+            writer.line(f"best_{name} = {candidate};")
+            writer.line(f"{name} = {reduced.axis.name};")
+        return
+    value = writer.expression(reduced.body)
+    template = _UPDATES[reduced.reducer]
+    if reduced.drops_nan:
+        template = "{0} = metal::max({0}, {1});"
+    logical = reduced.reducer in (Reducer.ALL, Reducer.ANY)
+    text = value.inside(Binding.EQUAL) if logical else value.text
+    writer.line(template.format(name, text))
+
+
+def finish(writer: Writer, reduced: Reduced, name: str, team: Team) -> None:
+    """Write how the lanes agree on the result, and bind it."""
+    writer.bind(reduced, name)
+    if team.lanes == 1:
+        return
+    if reduced.reducer in _ARGUMENTS:
+        _, word = _ARGUMENTS[reduced.reducer]
+        peak = writer.fresh(f"row_{word}")
+        kind = MSL_TYPE[reduced.body.dtype]
+        text = team.combine(writer, word, f"best_{name}", kind)
+        writer.line(f"{kind} {peak} = {text};")
+        # Of equal values the first counts.
+        writer.line(f"{name} = best_{name} == {peak} ? {name} : {reduced.axis.extent};")
+        text = team.combine(writer, "min", name, "uint")
+        writer.line(f"{name} = {text};")
+        return
+    if reduced.reducer in (Reducer.ALL, Reducer.ANY):
+        writer.line(f"{name} = metal::simd_{reduced.reducer.value}({name});")
+        return
+    word = "max" if reduced.drops_nan else _WORDS[reduced.reducer]
+    text = team.combine(writer, word, name, MSL_TYPE[reduced.dtype])
+    writer.line(f"{name} = {text};")
+
+
+def is_shifted_sum(total: Reduced, peak: Reduced) -> bool:
+    """Say whether `total` sums exp(x - peak) over the axis over which `peak` is x's maximum."""
+    if total.reducer is not Reducer.SUM or peak.reducer is not Reducer.MAXIMUM:
+        return False
+    match total.body:
+        case Apply(template=outer, arguments=(Apply(template="{0} - {1}", arguments=inner),)):
+            return (
+                outer.endswith("exp({0})")
+                and inner == (peak.body, peak)
+                and total.axis == peak.axis
+            )
+    return False
+
+
+def online_pairs(found: list[Reduced]) -> list[tuple[Reduced, Reduced]]:
+    """Return (maximum, sum of shifted exponentials) pairs that one pass can find together."""
+    return [(p, t) for t in found for p in found if is_shifted_sum(t, p)]

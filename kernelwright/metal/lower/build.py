@@ -1,0 +1,287 @@
+"""From a graph to scalar terms: what one element of each value is made of."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kernelwright.errors import UnsupportedError
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.ops import Call, Kind, mean_divisor, op_named
+from kernelwright.metal.lower.index import Axis, Dynamic, Index, flatten, unflatten
+from kernelwright.metal.lower.operator import NOUNS, conversion, meaning
+from kernelwright.metal.lower.term import (
+    Apply,
+    Literal,
+    Reduced,
+    Reducer,
+    Term,
+    Terms,
+    computed,
+    walk,
+)
+from kernelwright.metal.lower.view import Coordinates, source_coordinates
+
+REDUCED_AXIS = "column"
+"""Name of the axis that every reduction runs over."""
+
+_REDUCERS = {
+    "sum": (Reducer.SUM, "total"),
+    "prod": (Reducer.PRODUCT, "product"),
+    "max": (Reducer.MAXIMUM, "maximum"),
+    "min": (Reducer.MINIMUM, "minimum"),
+    "all": (Reducer.ALL, "every"),
+    "any": (Reducer.ANY, "some"),
+    "argmax": (Reducer.ARGMAX, "position"),
+    "argmin": (Reducer.ARGMIN, "position"),
+}
+
+
+@dataclass
+class Builder:
+    """Makes the term of any element of any value of a graph.
+
+    `arrays` names the values that stand in memory, the graph's inputs among them.
+    """
+
+    graph: Graph
+    arrays: dict[ValueId, str]
+    terms: Terms = field(default_factory=Terms)
+    made: dict[tuple[ValueId, Coordinates], Term] = field(default_factory=dict)
+
+    def element(self, value: ValueId, coordinates: Coordinates) -> Term:
+        """Return the term of one element.
+
+        Raises:
+            UnsupportedError: an op on the way is not lowered.
+        """
+        shape = self.graph.types[value].shape
+        places = tuple(Index() if n == 1 else c for c, n in zip(coordinates, shape, strict=True))
+        key = (value, places)
+        if key not in self.made:
+            self.made[key] = self._make(value, places)
+        return self.made[key]
+
+    def _make(self, value: ValueId, places: Coordinates) -> Term:
+        type_ = self.graph.types[value]
+        if value in self.arrays:
+            offset = flatten(places, type_.shape)
+            return self.terms.load(self.arrays[value], offset, type_.dtype)
+        if value in self.graph.constant_of:
+            return self._constant(value)
+        node = self.graph.nodes[self.graph.producer_of[value]]
+        call, op = Call.of(self.graph, node), op_named(node.op)
+        if op.kind is Kind.ELEMENTWISE:
+            return self._elementwise(node, places)
+        if op.kind is Kind.VIEW:
+            number = node.outputs.index(value)
+            return self.element(node.inputs[0], source_coordinates(node.op, call, number, places))
+        if op.kind is Kind.REDUCTION:
+            return self._reduction(node, call, places)
+        if node.op in _INDEXING:
+            return _INDEXING[node.op](self, node, call, places)
+        raise UnsupportedError(f"{node.op} cannot be part of a fused kernel yet; leave it to MLX.")
+
+    def _constant(self, value: ValueId) -> Term:
+        constant = self.graph.constant_of[value]
+        if constant.type.size != 1:
+            raise UnsupportedError(
+                f"a constant of type {constant.type} cannot be written into a kernel; "
+                "make it an input."
+            )
+        dtype = computed(constant.type.dtype)
+        return self.terms.literal(literal(constant.array.reshape(-1)[0].item(), dtype), dtype)
+
+    def number(self, value: float, dtype: Dtype) -> Term:
+        """Return a literal."""
+        return self.terms.literal(literal(value, dtype), dtype)
+
+    def _elementwise(self, node: Node, places: Coordinates) -> Term:
+        operands = tuple(self.element(v, places) for v in node.inputs)
+        result = computed(self.graph.types[node.outputs[0]].dtype)
+        if node.op == "cast":
+            return self._cast(operands[0], result)
+        if node.op == "power" and (short := _short_power(operands[1])):
+            return self.apply(short, result, "power", operands[0])
+        known = meaning(node.op, [operand.dtype for operand in operands], result)
+        name = NOUNS.get(node.op, "value")
+        return self.apply(known.template, result, name, *operands)
+
+    def _cast(self, operand: Term, result: Dtype) -> Term:
+        return self.apply(conversion(operand.dtype, result), result, "converted", operand)
+
+    def apply(self, template: str, dtype: Dtype, name: str, *operands: Term) -> Term:
+        """Return an expression over terms; the expression `{0}` is its operand."""
+        if template == "{0}":
+            return operands[0]
+        return self.terms.apply(template, dtype, name, *operands)
+
+    def _reduction(self, node: Node, call: Call, places: Coordinates) -> Term:
+        source = node.inputs[0]
+        result = computed(self.graph.types[node.outputs[0]].dtype)
+        if node.op == "softmax":
+            return self._softmax(source, places)
+        if node.op == "logsumexp":
+            return self._logsumexp(source, places)
+        axes = call.integers("axes") if "axes" in call.attributes else (call.integer("axis"),)
+        if node.op == "mean":
+            body, axis = self._along(source, axes, places)
+            total = self.terms.reduced(Reducer.SUM, body, axis, dtype=result, name="total")
+            divisor = self.number(float(mean_divisor(call)), Dtype.FLOAT32)
+            return self.apply("{0} / {1}", result, _mean_name(body), total, divisor)
+        reducer, name = _REDUCERS[node.op]
+        body, axis = self._along(source, axes, places)
+        return self.terms.reduced(reducer, body, axis, dtype=result, name=name)
+
+    def _along(
+        self, source: ValueId, axes: tuple[int, ...], places: Coordinates
+    ) -> tuple[Term, Axis]:
+        """Return the element of `source` that a reduction over `axes` visits, and its axis."""
+        shape = self.graph.types[source].shape
+        axis = Axis(REDUCED_AXIS, math.prod(shape[a] for a in axes))
+        outer = [p for i, p in enumerate(places) if i not in axes]
+        if any(axis.name == a.name for place in outer for a in place.axes):
+            raise UnsupportedError(
+                "a reduction whose result varies along another reduction's axis is not lowered "
+                "yet; split the region there."
+            )
+        ordered = sorted(axes)
+        inner = dict(
+            zip(ordered, unflatten(Index.of(axis), [shape[a] for a in ordered]), strict=True)
+        )
+        visited = tuple(inner.get(i, place) for i, place in enumerate(places))
+        return self.element(source, visited), axis
+
+    def _exponential(
+        self, source: ValueId, places: Coordinates, *, drops_nan: bool
+    ) -> tuple[Term, Term, Term | None]:
+        """Return (shifted exponential at `places`, its sum over the last axis, the maximum).
+
+        There is no maximum where the values were shifted by it before: it would be 0.
+        """
+        last = len(places) - 1
+        body, axis = self._along(source, (last,), (*places[:-1], Index()))
+        if _is_shifted(body, axis):
+            total = self._exponential_total(self._exponential_of(body), axis)
+            return self._exponential_of(self.element(source, places)), total, None
+        peak = self.terms.reduced(
+            Reducer.MAXIMUM,
+            body,
+            axis,
+            dtype=Dtype.FLOAT32,
+            name="maximum",
+            drops_nan=drops_nan,
+        )
+        total = self._exponential_total(self._shifted(body, peak), axis)
+        return self._shifted(self.element(source, places), peak), total, peak
+
+    def _exponential_total(self, body: Term, axis: Axis) -> Term:
+        return self.terms.reduced(Reducer.SUM, body, axis, dtype=Dtype.FLOAT32, name="total")
+
+    def _exponential_of(self, value: Term) -> Term:
+        return self.apply("metal::precise::exp({0})", Dtype.FLOAT32, "exponential", value)
+
+    def _shifted(self, value: Term, peak: Term) -> Term:
+        difference = self.apply("{0} - {1}", Dtype.FLOAT32, "difference", value, peak)
+        return self._exponential_of(difference)
+
+    def _softmax(self, source: ValueId, places: Coordinates) -> Term:
+        # A NaN reaches the sum, and with it the whole row.
+        exponential, total, _ = self._exponential(source, places, drops_nan=True)
+        one = self.number(1.0, Dtype.FLOAT32)
+        scale = self.apply("{0} / {1}", Dtype.FLOAT32, "normalizer", one, total)
+        return self.apply("{0} * {1}", Dtype.FLOAT32, "probability", exponential, scale)
+
+    def _logsumexp(self, source: ValueId, places: Coordinates) -> Term:
+        _, total, peak = self._exponential(source, places, drops_nan=False)
+        if peak is None:
+            return self.apply("metal::precise::log({0})", Dtype.FLOAT32, "logsumexp", total)
+        # An infinite maximum is the answer; subtracting it would give NaN.
+        return self.apply(
+            "metal::isinf({0}) ? {0} : metal::precise::log({1}) + {0}",
+            Dtype.FLOAT32,
+            "logsumexp",
+            peak,
+            total,
+        )
+
+    def _arange(self, node: Node, call: Call, places: Coordinates) -> Term:
+        dtype = computed(self.graph.types[node.outputs[0]].dtype)
+        start, step = call.number("start"), call.number("step")
+        place = self.apply(
+            conversion(Dtype.UINT32, dtype), dtype, "place", self.terms.place(places[0])
+        )
+        if step != 1:
+            factor = self.number(step, dtype)
+            place = self.apply("{0} * {1}", dtype, "place", place, factor)
+        if start == 0:
+            return place
+        return self.apply("{0} + {1}", dtype, "place", place, self.number(start, dtype))
+
+    def _gather_axis(self, node: Node, call: Call, places: Coordinates) -> Term:
+        source, index = node.inputs
+        axis = call.integer("axis")
+        extent = self.graph.types[source].shape[axis]
+        place = self.dynamic(self.element(index, places), extent)
+        return self.element(source, tuple(place if i == axis else p for i, p in enumerate(places)))
+
+    def dynamic(self, term: Term, extent: int) -> Index:
+        """Return a computed place below `extent`; a negative one counts from the end."""
+        if term.dtype.value.startswith("int"):
+            template = f"{{0}} < 0 ? {{0}} + {extent} : {{0}}"
+            term = self.apply(template, term.dtype, "place", term)
+        return Index(((Dynamic(term.number, extent, term.axes), 1),))
+
+
+_INDEXING = {"arange": Builder._arange, "gather_axis": Builder._gather_axis}
+
+
+def literal(value: float, dtype: Dtype) -> str:
+    """Write a number as MSL of a computed dtype, exact to the last bit."""
+    if dtype is Dtype.BOOL:
+        return "true" if value else "false"
+    if not dtype.is_float:
+        suffix = {Dtype.UINT32: "u", Dtype.UINT64: "ul", Dtype.INT64: "l"}.get(dtype, "")
+        return f"{int(value)}{suffix}"
+    if math.isnan(value):
+        return "NAN"
+    if math.isinf(value):
+        return "INFINITY" if value > 0 else "-INFINITY"
+    text = str(np.float32(value))
+    return f"{text}f" if any(c in text for c in ".en") else f"{text}.0f"
+
+
+_SHORT_POWERS = {"2.0f": "{0} * {0}", "3.0f": "{0} * {0} * {0}"}
+
+
+def _short_power(exponent: Term) -> str | None:
+    if not isinstance(exponent, Literal) or not exponent.dtype.is_float:
+        return None
+    return _SHORT_POWERS.get(exponent.text)
+
+
+def _is_shifted(body: Term, axis: Axis) -> bool:
+    """Say whether a value had the maximum over `axis` taken from it already."""
+    match body:
+        case Apply(
+            template="{0} - {1}",
+            arguments=(shifted, Reduced(reducer=Reducer.MAXIMUM, body=inner, axis=over)),
+        ):
+            return shifted is inner and over == axis
+    return False
+
+
+def _mean_name(body: Term) -> str:
+    match body:
+        case Apply(template="{0} * {0}", arguments=(Apply(template="{0} - {1}"),)):
+            return "variance"
+        case Apply(template="{0} * {0}"):
+            return "mean_square"
+    return "mean"
+
+
+def reductions(roots: Iterable[Term]) -> list[Reduced]:
+    """Return the reductions below `roots`, operands first."""
+    return [term for term in walk(roots) if isinstance(term, Reduced)]

@@ -1,0 +1,134 @@
+"""Elementwise chains with broadcasting and views: every thread computes a few elements."""
+
+import math
+from collections.abc import Sequence
+
+from kernelwright.errors import UnsupportedError
+from kernelwright.ir.graph import Graph
+from kernelwright.metal.kernel import Dimensions, Kernel
+from kernelwright.metal.lower.build import Builder
+from kernelwright.metal.lower.function import header_for
+from kernelwright.metal.lower.index import Axis, Index, flatten, unflatten
+from kernelwright.metal.lower.signature import Signature, kernel_name
+from kernelwright.metal.lower.term import Load, Reduced, Store, walk
+from kernelwright.metal.lower.writer import Writer
+from kernelwright.metal.schedule import Elementwise
+
+_AXIS_NAMES = (("index",), ("row", "column"), ("plane", "row", "column"))
+_GRID = "zyx"
+
+
+def lower_elementwise(
+    graph: Graph, signature: Signature, outputs: Sequence[int], schedule: Elementwise
+) -> Kernel:
+    """Write one kernel for the outputs at some positions in `graph.outputs`, all of one size.
+
+    Raises:
+        UnsupportedError: the graph holds what no elementwise kernel computes.
+    """
+    axes = domain(graph, signature, outputs)
+    stores = _stores(graph, signature, outputs, axes)
+    writer = Writer(signature.scalars, taken=signature.taken)
+    _write(writer, axes, stores, schedule.vector)
+    source = "\n".join(writer.lines) + "\n"
+    used = {t.array for t in walk([s.value for s in stores]) if isinstance(t, Load)}
+    grid = _grid(axes, schedule.vector)
+    return Kernel(
+        name=kernel_name(graph),
+        inputs=tuple(name for name, _ in signature.inputs if name in used),
+        outputs=tuple(s.array for s in stores),
+        source=source,
+        header=header_for(source),
+        grid=grid,
+        threadgroup=_threadgroup(grid, schedule.threads),
+    )
+
+
+def domain(graph: Graph, signature: Signature, outputs: Sequence[int]) -> tuple[Axis, ...]:
+    """Return the fewest axes over which every access is written without division, outermost first.
+
+    Neighbouring axes become one where all accesses step through them as through one axis.
+    """
+    shape = graph.types[graph.outputs[outputs[0]]].shape
+    axes = [Axis(f"axis_{i}", n) for i, n in enumerate(shape) if n > 1]
+    stores = _stores(graph, signature, outputs, tuple(axes))
+    offsets = [nested for s in stores for o in _offsets(s) for nested in o.indices()]
+    extents: list[int] = []
+    for position, axis in enumerate(axes):
+        if extents and all(_step_as_one(o, axes[position - 1], axis) for o in offsets):
+            extents[-1] *= axis.extent
+        else:
+            extents.append(axis.extent)
+    if len(extents) > 3:
+        extents = [math.prod(extents[:-2]), *extents[-2:]]
+    extents = extents or [1]
+    return tuple(Axis(*pair) for pair in zip(_AXIS_NAMES[len(extents) - 1], extents, strict=True))
+
+
+def _offsets(store: Store) -> list[Index]:
+    loads = [t.offset for t in walk([store.value]) if isinstance(t, Load)]
+    return [store.offset, *loads]
+
+
+def _step_as_one(offset: Index, outer: Axis, inner: Axis) -> bool:
+    factors = dict(offset.terms)
+    return factors.get(outer, 0) == factors.get(inner, 0) * inner.extent
+
+
+def _stores(
+    graph: Graph, signature: Signature, outputs: Sequence[int], axes: Sequence[Axis]
+) -> list[Store]:
+    builder = Builder(graph, signature.arrays)
+    place = flatten([Index.of(a) for a in axes], [a.extent for a in axes])
+    stores = []
+    for position in outputs:
+        name, type_ = signature.outputs[position]
+        value = builder.element(graph.outputs[position], unflatten(place, type_.shape))
+        stores.append(Store(name, place, value, type_.dtype))
+    for term in walk([s.value for s in stores]):
+        if isinstance(term, Reduced):
+            raise UnsupportedError(f"a {term.reducer} is no elementwise operation.")
+    return stores
+
+
+def _write(writer: Writer, axes: Sequence[Axis], stores: Sequence[Store], vector: int) -> None:
+    for letter, axis in zip(_GRID[3 - len(axes) :], axes[:-1], strict=False):
+        writer.line(f"uint {axis.name} = thread_position_in_grid.{letter};")
+    inner = axes[-1]
+    if vector == 1:
+        writer.line(f"uint {inner.name} = thread_position_in_grid.x;")
+        _write_element(writer, axes, stores)
+        return
+    writer.line(f"uint start = thread_position_in_grid.x * {vector};")
+    writer.prepare([s.value for s in stores], (inner,))
+    end = f"start + {vector}"
+    if inner.extent % vector:
+        # The last thread of each run has fewer elements.
+        end = f"metal::min({end}, {inner.extent}u)"
+    with writer.block(f"for (uint {inner.name} = start; {inner.name} < {end}; ++{inner.name})"):
+        _write_element(writer, axes, stores)
+
+
+def _write_element(writer: Writer, axes: Sequence[Axis], stores: Sequence[Store]) -> None:
+    if len(axes) > 1:
+        writer.share_offsets([o for s in stores for o in _offsets(s)], "place")
+    writer.prepare([s.value for s in stores])
+    for store in stores:
+        writer.store(store)
+
+
+def _grid(axes: Sequence[Axis], vector: int) -> Dimensions:
+    inner = -(-axes[-1].extent // vector)
+    outer = [a.extent for a in reversed(axes[:-1])]
+    x, y, z = (inner, *outer, 1, 1)[:3]
+    return x, y, z
+
+
+def _threadgroup(grid: Dimensions, threads: int) -> Dimensions:
+    x = min(threads, _power_of_two(int(grid[0])))
+    y = min(threads // x, _power_of_two(int(grid[1])))
+    return x, y, 1
+
+
+def _power_of_two(number: int) -> int:
+    return 1 << max(number - 1, 0).bit_length()

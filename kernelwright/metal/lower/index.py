@@ -1,0 +1,270 @@
+"""Index arithmetic as values: affine sums over loop axes, with exact division and remainder."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A non-negative variable of the kernel, `0 <= name < extent`."""
+
+    name: str
+    extent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """`of / by`, rounded down; `of` is never negative where the kernel evaluates it."""
+
+    of: "Index"
+    by: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """`of % by`."""
+
+    of: "Index"
+    by: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dynamic:
+    """A value computed by the kernel, such as a token, used as a place below `extent`."""
+
+    number: int
+    """Which term holds the value."""
+    extent: int
+    axes: frozenset[Axis]
+
+
+Atom = Axis | Dynamic | Quotient | Remainder
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What an index is written with: factors that have a name, and the computed places."""
+
+    factors: Mapping[int, str] = field(default_factory=dict)
+    places: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """`offset` plus a sum of coefficients times atoms, kept in a normal form."""
+
+    terms: tuple[tuple[Atom, int], ...] = ()
+    offset: int = 0
+
+    @classmethod
+    def of(cls, value: "Axis | int") -> "Index":
+        """Return an axis or a number as an index; an axis of extent 1 is 0."""
+        if isinstance(value, int):
+            return cls((), value)
+        return cls(((value, 1),)) if value.extent > 1 else cls()
+
+    def __add__(self, other: "Index | int") -> "Index":
+        right = Index.of(other) if isinstance(other, int) else other
+        terms = dict(self.terms)
+        for atom, coefficient in right.terms:
+            terms[atom] = terms.get(atom, 0) + coefficient
+        return _recombined(terms, self.offset + right.offset)
+
+    def __mul__(self, factor: int) -> "Index":
+        if factor == 0:
+            return Index()
+        return Index(tuple((a, c * factor) for a, c in self.terms), self.offset * factor)
+
+    def __floordiv__(self, by: int) -> "Index":
+        if by == 1:
+            return self
+        whole, rest = self._split(by)
+        exact = Index(tuple((a, c // by) for a, c in whole), self.offset // by)
+        low, high = rest.bounds
+        if low >= 0 and high < by:
+            return exact
+        shared, inner, _ = rest._factored(by)
+        return exact + _quotient(inner, by // shared)
+
+    def __mod__(self, by: int) -> "Index":
+        if by == 1:
+            return Index()
+        _, rest = self._split(by)
+        low, high = rest.bounds
+        if low >= 0 and high < by:
+            return rest
+        shared, inner, leftover = rest._factored(by)
+        return _remainder(inner, by // shared) * shared + leftover
+
+    def _split(self, by: int) -> tuple[tuple[tuple[Atom, int], ...], "Index"]:
+        """Return the terms divisible by `by`, and the rest with the offset modulo `by`."""
+        whole = tuple((a, c) for a, c in self.terms if c % by == 0)
+        rest = tuple((a, c) for a, c in self.terms if c % by)
+        return whole, Index(rest, self.offset % by)
+
+    def _factored(self, by: int) -> tuple[int, "Index", int]:
+        """Return (g, inner, leftover) with `self = g * inner + leftover`, `0 <= leftover < g`."""
+        shared = math.gcd(by, *(c for _, c in self.terms))
+        inner = Index(tuple((a, c // shared) for a, c in self.terms), self.offset // shared)
+        return shared, inner, self.offset % shared
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Smallest and largest value that the terms' own ranges allow."""
+        low = high = self.offset
+        for atom, coefficient in self.terms:
+            ends = (coefficient * _smallest(atom), coefficient * _largest(atom))
+            low, high = low + min(ends), high + max(ends)
+        return low, high
+
+    @property
+    def constant(self) -> int | None:
+        """The value where the index is a number."""
+        return None if self.terms else self.offset
+
+    @property
+    def axes(self) -> frozenset[Axis]:
+        """Every axis that the index depends on."""
+        return frozenset(axis for atom, _ in self.terms for axis in _axes_of(atom))
+
+    @property
+    def places(self) -> frozenset[int]:
+        """Numbers of the terms that the index is computed from."""
+        found: set[int] = set()
+        for index in self.indices():
+            found |= {atom.number for atom, _ in index.terms if isinstance(atom, Dynamic)}
+        return frozenset(found)
+
+    def coefficient(self, axis: Axis) -> int | None:
+        """Return the axis's factor, or None where it stands inside a division or remainder."""
+        if any(not isinstance(a, Axis) and axis in _axes_of(a) for a, _ in self.terms):
+            return None
+        return dict(self.terms).get(axis, 0)
+
+    def without(self, axes: Iterable[Axis]) -> "Index":
+        """Return the part that depends on none of `axes`, offset included."""
+        banned = frozenset(axes)
+        kept = tuple((a, c) for a, c in self.terms if not (_axes_of(a) & banned))
+        return Index(kept, self.offset)
+
+    def minus(self, other: "Index") -> "Index":
+        """Return the difference."""
+        return self + other * -1
+
+    def indices(self) -> Iterable["Index"]:
+        """Yield this index and every one nested in its divisions and remainders."""
+        yield self
+        for atom, _ in self.terms:
+            if isinstance(atom, Quotient | Remainder):
+                yield from atom.of.indices()
+
+    def render(self, names: Names | None = None) -> str:
+        """Write the index as MSL."""
+        known = names or Names()
+        added = [(c, _term(a, c, known)) for a, c in self.terms if c > 0]
+        removed = [_term(a, -c, known) for a, c in self.terms if c < 0]
+        added.sort(key=lambda pair: -pair[0])
+        text = " + ".join(term for _, term in added)
+        if self.offset > 0 or not text:
+            text = f"{text} + {self.offset}" if text else str(self.offset)
+        text += "".join(f" - {term}" for term in removed)
+        return text + (f" - {-self.offset}" if self.offset < 0 and added else "")
+
+
+def flatten(coordinates: Sequence[Index], shape: Sequence[int]) -> Index:
+    """Return the row-major offset of `coordinates` in an array of `shape`."""
+    offset = Index()
+    for coordinate, extent in zip(coordinates, shape, strict=True):
+        offset = offset * extent + coordinate
+    return offset
+
+
+def unflatten(offset: Index, shape: Sequence[int]) -> tuple[Index, ...]:
+    """Return the coordinates of a row-major `offset` in an array of `shape`."""
+    coordinates: list[Index] = []
+    for axis, extent in reversed(list(enumerate(shape))):
+        # The outermost coordinate needs no remainder: the offset is inside the array.
+        coordinates.append(offset % extent if axis else offset)
+        offset = offset // extent
+    return tuple(reversed(coordinates))
+
+
+def _axes_of(atom: Atom) -> frozenset[Axis]:
+    if isinstance(atom, Axis):
+        return frozenset({atom})
+    return atom.axes if isinstance(atom, Dynamic) else atom.of.axes
+
+
+def _smallest(atom: Atom) -> int:
+    if isinstance(atom, Quotient):
+        return max(atom.of.bounds[0], 0) // atom.by
+    return 0
+
+
+def _largest(atom: Atom) -> int:
+    if isinstance(atom, Axis | Dynamic):
+        return atom.extent - 1
+    if isinstance(atom, Quotient):
+        return atom.of.bounds[1] // atom.by
+    return min(atom.by - 1, atom.of.bounds[1])
+
+
+def _quotient(of: Index, by: int) -> Index:
+    match of.terms:
+        case ((Quotient(of=inner, by=first), 1),) if of.offset == 0:
+            return _quotient(inner, first * by)
+    if by == 1:
+        return of
+    return Index(((Quotient(of, by), 1),))
+
+
+def _remainder(of: Index, by: int) -> Index:
+    match of.terms:
+        case ((Remainder(of=inner, by=first), 1),) if of.offset == 0 and first % by == 0:
+            return inner % by
+    return Index(((Remainder(of, by), 1),))
+
+
+def _recombined(terms: dict[Atom, int], offset: int) -> Index:
+    """Drop zero terms and turn `n * (a / n) + a % n` back into `a`."""
+    live = {a: c for a, c in terms.items() if c}
+    for atom, coefficient in live.items():
+        if not isinstance(atom, Remainder):
+            continue
+        for whole in _wholes(atom):
+            if live.get(whole) == coefficient * atom.by:
+                rest = {a: c for a, c in live.items() if a not in (atom, whole)}
+                return Index(_ordered(rest), offset) + atom.of * coefficient
+    return Index(_ordered(live), offset)
+
+
+def _wholes(atom: Remainder) -> Iterable[Atom]:
+    """Yield the atoms that a quotient of the remainder's argument may have become."""
+    quotient = atom.of // atom.by
+    if len(quotient.terms) == 1 and quotient.offset == 0 and quotient.terms[0][1] == 1:
+        yield quotient.terms[0][0]
+
+
+def _ordered(terms: Mapping[Atom, int]) -> tuple[tuple[Atom, int], ...]:
+    return tuple(sorted(terms.items(), key=lambda item: (-item[1], repr(item[0]))))
+
+
+def _term(atom: Atom, coefficient: int, names: Names) -> str:
+    text = _atom(atom, names, alone=coefficient == 1)
+    if coefficient == 1:
+        return text
+    return f"{text} * {names.factors.get(coefficient, coefficient)}"
+
+
+def _atom(atom: Atom, names: Names, *, alone: bool) -> str:
+    if isinstance(atom, Axis):
+        return atom.name
+    if isinstance(atom, Dynamic):
+        return names.places[atom.number]
+    inner = atom.of.render(names)
+    if " " in inner:
+        inner = f"({inner})"
+    sign = "/" if isinstance(atom, Quotient) else "%"
+    text = f"{inner} {sign} {names.factors.get(atom.by, atom.by)}"
+    return text if alone else f"({text})"

@@ -1,0 +1,104 @@
+"""How a team of lanes walks a row: the lines around a loop's body."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kernelwright.metal.lower.index import Axis
+from kernelwright.metal.lower.passes import per_lane
+from kernelwright.metal.lower.writer import Writer
+from kernelwright.metal.schedule import Rowwise
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A declaration that stands only where its name is used further in."""
+
+    text: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block around everything further in."""
+
+    head: str
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """What surrounds a loop's body, and where a kept value stands in its register array."""
+
+    around: tuple[Line | Block, ...]
+    slot: str = ""
+    """Text after the array's name; empty where a lane has one element."""
+    elements: int = 1
+
+
+def walk_of(axis: Axis, columns: str, schedule: Rowwise) -> Walk:
+    """Return the walk over a row of `axis.extent` elements, `columns` being its size's text."""
+    vector = schedule.vector if axis.extent % schedule.vector == 0 else 1
+    if schedule.cached:
+        return _unrolled(axis, columns, schedule.lanes, vector)
+    return _looped(columns, schedule.lanes, vector)
+
+
+def _looped(columns: str, lanes: int, vector: int) -> Walk:
+    first = "0" if lanes == 1 else "lane" if vector == 1 else f"lane * {vector}"
+    if vector == 1 or lanes == 1:
+        step = "++column" if lanes == 1 else f"column += {lanes}"
+        return Walk((Block(f"for (uint column = {first}; column < {columns}; {step})"),))
+    return Walk(
+        (
+            Block(f"for (uint start = {first}; start < {columns}; start += {lanes * vector})"),
+            Block(f"for (uint column = start; column < start + {vector}; ++column)"),
+        )
+    )
+
+
+def _unrolled(axis: Axis, columns: str, lanes: int, vector: int) -> Walk:
+    elements = per_lane(axis, lanes, vector)
+    steps = elements // vector
+    around: list[Line | Block] = []
+    if steps > 1:
+        around.append(Block(f"for (uint i = 0; i < {steps}; ++i)"))
+    turn = "lane" if steps == 1 else f"i * {lanes} + lane" if lanes > 1 else "i"
+    is_partial = axis.extent % (lanes * vector) != 0
+    if vector == 1:
+        around.append(Line(f"uint column = {turn};", "column"))
+        if is_partial:
+            around.append(Block(f"if (column < {columns})"))
+        return Walk(tuple(around), "[i]" if steps > 1 else "", elements)
+    scaled = f"({turn}) * {vector}" if steps > 1 else f"{turn} * {vector}"
+    around.append(Line(f"uint start = {scaled};", "start"))
+    if is_partial:
+        around.append(Block(f"if (start < {columns})"))
+    around.append(Block(f"for (uint k = 0; k < {vector}; ++k)"))
+    around.append(Line("uint column = start + k;", "column"))
+    return Walk(tuple(around), f"[i * {vector} + k]" if steps > 1 else "[k]", elements)
+
+
+def surround(
+    writer: Writer, around: Sequence[Line | Block], body: Callable[[Writer], None]
+) -> None:
+    """Write a body with what surrounds it, leaving out declarations that nothing reads."""
+    inner = writer.branch()
+    inner.depth += sum(isinstance(part, Block) for part in around)
+    body(inner)
+    _place(writer, list(around), inner)
+
+
+def _place(writer: Writer, around: list[Line | Block], inner: Writer) -> None:
+    if not around:
+        writer.lines += inner.lines
+        return
+    part, *rest = around
+    if isinstance(part, Block):
+        with writer.block(part.head):
+            _place(writer, rest, inner)
+        return
+    further = [p.text if isinstance(p, Line) else p.head for p in rest]
+    is_read = inner.mentions(part.name) or any(part.name in text for text in further)
+    # Where no loop surrounds it, an earlier walk may have declared it already.
+    if is_read and not (writer.depth == 0 and part.text in writer.lines):
+        writer.line(part.text)
+    _place(writer, rest, inner)

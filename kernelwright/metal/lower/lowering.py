@@ -1,0 +1,38 @@
+"""From a graph and a schedule to a program; pure."""
+
+from kernelwright.errors import UnsupportedError
+from kernelwright.ir.graph import Graph
+from kernelwright.metal.kernel import Kernel, Program, Tensor
+from kernelwright.metal.lower.elementwise import lower_elementwise
+from kernelwright.metal.lower.rowwise import lower_rowwise
+from kernelwright.metal.lower.signature import Signature
+from kernelwright.metal.schedule import Elementwise, Rowwise, Schedule
+
+
+def lower(graph: Graph, schedule: Schedule) -> Program:
+    """Write the program that computes `graph` in the way that `schedule` says.
+
+    Raises:
+        UnsupportedError: the graph is not one that the schedule's family computes.
+    """
+    if empty := [t for t in (*graph.input_types, *graph.output_types) if t.size == 0]:
+        raise UnsupportedError(f"an array without elements, {empty[0]}, needs no kernel.")
+    signature = Signature.of(graph)
+    return Program(
+        inputs=tuple(Tensor(name=n, dtype=t.dtype, shape=t.shape) for n, t in signature.inputs),
+        outputs=tuple(Tensor(name=n, dtype=t.dtype, shape=t.shape) for n, t in signature.outputs),
+        kernels=_kernels(graph, signature, schedule),
+    )
+
+
+def _kernels(graph: Graph, signature: Signature, schedule: Schedule) -> tuple[Kernel, ...]:
+    match schedule:
+        case Elementwise():
+            # Outputs of different sizes share no threads, and so no kernel.
+            sizes = dict.fromkeys(t.size for t in graph.output_types)
+            groups = [
+                [i for i, t in enumerate(graph.output_types) if t.size == size] for size in sizes
+            ]
+            return tuple(lower_elementwise(graph, signature, g, schedule) for g in groups)
+        case Rowwise():
+            return (lower_rowwise(graph, signature, schedule),)

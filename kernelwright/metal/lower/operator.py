@@ -1,0 +1,141 @@
+"""MSL expressions of elementwise operations, exact for integers and safe for NaN and infinity."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelwright.errors import UnsupportedError
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.ops import op_named
+
+MSL_TYPE = {
+    Dtype.BOOL: "bool",
+    Dtype.UINT8: "uint8_t",
+    Dtype.UINT16: "uint16_t",
+    Dtype.UINT32: "uint",
+    Dtype.UINT64: "ulong",
+    Dtype.INT8: "int8_t",
+    Dtype.INT16: "int16_t",
+    Dtype.INT32: "int",
+    Dtype.INT64: "long",
+    Dtype.FLOAT16: "half",
+    Dtype.BFLOAT16: "bfloat16_t",
+    Dtype.FLOAT32: "float",
+}
+
+NOUNS = {
+    "add": "sum",
+    "subtract": "difference",
+    "multiply": "product",
+    "divide": "ratio",
+    "floor_divide": "quotient",
+    "remainder": "remainder",
+    "maximum": "upper",
+    "minimum": "lower",
+    "power": "power",
+    "select": "choice",
+    "negative": "opposite",
+    "abs": "magnitude",
+    "square": "square",
+    "sqrt": "root",
+    "rsqrt": "inverse_root",
+    "exp": "exponential",
+    "expm1": "growth",
+    "log": "logarithm",
+    "log1p": "logarithm",
+    "sigmoid": "gate",
+    "tanh": "tangent",
+    "sin": "sine",
+    "cos": "cosine",
+    "erf": "error",
+    "floor": "whole",
+    "ceil": "whole",
+    "round": "nearest",
+    "cast": "number",
+}
+"""What a person would call the result of an op."""
+
+_WRAPPING = {"add", "subtract", "multiply", "left_shift", "negative", "bitwise_invert"}
+_COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
+_LOGICAL = {"logical_and", "logical_or", "logical_not"}
+
+_FLOAT = {
+    "floor_divide": "metal::floor({0} / {1})",
+    "remainder": "floor_remainder({0}, {1})",
+    "maximum": "larger({0}, {1})",
+    "minimum": "smaller({0}, {1})",
+    "logaddexp": "logaddexp({0}, {1})",
+    "sign": "metal::sign({0})",
+    "sigmoid": "sigmoid({0})",
+    "power": "metal::pow({0}, {1})",
+    "exp": "metal::precise::exp({0})",
+    "arctan2": "metal::precise::atan2({0}, {1})",
+    "log1p": "log1p_of({0})",
+    "expm1": "expm1_of({0})",
+    "erf": "erf_of({0})",
+    "erfinv": "erfinv_of({0})",
+}
+_INTEGER = {
+    "floor_divide": "floor_quotient({0}, {1})",
+    "remainder": "floor_remainder({0}, {1})",
+    "power": "integer_power({0}, {1})",
+    "floor": "{0}",
+    "ceil": "{0}",
+    "round": "{0}",
+    "sign": "sign_of({0})",
+}
+_UNSIGNED = {
+    "abs": "{0}",
+    "floor_divide": "{0} / {1}",
+    "remainder": "{0} % {1}",
+}
+_BOOL = {
+    "add": "{0} || {1}",
+    "multiply": "{0} && {1}",
+    "maximum": "{0} || {1}",
+    "minimum": "{0} && {1}",
+    "bitwise_invert": "!{0}",
+    "abs": "{0}",
+    "square": "{0}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """How to write an op: an expression over `{0}` … and the dtype that it has."""
+
+    template: str
+    dtype: Dtype
+
+
+def meaning(op: str, operands: Sequence[Dtype], result: Dtype) -> Meaning:
+    """Return the expression of an elementwise op over computed dtypes.
+
+    Raises:
+        UnsupportedError: the op has no MSL expression for these dtypes.
+    """
+    kind = operands[-1] if operands else result
+    if unsupported := [d for d in (*operands, result) if d not in MSL_TYPE]:
+        raise UnsupportedError(f"{op} over {unsupported[0].short} has no Metal kernel yet.")
+    table = _table(kind)
+    template = table.get(op) or op_named(op).msl
+    if template is None:
+        raise UnsupportedError(f"{op} over {kind.short} has no Metal kernel yet.")
+    # C++ promotes integers of fewer than 32 bits, so results that wrap are cut back.
+    if op in _WRAPPING and result.is_integer and result.itemsize < 4:
+        template = f"{MSL_TYPE[result]}({template})"
+    return Meaning(template, result)
+
+
+def conversion(source: Dtype, target: Dtype) -> str:
+    """Return the expression that converts a computed value to another computed dtype."""
+    if source is target:
+        return "{0}"
+    return "{0} != 0" if target is Dtype.BOOL else f"{MSL_TYPE[target]}({{0}})"
+
+
+def _table(dtype: Dtype) -> dict[str, str]:
+    if dtype is Dtype.BOOL:
+        return _BOOL
+    if dtype.is_float:
+        return _FLOAT
+    return _INTEGER if dtype.value.startswith("int") else _INTEGER | _UNSIGNED

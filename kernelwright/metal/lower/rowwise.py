@@ -1,0 +1,227 @@
+"""Row-wise map, reduce, map: lanes share a row, reduce it in passes and write what they mapped."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from kernelwright.errors import UnsupportedError
+from kernelwright.ir.graph import Graph, TensorType
+from kernelwright.ir.ops import Kind, op_named
+from kernelwright.metal.kernel import Kernel
+from kernelwright.metal.lower.accumulator import Team, declare, finish, update
+from kernelwright.metal.lower.build import REDUCED_AXIS, Builder
+from kernelwright.metal.lower.function import header_for
+from kernelwright.metal.lower.index import Axis, Index, unflatten
+from kernelwright.metal.lower.layout import Block, Walk, surround, walk_of
+from kernelwright.metal.lower.online import declare_online, finish_online, update_online
+from kernelwright.metal.lower.operator import MSL_TYPE
+from kernelwright.metal.lower.passes import Loop, column_of, kept_between, loops
+from kernelwright.metal.lower.signature import Signature, kernel_name
+from kernelwright.metal.lower.term import Load, Store, Term, walk
+from kernelwright.metal.lower.writer import Writer
+from kernelwright.metal.schedule import Rowwise
+
+
+def lower_rowwise(graph: Graph, signature: Signature, schedule: Rowwise) -> Kernel:
+    """Write one kernel for a graph whose reductions all run over the same rows.
+
+    Raises:
+        UnsupportedError: the graph is no row-wise computation.
+    """
+    rows = row_count(graph)
+    stores = row_stores(graph, signature, rows)
+    writer = Writer(signature.scalars, taken=signature.taken)
+    types = dict((*signature.inputs, *signature.outputs))
+    source = _Rows(writer, stores, schedule, types).write()
+    used = {t.array for t in walk([s.value for s in stores]) if isinstance(t, Load)}
+    lanes, together = schedule.lanes, schedule.rows
+    return Kernel(
+        name=kernel_name(graph),
+        inputs=tuple(name for name, _ in signature.inputs if name in used),
+        outputs=tuple(s.array for s in stores),
+        source=source,
+        header=header_for(source),
+        grid=(rows, 1, 1) if lanes == 1 else (lanes, rows, 1),
+        threadgroup=(together, 1, 1) if lanes == 1 else (lanes, together, 1),
+    )
+
+
+def row_count(graph: Graph) -> int:
+    """Return the rows over which a graph's reductions run.
+
+    Raises:
+        UnsupportedError: they run over different ones, or there is none.
+    """
+    counts: set[int] = set()
+    for node in graph.nodes:
+        if op_named(node.op).kind is Kind.REDUCTION:
+            type_ = graph.types[node.outputs[0]]
+            source = graph.types[node.inputs[0]]
+            same = node.op == "softmax"
+            counts.add(source.size // source.shape[-1] if same else type_.size)
+    if len(counts) != 1:
+        raise UnsupportedError(
+            f"a row-wise kernel reduces over one set of rows, found {len(counts)}; split the "
+            "region there."
+        )
+    return counts.pop()
+
+
+def row_stores(graph: Graph, signature: Signature, rows: int) -> list[Store]:
+    """Return what every element of every output is, over a row axis and a column axis."""
+    builder = Builder(graph, signature.arrays)
+    row = Index.of(Axis("row", rows))
+    stores = []
+    for value, (name, type_) in zip(graph.outputs, signature.outputs, strict=True):
+        if type_.size % rows:
+            raise UnsupportedError(f"the output {name} {type_} has no part per row.")
+        columns = type_.size // rows
+        place = row * columns + Index.of(Axis(REDUCED_AXIS, columns))
+        term = builder.element(value, unflatten(place, type_.shape))
+        stores.append(Store(name, place, term, type_.dtype))
+    return stores
+
+
+@dataclass
+class _Rows:
+    """One row-wise kernel being written."""
+
+    writer: Writer
+    stores: Sequence[Store]
+    schedule: Rowwise
+    types: dict[str, TensorType]
+    columns: int = 0
+    slots: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """(register array, place in it) by the number of the term that is kept there."""
+
+    def write(self) -> str:
+        """Return the kernel's body."""
+        sequence = loops(self.stores, online=self.schedule.online)
+        self.columns = max((loop.axis.extent for loop in sequence), default=1)
+        self.writer.factors = {self.columns: "columns"} if self.columns > 1 else {}
+        self.writer.taken |= {"columns"}
+        self._pointers()
+        kept = kept_between(sequence) if self.schedule.cached else {}
+        for place, loop in enumerate(sequence):
+            if loop.stores:
+                break
+            self._reduce(loop, kept.get(place, ()))
+        self._once_a_row()
+        for loop in sequence:
+            if loop.stores:
+                self._map(loop)
+        return "\n".join([*self._head(), *self.writer.lines]) + "\n"
+
+    @property
+    def team(self) -> Team:
+        """The lanes that share a row."""
+        return Team(self.schedule.lanes)
+
+    def _head(self) -> list[str]:
+        lanes = self.schedule.lanes
+        head = [f"uint row = thread_position_in_grid.{'x' if lanes == 1 else 'y'};"]
+        if lanes == 32:
+            head.append("uint lane = thread_index_in_simdgroup;")
+        if lanes > 32:
+            head.append("uint lane = thread_position_in_threadgroup.x;")
+            head.append("uint simd_lane = thread_index_in_simdgroup;")
+            head.append("uint simdgroup = simdgroup_index_in_threadgroup;")
+        if self.writer.mentions("columns"):
+            head.insert(0, f"constexpr uint columns = {self.columns};")
+        return [line for line in head if self._is_read(line)]
+
+    def _is_read(self, line: str) -> bool:
+        name = line.split(" = ")[0].split()[-1]
+        return self.writer.mentions(name) or name == "row"
+
+    def _pointers(self) -> None:
+        """Point at the row of every array that has one, so that only the column remains."""
+        accesses: list[tuple[str, Index]] = []
+        for term in walk([s.value for s in self.stores]):
+            if isinstance(term, Load):
+                for place in term.places:
+                    if place.number not in self.writer.bound and not _has_column(place.axes):
+                        self.writer.prepare([place])
+                        self.writer.define(place)
+                accesses.append((term.array, term.offset))
+        accesses += [(s.array, s.offset) for s in self.stores]
+        for array, offset in accesses:
+            if not _has_column(offset.axes):
+                continue
+            base = offset.without(a for a in offset.axes if a.name == REDUCED_AXIS)
+            if base.terms and (array, base) not in self.writer.pointers:
+                name = self.writer.fresh(f"{array}_row")
+                self.writer.line(f"// {array}: {self.types[array]}")
+                self.writer.line(f"auto {name} = {array} + {self.writer.index(base)};")
+                self.writer.pointers[array, base] = name
+
+    def _walk(self, axis: Axis) -> Walk:
+        columns = "columns" if axis.extent == self.columns else str(axis.extent)
+        return walk_of(axis, columns, self.schedule)
+
+    def _reduce(self, loop: Loop, kept: Sequence[Term]) -> None:
+        writer = self.writer
+        writer.prepare(loop.roots, (loop.axis,))
+        walk_ = self._walk(loop.axis)
+        self._declare_slots(kept, walk_)
+        names = {r: declare(writer, r) for r in loop.reduced}
+        online = {pair: declare_online(writer, pair) for pair in loop.online}
+
+        def body(inner: Writer) -> None:
+            self._use_slots(inner, {t.number for t in kept})
+            inner.prepare(loop.roots)
+            for reduced, name in names.items():
+                update(inner, reduced, name)
+            for pair, pair_names in online.items():
+                update_online(inner, pair, pair_names)
+
+        surround(writer, walk_.around, body)
+        for reduced, name in names.items():
+            finish(writer, reduced, name, self.team)
+        for pair, pair_names in online.items():
+            finish_online(writer, pair, pair_names, self.team)
+
+    def _declare_slots(self, kept: Sequence[Term], walk_: Walk) -> None:
+        for term in kept:
+            plural = f"{term.name}s" if walk_.slot else term.name
+            name = self.writer.fresh(plural)
+            size = f"[{walk_.elements}]" if walk_.slot else ""
+            self.writer.line(f"{MSL_TYPE[term.dtype]} {name}{size};")
+            self.slots[term.number] = (name, walk_.slot)
+
+    def _use_slots(self, inner: Writer, written: set[int]) -> None:
+        """Bind what earlier loops kept, and say where this one keeps its own."""
+        for number, (array, slot) in self.slots.items():
+            if number in written:
+                inner.slots[number] = f"{array}{slot}"
+            else:
+                inner.bound[number] = f"{array}{slot}"
+
+    def _once_a_row(self) -> None:
+        single = [s for s in self.stores if column_of(s) is None]
+        if not single:
+            return
+        shared = [s.value for s in self.stores if s not in single]
+        self.writer.prepare(shared, [a for v in shared for a in v.axes if a.name == REDUCED_AXIS])
+
+        def body(inner: Writer) -> None:
+            inner.prepare([s.value for s in single])
+            for store in single:
+                inner.store(store)
+
+        guard = () if self.schedule.lanes == 1 else (Block("if (lane == 0)"),)
+        surround(self.writer, guard, body)
+
+    def _map(self, loop: Loop) -> None:
+        self.writer.prepare(loop.roots, (loop.axis,))
+
+        def body(inner: Writer) -> None:
+            self._use_slots(inner, set())
+            inner.prepare(loop.roots)
+            for store in loop.stores:
+                inner.store(store)
+
+        surround(self.writer, self._walk(loop.axis).around, body)
+
+
+def _has_column(axes: Iterable[Axis]) -> bool:
+    return any(axis.name == REDUCED_AXIS for axis in axes)

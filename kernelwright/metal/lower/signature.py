@@ -1,0 +1,84 @@
+"""Names of a kernel's arrays: those that people gave, made safe for MSL and for MLX."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelwright.ir.graph import Graph, TensorType, ValueId
+from kernelwright.ir.ops import Kind, op_named
+
+_WORDS = """
+    alignas auto bool break case char class const constant constexpr continue decltype default
+    delete device do double else enum explicit export extern false float for friend goto half if
+    inline int kernel long namespace new operator private protected public register return short
+    signed sizeof static struct switch template this thread threadgroup throw true try typedef
+    typename uchar uint ulong union unsigned ushort using vertex fragment virtual void volatile
+    while metal bfloat bfloat16_t float16_t vec array atomic in out NAN INFINITY
+    abs all any ceil clamp cos erf exp exp2 fabs floor fma fmod isinf isnan log max min pow rint
+    round rsqrt select sign sin sqrt tan tanh
+    row column columns plane index start lane simdgroup step base offset outer
+    larger smaller sigmoid logaddexp floor_quotient floor_remainder integer_power
+    sign_of log1p_of expm1_of erf_of erfinv_of simd_maximum simd_minimum
+"""
+RESERVED = frozenset(_WORDS.split())
+"""Words that an array cannot be called: MSL's, and those that the kernels use themselves."""
+
+# MLX looks for these after an input's name in the source and then changes the signature.
+_TRAPS = re.compile(r"_(shape|strides|ndim)")
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The arrays of a kernel, in order, with their names."""
+
+    inputs: tuple[tuple[str, TensorType], ...]
+    outputs: tuple[tuple[str, TensorType], ...]
+    arrays: dict[ValueId, str]
+    """Input values by name."""
+
+    @classmethod
+    def of(cls, graph: Graph) -> "Signature":
+        """Name the arrays of a graph."""
+        names = _distinct([_safe(name) for name in graph.input_names()])
+        count = len(graph.outputs)
+        outputs = ["out"] if count == 1 else [f"out{i}" for i in range(count)]
+        outputs = _distinct(outputs, taken=names)
+        return cls(
+            tuple(zip(names, graph.input_types, strict=True)),
+            tuple(zip(outputs, graph.output_types, strict=True)),
+            dict(zip(graph.inputs, names, strict=True)),
+        )
+
+    @property
+    def scalars(self) -> frozenset[str]:
+        """Inputs without dimensions."""
+        return frozenset(name for name, type_ in self.inputs if not type_.shape)
+
+    @property
+    def taken(self) -> frozenset[str]:
+        """Every name that a variable of the kernel cannot have."""
+        return RESERVED | {name for name, _ in (*self.inputs, *self.outputs)}
+
+
+def _safe(name: str) -> str:
+    word = _TRAPS.sub(r"_of_\1", re.sub(r"\W", "_", name)) or "x"
+    if word[0].isdigit() or word.startswith("__"):
+        word = f"x{word}"
+    return f"{word}_in" if word in RESERVED or word.startswith("out") else word
+
+
+def _distinct(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
+    chosen: list[str] = []
+    for name in names:
+        number, free = 1, name
+        while free in chosen or free in taken:
+            number += 1
+            free = f"{name}_{number}"
+        chosen.append(free)
+    return chosen
+
+
+def kernel_name(graph: Graph) -> str:
+    """Name a kernel after its operations."""
+    ops = dict.fromkeys(node.op for node in graph.nodes if op_named(node.op).kind is not Kind.VIEW)
+    return "_".join(ops)[:48].rstrip("_") or "copy"

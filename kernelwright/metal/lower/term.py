@@ -1,0 +1,202 @@
+"""What a kernel computes for one element: an interned graph of scalar terms."""
+
+from collections.abc import Callable, Container, Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kernelwright.ir.dtype import Dtype
+from kernelwright.metal.lower.index import Axis, Index
+
+
+class Reducer(StrEnum):
+    """How a reduction combines two values."""
+
+    SUM = "sum"
+    PRODUCT = "product"
+    MAXIMUM = "maximum"
+    MINIMUM = "minimum"
+    ALL = "all"
+    ANY = "any"
+    ARGMAX = "argmax"
+    ARGMIN = "argmin"
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """A scalar with the type it is computed in; two equal terms are one object.
+
+    Every floating dtype is computed in float32, integers and bool in their own type.
+    """
+
+    dtype: Dtype
+    name: str
+    """What a person would call it; the writer makes it unique."""
+    number: int
+    """Its place in the order of making: operands come first."""
+
+    @property
+    def operands(self) -> tuple["Term", ...]:
+        """The terms it is made of."""
+        return ()
+
+    @property
+    def axes(self) -> frozenset[Axis]:
+        """The loop axes along which it varies."""
+        return frozenset(a for operand in self.operands for a in operand.axes)
+
+
+@dataclass(frozen=True, eq=False)
+class Literal(Term):
+    """A number known at lowering, as MSL text."""
+
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Load(Term):
+    """One element of an input, at a row-major offset."""
+
+    array: str
+    offset: Index
+    stored: Dtype
+    places: tuple[Term, ...] = ()
+    """The terms that the offset is computed from."""
+
+    @property
+    def operands(self) -> tuple[Term, ...]:
+        """The places."""
+        return self.places
+
+    @property
+    def axes(self) -> frozenset[Axis]:
+        """The axes of the offset."""
+        return self.offset.axes
+
+
+@dataclass(frozen=True, eq=False)
+class Place(Term):
+    """An index as a value, as `arange` needs it."""
+
+    index: Index
+
+    @property
+    def axes(self) -> frozenset[Axis]:
+        """The axes of the index."""
+        return self.index.axes
+
+
+@dataclass(frozen=True, eq=False)
+class Apply(Term):
+    """An MSL expression over operands, written `{0}`, `{1}` … in `template`."""
+
+    template: str
+    arguments: tuple[Term, ...]
+
+    @property
+    def operands(self) -> tuple[Term, ...]:
+        """The arguments."""
+        return self.arguments
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced(Term):
+    """A reduction of `body` over `axis`."""
+
+    reducer: Reducer
+    body: Term
+    axis: Axis
+    drops_nan: bool = False
+    """True where a NaN of the body reaches every use by another way, as in softmax."""
+
+    @property
+    def operands(self) -> tuple[Term, ...]:
+        """The body alone."""
+        return (self.body,)
+
+    @property
+    def axes(self) -> frozenset[Axis]:
+        """The body's axes but the reduced one."""
+        return self.body.axes - {self.axis}
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """One element of an output, at a row-major offset."""
+
+    array: str
+    offset: Index
+    value: Term
+    stored: Dtype
+
+
+Key = tuple[object, ...]
+Maker = Callable[[int], Term]
+
+
+@dataclass
+class Terms:
+    """Makes terms, each of them once."""
+
+    made: dict[Key, Term] = field(default_factory=dict)
+    listed: list[Term] = field(default_factory=list)
+
+    def literal(self, text: str, dtype: Dtype) -> Term:
+        """Return a number."""
+        key: Key = ("literal", text, dtype)
+        return self._once(key, lambda n: Literal(dtype, "", n, text))
+
+    def load(self, array: str, offset: Index, stored: Dtype) -> Term:
+        """Return an element of an input, converted to the type that it is computed in."""
+        key: Key = ("load", array, offset)
+        places = tuple(self.listed[n] for n in sorted(offset.places))
+        dtype, name = computed(stored), f"{array}_value"
+        return self._once(key, lambda n: Load(dtype, name, n, array, offset, stored, places))
+
+    def place(self, index: Index) -> Term:
+        """Return an index as a value."""
+        return self._once(("place", index), lambda n: Place(Dtype.UINT32, "place", n, index))
+
+    def apply(self, template: str, dtype: Dtype, name: str, *arguments: Term) -> Term:
+        """Return an expression over other terms."""
+        key: Key = ("apply", template, dtype, *(a.number for a in arguments))
+        return self._once(key, lambda n: Apply(dtype, name, n, template, arguments))
+
+    def reduced(
+        self,
+        reducer: Reducer,
+        body: Term,
+        axis: Axis,
+        *,
+        dtype: Dtype,
+        name: str,
+        drops_nan: bool = False,
+    ) -> Term:
+        """Return a reduction of a term over an axis."""
+        key: Key = ("reduced", reducer, body.number, axis, drops_nan)
+        return self._once(key, lambda n: Reduced(dtype, name, n, reducer, body, axis, drops_nan))
+
+    def _once(self, key: Key, make: Maker) -> Term:
+        if key not in self.made:
+            self.made[key] = make(len(self.listed))
+            self.listed.append(self.made[key])
+        return self.made[key]
+
+
+def computed(dtype: Dtype) -> Dtype:
+    """Return the dtype in which values of `dtype` are computed."""
+    return Dtype.FLOAT32 if dtype.is_float else dtype
+
+
+def walk(roots: Iterable[Term], known: Container[int] = ()) -> Iterator[Term]:
+    """Yield every term below `roots`, operands first; a term numbered in `known` hides its own."""
+    seen: set[int] = set()
+    stack = [(root, False) for root in reversed(list(roots))]
+    while stack:
+        term, expanded = stack.pop()
+        if expanded:
+            yield term
+        elif term.number not in seen:
+            seen.add(term.number)
+            stack.append((term, True))
+            if term.number not in known:
+                stack.extend((operand, False) for operand in reversed(term.operands))

@@ -1,0 +1,219 @@
+"""Terms to lines of MSL: what gets a name, where it stands, and what is written inline."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from kernelwright.ir.dtype import Dtype
+from kernelwright.metal.lower.index import Axis, Index, Names
+from kernelwright.metal.lower.operator import MSL_TYPE
+from kernelwright.metal.lower.term import Apply, Literal, Load, Place, Reduced, Store, Term, walk
+from kernelwright.metal.lower.text import Binding, Expression, fill
+
+LONGEST_INLINE = 60
+"""Characters of an expression beyond which its parts get names."""
+INDENT = "  "
+
+
+@dataclass
+class Writer:
+    """A kernel's body as it grows.
+
+    `scalars` are inputs without dimensions, which MLX passes by reference; `factors` are sizes
+    that have a name in the kernel.
+    """
+
+    scalars: frozenset[str] = frozenset()
+    factors: Mapping[int, str] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    depth: int = 0
+    taken: frozenset[str] = frozenset()
+    bound: dict[int, str] = field(default_factory=dict)
+    """Names of the terms that have a variable here, by number."""
+    pointers: dict[tuple[str, Index], str] = field(default_factory=dict)
+    """Names of pointers to an array plus an offset."""
+    offsets: dict[str, str] = field(default_factory=dict)
+    """Names of offsets that several accesses share, by their text."""
+    slots: dict[int, str] = field(default_factory=dict)
+    """Places in register arrays, by the number of the term that is kept there."""
+
+    def line(self, text: str) -> None:
+        """Write one line at the current depth."""
+        self.lines.append(f"{INDENT * self.depth}{text}" if text else "")
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """Write a block; the names made inside are free again after it."""
+        self.line(f"{head} {{")
+        kept = (self.taken, dict(self.bound), dict(self.pointers), dict(self.offsets))
+        self.depth += 1
+        yield
+        self.depth -= 1
+        self.taken, self.bound, self.pointers, self.offsets = kept
+        self.line("}")
+
+    def fresh(self, name: str) -> str:
+        """Return `name`, or `name_2`, `name_3` …, whichever is free, and take it."""
+        chosen, number = name, 1
+        while chosen in self.taken:
+            number += 1
+            chosen = f"{name}_{number}"
+        self.taken = self.taken | {chosen}
+        return chosen
+
+    def bind(self, term: Term, name: str) -> None:
+        """Say that a variable holds a term."""
+        self.bound[term.number] = name
+
+    def define(self, term: Term) -> str:
+        """Give a term a variable and return its name."""
+        # Initialising a float from a half converts it without saying so.
+        text = (
+            self.access(term.array, term.offset)
+            if isinstance(term, Load)
+            else self._compose(term).text
+        )
+        if term.number in self.slots:
+            name = self.slots[term.number]
+            self.line(f"{name} = {text};")
+        else:
+            name = self.fresh(term.name)
+            self.line(f"{MSL_TYPE[term.dtype]} {name} = {text};")
+        self.bind(term, name)
+        return name
+
+    def prepare(self, roots: Sequence[Term], axes: Iterable[Axis] = ()) -> None:
+        """Name what `roots` need more than once, or what would make a line too long.
+
+        Terms that vary along one of `axes` are left for a loop over it; what such a term needs
+        from outside the loop is named here, so that it is computed once.
+        """
+        inner = frozenset(axes)
+        uses = self._uses(roots, inner)
+        for term in self._pending(roots):
+            if term.axes & inner or isinstance(term, Literal):
+                continue
+            if self._deserves_name(term, uses):
+                self.define(term)
+
+    def _uses(self, roots: Sequence[Term], inner: frozenset[Axis]) -> Counter[int]:
+        uses: Counter[int] = Counter(root.number for root in roots)
+        hoisted = bool(inner)
+        for term in self._pending(roots):
+            for operand, times in _occurrences(term):
+                uses[operand.number] += times
+                if hoisted and term.axes & inner and not operand.axes & inner:
+                    # Used in a loop and computed outside it: once is already many.
+                    uses[operand.number] += 1
+            if isinstance(term, Load):
+                uses.update({place.number: 2 for place in term.places})
+        return uses
+
+    def _pending(self, roots: Sequence[Term]) -> list[Term]:
+        """Return the terms below `roots` that no variable holds yet, operands first."""
+        return [t for t in walk(roots, self.bound) if t.number not in self.bound]
+
+    def _deserves_name(self, term: Term, uses: Counter[int]) -> bool:
+        if isinstance(term, Load) and term.array in self.scalars:
+            return term.stored is not Dtype.FLOAT32 and uses[term.number] > 1
+        if uses[term.number] > 1 or term.number in self.slots:
+            return True
+        return len(self._compose(term).text) > LONGEST_INLINE
+
+    def named(self, term: Term) -> str:
+        """Return the term's variable, giving it one first where it is more than a name."""
+        text = self.expression(term).text
+        return text if term.number in self.bound or text.isidentifier() else self.define(term)
+
+    def expression(self, term: Term) -> Expression:
+        """Return the term's variable, or the term written out."""
+        if term.number in self.bound:
+            return Expression(self.bound[term.number])
+        return self._compose(term)
+
+    def _compose(self, term: Term) -> Expression:
+        match term:
+            case Literal():
+                return Expression(term.text, Binding.UNARY if term.text[0] == "-" else Binding.ATOM)
+            case Load():
+                return self._load(term)
+            case Place():
+                text = self.index(term.index)
+                return Expression(text, Binding.ADD if " " in text else Binding.ATOM)
+            case Apply():
+                return fill(term.template, [self.expression(a) for a in term.arguments])
+        assert isinstance(term, Reduced)
+        raise AssertionError(f"the reduction {term.name} was not computed before its use")
+
+    def _load(self, term: Load) -> Expression:
+        text = self.access(term.array, term.offset)
+        if term.stored is term.dtype:
+            return Expression(text)
+        return Expression(f"{MSL_TYPE[term.dtype]}({text})")
+
+    def access(self, array: str, offset: Index) -> str:
+        """Return the text of one element of an array."""
+        if array in self.scalars:
+            return array
+        for (name, base), pointer in self.pointers.items():
+            if name == array and (rest := _after(offset, base)) is not None:
+                return f"{pointer}[{self.index(rest)}]"
+        return f"{array}[{self.index(offset)}]"
+
+    def index(self, index: Index) -> str:
+        """Return the text of an index."""
+        text = self.spelled(index)
+        return self.offsets.get(text, text)
+
+    def spelled(self, index: Index) -> str:
+        """Return the text of an index, written out."""
+        return index.render(Names(self.factors, self.bound))
+
+    def share_offsets(self, indices: Iterable[Index], name: str) -> None:
+        """Give a variable to every offset that is more than a name and stands twice."""
+        counted = Counter(self.spelled(index) for index in indices)
+        for text, times in counted.items():
+            if times > 1 and " " in text:
+                shared = self.fresh(name)
+                self.line(f"uint {shared} = {text};")
+                self.offsets[text] = shared
+
+    def store(self, store: Store) -> None:
+        """Write one element of an output, with the only rounding."""
+        value = self.expression(store.value)
+        text = value.text
+        if store.stored is not store.value.dtype:
+            text = f"{MSL_TYPE[store.stored]}({text})"
+        self.line(f"{self.access(store.array, store.offset)} = {text};")
+
+    def branch(self) -> "Writer":
+        """Return a writer with the same names and no lines, to see what a block would hold."""
+        return replace(
+            self,
+            lines=[],
+            bound=dict(self.bound),
+            pointers=dict(self.pointers),
+            offsets=dict(self.offsets),
+        )
+
+    def mentions(self, word: str) -> bool:
+        """Say whether a name stands anywhere in the lines."""
+        return any(re.search(rf"\b{word}\b", line) for line in self.lines)
+
+
+def _after(offset: Index, base: Index) -> Index | None:
+    """Return what remains of `offset` behind a pointer to `base`, or None where it is another."""
+    rest = offset.minus(base)
+    is_part = len(rest.terms) == len(offset.terms) - len(base.terms)
+    return rest if is_part and rest.offset >= 0 else None
+
+
+def _occurrences(term: Term) -> Iterator[tuple[Term, int]]:
+    if isinstance(term, Apply):
+        for number, argument in enumerate(term.arguments):
+            yield argument, term.template.count(f"{{{number}}}")
+    else:
+        for operand in term.operands:
+            yield operand, 1

@@ -1,0 +1,95 @@
+"""How a kernel is laid out: frozen tuples of small decisions, and their compact text."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+from kernelwright.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Elementwise:
+    """Each thread computes a run of neighbouring elements."""
+
+    family: ClassVar[str] = "elementwise"
+
+    vector: int = 4
+    """Elements per thread, side by side along the innermost axis."""
+    threads: int = 256
+    """Threads per threadgroup."""
+
+    @classmethod
+    def of(cls, decisions: Mapping[str, int]) -> "Elementwise":
+        """Return the schedule of some decisions, defaults for the others."""
+        return cls(**decisions)
+
+
+@dataclass(frozen=True, slots=True)
+class Rowwise:
+    """Some lanes share a row: they reduce it in one or several passes, then map over it."""
+
+    family: ClassVar[str] = "rowwise"
+
+    lanes: int = 32
+    """Threads per row: 1, a simdgroup (32), or a threadgroup of several simdgroups."""
+    rows: int = 4
+    """Rows per threadgroup; 1 where a whole threadgroup shares a row."""
+    vector: int = 1
+    """Elements per lane, side by side."""
+    cached: bool = True
+    """Keep a row's values in registers between passes; otherwise read and compute them again."""
+    online: bool = False
+    """Find the maximum and the sum of shifted exponentials in one pass."""
+    kahan: bool = False
+    """Carry the rounding error of each sum along."""
+
+    @classmethod
+    def of(cls, decisions: Mapping[str, int]) -> "Rowwise":
+        """Return the schedule of some decisions, defaults for the others."""
+        default = cls()
+        return cls(
+            lanes=decisions.get("lanes", default.lanes),
+            rows=decisions.get("rows", default.rows),
+            vector=decisions.get("vector", default.vector),
+            cached=bool(decisions.get("cached", default.cached)),
+            online=bool(decisions.get("online", default.online)),
+            kahan=bool(decisions.get("kahan", default.kahan)),
+        )
+
+
+Schedule = Elementwise | Rowwise
+_FAMILIES: dict[str, type[Elementwise] | type[Rowwise]] = {
+    "elementwise": Elementwise,
+    "rowwise": Rowwise,
+}
+_TEXT = re.compile(r"^(\w+)\((.*)\)$")
+
+
+def render(schedule: Schedule) -> str:
+    """Write a schedule as text, such as `elementwise(vector=4, threads=256)`."""
+    decisions = ", ".join(f"{f.name}={int(getattr(schedule, f.name))}" for f in fields(schedule))
+    return f"{schedule.family}({decisions})"
+
+
+def parse(text: str) -> Schedule:
+    """Read what `render` wrote.
+
+    Raises:
+        InputError: the text is not a schedule.
+    """
+    match = _TEXT.match(text.strip())
+    family = _FAMILIES.get(match[1]) if match else None
+    if match is None or family is None:
+        raise InputError(f"expected a schedule such as 'elementwise(vector=4)', found {text!r}.")
+    legal = {f.name for f in fields(family)}
+    decisions: dict[str, int] = {}
+    for part in filter(None, (p.strip() for p in match[2].split(","))):
+        name, _, value = part.partition("=")
+        if name not in legal or not value.isdigit():
+            raise InputError(
+                f"expected {', '.join(sorted(legal))} as name=number in a {match[1]} schedule, "
+                f"found {part!r}."
+            )
+        decisions[name] = int(value)
+    return family.of(decisions)
