@@ -1,5 +1,6 @@
 """What a kernel is, how one is lowered from a region, and where it runs."""
 
+from kernelwright.metal import simulator
 from kernelwright.metal.diagnostic import (
     CompileError,
     Diagnostic,
@@ -22,4 +23,5 @@ __all__ = [
     "Severity",
     "Tensor",
     "Tunable",
+    "simulator",
 ]

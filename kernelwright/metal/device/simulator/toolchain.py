@@ -34,6 +34,7 @@ DIAGNOSTIC_FLAGS = (
     *("-Wno-duplicate-decl-specifier", "-Wno-unknown-pragmas", "-Wno-pragma-once-outside-header"),
     *("-Wno-c++20-extensions", "-Wno-c++23-extensions", "-Wno-vla-cxx-extension"),
     *("-fno-color-diagnostics", "-fno-caret-diagnostics", "-ferror-limit=20"),
+    *("-fno-crash-diagnostics",),
 )
 _WATCH = ("-fsanitize=thread", "-mllvm", "-tsan-instrument-func-entry-exit=0")
 VARIANT_FLAGS: dict[Variant, tuple[str, ...]] = {
