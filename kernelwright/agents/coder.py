@@ -1,0 +1,156 @@
+"""A coder that asks a language model for programs."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from kernelwright.agents.chat.fault import ReplyError
+from kernelwright.agents.chat.message import Prompt, Purpose
+from kernelwright.agents.chat.switchboard import Switchboard
+from kernelwright.agents.draft import ProgramDraft, Programs, drafted
+from kernelwright.agents.feedback import outcome, profile
+from kernelwright.agents.interface import Interface
+from kernelwright.agents.novelty import signature
+from kernelwright.agents.prompt import build, example_texts, render
+from kernelwright.agents.role import Attempt, Proposal
+from kernelwright.agents.sheet import task_text
+from kernelwright.errors import InputError
+from kernelwright.evaluator.task import Task
+from kernelwright.metal.device.base import DeviceInfo
+
+Aim = Literal["idea", "improve"]
+Lessons = Callable[[Task, DeviceInfo], Sequence[str]]
+"""Gives the lessons that fit a task and a device, most helpful first."""
+_MOST_ATTEMPTS = 12
+_MOST_LESSONS = 8
+_LONGEST_LESSON = 300
+
+
+def no_lessons(task: Task, device: DeviceInfo) -> Sequence[str]:
+    """Return nothing: nothing has been learnt."""
+    return ()
+
+
+class ModelCoder:
+    """Asks for several programs at once; what is no program, or known already, goes no further."""
+
+    def __init__(self, board: Switchboard, lessons: Lessons = no_lessons) -> None:
+        self._board = board
+        self._lessons = lessons
+
+    def write(
+        self,
+        task: Task,
+        device: DeviceInfo,
+        history: Sequence[Attempt],
+        *,
+        count: int,
+        aim: Aim = "idea",
+    ) -> Sequence[Proposal]:
+        """Propose new programs; `aim` says whether to start from the best one or afresh."""
+        interface = Interface(task)
+        known = {signature(attempt.proposal.program) for attempt in history}
+        best = best_of(history)
+        parent = best.proposal.program.id if best is not None and aim == "improve" else None
+        lessons = [text[:_LONGEST_LESSON] for text in self._lessons(task, device)][:_MOST_LESSONS]
+        prompt = coder_prompt(task, device, history, count=count, aim=aim, lessons=lessons)
+        purpose = Purpose(role="coder", task=task.fingerprint, parent=parent)
+        try:
+            answer = self._board.ask(
+                prompt, Programs, purpose, lambda reply: _unusable(reply, interface, known)
+            )
+        except ReplyError:
+            return ()
+        return [
+            Proposal(program=d.program(interface), author=answer.model, idea=d.idea, parent=parent)
+            for d in _usable(answer.record, interface, known)[:count]
+        ]
+
+
+def coder_prompt(
+    task: Task,
+    device: DeviceInfo,
+    history: Sequence[Attempt],
+    *,
+    count: int,
+    aim: Aim = "idea",
+    lessons: Sequence[str] = (),
+) -> Prompt:
+    """Render what a coder is told."""
+    best = best_of(history)
+    request = render(
+        "write",
+        {
+            "count": count,
+            "improve": aim == "improve",
+            "lessons": lessons,
+            "champion": None if best is None else shown(best, Interface(task)),
+            "attempts": [
+                {"idea": a.proposal.idea, "outcome": outcome(a.evaluation)}
+                for a in reversed(history[-_MOST_ATTEMPTS:])
+            ],
+        },
+    )
+    return build(
+        "coder",
+        system={"device": device, "examples": example_texts()},
+        context=task_text(task, device),
+        request=request,
+        templates="rules task write",
+    )
+
+
+def best_of(history: Sequence[Attempt]) -> Attempt | None:
+    """Return the correct attempt that is fastest as far as is known, the first among equals."""
+    correct = [a for a in history if a.evaluation.is_correct]
+    return min(correct, key=_slowness, default=None)
+
+
+def _slowness(attempt: Attempt) -> tuple[float, float]:
+    speedups = [s.ratio for s in attempt.evaluation.speedups if s.kind == "measured"]
+    predicted = attempt.evaluation.predicted_us
+    return -min(speedups, default=0.0), float("inf") if predicted is None else predicted
+
+
+def shown(attempt: Attempt, interface: Interface) -> dict[str, object]:
+    """Return an attempt as templates show it: a draft, its texts apart, its cost."""
+    program = attempt.proposal.program
+    draft = drafted(program, attempt.proposal.idea, interface).model_dump()
+    for kernel in draft["kernels"]:
+        kernel["source"] = "(below)"
+        kernel["header"] = "(below)" if kernel["header"] else ""
+    return {
+        "id": program.id[:12],
+        "idea": attempt.proposal.idea,
+        "draft": json.dumps(draft, indent=1),
+        "kernels": program.kernels,
+        "profile": profile(attempt.evaluation),
+    }
+
+
+def _unusable(reply: Programs, interface: Interface, known: set[str]) -> str:
+    """Say why nothing in a reply can be tried; empty when something can."""
+    if _usable(reply, interface, known):
+        return ""
+    if not reply.programs:
+        return "it holds no program"
+    problems = dict.fromkeys(_problem(draft, interface) for draft in reply.programs)
+    return "; ".join(problem or "that program has been tried already" for problem in problems)
+
+
+def _usable(reply: Programs, interface: Interface, known: set[str]) -> list[ProgramDraft]:
+    fresh: dict[str, ProgramDraft] = {}
+    for draft in reply.programs:
+        if not _problem(draft, interface):
+            mark = signature(draft.program(interface))
+            if mark not in known:
+                fresh.setdefault(mark, draft)
+    return list(fresh.values())
+
+
+def _problem(draft: ProgramDraft, interface: Interface) -> str:
+    try:
+        draft.program(interface)
+    except InputError as e:
+        return str(e)
+    return ""

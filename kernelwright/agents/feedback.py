@@ -1,0 +1,147 @@
+"""A verdict in words that help: the diagnosis, and nothing of what gates promotion."""
+
+from collections.abc import Iterable, Iterator
+
+from kernelwright.evaluator.evaluation import Evaluation, Mismatch, Stage, Status
+from kernelwright.metal.device.base import Counters
+from kernelwright.metal.diagnostic import SanitizerReport
+from kernelwright.metal.kernel import Program
+
+LONGEST = 6000
+_MOST = 6
+_GATES = frozenset({Stage.HIDDEN, Stage.CONFIRMATION})
+_UNPROVEN = (
+    "Correct in every open check, and not confirmed by the closed ones. Something depends on "
+    "what the open checks happen to show: sizes, alignment, a bound, an assumption about values."
+)
+
+
+def diagnosis(evaluation: Evaluation, program: Program) -> str:
+    """Say what a repairer needs: where it is wrong, how, and at which shapes.
+
+    A verdict that fell at a closed gate is named, and nothing of it is told.
+    """
+    if is_gated(evaluation):
+        return _UNPROVEN
+    lines = [f"{evaluation.status.value}: {evaluation.summary}"]
+    lines += _bounded([str(d) for d in evaluation.diagnostics], "diagnostics")
+    lines += _bounded([_report(r, program) for r in evaluation.reports], "reports")
+    lines += _bounded([_mismatch(m, program) for m in evaluation.mismatches], "differences")
+    lines += _accuracy(evaluation)
+    return "\n".join(lines)[:LONGEST]
+
+
+def outcome(evaluation: Evaluation) -> str:
+    """Say in a few words what became of an attempt."""
+    if is_gated(evaluation):
+        return "Correct in the open checks only."
+    if not evaluation.is_correct:
+        return f"{evaluation.status.value.capitalize()}: {evaluation.summary}"
+    if speed := speed_of(evaluation):
+        return f"Correct, {speed}."
+    return "Correct."
+
+
+def profile(evaluation: Evaluation) -> str:
+    """Say what a correct program costs and what bounds it."""
+    speed = speed_of(evaluation)
+    lines = [f"It is {speed}." if speed else "It is correct."]
+    if evaluation.bound:
+        lines.append(f"Bound by {evaluation.bound}.")
+    lines += [line for counters in evaluation.counters for line in _counts(counters)]
+    return "\n".join(lines)[:LONGEST]
+
+
+def speed_of(evaluation: Evaluation) -> str:
+    """Say how fast a program is, and against what; empty where nobody knows."""
+    parts = []
+    if evaluation.predicted_us is not None:
+        parts.append(f"predicted at {evaluation.predicted_us:.3g} us")
+    parts += [
+        f"{speedup.ratio:.2f} times as fast as {speedup.baseline} "
+        f"({speedup.kind}, {speedup.lower:.2f} to {speedup.upper:.2f})"
+        for speedup in evaluation.speedups
+    ]
+    return ", ".join(parts)
+
+
+def error_signature(evaluation: Evaluation) -> str:
+    """Return what makes an error the same error again: its kinds and words, not its places."""
+    if is_gated(evaluation):
+        return "gated"
+    kinds = sorted({d.message for d in evaluation.diagnostics})
+    kinds += sorted({f"{r.kind} {r.variable}" for r in evaluation.reports})
+    kinds += sorted({f"{m.output} {m.words}" for m in evaluation.mismatches})
+    return "\n".join([evaluation.status.value, *(kinds or [evaluation.summary])])
+
+
+def is_gated(evaluation: Evaluation) -> bool:
+    """Say whether a closed stage decided: its reasons must reach no prompt."""
+    if evaluation.status is Status.UNPROVEN:
+        return True
+    return any(s.stage in _GATES and not s.passed for s in evaluation.stages)
+
+
+def _bounded(texts: list[str], what: str) -> Iterator[str]:
+    yield from texts[:_MOST]
+    if len(texts) > _MOST:
+        yield f"… and {len(texts) - _MOST} more {what}."
+
+
+def _report(report: SanitizerReport, program: Program) -> str:
+    parts = [str(report)]
+    if report.variable:
+        at = f", byte {report.offset}" if report.offset is not None else ""
+        parts.append(f"in {report.variable}{at}")
+    if report.thread is not None:
+        parts.append(f"by thread {report.thread}")
+    if report.other_thread is not None:
+        parts.append(f"against thread {report.other_thread} at line {report.other_line}")
+    if report.count > 1:
+        parts.append(f"{report.count} times")
+    line = _line(program, report.file, report.line)
+    return ", ".join(parts) + (f"\n    {line}" if line else "")
+
+
+def _line(program: Program, file: str, number: int) -> str:
+    """Return the line that a report points at, where only one kernel can be meant."""
+    if len(program.kernels) != 1 or number < 1:
+        return ""
+    kernel = program.kernels[0]
+    lines = (kernel.header if file == "header" else kernel.source).splitlines()
+    return lines[number - 1].strip() if number <= len(lines) else ""
+
+
+def _mismatch(mismatch: Mismatch, program: Program) -> str:
+    name = program.outputs[mismatch.output].name
+    words = f"{name} is wrong at {mismatch.words}, for inputs {', '.join(mismatch.shapes)}"
+    if mismatch.expected is not None and mismatch.found is not None:
+        index = ", ".join(map(str, mismatch.index))
+        words += f": {name}[{index}] should be {mismatch.expected:.6g}, found {mismatch.found:.6g}"
+    return f"{words}."
+
+
+def _accuracy(evaluation: Evaluation) -> Iterator[str]:
+    for accuracy in evaluation.accuracy:
+        if accuracy.row_relative > accuracy.bound:
+            yield (
+                f"Row-wise error of output {accuracy.output}: {accuracy.row_relative:.2g}, MLX's "
+                f"own {accuracy.reference_row_relative:.2g}, allowed {accuracy.bound:.2g}."
+            )
+
+
+def _counts(counters: Counters) -> Iterable[str]:
+    moved = ", ".join(
+        f"{b.name} {b.bytes_read} read and {b.bytes_written} written in "
+        f"{b.sectors_read + b.sectors_written} sectors of 32"
+        for b in counters.buffers
+    )
+    yield f"{counters.kernel}: {counters.threads} threads in {counters.threadgroups} groups."
+    if moved:
+        yield f"  bytes: {moved}."
+    yield (
+        f"  {counters.float_operations} float, {counters.special_operations} special, "
+        f"{counters.integer_operations} integer operations; {counters.simd_operations} simd, "
+        f"{counters.barriers} barriers, {counters.bank_conflicts} bank conflicts, "
+        f"{counters.divergent_branches} divergent branches."
+    )

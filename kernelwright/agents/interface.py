@@ -1,0 +1,126 @@
+"""A task's arrays as programs see them: names, shapes, and the dimensions that may vary."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from kernelwright.evaluator.task import Task
+from kernelwright.evaluator.vocabulary import RESERVED
+from kernelwright.ir.graph import Graph, TensorType
+from kernelwright.metal.kernel import Extent, Tensor
+
+_LETTERS = re.compile(r"[^A-Za-z0-9_]")
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A size that occurs in a task's inputs, with the name by which programs may use it."""
+
+    name: str
+    size: int
+    places: tuple[str, ...]
+    """Such as `x axis 0`."""
+
+
+@dataclass(frozen=True)
+class Interface:
+    """Names for a task's inputs and outputs, fit to be parameters of a Metal function."""
+
+    task: Task
+
+    @cached_property
+    def input_names(self) -> tuple[str, ...]:
+        """One identifier per input, in call order."""
+        return _identifiers(self.task.graph.input_names())
+
+    @cached_property
+    def output_names(self) -> tuple[str, ...]:
+        """One identifier per output, none of them an input's."""
+        count = len(self.task.graph.outputs)
+        names = ["out"] if count == 1 else [f"out{i}" for i in range(count)]
+        return tuple(f"{name}_" if name in self.input_names else name for name in names)
+
+    @property
+    def dimensions(self) -> tuple[Dimension, ...]:
+        """The input sizes above 1; axes share a name where they agree in every known shape."""
+        return tuple(dimension for dimension, _ in self._sizes)
+
+    @cached_property
+    def _sizes(self) -> tuple[tuple[Dimension, tuple[int, ...]], ...]:
+        """Each dimension with its size in the task and in every variant."""
+        groups: dict[tuple[int, ...], list[str]] = {}
+        for position, (name, type_) in enumerate(
+            zip(self.input_names, self.task.graph.input_types, strict=True)
+        ):
+            for axis, size in enumerate(type_.shape):
+                if size > 1:
+                    sizes = tuple(g.input_types[position].shape[axis] for g in self._graphs)
+                    groups.setdefault(sizes, []).append(f"{name} axis {axis}")
+        taken = {*self.input_names, *self.output_names}
+        names = [f"n{i}" if f"n{i}" not in taken else f"size{i}" for i in range(len(groups))]
+        return tuple(
+            (Dimension(name, sizes[0], tuple(places)), sizes)
+            for name, (sizes, places) in zip(names, groups.items(), strict=True)
+        )
+
+    @property
+    def _graphs(self) -> tuple[Graph, ...]:
+        ranks = _ranks(self.task.graph)
+        return (self.task.graph, *(g for g in self.task.variants if _ranks(g) == ranks))
+
+    def inputs(self, generic: frozenset[str]) -> tuple[Tensor, ...]:
+        """Return the input arrays of a program that serves the named dimensions at any size."""
+        return tuple(
+            Tensor(name=name, dtype=type_.dtype, shape=self._named(name, type_, generic))
+            for name, type_ in zip(self.input_names, self.task.graph.input_types, strict=True)
+        )
+
+    def outputs(self, generic: frozenset[str]) -> tuple[Tensor, ...]:
+        """Return the output arrays; an axis is generic where it always equals a generic size."""
+        names = {sizes: d.name for d, sizes in self._sizes if d.name in generic}
+        return tuple(
+            Tensor(
+                name=name,
+                dtype=type_.dtype,
+                shape=tuple(
+                    names.get(
+                        tuple(g.output_types[position].shape[axis] for g in self._graphs), size
+                    )
+                    for axis, size in enumerate(type_.shape)
+                ),
+            )
+            for position, (name, type_) in enumerate(
+                zip(self.output_names, self.task.graph.output_types, strict=True)
+            )
+        )
+
+    def _named(self, name: str, type_: TensorType, generic: frozenset[str]) -> tuple[Extent, ...]:
+        at = {place: d.name for d in self.dimensions for place in d.places}
+        axes = [(size, at.get(f"{name} axis {axis}", "")) for axis, size in enumerate(type_.shape)]
+        return tuple(dimension if dimension in generic else size for size, dimension in axes)
+
+    def fixed(self, extent: Extent, generic: frozenset[str]) -> Extent:
+        """Write the sizes of the dimensions that are not generic into launch arithmetic."""
+        if isinstance(extent, int):
+            return extent
+        for dimension in self.dimensions:
+            if dimension.name not in generic:
+                extent = re.sub(rf"\b{dimension.name}\b", str(dimension.size), extent)
+        return int(extent) if extent.strip().isdigit() else extent
+
+
+def _ranks(graph: Graph) -> list[int]:
+    return [len(t.shape) for t in (*graph.input_types, *graph.output_types)]
+
+
+def _identifiers(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Make names valid, short, distinct and free of Metal's own words."""
+    made: list[str] = []
+    for position, name in enumerate(names):
+        word = _LETTERS.sub("_", name)[:40].strip("_")
+        if not word or not word[0].isalpha() or word in RESERVED or word.startswith("kw_"):
+            word = f"x{position}" if not word or not word[0].isalpha() else f"{word}_in"
+        while word in made:
+            word = f"{word}_{position}"
+        made.append(word)
+    return tuple(made)

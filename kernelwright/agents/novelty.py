@@ -1,0 +1,45 @@
+"""What makes two programs the same idea: their code without names, comments and layout."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+
+from kernelwright.evaluator.vocabulary import RESERVED
+from kernelwright.metal.kernel import Program
+from kernelwright.metal.msl.token import Token, TokenKind, code, tokenize
+
+_MEMBER = frozenset({".", "->", "::"})
+
+
+def signature(program: Program) -> str:
+    """Return 64 hex digits that programs share when they differ in nothing that matters.
+
+    Names that a programmer chose are numbered by first use; launches, constants and tunable
+    choices count, the order in which choices are listed and their present value do not.
+    """
+    numbers: dict[str, int] = {}
+    parts: list[str] = [str(t.shape) + t.dtype for t in (*program.inputs, *program.temporaries)]
+    for kernel in program.kernels:
+        for text in (kernel.header, kernel.source):
+            parts.extend(_normalised(code(tokenize(text)), numbers))
+        parts.append(_numbered((*kernel.inputs, "|", *kernel.outputs), numbers))
+        parts.append(f"{kernel.grid}{kernel.threadgroup}{kernel.math_mode}{kernel.init_value}")
+        template = sorted((numbers.get(k, -1), str(v)) for k, v in kernel.template.items())
+        parts.append(f"{template}{kernel.atomic_outputs}{kernel.ensure_row_contiguous}")
+    parts += sorted(f"{t.name}{sorted(t.choices)}" for t in program.tunables)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _normalised(tokens: Sequence[Token], numbers: dict[str, int]) -> Iterator[str]:
+    before = ""
+    for token, after in zip(tokens, [*(t.spelling for t in tokens[1:]), ""], strict=True):
+        word = token.spelling
+        is_own = token.kind is TokenKind.IDENTIFIER and word not in RESERVED
+        if is_own and before not in _MEMBER and after != "::":
+            yield f"@{numbers.setdefault(word, len(numbers))}"
+        else:
+            yield word
+        before = word
+
+
+def _numbered(names: Iterable[str], numbers: dict[str, int]) -> str:
+    return ",".join(name if name == "|" else str(numbers.get(name, -1)) for name in names)

@@ -1,0 +1,102 @@
+"""A planner that asks a language model where to cut, and checks what it says."""
+
+from dataclasses import dataclass
+
+from kernelwright.agents.chat.fault import ReplyError
+from kernelwright.agents.chat.message import Prompt, Purpose
+from kernelwright.agents.chat.switchboard import Switchboard
+from kernelwright.agents.draft import Cut, RegionDraft
+from kernelwright.agents.prompt import build, render
+from kernelwright.agents.role import Plan, PlannedRegion, Planner
+from kernelwright.agents.sheet import cost_text, graph_text
+from kernelwright.ir.graph import Graph
+from kernelwright.ir.legality import legality
+from kernelwright.ir.region import Region
+from kernelwright.metal.device.base import DeviceInfo
+
+_MOST_CORRECTIONS = 2
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A proposed region that is not legal, and why."""
+
+    nodes: tuple[int, ...]
+    reason: str
+
+
+class ModelPlanner:
+    """Asks for regions; illegal ones go back with the reason, and never go on."""
+
+    def __init__(self, board: Switchboard, fallback: Planner) -> None:
+        self._board = board
+        self._fallback = fallback
+
+    def plan(self, graph: Graph, device: DeviceInfo) -> Plan:
+        """Return the legal regions of the model's cut, else the fallback's plan."""
+        legal: list[PlannedRegion] = []
+        refused: list[Refused] = []
+        purpose = Purpose(role="planner", task=graph.fingerprint)
+        prompt = planner_prompt(graph, device)
+        for _ in range(1 + _MOST_CORRECTIONS):
+            try:
+                answer = self._board.ask(prompt, Cut, purpose)
+            except ReplyError:
+                break
+            author, cut = answer.model, answer.record
+            legal, refused = check(cut, graph)
+            if not refused:
+                break
+            prompt = prompt.answered(cut.model_dump_json(), render("cut", {"refused": refused}))
+        if not legal:
+            return self._fallback.plan(graph, device)
+        left = tuple((item.op, item.reason) for item in cut.left)
+        left += tuple((f"nodes {r.nodes}", r.reason) for r in refused)
+        return Plan(regions=tuple(legal), left=left, author=author)
+
+
+def planner_prompt(graph: Graph, device: DeviceInfo) -> Prompt:
+    """Render what a planner is told."""
+    context = render(
+        "graph",
+        {
+            "graph": graph_text(graph, marks_barriers=True),
+            "costs": cost_text(graph),
+            "device": device,
+        },
+    )
+    return build(
+        "planner",
+        system={},
+        context=context,
+        request=render("cut", {"refused": ()}),
+        templates="graph cut",
+    )
+
+
+def check(cut: Cut, graph: Graph) -> tuple[list[PlannedRegion], list[Refused]]:
+    """Split a proposed cut into legal, disjoint regions and refused ones."""
+    legal: list[PlannedRegion] = []
+    refused: list[Refused] = []
+    taken: set[int] = set()
+    for draft in cut.regions:
+        nodes = tuple(sorted(set(draft.nodes)))
+        if reason := _objection(nodes, graph, taken):
+            refused.append(Refused(nodes, reason))
+            continue
+        taken |= set(nodes)
+        legal.append(_planned(draft, nodes))
+    return legal, refused
+
+
+def _planned(draft: RegionDraft, nodes: tuple[int, ...]) -> PlannedRegion:
+    return PlannedRegion(indices=nodes, strategy=draft.strategy, benefit=draft.benefit)
+
+
+def _objection(nodes: tuple[int, ...], graph: Graph, taken: set[int]) -> str:
+    if unknown := [n for n in nodes if not 0 <= n < len(graph.nodes)]:
+        return f"there is no node {unknown[0]}; they are numbered 0 to {len(graph.nodes) - 1}"
+    if shared := sorted(taken & set(nodes)):
+        return f"node {shared[0]} is in another region already"
+    verdict = legality(Region(graph, nodes))
+    return "" if verdict.is_legal else str(verdict)

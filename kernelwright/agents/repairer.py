@@ -1,0 +1,104 @@
+"""Repairers: one that asks a language model, and one that asks several others in turn."""
+
+from collections.abc import Sequence
+
+from kernelwright.agents.chat.fault import ReplyError
+from kernelwright.agents.chat.message import Prompt, Purpose
+from kernelwright.agents.chat.switchboard import Switchboard
+from kernelwright.agents.coder import shown
+from kernelwright.agents.draft import Correction
+from kernelwright.agents.feedback import diagnosis, error_signature, is_gated
+from kernelwright.agents.interface import Interface
+from kernelwright.agents.novelty import signature
+from kernelwright.agents.prompt import build, render
+from kernelwright.agents.role import Attempt, Proposal, Repairer
+from kernelwright.agents.sheet import task_text
+from kernelwright.errors import InputError
+from kernelwright.evaluator.evaluation import Status
+from kernelwright.evaluator.task import Task
+from kernelwright.metal.device.base import DeviceInfo
+
+_HOPELESS = frozenset({Status.CORRECT, Status.PROMOTED, Status.IMPLAUSIBLE})
+"""Verdicts that ask for no correction, or that no honest correction can change."""
+
+
+class ModelRepairer:
+    """Asks for a whole corrected program, at most `rounds` times in a row, while errors change."""
+
+    def __init__(self, board: Switchboard, *, rounds: int = 3) -> None:
+        self._board = board
+        self._rounds = rounds
+        self._errors: dict[str, tuple[str, ...]] = {}
+        """Errors on the way to each program that a repair proposed."""
+
+    def repair(self, task: Task, device: DeviceInfo, failed: Attempt) -> Proposal | None:
+        """Return a correction; None when the error repeats or the rounds are used up."""
+        program = failed.proposal.program
+        error = error_signature(failed.evaluation)
+        earlier = self._errors.get(program.id, ())
+        if len(earlier) >= self._rounds or error in earlier or not _is_repairable(failed):
+            return None
+        interface = Interface(task)
+        known = signature(program)
+        purpose = Purpose(role="repairer", task=task.fingerprint, parent=program.id)
+        try:
+            answer = self._board.ask(
+                repairer_prompt(task, device, failed),
+                Correction,
+                purpose,
+                lambda reply: _unusable(reply, interface, known),
+            )
+        except ReplyError:
+            return None
+        corrected = answer.record.program.program(interface)
+        self._errors[corrected.id] = (*earlier, error)
+        return Proposal(
+            program=corrected,
+            author=answer.model,
+            idea=failed.proposal.idea,
+            parent=program.id,
+        )
+
+
+class FirstRepairer:
+    """Asks one repairer after another; the cheap ones come first."""
+
+    def __init__(self, repairers: Sequence[Repairer]) -> None:
+        self._repairers = tuple(repairers)
+
+    def repair(self, task: Task, device: DeviceInfo, failed: Attempt) -> Proposal | None:
+        """Return the first correction that any of them has."""
+        for repairer in self._repairers:
+            if (proposal := repairer.repair(task, device, failed)) is not None:
+                return proposal
+        return None
+
+
+def repairer_prompt(task: Task, device: DeviceInfo, failed: Attempt) -> Prompt:
+    """Render what a repairer is told."""
+    request = render(
+        "repair",
+        {
+            "program": shown(failed, Interface(task)),
+            "diagnosis": diagnosis(failed.evaluation, failed.proposal.program),
+        },
+    )
+    return build(
+        "repairer",
+        system={"device": device},
+        context=task_text(task, device),
+        request=request,
+        templates="rules task repair",
+    )
+
+
+def _is_repairable(failed: Attempt) -> bool:
+    return failed.evaluation.status not in _HOPELESS or is_gated(failed.evaluation)
+
+
+def _unusable(reply: Correction, interface: Interface, known: str) -> str:
+    try:
+        program = reply.program.program(interface)
+    except InputError as e:
+        return str(e)
+    return "nothing that matters has changed" if signature(program) == known else ""

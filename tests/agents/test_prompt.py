@@ -1,0 +1,75 @@
+"""Prompts: rendered as reviewed, versioned by content, their examples sound, their secrets kept."""
+
+import json
+import re
+from pathlib import Path
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from kernelwright.agents.draft import ProgramDraft
+from kernelwright.agents.interface import Interface
+from kernelwright.agents.prompt import EXAMPLES, source, version
+from kernelwright.evaluator.task import Task
+from kernelwright.ir import capture
+from kernelwright.metal.device.base import RunOptions
+from kernelwright.metal.device.simulator.device import SimulatorDevice
+
+_BLOCK = re.compile(r"```(\w+)\n(.*?)\n```", re.DOTALL)
+ROWS, COLUMNS = 5, 70
+
+
+def draft_in(example: str) -> ProgramDraft:
+    """The program that a worked example shows, its bodies put where it says they are."""
+    blocks = _BLOCK.findall(source(f"examples/{example}.md"))
+    bodies = [text for language, text in blocks if language == "metal"]
+    draft = json.loads(next(text for language, text in blocks if language == "json"))
+    for kernel, body in zip(draft["kernels"], bodies, strict=True):
+        kernel["source"] = body
+    return ProgramDraft.model_validate(draft)
+
+
+def rowwise(x: mx.array, residual: mx.array, weight: mx.array) -> mx.array:
+    h = x.astype(mx.float32) + residual.astype(mx.float32)
+    scale = mx.rsqrt(mx.mean(h * h, axis=-1, keepdims=True) + 1e-5)
+    return (h * scale * weight.astype(mx.float32)).astype(mx.float16)
+
+
+def elementwise(gate: mx.array, up: mx.array) -> mx.array:
+    return gate * mx.sigmoid(gate) * up
+
+
+def columns(x: mx.array) -> mx.array:
+    return mx.sum(x, axis=0)
+
+
+FUNCTIONS = {"rowwise": rowwise, "elementwise": elementwise, "columns": columns}
+
+
+def inputs_of(example: str) -> list[NDArray[np.generic]]:
+    random = np.random.default_rng(3)
+    shapes = {
+        "rowwise": [(ROWS, COLUMNS), (ROWS, COLUMNS), (COLUMNS,)],
+        "elementwise": [(ROWS, COLUMNS)] * 2,
+        "columns": [(ROWS, COLUMNS)],
+    }[example]
+    dtype = np.float16 if example == "rowwise" else np.float32
+    return [random.normal(size=shape).astype(dtype) for shape in shapes]
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_worked_examples_compile_and_are_right_and_clean(example: str) -> None:
+    arrays = inputs_of(example)
+    graph = capture(FUNCTIONS[example], *(mx.array(a) for a in arrays))
+    program = draft_in(example).program(Interface(Task(graph, example)))
+    assert program.is_generic
+    device = SimulatorDevice()
+    result = device.compile(program.bind(graph.input_types), sanitize=True).run(
+        arrays, RunOptions(sanitize=True)
+    )
+    with mx.stream(mx.cpu):
+        expected = np.array(FUNCTIONS[example](*(mx.array(a) for a in arrays)))
+    assert result.reports == ()
+    np.testing.assert_allclose(result.outputs[0], expected, rtol=2e-3, atol=1e-3)
