@@ -49,9 +49,9 @@ def _transposed(call: Call) -> tuple[Shape, ...]:
 
 
 def slices(call: Call) -> tuple[slice, ...]:
-    """Return a slice per axis; a negative stop after a backward walk means the very start."""
+    """Return a slice per axis; MLX keeps Python's own meaning of negative stops."""
     return tuple(
-        slice(start, None if stop < 0 else stop, stride)
+        slice(start, stop, stride)
         for start, stop, stride in zip(
             call.integers("start"), call.integers("stop"), call.integers("strides"), strict=True
         )

@@ -1,0 +1,60 @@
+"""Attention and its fragments."""
+
+import mlx.core as mx
+
+from kernelwright.campaign.catalog.entry import entry
+
+
+@entry("T[1,8,64,64]", "T[1,8,64,64]", "T[1,8,64,64]")
+def attention(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+    """Scaled dot-product attention."""
+    return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.125)
+
+
+@entry("T[1,8,64,64]", "T[1,8,64,64]", "T[1,8,64,64]")
+def attention_causal(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+    """Causal attention."""
+    return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.125, mask="causal")
+
+
+@entry("T[1,8,1,64]", "T[1,2,256,64]", "T[1,2,256,64]")
+def attention_decode_gqa(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+    """One query against a cache, four query heads a key head."""
+    return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.125)
+
+
+@entry("T[1,8,64,64]", "T[1,8,64,64]", "T[1,8,64,64]", "T[64,64]")
+def attention_masked(q: mx.array, k: mx.array, v: mx.array, mask: mx.array) -> mx.array:
+    """Attention with an additive mask."""
+    return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.125, mask=mask)
+
+
+@entry("T[8,128,128]")
+def alibi_scores(scores: mx.array) -> mx.array:
+    """Scores with a slope by distance and head."""
+    rows = mx.arange(128)[:, None]
+    columns = mx.arange(128)[None]
+    slopes = mx.power(0.5, mx.arange(1, 9).astype(scores.dtype))[:, None, None]
+    return scores * 0.125 - slopes * mx.abs(rows - columns).astype(scores.dtype)
+
+
+@entry("T[128,16,64]", "T[128,16,64]")
+def attention_output_gate(x: mx.array, gate: mx.array) -> mx.array:
+    """Heads merged under a sigmoid gate."""
+    return (x * mx.sigmoid(gate)).reshape(x.shape[0], -1)
+
+
+@entry("T[8,1,64]", "T[8,256,64]")
+def decode_scores(q: mx.array, k: mx.array) -> mx.array:
+    """Scores of one query against a cache, as a row-wise product."""
+    return mx.sum(q * k, axis=-1) * 0.125
+
+
+@entry("T[2,8,128,64]", "T[2,8,128,64]", "T[2,8,128]", "T[2,8,128]")
+def merge_partial_attention(
+    a: mx.array, b: mx.array, a_logsum: mx.array, b_logsum: mx.array
+) -> tuple[mx.array, mx.array]:
+    """Two partial attention results merged by their log-sums."""
+    total = mx.logaddexp(a_logsum, b_logsum)
+    merged = a * mx.exp(a_logsum - total)[..., None] + b * mx.exp(b_logsum - total)[..., None]
+    return merged, total
