@@ -3,22 +3,29 @@
 import ctypes
 import functools
 import hashlib
-import os
 import platform
-import subprocess
 import sys
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import platformdirs
-import ziglang
-
 from kernelwright.errors import DeviceError
+from kernelwright.metal.device.simulator.toolchain import (
+    INCLUDE,
+    cache_path,
+    compiler_path,
+    compiler_version,
+    publish,
+    run,
+    workspace,
+)
 
 _SOURCES = Path(__file__).parent / "runtime"
-_INCLUDE = Path(__file__).parent / "include"
-_ZIG = Path(ziglang.__file__).parent
+_BUILD_FLAGS = (
+    *("-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror"),
+    # Nothing here unwinds; GNU's names are those of the registers of a signal's context.
+    *("-fno-asynchronous-unwind-tables", "-D_GNU_SOURCE", "-nostdinc", "-I", str(INCLUDE)),
+)
+_CPP_FLAGS = ("-x", "c++", "-std=c++20", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics")
 
 
 @functools.cache
@@ -28,112 +35,90 @@ def load_runtime() -> ctypes.CDLL:
     Raises:
         DeviceError: the runtime does not build or load on this machine.
     """
-    path = build_runtime(_target(), _cache_folder())
+    path = build_runtime(host_target())
     try:
         return ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
     except OSError as e:
         raise DeviceError(f"the simulator's runtime does not load: {e}; delete {path}.") from e
 
 
-def build_runtime(target: str, folder: Path) -> Path:
+def build_runtime(target: str) -> Path:
     """Return the runtime for a target such as `x86_64-linux-gnu`, built unless it already is.
 
     Raises:
         DeviceError: the compiler fails.
     """
     suffix = ".dylib" if "macos" in target else ".so"
-    path = folder / f"runtime-{target}-{_digest()}{suffix}"
-    if path.exists():
-        return path
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+    output = cache_path() / f"runtime-{target}-{_digest()}{suffix}"
+    if output.exists():
+        return output
+    with workspace() as folder:
         sources = sorted([*_SOURCES.glob("*.cpp"), *_SOURCES.glob("*.S")])
         with ThreadPoolExecutor() as pool:
-            objects = list(pool.map(lambda s: _compile(s, target, Path(scratch)), sources))
-        linked = Path(scratch) / path.name
-        _zig(*_linker(target), "-o", str(linked), *map(str, objects))
-        # Renaming is atomic, so of two processes that build at once either may win.
-        linked.replace(path)
-    return path
+            objects = list(pool.map(lambda source: _compile(source, target, folder), sources))
+        linked = folder / output.name
+        _run(*_linker(target), "-o", str(linked), *map(str, objects))
+        publish(linked, output)
+    return output
 
 
-def _compile(source: Path, target: str, scratch: Path) -> Path:
-    compiled = scratch / f"{source.name}.o"
-    language = (
-        ("-x", "c++", "-std=c++20", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics")
-        if source.suffix == ".cpp"
-        else ()
-    )
-    _zig(
-        "clang",
-        *language,
-        *("-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror"),
-        # Signal handlers look at the code that faulted; nothing here needs unwinding.
-        *("-fno-asynchronous-unwind-tables", "-D_GNU_SOURCE", f"--target={target}", "-nostdinc"),
-        *(f for folder in _system_headers(target) for f in ("-isystem", str(folder))),
-        *("-I", str(_INCLUDE), "-c", str(source), "-o", str(compiled)),
+def host_target() -> str:
+    """Return this machine's target.
+
+    Raises:
+        DeviceError: the simulator does not run here.
+    """
+    machine = platform.machine().lower()
+    architecture = {"arm64": "aarch64", "amd64": "x86_64"}.get(machine, machine)
+    if architecture not in ("x86_64", "aarch64") or sys.platform not in ("darwin", "linux"):
+        raise DeviceError(
+            f"the simulator runs on x86-64 and arm64 Linux and macOS, found {machine} "
+            f"{sys.platform}."
+        )
+    return f"{architecture}-{'apple-macos13' if sys.platform == 'darwin' else 'linux-gnu'}"
+
+
+def _compile(source: Path, target: str, folder: Path) -> Path:
+    compiled = folder / f"{source.name}.o"
+    headers = (f for path in _system_headers(target) for f in ("-isystem", str(path)))
+    language = _CPP_FLAGS if source.suffix == ".cpp" else ()
+    _run(
+        *("clang", *language, *_BUILD_FLAGS, f"--target={target}", *headers),
+        *("-c", str(source), "-o", str(compiled)),
     )
     return compiled
 
 
 def _system_headers(target: str) -> list[Path]:
     """Return the headers of the C library that the compiler's wheel ships for a target."""
-    libc = _ZIG / "lib" / "libc" / "include"
+    library = compiler_path().parent / "lib"
+    libc = library / "libc" / "include"
     if "macos" in target:
-        return [_ZIG / "lib" / "include", libc / "any-darwin-any"]
+        return [library / "include", libc / "any-darwin-any"]
     machine = "aarch64" if target.startswith("aarch64") else "x86"
     names = (f"{machine}-linux-gnu", "generic-glibc", f"{machine}-linux-any", "any-linux-any")
-    return [_ZIG / "lib" / "include", *(libc / name for name in names)]
+    return [library / "include", *(libc / name for name in names)]
 
 
 def _linker(target: str) -> list[str]:
     if "macos" not in target:
         return ["ld.lld", "-shared"]
     architecture = "arm64" if target.startswith("aarch64") else "x86_64"
+    system = compiler_path().parent / "lib" / "libc" / "darwin" / "libSystem.tbd"
     return [
-        *(
-            "ld64.lld",
-            "-dylib",
-            "-arch",
-            architecture,
-            "-platform_version",
-            "macos",
-            "13.0",
-            "13.0",
-        ),
-        *("-undefined", "dynamic_lookup", str(_ZIG / "lib" / "libc" / "darwin" / "libSystem.tbd")),
+        *("ld64.lld", "-dylib", "-arch", architecture, "-platform_version", "macos", "13.0"),
+        *("13.0", "-undefined", "dynamic_lookup", str(system)),
     ]
 
 
-def _zig(*arguments: str) -> None:
-    try:
-        done = subprocess.run(
-            [str(_ZIG / "zig"), *arguments], capture_output=True, text=True, check=False
-        )
-    except OSError as e:
-        raise DeviceError(f"the compiler cannot be run: {e}; reinstall ziglang.") from e
-    if done.returncode != 0:
-        raise DeviceError(f"the simulator's runtime does not build: {done.stderr.strip()}")
+def _run(*arguments: str) -> None:
+    status, said = run(arguments)
+    if status != 0:
+        raise DeviceError(f"the simulator's runtime does not build: {said.strip()}")
 
 
 def _digest() -> str:
-    digest = hashlib.sha256(Path(__file__).read_bytes())
-    for path in sorted([*_SOURCES.iterdir(), _INCLUDE / "kw" / "abi.h"]):
+    digest = hashlib.sha256(Path(__file__).read_bytes() + compiler_version().encode())
+    for path in sorted([*_SOURCES.iterdir(), INCLUDE / "kw" / "abi.h"]):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def _target() -> str:
-    machine = platform.machine().lower()
-    architecture = {"arm64": "aarch64", "amd64": "x86_64"}.get(machine, machine)
-    system = "macos" if sys.platform == "darwin" else "linux-gnu"
-    if architecture not in ("x86_64", "aarch64") or sys.platform not in ("darwin", "linux"):
-        raise DeviceError(
-            f"the simulator runs on x86-64 and arm64 Linux and macOS, found {machine} "
-            f"{sys.platform}."
-        )
-    return f"{architecture}-{system}"
-
-
-def _cache_folder() -> Path:
-    return Path(os.environ.get("KERNELWRIGHT_CACHE") or platformdirs.user_cache_dir("kernelwright"))

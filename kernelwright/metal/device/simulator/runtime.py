@@ -4,68 +4,27 @@ import ctypes
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
-import numpy as np
-
 from kernelwright.errors import DeviceError
-from kernelwright.metal.device.base import Array, Counters, RunOptions
+from kernelwright.metal.device.base import RunOptions
 from kernelwright.metal.device.simulator.build import load_runtime
-from kernelwright.metal.diagnostic import LaunchError, SanitizerReport
+from kernelwright.metal.device.simulator.record import (
+    Buffer,
+    Outcome,
+    ThreadgroupArgument,
+    ThreadgroupVariable,
+    UInt3,
+)
+from kernelwright.metal.device.simulator.sanitizer import Names, RawReports, read_reports
+from kernelwright.metal.diagnostic import LaunchError
 
 THREADGROUP_BYTES = 32768
 THREADS_PER_THREADGROUP = 1024
 _MOST_BUFFERS, _MOST_ARGUMENTS = 64, 32
 _WAITING_SYMBOLS = (b"kw_barrier", b"kw_simdgroup", b"kw_simdgroup_barrier")
 _TICK_MS = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """One device or constant argument.
-
-    `data` is C-contiguous and holds what the kernel leaves when `writable`. A buffer that is not
-    `initialised` is a fresh output: the sanitizer reports reads before writes, and bytes that
-    are never written.
-    """
-
-    name: str
-    data: Array
-    writable: bool = False
-    initialised: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadgroupArgument:
-    """Memory for a `[[threadgroup(i)]]` parameter; `itemsize` is the grain that races have."""
-
-    name: str
-    size: int
-    itemsize: int = 4
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadgroupVariable:
-    """What a threadgroup variable's id stands for in the candidate's text."""
-
-    name: str
-    file: str = "source"
-    line: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a launch tells besides what it wrote."""
-
-    elapsed_s: float
-    reports: tuple[SanitizerReport, ...] = ()
-    counters: Counters | None = None
-
-
-class _UInt3(ctypes.Structure):
-    _fields_ = (("x", ctypes.c_uint32), ("y", ctypes.c_uint32), ("z", ctypes.c_uint32))
 
 
 class _Buffer(ctypes.Structure):
@@ -90,14 +49,15 @@ class _Request(ctypes.Structure):
         ("arguments", ctypes.POINTER(_Argument)),
         ("buffer_count", ctypes.c_uint32),
         ("argument_count", ctypes.c_uint32),
-        ("grid", _UInt3),
-        ("threadgroup", _UInt3),
+        ("grid", UInt3),
+        ("threadgroup", UInt3),
         ("workers", ctypes.c_uint32),
         ("synchronises", ctypes.c_uint32),
         ("sanitizes", ctypes.c_uint32),
         ("counts", ctypes.c_uint32),
         ("poison", ctypes.c_uint32),
         ("order_seed", ctypes.c_uint64),
+        ("reports", ctypes.POINTER(RawReports)),
     )
 
 
@@ -106,7 +66,7 @@ class _Outcome(ctypes.Structure):
         ("failure", ctypes.c_uint64),
         ("pc", ctypes.c_uint64),
         ("address", ctypes.c_uint64),
-        ("thread", _UInt3),
+        ("thread", UInt3),
         ("elapsed_s", ctypes.c_double),
     )
 
@@ -138,6 +98,7 @@ def launch(
     _check(kernel, grid, size, buffers, threadgroup_arguments)
     runtime = load_runtime()
     loaded = _load(library)
+    raw = RawReports()
     request = _Request(
         entry=_address(loaded, entry),
         row=_address(loaded, entry.replace("kw_entry", "kw_row", 1), optional=True),
@@ -145,18 +106,23 @@ def launch(
         arguments=_arguments(threadgroup_arguments),
         buffer_count=len(buffers),
         argument_count=len(threadgroup_arguments),
-        grid=_UInt3(*grid),
-        threadgroup=_UInt3(*size),
+        grid=UInt3(*grid),
+        threadgroup=UInt3(*size),
         workers=threads or os.cpu_count() or 1,
-        synchronises=_synchronises(library),
+        synchronises=options.sanitize or options.count or _synchronises(library),
         sanitizes=options.sanitize,
         counts=options.count,
         poison=options.poison,
         order_seed=options.order_seed,
+        reports=ctypes.pointer(raw),
     )
     outcome = _run(runtime, request, options.timeout_s)
-    _raise_failure(kernel, outcome, options)
-    return Outcome(elapsed_s=outcome.elapsed_s)
+    names = Names(library, buffers, threadgroup_arguments, threadgroup_variables)
+    reports = read_reports(raw, names) if options.sanitize else ()
+    # A stray access that had to be stopped has a report, which says more than an exception.
+    if outcome.failure not in (_INVALID_ADDRESS, _TRAP, _PROTECTION) or not reports:
+        _raise_failure(kernel, outcome, options)
+    return Outcome(elapsed_s=outcome.elapsed_s, reports=reports)
 
 
 def _run(runtime: ctypes.CDLL, request: _Request, timeout_s: float) -> _Outcome:
@@ -207,7 +173,8 @@ def _check(
             buffer.writable and not buffer.data.flags.writeable
         ):
             raise LaunchError(
-                f"{kernel}: buffer {buffer.name} is not a contiguous array that can be written; copy it."
+                f"{kernel}: buffer {buffer.name} is not a contiguous array that can be written; "
+                f"pass a copy."
             )
 
 
@@ -246,10 +213,12 @@ def _arguments(arguments: Sequence[ThreadgroupArgument]) -> "ctypes.Array[_Argum
     return (_Argument * max(len(arguments), 1))(*(_Argument(a.size, a.itemsize) for a in arguments))
 
 
+_TIMEOUT, _INVALID_ADDRESS, _TRAP, _NO_MEMORY, _PROTECTION = 1, 3, 4, 6, 7
 _FAILURES = {
     2: "a thread overflowed its stack of 64 KB; use smaller thread arrays",
-    3: "a thread accessed memory that belongs to no buffer (address {address:#x}); sanitize it to see where",
+    3: "a thread accessed memory of no buffer (address {address:#x}); sanitize it to see where",
     4: "a thread reached code that must not run (a trap); sanitize it to see why",
+    7: "a thread used a misaligned vector or an impossible address; sanitize it to see where",
     5: "its threadgroup memory needs {address} bytes, this device has 32768; use less",
 }
 
@@ -257,11 +226,11 @@ _FAILURES = {
 def _raise_failure(kernel: str, outcome: _Outcome, options: RunOptions) -> None:
     if outcome.failure == 0:
         return
-    if outcome.failure == 1:
+    if outcome.failure == _TIMEOUT:
         raise LaunchError(
             f"{kernel}: it did not end within {options.timeout_s:g} s; look for an endless loop."
         )
-    if outcome.failure == 6:
+    if outcome.failure == _NO_MEMORY:
         raise DeviceError("the simulator has no memory or threads left for a launch.")
     thread = (outcome.thread.x, outcome.thread.y, outcome.thread.z)
     cause = _FAILURES[outcome.failure].format(address=outcome.address)

@@ -64,8 +64,13 @@ void pass_on(int signal, siginfo_t* info, void* context) {
   }
 }
 
-Failure failure_of(const Worker& worker, int signal, uint64_t address) {
+Failure failure_of(const Worker& worker, int signal, const siginfo_t& info) {
+  const uint64_t address = (uint64_t)info.si_addr;
   if (signal == SIGILL || signal == SIGTRAP || signal == SIGFPE) return ILLEGAL_INSTRUCTION;
+#if defined(SI_KERNEL)
+  // x86 names no address for a misaligned vector or one beyond 48 bits.
+  if (info.si_code == SI_KERNEL) return PROTECTION;
+#endif
   return on_a_stack(worker, address) ? STACK_OVERFLOW : INVALID_ADDRESS;
 }
 
@@ -80,7 +85,7 @@ void handle(int signal, siginfo_t* info, void* opaque) {
   }
   if (signal == SIGFPE && skip_division((ucontext_t*)opaque)) return;
   const uint64_t address = (uint64_t)info->si_addr;
-  fail(*worker->launch, failure_of(*worker, signal, address), *registers.pc, address, worker);
+  fail(*worker->launch, failure_of(*worker, signal, *info), *registers.pc, address, worker);
   leave_fiber(*worker, registers);
 }
 

@@ -22,6 +22,7 @@ struct alignas(64) Fiber {
   uint32_t stack;      // index in the worker's stacks, NO_STACK before it first runs
   uint32_t wait_site;  // source line of the operation that it waits in
   kw_combine wait_combine;
+  uint64_t wait_pc;    // the same place, as an address
   kw_thread context;
 };
 

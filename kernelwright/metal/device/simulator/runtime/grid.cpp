@@ -11,16 +11,23 @@ uint32_t ragged(uint32_t group, uint32_t size, uint32_t grid) {
 
 }  // namespace
 
+kw_uint3 group_position(const Launch& launch, uint64_t group) {
+  const kw_uint3 groups = launch.groups;
+  return {(uint32_t)(group % groups.x), (uint32_t)(group / groups.x % groups.y),
+          (uint32_t)(group / ((uint64_t)groups.x * groups.y))};
+}
+
+kw_uint3 group_size(const Launch& launch, kw_uint3 position) {
+  const kw_uint3 size = launch.request.threadgroup, grid = launch.request.grid;
+  return {ragged(position.x, size.x, grid.x), ragged(position.y, size.y, grid.y),
+          ragged(position.z, size.z, grid.z)};
+}
+
 void enter_group(Worker& worker, uint64_t group) {
   const Launch& launch = *worker.launch;
-  const kw_uint3 size = launch.request.threadgroup, grid = launch.request.grid;
-  kw_uint3 position = {(uint32_t)(group % launch.groups.x),
-                       (uint32_t)(group / launch.groups.x % launch.groups.y),
-                       (uint32_t)(group / ((uint64_t)launch.groups.x * launch.groups.y))};
   worker.group = group;
-  worker.group_position = position;
-  worker.group_size = {ragged(position.x, size.x, grid.x), ragged(position.y, size.y, grid.y),
-                       ragged(position.z, size.z, grid.z)};
+  worker.group_position = group_position(launch, group);
+  worker.group_size = group_size(launch, worker.group_position);
   worker.threads = worker.group_size.x * worker.group_size.y * worker.group_size.z;
   worker.simdgroup_count = (worker.threads + KW_SIMD_WIDTH - 1) / KW_SIMD_WIDTH;
   worker.random.state = launch.request.order_seed + (group + 1) * 0xd1342543de82ef95ull;

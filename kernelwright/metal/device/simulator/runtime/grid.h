@@ -5,6 +5,9 @@
 
 namespace kw {
 
+kw_uint3 group_position(const Launch& launch, uint64_t group);
+// Threads of the threadgroup at a position; fewer at a ragged edge.
+kw_uint3 group_size(const Launch& launch, kw_uint3 position);
 // Makes threadgroup `group` of the launch the worker's own.
 void enter_group(Worker& worker, uint64_t group);
 // Fills the attributes of thread `index` of the worker's threadgroup.

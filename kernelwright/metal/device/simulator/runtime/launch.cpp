@@ -7,10 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "access.h"
+#include "arena.h"
 #include "fault.h"
 #include "grid.h"
 #include "plain.h"
 #include "scheduler.h"
+#include "shadow.h"
 #include "stack.h"
 
 namespace kw {
@@ -32,6 +35,7 @@ namespace {
 
 struct Team {
   Launch launch;
+  Arena arena;
   Worker** workers;
   uint32_t count;
   uint32_t running;  // atomic
@@ -73,7 +77,9 @@ void run_share_on_fiber() {
 
 bool place_arguments(Worker& worker) {
   const Request& request = worker.launch->request;
-  for (uint32_t i = 0; i < request.buffer_count; i++) worker.buffers[i] = request.buffers[i].data;
+  const Arena* arena = worker.launch->arena;
+  for (uint32_t i = 0; i < request.buffer_count; i++)
+    worker.buffers[i] = arena != nullptr ? arena->slots[i].start : request.buffers[i].data;
   worker.memory.clear();
   for (uint32_t i = 0; i < request.argument_count; i++) {
     const Argument& argument = request.arguments[i];
@@ -85,6 +91,19 @@ bool place_arguments(Worker& worker) {
   return true;
 }
 
+// False without memory.
+bool prepare_sanitizer(Worker& worker) {
+  worker.pending.size = 0;
+  worker.threadgroup_phase = worker.device_phase = 0;
+  worker.constants_low = worker.constants_high = 0;
+  if (worker.launch->arena == nullptr) return true;
+  if (worker.shadow != nullptr)
+    clear_shadow(*worker.shadow);
+  else
+    worker.shadow = make_shadow(ThreadgroupMemory::SPAN, 0);
+  return worker.shadow != nullptr;
+}
+
 void* work(void* opaque) {
   Worker& worker = *(Worker*)opaque;
   Team& team = *(Team*)worker.launch;
@@ -92,7 +111,9 @@ void* work(void* opaque) {
   use_signal_stack(worker);
   free_stacks(worker);
   worker.shuffles = team.launch.request.order_seed != 0;
-  if (!place_arguments(worker)) {
+  if (!prepare_sanitizer(worker)) {
+    fail(team.launch, NO_MEMORY, 0, 0, nullptr);
+  } else if (!place_arguments(worker)) {
     fail(team.launch, THREADGROUP_MEMORY, 0, worker.memory.used, nullptr);
   } else if (team.launch.request.synchronises) {
     run_share(worker);
@@ -140,6 +161,16 @@ void start_workers(Team& team, uint32_t wanted) {
   }
 }
 
+Team* free_team(Team* team) {
+  if (team->done[0] != team->done[1]) {
+    close(team->done[0]);
+    close(team->done[1]);
+  }
+  free(team->workers);
+  free(team);
+  return nullptr;
+}
+
 }  // namespace
 
 }  // namespace kw
@@ -152,9 +183,7 @@ KW_EXPORT Team* kw_start(const Request* request) {
   if (team == nullptr) return nullptr;
   team->workers = (Worker**)calloc(request->workers, sizeof(Worker*));
   if (team->workers == nullptr || pipe(team->done) != 0) {
-    free(team->workers);
-    free(team);
-    return nullptr;
+    return free_team(team);
   }
   Launch& launch = team->launch;
   launch.request = *request;
@@ -163,6 +192,14 @@ KW_EXPORT Team* kw_start(const Request* request) {
   launch.group_batch = launch.group_count / (request->workers * 32ull) + 1;
   Dl_info library;
   if (dladdr((void*)request->entry, &library)) launch.module_low = (uint64_t)library.dli_fbase;
+  if (request->sanitizes) {
+    launch.reports = request->reports;
+    launch.arena = &team->arena;
+    if (!open_arena(team->arena, *request)) {
+      close_arena(team->arena);
+      return free_team(team);
+    }
+  }
   pthread_mutex_lock(&launching);
   catch_faults();
   team->start_s = now_s();
@@ -194,8 +231,10 @@ KW_EXPORT void kw_finish(Team* team, Outcome* outcome) {
   leave_faults();
   pthread_mutex_unlock(&launching);
   *outcome = team->launch.outcome;
-  close(team->done[0]);
-  close(team->done[1]);
-  free(team->workers);
-  free(team);
+  if (team->launch.arena != nullptr) {
+    copy_out(team->arena, team->launch.request);
+    if (!team->launch.failed) report_unwritten(team->launch);
+    close_arena(team->arena);
+  }
+  free_team(team);
 }

@@ -30,6 +30,8 @@ struct Argument {
   uint64_t itemsize;
 };
 
+struct Reports;
+
 struct Request {
   Entry entry;
   Row row;  // may be null
@@ -42,6 +44,7 @@ struct Request {
   uint32_t sanitizes, counts;
   uint32_t poison;
   uint64_t order_seed;
+  Reports* reports;  // zeroed; null unless sanitizing
 };
 
 enum Failure : uint32_t {
@@ -52,6 +55,7 @@ enum Failure : uint32_t {
   ILLEGAL_INSTRUCTION,
   THREADGROUP_MEMORY,
   NO_MEMORY,
+  PROTECTION,
 };
 
 struct Outcome {
@@ -61,6 +65,8 @@ struct Outcome {
   kw_uint3 thread;   // position in grid
   double elapsed_s;
 };
+
+struct Arena;
 
 struct Launch {
   Request request;
@@ -72,6 +78,8 @@ struct Launch {
   uint32_t failed;       // atomic; the first failure writes the outcome
   Outcome outcome;
   uint64_t module_low;  // load address of the kernel's library
+  Arena* arena;         // of a sanitizing launch, else null
+  Reports* reports;     // null unless sanitizing
 };
 
 struct Worker;

@@ -1,14 +1,14 @@
 // What the scheduler tells the sanitizer and the counters; nothing in a plain launch.
 #pragma once
 
-#include "worker.h"
+#include "access.h"
 
 namespace kw {
 
 inline bool sanitizes(const Worker& worker) { return worker.launch->request.sanitizes != 0; }
 inline bool counts(const Worker& worker) { return worker.launch->request.counts != 0; }
 
-// sanitizer.cpp
+// divergence.cpp
 void report_divergent_simd(Worker& worker, const Simdgroup& simdgroup, const Fiber& first,
                            uint32_t together);
 void report_missing_at_barrier(Worker& worker);
@@ -29,9 +29,14 @@ inline void observe_barrier_sites(Worker& worker) {
   if (sanitizes(worker)) report_barrier_sites(worker);
 }
 
-inline void observe_barrier(Worker&) {}
-inline void observe_simd(Worker&) {}
-inline void observe_simdgroup_barrier(Worker&) {}
-inline void observe_return(Worker&, Fiber&) {}
+// The running thread is about to wait, or has returned: its last write has happened.
+inline void observe_pause(Worker& worker) {
+  if (worker.pending.size != 0) settle(worker);
+}
+
+inline void observe_barrier(Worker& worker) { observe_pause(worker); }
+inline void observe_simd(Worker& worker) { observe_pause(worker); }
+inline void observe_simdgroup_barrier(Worker& worker) { observe_pause(worker); }
+inline void observe_return(Worker& worker, Fiber&) { observe_pause(worker); }
 
 }  // namespace kw

@@ -7,12 +7,15 @@
 
 using namespace kw;
 
+#define PC ((uint64_t)__builtin_return_address(0))
+
 namespace {
 
 // Notes that the running lane waits at `site`; true when it is the last of its whole simdgroup
 // and all wait for the same thing.
-bool completes(Worker& worker, Fiber& fiber, kw_combine combine, uint32_t site) {
+bool completes(Worker& worker, Fiber& fiber, kw_combine combine, uint32_t site, uint64_t pc) {
   Simdgroup& simdgroup = *fiber.simdgroup;
+  fiber.wait_pc = pc;
   fiber.wait_site = site;
   fiber.wait_combine = combine;
   simdgroup.at_simd |= bit(fiber.context.lane);
@@ -39,7 +42,7 @@ KW_EXPORT void kw_simdgroup(const void* in, kw_uint in_size, void* out, kw_uint 
   const uint64_t slot = fiber.context.lane * KW_SLOT_BYTES;
   observe_simd(worker);
   memcpy(simdgroup.in + slot, in, in_size);
-  if (completes(worker, fiber, combine, site))
+  if (completes(worker, fiber, combine, site, PC))
     combine(simdgroup.in, simdgroup.present, simdgroup.out);
   else
     wait(worker, fiber);
@@ -50,7 +53,7 @@ KW_EXPORT void kw_simdgroup_barrier(kw_uint, kw_uint site) {
   Worker& worker = *current;
   Fiber& fiber = *worker.running;
   observe_simdgroup_barrier(worker);
-  if (completes(worker, fiber, nullptr, site))
+  if (completes(worker, fiber, nullptr, site, PC))
     fiber.simdgroup->epoch++;
   else
     wait(worker, fiber);
@@ -61,6 +64,7 @@ KW_EXPORT void kw_barrier(kw_uint flags, kw_uint site) {
   Fiber& fiber = *worker.running;
   observe_barrier(worker);
   fiber.wait_site = site;
+  fiber.wait_pc = PC;
   fiber.simdgroup->at_barrier |= bit(fiber.context.lane);
   if (++worker.waiting < worker.threads) {
     wait(worker, fiber);

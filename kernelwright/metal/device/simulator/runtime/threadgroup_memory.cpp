@@ -10,6 +10,7 @@ void ThreadgroupMemory::clear() {
   used = count = 0;
   end = GAP;
   memset(variables, 0, sizeof variables);
+  memset(owners, 0, sizeof owners);
 }
 
 void ThreadgroupMemory::poison(unsigned char byte) { memset(start(), byte, end); }
@@ -21,6 +22,8 @@ char* ThreadgroupMemory::allocate(uint32_t id, uint64_t size, uint64_t alignment
   uint32_t i = id % VARIABLES;
   while (variables[i].address != nullptr) i = (i + 1) % VARIABLES;
   variables[i] = {id, grain, size, start() + offset};
+  for (uint64_t block = offset / 64; block <= (offset + size) / 64; block++)
+    owners[block] = (uint8_t)(i + 1);
   used += size;
   end = offset + size + GAP;
   count++;

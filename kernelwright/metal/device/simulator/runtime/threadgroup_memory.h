@@ -18,8 +18,8 @@ struct ThreadgroupMemory {
   // Poisoned bytes between variables, so that running off one does not look like another.
   static constexpr uint64_t GAP = 256;
   static constexpr uint32_t VARIABLES = 128;
-  static constexpr uint64_t SPAN = LIMIT + (VARIABLES + 2) * GAP;
-  // An index that is far out stays inside these margins rather than in the worker's records.
+  static constexpr uint64_t SPAN = LIMIT + (VARIABLES + 2) * (GAP + 64);
+  // An index that is a little out stays inside these margins.
   static constexpr uint64_t MARGIN = 32 * 1024;
   static constexpr uint64_t BYTES = MARGIN + SPAN + MARGIN;
   // Threadgroup arguments have ids from here on.
@@ -30,6 +30,8 @@ struct ThreadgroupMemory {
   uint64_t end;        // offset from start() of the first byte not given away
   uint32_t count;
   ThreadgroupVariable variables[VARIABLES];
+  // For each 64 bytes the variable that lies there, plus one: they are aligned to 64 and apart.
+  uint8_t owners[SPAN / 64];
 
   char* start() const { return base + MARGIN; }
   bool contains(uint64_t address) const { return address - (uint64_t)base < BYTES; }
@@ -47,7 +49,13 @@ struct ThreadgroupMemory {
     return nullptr;
   }
 
-  // The variable that an address lies in or is nearest to; null when there is none.
+  // The variable whose 64-byte blocks hold the address; null in a gap or margin.
+  const ThreadgroupVariable* owner(uint64_t address) const {
+    const uint64_t offset = address - (uint64_t)start();
+    if (offset >= SPAN || owners[offset / 64] == 0) return nullptr;
+    return &variables[owners[offset / 64] - 1];
+  }
+  // The variable that an address is nearest to; null when there is none.
   const ThreadgroupVariable* nearest(uint64_t address) const;
 };
 

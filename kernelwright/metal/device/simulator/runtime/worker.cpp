@@ -9,6 +9,9 @@ namespace {
 pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;
 Worker* idle = nullptr;
 
+// Uncommitted on both sides of threadgroup memory, so that an index that is far out faults.
+constexpr uint64_t NO_MANS_LAND = 16ull << 20;
+
 // Stack i occupies the top STACK_BYTES of its stride; the rest stays uncommitted.
 bool commit_stacks(char* stacks) {
   for (uint32_t i = 0; i < MAXIMUM_THREADS; i++) {
@@ -23,12 +26,14 @@ Worker* make_worker() {
   const uint64_t head = round_up(sizeof(Worker), page);
   const uint64_t fibers = round_up(MAXIMUM_THREADS * sizeof(Fiber), page);
   const uint64_t simdgroups = round_up(MAXIMUM_SIMDGROUPS * sizeof(Simdgroup), page);
-  const uint64_t own = head + fibers + simdgroups + SIGNAL_STACK_BYTES +
-                       round_up(ThreadgroupMemory::BYTES, page);
-  const uint64_t size = own + MAXIMUM_THREADS * STACK_STRIDE;
+  const uint64_t records = head + fibers + simdgroups + SIGNAL_STACK_BYTES;
+  const uint64_t memory = round_up(ThreadgroupMemory::BYTES, page);
+  const uint64_t size = records + memory + 2 * NO_MANS_LAND + MAXIMUM_THREADS * STACK_STRIDE;
   char* block = reserve(size);
   if (block == nullptr) return nullptr;
-  if (!commit(block, own) || !commit_stacks(block + own)) {
+  char* memory_start = block + records + NO_MANS_LAND;
+  char* stacks = memory_start + memory + NO_MANS_LAND;
+  if (!commit(block, records) || !commit(memory_start, memory) || !commit_stacks(stacks)) {
     release(block, size);
     return nullptr;
   }
@@ -38,8 +43,8 @@ Worker* make_worker() {
   worker->fibers = (Fiber*)(block + head);
   worker->simdgroups = (Simdgroup*)(block + head + fibers);
   worker->signal_stack = block + head + fibers + simdgroups;
-  worker->memory.base = worker->signal_stack + SIGNAL_STACK_BYTES;
-  worker->stacks = block + own;
+  worker->memory.base = memory_start;
+  worker->stacks = stacks;
   return worker;
 }
 

@@ -13,6 +13,21 @@ namespace kw {
 
 constexpr uint64_t SIGNAL_STACK_BYTES = 64 * 1024;
 
+struct Shadow;
+
+// A write that conflicts with another thread's access. Whether it changed anything, and so is
+// worth a report, shows at the worker's next step only: instrumentation speaks before the store.
+struct Pending {
+  uint64_t address;
+  uint32_t size;  // 0: none
+  unsigned char before[16];
+  uint64_t pc;
+  uint64_t other;  // the bits of the other access's Trace
+  uint32_t other_site;
+  uint32_t other_is_write;
+  kw_uint3 thread, threadgroup;
+};
+
 struct Worker {
   Fiber* running;    // null while the worker itself runs
   void* own_stack;   // the worker's stack pointer while a fiber runs
@@ -34,6 +49,11 @@ struct Worker {
 
   ThreadgroupMemory memory;
   void* buffers[MAXIMUM_BUFFERS + MAXIMUM_ARGUMENTS];
+
+  // Of a sanitizing launch.
+  Shadow* shadow;  // of threadgroup memory; kept between launches
+  Pending pending;
+  uint64_t constants_low, constants_high;  // addresses known to be the library's own
 
   uint32_t free_stacks[MAXIMUM_THREADS];
   uint32_t free_stack_count;

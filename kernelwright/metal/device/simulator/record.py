@@ -1,0 +1,55 @@
+"""What a launch takes and gives."""
+
+import ctypes
+from dataclasses import dataclass
+
+from kernelwright.metal.device.base import Array, Counters
+from kernelwright.metal.diagnostic import SanitizerReport
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """One device or constant argument.
+
+    `data` is C-contiguous and holds what the kernel leaves when `writable`. A buffer that is not
+    `initialised` is a fresh output: the sanitizer reports reads before writes, and bytes that
+    are never written.
+    """
+
+    name: str
+    data: Array
+    writable: bool = False
+    initialised: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadgroupArgument:
+    """Memory for a `[[threadgroup(i)]]` parameter; `itemsize` is the grain that races have."""
+
+    name: str
+    size: int
+    itemsize: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadgroupVariable:
+    """What a threadgroup variable's id stands for in the candidate's text."""
+
+    name: str
+    file: str = "source"
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a launch tells besides what it wrote."""
+
+    elapsed_s: float
+    reports: tuple[SanitizerReport, ...] = ()
+    counters: Counters | None = None
+
+
+class UInt3(ctypes.Structure):
+    """`kw_uint3` of abi.h."""
+
+    _fields_ = (("x", ctypes.c_uint32), ("y", ctypes.c_uint32), ("z", ctypes.c_uint32))
