@@ -1,9 +1,12 @@
 """What is computed: graphs of MLX operations, their rewrites, regions and costs."""
 
 from kernelwright.ir.capture import capture
+from kernelwright.ir.cost import Cost, Profile, cost
+from kernelwright.ir.describe import describe, operation
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.family import Family, Pattern, classify
 from kernelwright.ir.graph import Constant, Graph, Node, TensorType
+from kernelwright.ir.idioms import Idiom, idioms
 from kernelwright.ir.interpret import interpret
 from kernelwright.ir.legality import Verdict, legality
 from kernelwright.ir.ops import OPS, Call, Kind, Op, op_named
@@ -12,28 +15,51 @@ from kernelwright.ir.passes import canonicalize
 from kernelwright.ir.passes import expand_means as expand
 from kernelwright.ir.reference import reference
 from kernelwright.ir.region import Region
+from kernelwright.ir.resize import FreeDimension, free_dimensions, resize
+from kernelwright.ir.traffic import (
+    Traffic,
+    compiled_traffic,
+    eager_traffic,
+    planned_traffic,
+)
+from kernelwright.ir.verify import verify
 
 __all__ = [
     "OPS",
     "Call",
     "Constant",
+    "Cost",
     "Dtype",
     "Family",
+    "FreeDimension",
     "Graph",
+    "Idiom",
     "Kind",
     "Node",
     "Op",
     "Pattern",
+    "Profile",
     "Region",
     "TensorType",
+    "Traffic",
     "Verdict",
     "canonicalize",
     "capture",
     "classify",
+    "compiled_traffic",
+    "cost",
+    "describe",
+    "eager_traffic",
     "expand",
+    "free_dimensions",
+    "idioms",
     "interpret",
     "legality",
     "op_named",
+    "operation",
     "partition",
+    "planned_traffic",
     "reference",
+    "resize",
+    "verify",
 ]

@@ -66,6 +66,11 @@ class Dtype(StrEnum):
         return self.value.startswith(("int", "uint"))
 
     @property
+    def is_complex(self) -> bool:
+        """True for complex numbers."""
+        return self is Dtype.COMPLEX64
+
+    @property
     def epsilon(self) -> float:
         """The distance from 1 to the next larger value, 0 for exact types."""
         return _EPSILON.get(self, 0.0)

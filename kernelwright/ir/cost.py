@@ -1,0 +1,152 @@
+"""What fusing a region is worth, and what it strains."""
+
+from dataclasses import dataclass
+
+from kernelwright.ir.family import Pattern, classify
+from kernelwright.ir.graph import Graph, Node
+from kernelwright.ir.ops import Call, Kind, op_named
+from kernelwright.ir.region import Region
+from kernelwright.ir.traffic import (
+    Traffic,
+    compile_groups,
+    compiled_traffic,
+    eager_traffic,
+    planned_traffic,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The figures of a device that decide what a byte and a launch are worth.
+
+    The defaults stand for no chip in particular: they weigh a launch as 200 kB of traffic, and
+    serve to compare regions. Profiles of real chips come with the device.
+    """
+
+    bytes_per_us: float = 100_000.0
+    launch_us: float = 2.0
+    flops_per_us: float = 2_500_000.0
+    threadgroup_bytes: int = 32768
+    registers_per_thread: int = 96
+    """Values of 32 bits that a thread holds before occupancy falls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The benefit of fusing one region and the penalty for what it needs on chip."""
+
+    eager: Traffic
+    compiled: Traffic
+    fused: Traffic
+    recomputed_flops: int
+    live_values: int
+    """Most values that one thread holds at once."""
+    threadgroup_bytes: int
+    benefit_us: float
+    """Time saved against eager MLX by bytes and launches that no longer happen."""
+    benefit_over_compile_us: float
+    """The same against `mx.compile`; 0 where it fuses the region just as well."""
+    penalty_us: float
+    """Time lost to recomputation and to registers and memory that lower occupancy."""
+
+    @property
+    def gain_us(self) -> float:
+        """Benefit against eager MLX less penalty; what partitioning maximises."""
+        return self.benefit_us - self.penalty_us
+
+
+DEFAULT_PROFILE = Profile()
+
+
+def cost(region: Region, profile: Profile = DEFAULT_PROFILE) -> Cost:
+    """Weigh a legal region on a device."""
+    graph = region.graph
+    eager = eager_traffic(graph, region.indices)
+    compiled = compiled_traffic(graph, region.indices)
+    fused = planned_traffic(graph, [region], region.indices)
+    extracted = region.extract()
+    recomputed = recomputed_flops(extracted)
+    live = live_values(extracted)
+    threadgroup = threadgroup_bytes(extracted)
+    fused_us = _time_us(fused, profile)
+    strain = max(live / profile.registers_per_thread - 1.0, 0.0)
+    strain += max(threadgroup / profile.threadgroup_bytes - 0.5, 0.0)
+    is_compiled_alike = _compiles_whole(region)
+    return Cost(
+        eager=eager,
+        compiled=compiled,
+        fused=fused,
+        recomputed_flops=recomputed,
+        live_values=live,
+        threadgroup_bytes=threadgroup,
+        benefit_us=max(_time_us(eager, profile) - fused_us, 0.0),
+        benefit_over_compile_us=0.0
+        if is_compiled_alike
+        else max(_time_us(compiled, profile) - fused_us, 0.0),
+        penalty_us=recomputed / profile.flops_per_us + fused_us * strain,
+    )
+
+
+def _time_us(traffic: Traffic, profile: Profile) -> float:
+    return traffic.nbytes / profile.bytes_per_us + traffic.launches * profile.launch_us
+
+
+def _compiles_whole(region: Region) -> bool:
+    """Say whether `mx.compile` already makes one kernel of all that the region computes."""
+    working = {
+        i for i in region.indices if op_named(region.graph.nodes[i].op).kind is not Kind.VIEW
+    }
+    groups = compile_groups(region.graph, region.indices)
+    return any(working.issubset(group) for group in groups)
+
+
+def recomputed_flops(graph: Graph) -> int:
+    """Count arithmetic that a single kernel repeats: what is broadcast is computed per element.
+
+    In a row-wise kernel a row's own values are computed once a row and cost nothing extra.
+    """
+    family = classify(graph)
+    rows = family.row_count if family.pattern is Pattern.ROWWISE else -1
+    total = 0
+    factor: dict[int, int] = {}
+    for node in reversed(graph.nodes):
+        size = graph.types[node.outputs[0]].size
+        repeats = max((factor.get(v, 1) for v in node.outputs), default=1)
+        if node.op == "broadcast":
+            source = graph.types[node.inputs[0]].size
+            is_row_value = source == rows
+            repeats *= 1 if is_row_value or source == 0 else size // source
+        elif op_named(node.op).kind is Kind.REDUCTION:
+            repeats = 1
+        if op_named(node.op).kind is Kind.ELEMENTWISE and repeats > 1:
+            total += (repeats - 1) * op_named(node.op).flops(Call.of(graph, node))
+        for value in node.inputs:
+            factor[value] = max(factor.get(value, 1), repeats)
+    return total
+
+
+def live_values(graph: Graph) -> int:
+    """Count the most values that are needed later at any point of the graph's order."""
+    last: dict[int, int] = {}
+    for index, node in enumerate(graph.nodes):
+        for value in node.inputs:
+            last[value] = index
+    for value in graph.outputs:
+        last[value] = len(graph.nodes)
+    live: set[int] = set()
+    most = 0
+    for index, node in enumerate(graph.nodes):
+        live.update(v for v in (*node.inputs, *node.outputs) if not _is_scalar(graph, v))
+        most = max(most, len(live))
+        live = {v for v in live if last.get(v, -1) > index}
+    return most
+
+
+def _is_scalar(graph: Graph, value: int) -> bool:
+    return value in graph.constant_of and graph.types[value].size == 1
+
+
+def threadgroup_bytes(graph: Graph) -> int:
+    """Estimate the scratch of a row-wise kernel: one float a simdgroup and reduction."""
+    reductions: list[Node] = [n for n in graph.nodes if op_named(n.op).kind is Kind.REDUCTION]
+    return len(reductions) * 32 * 4

@@ -1,0 +1,86 @@
+"""Naming what a graph computes: softmax, norms, activations, attention, as people know them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kernelwright.ir.graph import Graph, ValueId
+from kernelwright.ir.idioms import activation, attention, row
+from kernelwright.ir.idioms.reader import Match, Parameter, Reader
+
+
+@dataclass(frozen=True)
+class Idiom:
+    """A computation with a name, seen in the nodes of a canonical graph.
+
+    `indices` are the nodes from the operands to the output; they stay what they are. Operands
+    are named by role (`x`, `weight`, `query` …); parameters hold axes, epsilon and the like.
+    """
+
+    name: str
+    indices: tuple[int, ...]
+    output: ValueId
+    operands: tuple[tuple[str, ValueId], ...]
+    parameters: tuple[tuple[str, Parameter], ...] = ()
+
+    def parameter(self, name: str) -> Parameter:
+        """Return one parameter; KeyError when the idiom has none of that name."""
+        return dict(self.parameters)[name]
+
+
+# Wider idioms first: a smaller one inside a wider one is not listed.
+_MATCHERS: tuple[Callable[[Reader, ValueId], Match | None], ...] = (
+    attention.attention,
+    row.cross_entropy,
+    row.norm,
+    row.log_softmax,
+    row.softmax,
+    row.logsumexp,
+    attention.rope,
+    activation.activation,
+    activation.simple_activation,
+    row.variance,
+)
+
+
+def idioms(graph: Graph) -> tuple[Idiom, ...]:
+    """List the idioms of a canonical graph, widest first where they overlap, in graph order.
+
+    No node is in two of them.
+    """
+    reader = Reader(graph)
+    found: list[Idiom] = []
+    for matcher in _MATCHERS:
+        taken = {i for idiom in found for i in idiom.indices}
+        fresh = _matches(reader, matcher)
+        # A matcher may see an idiom with and without its weight; the wider one is meant.
+        for idiom in sorted(fresh, key=lambda idiom: -len(idiom.indices)):
+            if taken.isdisjoint(idiom.indices):
+                found.append(idiom)
+                taken.update(idiom.indices)
+    return tuple(sorted(found, key=lambda idiom: idiom.indices))
+
+
+def _matches(reader: Reader, matcher: Callable[[Reader, ValueId], Match | None]) -> list[Idiom]:
+    result = []
+    for node in reader.graph.nodes:
+        value = node.outputs[0]
+        if reader.base(value) != value and node.op != "cast":
+            continue
+        match = matcher(reader, value)
+        if match is None:
+            continue
+        indices = reader.covered(value, list(match.operands.values()))
+        if indices:
+            result.append(
+                Idiom(
+                    match.name,
+                    indices,
+                    value,
+                    tuple(match.operands.items()),
+                    tuple(match.parameters.items()),
+                )
+            )
+    return result
+
+
+__all__ = ["Idiom", "idioms"]

@@ -1,0 +1,128 @@
+"""Recognising rotary embeddings and scaled dot-product attention."""
+
+from itertools import pairwise
+
+from kernelwright.ir.graph import Node, ValueId
+from kernelwright.ir.idioms.reader import Match, Parameter, Reader
+from kernelwright.ir.idioms.row import softmax
+
+_PASSED = ("broadcast", "reshape", "cast", "transpose", "slice")
+
+
+def rope(reader: Reader, value: ValueId) -> Match | None:
+    """Match two halves rotated by an angle: `a cos - b sin` beside `a sin + b cos`."""
+    node = reader.made_by(value, "concatenate")
+    if node is None:
+        return None
+    operands = reader.operands(node)
+    for first, second in pairwise(operands):
+        down, up = reader.made_by(first, "subtract"), reader.made_by(second, "add")
+        if down is None or up is None:
+            continue
+        angles = _angle(reader, down), _angle(reader, up)
+        if angles[0] is not None and angles[0] == angles[1]:
+            layout = "interleaved" if reader.shape(node.inputs[0])[-1] == 1 else "halves"
+            x = _source(reader, down)
+            return Match("rope", {"x": x, "angle": angles[0]}, {"layout": layout})
+    return None
+
+
+def _angle(reader: Reader, node: Node) -> ValueId | None:
+    """Return the angle of a sum of two products with its cosine and its sine."""
+    found: dict[str, ValueId] = {}
+    for term in node.inputs:
+        for factor in reader.product(term).numerators:
+            made = reader.made_by(factor, "cos", "sin")
+            if made is not None:
+                found[made.op] = reader.base(made.inputs[0])
+    return found["cos"] if len(set(found.values())) == 1 and len(found) == 2 else None
+
+
+def _source(reader: Reader, node: Node) -> ValueId:
+    """Return the array of which the rotated halves are slices."""
+    factors = reader.product(node.inputs[0]).numerators
+    half = next(f for f in factors if reader.made_by(f, "cos", "sin") is None)
+    cut = reader.made_by(half, "slice")
+    return reader.base(cut.inputs[0]) if cut else half
+
+
+def attention(reader: Reader, value: ValueId) -> Match | None:
+    """Match softmax(scale * q k^T [+ mask]) v, with grouped heads and sinks."""
+    node = reader.made_by(value, "matmul")
+    if node is None:
+        return None
+    weights = softmax(reader, _through(reader, node.inputs[0], ("reshape", "cast", "slice")))
+    if weights is None:
+        return None
+    scores, masks, has_sinks = _scores(reader, weights.operands["x"])
+    if scores is None:
+        return None
+    query = reader.product(scores.inputs[0])
+    operands = {
+        "query": _through(reader, query.numerators[0], _PASSED),
+        "key": _through(reader, scores.inputs[1], _PASSED),
+        "value": _through(reader, node.inputs[1], _PASSED),
+        **({"mask": masks[0]} if masks else {}),
+    }
+    shape = reader.shape(scores.inputs[0])
+    parameters: dict[str, Parameter] = {
+        "scale": query.scale,
+        "head_size": shape[-1],
+        "is_causal": int(bool(masks) and _is_causal(reader, masks[0])),
+        "has_sinks": int(has_sinks),
+    }
+    return Match("attention", operands, parameters)
+
+
+def _scores(reader: Reader, value: ValueId) -> tuple[Node | None, list[ValueId], bool]:
+    """Return the product of query and key below masks, scale and sinks."""
+    masks: list[ValueId] = []
+    has_sinks = False
+    for _ in range(8):
+        node = reader.made_by(value, "select", "add", "multiply", "divide", "concatenate", "matmul")
+        if node is None or node.op == "matmul":
+            return node, masks, has_sinks
+        if node.op == "select":
+            masks.append(reader.base(node.inputs[0]))
+            value = node.inputs[1]
+        elif node.op == "concatenate":
+            has_sinks = True
+            value = node.inputs[-1]
+        else:
+            keep = 0 if _leads_to_matmul(reader, node.inputs[0]) else 1
+            if node.op == "add":
+                masks.append(reader.base(node.inputs[1 - keep]))
+            value = node.inputs[keep]
+    return None, masks, has_sinks
+
+
+def _leads_to_matmul(reader: Reader, value: ValueId) -> bool:
+    for _ in range(6):
+        node = reader.made_by(value, "matmul", "multiply", "divide", "add", "select", "tanh")
+        if node is None:
+            return False
+        if node.op == "matmul":
+            return True
+        value = node.inputs[1 if node.op == "select" else 0]
+    return False
+
+
+def _is_causal(reader: Reader, mask: ValueId) -> bool:
+    node = reader.made_by(mask, "greater_equal", "less_equal", "greater", "less")
+    if node is None:
+        return False
+    return all(_is_position(reader, v) for v in node.inputs)
+
+
+def _is_position(reader: Reader, value: ValueId) -> bool:
+    shifted = reader.plus_constant(value)
+    return reader.made_by(shifted[0] if shifted else value, "arange") is not None
+
+
+def _through(reader: Reader, value: ValueId, ops: tuple[str, ...]) -> ValueId:
+    node = reader.made_by(value, *ops)
+    value = reader.base(value)
+    while node is not None:
+        value = reader.base(node.inputs[0])
+        node = reader.made_by(value, *ops)
+    return value

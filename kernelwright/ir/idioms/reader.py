@@ -1,0 +1,126 @@
+"""Looking at a graph as a person does: past views and casts, at products and constants."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kernelwright.ir.graph import Graph, Node, ValueId
+
+_TRANSPARENT = frozenset({"broadcast", "reshape", "cast"})
+
+Parameter = int | float | str | tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Match:
+    """What a matcher found at a value: a name, the operands by role, the parameters."""
+
+    name: str
+    operands: Mapping[str, ValueId]
+    parameters: Mapping[str, Parameter]
+
+
+@dataclass(frozen=True)
+class Product:
+    """A value as `scale * numerators / denominators`, views and casts aside."""
+
+    numerators: tuple[ValueId, ...]
+    denominators: tuple[ValueId, ...]
+    scale: float
+
+    def without(self, *values: ValueId) -> "Product | None":
+        """Remove numerators, each once; None when one is not there."""
+        left = list(self.numerators)
+        for value in values:
+            if value not in left:
+                return None
+            left.remove(value)
+        return Product(tuple(left), self.denominators, self.scale)
+
+
+class Reader:
+    """Reads one graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    def base(self, value: ValueId) -> ValueId:
+        """Return what a value is, before broadcasts, reshapes and casts."""
+        node = self._producer(value)
+        while node is not None and node.op in _TRANSPARENT:
+            value = node.inputs[0]
+            node = self._producer(value)
+        return value
+
+    def made_by(self, value: ValueId, *ops: str) -> Node | None:
+        """Return the node that makes a value, if it is one of `ops`."""
+        node = self._producer(self.base(value))
+        return node if node is not None and node.op in ops else None
+
+    def operands(self, node: Node) -> tuple[ValueId, ...]:
+        """Return what a node reads, before views and casts."""
+        return tuple(self.base(v) for v in node.inputs)
+
+    def constant(self, value: ValueId) -> float | None:
+        """Return the number that a value holds everywhere, if it is known."""
+        found = self.graph.constant_of.get(self.base(value))
+        if found is None or found.type.size != 1:
+            return None
+        return float(found.array.reshape(-1)[0])
+
+    def is_near(self, value: ValueId, number: float) -> bool:
+        """Say whether a value is a constant that equals `number` to half precision."""
+        found = self.constant(value)
+        return found is not None and math.isclose(found, number, rel_tol=4e-3)
+
+    def plus_constant(self, value: ValueId) -> tuple[ValueId, float] | None:
+        """Read a value as `other + constant`."""
+        node = self.made_by(value, "add")
+        if node is None:
+            return None
+        left, right = self.operands(node)
+        constant = self.constant(right)
+        return (left, constant) if constant is not None else None
+
+    def product(self, value: ValueId) -> Product:
+        """Read a value as a product, as far as multiplications and divisions reach."""
+        value = self.base(value)
+        constant = self.constant(value)
+        if constant is not None:
+            return Product((), (), constant)
+        node = self.made_by(value, "multiply", "divide")
+        if node is None:
+            return Product((value,), (), 1.0)
+        left, right = (self.product(v) for v in node.inputs)
+        if node.op == "multiply":
+            return Product(
+                left.numerators + right.numerators,
+                left.denominators + right.denominators,
+                left.scale * right.scale,
+            )
+        return Product(
+            left.numerators + right.denominators,
+            left.denominators + right.numerators,
+            left.scale / right.scale if right.scale else math.inf,
+        )
+
+    def covered(self, output: ValueId, operands: Sequence[ValueId]) -> tuple[int, ...]:
+        """List the nodes between operands and output, the operands' makers not among them."""
+        stop, found = set(operands), set[int]()
+        frontier = [output]
+        while frontier:
+            value = frontier.pop()
+            index = self.graph.producer_of.get(value)
+            if index is None or index in found or value in stop:
+                continue
+            found.add(index)
+            frontier.extend(self.graph.nodes[index].inputs)
+        return tuple(sorted(found))
+
+    def shape(self, value: ValueId) -> tuple[int, ...]:
+        """Return the shape of a value."""
+        return self.graph.types[value].shape
+
+    def _producer(self, value: ValueId) -> Node | None:
+        index = self.graph.producer_of.get(value)
+        return None if index is None else self.graph.nodes[index]

@@ -1,0 +1,183 @@
+"""Recognising what works on rows: softmax, log-sum-exp, variance, norms, cross-entropy."""
+
+from kernelwright.ir.graph import Node, ValueId
+from kernelwright.ir.idioms.reader import Match, Parameter, Product, Reader
+
+
+def _axes(reader: Reader, node: Node) -> tuple[int, ...]:
+    if node.has("axes"):
+        axes = node.attribute("axes")
+        assert isinstance(axes, tuple)
+        return tuple(axis for axis in axes if isinstance(axis, int))
+    return (len(reader.shape(node.inputs[0])) - 1,)
+
+
+def softmax(reader: Reader, value: ValueId) -> Match | None:
+    """Match a softmax: MLX's own, or exponentials over their sum, shifted or not."""
+    node = reader.made_by(value, "softmax")
+    if node is not None:
+        return Match("softmax", {"x": node.inputs[0]}, {"axes": _axes(reader, node)})
+    node = reader.made_by(value, "divide")
+    if node is None:
+        return None
+    exponential, total = reader.operands(node)
+    made, added = reader.made_by(exponential, "exp"), reader.made_by(total, "sum")
+    if made is None or added is None or reader.base(added.inputs[0]) != exponential:
+        return None
+    x = _unshifted(reader, made.inputs[0])
+    return Match("softmax", {"x": x}, {"axes": _axes(reader, added)})
+
+
+def _unshifted(reader: Reader, value: ValueId) -> ValueId:
+    """Return x where a value is x less its row's maximum, else the value."""
+    node = reader.made_by(value, "subtract")
+    if node is not None:
+        x, peak = reader.operands(node)
+        made = reader.made_by(peak, "max")
+        if made is not None and reader.base(made.inputs[0]) == x:
+            return x
+    return reader.base(value)
+
+
+def logsumexp(reader: Reader, value: ValueId) -> Match | None:
+    """Match a log-sum-exp: MLX's own, or written with or without its maximum."""
+    node = reader.made_by(value, "logsumexp")
+    if node is not None:
+        return Match("logsumexp", {"x": node.inputs[0]}, {"axes": _axes(reader, node)})
+    node = reader.made_by(value, "add")
+    logarithm = reader.made_by(value, "log")
+    peak: ValueId | None = None
+    for i in (0, 1):
+        if node is not None and logarithm is None:
+            logarithm = reader.made_by(node.inputs[i], "log")
+            peak = reader.base(node.inputs[1 - i])
+    added = reader.made_by(logarithm.inputs[0], "sum") if logarithm else None
+    made = reader.made_by(added.inputs[0], "exp") if added else None
+    if added is None or made is None:
+        return None
+    x = _unshifted(reader, made.inputs[0])
+    if peak is not None:
+        top = reader.made_by(peak, "max")
+        if top is None or reader.base(top.inputs[0]) != x:
+            return None
+    return Match("logsumexp", {"x": x}, {"axes": _axes(reader, added)})
+
+
+def log_softmax(reader: Reader, value: ValueId) -> Match | None:
+    """Match x less its row's log-sum-exp."""
+    node = reader.made_by(value, "subtract")
+    if node is None:
+        return None
+    x, total = reader.operands(node)
+    inner = logsumexp(reader, total)
+    if inner is None or reader.base(inner.operands["x"]) != x:
+        return None
+    return Match("log_softmax", {"x": _unshifted(reader, x)}, inner.parameters)
+
+
+def cross_entropy(reader: Reader, value: ValueId) -> Match | None:
+    """Match a row's log-sum-exp less the score at its target."""
+    node = reader.made_by(value, "subtract")
+    if node is None:
+        return None
+    total, score = reader.operands(node)
+    inner, picked = logsumexp(reader, total), reader.made_by(score, "gather_axis")
+    if inner is None or picked is None:
+        return None
+    x = reader.base(inner.operands["x"])
+    if reader.base(picked.inputs[0]) != x:
+        return None
+    target = reader.base(picked.inputs[1])
+    return Match("cross_entropy", {"x": _unshifted(reader, x), "target": target}, inner.parameters)
+
+
+def variance(reader: Reader, value: ValueId) -> Match | None:
+    """Match the mean of squared distances from the mean."""
+    node = reader.made_by(value, "mean")
+    squared = reader.made_by(node.inputs[0], "square") if node else None
+    centred = reader.made_by(squared.inputs[0], "subtract") if squared else None
+    if node is None or centred is None:
+        return None
+    x, middle = reader.operands(centred)
+    average = reader.made_by(middle, "mean")
+    if average is None or reader.base(average.inputs[0]) != x:
+        return None
+    ddof = node.attribute("ddof")
+    assert isinstance(ddof, int)
+    return Match("variance", {"x": x}, {"axes": _axes(reader, node), "ddof": ddof})
+
+
+def norm(reader: Reader, value: ValueId) -> Match | None:
+    """Match RMS norm and layer norm, with and without weight and bias."""
+    found = _scaled_norm(reader, value)
+    if found is not None:
+        return found
+    node = reader.made_by(value, "add")
+    if node is None:
+        return None
+    for i in (0, 1):
+        inner = _scaled_norm(reader, node.inputs[i])
+        if inner is not None and inner.name == "layer_norm" and "weight" in inner.operands:
+            bias = {"bias": reader.base(node.inputs[1 - i])}
+            return Match("layer_norm", {**inner.operands, **bias}, inner.parameters)
+    return None
+
+
+def _scaled_norm(reader: Reader, value: ValueId) -> Match | None:
+    product = reader.product(value)
+    for factor in (*product.numerators, *product.denominators):
+        root = reader.made_by(factor, "rsqrt" if factor in product.numerators else "sqrt")
+        if root is None:
+            continue
+        shifted = reader.plus_constant(root.inputs[0])
+        spread, epsilon = shifted or (reader.base(root.inputs[0]), 0.0)
+        rest = product.without(factor) if factor in product.numerators else product
+        if rest is None or product.scale != 1.0:
+            continue
+        found = _layer_norm(reader, spread, rest, epsilon) or _rms_norm(
+            reader, spread, rest, epsilon
+        )
+        if found is not None:
+            return found
+    return None
+
+
+def _layer_norm(reader: Reader, spread: ValueId, rest: Product, epsilon: float) -> Match | None:
+    inner = variance(reader, spread)
+    if inner is None:
+        return None
+    x = inner.operands["x"]
+    for factor in rest.numerators:
+        centred = reader.made_by(factor, "subtract")
+        if centred is not None and reader.operands(centred)[0] == x:
+            return _with_weight("layer_norm", x, factor, rest, inner.parameters, epsilon)
+    return None
+
+
+def _rms_norm(reader: Reader, spread: ValueId, rest: Product, epsilon: float) -> Match | None:
+    average = reader.made_by(spread, "mean")
+    squared = reader.made_by(average.inputs[0], "square", "multiply") if average else None
+    if average is None or squared is None:
+        return None
+    x = reader.base(squared.inputs[0])
+    if reader.base(squared.inputs[-1]) != x or x not in rest.numerators:
+        return None
+    parameters: dict[str, Parameter] = {"axes": _axes(reader, average)}
+    return _with_weight("rms_norm", x, x, rest, parameters, epsilon)
+
+
+def _with_weight(
+    name: str,
+    x: ValueId,
+    factor: ValueId,
+    rest: Product,
+    parameters: "dict[str, Parameter] | object",
+    epsilon: float,
+) -> Match | None:
+    left = rest.without(factor)
+    assert left is not None
+    assert isinstance(parameters, dict)
+    if len(left.numerators) > 1:
+        return None
+    weight = {"weight": left.numerators[0]} if left.numerators else {}
+    return Match(name, {"x": x, **weight}, {**parameters, "epsilon": epsilon})

@@ -1,0 +1,185 @@
+"""Bytes moved and kernels launched: by eager MLX, by mx.compile, by a plan."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.ops import Kind, op_named
+from kernelwright.ir.region import Region
+
+# mlx/compile.cpp: max_compile_depth and max_compile_arrays of 0.32.4.
+COMPILE_DEPTH = 11
+COMPILE_ARRAYS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What reaches memory: each group of nodes reads its inputs and writes its outputs once."""
+
+    bytes_read: int = 0
+    bytes_written: int = 0
+    launches: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes read and written."""
+        return self.bytes_read + self.bytes_written
+
+    def __add__(self, other: "Traffic") -> "Traffic":
+        """Add two stretches of work."""
+        return Traffic(
+            self.bytes_read + other.bytes_read,
+            self.bytes_written + other.bytes_written,
+            self.launches + other.launches,
+        )
+
+
+def eager_traffic(graph: Graph, indices: Iterable[int] | None = None) -> Traffic:
+    """Count eager MLX: every op is a kernel; a view is none, unless it has to copy.
+
+    `indices` limits the count to some nodes. `mean` counts as the sum and the product that MLX
+    launches.
+    """
+    chosen = range(len(graph.nodes)) if indices is None else sorted(set(indices))
+    return _total(graph, [(i,) for i in chosen if _launches(graph, graph.nodes[i])])
+
+
+def compiled_traffic(graph: Graph, indices: Iterable[int] | None = None) -> Traffic:
+    """Count what `mx.compile` leaves: elementwise chains fused as it fuses them, the rest eager."""
+    chosen = set(range(len(graph.nodes)) if indices is None else indices)
+    groups = [g for g in compile_groups(graph) if chosen.intersection(g)]
+    return _total(graph, [tuple(i for i in g if i in chosen) for g in groups])
+
+
+def planned_traffic(
+    graph: Graph, regions: Sequence[Region], indices: Iterable[int] | None = None
+) -> Traffic:
+    """Count a plan: one kernel a region, and everything else as `mx.compile` does it."""
+    chosen = set(range(len(graph.nodes)) if indices is None else indices)
+    covered = {i for region in regions for i in region.indices}
+    rest = compile_groups(graph, chosen - covered)
+    kept = [region.indices for region in regions if chosen.issuperset(region.indices)]
+    return _total(graph, [*rest, *kept])
+
+
+def compile_groups(graph: Graph, among: Iterable[int] | None = None) -> list[tuple[int, ...]]:
+    """Group nodes as `mx.compile` fuses them; nodes that launch nothing are in no group alone."""
+    allowed = set(range(len(graph.nodes)) if among is None else among)
+    grouped: set[int] = set()
+    groups: list[tuple[int, ...]] = []
+    for index in reversed(range(len(graph.nodes))):
+        if index not in allowed or index in grouped:
+            continue
+        node = graph.nodes[index]
+        if op_named(node.op).kind is Kind.ELEMENTWISE:
+            members = _fused(graph, index, allowed - grouped)
+        elif _launches(graph, node):
+            members = {index}
+        else:
+            continue
+        grouped |= members
+        groups.append(tuple(sorted(members)))
+    return groups[::-1]
+
+
+def _fused(graph: Graph, root: int, allowed: set[int]) -> set[int]:
+    """Collect what `mx.compile` fuses into the kernel of `root`, producers first."""
+    members = {root}
+
+    def visit(index: int, depth: int) -> None:
+        for value in dict.fromkeys(graph.nodes[index].inputs):
+            maker = graph.producer_of.get(value)
+            if maker is None or maker in members or maker not in allowed:
+                continue
+            if depth >= COMPILE_DEPTH or not _fusable(graph.nodes[maker]):
+                continue
+            outside = [r for r in graph.consumers_of[value] if r not in members]
+            same_shape = graph.types[value].shape == graph.types[graph.nodes[root].outputs[0]].shape
+            if outside or (value in graph.outputs and not same_shape):
+                continue
+            if len(_external(graph, members | {maker})) > COMPILE_ARRAYS:
+                continue
+            members.add(maker)
+            visit(maker, depth + 1)
+
+    visit(root, 1)
+    return members
+
+
+def _fusable(node: Node) -> bool:
+    return op_named(node.op).kind is Kind.ELEMENTWISE or node.op == "broadcast"
+
+
+def _launches(graph: Graph, node: Node) -> bool:
+    if op_named(node.op).kind is not Kind.VIEW:
+        return True
+    return node.op == "reshape" and _reshape_copies(graph, node)
+
+
+def _reshape_copies(graph: Graph, node: Node) -> bool:
+    """Say whether MLX must copy: the source is strided, and the new axes cut across it."""
+    source = graph.producer_of.get(node.inputs[0])
+    if source is None:
+        return False
+    made_by = graph.nodes[source].op
+    if made_by not in ("transpose", "broadcast", "slice", "as_strided"):
+        return False
+    before = [n for n in graph.types[node.inputs[0]].shape if n != 1]
+    after = [n for n in graph.types[node.outputs[0]].shape if n != 1]
+    return before != after
+
+
+def _total(graph: Graph, groups: Iterable[tuple[int, ...]]) -> Traffic:
+    total = Traffic()
+    for group in groups:
+        members = set(group)
+        read = sum(_stored_bytes(graph, v) for v in _external(graph, members))
+        written = sum(graph.types[v].nbytes for v in _results(graph, members))
+        total += Traffic(read, written, 1) + _means(graph, group)
+    return total
+
+
+def _means(graph: Graph, group: tuple[int, ...]) -> Traffic:
+    """Add the product that eager MLX launches after the sum of a mean."""
+    node = graph.nodes[group[0]]
+    if len(group) > 1 or node.op != "mean":
+        return Traffic()
+    nbytes = graph.types[node.outputs[0]].nbytes
+    return Traffic(nbytes, nbytes, 1)
+
+
+def _external(graph: Graph, members: set[int]) -> list[ValueId]:
+    """List the stored arrays that a group reads, each once, views traced to what they show."""
+    made = {v for i in members for v in graph.nodes[i].outputs}
+    read = dict.fromkeys(
+        _stored(graph, v) for i in sorted(members) for v in graph.nodes[i].inputs if v not in made
+    )
+    return [v for v in read if v not in made]
+
+
+def _stored(graph: Graph, value: ValueId) -> ValueId:
+    maker = graph.producer_of.get(value)
+    while maker is not None and not _launches(graph, graph.nodes[maker]):
+        node = graph.nodes[maker]
+        if graph.types[node.inputs[0]].size > graph.types[value].size:
+            # A slice reads only its part.
+            return value
+        value = node.inputs[0]
+        maker = graph.producer_of.get(value)
+    return value
+
+
+def _stored_bytes(graph: Graph, value: ValueId) -> int:
+    if value in graph.constant_of and graph.types[value].size == 1:
+        return 0
+    return graph.types[value].nbytes
+
+
+def _results(graph: Graph, members: set[int]) -> list[ValueId]:
+    returned = set(graph.outputs)
+    return [
+        v
+        for i in sorted(members)
+        for v in graph.nodes[i].outputs
+        if v in returned or any(r not in members for r in graph.consumers_of[v])
+    ]
