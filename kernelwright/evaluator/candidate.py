@@ -7,12 +7,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
+import numpy as np
+
 from kernelwright.errors import DeviceError, KernelwrightError
 from kernelwright.evaluator.case import Layout
 from kernelwright.evaluator.wire import Reply, send_reply
-from kernelwright.metal.device.base import Array, Device, Executable, RunOptions, RunResult
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import TensorType
+from kernelwright.metal.device import registry
+from kernelwright.metal.device.base import (
+    Array,
+    Device,
+    DeviceName,
+    Executable,
+    RunOptions,
+    RunResult,
+)
 from kernelwright.metal.diagnostic import CompileError, LaunchError
-from kernelwright.metal.kernel import BoundProgram
+from kernelwright.metal.kernel import BoundProgram, Kernel, Program, Tensor
 
 _CPU_ALLOWANCE_S = 300
 
@@ -21,7 +33,7 @@ _CPU_ALLOWANCE_S = 300
 class Open:
     """Open the device; the reply's header holds its `info`."""
 
-    device: str | Device
+    device: DeviceName | Device
 
 
 @dataclass(frozen=True)
@@ -78,6 +90,8 @@ class CandidateService:
     def _answer(self, request: Request) -> Reply:
         if isinstance(request, Open):
             self._device = open_device(request.device)
+            if request.device == "simulator":
+                warm_up(self._device)
             return Reply({"info": self._device.info.model_dump(mode="json")})
         if isinstance(request, Forget):
             self._executables.clear()
@@ -112,19 +126,33 @@ def result_of(reply: Reply) -> RunResult:
     return RunResult.model_validate({**reply.header, "outputs": reply.arrays})
 
 
-def open_device(device: str | Device) -> Device:
+def open_device(device: DeviceName | Device) -> Device:
     """Return a device by name, or the device itself.
 
     Raises:
         DeviceError: this machine has no such device.
     """
-    if not isinstance(device, str):
-        return device
-    if device == "simulator":
-        from kernelwright.metal.device.simulator import SimulatorDevice
+    return registry.open_device(device) if isinstance(device, str) else device
 
-        return SimulatorDevice()
-    raise DeviceError(f"expected a device of this machine, found {device!r}; try simulator.")
+
+def warm_up(device: Device) -> None:
+    """Compile and run a kernel of our own in both builds, so that no candidate waits for it."""
+    array = Tensor(name="x", dtype=Dtype.FLOAT32, shape=(8,))
+    kernel = Kernel(
+        name="warm_up",
+        inputs=("x",),
+        outputs=("y",),
+        source="y[thread_position_in_grid.x] = x[thread_position_in_grid.x];",
+        grid=(8, 1, 1),
+        threadgroup=(8, 1, 1),
+    )
+    program = Program(
+        inputs=(array,), outputs=(array.model_copy(update={"name": "y"}),), kernels=(kernel,)
+    )
+    bound = program.bind((TensorType((8,), Dtype.FLOAT32),))
+    inputs = (np.zeros(8, np.float32),)
+    device.compile(bound).run(inputs, RunOptions(count=True))
+    device.compile(bound, sanitize=True).run(inputs, RunOptions(sanitize=True))
 
 
 def serve(pipe: Connection, confinement: tuple[str, ...]) -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from kernelwright.errors import DeviceError, InputError
+from kernelwright.errors import InputError
 from kernelwright.evaluator.accuracy import Deviation
-from kernelwright.evaluator.candidate import Forget, Open
+from kernelwright.evaluator.candidate import Forget
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluation import (
     Evaluation,
@@ -21,13 +21,14 @@ from kernelwright.evaluator.evaluation import (
 )
 from kernelwright.evaluator.launch import bytes_needed, check_launch, fit
 from kernelwright.evaluator.normal import normalise
+from kernelwright.evaluator.opening import open_worker
 from kernelwright.evaluator.reference import Reference
 from kernelwright.evaluator.rules import check_program
 from kernelwright.evaluator.shape import visible_graphs
 from kernelwright.evaluator.suite import Suite, visible_suite
 from kernelwright.evaluator.task import Task
 from kernelwright.evaluator.trial import Failure, Trial, check_answer
-from kernelwright.evaluator.worker import Limits, Worker, WorkerLost
+from kernelwright.evaluator.worker import Worker
 from kernelwright.metal.device.base import Counters, Device, DeviceInfo
 from kernelwright.metal.kernel import Program
 
@@ -238,16 +239,7 @@ class Evaluator:
     def _ready_worker(self) -> Worker:
         if self._worker is not None and self._worker.is_alive:
             return self._worker
-        limits = Limits(self.config.memory_bytes)
-        try:
-            worker = Worker("kernelwright.evaluator.candidate", limits)
-            reply = worker.call(Open(self._device), _OPEN_TIMEOUT_S)
-        except WorkerLost as e:
-            raise DeviceError(f"the device's worker did not start: {e}.") from e
-        if reply.failure:
-            worker.close()
-            raise DeviceError(str(reply.header.get("message")))
-        self._info = DeviceInfo.model_validate(reply.header["info"])
+        worker, self._info = open_worker(self._device, self.config.memory_bytes)
         self._worker = worker
         return worker
 

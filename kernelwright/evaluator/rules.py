@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from kernelwright.evaluator import vocabulary as words
 from kernelwright.metal.diagnostic import Diagnostic
@@ -88,12 +89,10 @@ def _characters(text: Text) -> Iterator[Diagnostic]:
             )
         elif token.kind is TokenKind.STRING and token.directive != "include":
             yield text.diagnose(token, "string", "a kernel has no use for strings; remove it.")
-        elif token.kind is TokenKind.COMMENT and _is_open(token.text):
-            yield text.diagnose(token, "comment", "the comment never ends; close it with */.")
-
-
-def _is_open(comment: str) -> bool:
-    return comment.startswith("/*") and not (len(comment) >= 4 and comment.endswith("*/"))
+    for slash, star in pairwise(text.tokens):
+        if (slash.text, star.text) == ("/", "*"):
+            # The tokenizer makes whole comments of the others.
+            yield text.diagnose(slash, "comment", "the comment never ends; close it with */.")
 
 
 def _directives(text: Text) -> Iterator[Diagnostic]:

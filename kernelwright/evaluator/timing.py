@@ -11,6 +11,8 @@ from kernelwright.evaluator.config import TimingPlan
 from kernelwright.evaluator.statistics import Reals, log_ratios
 from kernelwright.metal.device.base import Array
 
+_RECENT = 9
+"""Looks at the canary that its usual time is the median of."""
 _MOST_REJECTED = 3
 """Blocks that may be thrown away for each that is kept before the machine is too restless."""
 
@@ -143,7 +145,8 @@ class Session:
 
     def _is_calm(self, before: float, after: float) -> bool:
         self._canary_ns.extend((before, after))
-        usual = float(np.median(self._canary_ns))
+        # The recent past only: pairing takes care of a slow drift.
+        usual = float(np.median(self._canary_ns[-_RECENT:]))
         limit = self.plan.canary_tolerance * usual
         return abs(before - usual) <= limit and abs(after - usual) <= limit
 

@@ -19,11 +19,11 @@ from typing import Literal
 import kernelwright
 from kernelwright.errors import DeviceError, KernelwrightError
 from kernelwright.evaluator import sandbox
+from kernelwright.evaluator.cache import VARIABLE, mirror, shared_cache, was_cold
 from kernelwright.evaluator.wire import Reply, receive_reply
 
 _START_TIMEOUT_S = 60.0
-_KEPT_VARIABLES = ("LANG", "LC_ALL", "PATH", "XDG_CACHE_HOME", "HOME")
-"""HOME and the cache only say where compiled headers lie; nothing there can be written."""
+_KEPT_VARIABLES = ("LANG", "LC_ALL", "PATH")
 
 Loss = Literal["timeout", "crash"]
 
@@ -41,8 +41,8 @@ class Limits:
     """What a worker may use."""
 
     memory_bytes: int
-    writable: tuple[Path, ...] = ()
-    """Folders besides the scratch folder that a service must write to."""
+    builds_cache: bool = False
+    """True for a worker that runs no candidate and fills the shared cache for the others."""
 
 
 class Worker:
@@ -54,6 +54,11 @@ class Worker:
 
     def __init__(self, service: str, limits: Limits) -> None:
         self._scratch = Path(tempfile.mkdtemp(prefix="kernelwright-"))
+        self._shared = shared_cache() if limits.builds_cache else None
+        if self._shared is None:
+            mirror(shared_cache(), self._scratch / "cache")
+        else:
+            self._shared.mkdir(parents=True, exist_ok=True)
         self._pipe, remote = Pipe()
         try:
             self._process = self._start(service, limits, remote)
@@ -68,7 +73,7 @@ class Worker:
             "pipe": remote.fileno(),
             "service": service,
             "memory_bytes": limits.memory_bytes,
-            "folders": [str(self._scratch), *map(str, limits.writable)],
+            "folders": [str(self._scratch), *([str(self._shared)] if self._shared else [])],
             "package_folder": str(Path(kernelwright.__file__).parents[1]),
         }
         with (self._scratch / "stderr").open("wb") as errors:
@@ -85,7 +90,14 @@ class Worker:
 
     def _environment(self, given: Mapping[str, str]) -> dict[str, str]:
         kept = {name: given[name] for name in _KEPT_VARIABLES if name in given}
-        return {**kept, "TMPDIR": str(self._scratch), "OPENBLAS_NUM_THREADS": "1"}
+        cache = self._shared or self._scratch / "cache"
+        own = {"HOME": str(self._scratch), "TMPDIR": str(self._scratch), VARIABLE: str(cache)}
+        return {**kept, **own, "OPENBLAS_NUM_THREADS": "1"}
+
+    @property
+    def cache_was_cold(self) -> bool:
+        """True when the worker had to build what all workers share."""
+        return self._shared is None and was_cold(self._scratch / "cache")
 
     def call(self, request: object, timeout_s: float) -> Reply:
         """Send a request and wait for its reply.

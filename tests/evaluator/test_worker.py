@@ -1,3 +1,5 @@
+"""What a worker survives, and what it cannot reach."""
+
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +8,7 @@ import numpy as np
 import pytest
 
 from kernelwright.evaluator.candidate import Compile, Open, Run
-from kernelwright.evaluator.mutants.device import SECRET_VARIABLE, Misdeed, MisbehavingDevice
+from kernelwright.evaluator.mutants.device import SECRET_VARIABLE, MisbehavingDevice, Misdeed
 from kernelwright.evaluator.wire import Reply
 from kernelwright.evaluator.worker import Limits, Worker, WorkerLost
 from kernelwright.ir.dtype import Dtype

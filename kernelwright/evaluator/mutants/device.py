@@ -32,7 +32,7 @@ class Misdeed(StrEnum):
     """Writes into the pipe to the parent."""
 
 
-SECRET_VARIABLE = "ANTHROPIC_API_KEY"  # noqa: S105 (a variable's name)
+SECRET_VARIABLE = "ANTHROPIC_API_KEY"
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,9 @@ class MisbehavingDevice:
     @property
     def info(self) -> DeviceInfo:
         """Return an identity of its own."""
-        return DeviceInfo(
-            name="simulator", chip="misbehaving", runtime="none", measures_time=False
-        )
+        return DeviceInfo(name="simulator", chip="misbehaving", runtime="none", measures_time=False)
 
-    def compile(
-        self, program: BoundProgram, *, sanitize: bool = False
-    ) -> "MisbehavingExecutable":
+    def compile(self, program: BoundProgram, *, sanitize: bool = False) -> "MisbehavingExecutable":
         """Return an executable; nothing is compiled."""
         return MisbehavingExecutable(self, program)
 
