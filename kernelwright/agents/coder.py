@@ -122,7 +122,7 @@ def shown(attempt: Attempt, interface: Interface) -> dict[str, object]:
     return {
         "id": program.id[:12],
         "idea": attempt.proposal.idea,
-        "draft": json.dumps(draft, indent=1),
+        "draft": json.dumps(draft),
         "kernels": program.kernels,
         "profile": profile(attempt.evaluation),
     }

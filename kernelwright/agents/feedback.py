@@ -36,7 +36,7 @@ def outcome(evaluation: Evaluation) -> str:
     if is_gated(evaluation):
         return "Correct in the open checks only."
     if not evaluation.is_correct:
-        return f"{evaluation.status.value.capitalize()}: {evaluation.summary}"
+        return f"{evaluation.status.value.capitalize()}: {evaluation.summary.rstrip('.')}."
     if speed := speed_of(evaluation):
         return f"Correct, {speed}."
     return "Correct."

@@ -31,8 +31,9 @@ def signature(program: Program) -> str:
 
 def _normalised(tokens: Sequence[Token], numbers: dict[str, int]) -> Iterator[str]:
     before = ""
-    for token, after in zip(tokens, [*(t.spelling for t in tokens[1:]), ""], strict=True):
+    for place, token in enumerate(tokens):
         word = token.spelling
+        after = tokens[place + 1].spelling if place + 1 < len(tokens) else ""
         is_own = token.kind is TokenKind.IDENTIFIER and word not in RESERVED
         if is_own and before not in _MEMBER and after != "::":
             yield f"@{numbers.setdefault(word, len(numbers))}"

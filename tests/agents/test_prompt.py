@@ -9,16 +9,31 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from kernelwright.agents import prompt
+from kernelwright.agents.coder import coder_prompt
 from kernelwright.agents.draft import ProgramDraft
 from kernelwright.agents.interface import Interface
+from kernelwright.agents.planner import planner_prompt
 from kernelwright.agents.prompt import EXAMPLES, source, version
+from kernelwright.agents.repairer import repairer_prompt
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import capture
 from kernelwright.metal.device.base import RunOptions
 from kernelwright.metal.device.simulator.device import SimulatorDevice
+from tests.agents.loopback.scene import (
+    DEVICE,
+    TASK,
+    correct,
+    racing,
+    timed_out,
+    uncompiled,
+    unproven,
+    wrong_at_the_tail,
+)
 
 _BLOCK = re.compile(r"```(\w+)\n(.*?)\n```", re.DOTALL)
 ROWS, COLUMNS = 5, 70
+GOLDEN = Path(__file__).parent / "golden"
 
 
 def draft_in(example: str) -> ProgramDraft:
@@ -73,3 +88,59 @@ def test_worked_examples_compile_and_are_right_and_clean(example: str) -> None:
         expected = np.array(FUNCTIONS[example](*(mx.array(a) for a in arrays)))
     assert result.reports == ()
     np.testing.assert_allclose(result.outputs[0], expected, rtol=2e-3, atol=1e-3)
+
+
+RENDERINGS = {
+    "coder-first": lambda: coder_prompt(TASK, DEVICE, (), count=3),
+    "coder-later": lambda: coder_prompt(
+        TASK,
+        DEVICE,
+        (uncompiled(), wrong_at_the_tail(), correct(), unproven()),
+        count=2,
+        aim="improve",
+        lessons=("Four elements a thread won on 9 of 10 elementwise tasks (e1, e2, e3).",),
+    ),
+    "repairer-compile": lambda: repairer_prompt(TASK, DEVICE, uncompiled()),
+    "repairer-race": lambda: repairer_prompt(TASK, DEVICE, racing()),
+    "repairer-tail": lambda: repairer_prompt(TASK, DEVICE, wrong_at_the_tail()),
+    "repairer-timeout": lambda: repairer_prompt(TASK, DEVICE, timed_out()),
+    "repairer-unproven": lambda: repairer_prompt(TASK, DEVICE, unproven()),
+    "planner": lambda: planner_prompt(TASK.graph, DEVICE),
+}
+
+
+@pytest.mark.parametrize("name", RENDERINGS)
+def test_renderings_are_as_reviewed(name: str, request: pytest.FixtureRequest) -> None:
+    rendered = RENDERINGS[name]().text + "\n"
+    golden = GOLDEN / f"{name}.md"
+    if request.config.getoption("--update-golden"):
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_text(rendered)
+    assert rendered == golden.read_text()
+
+
+@pytest.mark.parametrize("name", RENDERINGS)
+def test_no_closed_check_shows_in_any_prompt(name: str) -> None:
+    rendered = RENDERINGS[name]().model_dump_json()
+    for secret in ("4093", "7431", "seed", "99", "hidden"):
+        assert secret not in rendered
+
+
+def test_the_stable_parts_do_not_change_from_call_to_call() -> None:
+    first, later = RENDERINGS["coder-first"](), RENDERINGS["coder-later"]()
+    assert (first.system, first.context) == (later.system, later.context)
+    assert first.request != later.request
+
+
+def test_a_template_version_follows_what_it_includes(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = version("coder")
+    monkeypatch.setattr(
+        prompt, "source", lambda name: source(name) + ("!" if name == "rules.md" else "")
+    )
+    assert prompt.version("coder") != before
+    assert prompt.version("planner") == version("planner")
+
+
+def test_prompts_stay_short() -> None:
+    assert len(RENDERINGS["coder-first"]().system) < 12_000
+    assert len(RENDERINGS["repairer-race"]().text) < 9_000

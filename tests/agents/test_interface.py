@@ -1,0 +1,62 @@
+"""A task's arrays get names that Metal accepts, and dimensions that may vary together."""
+
+import mlx.core as mx
+import pytest
+
+from kernelwright.agents.draft import ProgramDraft
+from kernelwright.agents.interface import Interface
+from kernelwright.errors import InputError
+from kernelwright.evaluator.task import Task
+from kernelwright.ir import Dtype, TensorType, capture
+from tests.agents.loopback.scene import BODY, TASK, draft
+
+
+def add(half: mx.array, out: mx.array) -> mx.array:
+    return half + out
+
+
+def captured(rows: int, columns: int) -> Task:
+    return Task(capture(add, mx.zeros((rows, columns)), mx.zeros((columns,))), "add")
+
+
+def test_names_avoid_metal_and_each_other() -> None:
+    interface = Interface(captured(4, 8))
+    assert interface.input_names == ("half_in", "out")
+    assert interface.output_names == ("out_",)
+
+
+def test_axes_of_one_size_share_a_dimension_until_a_variant_tells_them_apart() -> None:
+    square = captured(8, 8)
+    assert [d.size for d in Interface(square).dimensions] == [8]
+    told = Task(square.graph, "add", variants=(captured(4, 8).graph,))
+    assert [d.places for d in Interface(told).dimensions] == [
+        ("half_in axis 0",),
+        ("half_in axis 1", "out axis 0"),
+    ]
+
+
+def test_a_generic_program_binds_at_other_sizes() -> None:
+    program = draft(BODY, any_size=["n0"]).program(Interface(TASK))
+    bound = program.bind([TensorType((11, 70), Dtype.FLOAT32)])
+    assert bound.outputs[0].shape == (11, 70)
+    assert bound.launches[0].grid == (770, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"any_size": ["rows"]}, "any_size names rows; the task's dimensions are n0, n1"),
+        ({"grid": ["n0"]}, "grid has three sizes"),
+        ({"grid": ["n9", 1, 1]}, "unknown dimension n9"),
+        ({"grid": ["n0 **", 1, 1]}, "launch arithmetic"),
+        ({"inputs": ["y"]}, "reads 'y' before it is made"),
+        ({"name": "two words"}, "kernels.0.name|name: String should match"),
+    ],
+)
+def test_a_draft_that_is_no_program_says_why(change: dict[str, object], words: str) -> None:
+    data = draft(BODY).model_dump()
+    kernel = data["kernels"][0]
+    for key, value in change.items():
+        (kernel if key in kernel else data)[key] = value
+    with pytest.raises(InputError, match=words):
+        ProgramDraft.model_validate(data).program(Interface(TASK))

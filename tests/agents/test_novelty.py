@@ -1,0 +1,43 @@
+"""Two programs are one when they differ in nothing that matters."""
+
+import pytest
+
+from kernelwright.agents.interface import Interface
+from kernelwright.agents.novelty import signature
+from tests.agents.loopback.scene import BODY, TASK, draft
+
+
+def mark(source: str, group: int = 64) -> str:
+    return signature(draft(source, group=group).program(Interface(TASK)))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        BODY.replace("uint i", "uint  place").replace("[i]", "[place]"),
+        "// Fast!\n" + BODY.replace("\n", "\n\n  "),
+        BODY.replace("2.0f", "/* two */ 2.0f"),
+    ],
+    ids=["names", "layout", "comments"],
+)
+def test_names_comments_and_layout_do_not_matter(source: str) -> None:
+    assert mark(source) == mark(BODY)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        BODY.replace("2.0f", "3.0f"),
+        BODY.replace("x[i]", "metal::fast::exp(x[i])"),
+        BODY.replace("x[i]", "metal::precise::exp(x[i])"),
+        BODY.replace("uint i", "int i"),
+        BODY.replace("thread_position_in_grid.x", "thread_position_in_grid.y"),
+    ],
+)
+def test_what_is_computed_matters(source: str) -> None:
+    others = {mark(BODY), mark(BODY.replace("x[i]", "metal::exp(x[i])"))}
+    assert mark(source) not in others
+
+
+def test_the_launch_matters() -> None:
+    assert mark(BODY, group=32) != mark(BODY)

@@ -1,0 +1,263 @@
+"""Planner, coder and repairer over loopback servers: what is asked, and what gets through."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import mlx.core as mx
+import pytest
+
+from kernelwright.agents.chat import Switchboard
+from kernelwright.agents.coder import ModelCoder
+from kernelwright.agents.planner import ModelPlanner
+from kernelwright.agents.repairer import FirstRepairer, ModelRepairer
+from kernelwright.agents.role import Attempt, Plan, Proposal
+from kernelwright.errors import ModelError
+from kernelwright.evaluator.evaluation import Status
+from kernelwright.evaluator.task import Task
+from kernelwright.ir import Graph, canonicalize, capture
+from kernelwright.metal.device.base import DeviceInfo
+from tests.agents.loopback.partner import Partner
+from tests.agents.loopback.scene import (
+    BODY,
+    CHEAT,
+    DEVICE,
+    FIXED_RACE,
+    RACE,
+    TASK,
+    TYPO,
+    attempt,
+    correct,
+    correction,
+    draft,
+    programs,
+    racing,
+    uncompiled,
+    unproven,
+)
+from tests.agents.loopback.server import LoopbackServer, Refused, Response
+from tests.agents.loopback.wire import Heard, Said
+
+
+@contextmanager
+def talking(provider: str, *responses: Response) -> Iterator[tuple[Switchboard, LoopbackServer]]:
+    queue = list(responses)
+
+    def script(request: Heard) -> Response:
+        return queue.pop(0) if len(queue) > 1 else queue[0]
+
+    with (
+        LoopbackServer(script) as server,
+        Switchboard(Partner(server, provider).open()) as board,
+    ):
+        yield board, server
+
+
+def test_a_coder_proposes_what_the_model_wrote(provider: str) -> None:
+    reply = Said(programs(draft(BODY), draft(CHEAT, "Ignore the input.")))
+    with talking(provider, reply) as (board, server):
+        proposals = ModelCoder(board).write(TASK, DEVICE, (), count=4)
+    assert [p.idea for p in proposals] == ["One element a thread.", "Ignore the input."]
+    assert proposals[0].author == board.name
+    assert proposals[0].program.kernels[0].grid == ("6 * 70", 1, 1)
+    assert server.requests[0].tool == "programs"
+    assert "double_plus_one" in server.requests[0].text
+
+
+def test_duplicates_of_the_past_and_of_each_other_go_no_further(provider: str) -> None:
+    renamed = BODY.replace("uint i", "uint j").replace("[i]", "[j]")
+    fresh = draft(CHEAT)
+    reply = Said(programs(draft(renamed), fresh, fresh))
+    with talking(provider, reply) as (board, _):
+        proposals = ModelCoder(board).write(TASK, DEVICE, (correct(),), count=4)
+    assert len(proposals) == 1
+
+
+def test_a_batch_of_nothing_new_is_sent_back_once(provider: str) -> None:
+    again, fresh = Said(programs(draft(BODY))), Said(programs(draft(CHEAT)))
+    with talking(provider, again, fresh) as (board, server):
+        proposals = ModelCoder(board).write(TASK, DEVICE, (correct(),), count=4)
+    assert len(proposals) == 1
+    assert "tried already" in server.requests[1].messages[-1][1]
+
+
+def test_a_draft_that_is_no_program_is_sent_back_with_the_reason(provider: str) -> None:
+    bad = draft(BODY, grid=["rows", 1, 1])
+    with talking(provider, Said(programs(bad)), Said(programs(draft(BODY)))) as (board, server):
+        assert len(ModelCoder(board).write(TASK, DEVICE, (), count=1)) == 1
+    assert "unknown dimension rows" in server.requests[1].messages[-1][1]
+
+
+@pytest.mark.parametrize(
+    "response",
+    [Said("I will not.", stop="refused"), Said("Sorry, no idea.", style="text")],
+    ids=["refusal", "garbage"],
+)
+def test_a_useless_reply_yields_no_candidate(provider: str, response: Said) -> None:
+    with talking(provider, response) as (board, _):
+        assert ModelCoder(board).write(TASK, DEVICE, (), count=2) == ()
+
+
+def test_a_truncated_reply_still_yields_its_whole_programs(provider: str) -> None:
+    whole = programs(draft(BODY), draft(CHEAT))
+    cut = Said(whole[: whole.rindex('"grid"')], stop="truncated")
+    with talking(provider, cut) as (board, server):
+        assert len(ModelCoder(board).write(TASK, DEVICE, (), count=2)) == 1
+    assert len(server.requests) == 1
+
+
+def test_a_bad_key_is_an_error_not_an_empty_batch(provider: str) -> None:
+    with (
+        talking(provider, Refused(401, "invalid key")) as (board, _),
+        pytest.raises(ModelError, match="refuses the key"),
+    ):
+        ModelCoder(board).write(TASK, DEVICE, (), count=2)
+
+
+def test_a_repairer_sees_the_diagnosis_and_returns_a_whole_program(provider: str) -> None:
+    failed = racing()
+    reply = Said(correction("No barrier.", draft(FIXED_RACE)))
+    with talking(provider, reply) as (board, server):
+        proposal = ModelRepairer(board).repair(TASK, DEVICE, failed)
+    assert proposal is not None
+    assert proposal.parent == failed.proposal.program.id
+    assert "threadgroup_barrier" in proposal.program.kernels[0].source
+    assert "threadgroup race" in server.requests[0].text
+
+
+def test_a_repair_that_changes_nothing_is_sent_back(provider: str) -> None:
+    same = Said(correction("?", draft(TYPO)))
+    right = Said(correction("A suffix.", draft(BODY)))
+    with talking(provider, same, right) as (board, server):
+        assert ModelRepairer(board).repair(TASK, DEVICE, uncompiled()) is not None
+    assert "nothing that matters has changed" in server.requests[1].messages[-1][1]
+
+
+def test_repairs_stop_when_the_error_repeats(provider: str) -> None:
+    second = draft(RACE.replace("64", "96"))
+    with talking(provider, Said(correction("Too small.", second))) as (board, server):
+        repairer = ModelRepairer(board)
+        first = racing()
+        proposal = repairer.repair(TASK, DEVICE, first)
+        assert proposal is not None
+        again = Attempt(
+            proposal=proposal,
+            evaluation=first.evaluation.model_copy(update={"program": proposal.program.id}),
+        )
+        assert repairer.repair(TASK, DEVICE, again) is None
+    assert len(server.requests) == 1
+
+
+def test_repairs_stop_after_their_rounds(provider: str) -> None:
+    replies = [
+        Said(correction(f"Guess {n}.", draft(BODY.replace("2.0", f"{n}.0")))) for n in range(3, 9)
+    ]
+    failed = uncompiled()
+    with talking(provider, *replies) as (board, server):
+        repairer = ModelRepairer(board, rounds=3)
+        for number in range(4):
+            proposal = repairer.repair(TASK, DEVICE, failed)
+            if proposal is None:
+                break
+            summary = f"error number {number}"
+            evaluation = failed.evaluation.model_copy(
+                update={"summary": summary, "diagnostics": (), "program": proposal.program.id}
+            )
+            failed = Attempt(proposal=proposal, evaluation=evaluation)
+    assert len(server.requests) == 3
+
+
+def test_a_closed_verdict_reaches_a_repairer_without_its_reasons(provider: str) -> None:
+    reply = Said(correction("An assumption.", draft(FIXED_RACE)))
+    with talking(provider, reply) as (board, server):
+        ModelRepairer(board).repair(TASK, DEVICE, unproven())
+    assert "4093" not in server.requests[0].text
+    assert "not confirmed by the closed ones" in server.requests[0].text
+
+
+def test_correct_programs_are_not_repaired(provider: str) -> None:
+    with talking(provider, Said("unused")) as (board, server):
+        assert ModelRepairer(board).repair(TASK, DEVICE, correct()) is None
+    assert not server.requests
+
+
+def test_the_cheap_repairer_is_asked_first(provider: str) -> None:
+    mended = draft(BODY)
+
+    class Mechanic:
+        def repair(self, task: Task, device: DeviceInfo, failed: Attempt) -> Proposal | None:
+            if failed.evaluation.status is Status.COMPILE_ERROR:
+                return attempt(mended, Status.CORRECT, "").proposal
+            return None
+
+    with talking(provider, Said(correction("No barrier.", draft(FIXED_RACE)))) as (board, server):
+        repairer = FirstRepairer([Mechanic(), ModelRepairer(board)])
+        assert repairer.repair(TASK, DEVICE, uncompiled()) is not None
+        assert not server.requests
+        assert repairer.repair(TASK, DEVICE, racing()) is not None
+    assert len(server.requests) == 1
+
+
+def normed_product(x: mx.array, w: mx.array) -> mx.array:
+    scaled = x * mx.rsqrt(mx.sum(x * x, axis=-1, keepdims=True) + 1e-5)
+    return mx.tanh(scaled @ w) * 2.0
+
+
+GRAPH = canonicalize(capture(normed_product, mx.zeros((8, 64)), mx.zeros((64, 32))))
+
+
+class NoPlan:
+    def plan(self, graph: Graph, device: DeviceInfo) -> Plan:
+        return Plan(regions=(), author="offline")
+
+
+def cut(*regions: list[int]) -> Said:
+    return Said(
+        json.dumps(
+            {
+                "regions": [
+                    {"nodes": nodes, "strategy": "One group a row.", "benefit": "One pass less."}
+                    for nodes in regions
+                ],
+                "left": [{"op": "matmul", "reason": "MLX is good at it."}],
+            }
+        )
+    )
+
+
+PRODUCT = next(i for i, node in enumerate(GRAPH.nodes) if node.op == "matmul")
+BEFORE = list(range(PRODUCT))
+AFTER = list(range(PRODUCT + 1, len(GRAPH.nodes)))
+
+
+def test_a_legal_cut_becomes_the_plan(provider: str) -> None:
+    with talking(provider, cut(BEFORE, AFTER)) as (board, server):
+        plan = ModelPlanner(board, NoPlan()).plan(GRAPH, DEVICE)
+    assert [list(r.indices) for r in plan.regions] == [BEFORE, AFTER]
+    assert plan.author == board.name
+    assert plan.left == (("matmul", "MLX is good at it."),)
+    assert "matmul" in server.requests[0].text
+    assert "stays" in server.requests[0].text
+
+
+def test_an_illegal_region_goes_back_with_the_reason(provider: str) -> None:
+    everything = list(range(len(GRAPH.nodes)))
+    with talking(provider, cut(everything), cut(BEFORE, AFTER)) as (board, server):
+        plan = ModelPlanner(board, NoPlan()).plan(GRAPH, DEVICE)
+    assert len(plan.regions) == 2
+    assert "matmul" in server.requests[1].messages[-1][1]
+    assert "not legal" in server.requests[1].messages[-1][1]
+
+
+def test_overlapping_and_unknown_nodes_are_refused_and_the_rest_kept(provider: str) -> None:
+    with talking(provider, cut(BEFORE, BEFORE, [99])) as (board, server):
+        plan = ModelPlanner(board, NoPlan()).plan(GRAPH, DEVICE)
+    assert [list(r.indices) for r in plan.regions] == [BEFORE]
+    assert len(server.requests) == 3
+    assert "in another region already" in server.requests[1].messages[-1][1]
+    assert "there is no node 99" in server.requests[1].messages[-1][1]
+
+
+def test_without_a_usable_cut_the_fallback_plans(provider: str) -> None:
+    with talking(provider, Said("Cut it in half.", style="text")) as (board, _):
+        assert ModelPlanner(board, NoPlan()).plan(GRAPH, DEVICE).author == "offline"
