@@ -18,7 +18,6 @@ from kernelwright.metal.device import registry
 from kernelwright.metal.device.base import (
     Array,
     Device,
-    DeviceName,
     Executable,
     RunOptions,
     RunResult,
@@ -33,7 +32,7 @@ _CPU_ALLOWANCE_S = 300
 class Open:
     """Open the device; the reply's header holds its `info`."""
 
-    device: DeviceName | Device
+    device: str | Device
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,7 @@ def result_of(reply: Reply) -> RunResult:
     return RunResult.model_validate({**reply.header, "outputs": reply.arrays})
 
 
-def open_device(device: DeviceName | Device) -> Device:
+def open_device(device: str | Device) -> Device:
     """Return a device by name, or the device itself.
 
     Raises:
