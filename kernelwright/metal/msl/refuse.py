@@ -1,15 +1,214 @@
-"""What Metal refuses and clang would accept, found from the tokens."""
+"""What Metal refuses and clang would accept, found from a text's tokens, in Apple's words.
+
+Wordings come from what Apple's compiler said about real kernels, in public bug reports and
+compiler logs.
+"""
 
 from collections.abc import Iterator
 
 from kernelwright.metal.diagnostic import Diagnostic
-from kernelwright.metal.msl.rewrite import Rewritten
+from kernelwright.metal.msl.pointer import unqualified_pointers
+from kernelwright.metal.msl.rewrite import Rewritten, is_kernel
+from kernelwright.metal.msl.signature import read_attributes
+from kernelwright.metal.msl.structure import Function, Structure, Variable
+from kernelwright.metal.msl.token import TokenKind
+from kernelwright.metal.msl.types import is_builtin_type
+from kernelwright.metal.msl.validate import invalid_signatures
+
+_UNSUPPORTED_WORDS = frozenset(
+    {"double", "goto", "thread_local", "throw", "try", "typeid", "dynamic_cast", "new", "asm"}
+)
+_SPECIFIERS = frozenset(
+    {"static", "const", "constexpr", "inline", "volatile", "extern", "unsigned", "signed"}
+)
+_FUNCTION_ATTRIBUTES = frozenset(
+    {"max_total_threads_per_threadgroup", "kernel", "host_name", "visible", "patch"}
+)
+_SPACES_OF_MEMORY = frozenset({"device", "threadgroup", "thread"})
 
 
 def refuse(rewritten: Rewritten) -> tuple[Diagnostic, ...]:
-    """Return what Apple's compiler would refuse in a text, in its words."""
-    return tuple(sorted(_found(rewritten), key=lambda d: (d.line, d.column)))
+    """Return what Apple's compiler would refuse in a text, by place."""
+    structure = rewritten.structure
+    found = (
+        *_words(structure),
+        *_lambdas(structure),
+        *_attributes(structure),
+        *_program_scope(structure),
+        *_statics(structure),
+        *_recursion(structure),
+        *unqualified_pointers(structure),
+        *invalid_signatures(structure, rewritten.kernels),
+    )
+    return tuple(sorted(found, key=lambda d: (d.line, d.column)))
 
 
-def _found(rewritten: Rewritten) -> Iterator[Diagnostic]:
-    yield from ()
+def _at(structure: Structure, index: int, message: str) -> Diagnostic:
+    token = structure.code[index]
+    return Diagnostic(message=message, line=token.line, column=token.column)
+
+
+def _words(structure: Structure) -> Iterator[Diagnostic]:
+    for index, token in enumerate(structure.code):
+        if token.kind is not TokenKind.IDENTIFIER:
+            continue
+        word, before = token.spelling, structure.spelling(index - 1)
+        if before in (".", "->", "::"):
+            continue
+        if word == "long" and structure.spelling(index + 1) in ("long", "double"):
+            name = f"{word} {structure.spelling(index + 1)}"
+            yield _at(structure, index, f"'{name}' is not supported in Metal")
+        elif word == "double" and before == "long":
+            continue
+        elif word in _UNSUPPORTED_WORDS and before != "operator":
+            yield _at(structure, index, f"'{word}' is not supported in Metal")
+        elif word == "delete" and before not in ("=", "operator"):
+            yield _at(structure, index, "'delete' is not supported in Metal")
+        elif word == "virtual":
+            yield _at(structure, index, "virtual functions are not supported in Metal")
+        elif word == "register":
+            message = "Metal does not support the 'register' storage class specifier"
+            yield _at(structure, index, message)
+
+
+def _lambdas(structure: Structure) -> Iterator[Diagnostic]:
+    for index, token in enumerate(structure.code):
+        if token.spelling != "[" or structure.spelling(index + 1) == "[":
+            continue
+        before = structure.code[index - 1] if index else None
+        if before is None or before.spelling == "[":
+            continue
+        is_subscript = (
+            before.kind in (TokenKind.IDENTIFIER, TokenKind.STRING)
+            and before.spelling not in ("return", "case", "else")
+        ) or before.spelling in (")", "]", ">", "}", "&", "&&", "*")
+        after = structure.spelling(structure.partner.get(index, index) + 1)
+        if not is_subscript and after in ("(", "{", "<"):
+            yield _at(structure, index, "lambda expressions are not supported in Metal")
+
+
+def _attributes(structure: Structure) -> Iterator[Diagnostic]:
+    """Function attributes that stand where they apply to a type, or to nothing."""
+    right: set[int] = set()
+    for function in structure.functions:
+        place = function.start
+        for start, end in function.attributes:
+            if start == place or structure.spelling(start - 1) in ("]", "inline", "static"):
+                right.add(start)
+                place = end + 1
+        if structure.spelling(function.name_at + 1) == "[":
+            right.add(function.name_at + 1)
+    right.update(a for i in structure.instantiations for a, _ in i.attributes)
+    for index in range(len(structure.code) - 1):
+        is_list = structure.spelling(index) == "[" and structure.spelling(index + 1) == "["
+        if not is_list or index in right:
+            continue
+        for name, _, at in read_attributes(structure, index, structure.partner.get(index, index)):
+            if name in _FUNCTION_ATTRIBUTES and name != "kernel":
+                yield _at(structure, at, f"'{name}' attribute cannot be applied to types")
+
+
+def _program_scope(structure: Structure) -> Iterator[Diagnostic]:
+    for variable in structure.variables:
+        if variable.in_class:
+            continue
+        words = [structure.spelling(i) for i in range(variable.start, variable.end)]
+        name_at = _variable_name(structure, variable)
+        if name_at is None:
+            continue
+        if "constant" in words:
+            is_set = {"=", "{", "function_constant", "extern"} & set(words)
+            if not is_set:
+                message = "variable in constant address space must be initialized"
+                yield _at(structure, name_at, message)
+        elif _is_plain_declaration(structure, variable, name_at):
+            message = "program scope variable must reside in constant address space"
+            yield _at(structure, name_at, message)
+
+
+def _variable_name(structure: Structure, variable: Variable) -> int | None:
+    for index in range(variable.start + 1, variable.end + 1):
+        if structure.code[index].kind is not TokenKind.IDENTIFIER:
+            continue
+        if structure.spelling(index + 1) in ("=", ";", "[", "{", ",", "("):
+            return index
+    return None
+
+
+def _is_plain_declaration(structure: Structure, variable: Variable, name_at: int) -> bool:
+    """Say whether every word before the name is known; an unknown one may be a macro."""
+    known = _SPECIFIERS | _SPACES_OF_MEMORY
+    return all(
+        (word := structure.spelling(i)) in known
+        or is_builtin_type(word)
+        or word in structure.types
+        or structure.code[i].kind is not TokenKind.IDENTIFIER
+        for i in range(variable.start, name_at)
+    ) and any(
+        is_builtin_type(structure.spelling(i)) or structure.spelling(i) in structure.types
+        for i in range(variable.start, name_at)
+    )
+
+
+def _statics(structure: Structure) -> Iterator[Diagnostic]:
+    for function in structure.functions:
+        if function.body is None:
+            continue
+        for index in range(function.body[0] + 1, function.body[1]):
+            if structure.spelling(index) != "static":
+                continue
+            if structure.spelling(index - 1) not in (";", "{", "}"):
+                continue
+            stop = index
+            while structure.spelling(stop) not in (";", "=", "{", "(", ""):
+                stop += 1
+            words = {structure.spelling(i) for i in range(index, stop)}
+            if "constant" not in words and structure.spelling(stop) != "(":
+                message = "variables in function scope cannot be declared static"
+                yield _at(structure, stop - 1, message)
+
+
+def _recursion(structure: Structure) -> Iterator[Diagnostic]:
+    """Cycles among functions of which the text defines just one of the name."""
+    defined: dict[str, list[Function]] = {}
+    for function in structure.functions:
+        if function.body is not None:
+            defined.setdefault(function.name, []).append(function)
+    lone = {
+        name: functions[0]
+        for name, functions in defined.items()
+        if len(functions) == 1
+        and functions[0].template is None
+        and not functions[0].in_class
+        and not is_kernel(structure, functions[0])
+    }
+    calls = {name: _calls(structure, f, lone) for name, f in lone.items()}
+    for name in lone:
+        for index, callee in calls[name]:
+            if _reaches(callee, name, calls):
+                yield _at(structure, index, "recursive function calls are not supported in Metal")
+
+
+def _calls(
+    structure: Structure, function: Function, lone: dict[str, Function]
+) -> list[tuple[int, str]]:
+    assert function.body is not None
+    return [
+        (index, structure.spelling(index))
+        for index in range(function.body[0] + 1, function.body[1])
+        if structure.spelling(index) in lone
+        and structure.spelling(index + 1) == "("
+        and structure.spelling(index - 1) not in (".", "->", "::")
+    ]
+
+
+def _reaches(start: str, goal: str, calls: dict[str, list[tuple[int, str]]]) -> bool:
+    seen, stack = set[str](), [start]
+    while stack:
+        name = stack.pop()
+        if name == goal:
+            return True
+        if name not in seen:
+            seen.add(name)
+            stack.extend(callee for _, callee in calls[name])
+    return False

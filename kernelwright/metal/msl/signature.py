@@ -59,6 +59,9 @@ class Parameter:
     attribute: str
     line: int
     column: int
+    is_pointer: bool = False
+    attributes: tuple[str, ...] = ()
+    """Names of everything between its double brackets."""
     constant: str = ""
     """The function constant that a `[[function_constant(name)]]` parameter depends on."""
 
@@ -225,6 +228,8 @@ def _parameter(
         attribute=attribute,
         line=place.line,
         column=place.column,
+        is_pointer="*" in words or "[" in words,
+        attributes=tuple(name for name, _, _ in declared.attributes),
         constant=next((a for n, a, _ in declared.attributes if n == "function_constant"), ""),
     )
 
