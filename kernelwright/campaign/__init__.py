@@ -1,1 +1,33 @@
 """The search loop: what to try next, under which budget, and what it leaves behind."""
+
+from kernelwright.campaign.engine import Engine
+from kernelwright.campaign.event import Event
+from kernelwright.campaign.judge import Judge, MakeJudge, environment_of, judges_on
+from kernelwright.campaign.report import FunctionReport, SearchReport, TaskReport
+from kernelwright.campaign.savings import Traffic, traffic_of
+from kernelwright.campaign.spec import SearchSpec
+from kernelwright.campaign.strategy import RepairThenWrite, Strategy, Team
+from kernelwright.campaign.subject import Subject, load_subjects, parse_input
+from kernelwright.campaign.team import offline_team
+
+__all__ = [
+    "Engine",
+    "Event",
+    "FunctionReport",
+    "Judge",
+    "MakeJudge",
+    "RepairThenWrite",
+    "SearchReport",
+    "SearchSpec",
+    "Strategy",
+    "Subject",
+    "TaskReport",
+    "Team",
+    "Traffic",
+    "environment_of",
+    "judges_on",
+    "load_subjects",
+    "offline_team",
+    "parse_input",
+    "traffic_of",
+]

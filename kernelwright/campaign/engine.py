@@ -1,0 +1,277 @@
+"""The search loop: capture, cut, propose, evaluate, record, until budgets or ideas end."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from datetime import timedelta
+
+from kernelwright.agents.role import Proposal
+from kernelwright.campaign.bench import Bench
+from kernelwright.campaign.event import (
+    CampaignBegan,
+    CampaignEnded,
+    CandidateJudged,
+    CandidateProposed,
+    Event,
+    FunctionRefused,
+    TaskEnded,
+)
+from kernelwright.campaign.judge import MakeJudge, environment_of
+from kernelwright.campaign.planning import FunctionPlan, plan_subject
+from kernelwright.campaign.pursuit import Pursuit
+from kernelwright.campaign.ranking import is_final, rank_of
+from kernelwright.campaign.report import SearchReport, TaskReport
+from kernelwright.campaign.spec import SearchSpec
+from kernelwright.campaign.strategy import Enough, RepairThenWrite, Strategy, Team
+from kernelwright.campaign.subject import Subject
+from kernelwright.errors import InputError, UnsupportedError
+from kernelwright.evaluator.evaluation import Evaluation
+from kernelwright.store import Intent, KernelStore, Trial
+
+Listener = Callable[[Event], None]
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True)
+class _Work:
+    """A candidate on its way: the store holds its intent."""
+
+    pursuit: Pursuit
+    proposal: Proposal
+    trial: Trial
+
+
+class Engine:
+    """Runs one search; every step is in the store before the next begins.
+
+    A process that dies between two steps loses at most the evaluations that were running.
+    The same search started again finds the finished ones in the store and says so.
+    """
+
+    def __init__(
+        self,
+        store: KernelStore,
+        spec: SearchSpec,
+        team: Team,
+        make_judge: MakeJudge,
+        *,
+        listen: Listener = lambda event: None,
+    ) -> None:
+        self._store = store
+        self._spec = spec
+        self._team = team
+        self._make_judge = make_judge
+        self._listen = listen
+        self._stopping = threading.Event()
+        self._deadline: float | None = None
+        self._evaluated = 0
+        self._campaign_id = ""
+
+    def stop(self) -> None:
+        """End in order: nothing new is begun, what runs is recorded. Safe in a signal handler."""
+        self._stopping.set()
+
+    def run(self, subjects: Sequence[Subject]) -> SearchReport:
+        """Search every subject; return what was found.
+
+        Raises:
+            InputError: not one of the functions can be captured.
+            DeviceError: the device or its workers failed.
+            StoreError: the store failed; what it acknowledged is kept.
+        """
+        started = time.monotonic()
+        self._deadline = started + self._spec.seconds if self._spec.seconds else None
+        with Bench(self._make_judge, self._spec.jobs) as bench:
+            plans, refused = self._plan_all(subjects, bench)
+            self._begin(bench, plans, subjects)
+            for refusal in refused:
+                self._say(refusal, log=True)
+            for plan in plans:
+                self._say(plan.event, log=True)
+            pursuits = _pursuits(plans)
+            strategy = RepairThenWrite(self._team, bench.info, self._spec)
+            reason = self._pursue_guarded(pursuits, strategy, bench)
+        self._store.end_campaign(
+            self._campaign_id, "interrupted" if self._stopping.is_set() else "finished"
+        )
+        ended = CampaignEnded(
+            campaign_id=self._campaign_id, reason=reason, interrupted=self._stopping.is_set()
+        )
+        self._say(ended, log=True)
+        return SearchReport(
+            campaign_id=self._campaign_id,
+            store=self._store.label,
+            device=bench.info,
+            functions=tuple(plan.report for plan in plans),
+            refused=tuple(refused),
+            tasks=tuple(TaskReport.of(pursuit) for pursuit in pursuits),
+            evaluated=self._evaluated,
+            duration_s=time.monotonic() - started,
+            ended=ended,
+        )
+
+    def _plan_all(
+        self, subjects: Iterable[Subject], bench: Bench
+    ) -> tuple[list[FunctionPlan], list[FunctionRefused]]:
+        plans: list[FunctionPlan] = []
+        refused: list[FunctionRefused] = []
+        errors: list[InputError | UnsupportedError] = []
+        for subject in subjects:
+            try:
+                plans.append(plan_subject(subject, self._team.planner, bench.info))
+            except (InputError, UnsupportedError) as e:
+                errors.append(e)
+                refused.append(FunctionRefused(function=subject.name, reason=str(e)))
+        if errors and not plans:
+            raise errors[0]
+        return plans, refused
+
+    def _begin(
+        self, bench: Bench, plans: Sequence[FunctionPlan], subjects: Sequence[Subject]
+    ) -> None:
+        names = tuple(plan.event.function for plan in plans)
+        campaign = self._store.begin_campaign(
+            name=", ".join(names)[:200],
+            spec=self._spec.model_dump_json(),
+            environment=environment_of(bench.info),
+        )
+        self._campaign_id = campaign.id
+        began = CampaignBegan(
+            campaign_id=campaign.id,
+            device=bench.info,
+            store=self._store.label,
+            functions=tuple(subject.name for subject in subjects),
+        )
+        self._say(began, log=True)
+
+    def _pursue_guarded(self, pursuits: Sequence[Pursuit], strategy: Strategy, bench: Bench) -> str:
+        try:
+            return self._pursue(pursuits, strategy, bench)
+        except BaseException:
+            self._store.end_campaign(self._campaign_id, "failed")
+            raise
+
+    def _pursue(self, pursuits: Sequence[Pursuit], strategy: Strategy, bench: Bench) -> str:
+        ready: deque[_Work] = deque()
+        running: dict[Future[Evaluation], _Work] = {}
+        with ThreadPoolExecutor(bench.jobs, thread_name_prefix="evaluate") as pool:
+            while True:
+                reason = self._halted()
+                if reason is None:
+                    self._refill(pursuits, strategy, ready, bench)
+                    while ready and len(running) < bench.jobs and self._halted() is None:
+                        work = ready.popleft()
+                        self._store.lease(
+                            work.trial.id, duration=timedelta(seconds=self._spec.lease_s)
+                        )
+                        future = pool.submit(
+                            bench.evaluate, work.pursuit.task, work.proposal.program
+                        )
+                        running[future] = work
+                        self._evaluated += 1
+                if not running:
+                    return reason or "every task is done"
+                done, _ = wait(running, timeout=_POLL_S, return_when=FIRST_COMPLETED)
+                for future in done:
+                    self._record(running.pop(future), future.result())
+
+    def _halted(self) -> str | None:
+        """Say why nothing new may begin, None while it may."""
+        if self._stopping.is_set():
+            return "interrupted"
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            return f"the {self._spec.seconds:g} s that were allowed are over"
+        if self._spec.evaluations is not None and self._evaluated >= self._spec.evaluations:
+            return f"the {self._spec.evaluations} evaluations that were allowed are done"
+        return None
+
+    def _refill(
+        self,
+        pursuits: Sequence[Pursuit],
+        strategy: Strategy,
+        ready: deque[_Work],
+        bench: Bench,
+    ) -> None:
+        """Ask for batches until every worker has something to do or every task waits."""
+        for pursuit in pursuits:
+            while not pursuit.ended and not pursuit.is_waiting and len(ready) < bench.jobs:
+                pursuit.close_batch()
+                batch = strategy.next(pursuit)
+                if isinstance(batch, Enough):
+                    pursuit.ended = True
+                    pursuit.reason = batch.reason
+                    self._say(TaskEnded(task_id=pursuit.task.fingerprint, reason=batch.reason))
+                    break
+                pursuit.begin(batch)
+                works = [self._intend(pursuit, proposal) for proposal in batch]
+                ready.extend(w for w in works if not self._reuse(w, bench))
+
+    def _intend(self, pursuit: Pursuit, proposal: Proposal) -> _Work:
+        intent = Intent(
+            campaign_id=self._campaign_id,
+            task=pursuit.task,
+            program=proposal.program,
+            author=proposal.author,
+            idea=proposal.idea,
+            schedule=proposal.schedule,
+            parent_program_id=proposal.parent,
+        )
+        trial = self._store.intend(intent, signature=pursuit.signature)
+        self._say(
+            CandidateProposed(
+                task_id=pursuit.task.fingerprint,
+                candidate_id=trial.candidate_id,
+                author=proposal.author,
+                idea=proposal.idea,
+                repairs=proposal.parent in pursuit.repaired,
+            )
+        )
+        return _Work(pursuit, proposal, trial)
+
+    def _reuse(self, work: _Work, bench: Bench) -> bool:
+        known = self._store.known(
+            work.pursuit.task.fingerprint,
+            work.proposal.program.id,
+            environment_of(bench.info),
+            evaluator_version=Evaluation.model_fields["evaluator_version"].default,
+        )
+        if known is None or not is_final(known.evaluation):
+            return False
+        self._store.reuse(work.trial.id, known.id)
+        self._announce(work, known.evaluation, reused=True)
+        return True
+
+    def _record(self, work: _Work, evaluation: Evaluation) -> None:
+        self._store.record(work.trial.id, evaluation, rank=rank_of(evaluation))
+        self._announce(work, evaluation, reused=False)
+
+    def _announce(self, work: _Work, evaluation: Evaluation, *, reused: bool) -> None:
+        leads = work.pursuit.judged(work.proposal.program.id, evaluation, reused=reused)
+        self._say(
+            CandidateJudged(
+                task_id=work.pursuit.task.fingerprint,
+                candidate_id=work.trial.candidate_id,
+                status=evaluation.status,
+                summary=evaluation.summary,
+                rank=rank_of(evaluation),
+                reused=reused,
+                leads=leads,
+            )
+        )
+
+    def _say(self, event: Event, *, log: bool = False) -> None:
+        if log:
+            self._store.log(self._campaign_id, type(event).__name__, event.model_dump_json())
+        self._listen(event)
+
+
+def _pursuits(plans: Iterable[FunctionPlan]) -> list[Pursuit]:
+    """Return one pursuit for each distinct task, in the order in which it first occurs."""
+    pursuits: dict[str, Pursuit] = {}
+    for plan in plans:
+        for planned in plan.tasks:
+            pursuits.setdefault(planned.task.fingerprint, Pursuit(planned.task, planned.signature))
+    return list(pursuits.values())

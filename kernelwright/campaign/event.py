@@ -1,0 +1,92 @@
+"""What a search says while it runs: frozen records, in the order in which things happen."""
+
+from kernelwright.evaluator.evaluation import Status
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.diagnostic import Record
+from kernelwright.store import Rank, TaskSummary
+
+
+class CampaignBegan(Record):
+    """The store knows the campaign; nothing has been tried."""
+
+    campaign_id: str
+    device: DeviceInfo
+    store: str
+    functions: tuple[str, ...]
+
+
+class LeftOperation(Record):
+    """An op that stays with MLX, and why."""
+
+    op: str
+    reason: str
+    count: int = 1
+
+
+class FunctionPlanned(Record):
+    """A function was captured and cut into tasks."""
+
+    function: str
+    inputs: str
+    nodes: int
+    tasks: tuple[TaskSummary, ...]
+    """One for each region, in graph order; equal regions share a task."""
+    left: tuple[LeftOperation, ...]
+    author: str
+
+
+class FunctionRefused(Record):
+    """A function cannot be captured; the others go on."""
+
+    function: str
+    reason: str
+
+
+class CandidateProposed(Record):
+    """A program is about to be evaluated; the store holds the intent."""
+
+    task_id: str
+    candidate_id: str
+    author: str
+    idea: str
+    repairs: bool
+    """True when it corrects an earlier program."""
+
+
+class CandidateJudged(Record):
+    """A verdict came back, or was known already."""
+
+    task_id: str
+    candidate_id: str
+    status: Status
+    summary: str
+    rank: Rank | None
+    reused: bool
+    leads: bool
+    """True when it is the best of its task so far."""
+
+
+class TaskEnded(Record):
+    """Nothing more is tried for a task."""
+
+    task_id: str
+    reason: str
+
+
+class CampaignEnded(Record):
+    """The search is over and everything that it found is in the store."""
+
+    campaign_id: str
+    reason: str
+    interrupted: bool
+
+
+Event = (
+    CampaignBegan
+    | FunctionPlanned
+    | FunctionRefused
+    | CandidateProposed
+    | CandidateJudged
+    | TaskEnded
+    | CampaignEnded
+)

@@ -1,0 +1,47 @@
+"""Whoever evaluates for a campaign, and where its verdicts hold."""
+
+import platform
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Protocol
+
+from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.evaluator.evaluate import Evaluator
+from kernelwright.evaluator.evaluation import Evaluation
+from kernelwright.evaluator.task import Task
+from kernelwright.metal.device.base import DeviceInfo, DeviceName
+from kernelwright.metal.kernel import Program
+from kernelwright.store import Environment
+
+
+class Judge(Protocol):
+    """Evaluates one candidate at a time; `evaluator.Evaluator` is one."""
+
+    @property
+    def info(self) -> DeviceInfo:
+        """Return what identifies the device."""
+
+    def evaluate(self, task: Task, program: Program) -> Evaluation:
+        """Return the verdict on a program.
+
+        Raises:
+            DeviceError: the machine failed, not the candidate.
+        """
+
+    def close(self) -> None:
+        """End its workers, from any thread, even in the middle of an evaluation."""
+
+
+MakeJudge = Callable[[], Judge]
+
+
+def judges_on(device: DeviceName) -> MakeJudge:
+    """Return what makes judges on a device; they share one secret, so that they agree."""
+    config = EvaluatorConfig()
+    return lambda: Evaluator(device, config)
+
+
+def environment_of(device: DeviceInfo) -> Environment:
+    """Describe where verdicts of this process on `device` hold."""
+    system = f"{platform.system()} {platform.machine()}"
+    return Environment(device=device, mlx=version("mlx"), system=system)

@@ -1,0 +1,175 @@
+"""What works on this machine, found out by trying it, and how to get what does not."""
+
+import platform
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, version
+from typing import Literal, get_args
+
+from kernelwright.agents.chat.key import find_key, variable_of
+from kernelwright.errors import KernelwrightError
+from kernelwright.evaluator.evaluate import Evaluator
+from kernelwright.metal.device.base import DeviceInfo, DeviceName
+from kernelwright.metal.diagnostic import Record
+from kernelwright.store import KernelStore
+
+Kind = Literal["device", "compiler", "key", "package", "store"]
+_PROVIDERS = ("anthropic", "openai")
+_OPTIONAL = {"mlx-lm": "the Llama example", "matplotlib": "plots in reports"}
+_REMEDIES: dict[DeviceName, str] = {
+    "simulator": "reinstall Kernelwright's dependencies: pip install --force-reinstall ziglang",
+    "metal": "needs a Mac with Apple silicon; the simulator stands in until then",
+    "cuda": "needs Linux, an NVIDIA GPU and: pip install 'mlx[cuda13]'",
+}
+
+
+class Finding(Record):
+    """One thing that may be there, and what to do where it is not."""
+
+    kind: Kind
+    name: str
+    works: bool
+    detail: str
+    remedy: str = ""
+    is_needed: bool = False
+    """False for what Kernelwright does without."""
+
+
+class DeviceFinding(Record):
+    """A device of this machine, or the reason why there is none."""
+
+    name: DeviceName
+    info: DeviceInfo | None
+    reason: str = ""
+    remedy: str = ""
+
+
+def find_devices() -> tuple[DeviceFinding, ...]:
+    """Open every device once in a worker, as a search would."""
+    return tuple(_find_device(name) for name in get_args(DeviceName))
+
+
+def examine(store_url: str | None = None) -> Iterator[Finding]:
+    """Yield what works here, thing by thing; opening devices takes a few seconds."""
+    for found in find_devices():
+        yield _device(found)
+    yield from _compilers()
+    yield from map(_key, _PROVIDERS)
+    yield from _packages()
+    yield _store(store_url)
+
+
+def _find_device(name: DeviceName) -> DeviceFinding:
+    try:
+        with Evaluator(name) as evaluator:
+            return DeviceFinding(name=name, info=evaluator.info)
+    except KernelwrightError as e:
+        return DeviceFinding(name=name, info=None, reason=str(e), remedy=_REMEDIES[name])
+
+
+def _device(found: DeviceFinding) -> Finding:
+    info = found.info
+    detail = found.reason
+    if info is not None:
+        how = "measures time" if info.measures_time else "counts work and predicts time"
+        detail = f"{info.chip}, {info.runtime}; {how}"
+    return Finding(
+        kind="device",
+        name=found.name,
+        works=info is not None,
+        detail=detail,
+        remedy=found.remedy,
+        is_needed=found.name == "simulator",
+    )
+
+
+def _compilers() -> Iterator[Finding]:
+    yield _package("ziglang", "compiles Metal for the simulator", is_needed=True)
+    found = next((name for name in ("c++", "clang++", "g++") if shutil.which(name)), None)
+    yield Finding(
+        kind="compiler",
+        name="C++",
+        works=found is not None,
+        detail=_first_line([found, "--version"]) if found else "none on PATH",
+        remedy="" if found else "install a C++ compiler; mx.compile on Linux needs one",
+    )
+    if platform.system() == "Darwin":
+        metal = _first_line(["xcrun", "-sdk", "macosx", "metal", "--version"])
+        yield Finding(
+            kind="compiler",
+            name="Metal",
+            works=bool(metal),
+            detail=metal or "not installed",
+            remedy="" if metal else "xcode-select --install; MLX compiles kernels without it",
+        )
+
+
+def _first_line(command: list[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.partition("\n")[0].strip()
+
+
+def _key(provider: str) -> Finding:
+    works = _answers(lambda: find_key(provider))
+    return Finding(
+        kind="key",
+        name=provider,
+        works=works,
+        detail="present" if works else "none; the offline agents need no key",
+        remedy="" if works else f"set {variable_of(provider)}",
+    )
+
+
+def _packages() -> Iterator[Finding]:
+    yield Finding(
+        kind="package",
+        name="python",
+        works=True,
+        detail=f"{platform.python_version()} on {platform.system()} {platform.machine()}",
+    )
+    for name in ("kernelwright", "mlx", "numpy"):
+        yield _package(name, "", is_needed=True)
+    for name, purpose in _OPTIONAL.items():
+        yield _package(name, purpose, is_needed=False)
+
+
+def _package(name: str, purpose: str, *, is_needed: bool) -> Finding:
+    try:
+        detail, works = version(name), True
+    except PackageNotFoundError:
+        detail, works = "not installed", False
+    return Finding(
+        kind="compiler" if name == "ziglang" else "package",
+        name=name,
+        works=works,
+        detail=f"{detail}, for {purpose}" if purpose and not works else detail,
+        remedy="" if works else f"pip install {name}",
+        is_needed=is_needed,
+    )
+
+
+def _store(url: str | None) -> Finding:
+    try:
+        with KernelStore(url, must_exist=True) as store:
+            rows = store.statistics().rows
+            detail = (
+                f"{store.label}: {rows['champion']} champions, {rows['evaluation']} evaluations"
+            )
+        return Finding(kind="store", name="store", works=True, detail=detail)
+    except KernelwrightError as e:
+        missing = "no store at" in str(e)
+        return Finding(
+            kind="store", name="store", works=missing, detail=str(e), is_needed=not missing
+        )
+
+
+def _answers(ask: Callable[[], object]) -> bool:
+    try:
+        ask()
+    except KernelwrightError:
+        return False
+    return True

@@ -1,0 +1,133 @@
+"""From one function to its tasks: capture, canonicalize, cut."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kernelwright.agents.role import Plan, Planner
+from kernelwright.campaign.event import FunctionPlanned, LeftOperation
+from kernelwright.campaign.report import FunctionReport
+from kernelwright.campaign.savings import traffic_of
+from kernelwright.campaign.subject import Subject
+from kernelwright.evaluator.task import Task
+from kernelwright.ir import Graph, Region, canonicalize, capture, operation
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.store import TaskSummary
+
+
+@dataclass(frozen=True)
+class PlannedTask:
+    """A task and what it computes in a word or two."""
+
+    task: Task
+    signature: str
+
+
+@dataclass(frozen=True)
+class FunctionPlan:
+    """A function's graph and the tasks it was cut into, one for each region."""
+
+    subject: Subject
+    graph: Graph
+    regions: tuple[Region, ...]
+    tasks: tuple[PlannedTask, ...]
+    left: tuple[LeftOperation, ...]
+    author: str
+
+    @property
+    def event(self) -> FunctionPlanned:
+        """Say what the plan is."""
+        return FunctionPlanned(
+            function=self.subject.name,
+            inputs=_types(self.graph),
+            nodes=len(self.graph.nodes),
+            tasks=tuple(map(_summary, self.tasks)),
+            left=self.left,
+            author=self.author,
+        )
+
+    @property
+    def report(self) -> FunctionReport:
+        """Report how the function was cut."""
+        return FunctionReport(
+            function=self.subject.name,
+            inputs=_types(self.graph),
+            task_ids=tuple(planned.task.fingerprint for planned in self.tasks),
+            left=self.left,
+            traffic=traffic_of(self.graph, self.regions),
+        )
+
+
+def plan_subject(subject: Subject, planner: Planner, device: DeviceInfo) -> FunctionPlan:
+    """Capture a function and cut it into tasks.
+
+    Raises:
+        InputError: it cannot be called so, looks at an array's values, or returns no arrays.
+        UnsupportedError: MLX cannot export a primitive that it uses.
+    """
+    graph = canonicalize(capture(subject.function, *subject.inputs, **subject.keywords))
+    plan = planner.plan(graph, device)
+    regions = plan.cut(graph)
+    return FunctionPlan(
+        subject=subject,
+        graph=graph,
+        regions=regions,
+        tasks=_tasks(subject, regions),
+        left=_left(graph, plan),
+        author=plan.author,
+    )
+
+
+def _tasks(subject: Subject, regions: Sequence[Region]) -> tuple[PlannedTask, ...]:
+    references = [_named(region) for region in regions]
+    signatures = [operation(reference) for reference in references]
+    if len(references) == 1:
+        names = [subject.name]
+    else:
+        names = [f"{subject.name}/{_short(signature)}" for signature in signatures]
+    return tuple(
+        PlannedTask(Task(reference, name), signature)
+        for reference, name, signature in zip(references, names, signatures, strict=True)
+    )
+
+
+def _named(region: Region) -> Graph:
+    """Extract a region and let its inputs keep the names that people gave them."""
+    graph = region.graph
+    given = dict(zip(graph.inputs, graph.input_names(), strict=True))
+    names = []
+    for place, value in enumerate(region.inputs):
+        weight = "weight" if value in graph.constant_of else f"x{place}"
+        names.append(given.get(value, weight).replace(".", "_"))
+    distinct = tuple(
+        name if names.count(name) == 1 else f"{name}{place}" for place, name in enumerate(names)
+    )
+    return replace(region.extract(), names=distinct)
+
+
+def _short(signature: str) -> str:
+    return signature.removeprefix("elementwise:").replace("*", "+")
+
+
+def _left(graph: Graph, plan: Plan) -> tuple[LeftOperation, ...]:
+    """Pair each reason with how often its op is left."""
+    covered = {i for planned in plan.regions for i in planned.indices}
+    counts = Counter(node.op for i, node in enumerate(graph.nodes) if i not in covered)
+    return tuple(
+        LeftOperation(op=op, reason=reason, count=max(1, counts[op])) for op, reason in plan.left
+    )
+
+
+def _types(graph: Graph) -> str:
+    return ", ".join(map(str, graph.input_types))
+
+
+def _summary(planned: PlannedTask) -> TaskSummary:
+    graph = planned.task.graph
+    return TaskSummary(
+        id=planned.task.fingerprint,
+        name=planned.task.name,
+        signature=planned.signature,
+        dtype=graph.output_types[0].dtype.value,
+        shapes=_types(graph),
+    )

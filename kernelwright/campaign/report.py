@@ -1,0 +1,71 @@
+"""What a search found, as one record: the closing summary and the JSON of `search`."""
+
+from kernelwright.campaign.event import CampaignEnded, FunctionRefused, LeftOperation
+from kernelwright.campaign.pursuit import Pursuit
+from kernelwright.campaign.ranking import unique_bytes_moved
+from kernelwright.campaign.savings import Traffic, traffic_of
+from kernelwright.evaluator.evaluation import Status
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.diagnostic import Record
+from kernelwright.store import Candidate, Rank
+
+
+class FunctionReport(Record):
+    """How a function was cut."""
+
+    function: str
+    inputs: str
+    task_ids: tuple[str, ...]
+    """One for each region, in graph order."""
+    left: tuple[LeftOperation, ...]
+    traffic: Traffic
+    """Of the whole function, what is left to MLX included."""
+
+
+class TaskReport(Record):
+    """What became of one task."""
+
+    task_id: str
+    name: str
+    signature: str
+    tried: int
+    reused: int
+    failures: dict[Status, int]
+    champion_id: str | None
+    """The candidate's id; None when nothing was correct."""
+    rank: Rank | None
+    traffic: Traffic
+    reason: str
+
+    @classmethod
+    def of(cls, pursuit: Pursuit) -> "TaskReport":
+        """Summarise a pursuit."""
+        best, evaluation = pursuit.best_program_id, pursuit.best_evaluation
+        kernel = unique_bytes_moved(evaluation) if evaluation and evaluation.counters else None
+        return cls(
+            task_id=pursuit.task.fingerprint,
+            name=pursuit.task.name,
+            signature=pursuit.signature,
+            tried=pursuit.count,
+            reused=pursuit.reused,
+            failures=dict(pursuit.failures()),
+            champion_id=Candidate.id_of(pursuit.task.fingerprint, best) if best else None,
+            rank=pursuit.best,
+            traffic=traffic_of(pursuit.task.graph).model_copy(update={"kernel": kernel}),
+            reason=pursuit.reason,
+        )
+
+
+class SearchReport(Record):
+    """The whole search."""
+
+    campaign_id: str
+    store: str
+    device: DeviceInfo
+    functions: tuple[FunctionReport, ...]
+    refused: tuple[FunctionRefused, ...]
+    tasks: tuple[TaskReport, ...]
+    evaluated: int
+    """Evaluations that were run; the rest was known."""
+    duration_s: float
+    ended: CampaignEnded

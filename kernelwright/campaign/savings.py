@@ -1,0 +1,38 @@
+"""What fusing saves: bytes to and from memory, counted from graphs and from kernels."""
+
+from collections.abc import Sequence
+
+from kernelwright.ir import Graph, Region, compiled_traffic, eager_traffic, planned_traffic
+from kernelwright.metal.diagnostic import Record
+
+
+class Traffic(Record):
+    """Bytes to and from device memory for one call, by who computes it."""
+
+    eager: int
+    """Every op on its own."""
+    compiled: int
+    """What `mx.compile` leaves: elementwise chains fused, reductions apart."""
+    planned: int
+    """Each region in one kernel that reads its inputs and writes its outputs once."""
+    kernel: int | None = None
+    """Distinct bytes that the champion's launches touched, as counted on the device."""
+    eager_launches: int = 0
+    compiled_launches: int = 0
+    planned_launches: int = 0
+
+
+def traffic_of(graph: Graph, regions: Sequence[Region] | None = None) -> Traffic:
+    """Count a graph's traffic; without `regions` the whole graph is one kernel."""
+    if regions is None:
+        regions = [Region(graph, tuple(range(len(graph.nodes))))]
+    eager, compiled = eager_traffic(graph), compiled_traffic(graph)
+    planned = planned_traffic(graph, regions)
+    return Traffic(
+        eager=eager.nbytes,
+        compiled=compiled.nbytes,
+        planned=planned.nbytes,
+        eager_launches=eager.launches,
+        compiled_launches=compiled.launches,
+        planned_launches=planned.launches,
+    )

@@ -1,0 +1,25 @@
+"""What a search is asked to do, and how far it may go."""
+
+from pydantic import Field
+
+from kernelwright.metal.device.base import DeviceName
+from kernelwright.metal.diagnostic import Record
+
+
+class SearchSpec(Record):
+    """The settings of one search; the store keeps them as JSON."""
+
+    device: DeviceName = "simulator"
+    candidates_per_task: int = Field(default=12, ge=1)
+    batch: int = Field(default=4, ge=1)
+    """Programs asked of the coder at a time."""
+    repairs: int = Field(default=2, ge=0)
+    """How often a failed program and its corrections are repaired."""
+    patience: int = Field(default=8, ge=1)
+    """Correct candidates in a row that may fail to lead before a task is left."""
+    evaluations: int | None = Field(default=None, ge=1)
+    """Cap on evaluations that are run; what the store knows already costs none."""
+    seconds: float | None = Field(default=None, gt=0)
+    jobs: int = Field(default=2, ge=1)
+    """Candidates evaluated at once, on a device that measures no time."""
+    lease_s: float = 600.0

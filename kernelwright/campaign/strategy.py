@@ -1,0 +1,93 @@
+"""What to try next for a task: repairs of what failed, then new programs, until it is enough."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from kernelwright.agents.role import Attempt, Coder, Planner, Proposal, Repairer
+from kernelwright.campaign.pursuit import Pursuit
+from kernelwright.campaign.spec import SearchSpec
+from kernelwright.metal.device.base import DeviceInfo
+
+
+@dataclass(frozen=True)
+class Team:
+    """Who proposes in a search."""
+
+    planner: Planner
+    coder: Coder
+    repairer: Repairer
+
+
+@dataclass(frozen=True)
+class Enough:
+    """Nothing more shall be tried, and why."""
+
+    reason: str
+
+
+class Strategy(Protocol):
+    """Decides what a task's next batch is. It sees the past and nothing else."""
+
+    def next(self, pursuit: Pursuit) -> list[Proposal] | Enough:
+        """Return programs that the history does not hold, at least one, or why there are none."""
+
+
+class RepairThenWrite:
+    """Repairs each failure a few times, then asks the coder for more, while that helps."""
+
+    def __init__(self, team: Team, device: DeviceInfo, spec: SearchSpec) -> None:
+        self._team = team
+        self._device = device
+        self._spec = spec
+
+    def next(self, pursuit: Pursuit) -> list[Proposal] | Enough:
+        """Return the next batch."""
+        room = self._spec.candidates_per_task - len(pursuit.history)
+        if room <= 0:
+            return Enough(f"{len(pursuit.history)} candidates tried, as many as asked for")
+        if repaired := self._repairs(pursuit, room):
+            return repaired
+        if pursuit.since_best >= self._spec.patience:
+            return Enough(f"no gain in the last {pursuit.since_best} correct candidates")
+        written = self._team.coder.write(
+            pursuit.task, self._device, pursuit.history, count=min(room, self._spec.batch)
+        )
+        if fresh := _fresh(written, pursuit):
+            return fresh
+        if not pursuit.history:
+            return Enough("no template fits it yet; MLX keeps it")
+        return Enough("every schedule tried")
+
+    def _repairs(self, pursuit: Pursuit, room: int) -> list[Proposal]:
+        repaired: list[Proposal] = []
+        for attempt in pursuit.history:
+            program_id = attempt.proposal.program.id
+            if attempt.evaluation.is_correct or program_id in pursuit.repaired:
+                continue
+            if len(repaired) >= room:
+                break
+            pursuit.repaired.add(program_id)
+            if _generation(attempt, pursuit.history) >= self._spec.repairs:
+                continue
+            proposal = self._team.repairer.repair(pursuit.task, self._device, attempt)
+            if proposal is not None:
+                repaired.append(proposal)
+        return _fresh(repaired, pursuit)
+
+
+def _fresh(proposals: Iterable[Proposal], pursuit: Pursuit) -> list[Proposal]:
+    tried = pursuit.tried()
+    fresh = {p.program.id: p for p in proposals if p.program.id not in tried}
+    return list(fresh.values())
+
+
+def _generation(attempt: Attempt, history: Iterable[Attempt]) -> int:
+    """Count the repairs that led to an attempt."""
+    by_program = {a.proposal.program.id: a for a in history if not a.evaluation.is_correct}
+    generation = 0
+    parent = attempt.proposal.parent
+    while parent is not None and parent in by_program and generation < len(by_program):
+        generation += 1
+        parent = by_program[parent].proposal.parent
+    return generation

@@ -1,0 +1,243 @@
+"""The functions that a user's file offers, each with example inputs."""
+
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import mlx.core as mx
+
+from kernelwright.annotation import Example, examples_of
+from kernelwright.errors import InputError, KernelwrightError
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import TensorType
+
+Function = Callable[..., object]
+EXAMPLE_INPUTS = "example_inputs"
+_TYPE = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<dtype>\w+)\[(?P<shape>[\d,\s]*)\]")
+_HOW = (
+    f"write one as -i 'bf16[2048,4096]', define {EXAMPLE_INPUTS}() in the file, "
+    "or decorate the function with @kernelwright.example"
+)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One function of a user's file at one choice of example inputs."""
+
+    name: str
+    function: Function
+    inputs: tuple[object, ...]
+    keywords: Mapping[str, object]
+    file: str
+
+    @property
+    def place(self) -> str:
+        """Where it is, as on the command line."""
+        return f"{self.file}:{self.name}"
+
+
+def load_subjects(target: str, inputs: Sequence[str] = ()) -> tuple[Subject, ...]:
+    """Read `FILE.py[:function]` and pair its functions with inputs.
+
+    `inputs` are types from the command line and win over the file's own.
+
+    Raises:
+        InputError: the file, the function or the inputs are not there or do not parse.
+    """
+    path, name = _split(target)
+    if inputs:
+        # Parsed first: nothing of the user's runs for a typing error.
+        typed = _from_command_line(inputs)
+    module = _import(path)
+    functions = _chosen(module, path, name)
+    if inputs:
+        return (_only(functions, path, typed),)
+    subjects = [s for f in functions for s in _from_decorators(f, path)]
+    decorated = {s.name for s in subjects}
+    undecorated = [f for f in functions if f.__name__ not in decorated]
+    subjects += _from_example_inputs(module, undecorated, path, is_needed=not subjects)
+    return tuple(subjects)
+
+
+def parse_input(text: str) -> tuple[str | None, TensorType]:
+    """Read `bf16[2048,4096]`, or `mask=bool[16,16]` for a keyword input.
+
+    Raises:
+        InputError: it is no such type.
+    """
+    match = _TYPE.fullmatch(text.strip())
+    if match is None:
+        raise InputError(
+            f"expected an input such as 'bf16[2048,4096]' or 'mask=bool[16,16]', found {text!r}."
+        )
+    extents = [extent.strip() for extent in match["shape"].split(",") if extent.strip()]
+    shape = tuple(map(int, extents))
+    if 0 in shape:
+        raise InputError(f"expected sizes of at least 1, found {text!r}.")
+    return match["name"], TensorType(shape, Dtype.parse(match["dtype"]))
+
+
+def _split(target: str) -> tuple[Path, str | None]:
+    text, separator, name = target.rpartition(":")
+    if not separator or not text.endswith(".py"):
+        text, name = target, ""
+    path = Path(text)
+    if not path.is_file():
+        raise InputError(f"expected a Python file, found nothing at {text!r}; check the path.")
+    if path.suffix != ".py":
+        raise InputError(f"expected a Python file that ends in .py, found {text!r}.")
+    return path, name or None
+
+
+def _import(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"kernelwright_subject_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    # A script finds its neighbours; so does a file that is searched.
+    sys.path.insert(0, str(path.parent.resolve()))
+    try:
+        spec.loader.exec_module(module)
+    except KernelwrightError:
+        raise
+    except ModuleNotFoundError as e:
+        raise InputError(
+            f"{path} needs the package {e.name!r}, which is not installed; "
+            "install it and run the command again."
+        ) from e
+    except Exception as e:
+        raise InputError(
+            f"{path} cannot be imported: {type(e).__name__}: {e}; run it with Python to see where."
+        ) from e
+    finally:
+        sys.path.remove(str(path.parent.resolve()))
+    return module
+
+
+def _chosen(module: ModuleType, path: Path, name: str | None) -> list[Function]:
+    offered = {
+        key: value
+        for key, value in vars(module).items()
+        if inspect.isfunction(value)
+        and value.__module__ == module.__name__
+        and not key.startswith("_")
+        and key != EXAMPLE_INPUTS
+    }
+    listed = ", ".join(offered) or "none"
+    if name is None:
+        if not offered:
+            raise InputError(f"expected a function in {path}, found none; define one at the top.")
+        return list(offered.values())
+    found = offered.get(name, getattr(module, name, None))
+    if found is None:
+        raise InputError(f"{path} has no function {name!r}; it has: {listed}.")
+    if not callable(found):
+        raise InputError(
+            f"expected {path}:{name} to be a function of MLX arrays, found "
+            f"{type(found).__name__}; the file's functions are: {listed}."
+        )
+    return [found]
+
+
+def _only(functions: Sequence[Function], path: Path, call: Example) -> Subject:
+    if len(functions) > 1:
+        names = ", ".join(f.__name__ for f in functions)
+        raise InputError(
+            f"{path} has several functions ({names}); say which one the inputs are for, "
+            f"as {path}:{functions[0].__name__}."
+        )
+    return _subject(functions[0], path, call)
+
+
+def _from_command_line(inputs: Sequence[str]) -> Example:
+    parsed = [parse_input(text) for text in inputs]
+    return Example(
+        tuple(type_ for name, type_ in parsed if name is None),
+        tuple((name, type_) for name, type_ in parsed if name is not None),
+    )
+
+
+def _from_decorators(function: Function, path: Path) -> list[Subject]:
+    return [_subject(function, path, call) for call in examples_of(function)]
+
+
+def _from_example_inputs(
+    module: ModuleType, functions: Sequence[Function], path: Path, *, is_needed: bool
+) -> list[Subject]:
+    make = getattr(module, EXAMPLE_INPUTS, None)
+    if make is None:
+        if is_needed:
+            raise InputError(f"{path} does not say what its inputs look like; {_HOW}.")
+        return []
+    made = _called(make, path)
+    if isinstance(made, dict):
+        return _by_name(made, functions, path, is_needed=is_needed)
+    if not functions:
+        return []
+    call = Example(tuple(made) if isinstance(made, list | tuple) else (made,))
+    if len(functions) > 1:
+        names = ", ".join(f.__name__ for f in functions)
+        raise InputError(
+            f"{path} has several functions ({names}) and one set of inputs; name one as "
+            f"{path}:{functions[0].__name__}, or let {EXAMPLE_INPUTS}() return a dict by name."
+        )
+    return [_subject(functions[0], path, call)]
+
+
+def _by_name(
+    made: Mapping[str, object], functions: Sequence[Function], path: Path, *, is_needed: bool
+) -> list[Subject]:
+    named = [f for f in functions if _name(f) in made]
+    if is_needed and not named:
+        wanted, found = ", ".join(map(_name, functions)), ", ".join(map(str, made)) or "nothing"
+        raise InputError(
+            f"expected {EXAMPLE_INPUTS}() of {path} to hold inputs for {wanted}, found {found}; "
+            f"{_HOW}."
+        )
+    return [_subject(f, path, _as_example(made[_name(f)])) for f in named]
+
+
+def _as_example(value: object) -> Example:
+    return Example(tuple(value) if isinstance(value, list | tuple) else (value,))
+
+
+def _called(make: Function, path: Path) -> object:
+    try:
+        return make()
+    except Exception as e:
+        raise InputError(
+            f"{EXAMPLE_INPUTS}() of {path} raised {type(e).__name__}: {e}; it takes no arguments "
+            "and returns a tuple of arrays, or a dict of such tuples by function name."
+        ) from e
+
+
+def _subject(function: Function, path: Path, call: Example) -> Subject:
+    return Subject(
+        name=_name(function),
+        function=function,
+        inputs=tuple(map(_array, call.inputs)),
+        keywords={name: _array(value) for name, value in call.keywords},
+        file=str(path),
+    )
+
+
+def _name(function: Function) -> str:
+    name: str = getattr(function, "__name__", type(function).__name__)
+    return name
+
+
+def _array(value: object) -> object:
+    """Make an array of a type; its values do not matter, only its shape and dtype are used."""
+    if isinstance(value, str):
+        value = parse_input(value)[1]
+    if not isinstance(value, TensorType):
+        return value
+    dtype = getattr(mx, "bool_" if value.dtype is Dtype.BOOL else value.dtype.value)
+    with mx.stream(mx.cpu):
+        return mx.zeros(value.shape, dtype)

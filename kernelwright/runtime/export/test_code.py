@@ -1,0 +1,151 @@
+"""Prints the exported module's tests: values that a float64 oracle gave, and the kernel itself."""
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelwright.evaluator.task import Tolerance
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import Graph, TensorType
+from kernelwright.ir.ops.op import Array
+from kernelwright.ir.reference import reference
+from kernelwright.runtime.export.reference_code import parameter_names, type_source
+from kernelwright.store import CandidateDetail
+
+_SAMPLED = 12
+
+_BODY = '''\
+"""Tests of {name}: the fallback everywhere, the kernel where there is a GPU that runs Metal."""
+
+import mlx.core as mx
+import pytest
+
+import {name} as exported
+
+INPUTS = [{inputs}]
+TOLERANCES = [{tolerances}]
+# Some elements of each output for `example(0)`, by flat index, from a float64 oracle.
+EXPECTED = [
+{expected}]
+
+
+def example(seed):
+    """Make inputs whose every element is exact in every dtype."""
+    arrays = []
+    for place, (shape, dtype) in enumerate(INPUTS):
+        count = 1
+        for size in shape:
+            count *= size
+        steps = (mx.arange(count) * 37 + 11 * place + 13 * seed) % 101
+        if dtype == mx.bool_:
+            values = steps % 3 != 0
+        elif mx.issubdtype(dtype, mx.integer):
+            values = steps % 2
+        else:
+            values = (steps.astype(mx.float32) - 50) / 32
+        arrays.append(values.astype(dtype).reshape(shape))
+    return arrays
+
+
+def outputs(result):
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+def test_fallback_gives_the_oracles_values():
+    with mx.stream(mx.cpu):
+        results = outputs(exported.reference(*example(0)))
+        for result, expected, (relative, absolute) in zip(results, EXPECTED, TOLERANCES):
+            flat = result.reshape(-1)
+            for index, value in expected:
+                assert flat[index].item() == pytest.approx(
+                    value, rel=2 * relative, abs=2 * absolute, nan_ok=True
+                )
+
+
+def test_other_dtypes_go_to_the_fallback():
+    with mx.stream(mx.cpu):
+        arrays = [
+            a.astype(mx.float32 if a.dtype != mx.float32 else mx.float16)
+            if mx.issubdtype(a.dtype, mx.floating)
+            else a
+            for a in example(0)
+        ]
+        found = outputs(exported.{name}(*arrays))
+        wanted = outputs(exported.reference(*arrays))
+        for a, b in zip(found, wanted):
+            assert a.shape == b.shape
+            assert a.dtype == b.dtype
+            assert mx.array_equal(a, b, equal_nan=a.dtype != mx.bool_).item()
+
+
+@pytest.mark.skipif(not mx.metal.is_available(), reason="needs an Apple GPU")
+@pytest.mark.parametrize("seed", range(5))
+def test_kernel_agrees_with_the_fallback(seed):
+    arrays = example(seed)
+    assert exported._serves(*arrays)
+    found = outputs(exported.{name}(*arrays))
+    wanted = outputs(exported.reference(*arrays))
+    for a, b, (relative, absolute) in zip(found, wanted, TOLERANCES):
+        assert mx.allclose(a, b, rtol=relative, atol=absolute, equal_nan=True).item()
+'''
+
+
+def test_source(detail: CandidateDetail, name: str) -> str:
+    """Return the test file's text."""
+    graph = detail.graph
+    names = parameter_names(graph)
+    inputs = "".join(
+        f"\n    {type_source(type_)},  # {parameter}"
+        for type_, parameter in zip(graph.input_types, names, strict=True)
+    )
+    tolerances = ", ".join(
+        f"({t.relative!r}, {t.absolute!r})" for t in map(Tolerance.of, _output_dtypes(graph))
+    )
+    expected = "".join(
+        f"    [{', '.join(f'({i}, {value})' for i, value in sampled)}],\n"
+        for sampled in _expected(graph)
+    )
+    return _BODY.format(name=name, inputs=f"{inputs}\n", tolerances=tolerances, expected=expected)
+
+
+def example_inputs(types: Sequence[TensorType], seed: int = 0) -> list[NDArray[np.generic]]:
+    """Make what the printed `example` makes, with NumPy."""
+    return [_example(type_, place, seed) for place, type_ in enumerate(types)]
+
+
+def _example(type_: TensorType, place: int, seed: int) -> NDArray[np.generic]:
+    steps = (np.arange(type_.size, dtype=np.int64) * 37 + 11 * place + 13 * seed) % 101
+    if type_.dtype is Dtype.BOOL:
+        values: NDArray[np.generic] = steps % 3 != 0
+    elif type_.dtype.is_integer:
+        values = steps % 2
+    else:
+        values = (steps - 50) / 32
+    return values.astype(type_.dtype.numpy).reshape(type_.shape)
+
+
+def _output_dtypes(graph: Graph) -> list[Dtype]:
+    return [type_.dtype for type_ in graph.output_types]
+
+
+def _expected(graph: Graph) -> list[list[tuple[int, str]]]:
+    # The oracle takes arrays of any dtype and calls them float64.
+    arrays = cast("list[Array]", example_inputs(graph.input_types))
+    results = reference(graph, arrays)
+    return [_sampled(result) for result in results]
+
+
+def _sampled(result: NDArray[np.generic]) -> list[tuple[int, str]]:
+    flat = np.asarray(result).reshape(-1)
+    # Spread over the whole array, its last element included: that is where tails go wrong.
+    places = sorted({round(i * (flat.size - 1) / (_SAMPLED - 1)) for i in range(_SAMPLED)})
+    return [(place, _literal(flat[place].item())) for place in places]
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    return repr(value)

@@ -1,0 +1,112 @@
+"""Prints VERIFICATION.md: what was verified, on what, and what was not."""
+
+from kernelwright.evaluator.evaluation import Evaluation, Stage
+from kernelwright.store import CandidateDetail
+
+_MEANING = {
+    Stage.STATIC: "the text breaks no static rule: no includes, pragmas, inline assembly or "
+    "redefined names",
+    Stage.COMPILE: "it compiles",
+    Stage.SANITIZE: "no access out of bounds, no race, no divergent barrier, no uninitialised read",
+    Stage.CORRECTNESS: "every output agrees with a NumPy float64 oracle and with MLX",
+    Stage.DETERMINISM: "the same bits on every run",
+    Stage.TIMING: "faster than eager MLX, mx.compile and mx.fast",
+    Stage.HIDDEN: "right on shapes, seeds and distributions that the search never saw",
+    Stage.CONFIRMATION: "confirmed in a fresh process with fresh seeds",
+}
+
+
+def verification_text(detail: CandidateDetail, name: str, evaluation: Evaluation | None) -> str:
+    """Return the file's text."""
+    parts = [f"# What is known about `{name}`\n", _identity(detail)]
+    if evaluation is None:
+        parts.append("**Nothing was verified.** The kernel was exported by force.\n")
+        return "\n".join(parts)
+    if not evaluation.is_correct:
+        parts.append(
+            f"**The evaluator refused this kernel ({evaluation.status}): {evaluation.summary}** "
+            "It was exported by force.\n"
+        )
+    parts += [_verified(evaluation), _accuracy(evaluation), _environment(detail, evaluation)]
+    parts.append(_not_verified(detail, evaluation))
+    return "\n".join(part for part in parts if part)
+
+
+def _identity(detail: CandidateDetail) -> str:
+    takes = "\n".join(
+        f"- `{name}`: `{type_}`"
+        for name, type_ in zip(detail.graph.input_names(), detail.graph.input_types, strict=True)
+    )
+    gives = ", ".join(f"`{type_}`" for type_ in detail.graph.output_types)
+    return (
+        f"{takes}\n- gives {gives}\n\n"
+        f"Task `{detail.candidate.task.id}`  \n"
+        f"Program `{detail.candidate.program_id}`  \n"
+        f"Candidate `{detail.candidate.id}`, by {detail.candidate.author}: "
+        f"{detail.candidate.idea}\n"
+    )
+
+
+def _verified(evaluation: Evaluation) -> str:
+    lines = ["## Verified\n"]
+    for result in evaluation.stages:
+        mark = "x" if result.passed else " "
+        summary = f" ({result.summary})" if result.summary else ""
+        lines.append(f"- [{mark}] {result.stage}: {_MEANING[result.stage]}{summary}")
+    return "\n".join(lines) + "\n"
+
+
+def _accuracy(evaluation: Evaluation) -> str:
+    if not evaluation.accuracy:
+        return ""
+    lines = [
+        f"Worst errors over {evaluation.cases} cases, against float64:\n",
+        "| output | absolute | relative | by row | MLX itself, by row | allowed |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {a.output} | {a.maximum_absolute:.2g} | {a.maximum_relative:.2g} | "
+        f"{a.row_relative:.2g} | {a.reference_row_relative:.2g} | {a.bound:.2g} |"
+        for a in evaluation.accuracy
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _environment(detail: CandidateDetail, evaluation: Evaluation) -> str:
+    device = evaluation.device
+    when = detail.evaluations[0].created_at
+    return (
+        "## On what\n\n"
+        f"- device: {device.name} ({device.chip})\n"
+        f"- runtime: {device.runtime}\n"
+        f"- evaluator version {evaluation.evaluator_version}, {when:%Y-%m-%d %H:%M} UTC\n"
+    )
+
+
+def _not_verified(detail: CandidateDetail, evaluation: Evaluation) -> str:
+    lines = ["## Not verified\n"]
+    if evaluation.device.name != "metal":
+        lines.append(
+            f"- It has not run on an Apple GPU: everything above was seen on the "
+            f"{evaluation.device.name} device."
+        )
+    if not evaluation.speedups:
+        words = "- No time was measured; whether it is faster than MLX is not known."
+        if evaluation.predicted_us is not None:
+            words += (
+                f" A model of the hardware predicts {evaluation.predicted_us:.3g} µs a launch, "
+                "which is no measurement."
+            )
+        lines.append(words)
+    reached = {result.stage for result in evaluation.stages if result.passed}
+    lines += [
+        f"- {stage}: not run, so it is not known whether it is {_MEANING[stage]}."
+        for stage in (Stage.HIDDEN, Stage.CONFIRMATION)
+        if stage not in reached
+    ]
+    if not detail.program.is_generic:
+        lines.append(
+            "- Other shapes and dtypes: the wrapper sends them to the fallback, which is plain MLX."
+        )
+    lines.append("- Gradients: differentiate `reference`; a Metal kernel has none of its own.")
+    return "\n".join(lines) + "\n"

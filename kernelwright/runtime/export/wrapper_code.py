@@ -1,0 +1,230 @@
+"""Prints the module: the kernels' source, the wrapper that dispatches, the fallback."""
+
+import re
+import textwrap
+
+from kernelwright.ir.dtype import Dtype
+from kernelwright.metal.kernel import Extent, Kernel, Program, Tensor
+from kernelwright.runtime.export.reference_code import (
+    dtype_source,
+    function_source,
+    parameter_names,
+)
+from kernelwright.store import CandidateDetail
+
+_PRELUDE = """\
+import mlx.core as mx
+"""
+_ARITHMETIC = """
+
+def _ceildiv(a, b):
+    return -(-a // b)
+
+
+def _align(a, b):
+    return _ceildiv(a, b) * b
+"""
+
+
+def module_source(detail: CandidateDetail, name: str, *, is_verified: bool) -> str:
+    """Return the module's text."""
+    program = detail.program
+    parts = [
+        _docstring(detail, name, is_verified=is_verified),
+        _PRELUDE,
+        "\n".join(_kernel(kernel, program) for kernel in program.kernels),
+    ]
+    if program.is_generic:
+        parts.append(_ARITHMETIC)
+    parts += ["\n\n" + _wrapper(detail, name), "\n\n" + _serves(detail)]
+    summary = "Compute the same with MLX's own ops, for any shape and dtype that they take."
+    parts.append("\n\n" + function_source(detail.graph, "reference", summary))
+    return "".join(parts)
+
+
+def _docstring(detail: CandidateDetail, name: str, *, is_verified: bool) -> str:
+    signature = f"{name}({', '.join(parameter_names(detail.graph))})"
+    takes = ", ".join(map(str, detail.graph.input_types))
+    gives = ", ".join(map(str, detail.graph.output_types))
+    warning = "" if is_verified else "\n\nNOT VERIFIED: no evaluation found this kernel correct."
+    text = (
+        f"{signature} as one Metal kernel."
+        if len(detail.program.kernels) == 1
+        else f"{signature} as {len(detail.program.kernels)} Metal kernels."
+    )
+    body = textwrap.fill(f"{takes} -> {gives}", 96)
+    return (
+        f'"""{text}\n\n{body}\n\n'
+        "Found by Kernelwright; VERIFICATION.md says what was checked. Everything that the kernel\n"
+        f'does not serve goes to `reference`, which is plain MLX.{warning}\n"""\n\n'
+    )
+
+
+def _kernel(kernel: Kernel, program: Program) -> str:
+    name = _constant_name(kernel, program)
+    options = [
+        # MLX caches by name: one that holds the content cannot meet another kernel's code.
+        f'    name="{kernel.name}_{program.id[:12]}",',
+        f"    input_names={list(kernel.inputs)!r},",
+        f"    output_names={list(kernel.outputs)!r},",
+        f"    source={_text(kernel.source)},",
+    ]
+    if kernel.header:
+        options.append(f"    header={_text(kernel.header)},")
+    if not kernel.ensure_row_contiguous:
+        options.append("    ensure_row_contiguous=False,")
+    if kernel.atomic_outputs:
+        options.append("    atomic_outputs=True,")
+    if kernel.math_mode != "safe":
+        options.append(f'    compile_options={{"math_mode": "{kernel.math_mode}"}},')
+    return "\n".join([f"\n{name} = mx.fast.metal_kernel(", *options, ")\n"])
+
+
+def _text(source: str) -> str:
+    # A raw string keeps the source as a person would read it, wherever Python allows one.
+    body = source.strip("\n")
+    if '"""' in body or body.endswith(("\\", '"')):
+        return repr(source)
+    return f'r"""\n{body}\n"""'
+
+
+def _constant_name(kernel: Kernel, program: Program) -> str:
+    if len(program.kernels) == 1:
+        return "_KERNEL"
+    return f"_{kernel.name.upper()}"
+
+
+def _wrapper(detail: CandidateDetail, name: str) -> str:
+    program = detail.program
+    parameters = parameter_names(detail.graph)
+    variables = {
+        t.name: f"a_{t.name}" for t in (*program.inputs, *program.outputs, *program.temporaries)
+    }
+    variables |= {
+        tensor.name: parameter for tensor, parameter in zip(program.inputs, parameters, strict=True)
+    }
+    listed = ", ".join(parameters)
+    lines = [
+        f"def {name}({listed}):",
+        f'    """Compute {_summary(detail)}."""',
+        f"    if not _serves({listed}):",
+        f"        return reference({listed})",
+        *(f"    {line}" for line in _dimensions(program, parameters)),
+    ]
+    tensors = {t.name: t for t in (*program.outputs, *program.temporaries)}
+    for kernel in program.kernels:
+        lines += _launch(kernel, program, variables, tensors)
+    results = ", ".join(variables[t.name] for t in program.outputs)
+    return "\n".join([*lines, f"    return {results}"]) + "\n"
+
+
+def _summary(detail: CandidateDetail) -> str:
+    signature = detail.candidate.task.signature
+    return f"{detail.candidate.task.name}: {signature}" if signature else detail.candidate.task.name
+
+
+def _dimensions(program: Program, parameters: tuple[str, ...]) -> list[str]:
+    """Bind the names that extents use."""
+    bound: dict[str, str] = {}
+    for tensor, parameter in zip(program.inputs, parameters, strict=True):
+        for axis, extent in enumerate(tensor.shape):
+            if isinstance(extent, str):
+                bound.setdefault(extent, f"{parameter}.shape[{axis}]")
+    bound |= {t.name: str(t.value) for t in program.tunables}
+    used = " ".join(map(str, _extents(program)))
+    return [
+        f"_{name} = {value}" for name, value in bound.items() if re.search(rf"\b{name}\b", used)
+    ]
+
+
+def _extents(program: Program) -> list[Extent]:
+    shapes = [e for t in (*program.outputs, *program.temporaries) for e in t.shape]
+    launches = [e for k in program.kernels for e in (*k.grid, *k.threadgroup)]
+    constants = [
+        v
+        for k in program.kernels
+        for v in k.template.values()
+        if isinstance(v, int | str) and not isinstance(v, bool | Dtype)
+    ]
+    return [*shapes, *launches, *constants]
+
+
+def _launch(
+    kernel: Kernel,
+    program: Program,
+    variables: dict[str, str],
+    tensors: dict[str, Tensor],
+) -> list[str]:
+    outputs = [tensors[name] for name in kernel.outputs]
+    results = ", ".join(variables[t.name] for t in outputs)
+    comma = "," if len(outputs) == 1 else ""
+    lines = [
+        f"    {results}{comma} = {_constant_name(kernel, program)}(",
+        f"        inputs=[{', '.join(variables[name] for name in kernel.inputs)}],",
+    ]
+    if kernel.template:
+        values = ", ".join(f'("{n}", {_template(v)})' for n, v in kernel.template.items())
+        lines.append(f"        template=[{values}],")
+    lines += [
+        f"        grid={_tuple(kernel.grid)},",
+        f"        threadgroup={_tuple(kernel.threadgroup)},",
+        f"        output_shapes=[{', '.join(_tuple(t.shape) for t in outputs)}],",
+        f"        output_dtypes=[{', '.join(dtype_source(t.dtype) for t in outputs)}],",
+    ]
+    if kernel.init_value is not None:
+        lines.append(f"        init_value={kernel.init_value!r},")
+    return [*lines, "    )"]
+
+
+def _template(value: Dtype | bool | int | str) -> str:
+    if isinstance(value, Dtype):
+        return dtype_source(value)
+    return repr(value) if isinstance(value, bool) else _extent(value)
+
+
+def _tuple(extents: tuple[Extent, ...]) -> str:
+    inner = ", ".join(map(_extent, extents))
+    return f"({inner},)" if len(extents) == 1 else f"({inner})"
+
+
+def _extent(extent: Extent) -> str:
+    """Print launch arithmetic, which is Python's own but for two functions and the names."""
+    if isinstance(extent, int):
+        return str(extent)
+    return re.sub(
+        r"[A-Za-z_]\w*",
+        lambda match: match[0] if match[0] in ("min", "max") else f"_{match[0]}",
+        extent,
+    )
+
+
+def _serves(detail: CandidateDetail) -> str:
+    """Print the check: the verified shapes and dtypes, on a GPU that runs Metal."""
+    program = detail.program
+    parameters = parameter_names(detail.graph)
+    conditions = []
+    bound: dict[str, str] = {}
+    for tensor, parameter in zip(program.inputs, parameters, strict=True):
+        conditions.append(f"{parameter}.dtype == {dtype_source(tensor.dtype)}")
+        if not any(isinstance(extent, str) for extent in tensor.shape):
+            conditions.append(f"{parameter}.shape == {_tuple(tensor.shape)}")
+            continue
+        conditions.append(f"{parameter}.ndim == {len(tensor.shape)}")
+        for axis, extent in enumerate(tensor.shape):
+            here = f"{parameter}.shape[{axis}]"
+            if isinstance(extent, int):
+                conditions.append(f"{here} == {extent}")
+            elif extent in bound:
+                conditions.append(f"{here} == {bound[extent]}")
+            else:
+                bound[extent] = here
+    joined = "\n        and ".join(conditions)
+    return (
+        f"def _serves({', '.join(parameters)}):\n"
+        '    """Say whether the kernel runs here and was verified for these arrays."""\n'
+        "    return (\n"
+        "        mx.metal.is_available()\n"
+        "        and mx.default_device() == mx.gpu\n"
+        f"        and {joined}\n"
+        "    )\n"
+    )

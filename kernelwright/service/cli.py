@@ -1,0 +1,71 @@
+"""The command line: mounts every command and turns an expected error into one line."""
+
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from kernelwright.errors import KernelwrightError
+from kernelwright.service.console import error_console
+from kernelwright.service.export_command import export
+from kernelwright.service.machine_commands import devices, doctor
+from kernelwright.service.search_command import search
+from kernelwright.service.store_commands import best, history, show
+from kernelwright.service.store_group import store_group
+
+app = typer.Typer(
+    name="kernelwright",
+    help="Finds faster Metal kernels for MLX code, proves them, and hands them over.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Find": (search,),
+    "Ask": (best, show, history),
+    "Take": (export,),
+    "Check": (doctor, devices),
+}
+for panel, commands in _COMMANDS.items():
+    for command in commands:
+        app.command(rich_help_panel=panel)(command)
+app.add_typer(store_group, name="store", rich_help_panel="Ask")
+
+
+@app.callback()
+def _root(
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Print the version and end.", is_eager=True)
+    ] = False,
+) -> None:
+    if show_version:
+        typer.echo(f"kernelwright {version('kernelwright')}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; a `KernelwrightError` is one line and exit code 1."""
+    try:
+        app()
+    except KernelwrightError as e:
+        one_line = " ".join(str(e).split("\n")) if str(e).count("\n") < 2 else str(e)
+        error_console().print(f"[bad]error[/bad] {_escaped(one_line)}", soft_wrap=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        error_console().print("interrupted", style="warn")
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader, such as `head`, has seen enough.
+        sys.stderr.close()
+        sys.exit(141)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("[", "\\[")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""`kernelwright export`: a kernel as a module for another project."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from kernelwright.metal.diagnostic import Record
+from kernelwright.runtime.export import export_module
+from kernelwright.service.console import console
+from kernelwright.service.option import JsonOption, StoreOption, print_json
+from kernelwright.store import KernelStore
+
+
+class _Exported(Record):
+    """What was written."""
+
+    name: str
+    is_verified: bool
+    files: tuple[str, ...]
+
+
+def export(
+    candidate: Annotated[str, typer.Argument(metavar="ID", help="The first digits of an id.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write to.")],
+    name: Annotated[
+        str | None,
+        typer.Option(help="The function's name; the task's by default.", show_default=False),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Export what is not verified; the files say so.")
+    ] = False,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Write a self-contained module, its tests and VERIFICATION.md."""
+    with KernelStore(store, must_exist=True) as opened:
+        detail = opened.show(candidate)
+    module = export_module(detail, name=name, force=force)
+    paths = module.write(output)
+    if json:
+        files = tuple(map(str, paths))
+        print_json(_Exported(name=module.name, is_verified=module.is_verified, files=files))
+        return
+    printed = console()
+    for path in paths:
+        printed.print(Text.assemble(("wrote ", "label"), str(path)))
+    if not module.is_verified:
+        printed.print("This kernel is not verified; the files say so.", style="warn")
+    printed.print(
+        Text.assemble(
+            ("use   ", "label"),
+            (f"from {module.name} import {module.name}", "command"),
+            ("\ntest  ", "label"),
+            (f"pytest {output}", "command"),
+        )
+    )

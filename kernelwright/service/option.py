@@ -1,0 +1,32 @@
+"""The options that several commands share, and how a result is printed as JSON."""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from pydantic import TypeAdapter
+
+from kernelwright.metal.diagnostic import Record
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        envvar="KERNELWRIGHT_STORE",
+        help="A path or any SQLAlchemy URL; the default is in your data directory.",
+        show_default=False,
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+LimitOption = Annotated[int, typer.Option("--limit", min=1, help="The most rows to print.")]
+
+
+def print_json(result: Record | Sequence[Record]) -> None:
+    """Write a record, or a list of them, to standard output."""
+    if isinstance(result, Record):
+        text = result.model_dump_json(indent=2)
+    else:
+        adapter = TypeAdapter(list[Record])
+        text = adapter.dump_json(list(result), indent=2, serialize_as_any=True).decode()
+    sys.stdout.write(text + "\n")

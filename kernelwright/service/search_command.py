@@ -1,0 +1,88 @@
+"""`kernelwright search`: from a file's functions to champions in the store."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from kernelwright.campaign import Engine, SearchSpec, judges_on, load_subjects, offline_team
+from kernelwright.metal.device.base import DeviceName
+from kernelwright.service.console import console, error_console
+from kernelwright.service.option import JsonOption, StoreOption, print_json
+from kernelwright.service.view.progress import progress_view
+from kernelwright.service.view.summary import print_search_summary
+from kernelwright.store import KernelStore
+
+_DEFAULTS = SearchSpec()
+
+
+def search(
+    target: Annotated[
+        str, typer.Argument(metavar="FILE.py[:function]", help="What to make faster.")
+    ],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("-i", "--input", help="An input's type, such as 'bf16[2048,4096]'; repeat."),
+    ] = None,
+    device: Annotated[DeviceName, typer.Option(help="Where candidates run.")] = _DEFAULTS.device,
+    candidates: Annotated[
+        int, typer.Option(min=1, help="The most candidates to try for a task.")
+    ] = _DEFAULTS.candidates_per_task,
+    repairs: Annotated[
+        int, typer.Option(min=0, help="How often a failed program is repaired.")
+    ] = _DEFAULTS.repairs,
+    evaluations: Annotated[
+        int | None, typer.Option(min=1, help="Stop after so many evaluations.", show_default=False)
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=0.1, help="Stop after so long.", show_default=False)
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Candidates to evaluate at once on the simulator.")
+    ] = _DEFAULTS.jobs,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Plan, write, repair, evaluate and record kernels for the functions of a file."""
+    # Everything that can be wrong with the request is found before the store is opened.
+    subjects = load_subjects(target, inputs or ())
+    spec = SearchSpec(
+        device=device,
+        candidates_per_task=candidates,
+        repairs=repairs,
+        evaluations=evaluations,
+        seconds=seconds,
+        jobs=jobs,
+    )
+    progress = error_console() if json else console()
+    with (
+        KernelStore(store) as opened,
+        progress_view(progress, spec.candidates_per_task) as view,
+    ):
+        engine = Engine(opened, spec, offline_team(), judges_on(spec.device), listen=view.show)
+        with _ending_in_order(engine):
+            report = engine.run(subjects)
+    if json:
+        print_json(report)
+    else:
+        print_search_summary(console(), report)
+    if report.ended.interrupted:
+        raise typer.Exit(130)
+
+
+@contextmanager
+def _ending_in_order(engine: Engine) -> Iterator[None]:
+    """Let the first Ctrl-C end the search in order, and a second one at once."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        engine.stop()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

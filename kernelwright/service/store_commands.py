@@ -1,0 +1,81 @@
+"""`kernelwright best`, `show` and `history`: what the store knows."""
+
+from typing import Annotated
+
+import typer
+
+from kernelwright.evaluator.evaluation import Status
+from kernelwright.metal.device.base import DeviceName
+from kernelwright.service.console import console
+from kernelwright.service.option import JsonOption, LimitOption, StoreOption, print_json
+from kernelwright.service.view.candidate import print_candidate
+from kernelwright.service.view.listing import print_champions, print_history
+from kernelwright.store import KernelStore
+
+
+def best(
+    op: Annotated[
+        str | None, typer.Option(help="An op in the task, or a word of its name.")
+    ] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="Of the first output, such as f16 or bfloat16.")
+    ] = None,
+    shape: Annotated[
+        str | None, typer.Option(help="A part of the inputs' types, such as 2048,4096.")
+    ] = None,
+    device: Annotated[DeviceName | None, typer.Option(help="Only this device.")] = None,
+    limit: LimitOption = 50,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List the champions in the store, by task and device."""
+    with KernelStore(store, must_exist=True) as opened:
+        champions = opened.best(op=op, dtype=dtype, shape=shape, device=device, limit=limit)
+        label = opened.label
+    if json:
+        print_json(champions)
+    else:
+        print_champions(console(), champions, label)
+
+
+def show(
+    candidate: Annotated[str, typer.Argument(metavar="ID", help="The first digits of an id.")],
+    source: Annotated[
+        bool, typer.Option("--source", help="Print the kernels' Metal source and nothing else.")
+    ] = False,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show one candidate: source, launch, lineage, diagnostics, accuracy, samples."""
+    with KernelStore(store, must_exist=True) as opened:
+        detail = opened.show(candidate)
+    if json:
+        print_json(detail)
+    elif source:
+        for kernel in detail.program.kernels:
+            typer.echo(f"{kernel.header}\n{kernel.source}" if kernel.header else kernel.source)
+    else:
+        print_candidate(console(), detail)
+
+
+def history(
+    campaign: Annotated[
+        str | None, typer.Option(help="Only this campaign: the first digits of its id.")
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="Only this task: the first digits of its fingerprint.")
+    ] = None,
+    status: Annotated[
+        Status | None, typer.Option(help="Only verdicts of this kind.", show_choices=False)
+    ] = None,
+    limit: LimitOption = 50,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List what was tried, newest first."""
+    with KernelStore(store, must_exist=True) as opened:
+        entries = opened.history(campaign=campaign, task=task, status=status, limit=limit)
+    if json:
+        print_json(entries)
+    else:
+        print_history(console(), entries)

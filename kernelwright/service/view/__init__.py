@@ -1,0 +1,1 @@
+"""How results look on a terminal: tables, pages and live progress; no decisions."""

@@ -1,0 +1,59 @@
+"""Figures for people: bytes, times, ratios and short ids."""
+
+from kernelwright.store import Rank
+
+SHORT_ID = 8
+
+
+def short(id_: str) -> str:
+    """Return enough digits of an id to type."""
+    return id_[:SHORT_ID]
+
+
+def in_bytes(count: float) -> str:
+    """Render bytes with three digits, such as `1.05 MB`."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 999.5 or unit == "GB":
+            break
+        count /= 1000
+    return f"{count:.0f} {unit}" if unit == "B" else f"{_three_digits(count)} {unit}"
+
+
+def in_seconds(seconds: float) -> str:
+    """Render a duration, such as `0.8 s` or `2 min 05 s`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+
+
+def in_microseconds(microseconds: float) -> str:
+    """Render a kernel's time, such as `12.4 µs` or `1.30 ms`."""
+    if microseconds >= 999.5:
+        return f"{_three_digits(microseconds / 1000)} ms"
+    return f"{_three_digits(microseconds)} µs"
+
+
+def times(ratio: float) -> str:
+    """Render a ratio, such as `2.7×`."""
+    return f"{_three_digits(ratio) if ratio >= 10 else f'{ratio:.1f}'}×"
+
+
+def ranked(rank: Rank | None) -> str:
+    """Render what a candidate is ranked by; a prediction is marked with `~`."""
+    if rank is None:
+        return "–"
+    if rank.kind == "traffic":
+        return in_bytes(rank.value)
+    time = in_microseconds(rank.value)
+    return time if rank.kind == "measured" else f"~{time}"
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Render `1 task`, `3 tasks`."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}"

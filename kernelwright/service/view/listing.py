@@ -1,0 +1,125 @@
+"""Tables of champions and of what was tried."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kernelwright.service.view.figure import in_bytes, in_seconds, ranked, short
+from kernelwright.store import Champion, HistoryEntry, StoreStatistics
+
+_NARROW = 100
+_FRESHNESS = {"fresh": "good", "stale": "warn", "revoked": "bad"}
+
+
+def print_champions(console: Console, champions: Sequence[Champion], store: str) -> None:
+    """Print the champions, or how to get some."""
+    if not champions:
+        console.print(
+            f"No champion in {store} fits; `kernelwright search FILE.py` makes some, "
+            "`kernelwright history` lists what was tried.",
+            style="quiet",
+        )
+        return
+    wide = console.width >= _NARROW
+    table = _table()
+    table.add_column("id", style="id", no_wrap=True)
+    table.add_column("task", style="task", no_wrap=True, overflow="ellipsis")
+    table.add_column("inputs", style="quiet", overflow="ellipsis", no_wrap=True, max_width=48)
+    table.add_column("rank", style="figure", justify="right", no_wrap=True)
+    table.add_column("device", no_wrap=True)
+    if wide:
+        table.add_column("idea", overflow="ellipsis", no_wrap=True, style="quiet")
+        table.add_column("age", justify="right", no_wrap=True, style="quiet")
+    for champion in champions:
+        device = Text(champion.device, style=_FRESHNESS[champion.freshness])
+        if champion.freshness != "fresh":
+            device.append(f" ({champion.freshness})")
+        cells = [
+            Text(short(champion.candidate_id)),
+            Text(champion.task.name),
+            Text(champion.task.shapes),
+            Text(ranked(champion.rank)),
+            device,
+        ]
+        if wide:
+            cells += [Text(champion.idea), Text(_age(champion.crowned_at))]
+        table.add_row(*cells)
+    console.print(table)
+    if any(champion.rank.kind == "predicted" for champion in champions):
+        console.print("\n~ a prediction from counted work, not a measurement", style="quiet")
+    console.print(
+        Text.assemble(
+            ("\nnext  ", "label"),
+            (f"kernelwright show {short(champions[0].candidate_id)}", "command"),
+        )
+    )
+
+
+def print_history(console: Console, entries: Sequence[HistoryEntry]) -> None:
+    """Print trials, newest first."""
+    if not entries:
+        console.print("Nothing was tried yet that fits.", style="quiet")
+        return
+    wide = console.width >= _NARROW
+    table = _table()
+    table.add_column("id", style="id", no_wrap=True)
+    table.add_column("task", style="task", no_wrap=True, overflow="ellipsis")
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("rank", justify="right", style="figure", no_wrap=True)
+    table.add_column("by", style="quiet", no_wrap=True, overflow="ellipsis", max_width=18)
+    if wide:
+        table.add_column("what", style="quiet", no_wrap=True, overflow="ellipsis")
+    table.add_column("age", justify="right", style="quiet", no_wrap=True)
+    for entry in entries:
+        cells = [
+            Text(short(entry.candidate_id)),
+            Text(entry.task.name),
+            _verdict(entry),
+            Text(ranked(entry.rank)),
+            Text(entry.author),
+        ]
+        if wide:
+            # A failure says what went wrong, a success what made it different.
+            cells.append(Text(entry.idea if entry.rank else entry.summary or entry.idea))
+        table.add_row(*cells, Text(_age(entry.at)))
+    console.print(table)
+
+
+def _table() -> Table:
+    return Table(box=None, padding=(0, 2, 0, 0), header_style="label", pad_edge=False)
+
+
+def _verdict(entry: HistoryEntry) -> Text:
+    if entry.status is None:
+        return Text(entry.state, style="warn")
+    text = Text(entry.status.value, style="good" if entry.rank else "bad")
+    if entry.reused:
+        text.append(" (known)", style="quiet")
+    return text
+
+
+def _age(moment: datetime) -> str:
+    seconds = max(0.0, (datetime.now(UTC) - moment).total_seconds())
+    if seconds >= 2 * 86400:
+        return f"{seconds // 86400:.0f} d"
+    return in_seconds(round(seconds)).replace(".0 s", " s")
+
+
+def print_statistics(console: Console, statistics: StoreStatistics) -> None:
+    """Print how much a store holds."""
+    size = "" if statistics.size_bytes is None else f", {in_bytes(statistics.size_bytes)}"
+    console.print(
+        Text.assemble(
+            (statistics.url, "task"), (f"  schema {statistics.schema_version}{size}", "quiet")
+        )
+    )
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="label")
+    table.add_column(justify="right")
+    for name, count in statistics.rows.items():
+        if count:
+            table.add_row(name.replace("_", " "), f"{count:,}")
+    console.print(table)

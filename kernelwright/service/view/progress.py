@@ -1,0 +1,261 @@
+"""The live picture of a search: a table on a terminal, plain lines anywhere else."""
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from kernelwright.campaign.event import (
+    CampaignBegan,
+    CampaignEnded,
+    CandidateJudged,
+    CandidateProposed,
+    Event,
+    FunctionPlanned,
+    FunctionRefused,
+    TaskEnded,
+)
+from kernelwright.evaluator.evaluation import Status
+from kernelwright.service.view.figure import counted, in_seconds, ranked, short
+from kernelwright.store import Rank, TaskSummary
+
+_NARROW = 90
+_VISIBLE_TASKS = 16
+
+
+class ProgressView(Protocol):
+    """Follows a search from its events; use it as a context."""
+
+    def show(self, event: Event) -> None:
+        """Take in one event."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+def progress_view(console: Console, candidates_per_task: int) -> ProgressView:
+    """Return the live table on a terminal, lines where there is none."""
+    if console.is_terminal and not console.is_dumb_terminal:
+        return LiveTable(console, candidates_per_task)
+    return PlainLines(console)
+
+
+@dataclass
+class _Row:
+    """What the table knows of one task."""
+
+    summary: TaskSummary
+    function: str
+    verdicts: Counter[Status] = field(default_factory=Counter)
+    reused: int = 0
+    rank: Rank | None = None
+    waiting: int = 0
+    reason: str = ""
+
+    @property
+    def tried(self) -> int:
+        return self.verdicts.total()
+
+    @property
+    def correct(self) -> int:
+        return self.verdicts[Status.CORRECT] + self.verdicts[Status.PROMOTED]
+
+
+class LiveTable:
+    """A row for each task, redrawn a few times a second."""
+
+    def __init__(self, console: Console, candidates_per_task: int) -> None:
+        self._console = console
+        self._candidates_per_task = candidates_per_task
+        self._rows: dict[str, _Row] = {}
+        self._head = Text("reading the functions", style="quiet")
+        self._last = Text()
+        self._started = time.monotonic()
+        self._spinner = Spinner("dots", style="title")
+        self._live = Live(
+            console=console, refresh_per_second=8, transient=True, get_renderable=self._render
+        )
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._live.stop()
+
+    def show(self, event: Event) -> None:
+        """Take in one event."""
+        match event:
+            case CampaignBegan():
+                self._head = Text.assemble(
+                    ("search ", "title"),
+                    (", ".join(event.functions), "task"),
+                    (f"  on {event.device.name} ({event.device.chip})", "quiet"),
+                )
+            case FunctionPlanned():
+                for task in event.tasks:
+                    self._rows.setdefault(task.id, _Row(task, event.function))
+            case FunctionRefused():
+                self._last = Text(event.reason, style="warn")
+            case CandidateProposed():
+                self._rows[event.task_id].waiting += 1
+            case CandidateJudged():
+                self._judged(event)
+            case TaskEnded():
+                self._rows[event.task_id].reason = event.reason
+            case CampaignEnded():
+                pass
+
+    def _judged(self, event: CandidateJudged) -> None:
+        row = self._rows[event.task_id]
+        row.waiting -= 1
+        row.verdicts[event.status] += 1
+        row.reused += event.reused
+        if event.leads:
+            row.rank = event.rank
+        style = "good" if event.rank else "bad"
+        self._last = Text.assemble(
+            (short(event.candidate_id), "id"),
+            f" {row.summary.name} ",
+            (event.status.value, style),
+            "  ",
+            (event.summary, "quiet"),
+        )
+
+    def _render(self) -> RenderableType:
+        self._last.truncate(max(20, self._console.width - 2), overflow="ellipsis")
+        return Group(self._head, self._table(), self._last, self._foot())
+
+    def _table(self) -> Table:
+        wide = self._console.width >= _NARROW
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="label", expand=False)
+        table.add_column("", width=1)
+        table.add_column("task", no_wrap=True, overflow="ellipsis", max_width=34)
+        if wide:
+            table.add_column("", width=12)
+        table.add_column("tried", justify="right")
+        table.add_column("right", justify="right")
+        table.add_column("failed", justify="right")
+        table.add_column("best", justify="right", no_wrap=True)
+        shown = self._shown()
+        for row in shown:
+            table.add_row(*self._cells(row, wide=wide))
+        hidden = len(self._rows) - len(shown)
+        if hidden > 0:
+            table.add_row("", Text(f"and {counted(hidden, 'more task')}", style="quiet"))
+        return table
+
+    def _shown(self) -> list[_Row]:
+        rows = list(self._rows.values())
+        room = max(3, min(_VISIBLE_TASKS, self._console.height - 6))
+        if len(rows) <= room:
+            return rows
+        # What moves is what one wants to see.
+        moving = [row for row in rows if not row.reason]
+        still = [row for row in rows if row.reason]
+        kept = {id(row) for row in (moving + still[::-1])[:room]}
+        return [row for row in rows if id(row) in kept]
+
+    def _cells(self, row: _Row, *, wide: bool) -> list[RenderableType]:
+        failed = row.tried - row.correct
+        cells: list[RenderableType] = [
+            _mark(row, self._spinner),
+            Text(row.summary.name, style="task"),
+            Text(str(row.tried), style="quiet" if not row.tried else ""),
+            Text(str(row.correct) if row.tried else "", style="good"),
+            Text(str(failed) if failed else "", style="bad"),
+            Text(ranked(row.rank) if row.rank else "", style="figure"),
+        ]
+        if wide:
+            total = row.tried if row.reason else self._candidates_per_task
+            bar = ProgressBar(
+                total=max(1, total),
+                completed=row.tried,
+                width=12,
+                complete_style="cyan",
+                finished_style="good" if row.correct else "quiet",
+            )
+            cells.insert(2, bar)
+        return cells
+
+    def _foot(self) -> Text:
+        tried = sum(row.tried for row in self._rows.values())
+        known = sum(row.reused for row in self._rows.values())
+        words = [counted(tried, "candidate")]
+        if known:
+            words.append(f"{known} known already")
+        words += [in_seconds(time.monotonic() - self._started), "Ctrl-C ends in order"]
+        return Text(" · ".join(words), style="quiet")
+
+
+def _mark(row: _Row, spinner: Spinner) -> RenderableType:
+    if row.reason:
+        return Text("✓", style="good") if row.correct else Text("–", style="quiet")
+    return spinner if row.waiting else Text("·", style="quiet")
+
+
+class PlainLines:
+    """One line for each thing worth keeping in a log."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._names: dict[str, str] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        pass
+
+    def show(self, event: Event) -> None:
+        """Print what the event says, if it says something."""
+        line = self._line(event)
+        if line:
+            self._console.print(line, markup=False, soft_wrap=True)
+
+    def _line(self, event: Event) -> str:
+        match event:
+            case CampaignBegan():
+                device = f"{event.device.name} ({event.device.chip})"
+                return f"search {short(event.campaign_id)} on {device}, store {event.store}"
+            case FunctionPlanned():
+                self._names |= {task.id: task.name for task in event.tasks}
+                return (
+                    f"{event.function} {event.inputs}: {counted(event.nodes, 'op')}, "
+                    f"{counted(len(event.tasks), 'region')}"
+                )
+            case FunctionRefused():
+                return f"{event.function}: {event.reason}"
+            case CandidateJudged():
+                known = ", known" if event.reused else ""
+                rank = f", {ranked(event.rank)}" if event.rank else ""
+                head = f"  {short(event.candidate_id)} {self._names.get(event.task_id, '')}"
+                return f"{head}: {event.status.value}{rank}{known}"
+            case TaskEnded():
+                return f"  {self._names.get(event.task_id, '')}: {event.reason}"
+            case CandidateProposed() | CampaignEnded():
+                return ""

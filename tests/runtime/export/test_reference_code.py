@@ -1,0 +1,121 @@
+"""Printed MLX code computes what the graph computes, bit for bit."""
+
+from collections.abc import Callable
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+import pytest
+
+from kernelwright.errors import UnsupportedError
+from kernelwright.ir import Graph, canonicalize, capture, interpret
+from kernelwright.runtime.export import function_source
+
+Function = Callable[..., object]
+
+
+def rope(x: mx.array) -> mx.array:
+    return mx.fast.rope(x, 16, traditional=False, base=10000.0, scale=1.0, offset=0)
+
+
+def residual_norm(x: mx.array, y: mx.array, w: mx.array) -> tuple[mx.array, mx.array]:
+    hidden = x + y
+    return hidden, mx.fast.rms_norm(hidden, w, 1e-5)
+
+
+def operators(x: mx.array, y: mx.array) -> mx.array:
+    return 1 - x * (2 / (y - 3.5)) / (x - (y - 1)) ** 2 - -x
+
+
+def logic(x: mx.array, y: mx.array) -> mx.array:
+    return mx.where((x > y) & (x != 0.5) | mx.isnan(y), x, -mx.inf)
+
+
+def halves(x: mx.array) -> mx.array:
+    left, right = mx.split(x, 2, axis=-1)
+    return mx.concatenate([-right, left], axis=-1)
+
+
+def picked(x: mx.array, y: mx.array) -> mx.array:
+    return mx.pad(x[1:5, ::-1][:, 2:9:3], 1) + mx.take(y, mx.array([3, 0, 1, 5, 2]), axis=1)[:6]
+
+
+def scanned(x: mx.array) -> mx.array:
+    return (
+        mx.cumsum(x, axis=0, reverse=True) + mx.sort(x, axis=-1) + mx.argmax(x, -1, keepdims=True)
+    )
+
+
+def attention(x: mx.array, y: mx.array) -> mx.array:
+    scores = (x @ y.T).astype(mx.float32) * 0.25
+    mask = mx.arange(8)[:, None] >= mx.arange(8)[None]
+    return mx.softmax(mx.where(mask, scores, mx.finfo(mx.float32).min), axis=-1)
+
+
+FUNCTIONS: dict[str, tuple[Function, int]] = {
+    "rms_norm": (lambda x, y, w: residual_norm(x, y, w[0]), 3),
+    "layer_norm": (lambda x, w, b: mx.fast.layer_norm(x, w[0], b[0], 1e-5), 3),
+    "gelu": (nn.gelu, 1),
+    "gelu_approx": (nn.gelu_approx, 1),
+    "swiglu": (lambda x, y: nn.silu(x) * y, 2),
+    "logsumexp": (lambda x: mx.logsumexp(x, -1, keepdims=True) - mx.var(x, axis=-1, ddof=1), 1),
+    "rope": (lambda x: rope(x.reshape(1, 1, 8, 16)), 1),
+    "operators": (operators, 2),
+    "logic": (logic, 2),
+    "halves": (halves, 1),
+    "picked": (picked, 2),
+    "scanned": (scanned, 1),
+    "attention": (attention, 2),
+    "bits": (lambda x: (x.astype(mx.int32) << 2 ^ 7) // 3 % 5 | 1, 1),
+}
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16, mx.float16], ids=str)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_printed_code_equals_the_graph(name: str, dtype: mx.Dtype) -> None:
+    function, count = FUNCTIONS[name]
+    arrays = _arrays(count, dtype)
+    graph = canonicalize(capture(function, *arrays))
+    with mx.stream(mx.cpu):
+        wanted = interpret(graph, *arrays)
+        found = _run(graph, arrays)
+    assert len(found) == len(wanted)
+    for a, b in zip(found, wanted, strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        assert np.array_equal(_bits(a), _bits(b))
+
+
+def test_code_reads_as_a_person_would_write_it() -> None:
+    x = mx.zeros((4, 8), mx.bfloat16)
+    graph = canonicalize(capture(residual_norm, x, x, mx.zeros((8,), mx.bfloat16)))
+    assert function_source(graph, "reference", "Do it.") == (
+        "def reference(x, y, w):\n"
+        '    """Do it."""\n'
+        "    t1 = x + y  # bf16[4,8]\n"
+        "    t2 = t1.astype(mx.float32)  # f32[4,8]\n"
+        "    t3 = mx.rsqrt(mx.mean(mx.square(t2), axis=-1, keepdims=True) + 1e-05)  # f32[4,1]\n"
+        "    return t1, (t2 * t3).astype(mx.bfloat16) * w\n"
+    )
+
+
+def test_an_op_without_printed_form_is_named() -> None:
+    x = mx.zeros((4, 4))
+    graph = capture(lambda x: mx.fft.fft(x), x)
+    with pytest.raises(UnsupportedError, match="the op 'fft' cannot be printed"):
+        function_source(graph, "reference", "")
+
+
+def _arrays(count: int, dtype: mx.Dtype) -> list[mx.array]:
+    generator = np.random.default_rng(7)
+    return [mx.array(generator.normal(size=(8, 16))).astype(dtype) for _ in range(count)]
+
+
+def _run(graph: Graph, arrays: list[mx.array]) -> list[mx.array]:
+    module: dict[str, Function] = {"mx": mx}  # type: ignore[dict-item]
+    exec(function_source(graph, "reference", "X"), module)
+    result = module["reference"](*arrays)
+    return list(result) if isinstance(result, tuple | list) else [result]
+
+
+def _bits(array: mx.array) -> object:
+    return np.array(array.astype(mx.float32) if array.dtype == mx.bfloat16 else array)
