@@ -14,8 +14,10 @@ from kernelwright.metal.device.simulator.toolchain import (
     cache_path,
     compiler_path,
     compiler_version,
+    link,
     publish,
     run,
+    target_flags,
     workspace,
 )
 
@@ -35,90 +37,61 @@ def load_runtime() -> ctypes.CDLL:
     Raises:
         DeviceError: the runtime does not build or load on this machine.
     """
-    path = build_runtime(host_target())
+    path = build_runtime()
     try:
         return ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
     except OSError as e:
         raise DeviceError(f"the simulator's runtime does not load: {e}; delete {path}.") from e
 
 
-def build_runtime(target: str) -> Path:
-    """Return the runtime for a target such as `x86_64-linux-gnu`, built unless it already is.
+def build_runtime(machine: str = platform.machine(), system: str = sys.platform) -> Path:
+    """Return the runtime for a machine, this one by default, built unless it already is.
 
     Raises:
-        DeviceError: the compiler fails.
+        DeviceError: the simulator does not run there, or the compiler fails.
     """
-    suffix = ".dylib" if "macos" in target else ".so"
-    output = cache_path() / f"runtime-{target}-{_digest()}{suffix}"
+    if system not in ("darwin", "linux"):
+        raise DeviceError(f"the simulator runs on Linux and macOS, found {system}.")
+    target = target_flags(machine, system)
+    digest = _digest(*target)
+    output = cache_path() / f"runtime-{digest}{'.dylib' if system == 'darwin' else '.so'}"
     if output.exists():
         return output
+    options = (*target, *(f for p in _headers(machine, system) for f in ("-isystem", str(p))))
     with workspace() as folder:
         sources = sorted([*_SOURCES.glob("*.cpp"), *_SOURCES.glob("*.S")])
         with ThreadPoolExecutor() as pool:
-            objects = list(pool.map(lambda source: _compile(source, target, folder), sources))
-        linked = folder / output.name
-        _run(*_linker(target), "-o", str(linked), *map(str, objects))
-        publish(linked, output)
+            objects = list(pool.map(lambda source: _compile(source, options, folder), sources))
+        link(objects, folder / output.name, machine=machine, system=system)
+        publish(folder / output.name, output)
     return output
 
 
-def host_target() -> str:
-    """Return this machine's target.
-
-    Raises:
-        DeviceError: the simulator does not run here.
-    """
-    machine = platform.machine().lower()
-    architecture = {"arm64": "aarch64", "amd64": "x86_64"}.get(machine, machine)
-    if architecture not in ("x86_64", "aarch64") or sys.platform not in ("darwin", "linux"):
-        raise DeviceError(
-            f"the simulator runs on x86-64 and arm64 Linux and macOS, found {machine} "
-            f"{sys.platform}."
-        )
-    return f"{architecture}-{'apple-macos13' if sys.platform == 'darwin' else 'linux-gnu'}"
-
-
-def _compile(source: Path, target: str, folder: Path) -> Path:
+def _compile(source: Path, options: tuple[str, ...], folder: Path) -> Path:
     compiled = folder / f"{source.name}.o"
-    headers = (f for path in _system_headers(target) for f in ("-isystem", str(path)))
     language = _CPP_FLAGS if source.suffix == ".cpp" else ()
-    _run(
-        *("clang", *language, *_BUILD_FLAGS, f"--target={target}", *headers),
-        *("-c", str(source), "-o", str(compiled)),
+    status, said = run(
+        ["clang", *language, *_BUILD_FLAGS, *options, "-c", str(source), "-o", str(compiled)]
     )
+    if status != 0:
+        raise DeviceError(f"the simulator's runtime does not build: {said.strip()}")
     return compiled
 
 
-def _system_headers(target: str) -> list[Path]:
-    """Return the headers of the C library that the compiler's wheel ships for a target."""
+def _headers(machine: str, system: str) -> list[Path]:
+    """Return the headers of the C library that the compiler's package ships."""
     library = compiler_path().parent / "lib"
     libc = library / "libc" / "include"
-    if "macos" in target:
+    if system == "darwin":
         return [library / "include", libc / "any-darwin-any"]
-    machine = "aarch64" if target.startswith("aarch64") else "x86"
-    names = (f"{machine}-linux-gnu", "generic-glibc", f"{machine}-linux-any", "any-linux-any")
-    return [library / "include", *(libc / name for name in names)]
+    name = "aarch64" if machine.lower() in ("arm64", "aarch64") else "x86"
+    folders = (f"{name}-linux-gnu", "generic-glibc", f"{name}-linux-any", "any-linux-any")
+    return [library / "include", *(libc / folder for folder in folders)]
 
 
-def _linker(target: str) -> list[str]:
-    if "macos" not in target:
-        return ["ld.lld", "-shared"]
-    architecture = "arm64" if target.startswith("aarch64") else "x86_64"
-    system = compiler_path().parent / "lib" / "libc" / "darwin" / "libSystem.tbd"
-    return [
-        *("ld64.lld", "-dylib", "-arch", architecture, "-platform_version", "macos", "13.0"),
-        *("13.0", "-undefined", "dynamic_lookup", str(system)),
-    ]
-
-
-def _run(*arguments: str) -> None:
-    status, said = run(arguments)
-    if status != 0:
-        raise DeviceError(f"the simulator's runtime does not build: {said.strip()}")
-
-
-def _digest() -> str:
-    digest = hashlib.sha256(Path(__file__).read_bytes() + compiler_version().encode())
+def _digest(*options: str) -> str:
+    text = "\0".join((compiler_version(), *options, *_BUILD_FLAGS, *_CPP_FLAGS))
+    digest = hashlib.sha256(text.encode())
     for path in sorted([*_SOURCES.iterdir(), INCLUDE / "kw" / "abi.h"]):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]

@@ -144,29 +144,41 @@ def run(arguments: Sequence[str], *, timeout_s: float = COMPILE_TIMEOUT_S) -> tu
     return done.returncode, done.stderr
 
 
-def link(objects: Sequence[Path], output: Path) -> None:
-    """Make a shared library whose undefined symbols the runtime provides.
+def link(
+    objects: Sequence[Path],
+    output: Path,
+    *,
+    machine: str = platform.machine(),
+    system: str = sys.platform,
+) -> None:
+    """Make a shared library whose undefined symbols the runtime or the system provides.
 
     Raises:
         DeviceError: the linker failed.
     """
-    tool = (
-        ("ld64.lld", "-dylib", "-undefined", "dynamic_lookup", *_macos_platform())
-        if sys.platform == "darwin"
-        else ("ld.lld", "-shared", "-z", "norelro", "--hash-style=gnu", "--build-id=none")
-    )
-    status, said = run([*tool, *map(str, objects), "-o", str(output)])
+    elf = ("ld.lld", "-shared", "-z", "norelro", "--hash-style=gnu", "--build-id=none")
+    tool = _macos_linker(machine) if system == "darwin" else (*elf, "-o")
+    # Only the Mach-O linker wants the name joined to its flag.
+    named = (f"{tool[-1]}{output}",) if system == "darwin" else (tool[-1], str(output))
+    status, said = run([*tool[:-1], *map(str, objects), *named])
     if status != 0:
         raise DeviceError(f"the linker failed: {_first_line(said)}")
 
 
-def _macos_platform() -> tuple[str, ...]:
-    architecture = "arm64" if platform.machine() == "arm64" else "x86_64"
-    return ("-arch", architecture, "-platform_version", "macos", "13.0", "13.0")
+def _macos_linker(machine: str) -> tuple[str, ...]:
+    """Return zig's own linker for Mach-O, since its lld has none."""
+    architecture = "aarch64" if machine in ("arm64", "aarch64") else "x86_64"
+    caches = ("--cache-dir", str(cache_path()), "--global-cache-dir", str(cache_path()))
+    return (
+        *("build-lib", "-dynamic", "-target", f"{architecture}-macos.13.0", "--name", "kernel"),
+        *("-fallow-shlib-undefined", "-fno-compiler-rt", "-fno-ubsan-rt", *caches, "-femit-bin="),
+    )
 
 
 def _first_line(said: str) -> str:
-    return next((line for line in said.splitlines() if line.strip()), "it gave no reason.")
+    """Return the first error of a tool, or the first thing that it said."""
+    lines = [line for line in said.splitlines() if line.strip()]
+    return next((line for line in lines if "error:" in line), (lines or ["it gave no reason."])[0])
 
 
 @cache

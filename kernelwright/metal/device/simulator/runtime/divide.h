@@ -1,7 +1,7 @@
 // Integer division by zero does not trap on a GPU, so it must not here.
 #pragma once
 
-#include <ucontext.h>
+#include <signal.h>
 
 namespace kw {
 

@@ -2,7 +2,6 @@
 
 #include <signal.h>
 #include <string.h>
-#include <ucontext.h>
 
 #include "divide.h"
 #include "stack.h"
