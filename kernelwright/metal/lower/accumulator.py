@@ -11,17 +11,22 @@ from kernelwright.metal.lower.writer import Writer
 _UPDATES = {
     Reducer.SUM: "{0} += {1};",
     Reducer.PRODUCT: "{0} *= {1};",
-    Reducer.MAXIMUM: "{0} = larger({0}, {1});",
-    Reducer.MINIMUM: "{0} = smaller({0}, {1});",
+    Reducer.MAXIMUM: "{0} = metal::max({0}, {1});",
+    Reducer.MINIMUM: "{0} = metal::min({0}, {1});",
     Reducer.ALL: "{0} = {0} && {1};",
     Reducer.ANY: "{0} = {0} || {1};",
+}
+_KEEPING_NAN = {
+    Reducer.MAXIMUM: "{0} = larger({0}, {1});",
+    Reducer.MINIMUM: "{0} = smaller({0}, {1});",
 }
 _WORDS = {
     Reducer.SUM: "sum",
     Reducer.PRODUCT: "product",
-    Reducer.MAXIMUM: "maximum",
-    Reducer.MINIMUM: "minimum",
+    Reducer.MAXIMUM: "max",
+    Reducer.MINIMUM: "min",
 }
+_WORDS_KEEPING_NAN = {Reducer.MAXIMUM: "maximum", Reducer.MINIMUM: "minimum"}
 _ARGUMENTS = {Reducer.ARGMAX: (">", "max"), Reducer.ARGMIN: ("<", "min")}
 
 
@@ -86,7 +91,7 @@ def declare(writer: Writer, reduced: Reduced) -> str:
     name = writer.fresh(reduced.name)
     kind = MSL_TYPE[reduced.dtype]
     if reduced.reducer in _ARGUMENTS:
-        best = writer.fresh(f"best_{name}")
+        best = writer.fresh(_best(name))
         writer.line(f"{MSL_TYPE[reduced.body.dtype]} {best} = {identity(reduced)};")
         writer.line(f"uint {name} = 0;")
         return name
@@ -99,17 +104,22 @@ def update(writer: Writer, reduced: Reduced, name: str) -> None:
     if reduced.reducer in _ARGUMENTS:
         sign, _ = _ARGUMENTS[reduced.reducer]
         candidate = writer.named(reduced.body)
-        with writer.block(f"if ({candidate} {sign} best_{name})"):
-            writer.line(f"best_{name} = {candidate};")
+        with writer.block(f"if ({candidate} {sign} {_best(name)})"):
+            writer.line(f"{_best(name)} = {candidate};")
             writer.line(f"{name} = {reduced.axis.name};")
         return
     value = writer.expression(reduced.body)
     template = _UPDATES[reduced.reducer]
-    if reduced.drops_nan:
-        template = "{0} = metal::max({0}, {1});"
+    if _keeps_nan(reduced):
+        template = _KEEPING_NAN[reduced.reducer]
     logical = reduced.reducer in (Reducer.ALL, Reducer.ANY)
     text = value.inside(Binding.EQUAL) if logical else value.text
     writer.line(template.format(name, text))
+
+
+def _best(position: str) -> str:
+    """Name the value that stands at a position."""
+    return position.replace("position", "best")
 
 
 def finish(writer: Writer, reduced: Reduced, name: str, team: Team) -> None:
@@ -119,21 +129,28 @@ def finish(writer: Writer, reduced: Reduced, name: str, team: Team) -> None:
         return
     if reduced.reducer in _ARGUMENTS:
         _, word = _ARGUMENTS[reduced.reducer]
-        peak = writer.fresh(f"row_{word}")
+        peak = writer.fresh(f"row_{_best(name)}")
         kind = MSL_TYPE[reduced.body.dtype]
-        text = team.combine(writer, word, f"best_{name}", kind)
+        text = team.combine(writer, word, _best(name), kind)
         writer.line(f"{kind} {peak} = {text};")
         # Of equal values the first counts.
-        writer.line(f"{name} = best_{name} == {peak} ? {name} : {reduced.axis.extent};")
+        last = writer.factors.get(reduced.axis.extent, str(reduced.axis.extent))
+        writer.line(f"{name} = {_best(name)} == {peak} ? {name} : {last};")
         text = team.combine(writer, "min", name, "uint")
         writer.line(f"{name} = {text};")
         return
     if reduced.reducer in (Reducer.ALL, Reducer.ANY):
         writer.line(f"{name} = metal::simd_{reduced.reducer.value}({name});")
         return
-    word = "max" if reduced.drops_nan else _WORDS[reduced.reducer]
+    words = _WORDS_KEEPING_NAN if _keeps_nan(reduced) else _WORDS
+    word = words[reduced.reducer]
     text = team.combine(writer, word, name, MSL_TYPE[reduced.dtype])
     writer.line(f"{name} = {text};")
+
+
+def _keeps_nan(reduced: Reduced) -> bool:
+    is_float = reduced.body.dtype.is_float
+    return is_float and not reduced.drops_nan and reduced.reducer in _KEEPING_NAN
 
 
 def is_shifted_sum(total: Reduced, peak: Reduced) -> bool:

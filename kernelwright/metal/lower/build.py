@@ -129,7 +129,7 @@ class Builder:
         if node.op == "mean":
             body, axis = self._along(source, axes, places)
             total = self.terms.reduced(Reducer.SUM, body, axis, dtype=result, name="total")
-            divisor = self.number(float(mean_divisor(call)), Dtype.FLOAT32)
+            divisor = self.terms.place(Index.of(mean_divisor(call)))
             return self.apply("{0} / {1}", result, _mean_name(body), total, divisor)
         reducer, name = _REDUCERS[node.op]
         body, axis = self._along(source, axes, places)

@@ -9,19 +9,11 @@ _FUNCTIONS = (
 inline float larger(float a, float b) {
   return metal::isnan(a) || a > b ? a : b;
 }
-template <typename T>
-inline T larger(T a, T b) {
-  return metal::max(a, b);
-}
 """,
         "smaller": """\
 // The smaller of two values; NaN wins, as in MLX.
 inline float smaller(float a, float b) {
   return metal::isnan(a) || a < b ? a : b;
-}
-template <typename T>
-inline T smaller(T a, T b) {
-  return metal::min(a, b);
 }
 """,
         "sigmoid": """\
@@ -57,8 +49,11 @@ inline float floor_remainder(float a, float b) {
   float remainder = metal::fmod(a, b);
   return remainder != 0.0f && (remainder < 0.0f) != (b < 0.0f) ? remainder + b : remainder;
 }
+""",
+        "floor_modulus": """\
+// The integer remainder with the divisor's sign.
 template <typename T>
-inline T floor_remainder(T a, T b) {
+inline T floor_modulus(T a, T b) {
   T remainder = a % b;
   return remainder != 0 && (remainder < 0) != (b < 0) ? remainder + b : remainder;
 }
@@ -174,19 +169,11 @@ inline float erfinv_of(float x) {
 inline float simd_maximum(float value) {
   return metal::simd_any(metal::isnan(value)) ? NAN : metal::simd_max(value);
 }
-template <typename T>
-inline T simd_maximum(T value) {
-  return metal::simd_max(value);
-}
 """,
         "simd_minimum": """\
 // metal::simd_min() drops NaN; MLX keeps it.
 inline float simd_minimum(float value) {
   return metal::simd_any(metal::isnan(value)) ? NAN : metal::simd_min(value);
-}
-template <typename T>
-inline T simd_minimum(T value) {
-  return metal::simd_min(value);
 }
 """,
     }

@@ -166,6 +166,8 @@ class Index:
         removed = [_term(a, -c, known) for a, c in self.terms if c < 0]
         added.sort(key=lambda pair: -pair[0])
         text = " + ".join(term for _, term in added)
+        if not self.terms:
+            return known.factors.get(self.offset, str(self.offset))
         if self.offset > 0 or not text:
             text = f"{text} + {self.offset}" if text else str(self.offset)
         text += "".join(f" - {term}" for term in removed)

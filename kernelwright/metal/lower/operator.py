@@ -76,7 +76,9 @@ _FLOAT = {
 }
 _INTEGER = {
     "floor_divide": "floor_quotient({0}, {1})",
-    "remainder": "floor_remainder({0}, {1})",
+    "remainder": "floor_modulus({0}, {1})",
+    "maximum": "metal::max({0}, {1})",
+    "minimum": "metal::min({0}, {1})",
     "power": "integer_power({0}, {1})",
     "floor": "{0}",
     "ceil": "{0}",

@@ -1,0 +1,121 @@
+"""The coder that lowers: schedules in a sensible order, nearer to what proved good."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import fields
+
+from kernelwright.agents.role import Attempt, Proposal
+from kernelwright.errors import InputError, UnsupportedError
+from kernelwright.evaluator.task import Task
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.lower import lower, schedules
+from kernelwright.metal.schedule import Elementwise, Rowwise, Schedule, parse, render
+
+AUTHOR = "offline"
+
+
+class OfflineCoder:
+    """Proposes what lowering makes of a task, one schedule after the other."""
+
+    def write(
+        self, task: Task, device: DeviceInfo, history: Sequence[Attempt], *, count: int
+    ) -> Sequence[Proposal]:
+        """Propose the untried schedules that are nearest to the best one so far."""
+        try:
+            space = schedules(task.graph, device)
+        except UnsupportedError:
+            return ()
+        tried = {attempt.proposal.schedule for attempt in history}
+        programs = {attempt.proposal.program.id for attempt in history}
+        best = best_attempt(history)
+        proposals: list[Proposal] = []
+        for schedule in _ordered(space, best):
+            if len(proposals) == count:
+                break
+            if (text := render(schedule)) in tried:
+                continue
+            program = lower(task.graph, schedule)
+            if program.id not in programs:
+                programs.add(program.id)
+                parent = best.proposal.program.id if best else None
+                proposals.append(
+                    Proposal(
+                        program=program,
+                        author=AUTHOR,
+                        idea=idea(schedule),
+                        schedule=text,
+                        parent=parent,
+                    )
+                )
+        return proposals
+
+
+def best_attempt(history: Sequence[Attempt]) -> Attempt | None:
+    """Return the correct offline attempt with the highest measured or predicted speed, if any."""
+    timed = [(cost, a) for a in history if (cost := _cost(a)) is not None]
+    return min(timed, key=lambda pair: pair[0])[1] if timed else None
+
+
+def idea(schedule: Schedule) -> str:
+    """Say in a sentence what a schedule does."""
+    match schedule:
+        case Elementwise(vector=1):
+            return f"One element a thread, {schedule.threads} threads a threadgroup."
+        case Elementwise():
+            return (
+                f"{schedule.vector} neighbouring elements a thread, "
+                f"{schedule.threads} threads a threadgroup."
+            )
+        case Rowwise():
+            return f"{_team(schedule)}, {_vector(schedule)}, {_memory(schedule)}."
+
+
+def _team(schedule: Rowwise) -> str:
+    if schedule.lanes == 1:
+        return "One thread a row"
+    if schedule.lanes == 32:
+        together = f"{schedule.rows} rows" if schedule.rows > 1 else "one row"
+        return f"One simdgroup a row, {together} a threadgroup"
+    return f"One threadgroup of {schedule.lanes} threads a row"
+
+
+def _vector(schedule: Rowwise) -> str:
+    if schedule.vector == 1:
+        return "neighbouring lanes on neighbouring elements"
+    return f"{schedule.vector} neighbouring elements a lane"
+
+
+def _memory(schedule: Rowwise) -> str:
+    if schedule.online:
+        return "maximum and sum found in one pass"
+    return "values kept in registers" if schedule.cached else "values read again in each pass"
+
+
+def _cost(attempt: Attempt) -> float | None:
+    evaluation = attempt.evaluation
+    if not evaluation.is_correct or not attempt.proposal.schedule:
+        return None
+    measured = [s for s in evaluation.samples if s.arm == "candidate" and s.nanoseconds]
+    if measured:
+        ordered = sorted(measured[0].nanoseconds)
+        return ordered[len(ordered) // 2] / 1000
+    return evaluation.predicted_us
+
+
+def _ordered(space: Sequence[Schedule], best: Attempt | None) -> list[Schedule]:
+    """Return the space in its own order, or around the best schedule so far."""
+    if best is None:
+        return list(space)
+    try:
+        centre = parse(best.proposal.schedule)
+    except InputError:
+        return list(space)
+    # Sorting is stable: among equally near schedules the space's own order decides.
+    return sorted(space, key=lambda s: _distance(s, centre))
+
+
+def _distance(schedule: Schedule, other: Schedule) -> float:
+    if type(schedule) is not type(other):
+        return math.inf
+    pairs = [(int(getattr(schedule, f.name)), int(getattr(other, f.name))) for f in fields(other)]
+    return sum(abs(math.log2((a + 1) / (b + 1))) for a, b in pairs)

@@ -1,0 +1,88 @@
+"""The planner that follows the partition: every region that lowering can write."""
+
+from kernelwright.agents.role import Plan, PlannedRegion
+from kernelwright.errors import UnsupportedError
+from kernelwright.ir import Call, Graph, Kind, Node, Region, op_named, partition
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.lower import lower, schedules
+from kernelwright.metal.schedule import Elementwise, Schedule
+
+AUTHOR = "offline"
+
+
+class OfflinePlanner:
+    """Fuses greedily, and keeps what a kernel family can compute."""
+
+    def plan(self, graph: Graph, device: DeviceInfo) -> Plan:
+        """Cut a canonical graph into legal, disjoint regions."""
+        planned: list[PlannedRegion] = []
+        left: list[tuple[str, str]] = []
+        for region in partition(graph):
+            try:
+                schedule = _first_schedule(region, device)
+            except UnsupportedError as e:
+                left.append((_name(region), str(e)))
+                continue
+            planned.append(
+                PlannedRegion(
+                    indices=region.indices,
+                    strategy=_strategy(schedule),
+                    benefit=_benefit(region),
+                )
+            )
+        covered = {i for p in planned for i in p.indices}
+        left += [
+            (node.op, _reason(node))
+            for i, node in enumerate(graph.nodes)
+            if i not in covered and op_named(node.op).kind is not Kind.VIEW
+        ]
+        return Plan(regions=tuple(planned), left=tuple(dict.fromkeys(left)), author=AUTHOR)
+
+
+def _first_schedule(region: Region, device: DeviceInfo) -> Schedule:
+    task = region.extract()
+    schedule = schedules(task, device)[0]
+    # The first schedule lowers where any does: families refuse graphs, not schedules.
+    lower(task, schedule)
+    return schedule
+
+
+def _name(region: Region) -> str:
+    return " + ".join(dict.fromkeys(node.op for node in region.nodes))
+
+
+def _strategy(schedule: Schedule) -> str:
+    if isinstance(schedule, Elementwise):
+        return "One pass over the elements; every input is read once and every output written once."
+    return "Rows shared by lanes: reduce in as few passes as possible, then map and write."
+
+
+def _benefit(region: Region) -> str:
+    graph = region.graph
+    launches = [n for n in region.nodes if op_named(n.op).kind is not Kind.VIEW]
+    apart = sum(op_named(n.op).bytes_moved(Call.of(graph, n)) for n in launches)
+    together = sum(graph.types[v].nbytes for v in (*region.inputs, *region.outputs))
+    saved = max(apart - together, 0)
+    return (
+        f"{_count(len(launches), 'launch', 'launches')} become one; "
+        f"{_bytes(apart)} of traffic become {_bytes(together)} ({_bytes(saved)} saved)."
+    )
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
+
+
+def _bytes(number: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:.3g} GB"
+
+
+def _reason(node: Node) -> str:
+    kind = op_named(node.op).kind
+    if kind in (Kind.ELEMENTWISE, Kind.REDUCTION):
+        return "alone it saves nothing: MLX's own kernel does the same work"
+    return f"it is a {kind} op, which is left to MLX"

@@ -1,0 +1,144 @@
+"""Which schedules a graph has on a device, the best guess first, and what each takes on chip."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from kernelwright.ir.graph import Graph
+from kernelwright.ir.ops import Kind, op_named
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.lower.accumulator import online_pairs
+from kernelwright.metal.lower.elementwise import domain
+from kernelwright.metal.lower.passes import Loop, loops, register_count
+from kernelwright.metal.lower.rowwise import row_count, row_stores
+from kernelwright.metal.lower.signature import Signature
+from kernelwright.metal.lower.term import Load, Reduced, Reducer, Store, walk
+from kernelwright.metal.schedule import Elementwise, Rowwise, Schedule
+
+MAXIMUM_KEPT = 64
+"""Registers that a lane's kept values may take; our choice, to keep many simdgroups resident."""
+_WORKING = 16
+"""Registers for addresses and intermediate values, beside what is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What a kernel takes on chip: estimated registers a thread, threadgroup bytes."""
+
+    registers: int
+    threadgroup_bytes: int
+
+
+def schedules(graph: Graph, device: DeviceInfo) -> tuple[Schedule, ...]:
+    """Return every legal schedule of a graph, in the order in which to try them.
+
+    Raises:
+        UnsupportedError: no family computes the graph.
+    """
+    if any(op_named(node.op).kind is Kind.REDUCTION for node in graph.nodes):
+        return tuple(_rowwise(graph, device))
+    return tuple(_elementwise(graph, device))
+
+
+def footprint(graph: Graph, schedule: Schedule) -> Footprint:
+    """Estimate what a graph's kernel takes on chip under a schedule."""
+    if isinstance(schedule, Elementwise):
+        return Footprint(_WORKING + len(graph.nodes) // 4, 0)
+    stores = row_stores(graph, Signature.of(graph), row_count(graph))
+    return _row_footprint(stores, schedule)
+
+
+def _row_footprint(stores: list[Store], schedule: Rowwise) -> Footprint:
+    sequence = loops(stores, online=schedule.online)
+    kept = register_count(sequence, schedule.lanes, schedule.vector) if schedule.cached else 0
+    found = [t for t in walk([s.value for s in stores]) if isinstance(t, Reduced)]
+    places = schedule.lanes // 32 if schedule.lanes > 32 else 0
+    arrays = sum(2 if r.reducer in (Reducer.ARGMAX, Reducer.ARGMIN) else 1 for r in found)
+    return Footprint(_WORKING + kept, 4 * places * arrays)
+
+
+def _elementwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
+    axes = domain(graph, Signature.of(graph), [0])
+    width = max(t.dtype.itemsize for t in graph.output_types)
+    total = math.prod(a.extent for a in axes)
+    # 16 bytes a thread fill a memory transaction; a small array needs the threads more.
+    best = 1 if total < 1 << 16 else max(16 // width, 1)
+    vectors = [v for v in (1, 2, 4, 8, 16) if v <= axes[-1].extent]
+    if axes[-1].extent % best and best > 1:
+        best = 1
+    vectors.sort(key=lambda v: (axes[-1].extent % v != 0, abs(math.log2(v / best))))
+    threads = [t for t in (256, 128, 512, 64, 1024) if t <= device.threads_per_threadgroup]
+    for count in threads:
+        for vector in vectors:
+            yield Elementwise(vector, count)
+
+
+def _rowwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
+    stores = row_stores(graph, Signature.of(graph), row_count(graph))
+    sequence = loops(stores, online=False)
+    columns = max(loop.axis.extent for loop in sequence)
+    has_pairs = bool(online_pairs([r for loop in sequence for r in loop.reduced]))
+    strided = _is_strided(stores)
+    found = [
+        schedule
+        for schedule in _combinations(columns, device.threads_per_threadgroup)
+        if _is_legal(schedule, sequence, stores, device) and (has_pairs or not schedule.online)
+    ]
+    found.sort(key=lambda s: _strangeness(s, columns, strided=strided))
+    return iter(found)
+
+
+def _combinations(columns: int, threads: int) -> Iterator[Rowwise]:
+    vectors = [v for v in (1, 2, 4, 8) if columns % v == 0]
+    for lanes in (1, 32, 64, 128, 256, 512, 1024):
+        if lanes > threads:
+            continue
+        for rows in (64, 256) if lanes == 1 else (1, 4, 8) if lanes == 32 else (1,):
+            for vector in [1] if lanes == 1 else vectors:
+                plain = Rowwise(lanes, rows, vector, cached=False)
+                yield from (plain, replace(plain, cached=True), replace(plain, online=True))
+
+
+def _is_legal(
+    schedule: Rowwise, sequence: tuple[Loop, ...], stores: list[Store], device: DeviceInfo
+) -> bool:
+    found = [r for loop in sequence for r in loop.reduced]
+    columns = max(loop.axis.extent for loop in sequence)
+    if schedule.lanes > 32 and schedule.lanes * schedule.vector >= 2 * columns:
+        return False
+    if schedule.lanes * schedule.vector > max(columns, 32):
+        return False
+    # Simdgroup functions take no 64-bit integers; of bool only all and any of a simdgroup.
+    if schedule.lanes > 1 and any(r.body.dtype.itemsize > 4 for r in found):
+        return False
+    if schedule.lanes > 32 and any(r.reducer in (Reducer.ALL, Reducer.ANY) for r in found):
+        return False
+    taken = _row_footprint(stores, schedule)
+    # Where nothing is read twice there is nothing to keep.
+    if schedule.cached and not _WORKING < taken.registers <= MAXIMUM_KEPT + _WORKING:
+        return False
+    return taken.threadgroup_bytes <= device.threadgroup_bytes
+
+
+def _strangeness(schedule: Rowwise, columns: int, *, strided: bool) -> tuple[float, ...]:
+    """Order schedules by their distance from what a Metal engineer would write first."""
+    wanted = 32 if columns <= 512 else min(max(columns // 8, 64), 1024)
+    if strided or columns <= 16:
+        wanted = 1
+    lanes = abs(math.log2(schedule.lanes / wanted))
+    vector = abs(math.log2(schedule.vector / (4 if columns % 4 == 0 else 1)))
+    kept = 0.0 if schedule.cached else 0.5 if schedule.online else 1.0
+    rows = 0.0 if schedule.rows in (4, 64) or schedule.lanes > 32 else 0.25
+    if schedule.lanes == 1:
+        kept = 0.0 if schedule.online or not schedule.cached else 0.5
+    return (lanes + vector / 2 + kept + rows, lanes, vector, kept, rows)
+
+
+def _is_strided(stores: list[Store]) -> bool:
+    """Say whether neighbouring columns stand apart in memory, so that threads should take rows."""
+    for term in walk([s.value for s in stores]):
+        if isinstance(term, Load):
+            for axis in term.axes:
+                if axis.name == "column" and (term.offset.coefficient(axis) or 0) > 1:
+                    return True
+    return False

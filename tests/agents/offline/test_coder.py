@@ -1,0 +1,62 @@
+"""The offline coder walks the schedules, and stays near what proved good."""
+
+import mlx.core as mx
+import pytest
+
+from kernelwright.agents.offline import OfflineCoder
+from kernelwright.agents.role import Attempt, Proposal
+from kernelwright.evaluator.evaluation import Evaluation, Status
+from kernelwright.evaluator.task import Task
+from kernelwright.ir import canonicalize, capture
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.schedule import Rowwise, parse
+
+DEVICE = DeviceInfo(name="simulator", chip="test", runtime="test", measures_time=False)
+
+
+@pytest.fixture
+def softmax() -> Task:
+    graph = capture(lambda x: mx.softmax(x, axis=-1), mx.zeros((8, 512)))
+    return Task(canonicalize(graph), "softmax")
+
+
+def attempt(
+    task: Task, proposal: Proposal, status: Status, predicted_us: float | None = None
+) -> Attempt:
+    evaluation = Evaluation(
+        task=task.fingerprint,
+        program=proposal.program.id,
+        device=DEVICE,
+        status=status,
+        summary="",
+        predicted_us=predicted_us,
+    )
+    return Attempt(proposal=proposal, evaluation=evaluation)
+
+
+def test_proposals_differ_and_name_their_schedule(softmax: Task) -> None:
+    proposals = OfflineCoder().write(softmax, DEVICE, (), count=6)
+    assert len({p.program.id for p in proposals}) == 6
+    assert all(isinstance(parse(p.schedule), Rowwise) for p in proposals)
+    assert {p.author for p in proposals} == {"offline"}
+
+
+def test_nothing_is_proposed_twice_and_ideas_run_out(softmax: Task) -> None:
+    coder, history = OfflineCoder(), list[Attempt]()
+    while fresh := coder.write(softmax, DEVICE, history, count=25):
+        history += [attempt(softmax, p, Status.WRONG) for p in fresh]
+    assert len({a.proposal.program.id for a in history}) == len(history) > 25
+
+
+def test_the_search_continues_around_the_fastest_prediction(softmax: Task) -> None:
+    coder = OfflineCoder()
+    first = coder.write(softmax, DEVICE, (), count=12)
+    fastest = next(p for p in first if parse(p.schedule) != parse(first[0].schedule))
+    history = [attempt(softmax, p, Status.CORRECT, 1.0 if p is fastest else 9.0) for p in first]
+    following = coder.write(softmax, DEVICE, history, count=1)[0]
+    assert following.parent == fastest.program.id
+
+
+def test_a_task_that_no_family_computes_gets_no_proposal() -> None:
+    graph = canonicalize(capture(lambda x: x @ x, mx.zeros((4, 4))))
+    assert OfflineCoder().write(Task(graph, "matmul"), DEVICE, (), count=3) == ()

@@ -1,0 +1,36 @@
+// rowwise(lanes=32, rows=4, vector=4, cached=0, online=1)
+// max_subtract_logsumexp_gather_axis: logits, targets -> out; grid (32, 8, 1), threadgroup (32, 4, 1)
+// The larger of two values; NaN wins, as in MLX.
+inline float larger(float a, float b) {
+  return metal::isnan(a) || a > b ? a : b;
+}
+
+// metal::simd_max() drops NaN; MLX keeps it.
+inline float simd_maximum(float value) {
+  return metal::simd_any(metal::isnan(value)) ? NAN : metal::simd_max(value);
+}
+
+constexpr uint columns = 512;
+uint row = thread_position_in_grid.y;
+uint lane = thread_index_in_simdgroup;
+int targets_value = targets[row];
+int place = targets_value < 0 ? targets_value + 512 : targets_value;
+// logits: f16[8,512]
+auto logits_row = logits + row * columns;
+float maximum = -FLT_MAX;
+float total = 0.0f;
+for (uint start = lane * 4; start < columns; start += 128) {
+  for (uint column = start; column < start + 4; ++column) {
+    float logits_value = logits_row[column];
+    float raised = larger(maximum, logits_value);
+    total = total * metal::precise::exp(maximum - raised) + metal::precise::exp(logits_value - raised);
+    maximum = raised;
+  }
+}
+float row_maximum = simd_maximum(maximum);
+total *= metal::precise::exp(maximum - row_maximum);
+total = metal::simd_sum(total);
+if (lane == 0) {
+  float difference = metal::precise::log(total) - (float(logits_row[place]) - row_maximum);
+  out[row] = half(difference);
+}

@@ -1,0 +1,60 @@
+// rowwise(lanes=64, rows=1, vector=8, cached=1)
+// select_softmax: scores, mask -> out; grid (64, 8, 1), threadgroup (64, 1, 1)
+// Max over a threadgroup of whole simdgroups; `partial` has a place for each.
+template <typename T>
+inline T threadgroup_max(
+    T value, threadgroup T* partial, uint simdgroup, uint simdgroups, uint simd_lane) {
+  value = metal::simd_max(value);
+  if (simd_lane == 0) {
+    partial[simdgroup] = value;
+  }
+  // Every simdgroup's partial result is written before any is read.
+  threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+  return metal::simd_max(partial[simd_lane < simdgroups ? simd_lane : 0]);
+}
+
+// Sum over a threadgroup of whole simdgroups; `partial` has a place for each.
+template <typename T>
+inline T threadgroup_sum(
+    T value, threadgroup T* partial, uint simdgroup, uint simdgroups, uint simd_lane) {
+  value = metal::simd_sum(value);
+  if (simd_lane == 0) {
+    partial[simdgroup] = value;
+  }
+  // Every simdgroup's partial result is written before any is read.
+  threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+  return metal::simd_sum(simd_lane < simdgroups ? partial[simd_lane] : T(0));
+}
+
+constexpr uint columns = 512;
+uint row = thread_position_in_grid.y;
+uint lane = thread_position_in_threadgroup.x;
+uint simd_lane = thread_index_in_simdgroup;
+uint simdgroup = simdgroup_index_in_threadgroup;
+// scores: f16[8,512]
+auto scores_row = scores + row * columns;
+// out: f16[8,512]
+auto out_row = out + row * columns;
+float choices[8];
+float maximum = -INFINITY;
+uint start = lane * 8;
+for (uint k = 0; k < 8; ++k) {
+  uint column = start + k;
+  choices[k] = mask[column] ? float(scores_row[column]) : -INFINITY;
+  maximum = metal::max(maximum, choices[k]);
+}
+threadgroup float partial_maximum[2];
+maximum = threadgroup_max(maximum, partial_maximum, simdgroup, 2, simd_lane);
+float exponentials[8];
+float total = 0.0f;
+for (uint k = 0; k < 8; ++k) {
+  exponentials[k] = metal::precise::exp(choices[k] - maximum);
+  total += exponentials[k];
+}
+threadgroup float partial_total[2];
+total = threadgroup_sum(total, partial_total, simdgroup, 2, simd_lane);
+float normalizer = 1.0f / total;
+for (uint k = 0; k < 8; ++k) {
+  uint column = start + k;
+  out_row[column] = half(exponentials[k] * normalizer);
+}

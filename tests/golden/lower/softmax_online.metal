@@ -1,0 +1,59 @@
+// rowwise(lanes=128, rows=1, vector=4, cached=0, online=1)
+// softmax: x -> out; grid (128, 8, 1), threadgroup (128, 1, 1)
+// Max over a threadgroup of whole simdgroups; `partial` has a place for each.
+template <typename T>
+inline T threadgroup_max(
+    T value, threadgroup T* partial, uint simdgroup, uint simdgroups, uint simd_lane) {
+  value = metal::simd_max(value);
+  if (simd_lane == 0) {
+    partial[simdgroup] = value;
+  }
+  // Every simdgroup's partial result is written before any is read.
+  threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+  return metal::simd_max(partial[simd_lane < simdgroups ? simd_lane : 0]);
+}
+
+// Sum over a threadgroup of whole simdgroups; `partial` has a place for each.
+template <typename T>
+inline T threadgroup_sum(
+    T value, threadgroup T* partial, uint simdgroup, uint simdgroups, uint simd_lane) {
+  value = metal::simd_sum(value);
+  if (simd_lane == 0) {
+    partial[simdgroup] = value;
+  }
+  // Every simdgroup's partial result is written before any is read.
+  threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+  return metal::simd_sum(simd_lane < simdgroups ? partial[simd_lane] : T(0));
+}
+
+constexpr uint columns = 512;
+uint row = thread_position_in_grid.y;
+uint lane = thread_position_in_threadgroup.x;
+uint simd_lane = thread_index_in_simdgroup;
+uint simdgroup = simdgroup_index_in_threadgroup;
+// x: f16[8,512]
+auto x_row = x + row * columns;
+// out: f16[8,512]
+auto out_row = out + row * columns;
+float maximum = -FLT_MAX;
+float total = 0.0f;
+for (uint start = lane * 4; start < columns; start += 512) {
+  for (uint column = start; column < start + 4; ++column) {
+    float x_value = x_row[column];
+    float raised = metal::max(maximum, x_value);
+    total = total * metal::precise::exp(maximum - raised) + metal::precise::exp(x_value - raised);
+    maximum = raised;
+  }
+}
+threadgroup float partial_maximum[4];
+float row_maximum = threadgroup_max(maximum, partial_maximum, simdgroup, 4, simd_lane);
+total *= metal::precise::exp(maximum - row_maximum);
+threadgroup float partial_total[4];
+total = threadgroup_sum(total, partial_total, simdgroup, 4, simd_lane);
+float normalizer = 1.0f / total;
+for (uint start = lane * 4; start < columns; start += 512) {
+  for (uint column = start; column < start + 4; ++column) {
+    float probability = metal::precise::exp(float(x_row[column]) - row_maximum) * normalizer;
+    out_row[column] = half(probability);
+  }
+}

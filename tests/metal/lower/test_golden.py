@@ -1,0 +1,119 @@
+"""The emitted MSL, held in files and reviewed as code."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+from mlx.nn.layers.activations import gelu, silu
+from mlx.nn.losses import cross_entropy as cross_entropy_loss
+
+from kernelwright.ir import canonicalize, capture
+from kernelwright.metal.kernel import Program
+from kernelwright.metal.lower import lower
+from kernelwright.metal.schedule import parse
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "lower"
+Function = Callable[..., mx.array | tuple[mx.array, ...]]
+X = mx.zeros((8, 512), mx.float16)
+W = mx.zeros((512,), mx.float16)
+
+
+def softmax(x: mx.array) -> mx.array:
+    return mx.softmax(x, axis=-1)
+
+
+def masked_softmax(scores: mx.array, mask: mx.array) -> mx.array:
+    return mx.softmax(mx.where(mask, scores, -mx.inf), axis=-1)
+
+
+def residual_norm(x: mx.array, residual: mx.array, weight: mx.array) -> tuple[mx.array, mx.array]:
+    total = x + residual
+    return total, mx.fast.rms_norm(total, weight, 1e-5)
+
+
+def norm_gelu(x: mx.array, weight: mx.array, bias: mx.array) -> mx.array:
+    activated: mx.array = gelu(mx.fast.layer_norm(x, weight, bias, 1e-5))
+    return activated
+
+
+def cross_entropy(logits: mx.array, targets: mx.array) -> mx.array:
+    return cross_entropy_loss(logits, targets)
+
+
+def swiglu(gate: mx.array, up: mx.array, bias: mx.array) -> mx.array:
+    return silu(gate + bias) * up
+
+
+def transposed(x: mx.array, scale: mx.array) -> mx.array:
+    return (mx.tanh(x) * scale).transpose(1, 0)
+
+
+def integers(x: mx.array, y: mx.array) -> tuple[mx.array, mx.array]:
+    return x // y, x % y
+
+
+def argmax(x: mx.array) -> mx.array:
+    return mx.argmax(x, axis=-1)
+
+
+def column_mean(x: mx.array) -> mx.array:
+    return mx.mean(x, axis=0)
+
+
+CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
+    "softmax_simdgroup": (softmax, (X,), "rowwise(lanes=32, rows=4, vector=4, cached=1)"),
+    "softmax_threadgroup": (softmax, (X,), "rowwise(lanes=128, rows=1, vector=4, cached=1)"),
+    "softmax_online": (softmax, (X,), "rowwise(lanes=128, rows=1, vector=4, cached=0, online=1)"),
+    "softmax_ragged": (
+        softmax,
+        (mx.zeros((8, 50)),),
+        "rowwise(lanes=32, rows=4, vector=1, cached=1)",
+    ),
+    "softmax_thread": (softmax, (mx.zeros((64, 5)),), "rowwise(lanes=1, rows=64, cached=0)"),
+    "masked_softmax": (
+        masked_softmax,
+        (X, mx.zeros((512,), mx.bool_)),
+        "rowwise(lanes=64, rows=1, vector=8, cached=1)",
+    ),
+    "residual_norm": (
+        residual_norm,
+        (X, X, W),
+        "rowwise(lanes=32, rows=4, vector=4, cached=1)",
+    ),
+    "norm_gelu": (norm_gelu, (X, W, W), "rowwise(lanes=128, rows=1, vector=4, cached=1)"),
+    "cross_entropy": (
+        cross_entropy,
+        (X, mx.zeros((8,), mx.int32)),
+        "rowwise(lanes=32, rows=4, vector=4, cached=0, online=1)",
+    ),
+    "argmax": (argmax, (X,), "rowwise(lanes=64, rows=1, vector=1, cached=0)"),
+    "column_mean": (column_mean, (X,), "rowwise(lanes=1, rows=64, cached=0)"),
+    "swiglu_bias": (swiglu, (X, X, W), "elementwise(vector=4, threads=256)"),
+    "transposed": (transposed, (X, mx.array(2.0, mx.float16)), "elementwise(vector=1)"),
+    "integers": (
+        integers,
+        (mx.zeros((7, 3), mx.int32), mx.zeros((7, 3), mx.int32)),
+        "elementwise(vector=4)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_kernels_read_as_written_by_hand(name: str, pytestconfig: pytest.Config) -> None:
+    function, inputs, schedule = CASES[name]
+    graph = canonicalize(capture(function, *inputs))
+    text = listing(lower(graph, parse(schedule)), schedule)
+    path = GOLDEN / f"{name}.metal"
+    if pytestconfig.getoption("--update-golden"):
+        path.write_text(text)
+    assert path.read_text() == text
+
+
+def listing(program: Program, schedule: str) -> str:
+    parts = [f"// {schedule}\n"]
+    for kernel in program.kernels:
+        arrays = f"{', '.join(kernel.inputs)} -> {', '.join(kernel.outputs)}"
+        launch = f"grid {kernel.grid}, threadgroup {kernel.threadgroup}"
+        parts.append(f"// {kernel.name}: {arrays}; {launch}\n{kernel.header}\n{kernel.source}")
+    return "".join(parts)
