@@ -1,0 +1,151 @@
+"""Functions and their inputs, read from files as people write them."""
+
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from kernelwright.campaign import Subject, load_subjects, parse_input
+from kernelwright.errors import InputError
+from kernelwright.ir import Dtype, TensorType
+
+SOFTMAX = """
+import mlx.core as mx
+def softmax(x):
+    return mx.softmax(x, axis=-1)
+"""
+TWO = """
+import mlx.core as mx
+def add(x, y):
+    return x + y
+def double(x):
+    return x * 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "type_"),
+    [
+        ("bf16[2048,4096]", None, TensorType((2048, 4096), Dtype.BFLOAT16)),
+        (" float16[ 3 , 4 ] ", None, TensorType((3, 4), Dtype.FLOAT16)),
+        ("f32[]", None, TensorType((), Dtype.FLOAT32)),
+        ("mask=bool[16,16]", "mask", TensorType((16, 16), Dtype.BOOL)),
+    ],
+)
+def test_inputs_parse_as_written(text: str, name: str | None, type_: TensorType) -> None:
+    assert parse_input(text) == (name, type_)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("bf16", "expected an input such as 'bf16.2048,4096.'"),
+        ("bf16(2,3)", "expected an input such as"),
+        ("bf16[2,x]", "expected an input such as"),
+        ("bf15[2,3]", "expected a dtype, one of .*bf16.*found 'bf15'"),
+        ("f32[0,4]", "sizes of at least 1"),
+    ],
+)
+def test_an_input_that_does_not_parse_is_one_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        parse_input(text)
+
+
+def test_inputs_come_from_the_command_line(tmp_path: Path) -> None:
+    (subject,) = load_subjects(_file(tmp_path, SOFTMAX), ["bf16[4,8]"])
+    assert (subject.name, _shapes(subject)) == ("softmax", [((4, 8), mx.bfloat16)])
+
+
+def test_inputs_come_from_example_inputs(tmp_path: Path) -> None:
+    made = "def example_inputs():\n    return mx.zeros((2, 3))\n"
+    (subject,) = load_subjects(_file(tmp_path, SOFTMAX + made))
+    assert _shapes(subject) == [((2, 3), mx.float32)]
+
+
+def test_inputs_come_from_decorators_one_search_each(tmp_path: Path) -> None:
+    text = SOFTMAX.replace(
+        "def softmax",
+        "import kernelwright\n@kernelwright.example('f16[2,3]')\n"
+        "@kernelwright.example('f16[4,5]')\ndef softmax",
+    )
+    subjects = load_subjects(_file(tmp_path, text))
+    assert [_shapes(s) for s in subjects] == [[((2, 3), mx.float16)], [((4, 5), mx.float16)]]
+
+
+def test_keyword_inputs_keep_their_names(tmp_path: Path) -> None:
+    (subject,) = load_subjects(_file(tmp_path, TWO) + ":add", ["f32[2]", "y=f32[2]"])
+    assert list(subject.keywords) == ["y"]
+
+
+def test_a_dict_of_inputs_serves_several_functions(tmp_path: Path) -> None:
+    made = "def example_inputs():\n    return {'add': ('f32[2]', 'f32[2]'), 'double': 'f16[3]'}\n"
+    subjects = load_subjects(_file(tmp_path, TWO + made))
+    assert [(s.name, len(s.inputs)) for s in subjects] == [("add", 2), ("double", 1)]
+
+
+def test_command_line_wins_over_the_file(tmp_path: Path) -> None:
+    made = "def example_inputs():\n    return mx.zeros((2, 3))\n"
+    (subject,) = load_subjects(_file(tmp_path, SOFTMAX + made), ["f32[7]"])
+    assert _shapes(subject) == [((7,), mx.float32)]
+
+
+def test_a_file_finds_its_neighbours(tmp_path: Path) -> None:
+    (tmp_path / "neighbour_of_subject.py").write_text("SCALE = 3\n")
+    text = "from neighbour_of_subject import SCALE\ndef scaled(x):\n    return x * SCALE\n"
+    (subject,) = load_subjects(_file(tmp_path, text), ["f32[7]"])
+    assert subject.name == "scaled"
+
+
+@pytest.mark.parametrize(
+    ("text", "suffix", "inputs", "sentence"),
+    [
+        (SOFTMAX, ":missing", ["f32[2]"], "no function 'missing'; it has: softmax"),
+        (SOFTMAX, "", [], "does not say what its inputs look like; write one as -i"),
+        (TWO, "", ["f32[2]"], r"several functions \(add, double\)"),
+        ("x = 3", "", ["f32[2]"], "expected a function in .*, found none"),
+        ("x = 3", ":x", ["f32[2]"], "to be a function of MLX arrays, found int"),
+        ("import nowhere_to_be_found", "", [], "needs the package 'nowhere_to_be_found'"),
+        ("def f(:", "", [], "cannot be imported: SyntaxError"),
+        ("1 / 0", "", [], "cannot be imported: ZeroDivisionError: division by zero"),
+        (
+            SOFTMAX + "def example_inputs():\n    raise ValueError('no')",
+            "",
+            [],
+            "raised ValueError: no",
+        ),
+        (
+            SOFTMAX + "def example_inputs():\n    return {'other': 1}",
+            "",
+            [],
+            "hold inputs for softmax",
+        ),
+        (
+            TWO + "def example_inputs():\n    return mx.zeros(2)",
+            "",
+            [],
+            "one set of inputs; name one",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_one_sentence(
+    tmp_path: Path, text: str, suffix: str, inputs: list[str], sentence: str
+) -> None:
+    with pytest.raises(InputError, match=sentence) as caught:
+        load_subjects(_file(tmp_path, text) + suffix, inputs)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("target", ["nowhere.py", "nowhere.py:softmax", "/tmp", ""])
+def test_a_path_to_nothing_is_one_sentence(target: str) -> None:
+    with pytest.raises(InputError, match="expected a Python file"):
+        load_subjects(target, ["f32[2]"])
+
+
+def _file(folder: Path, text: str) -> str:
+    path = folder / "functions.py"
+    path.write_text(text)
+    return str(path)
+
+
+def _shapes(subject: Subject) -> list[tuple[tuple[int, ...], mx.Dtype]]:
+    return [(tuple(a.shape), a.dtype) for a in subject.inputs if isinstance(a, mx.array)]
