@@ -1,0 +1,168 @@
+"""Candidates and baselines timed side by side by MLX, on an Apple or NVIDIA GPU."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import mlx.core as mx
+import numpy as np
+
+from kernelwright.errors import DeviceError
+from kernelwright.evaluator.config import TimingPlan
+from kernelwright.evaluator.timing import Bench, Measurements, Order, Session
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import TensorType
+from kernelwright.metal.device.array import to_mlx, to_numpy
+from kernelwright.metal.device.base import Array, Device
+from kernelwright.metal.device.execution import MlxExecutable
+from kernelwright.metal.kernel import Kernel, Program, Tensor
+
+Function = Callable[..., list[mx.array]]
+"""Takes MLX arrays, returns unevaluated outputs."""
+_GROUP_BYTES = 1 << 30
+"""Outputs that may wait for one evaluation: more launches a synchronisation, but not all."""
+_FEWEST_SLOTS, _MOST_SLOTS = 2, 64
+_COPY_ELEMENTS = 1 << 26
+"""256 MiB of float32, beyond any last-level cache."""
+
+
+class SystemClock:
+    """The process's monotonic clock."""
+
+    def now_s(self) -> float:
+        """Return seconds since a fixed moment."""
+        return time.perf_counter()
+
+
+@dataclass
+class MlxArm:
+    """A function of MLX arrays, with inputs of its own in every slot."""
+
+    name: str
+    function: Function
+    inputs: Sequence[Sequence[mx.array]]
+    output_bytes: int
+    _last: dict[int, list[mx.array]] = field(default_factory=dict)
+
+    @property
+    def slots(self) -> int:
+        """Return how many sets of inputs are on the device."""
+        return len(self.inputs)
+
+    def launch(self, slots: Sequence[int]) -> None:
+        """Evaluate in groups, so that one synchronisation serves many launches."""
+        group = max(1, _GROUP_BYTES // max(self.output_bytes, 1))
+        for first in range(0, len(slots), group):
+            pending = [
+                (slot, self.function(*self.inputs[slot])) for slot in slots[first : first + group]
+            ]
+            mx.async_eval([outputs for _, outputs in pending])  # type: ignore[no-untyped-call]
+            self._last.update(pending)
+        mx.synchronize()
+
+    def outputs(self, slot: int) -> tuple[Array, ...]:
+        """Return what the last launch on a slot's inputs left."""
+        return tuple(to_numpy(array) for array in self._last[slot])
+
+
+@dataclass
+class MlxLaboratory:
+    """Times one candidate on one GPU in this process."""
+
+    device: Device
+    candidate: MlxExecutable
+    baselines: Mapping[str, Function]
+    make_inputs: Callable[[int], Sequence[Array]]
+    """Inputs of a slot, different in every slot."""
+    plan: TimingPlan
+    seed: int = 0
+    _session: Session | None = None
+
+    @property
+    def session(self) -> Session:
+        """The bench, made at the first measurement."""
+        if self._session is None:
+            random = np.random.default_rng(self.seed)
+            self._session = Session(self._bench(), self.plan, random)
+        return self._session
+
+    def measure(self, order: Order) -> Measurements:
+        """Carry out an order."""
+        return self.session.measure(order)
+
+    def bytes_per_s(self) -> float:
+        """Measure what a large copy moves, reads and writes counted."""
+        canary = self.session.bench.canary
+        self.session.repeats(canary)
+        times = []
+        for _ in range(7):
+            began = time.perf_counter()
+            canary.launch([0, 1] * 4)
+            times.append((time.perf_counter() - began) / 8)
+        return 2 * 4 * _COPY_ELEMENTS / float(np.median(times))
+
+    def _bench(self) -> Bench:
+        if not self.baselines:
+            raise DeviceError("expected a baseline to time against, found none; give eager MLX.")
+        input_bytes = max(1, sum(t.nbytes for t in self.candidate.program.inputs))
+        wanted = -(-self.plan.rotation_bytes // input_bytes)
+        slots = min(max(wanted, _FEWEST_SLOTS), _MOST_SLOTS)
+        inputs, copies_of_inputs = self._uploaded(slots), self._uploaded(slots)
+        made = sum(t.nbytes for t in self.candidate.program.outputs)
+        arms = [MlxArm(name, f, inputs, made) for name, f in self.baselines.items()]
+        first = arms[0]
+        copies = [[mx.full((_COPY_ELEMENTS,), float(i))] for i in range(2)]
+        return Bench(
+            clock=SystemClock(),
+            candidate=MlxArm("candidate", self._run_candidate, inputs, made),
+            baselines=tuple(arms),
+            canary=MlxArm("canary", self._function(copy_program()), copies, 4 * _COPY_ELEMENTS),
+            twin=MlxArm("twin", first.function, copies_of_inputs, made),
+            empty=MlxArm("empty", self._function(empty_program()), [[mx.zeros(1)]], 4),
+        )
+
+    def _uploaded(self, slots: int) -> list[list[mx.array]]:
+        arrays = [[to_mlx(a) for a in self.make_inputs(slot)] for slot in range(slots)]
+        mx.eval(arrays)
+        return arrays
+
+    def _run_candidate(self, *arrays: mx.array) -> list[mx.array]:
+        return self.candidate.graph(arrays)
+
+    def _function(self, program: Program) -> Function:
+        type_ = TensorType(tuple(int(e) for e in program.inputs[0].shape), Dtype.FLOAT32)
+        executable = self.device.compile(program.bind([type_]))
+        if not isinstance(executable, MlxExecutable):
+            raise DeviceError(f"the {self.device.info.name} device measures no time.")
+        return lambda *arrays: executable.graph(arrays)
+
+
+def copy_program() -> Program:
+    """Copy 256 MiB in 16-byte words: what memory can do, and the canary for drift."""
+    return _one_kernel(
+        "copy",
+        _COPY_ELEMENTS,
+        "uint i = thread_position_in_grid.x;\n"
+        "((device float4*)y)[i] = ((const device float4*)x)[i];",
+        threads=_COPY_ELEMENTS // 4,
+    )
+
+
+def empty_program() -> Program:
+    """Write one element: the floor under every launch."""
+    return _one_kernel("empty", 1, "if (thread_position_in_grid.x == 0) y[0] = 0.0f;", threads=32)
+
+
+def _one_kernel(name: str, size: int, source: str, *, threads: int) -> Program:
+    kernel = Kernel(
+        name=name,
+        inputs=("x",),
+        outputs=("y",),
+        source=source,
+        grid=(threads, 1, 1),
+        threadgroup=(min(threads, 256), 1, 1),
+    )
+    array = Tensor(name="x", dtype=Dtype.FLOAT32, shape=(size,))
+    return Program(
+        inputs=(array,), outputs=(array.model_copy(update={"name": "y"}),), kernels=(kernel,)
+    )
