@@ -1,23 +1,96 @@
 """Other shapes of a task, for programs that claim to serve more than one."""
 
-from kernelwright.errors import InputError
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.launch import fit
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.graph import Graph
+from kernelwright.ir.resize import resize
 from kernelwright.metal.kernel import Program
+
+Sizes = Mapping[str, int]
+"""A size for each name in the program's input shapes."""
+_OFF_GRID = (33, 1, 257, 7, 31, 255, 8, 127)
+_SMALL = (1, 5, 2, 3)
+_LARGEST_HIDDEN = 300
 
 
 def visible_graphs(task: Task, program: Program, config: EvaluatorConfig) -> tuple[Graph, ...]:
     """Return the further graphs on which a shape-generic program is judged."""
     if not program.is_generic:
         return ()
-    return tuple(graph for graph in task.variants if _fits(program, graph))
+    given = (graph for graph in task.variants if _fits(program, graph))
+    resized = graphs_at(task, program, _off_grid(_symbols(program), config.generic_shapes))
+    return tuple({g.fingerprint: g for g in (*given, *resized)}.values())
 
 
 def hidden_graphs(task: Task, program: Program, config: EvaluatorConfig) -> tuple[Graph, ...]:
     """Return graphs at shapes that no agent has seen, drawn from the secret."""
-    return ()
+    if not program.is_generic:
+        return ()
+    text = f"hidden|{config.secret}|{task.fingerprint}"
+    seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
+    random = np.random.default_rng(seed)
+    sizes = _drawn(_symbols(program), config.generic_shapes, random)
+    return tuple(graphs_at(task, program, sizes))
+
+
+def graphs_at(task: Task, program: Program, sizes: Iterable[Sizes]) -> Iterator[Graph]:
+    """Yield the task's graph at each of the sizes that graph and program both allow."""
+    for chosen in sizes:
+        axes = {
+            (position, axis): chosen[extent]
+            for position, tensor in enumerate(program.inputs)
+            for axis, extent in enumerate(tensor.shape)
+            if isinstance(extent, str)
+        }
+        try:
+            graph = resize(task.graph, axes)
+        except (InputError, UnsupportedError):
+            continue
+        if _fits(program, graph):
+            yield graph
+
+
+def sizes_of(task: Task, program: Program) -> dict[str, int]:
+    """Return what the program's names stand for at the task's own shape."""
+    return {
+        extent: type_.shape[axis]
+        for tensor, type_ in zip(program.inputs, task.graph.input_types, strict=True)
+        for axis, extent in enumerate(tensor.shape)
+        if isinstance(extent, str)
+    }
+
+
+def _symbols(program: Program) -> tuple[str, ...]:
+    names = (e for t in program.inputs for e in t.shape if isinstance(e, str))
+    return tuple(dict.fromkeys(names))
+
+
+def _off_grid(names: tuple[str, ...], count: int) -> Iterator[Sizes]:
+    """Give each name in turn an awkward size, and the others small ones."""
+    for number in range(count * len(names)):
+        chosen = len(names) - 1 - number % len(names)
+        yield {
+            name: _OFF_GRID[number % len(_OFF_GRID)]
+            if place == chosen
+            else _SMALL[(number + place) % len(_SMALL)]
+            for place, name in enumerate(names)
+        }
+
+
+def _drawn(names: tuple[str, ...], count: int, random: np.random.Generator) -> Iterator[Sizes]:
+    for number in range(count):
+        chosen = len(names) - 1 - number % len(names)
+        yield {
+            name: int(random.integers(2, _LARGEST_HIDDEN if place == chosen else 9))
+            for place, name in enumerate(names)
+        }
 
 
 def _fits(program: Program, graph: Graph) -> bool:

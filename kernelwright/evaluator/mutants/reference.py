@@ -1,0 +1,109 @@
+"""What the corpus' tasks compute: plain MLX functions, captured when the corpus is read."""
+
+from collections.abc import Callable
+
+import mlx.core as mx
+
+Function = Callable[..., mx.array | tuple[mx.array, ...]]
+
+
+def affine(x: mx.array, w: mx.array, b: mx.array) -> mx.array:
+    """Scale and shift columns."""
+    return x * w + b
+
+
+def add(x: mx.array, y: mx.array) -> mx.array:
+    """Add."""
+    return x + y
+
+
+def softmax(x: mx.array) -> mx.array:
+    """Softmax of rows."""
+    return mx.softmax(x, axis=-1)
+
+
+def masked_softmax(x: mx.array, keep: mx.array) -> mx.array:
+    """Softmax of the elements that are kept."""
+    return mx.softmax(mx.where(keep, x, -mx.inf), axis=-1)
+
+
+def layer_norm(x: mx.array, w: mx.array, b: mx.array) -> mx.array:
+    """Normalise rows to mean 0 and variance 1, scale and shift."""
+    centred = x - mx.mean(x, axis=-1, keepdims=True)
+    variance = mx.mean(mx.square(centred), axis=-1, keepdims=True)
+    return centred * mx.rsqrt(variance + 1e-5) * w + b
+
+
+def rms_norm(x: mx.array, w: mx.array) -> mx.array:
+    """Normalise rows to mean square 1 in float32, scale."""
+    wide = x.astype(mx.float32)
+    scale = mx.rsqrt(mx.mean(mx.square(wide), axis=-1, keepdims=True) + 1e-5)
+    return (wide * scale * w.astype(mx.float32)).astype(x.dtype)
+
+
+def add_rms_norm(x: mx.array, r: mx.array, w: mx.array) -> tuple[mx.array, mx.array]:
+    """Add a residual and normalise the sum; both are results."""
+    total = x + r
+    scale = mx.rsqrt(mx.mean(mx.square(total), axis=-1, keepdims=True) + 1e-5)
+    return total, total * scale * w
+
+
+def swiglu(a: mx.array, b: mx.array) -> mx.array:
+    """Gate one input with the SiLU of the other."""
+    return a * mx.sigmoid(a) * b
+
+
+def cross_entropy(x: mx.array, target: mx.array) -> mx.array:
+    """Negative log-likelihood of each row's target."""
+    chosen = mx.take_along_axis(x, target[:, None], axis=-1)
+    return mx.logsumexp(x, axis=-1) - mx.squeeze(chosen, -1)
+
+
+def argmax(x: mx.array) -> mx.array:
+    """Place of the first maximum of each row."""
+    return mx.argmax(x, axis=-1)
+
+
+def gather(x: mx.array, rows: mx.array) -> mx.array:
+    """Take rows by index."""
+    return mx.take(x, rows, axis=0)
+
+
+def mean(x: mx.array) -> mx.array:
+    """Mean of each row."""
+    return mx.mean(x, axis=-1, keepdims=True)
+
+
+def variance(x: mx.array) -> mx.array:
+    """Variance of each row around its mean."""
+    centred = x - mx.mean(x, axis=-1, keepdims=True)
+    return mx.mean(mx.square(centred), axis=-1, keepdims=True)
+
+
+def rotate(x: mx.array, angle: mx.array) -> mx.array:
+    """Turn the pairs (i, i + n / 2) of each row by their angles."""
+    half = x.shape[-1] // 2
+    first, second = x[:, :half], x[:, half:]
+    c, s = mx.cos(angle), mx.sin(angle)
+    return mx.concatenate([first * c - second * s, first * s + second * c], axis=-1)
+
+
+FUNCTIONS: dict[str, Function] = {
+    f.__name__: f
+    for f in (
+        affine,
+        add,
+        softmax,
+        masked_softmax,
+        layer_norm,
+        rms_norm,
+        add_rms_norm,
+        swiglu,
+        cross_entropy,
+        argmax,
+        gather,
+        mean,
+        variance,
+        rotate,
+    )
+}
