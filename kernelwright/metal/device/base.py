@@ -63,14 +63,19 @@ class Counters(Record):
     kernel: str
     threads: int
     threadgroups: int
+    counted_threadgroups: int | None = None
+    """Fewer than all where a random sample was counted and the rest extrapolated."""
     threadgroup_bytes: int = 0
+    """Threadgroup memory that each threadgroup takes."""
     buffers: tuple[BufferTraffic, ...] = ()
     threadgroup_bytes_read: int = 0
     threadgroup_bytes_written: int = 0
     bank_conflicts: int = 0
     """Extra 4-byte-bank cycles of simdgroup accesses to threadgroup memory."""
     barriers: int = 0
+    """Passed by a threadgroup, summed over threadgroups."""
     simd_operations: int = 0
+    """Performed by a simdgroup, summed over simdgroups."""
     float_operations: int = 0
     """A fused multiply-add counts two."""
     special_operations: int = 0
@@ -80,6 +85,9 @@ class Counters(Record):
     """8x8x8 simdgroup_matrix multiply-adds."""
     atomic_operations: int = 0
     divergent_branches: int = 0
+    """Basic blocks that a simdgroup ran without some of its lanes."""
+    active_lanes: float = 1.0
+    """Share of the lanes issued that took part, weighted by operations."""
 
 
 class RunResult(Record):

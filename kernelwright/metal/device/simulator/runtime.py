@@ -10,6 +10,7 @@ from pathlib import Path
 from kernelwright.errors import DeviceError
 from kernelwright.metal.device.base import RunOptions
 from kernelwright.metal.device.simulator.build import load_runtime
+from kernelwright.metal.device.simulator.counters import BlockTally, Tally, read_counters
 from kernelwright.metal.device.simulator.record import (
     Buffer,
     Outcome,
@@ -58,6 +59,9 @@ class _Request(ctypes.Structure):
         ("poison", ctypes.c_uint32),
         ("order_seed", ctypes.c_uint64),
         ("reports", ctypes.POINTER(RawReports)),
+        ("tally", ctypes.POINTER(Tally)),
+        ("blocks", ctypes.POINTER(BlockTally)),
+        ("block_count", ctypes.c_uint64),
     )
 
 
@@ -98,9 +102,12 @@ def launch(
     _check(kernel, grid, size, buffers, threadgroup_arguments)
     runtime = load_runtime()
     loaded = _load(library)
-    raw = RawReports()
+    raw, tally = RawReports(), Tally()
+    address = _address(loaded, entry)
+    block_count = _block_count(runtime, address) if options.count else 0
+    blocks = (BlockTally * block_count)()
     request = _Request(
-        entry=_address(loaded, entry),
+        entry=address,
         row=_address(loaded, entry.replace("kw_entry", "kw_row", 1), optional=True),
         buffers=_buffers(buffers),
         arguments=_arguments(threadgroup_arguments),
@@ -115,6 +122,9 @@ def launch(
         poison=options.poison,
         order_seed=options.order_seed,
         reports=ctypes.pointer(raw),
+        tally=ctypes.pointer(tally),
+        blocks=blocks,
+        block_count=block_count,
     )
     outcome = _run(runtime, request, options.timeout_s)
     names = Names(library, buffers, threadgroup_arguments, threadgroup_variables)
@@ -122,7 +132,12 @@ def launch(
     # A stray access that had to be stopped has a report, which says more than an exception.
     if outcome.failure not in (_INVALID_ADDRESS, _TRAP, _PROTECTION) or not reports:
         _raise_failure(kernel, outcome, options)
-    return Outcome(elapsed_s=outcome.elapsed_s, reports=reports)
+    counters = (
+        read_counters(kernel, library, grid, size, buffers, tally, list(blocks))
+        if options.count
+        else None
+    )
+    return Outcome(elapsed_s=outcome.elapsed_s, reports=reports, counters=counters)
 
 
 def _run(runtime: ctypes.CDLL, request: _Request, timeout_s: float) -> _Outcome:
@@ -192,6 +207,11 @@ def _address(library: ctypes.CDLL, symbol: str, *, optional: bool = False) -> in
         if optional:
             return None
         raise DeviceError(f"the compiled library has no entry {symbol!r}.") from e
+
+
+def _block_count(runtime: ctypes.CDLL, entry: int | None) -> int:
+    runtime.kw_block_count.restype = ctypes.c_uint32
+    return int(runtime.kw_block_count(ctypes.c_void_p(entry)))
 
 
 def _synchronises(library: Path) -> bool:

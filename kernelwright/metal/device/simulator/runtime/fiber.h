@@ -36,6 +36,7 @@ struct alignas(64) Simdgroup {
   uint32_t live;        // not returned yet
   uint32_t ready;       // can run now
   uint32_t fresh;       // ready and not started yet
+  uint32_t paused;      // wait for the other lanes to stop too; only while counting
   uint32_t at_simd;     // wait in a simdgroup operation or simdgroup barrier
   uint32_t at_barrier;  // wait in a threadgroup barrier
   uint32_t index;

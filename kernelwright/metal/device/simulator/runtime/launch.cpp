@@ -11,6 +11,7 @@
 #include "arena.h"
 #include "fault.h"
 #include "grid.h"
+#include "meter.h"
 #include "plain.h"
 #include "scheduler.h"
 #include "shadow.h"
@@ -36,6 +37,7 @@ namespace {
 struct Team {
   Launch launch;
   Arena arena;
+  Counting counting;
   Worker** workers;
   uint32_t count;
   uint32_t running;  // atomic
@@ -52,6 +54,7 @@ void run_batch(Worker& worker, uint64_t first, uint64_t last) {
   for (uint64_t i = first; i < last && !stops(launch); i++) {
     enter_group(worker, order(i));
     if (worker.memory.count != 0) worker.memory.poison((unsigned char)launch.request.poison);
+    if (worker.meter != nullptr) meter_group(worker);
     if (launch.request.synchronises)
       run_fibers(worker);
     else
@@ -110,8 +113,9 @@ void* work(void* opaque) {
   current = &worker;
   use_signal_stack(worker);
   free_stacks(worker);
-  worker.shuffles = team.launch.request.order_seed != 0;
-  if (!prepare_sanitizer(worker)) {
+  // Lanes are compared when their simdgroup stops, so counting runs one simdgroup at a time.
+  worker.shuffles = team.launch.request.order_seed != 0 && !team.launch.request.counts;
+  if (!prepare_sanitizer(worker) || !prepare_meter(worker)) {
     fail(team.launch, NO_MEMORY, 0, 0, nullptr);
   } else if (!place_arguments(worker)) {
     fail(team.launch, THREADGROUP_MEMORY, 0, worker.memory.used, nullptr);
@@ -124,6 +128,8 @@ void* work(void* opaque) {
     kw_switch(&worker.own_stack, fiber.stack_pointer);
   }
   worker.running = nullptr;
+  add_up(worker);
+  release_meter(worker);
   __atomic_store_n(&worker.finished, 1, __ATOMIC_RELEASE);
   if (__atomic_sub_fetch(&team.running, 1, __ATOMIC_ACQ_REL) == 0) {
     ssize_t written = write(team.done[1], "", 1);
@@ -200,6 +206,13 @@ KW_EXPORT Team* kw_start(const Request* request) {
       return free_team(team);
     }
   }
+  if (request->counts) {
+    launch.counting = &team->counting;
+    if (!open_counting(team->counting, *request)) {
+      close_counting(team->counting, *request);
+      return free_team(team);
+    }
+  }
   pthread_mutex_lock(&launching);
   catch_faults();
   team->start_s = now_s();
@@ -236,5 +249,6 @@ KW_EXPORT void kw_finish(Team* team, Outcome* outcome) {
     if (!team->launch.failed) report_unwritten(team->launch);
     close_arena(team->arena);
   }
+  if (team->launch.counting != nullptr) close_counting(team->counting, team->launch.request);
   free_team(team);
 }

@@ -30,7 +30,9 @@ struct Argument {
   uint64_t itemsize;
 };
 
+struct BlockTally;
 struct Reports;
+struct Tally;
 
 struct Request {
   Entry entry;
@@ -45,6 +47,9 @@ struct Request {
   uint32_t poison;
   uint64_t order_seed;
   Reports* reports;  // zeroed; null unless sanitizing
+  Tally* tally;      // zeroed; null unless counting
+  BlockTally* blocks;
+  uint64_t block_count;
 };
 
 enum Failure : uint32_t {
@@ -67,6 +72,7 @@ struct Outcome {
 };
 
 struct Arena;
+struct Counting;
 
 struct Launch {
   Request request;
@@ -80,6 +86,7 @@ struct Launch {
   uint64_t module_low;  // load address of the kernel's library
   Arena* arena;         // of a sanitizing launch, else null
   Reports* reports;     // null unless sanitizing
+  Counting* counting;   // null unless counting
 };
 
 struct Worker;

@@ -6,7 +6,6 @@
 namespace kw {
 
 inline bool sanitizes(const Worker& worker) { return worker.launch->request.sanitizes != 0; }
-inline bool counts(const Worker& worker) { return worker.launch->request.counts != 0; }
 
 // divergence.cpp
 void report_divergent_simd(Worker& worker, const Simdgroup& simdgroup, const Fiber& first,

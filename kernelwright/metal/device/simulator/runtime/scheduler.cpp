@@ -1,6 +1,7 @@
 #include "scheduler.h"
 
 #include "grid.h"
+#include "meter.h"
 #include "observe.h"
 #include "stack.h"
 
@@ -35,7 +36,7 @@ void release_divergent(Worker& worker, Simdgroup& simdgroup) {
   }
   observe_divergent_simd(worker, simdgroup, first, together);
   if (first.wait_combine != nullptr)
-    first.wait_combine(simdgroup.in, together, simdgroup.out);
+    perform(worker, simdgroup, first.wait_combine, together);
   else
     simdgroup.epoch++;
   simdgroup.at_simd &= ~together;
@@ -43,11 +44,23 @@ void release_divergent(Worker& worker, Simdgroup& simdgroup) {
   worker.ready_simdgroups |= bit(simdgroup.index);
 }
 
+// No lane of the simdgroup can run: what they have done so far is compared, and those that wait
+// for less than a barrier go on.
+void settle_simdgroup(Worker& worker, Simdgroup& simdgroup) {
+  if (worker.meter != nullptr && worker.meter->counted) flush_meter(worker);
+  if (simdgroup.paused != 0) {
+    simdgroup.ready = simdgroup.paused;
+    simdgroup.paused = 0;
+  } else if (simdgroup.at_simd != 0) {
+    release_divergent(worker, simdgroup);
+  }
+}
+
 // The next fiber to run; null when all have returned.
 Fiber* next_fiber(Worker& worker) {
   for (;;) {
     Simdgroup* simdgroup = &worker.simdgroups[worker.simdgroup];
-    if (simdgroup->ready == 0 && simdgroup->at_simd != 0) release_divergent(worker, *simdgroup);
+    if (simdgroup->ready == 0) settle_simdgroup(worker, *simdgroup);
     if (simdgroup->ready == 0 || worker.shuffles) {
       if (simdgroup->ready == 0) worker.ready_simdgroups &= ~bit(worker.simdgroup);
       if (worker.ready_simdgroups == 0) {
@@ -102,6 +115,22 @@ void wait(Worker& worker, Fiber& fiber) {
   kw_switch(&fiber.stack_pointer, next->stack_pointer);
 }
 
+void pause(Worker& worker) {
+  Fiber& fiber = *worker.running;
+  fiber.simdgroup->paused |= bit(fiber.context.lane);
+  wait(worker, fiber);
+}
+
+void perform(Worker& worker, Simdgroup& simdgroup, kw_combine combine, uint32_t lanes) {
+  Meter* meter = worker.meter;
+  if (meter == nullptr) return combine(simdgroup.in, lanes, simdgroup.out);
+  // What computes the results stands for hardware, not for the kernel's own operations.
+  meter->is_on = false;
+  combine(simdgroup.in, lanes, simdgroup.out);
+  meter->is_on = meter->counted;
+  meter->tally.simd_operations += meter->counted;
+}
+
 void release_barrier(Worker& worker, uint32_t flags) {
   for (uint32_t i = 0; i < worker.simdgroup_count; i++) {
     Simdgroup& simdgroup = worker.simdgroups[i];
@@ -110,6 +139,7 @@ void release_barrier(Worker& worker, uint32_t flags) {
     if (simdgroup.ready != 0) worker.ready_simdgroups |= bit(i);
   }
   worker.waiting = 0;
+  if (worker.meter != nullptr) worker.meter->tally.barriers += worker.meter->counted;
   if (flags & ORDERS_THREADGROUP) worker.threadgroup_phase++;
   if (flags & ORDERS_DEVICE) worker.device_phase++;
 }
@@ -119,7 +149,7 @@ void run_fibers(Worker& worker) {
     Simdgroup& simdgroup = worker.simdgroups[i];
     simdgroup.present = mask_of(worker.threads - i * KW_SIMD_WIDTH);
     simdgroup.live = simdgroup.ready = simdgroup.present;
-    simdgroup.at_simd = simdgroup.at_barrier = simdgroup.epoch = 0;
+    simdgroup.at_simd = simdgroup.at_barrier = simdgroup.paused = simdgroup.epoch = 0;
     simdgroup.index = i;
   }
   for (uint32_t i = 0; i < worker.threads; i++) {

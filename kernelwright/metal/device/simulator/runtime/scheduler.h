@@ -12,6 +12,10 @@ constexpr uint32_t ORDERS_DEVICE = 1, ORDERS_THREADGROUP = 2;
 void run_fibers(Worker& worker);
 // Parks the running fiber, which has noted what it waits for, until it is ready again.
 void wait(Worker& worker, Fiber& fiber);
+// Parks the running fiber until every other lane of its simdgroup has stopped somewhere.
+void pause(Worker& worker);
+// Computes the results of a simdgroup operation.
+void perform(Worker& worker, Simdgroup& simdgroup, kw_combine combine, uint32_t lanes);
 // Lets every thread that waits in the threadgroup barrier go on.
 void release_barrier(Worker& worker, uint32_t flags);
 

@@ -43,7 +43,7 @@ KW_EXPORT void kw_simdgroup(const void* in, kw_uint in_size, void* out, kw_uint 
   observe_simd(worker);
   memcpy(simdgroup.in + slot, in, in_size);
   if (completes(worker, fiber, combine, site, PC))
-    combine(simdgroup.in, simdgroup.present, simdgroup.out);
+    perform(worker, simdgroup, combine, simdgroup.present);
   else
     wait(worker, fiber);
   memcpy(out, simdgroup.out + slot, out_size);

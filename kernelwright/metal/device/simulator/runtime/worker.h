@@ -13,6 +13,7 @@ namespace kw {
 
 constexpr uint64_t SIGNAL_STACK_BYTES = 64 * 1024;
 
+struct Meter;
 struct Shadow;
 
 // A write that conflicts with another thread's access. Whether it changed anything, and so is
@@ -54,6 +55,8 @@ struct Worker {
   Shadow* shadow;  // of threadgroup memory; kept between launches
   Pending pending;
   uint64_t constants_low, constants_high;  // addresses known to be the library's own
+
+  Meter* meter;  // of a counting launch, else null
 
   uint32_t free_stacks[MAXIMUM_THREADS];
   uint32_t free_stack_count;

@@ -1,0 +1,129 @@
+"""From the runtime's sums to the counters of a launch."""
+
+import ctypes
+from collections.abc import Sequence
+from math import prod
+from pathlib import Path
+
+from kernelwright.metal.device.base import BufferTraffic, Counters
+from kernelwright.metal.device.simulator.listing import Mix, read_mixes
+from kernelwright.metal.device.simulator.record import Buffer
+
+_MOST_BUFFERS = 64
+_FLOAT, _SPECIAL, _INTEGER, _MATRIX, _ATOMIC = range(5)
+_FLOPS_OF_A_MATRIX_OPERATION = 8 * 8 * 8 * 2
+_SIMD_WIDTH = 32
+
+
+class _BufferTally(ctypes.Structure):
+    _fields_ = tuple(
+        (name, ctypes.c_uint64)
+        for name in (
+            *("bytes_read", "bytes_written", "sectors_read", "sectors_written"),
+            *("unique_bytes_read", "unique_bytes_written"),
+        )
+    )
+
+
+class Tally(ctypes.Structure):
+    """`Tally` of meter.h."""
+
+    _fields_ = (
+        ("buffers", _BufferTally * _MOST_BUFFERS),
+        ("threadgroup_bytes_read", ctypes.c_uint64),
+        ("threadgroup_bytes_written", ctypes.c_uint64),
+        ("bank_conflicts", ctypes.c_uint64),
+        ("barriers", ctypes.c_uint64),
+        ("simd_operations", ctypes.c_uint64),
+        ("operations", ctypes.c_uint64 * 5),
+        ("divergent_blocks", ctypes.c_uint64),
+        ("counted_groups", ctypes.c_uint64),
+        ("counted_threads", ctypes.c_uint64),
+        ("threadgroup_memory", ctypes.c_uint64),
+    )
+
+
+class BlockTally(ctypes.Structure):
+    """`BlockTally` of meter.h."""
+
+    _fields_ = (("lanes", ctypes.c_uint64), ("issued", ctypes.c_uint64))
+
+
+def read_counters(
+    kernel: str,
+    library: Path,
+    grid: tuple[int, ...],
+    threadgroup: tuple[int, ...],
+    buffers: Sequence[Buffer],
+    tally: Tally,
+    blocks: Sequence[BlockTally],
+) -> Counters:
+    """Return what a launch cost, extrapolated by threads where a sample was counted."""
+    threads = prod(grid)
+    counted = int(tally.counted_threads)
+    scale = threads / counted if counted else 0.0
+
+    def whole(value: int) -> int:
+        return round(value * scale)
+
+    mixes = _mixes(library, len(blocks))
+    lanes = [(m, int(b.lanes)) for m, b in zip(mixes, blocks, strict=True)]
+    issued = [(m, int(b.issued) * _SIMD_WIDTH) for m, b in zip(mixes, blocks, strict=True)]
+    return Counters(
+        kernel=kernel,
+        threads=threads,
+        threadgroups=prod(-(-g // t) for g, t in zip(grid, threadgroup, strict=True)),
+        counted_threadgroups=int(tally.counted_groups),
+        threadgroup_bytes=int(tally.threadgroup_memory),
+        buffers=tuple(_traffic(b, t, scale) for b, t in zip(buffers, tally.buffers, strict=False)),
+        threadgroup_bytes_read=whole(tally.threadgroup_bytes_read),
+        threadgroup_bytes_written=whole(tally.threadgroup_bytes_written),
+        bank_conflicts=whole(tally.bank_conflicts),
+        barriers=whole(tally.barriers),
+        simd_operations=whole(tally.simd_operations),
+        float_operations=whole(sum(m.floats * n for m, n in lanes)),
+        special_operations=whole(
+            sum(m.specials * n for m, n in lanes) + tally.operations[_SPECIAL]
+        ),
+        integer_operations=whole(sum(m.integers * n for m, n in lanes)),
+        matrix_operations=whole(tally.operations[_MATRIX] / _FLOPS_OF_A_MATRIX_OPERATION),
+        atomic_operations=whole(tally.operations[_ATOMIC]),
+        divergent_branches=whole(tally.divergent_blocks),
+        active_lanes=_active_share(lanes, issued),
+    )
+
+
+def _traffic(buffer: Buffer, tally: _BufferTally, scale: float) -> BufferTraffic:
+    def whole(value: int) -> int:
+        return round(value * scale)
+
+    def unique(value: int) -> int:
+        # Threadgroups that were not counted touch other bytes or the same ones; the buffer's size
+        # bounds both.
+        return min(round(value * scale), buffer.data.nbytes)
+
+    return BufferTraffic(
+        name=buffer.name,
+        bytes_read=whole(tally.bytes_read),
+        bytes_written=whole(tally.bytes_written),
+        sectors_read=whole(tally.sectors_read),
+        sectors_written=whole(tally.sectors_written),
+        unique_bytes_read=unique(tally.unique_bytes_read),
+        unique_bytes_written=unique(tally.unique_bytes_written),
+    )
+
+
+def _mixes(library: Path, count: int) -> Sequence[Mix]:
+    """Return a mix for each block; without a listing of this very build all are empty."""
+    listing = library.with_suffix(".so.ll")
+    mixes = read_mixes(listing) if count and listing.exists() else ()
+    return mixes if len(mixes) == count else [Mix()] * count
+
+
+def _active_share(lanes: list[tuple[Mix, int]], issued: list[tuple[Mix, int]]) -> float:
+    """Return the share of issued lanes that took part, weighted by operations."""
+
+    def work(runs: list[tuple[Mix, int]]) -> int:
+        return sum((m.floats + m.specials + m.integers) * n for m, n in runs)
+
+    return min(work(lanes) / work(issued), 1.0) if work(issued) else 1.0

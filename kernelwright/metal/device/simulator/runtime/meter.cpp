@@ -1,0 +1,179 @@
+#include "meter.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "access.h"
+#include "coalesce.h"
+#include "order.h"
+#include "scheduler.h"
+
+namespace kw {
+
+namespace {
+
+// Beyond this many threadgroups a random sample is counted and the rest extrapolated.
+constexpr uint64_t EXACT_GROUPS = 512;
+
+pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
+
+uint32_t sample_of(const Request& request) {
+  const kw_uint3 grid = request.grid, size = request.threadgroup;
+  const uint64_t groups = (uint64_t)((grid.x + size.x - 1) / size.x) *
+                          ((grid.y + size.y - 1) / size.y) * ((grid.z + size.z - 1) / size.z);
+  return groups <= EXACT_GROUPS ? 1 : (uint32_t)(groups / EXACT_GROUPS);
+}
+
+uint64_t marked(const unsigned char* marks, uint64_t count) {
+  uint64_t sum = 0;
+  for (uint64_t i = 0; i < count; i++) sum += marks[i];
+  return sum;
+}
+
+// Lane with the lowest place in the code among those with accesses left: what diverged meets
+// again at the end of the branch, as a GPU's own reconvergence has it.
+uint32_t lowest_site(const Meter& meter, const uint32_t* next) {
+  uint32_t lowest = ~0u;
+  for (uint32_t lane = 0; lane < KW_SIMD_WIDTH; lane++) {
+    if (next[lane] < meter.used[lane] && meter.log[lane][next[lane]].site < lowest)
+      lowest = meter.log[lane][next[lane]].site;
+  }
+  return lowest;
+}
+
+void flush_log(Worker& worker, Meter& meter) {
+  uint32_t next[KW_SIMD_WIDTH] = {};
+  for (;;) {
+    const uint32_t site = lowest_site(meter, next);
+    if (site == ~0u) break;
+    LoggedAccess together[KW_SIMD_WIDTH];
+    uint32_t count = 0;
+    for (uint32_t lane = 0; lane < KW_SIMD_WIDTH; lane++) {
+      if (next[lane] == meter.used[lane] || meter.log[lane][next[lane]].site != site) continue;
+      together[count++] = meter.log[lane][next[lane]++];
+    }
+    coalesce(worker, together, count);
+  }
+  memset(meter.used, 0, sizeof meter.used);
+}
+
+void flush_blocks(Meter& meter, uint32_t present) {
+  const uint32_t lanes = (uint32_t)__builtin_popcount(present);
+  for (uint32_t i = 0; i < meter.touched_count; i++) {
+    const uint32_t block = meter.touched[i];
+    uint32_t* runs = meter.block_lanes + (uint64_t)block * KW_SIMD_WIDTH;
+    uint64_t sum = 0, most = 0;
+    for (uint32_t lane = 0; lane < KW_SIMD_WIDTH; lane++) {
+      sum += runs[lane];
+      most = runs[lane] > most ? runs[lane] : most;
+    }
+    meter.blocks[block].lanes += sum;
+    meter.blocks[block].issued += most;
+    meter.tally.divergent_blocks += sum < most * lanes;
+    memset(runs, 0, KW_SIMD_WIDTH * sizeof *runs);
+    meter.is_touched[block] = 0;
+  }
+  meter.touched_count = 0;
+}
+
+void add(uint64_t* to, const uint64_t* from, uint64_t count) {
+  for (uint64_t i = 0; i < count; i++) to[i] += from[i];
+}
+
+}  // namespace
+
+bool open_counting(Counting& counting, const Request& request) {
+  counting.tally = request.tally;
+  counting.blocks = request.blocks;
+  counting.block_count = request.block_count;
+  counting.sample = sample_of(request);
+  for (uint32_t i = 0; i < request.buffer_count; i++) {
+    Footprint& footprint = counting.footprints[i];
+    const uint32_t itemsize = request.buffers[i].itemsize;
+    footprint.grain_shift = itemsize >= 4 ? 2 : itemsize >= 2 ? 1 : 0;
+    footprint.grains = (request.buffers[i].size >> footprint.grain_shift) + 1;
+    footprint.read = (unsigned char*)calloc(2, footprint.grains);
+    if (footprint.read == nullptr) return false;
+    footprint.written = footprint.read + footprint.grains;
+  }
+  return true;
+}
+
+void close_counting(Counting& counting, const Request& request) {
+  for (uint32_t i = 0; i < request.buffer_count; i++) {
+    const Footprint& footprint = counting.footprints[i];
+    if (footprint.read == nullptr) continue;
+    BufferTally& tally = counting.tally->buffers[i];
+    tally.unique_bytes_read = marked(footprint.read, footprint.grains) << footprint.grain_shift;
+    tally.unique_bytes_written = marked(footprint.written, footprint.grains)
+                                 << footprint.grain_shift;
+    free(footprint.read);
+  }
+}
+
+bool prepare_meter(Worker& worker) {
+  worker.meter = nullptr;
+  const Counting* counting = worker.launch->counting;
+  if (counting == nullptr) return true;
+  const uint64_t blocks = counting->block_count + 1;
+  Meter* meter = (Meter*)calloc(1, sizeof(Meter));
+  if (meter == nullptr) return false;
+  meter->blocks = (BlockTally*)calloc(blocks, sizeof(BlockTally));
+  meter->block_lanes = (uint32_t*)calloc(blocks, KW_SIMD_WIDTH * sizeof(uint32_t));
+  meter->touched = (uint32_t*)calloc(blocks, sizeof(uint32_t));
+  meter->is_touched = (uint8_t*)calloc(blocks, 1);
+  worker.meter = meter;
+  return meter->blocks && meter->block_lanes && meter->touched && meter->is_touched;
+}
+
+void release_meter(Worker& worker) {
+  if (worker.meter == nullptr) return;
+  free(worker.meter->blocks);
+  free(worker.meter->block_lanes);
+  free(worker.meter->touched);
+  free(worker.meter->is_touched);
+  free(worker.meter);
+  worker.meter = nullptr;
+}
+
+void meter_group(Worker& worker) {
+  Meter& meter = *worker.meter;
+  Random random{worker.group};
+  meter.counted = random.next() % worker.launch->counting->sample == 0;
+  meter.is_on = meter.counted;
+  if (!meter.counted) return;
+  meter.tally.counted_groups++;
+  meter.tally.counted_threads += worker.threads;
+}
+
+void flush_meter(Worker& worker) {
+  Meter& meter = *worker.meter;
+  flush_log(worker, meter);
+  flush_blocks(meter, worker.simdgroups[worker.simdgroup].present);
+}
+
+void add_up(Worker& worker) {
+  if (worker.meter == nullptr) return;
+  Meter& meter = *worker.meter;
+  const Counting& counting = *worker.launch->counting;
+  meter.tally.threadgroup_memory = worker.memory.used;
+  pthread_mutex_lock(&adding);
+  const uint64_t memory = counting.tally->threadgroup_memory;
+  add((uint64_t*)counting.tally, (const uint64_t*)&meter.tally, sizeof(Tally) / 8);
+  counting.tally->threadgroup_memory = memory > worker.memory.used ? memory : worker.memory.used;
+  add((uint64_t*)counting.blocks, (const uint64_t*)meter.blocks, 2ull * counting.block_count);
+  pthread_mutex_unlock(&adding);
+}
+
+void log_access(Worker& worker, const void* address, uint32_t size, uint32_t kind, uint64_t pc) {
+  Meter& meter = *worker.meter;
+  const uint32_t lane = worker.running->context.lane;
+  if (meter.used[lane] + 2 > Meter::LOG) pause(worker);
+  const uint32_t site = (uint32_t)(pc - worker.launch->module_low);
+  LoggedAccess* log = meter.log[lane];
+  // Reads come before writes, and are told apart by the site's lowest bit.
+  if (kind & READ) log[meter.used[lane]++] = {(uint64_t)address, 2 * site, (uint16_t)size, 0};
+  if (kind & WRITE) log[meter.used[lane]++] = {(uint64_t)address, 2 * site + 1, (uint16_t)size, 1};
+}
+
+}  // namespace kw

@@ -1,0 +1,97 @@
+// What a counting launch costs: traffic after coalescing, conflicts, operations, divergence.
+#pragma once
+
+#include <stdint.h>
+
+#include "fiber.h"
+#include "launch.h"
+
+namespace kw {
+
+struct Worker;
+
+constexpr uint32_t SECTOR_BYTES = 32;  // the unit in which a GPU's cache talks to memory
+constexpr uint32_t BANKS = 32;         // of threadgroup memory, 4 bytes wide
+
+struct BufferTally {
+  uint64_t bytes_read, bytes_written;
+  uint64_t sectors_read, sectors_written;
+  uint64_t unique_bytes_read, unique_bytes_written;
+};
+
+// Sums over the threadgroups that were counted; `Tally` of counters.py.
+struct Tally {
+  BufferTally buffers[MAXIMUM_BUFFERS];
+  uint64_t threadgroup_bytes_read, threadgroup_bytes_written;
+  uint64_t bank_conflicts;
+  uint64_t barriers;         // passed by a threadgroup
+  uint64_t simd_operations;  // performed by a simdgroup
+  uint64_t operations[KW_OPERATIONS];
+  uint64_t divergent_blocks;
+  uint64_t counted_groups, counted_threads;
+  uint64_t threadgroup_memory;  // bytes that a threadgroup takes
+};
+
+// How often each basic block ran: once for every lane, and once for every 32 lanes that a
+// simdgroup issues it for, whether they take part or not.
+struct BlockTally {
+  uint64_t lanes;
+  uint64_t issued;
+};
+
+// Which bytes of each buffer were touched, a byte for each grain.
+struct Footprint {
+  unsigned char* read;
+  unsigned char* written;
+  uint64_t grains;
+  uint32_t grain_shift;
+};
+
+// What the workers of one launch share.
+struct Counting {
+  Tally* tally;        // Python's; added to under a lock
+  BlockTally* blocks;  // Python's, block_count of them
+  uint32_t block_count;
+  uint32_t sample;     // one threadgroup of so many is counted
+  Footprint footprints[MAXIMUM_BUFFERS];
+};
+
+struct LoggedAccess {
+  uint64_t address;
+  uint32_t site;
+  uint16_t size;
+  uint16_t is_write;
+};
+
+// One worker's logs and sums.
+struct Meter {
+  // Accesses a lane logs before the lanes of its simdgroup are compared.
+  static constexpr uint32_t LOG = 256;
+
+  bool is_on;        // in a threadgroup that is counted, outside of combine functions
+  uint32_t counted;  // the threadgroup is counted
+  Tally tally;
+  BlockTally* blocks;
+  uint32_t* block_lanes;  // [block][lane] of the simdgroup that runs
+  uint32_t* touched;      // blocks with an entry in block_lanes
+  uint8_t* is_touched;
+  uint32_t touched_count;
+  uint32_t used[KW_SIMD_WIDTH];
+  LoggedAccess log[KW_SIMD_WIDTH][LOG];
+};
+
+bool open_counting(Counting& counting, const Request& request);
+void close_counting(Counting& counting, const Request& request);
+
+bool prepare_meter(Worker& worker);
+void release_meter(Worker& worker);
+// Decides whether the worker's threadgroup is counted.
+void meter_group(Worker& worker);
+// Compares and forgets what the lanes of the running simdgroup have logged.
+void flush_meter(Worker& worker);
+// Adds the worker's sums to the launch's.
+void add_up(Worker& worker);
+
+void log_access(Worker& worker, const void* address, uint32_t size, uint32_t kind, uint64_t pc);
+
+}  // namespace kw
