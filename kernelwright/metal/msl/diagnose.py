@@ -17,6 +17,10 @@ _WORDINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
     for pattern, wording in (
         (r"^cannot use 'throw' with exceptions disabled$", "'throw' is not supported in Metal"),
         (r"^cannot use 'try' with exceptions disabled$", "'try' is not supported in Metal"),
+        (
+            r"^static assertion failed due to requirement 'kw_threadgroup_memory<(\d+)\w*>::fits'.*",
+            r"Threadgroup memory size (\1) exceeds the maximum threadgroup memory allowed (32768)",
+        ),
         (r"__attribute__\(\((?:address_space\(\w+\)|opencl_\w+)\)\) ?", ""),
         (r"\b__global_device\b", "device"),
         (r"\b__global_host\b", "constant"),
@@ -24,11 +28,14 @@ _WORDINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
         (r"\bconst constant\b|\bconstant const\b", "constant"),
         (r"\b(?:_Float16|__fp16)\b", "half"),
         (r"\bmetal::bfloat\b", "bfloat"),
-        (r"\bunsigned int\b", "uint"),
-        (r"\bunsigned short\b", "ushort"),
-        (r"\bunsigned char\b", "uchar"),
-        (r"\bunsigned long\b", "ulong"),
         (r"\b(?:metal::)?vec<(\w+), (\d)>", r"\1\2"),
+        (r"\b(?:metal::)?vec<unsigned (\w+), (\d)>", r"u\1\2"),
+        (r"('[\w ]+') \(aka \1\)", r"\1"),
+        (r"pointer to generic address space", "pointer to address space 'thread'"),
+        (
+            r"^no viable conversion from '(\w+)' to 'bfloat'$",
+            r"cannot initialize a variable of type 'bfloat' with an rvalue of type '\1'",
+        ),
     )
 )  # fmt: skip
 

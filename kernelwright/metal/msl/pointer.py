@@ -15,6 +15,7 @@ _MARKS = {
 }
 _STATEMENT_EDGES = (";", "{", "}")
 _TYPE_WORDS = frozenset({"const", "volatile", "unsigned", "signed", "struct", "typename"})
+_BEFORE_CASTS = frozenset({"return", "case", "else"})
 _NO_TYPES = frozenset({"return", "auto", "case", "else", "using", "typedef", "delete", "goto"})
 
 
@@ -27,7 +28,8 @@ def unqualified_pointers(structure: Structure) -> Iterator[Diagnostic]:
 
 def _parameters(structure: Structure) -> Iterator[int]:
     for function in structure.functions:
-        if function.body is None and function.name_at == function.start:
+        is_constructor = function.in_class and function.name == function.scope[-1]
+        if function.body is None and function.name_at == function.start and not is_constructor:
             continue
         for parameter in declared_parameters(structure, function):
             words = [structure.spelling(i) for i in parameter.type_tokens]
@@ -115,8 +117,10 @@ def _casts(structure: Structure) -> Iterator[int]:
     """Marks of `(T*)x` and `reinterpret_cast<T*>(x)`."""
     for index, token in enumerate(structure.code):
         before = structure.spelling(index - 1)
-        is_c = token.spelling == "(" and not (
-            index and structure.code[index - 1].kind is TokenKind.IDENTIFIER
+        is_c = token.spelling == "(" and (
+            before in _BEFORE_CASTS
+            or index == 0
+            or structure.code[index - 1].kind is not TokenKind.IDENTIFIER
         )
         is_named = token.spelling == "<" and before in ("reinterpret_cast", "static_cast")
         if not (is_c or is_named):

@@ -37,6 +37,7 @@ def refuse(rewritten: Rewritten) -> tuple[Diagnostic, ...]:
         *_program_scope(structure),
         *_statics(structure),
         *_recursion(structure),
+        *_main(structure),
         *unqualified_pointers(structure),
         *invalid_signatures(structure, rewritten.kernels),
     )
@@ -102,6 +103,9 @@ def _attributes(structure: Structure) -> Iterator[Diagnostic]:
     for index in range(len(structure.code) - 1):
         is_list = structure.spelling(index) == "[" and structure.spelling(index + 1) == "["
         if not is_list or index in right:
+            continue
+        if structure.spelling(structure.partner.get(index, index) + 1) == "template":
+            # clang's own words fit: an attribute list cannot appear here.
             continue
         for name, _, at in read_attributes(structure, index, structure.partner.get(index, index)):
             if name in _FUNCTION_ATTRIBUTES and name != "kernel":
@@ -187,6 +191,13 @@ def _recursion(structure: Structure) -> Iterator[Diagnostic]:
         for index, callee in calls[name]:
             if _reaches(callee, name, calls):
                 yield _at(structure, index, "recursive function calls are not supported in Metal")
+
+
+def _main(structure: Structure) -> Iterator[Diagnostic]:
+    for function in structure.functions:
+        if function.name == "main" and not function.scope and not is_kernel(structure, function):
+            message = "non-qualified function cannot be called 'main'"
+            yield _at(structure, function.name_at, message)
 
 
 def _calls(

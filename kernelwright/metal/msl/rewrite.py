@@ -25,6 +25,7 @@ from kernelwright.metal.msl.structure import (
 from kernelwright.metal.msl.token import Token, TokenKind, tokenize
 
 MEMBER_SPACES = frozenset({"device", "threadgroup", "constant", "thread"})
+MEMORY_SPACES = frozenset({"device", "threadgroup", "constant"})
 _NO_NUMBERS = frozenset({"if", "elif", "include", "line", "pragma", "error", "ifdef", "ifndef"})
 _FLOAT = re.compile(r"(?:(?:\d[\d']*\.?[\d']*|\.\d[\d']*)(?:[eE][+-]?\d+)?)\Z")
 _HEX_FLOAT = re.compile(r"0[xX][\da-fA-F.']*[pP][+-]?\d+\Z")
@@ -209,6 +210,7 @@ class _Rewriter:
         """Rewrite kernels, instantiations, methods, threadgroup variables, constants."""
         macros = _object_macros(self.tokens)
         for function in structure.functions:
+            self.array_parameters(structure, function)
             if is_kernel(structure, function):
                 self.kernel(structure, function, macros)
             elif function.in_class:
@@ -249,20 +251,41 @@ class _Rewriter:
             token = structure.code[function.tail]
             self.editor.replace(token.offset, token.text, f"KW_MEMBER_{space}")
 
+    def array_parameters(self, structure: Structure, function: Function) -> None:
+        """Write `constant int a[3]` as the pointer that it is; clang refuses the qualifier."""
+        for d in declared_parameters(structure, function):
+            words = {structure.spelling(i) for i in d.type_tokens}
+            opener = d.name_at + 1
+            is_array = d.name_at >= 0 and structure.spelling(opener) == "["
+            is_array = is_array and structure.spelling(opener + 1) != "["
+            if not is_array or not words & MEMORY_SPACES or words & {"(", "*", "&"}:
+                continue
+            name, first, last = (
+                structure.code[i] for i in (d.name_at, opener, structure.partner[opener])
+            )
+            self.editor.insert(name.offset, "(*")
+            self.editor.replace(first.offset, self.text[first.offset : last.end], ")")
+
     def locals(self, structure: Structure, start: int, end: int) -> None:
         """Move the threadgroup variables of a body into the threadgroup's memory."""
+        scopes: list[list[str]] = [[]]
         for index in range(start + 1, end):
-            if structure.spelling(index) == "threadgroup" and _begins_statement(structure, index):
-                self.threadgroup(structure, index, end)
+            word = structure.spelling(index)
+            if word == "{":
+                scopes.append([])
+            elif word == "}" and len(scopes) > 1:
+                scopes.pop()
+            elif word == "threadgroup" and _begins_statement(structure, index):
+                self.threadgroup(structure, index, end, scopes)
 
-    def threadgroup(self, structure: Structure, start: int, end: int) -> None:
+    def threadgroup(
+        self, structure: Structure, start: int, end: int, scopes: list[list[str]]
+    ) -> None:
+        """Turn one declaration into a typedef and references to the threadgroup's memory."""
         stop = start
         while stop < end and structure.spelling(stop) not in (";", "{", "}"):
-            stop = (
-                structure.partner.get(stop, stop) + 1
-                if structure.spelling(stop) == "["
-                else stop + 1
-            )
+            bracket = structure.spelling(stop) == "["
+            stop = structure.partner.get(stop, stop) + 1 if bracket else stop + 1
         first = _first_declarator(structure, start + 1, stop)
         if first is None:
             return
@@ -276,11 +299,14 @@ class _Rewriter:
                 ThreadgroupDeclaration(token.spelling, self.file, token.line, token.column)
             )
             type_ = f"kw_threadgroup_{number}"
+            scopes[-1].append(f"sizeof({type_})")
             self.editor.replace(token.offset, token.text, type_)
             references.append(
                 f" threadgroup {type_}& {token.spelling} = *(threadgroup {type_}*)"
                 f"kw_threadgroup_alloc({number}, sizeof({type_}), alignof({type_}));"
             )
+        size = " + ".join(s for scope in scopes for s in scope)
+        references.append(f" static_assert(kw_threadgroup_memory<{size}>::fits);")
         last = structure.code[min(stop, len(structure.code) - 1)]
         self.editor.insert(last.end, "".join(references))
 

@@ -243,6 +243,8 @@ class _Parser:
     def entity(self, place: int, end: int, scope: tuple[str, ...], in_class: bool) -> int:
         """Read a template, class, function or variable."""
         first, template = place, None
+        after = self.after_attributes(place, end)
+        place = after if self.spelling(after) == "template" else place
         while self.spelling(place) == "template":
             if self.spelling(place + 1) != "<":
                 return self.instantiation(first, end)
@@ -253,6 +255,11 @@ class _Parser:
             if self.spelling(place) == "requires":
                 place += 1
         return _Entity(self, place, end, scope, in_class, template).read()
+
+    def after_attributes(self, place: int, end: int) -> int:
+        while self.spelling(place) == "[" and self.spelling(place + 1) == "[":
+            place = self.partner.get(place, end) + 1
+        return place
 
     def note_template_parameters(self, start: int, end: int) -> None:
         for index in range(start, end):
@@ -317,8 +324,8 @@ class _Entity:
             elif word == "operator":
                 return self.operator(place, attributes)
             elif word == "(":
-                if self.is_declarator(place):
-                    return self.function(place - 1, place, attributes)
+                if (name_at := self.declarator(place)) is not None:
+                    return self.function(name_at, place, attributes)
                 place = parser.partner.get(place, place) + 1
             elif word in ("=", "{", ";", ":"):
                 return self.variable(place)
@@ -330,8 +337,13 @@ class _Entity:
                 place += 1
         return self.end
 
-    def is_declarator(self, paren: int) -> bool:
-        return self.parser.code[paren - 1].kind is TokenKind.IDENTIFIER and paren > self.start
+    def declarator(self, paren: int) -> int | None:
+        """Return the name whose parameters open at `paren`; attributes may stand between."""
+        parser, name = self.parser, paren - 1
+        while parser.spelling(name) == "]" and name in parser.partner:
+            name = parser.partner[name] - 1
+        is_name = name > self.start or (name == self.start and paren > self.start)
+        return name if is_name and parser.code[name].kind is TokenKind.IDENTIFIER else None
 
     def class_body(self, key: int) -> int | None:
         """Return the `{` of the class whose keyword is at `key`, None when it has none here."""
@@ -426,8 +438,10 @@ class _Entity:
         if parser.spelling(place) == ":":
             place = self.constructor_body(place + 1)
         if parser.spelling(place) == "{":
-            body = (place, min(parser.partner.get(place, self.end), self.end - 1))
-            last = body[1]
+            close = parser.partner.get(place)
+            # A body without an end is none: clang says so at the end of the text.
+            body = None if close is None else (place, min(close, self.end - 1))
+            last = self.end - 1 if body is None else body[1]
         else:
             last = parser.until_semicolon(place, self.end) - 1
         name = parser.spelling(name_at)

@@ -209,7 +209,8 @@ def precompiled_header(text: str, variant: Variant) -> Path:
         publish(folder / "prelude.h", source)
         status, said = run(
             [
-                *("clang", "-x", "c++-header", *options, "-Xclang", "-fno-pch-timestamp"),
+                *("clang", "-x", "c++-header", *options, "-fpch-instantiate-templates"),
+                *("-Xclang", "-fno-pch-timestamp"),
                 *(str(source), "-o", str(built)),
             ]
         )

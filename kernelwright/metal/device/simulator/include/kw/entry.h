@@ -27,6 +27,12 @@ inline T kw_attribute(kw_uint v) {
   return T(v);
 }
 
+// Apple's limit of a threadgroup's memory; the assertion that fails shows the size.
+template <kw_ulong size>
+struct kw_threadgroup_memory {
+  static constexpr bool fits = size <= 32768;
+};
+
 // The thread `step` places further along x in the same row of the same threadgroup.
 inline struct kw_thread kw_along_row(const struct kw_thread* first, kw_uint step) {
   struct kw_thread t = *first;
