@@ -3,8 +3,9 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -20,18 +21,32 @@ from kernelwright.campaign.event import (
     TaskEnded,
 )
 from kernelwright.campaign.judge import MakeJudge, environment_of
-from kernelwright.campaign.planning import FunctionPlan, plan_subject
+from kernelwright.campaign.planning import FunctionPlan, capture_subject, plan_graph
 from kernelwright.campaign.pursuit import Pursuit
 from kernelwright.campaign.ranking import is_final, rank_of
 from kernelwright.campaign.report import SearchReport, TaskReport
 from kernelwright.campaign.spec import SearchSpec
-from kernelwright.campaign.strategy import Enough, RepairThenWrite, Strategy, Team
+from kernelwright.campaign.strategy import Enough, Later, RepairThenWrite, Strategy, Team
 from kernelwright.campaign.subject import Subject
 from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.evaluator.evaluation import Evaluation
+from kernelwright.ir import Graph
+from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.store import Intent, KernelStore, Trial
 
 Listener = Callable[[Event], None]
+
+
+@dataclass(frozen=True)
+class Hired:
+    """Who proposes in a campaign that has begun, and what is tried in which order."""
+
+    team: Team
+    strategy: Strategy
+
+
+Hire = Callable[[str, DeviceInfo], Hired]
+"""Makes a team once the campaign's id is known, for those who write into its records."""
 _POLL_S = 0.1
 
 
@@ -59,12 +74,14 @@ class Engine:
         make_judge: MakeJudge,
         *,
         listen: Listener = lambda event: None,
+        hire: Hire | None = None,
     ) -> None:
         self._store = store
         self._spec = spec
         self._team = team
         self._make_judge = make_judge
         self._listen = listen
+        self._hire = hire or self._keep_team
         self._stopping = threading.Event()
         self._deadline: float | None = None
         self._evaluated = 0
@@ -85,15 +102,19 @@ class Engine:
         started = time.monotonic()
         self._deadline = started + self._spec.seconds if self._spec.seconds else None
         with Bench(self._make_judge, self._spec.jobs) as bench:
-            plans, refused = self._plan_all(subjects, bench)
-            self._begin(bench, plans, subjects)
+            graphs, refused = _capture_all(subjects)
+            self._begin(bench, [subject.name for subject, _ in graphs], subjects)
             for refusal in refused:
                 self._say(refusal, log=True)
-            for plan in plans:
-                self._say(plan.event, log=True)
-            pursuits = _pursuits(plans)
-            strategy = RepairThenWrite(self._team, bench.info, self._spec)
-            reason = self._pursue_guarded(pursuits, strategy, bench)
+            with self._failing_in_order():
+                hired = self._hire(self._campaign_id, bench.info)
+                plans = [plan_graph(s, g, hired.team.planner, bench.info) for s, g in graphs]
+                for plan in plans:
+                    self._say(plan.event, log=True)
+                pursuits = _pursuits(plans)
+                for pursuit in pursuits:
+                    self._store.keep_task(pursuit.task, signature=pursuit.signature)
+                reason = self._pursue(pursuits, hired.strategy, bench)
         self._store.end_campaign(
             self._campaign_id, "interrupted" if self._stopping.is_set() else "finished"
         )
@@ -113,26 +134,10 @@ class Engine:
             ended=ended,
         )
 
-    def _plan_all(
-        self, subjects: Iterable[Subject], bench: Bench
-    ) -> tuple[list[FunctionPlan], list[FunctionRefused]]:
-        plans: list[FunctionPlan] = []
-        refused: list[FunctionRefused] = []
-        errors: list[InputError | UnsupportedError] = []
-        for subject in subjects:
-            try:
-                plans.append(plan_subject(subject, self._team.planner, bench.info))
-            except (InputError, UnsupportedError) as e:
-                errors.append(e)
-                refused.append(FunctionRefused(function=subject.name, reason=str(e)))
-        if errors and not plans:
-            raise errors[0]
-        return plans, refused
+    def _keep_team(self, campaign_id: str, device: DeviceInfo) -> Hired:
+        return Hired(self._team, RepairThenWrite(self._team, device, self._spec))
 
-    def _begin(
-        self, bench: Bench, plans: Sequence[FunctionPlan], subjects: Sequence[Subject]
-    ) -> None:
-        names = tuple(plan.event.function for plan in plans)
+    def _begin(self, bench: Bench, names: Sequence[str], subjects: Sequence[Subject]) -> None:
         campaign = self._store.begin_campaign(
             name=", ".join(names)[:200],
             spec=self._spec.model_dump_json(),
@@ -147,9 +152,10 @@ class Engine:
         )
         self._say(began, log=True)
 
-    def _pursue_guarded(self, pursuits: Sequence[Pursuit], strategy: Strategy, bench: Bench) -> str:
+    @contextmanager
+    def _failing_in_order(self) -> Iterator[None]:
         try:
-            return self._pursue(pursuits, strategy, bench)
+            yield
         except BaseException:
             self._store.end_campaign(self._campaign_id, "failed")
             raise
@@ -173,6 +179,9 @@ class Engine:
                         running[future] = work
                         self._evaluated += 1
                 if not running:
+                    if reason is None and any(pursuit.is_pending for pursuit in pursuits):
+                        self._stopping.wait(_POLL_S)
+                        continue
                     return reason or "every task is done"
                 done, _ = wait(running, timeout=_POLL_S, return_when=FIRST_COMPLETED)
                 for future in done:
@@ -200,6 +209,9 @@ class Engine:
             while not pursuit.ended and not pursuit.is_waiting and len(ready) < bench.jobs:
                 pursuit.close_batch()
                 batch = strategy.next(pursuit)
+                pursuit.is_pending = isinstance(batch, Later)
+                if isinstance(batch, Later):
+                    break
                 if isinstance(batch, Enough):
                     pursuit.ended = True
                     pursuit.reason = batch.reason
@@ -266,6 +278,23 @@ class Engine:
         if log:
             self._store.log(self._campaign_id, type(event).__name__, event.model_dump_json())
         self._listen(event)
+
+
+def _capture_all(
+    subjects: Iterable[Subject],
+) -> tuple[list[tuple[Subject, Graph]], list[FunctionRefused]]:
+    graphs: list[tuple[Subject, Graph]] = []
+    refused: list[FunctionRefused] = []
+    errors: list[InputError | UnsupportedError] = []
+    for subject in subjects:
+        try:
+            graphs.append((subject, capture_subject(subject)))
+        except (InputError, UnsupportedError) as e:
+            errors.append(e)
+            refused.append(FunctionRefused(function=subject.name, reason=str(e)))
+    if errors and not graphs:
+        raise errors[0]
+    return graphs, refused
 
 
 def _pursuits(plans: Iterable[FunctionPlan]) -> list[Pursuit]:

@@ -58,14 +58,20 @@ class FunctionPlan:
         )
 
 
-def plan_subject(subject: Subject, planner: Planner, device: DeviceInfo) -> FunctionPlan:
-    """Capture a function and cut it into tasks.
+def capture_subject(subject: Subject) -> Graph:
+    """Return a function's canonical graph.
 
     Raises:
         InputError: it cannot be called so, looks at an array's values, or returns no arrays.
         UnsupportedError: MLX cannot export a primitive that it uses.
     """
-    graph = canonicalize(capture(subject.function, *subject.inputs, **subject.keywords))
+    return canonicalize(capture(subject.function, *subject.inputs, **subject.keywords))
+
+
+def plan_graph(
+    subject: Subject, graph: Graph, planner: Planner, device: DeviceInfo
+) -> FunctionPlan:
+    """Cut a function's graph into tasks."""
     plan = planner.plan(graph, device)
     regions = plan.cut(graph)
     return FunctionPlan(

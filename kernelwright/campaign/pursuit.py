@@ -30,6 +30,8 @@ class Pursuit:
     best_evaluation: Evaluation | None = None
     since_best: int = 0
     reused: int = 0
+    is_pending: bool = False
+    """True while the next batch is being thought of."""
     ended: bool = False
     reason: str = ""
     """Why nothing more is tried; empty while something may be."""

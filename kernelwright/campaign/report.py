@@ -69,3 +69,13 @@ class SearchReport(Record):
     """Evaluations that were run; the rest was known."""
     duration_s: float
     ended: CampaignEnded
+
+    def traffic_of(self, function: FunctionReport) -> Traffic:
+        """Count one call of a whole function, its champions in place and MLX for the rest."""
+        tasks = {task.task_id: task for task in self.tasks}
+        moved = function.traffic.planned
+        for task_id in function.task_ids:
+            task = tasks[task_id]
+            found = task.traffic.moved if task.champion_id else task.traffic.best_of_mlx
+            moved += found - task.traffic.planned
+        return function.traffic.model_copy(update={"kernel": moved})

@@ -2,8 +2,12 @@
 
 from collections.abc import Sequence
 
-from kernelwright.ir import Graph, Region, compiled_traffic, eager_traffic, planned_traffic
+from kernelwright.ir import Graph, Region, compiled_traffic, eager_traffic, idioms, planned_traffic
 from kernelwright.metal.diagnostic import Record
+
+# A graph traced on the CPU shows what these are made of; on a GPU each is one kernel
+# (mlx 0.32.4, python/src/fast.cpp).
+IN_MLX_FAST = frozenset({"rms_norm", "layer_norm", "rope", "attention", "cross_entropy"})
 
 
 class Traffic(Record):
@@ -13,6 +17,8 @@ class Traffic(Record):
     """Every op on its own."""
     compiled: int
     """What `mx.compile` leaves: elementwise chains fused, reductions apart."""
+    fast: int
+    """`mx.compile` around `mx.fast`, where there is a function of it for a part."""
     planned: int
     """Each region in one kernel that reads its inputs and writes its outputs once."""
     kernel: int | None = None
@@ -21,6 +27,16 @@ class Traffic(Record):
     compiled_launches: int = 0
     planned_launches: int = 0
 
+    @property
+    def best_of_mlx(self) -> int:
+        """The least that MLX can be made to move without a kernel of one's own."""
+        return min(self.eager, self.compiled, self.fast)
+
+    @property
+    def moved(self) -> int:
+        """What the champion moves: counted where it was counted, else what its plan must."""
+        return self.planned if self.kernel is None else self.kernel
+
 
 def traffic_of(graph: Graph, regions: Sequence[Region] | None = None) -> Traffic:
     """Count a graph's traffic; without `regions` the whole graph is one kernel."""
@@ -28,9 +44,13 @@ def traffic_of(graph: Graph, regions: Sequence[Region] | None = None) -> Traffic
         regions = [Region(graph, tuple(range(len(graph.nodes))))]
     eager, compiled = eager_traffic(graph), compiled_traffic(graph)
     planned = planned_traffic(graph, regions)
+    fast = planned_traffic(
+        graph, [Region(graph, i.indices) for i in idioms(graph) if i.name in IN_MLX_FAST]
+    )
     return Traffic(
         eager=eager.nbytes,
         compiled=compiled.nbytes,
+        fast=fast.nbytes,
         planned=planned.nbytes,
         eager_launches=eager.launches,
         compiled_launches=compiled.launches,

@@ -26,11 +26,19 @@ class Enough:
     reason: str
 
 
+@dataclass(frozen=True)
+class Later:
+    """Somebody is still thinking; ask again soon."""
+
+
 class Strategy(Protocol):
     """Decides what a task's next batch is. It sees the past and nothing else."""
 
-    def next(self, pursuit: Pursuit) -> list[Proposal] | Enough:
-        """Return programs that the history does not hold, at least one, or why there are none."""
+    def next(self, pursuit: Pursuit) -> list[Proposal] | Enough | Later:
+        """Return programs that the history does not hold, at least one, or why there are none.
+
+        Never waits for a model: it is called while others evaluate, and says `Later` instead.
+        """
 
 
 class RepairThenWrite:

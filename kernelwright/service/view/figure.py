@@ -57,3 +57,9 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 
 def _three_digits(value: float) -> str:
     return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}"
+
+
+def less(change: float) -> str:
+    """Render a saving of 0.81 as `-81 %`, none as `0 %`, and a loss of 0.05 as `+5 %`."""
+    percent = round(-change * 100)
+    return f"{percent:+} %" if percent else "0 %"

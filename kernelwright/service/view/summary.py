@@ -1,6 +1,7 @@
 """The closing page of a search: what was found, what it saves, where it is, what to type next."""
 
 from collections import Counter
+from collections.abc import Iterator
 
 from rich.bar import Bar
 from rich.console import Console, Group, RenderableType
@@ -10,32 +11,21 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelwright.campaign.event import LeftOperation
-from kernelwright.campaign.report import SearchReport, TaskReport
+from kernelwright.campaign.report import FunctionReport, SearchReport, TaskReport
 from kernelwright.campaign.savings import Traffic
 from kernelwright.service.view.figure import (
     counted,
     in_bytes,
     in_seconds,
+    less,
     ranked,
     short,
-    times,
 )
 
-_NARROW = 100
-
-
-def search_summary(report: SearchReport, width: int) -> RenderableType:
-    """Compose the closing page for a terminal of `width` columns."""
-    parts: list[RenderableType] = [_headline(report)]
-    if report.tasks:
-        parts.append(Padding(_task_table(report, wide=width >= _NARROW), (1, 0, 0, 0)))
-    parts += [Padding(note, (1, 0, 0, 0)) for note in _notes(report)]
-    title = Text("search interrupted" if report.ended.interrupted else "search finished")
-    title.stylize("warn" if report.ended.interrupted else "title")
-    return Group(
-        Panel(Group(*parts), title=title, title_align="left", border_style="quiet", padding=(1, 2)),
-        _next_commands(report),
-    )
+_WIDE = 104
+_BAR = 14
+_WIDEST_NAME = 40
+_NARROWEST_NAME = 28
 
 
 def print_search_summary(console: Console, report: SearchReport) -> None:
@@ -43,98 +33,143 @@ def print_search_summary(console: Console, report: SearchReport) -> None:
     console.print(search_summary(report, console.width))
 
 
+def search_summary(report: SearchReport, width: int) -> RenderableType:
+    """Compose the closing page for a terminal of `width` columns."""
+    parts: list[RenderableType] = [_headline(report)]
+    if report.tasks:
+        parts += [Text(), _task_table(report, wide=width >= _WIDE)]
+    notes = list(_notes(report))
+    if notes:
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        grid.add_column(style="label", no_wrap=True)
+        grid.add_column()
+        for label, text in notes:
+            grid.add_row(label, text)
+        parts += [Text(), grid]
+    title = Text("search interrupted" if report.ended.interrupted else "search finished")
+    title.stylize("warn" if report.ended.interrupted else "title")
+    panel = Panel(
+        Group(*parts),
+        title=title,
+        title_align="left",
+        border_style="quiet",
+        padding=(1, 2) if width >= _WIDE else (0, 1),
+    )
+    return Group(panel, _next_commands(report))
+
+
 def _headline(report: SearchReport) -> Text:
-    regions = sum(len(function.task_ids) for function in report.functions)
     won = sum(task.champion_id is not None for task in report.tasks)
     tried = sum(task.tried for task in report.tasks)
     known = sum(task.reused for task in report.tasks)
     text = Text.assemble(
         (str(won), "figure"),
-        f" of {counted(len(report.tasks), 'task')} won",
-        (f"  {counted(len(report.functions), 'function')}, {counted(regions, 'region')}", "quiet"),
-        "\n",
+        f" of {counted(len(report.tasks), 'task')} with a champion, from ",
+        f"{counted(len(report.functions), 'function')}; ",
         (str(tried), "figure"),
-        f" {'candidate' if tried == 1 else 'candidates'} tried in ",
+        f" {'candidate' if tried == 1 else 'candidates'} in ",
         (in_seconds(report.duration_s), "figure"),
     )
     if known:
-        every = "every one" if known == tried else str(known)
+        every = "all" if known == tried else str(known)
         text.append(f"; {every} known from the store, {report.evaluated} evaluated now")
     return text
 
 
 def _task_table(report: SearchReport, *, wide: bool) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="label", pad_edge=False)
-    table.add_column("task", no_wrap=True, overflow="ellipsis", min_width=16)
-    table.add_column("right/tried", justify="right", no_wrap=True)
-    table.add_column("champion", no_wrap=True)
-    table.add_column("time" if report.device.measures_time else "predicted", justify="right")
-    table.add_column("traffic", justify="right", no_wrap=True)
-    table.add_column("eager", justify="right", no_wrap=True)
-    table.add_column("compile", justify="right", no_wrap=True)
+    table.add_column(
+        "function and its regions",
+        no_wrap=True,
+        overflow="ellipsis",
+        min_width=18,
+        max_width=_WIDEST_NAME if wide else _NARROWEST_NAME,
+    )
+    table.add_column("right", justify="right", no_wrap=True, min_width=5)
+    table.add_column("champion", no_wrap=True, min_width=8)
+    table.add_column("time", justify="right", no_wrap=True, min_width=8)
     if wide:
-        table.add_column("of eager", width=16)
-    for task in report.tasks:
-        table.add_row(*_task_cells(task, wide=wide))
+        table.add_column("moves", justify="right", no_wrap=True)
+        table.add_column("", width=_BAR)
+    table.add_column("vs eager", justify="right", no_wrap=True, min_width=8)
+    table.add_column("vs MLX", justify="right", no_wrap=True, min_width=6)
+    for function in report.functions:
+        for cells in _function_rows(report, function, wide=wide):
+            table.add_row(*cells)
     return table
 
 
-def _task_cells(task: TaskReport, *, wide: bool) -> list[RenderableType]:
+def _function_rows(
+    report: SearchReport, function: FunctionReport, *, wide: bool
+) -> Iterator[list[RenderableType]]:
+    """Yield a row for the function as a whole, and one for each region if there are several."""
+    tasks = {task.task_id: task for task in report.tasks}
+    uses = Counter(function.task_ids)
+    name = Text(function.function, style="task")
+    traffic = _traffic_cells(report.traffic_of(function), wide=wide)
+    if len(uses) == 1:
+        (task_id,) = uses
+        yield [name, *_verdict_cells(tasks[task_id]), *traffic]
+        return
+    yield [name, Text(), Text("" if uses else "with MLX", style="quiet"), Text(), *traffic]
+    for task_id, count in uses.items():
+        task = tasks[task_id]
+        label = task.signature.removeprefix("elementwise:").replace("*", "+")
+        label = f"  {label}" if count == 1 else f"  {count}× {label}"
+        yield [Text(label), *_verdict_cells(task), *_traffic_cells(task.traffic, wide=wide)]
+
+
+def _verdict_cells(task: TaskReport) -> list[RenderableType]:
     failed = sum(task.failures.values())
-    tried = Text.assemble(
+    right = Text.assemble(
         (str(task.tried - failed), "good" if task.tried > failed else "bad"), f"/{task.tried}"
     )
     if task.champion_id is None:
-        return [Text(task.name, style="task"), tried, Text("stays with MLX", style="quiet")]
-    moved = moved_by(task.traffic)
-    cells: list[RenderableType] = [
-        Text(task.name, style="task"),
-        tried,
+        return [right, Text("with MLX", style="quiet"), Text()]
+    return [
+        right,
         Text(short(task.champion_id), style="id"),
         Text(ranked(task.rank), style="figure"),
-        Text(in_bytes(moved)),
-        _saved(task.traffic.eager, moved),
-        _saved(task.traffic.compiled, moved),
     ]
-    if wide:
-        cells.append(Bar(task.traffic.eager, 0, moved, width=16, color="cyan", bgcolor="grey23"))
-    return cells
 
 
-def moved_by(traffic: Traffic) -> int:
-    """Return what the champion moves: counted where it was counted, else what one kernel must."""
-    return traffic.planned if traffic.kernel is None else traffic.kernel
+def _traffic_cells(traffic: Traffic, *, wide: bool) -> list[RenderableType]:
+    moved = traffic.moved
+    saved = [_saved(traffic.eager, moved), _saved(traffic.best_of_mlx, moved)]
+    if not wide:
+        return [*saved]
+    bar = Bar(traffic.eager, 0, moved, width=_BAR, color="cyan", bgcolor="bright_black")
+    return [Text(in_bytes(moved)), bar, *saved]
 
 
 def _saved(baseline: int, moved: int) -> Text:
-    ratio = baseline / moved if moved else 1.0
-    style = "good" if ratio >= 1.05 else "bad" if ratio < 0.95 else "quiet"
-    return Text(f"{times(ratio)} less" if ratio >= 1.05 else times(ratio), style=style)
+    change = 1 - moved / baseline if baseline else 0.0
+    style = "good" if change >= 0.01 else "bad" if change <= -0.01 else "quiet"
+    return Text(less(change), style=style)
 
 
-def _notes(report: SearchReport) -> list[Text]:
-    notes = []
+def _notes(report: SearchReport) -> Iterator[tuple[str, Text]]:
     if failures := _failures(report):
-        notes.append(Text.assemble(("failed    ", "label"), failures))
+        yield "failed", Text(failures, style="bad")
     if left := _left(report):
-        notes.append(Text.assemble(("with MLX  ", "label"), left))
-    notes += [
-        Text.assemble(("refused   ", "warn"), f"{refused.function}: {refused.reason}")
-        for refused in report.refused
-    ]
-    if not report.device.measures_time and any(task.champion_id for task in report.tasks):
-        notes.append(
-            Text(
-                "Nothing was timed: this device counts. ~ marks a prediction; traffic is bytes to "
-                "and from device memory, against each op alone (eager) and mx.compile.",
-                style="quiet",
-            )
-        )
+        yield "with MLX", Text(left)
+    for refused in report.refused:
+        yield "refused", Text(f"{refused.function}: {refused.reason}", style="warn")
+    if any(task.champion_id for task in report.tasks):
+        yield "traffic", Text(_traffic_note(report), style="quiet")
     if report.ended.interrupted or "allowed" in report.ended.reason:
-        notes.append(
-            Text(f"Ended early: {report.ended.reason}. Run it again to go on.", style="warn")
-        )
-    return notes
+        words = f"{report.ended.reason}; the same command goes on from here"
+        yield "ended", Text(words, style="warn")
+
+
+def _traffic_note(report: SearchReport) -> str:
+    words = (
+        "bytes to and from memory, against each op alone, and against MLX at its best "
+        "(mx.compile, mx.fast)"
+    )
+    if report.device.measures_time:
+        return words
+    return f"{words}. Nothing was timed here: ~ is a prediction from counted work"
 
 
 def _failures(report: SearchReport) -> str:
@@ -153,7 +188,7 @@ def _left(report: SearchReport) -> str:
     by_reason: dict[str, list[str]] = {}
     for op, count in counts.most_common():
         by_reason.setdefault(reasons[op], []).append(op if count == 1 else f"{op} ×{count}")
-    return "; ".join(f"{', '.join(ops)} ({reason})" for reason, ops in by_reason.items())
+    return "; ".join(f"{', '.join(ops)}: {reason}" for reason, ops in by_reason.items())
 
 
 def _left_operations(report: SearchReport) -> list[LeftOperation]:
@@ -162,17 +197,15 @@ def _left_operations(report: SearchReport) -> list[LeftOperation]:
 
 def _next_commands(report: SearchReport) -> RenderableType:
     champion = next((task.champion_id for task in report.tasks if task.champion_id), None)
-    lines = [
-        ("store", Text.assemble(report.store, (f"  campaign {short(report.campaign_id)}", "quiet")))
-    ]
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="label")
+    table.add_column(overflow="fold")
+    campaign = (f"  campaign {short(report.campaign_id)}", "quiet")
+    table.add_row("store", Text.assemble(report.store, campaign))
     if champion:
-        lines.append(("look", Text(f"kernelwright show {short(champion)}", style="command")))
-        lines.append(
-            ("take", Text(f"kernelwright export {short(champion)} -o vendored/", style="command"))
-        )
+        table.add_row("look", Text(f"kernelwright show {short(champion)}", style="command"))
+        export = f"kernelwright export {short(champion)} -o vendored/"
+        table.add_row("take", Text(export, style="command"))
     else:
-        lines.append(("look", Text("kernelwright history", style="command")))
-    table = Table.grid(padding=(0, 2))
-    for label, text in lines:
-        table.add_row(Text(label, style="label"), text)
-    return Padding(table, (0, 3))
+        table.add_row("look", Text("kernelwright history", style="command"))
+    return Padding(table, (0, 2))
