@@ -8,7 +8,7 @@ from kernelwright.agents.chat.switchboard import Switchboard
 from kernelwright.agents.draft import Cut, RegionDraft
 from kernelwright.agents.prompt import build, render
 from kernelwright.agents.role import Plan, PlannedRegion, Planner
-from kernelwright.agents.sheet import cost_text, graph_text
+from kernelwright.agents.sheet import greedy_table, node_table, pattern_table
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.legality import legality
 from kernelwright.ir.region import Region
@@ -60,8 +60,9 @@ def planner_prompt(graph: Graph, device: DeviceInfo) -> Prompt:
     context = render(
         "graph",
         {
-            "graph": graph_text(graph, marks_barriers=True),
-            "costs": cost_text(graph),
+            "graph": node_table(graph),
+            "patterns": pattern_table(graph),
+            "greedy": greedy_table(graph),
             "device": device,
         },
     )

@@ -1,11 +1,16 @@
 """Graphs and tasks as the text that prompts show."""
 
+from dataclasses import replace
+
 from kernelwright.agents.interface import Interface
 from kernelwright.agents.prompt import render
 from kernelwright.evaluator.task import Task
-from kernelwright.ir.dtype import Dtype
-from kernelwright.ir.graph import Attribute, Graph, Node, TensorType, ValueId
+from kernelwright.ir.cost import cost
+from kernelwright.ir.describe import describe, value_names
+from kernelwright.ir.graph import Graph
+from kernelwright.ir.idioms import idioms
 from kernelwright.ir.ops import Kind, op_named
+from kernelwright.ir.partition import partition
 from kernelwright.metal.device.base import DeviceInfo
 
 SMALL_INPUT = 8
@@ -15,43 +20,45 @@ _FUSABLE = frozenset({Kind.ELEMENTWISE, Kind.REDUCTION, Kind.VIEW})
 _MOST_NODES = 400
 
 
-def graph_text(graph: Graph, names: tuple[str, ...] = (), *, marks_barriers: bool = False) -> str:
-    """Write a graph line by line: values by name, one node a line with its number."""
-    called = _value_names(graph, names or graph.input_names())
-    lines = [f"{called[v]}: {graph.types[v]}" for v in graph.inputs]
-    lines += [
-        f"{called[value]}: {constant.type} (a constant array)"
-        for value, constant in graph.constants
-        if constant.type.size > 1
-    ]
+def node_table(graph: Graph) -> str:
+    """Write a graph one numbered node a line, with what cannot be fused and what it moves."""
+    names = value_names(graph)
+    lines = []
     for index, node in enumerate(graph.nodes[:_MOST_NODES]):
-        outputs = ", ".join(f"{called[v]}: {graph.types[v]}" for v in node.outputs)
-        arguments = ", ".join([*(called[v] for v in node.inputs), *_attributes(node)])
-        stays = marks_barriers and op_named(node.op).kind not in _FUSABLE
-        lines.append(f"[{index}] {outputs} = {node.op}({arguments}){'  stays' if stays else ''}")
+        made = ", ".join(f"{names[v]} {graph.types[v]}" for v in node.outputs)
+        read = ", ".join(names[v] for v in node.inputs)
+        kind = op_named(node.op).kind
+        moved = sum(graph.types[v].nbytes for v in {*node.inputs, *node.outputs})
+        note = "view" if kind is Kind.VIEW else f"{moved} bytes"
+        note += "" if kind in _FUSABLE else ", stays"
+        lines.append(f"{index}: {made} = {node.op}({read})  {note}")
     if len(graph.nodes) > _MOST_NODES:
-        lines.append(f"… and {len(graph.nodes) - _MOST_NODES} more nodes")
-    lines.append(f"return {', '.join(called[v] for v in graph.outputs)}")
+        lines.append(f"… and {len(graph.nodes) - _MOST_NODES} more, which stay")
     return "\n".join(lines)
 
 
-def cost_text(graph: Graph) -> str:
-    """Write what each node moves when MLX runs it alone, views and scalars left out."""
+def pattern_table(graph: Graph) -> str:
+    """Write the known computations in a graph, one a line."""
+    return "\n".join(f"{i.name}: nodes {_listed(i.indices)}" for i in idioms(graph))
+
+
+def greedy_table(graph: Graph) -> str:
+    """Write what a greedy cut would fuse and gain, one region a line."""
     lines = []
-    for index, node in enumerate(graph.nodes[:_MOST_NODES]):
-        if op_named(node.op).kind is Kind.VIEW:
-            continue
-        read = sum(graph.types[v].nbytes for v in dict.fromkeys(node.inputs))
-        written = sum(graph.types[v].nbytes for v in node.outputs)
-        lines.append(f"[{index}] {node.op}: {read} read, {written} written")
+    for region in partition(graph):
+        estimate = cost(region)
+        lines.append(
+            f"nodes {_listed(region.indices)}: saves {estimate.benefit_us:.3g} us against MLX, "
+            f"{estimate.benefit_over_compile_us:.3g} us against mx.compile, costs "
+            f"{estimate.penalty_us:.3g} us on chip"
+        )
     return "\n".join(lines)
 
 
 def task_text(task: Task, device: DeviceInfo) -> str:
     """Render what a coder and a repairer are told about a task; the same for every call."""
     interface = Interface(task)
-    graph = task.graph
-    tolerances = task.output_tolerances
+    graph = replace(task.graph, names=interface.input_names)
     return render(
         "task",
         {
@@ -67,11 +74,11 @@ def task_text(task: Task, device: DeviceInfo) -> str:
                     "tolerance": f"{t.relative:g} relative and {t.absolute:g} absolute",
                 }
                 for name, type_, t in zip(
-                    interface.output_names, graph.output_types, tolerances, strict=True
+                    interface.output_names, graph.output_types, task.output_tolerances, strict=True
                 )
             ],
             "dimensions": interface.dimensions,
-            "graph": graph_text(graph, interface.input_names),
+            "graph": describe(graph),
             "bytes_read": sum(t.nbytes for t in graph.input_types),
             "bytes_written": sum(t.nbytes for t in graph.output_types),
             "device": device,
@@ -79,24 +86,12 @@ def task_text(task: Task, device: DeviceInfo) -> str:
     )
 
 
-def _value_names(graph: Graph, names: tuple[str, ...]) -> dict[ValueId, str]:
-    called = {value: f"v{value}" for value in range(len(graph.types))}
-    called |= {v: _number(graph, v) for v, c in graph.constants if c.type.size == 1}
-    called |= dict(zip(graph.inputs, names, strict=True))
-    return called
-
-
-def _number(graph: Graph, value: ValueId) -> str:
-    scalar: TensorType = graph.types[value]
-    number = graph.constant_of[value].array.reshape(()).item()
-    return f"{scalar.dtype.short}({number!r})"
-
-
-def _attributes(node: Node) -> list[str]:
-    return [f"{name}={_written(value)}" for name, value in node.attributes]
-
-
-def _written(value: Attribute) -> str:
-    if isinstance(value, tuple):
-        return f"({', '.join(map(_written, value))})"
-    return value.short if isinstance(value, Dtype) else str(value)
+def _listed(indices: tuple[int, ...]) -> str:
+    """Write ascending numbers with runs as ranges."""
+    runs: list[list[int]] = []
+    for index in indices:
+        if runs and index == runs[-1][-1] + 1:
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    return ", ".join(f"{r[0]}-{r[-1]}" if len(r) > 1 else str(r[0]) for r in runs)

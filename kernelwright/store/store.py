@@ -12,6 +12,7 @@ from typing import Self
 from sqlalchemy.orm import Session
 
 from kernelwright.evaluator.evaluation import Evaluation, Status
+from kernelwright.evaluator.task import Task
 from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.store import reading, writing
@@ -93,6 +94,11 @@ class KernelStore:
         """Close a campaign."""
         with self._write() as session:
             writing.end_campaign(session, campaign_id, state)
+
+    def keep_task(self, task: Task, *, signature: str = "") -> None:
+        """Write a task down before anything is tried for it; the same task is kept once."""
+        with self._write() as session:
+            writing.add_task(session, task, signature)
 
     def intend(self, intent: Intent, *, signature: str = "") -> Trial:
         """Write down what is about to be evaluated, before it is; the same intent is one trial.

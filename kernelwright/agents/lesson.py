@@ -1,0 +1,147 @@
+"""What verdicts teach across tasks, in sentences that cite them; no model has a say."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from kernelwright.evaluator.evaluation import Evaluation, Status
+from kernelwright.metal.diagnostic import Record
+from kernelwright.metal.kernel import Program
+
+LONGEST_TOTAL = 2000
+"""Characters of lessons that a prompt may hold."""
+_MOST_CITED = 6
+_LEAST_TASKS = 2
+_LEAST_FAILURES = 3
+_DECIDED = 0.7
+_WORD = re.compile(r"'[^']*'|\"[^\"]*\"|\d+")
+
+_TRAITS: Mapping[str, re.Pattern[str]] = {
+    "vector loads": re.compile(r"\b(?:float|half|bfloat|uint|int)[24]\s*\*|vec<\w+,\s*[24]>\s*\*"),
+    "simdgroup reductions": re.compile(r"\bsimd_(?:sum|max|min|product|shuffle\w*)\b"),
+    "threadgroup memory": re.compile(r"\bthreadgroup\s+\w+\s+\w+\s*\["),
+    "simdgroup matrices": re.compile(r"\bsimdgroup_(?:multiply\w*|load|matrix)\b"),
+    "fast math": re.compile(r"\bfast::"),
+    "unrolled loops": re.compile(r"#pragma\s+(?:clang loop\s+)?unroll"),
+}
+
+
+class Observation(Record):
+    """A verdict that the store keeps, and what it was about."""
+
+    evaluation_id: str
+    kind: str
+    """What its task computes, such as `rowwise`."""
+    program: Program
+    evaluation: Evaluation
+
+
+class Lesson(Record):
+    """One sentence with the evaluations that support it."""
+
+    kind: str
+    text: str
+    evidence: tuple[str, ...]
+    device: str
+    strength: float
+    """Tasks that it rests on, weighted by how clearly they agree."""
+
+
+def derive(observations: Sequence[Observation]) -> tuple[Lesson, ...]:
+    """Return all lessons that the verdicts bear out, strongest first."""
+    lessons = [*_comparisons(observations), *_warnings(observations)]
+    return tuple(sorted(lessons, key=lambda lesson: (-lesson.strength, lesson.text)))
+
+
+def chosen(lessons: Iterable[Lesson], kind: str, device: str) -> tuple[str, ...]:
+    """Return the sentences that fit a task and a device, within the size limit."""
+    texts: list[str] = []
+    room = LONGEST_TOTAL
+    for lesson in lessons:
+        if lesson.device != device or lesson.kind not in ("", kind):
+            continue
+        text = f"{lesson.text} [{', '.join(e[:12] for e in lesson.evidence)}]"
+        if len(text) <= room:
+            texts.append(text)
+            room -= len(text)
+    return tuple(texts)
+
+
+def traits_of(program: Program) -> frozenset[str]:
+    """Return the techniques that a program uses."""
+    text = "\n".join(f"{k.header}\n{k.source}" for k in program.kernels)
+    found = {name for name, pattern in _TRAITS.items() if pattern.search(text)}
+    if len(program.kernels) > 1:
+        found.add("several kernels")
+    return frozenset(found)
+
+
+def speed_us(evaluation: Evaluation) -> float | None:
+    """Return what a correct program takes, measured where possible; None when unknown."""
+    if not evaluation.is_correct:
+        return None
+    for samples in evaluation.samples:
+        if samples.arm == "candidate" and samples.nanoseconds:
+            return sorted(samples.nanoseconds)[len(samples.nanoseconds) // 2] / 1000
+    return evaluation.predicted_us
+
+
+_Timed = tuple[float, Observation]
+
+
+def _comparisons(observations: Sequence[Observation]) -> Iterator[Lesson]:
+    """Compare, task by task, the fastest program with a technique and the fastest without."""
+    groups: dict[tuple[str, str], list[_Timed]] = defaultdict(list)
+    for observation in observations:
+        time_us = speed_us(observation.evaluation)
+        if time_us is not None:
+            key = (observation.evaluation.device.chip, observation.kind)
+            groups[key].append((time_us, observation))
+    for (device, kind), timed in sorted(groups.items(), key=lambda item: item[0]):
+        for trait in (*_TRAITS, "several kernels"):
+            yield from _comparison(trait, timed, device, kind)
+
+
+def _comparison(trait: str, timed: list[_Timed], device: str, kind: str) -> Iterator[Lesson]:
+    sides: dict[str, dict[bool, _Timed]] = defaultdict(dict)
+    for time_us, observation in timed:
+        uses = trait in traits_of(observation.program)
+        best = sides[observation.evaluation.task]
+        if uses not in best or time_us < best[uses][0]:
+            best[uses] = (time_us, observation)
+    compared = [best for best in sides.values() if len(best) == 2]
+    won = [best for best in compared if best[True][0] < best[False][0]]
+    share = len(won) / len(compared) if compared else 0.5
+    if len(compared) < _LEAST_TASKS or 1 - _DECIDED < share < _DECIDED:
+        return
+    verb, count = ("won", len(won)) if share >= _DECIDED else ("lost", len(compared) - len(won))
+    cited = [best[share >= _DECIDED][1].evaluation_id for best in compared]
+    yield Lesson(
+        kind=kind,
+        text=f"{trait.capitalize()} {verb} on {count} of {len(compared)} {kind} tasks.",
+        evidence=tuple(cited[:_MOST_CITED]),
+        device=device,
+        strength=len(compared) * abs(2 * share - 1),
+    )
+
+
+def _warnings(observations: Sequence[Observation]) -> Iterator[Lesson]:
+    """Name the errors that keep coming back."""
+    seen: dict[tuple[str, str], list[Observation]] = defaultdict(list)
+    for observation in observations:
+        evaluation = observation.evaluation
+        if evaluation.status is Status.COMPILE_ERROR and evaluation.diagnostics:
+            message = _WORD.sub("…", evaluation.diagnostics[0].message)
+            seen[evaluation.device.chip, f"the compiler said: {message}"].append(observation)
+        elif evaluation.status is Status.UNSAFE and evaluation.reports:
+            kind = evaluation.reports[0].kind.value
+            seen[evaluation.device.chip, f"the sanitizer found: {kind}"].append(observation)
+    for (device, words), failures in sorted(seen.items(), key=lambda item: item[0]):
+        if len(failures) >= _LEAST_FAILURES:
+            yield Lesson(
+                kind="",
+                text=f"{len(failures)} programs failed because {words}.",
+                evidence=tuple(o.evaluation_id for o in failures[:_MOST_CITED]),
+                device=device,
+                strength=len(failures) / 2,
+            )
