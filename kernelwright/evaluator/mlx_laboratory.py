@@ -12,7 +12,7 @@ from kernelwright.evaluator.config import TimingPlan
 from kernelwright.evaluator.timing import Bench, Measurements, Order, Session
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
-from kernelwright.metal.device.array import to_mlx, to_numpy
+from kernelwright.metal.device.array import to_numpy
 from kernelwright.metal.device.base import Array, Device
 from kernelwright.metal.device.execution import MlxExecutable
 from kernelwright.metal.kernel import Kernel, Program, Tensor
@@ -70,11 +70,13 @@ class MlxLaboratory:
     """Times one candidate on one GPU in this process."""
 
     device: Device
-    candidate: MlxExecutable
+    candidate: Function
     baselines: Mapping[str, Function]
-    make_inputs: Callable[[int], Sequence[Array]]
-    """Inputs of a slot, different in every slot."""
+    make_inputs: Callable[[int], Sequence[mx.array]]
+    """Inputs of a slot, different in every slot; fresh arrays at each call."""
     plan: TimingPlan
+    input_bytes: int
+    output_bytes: int
     seed: int = 0
     _session: Session | None = None
 
@@ -104,17 +106,16 @@ class MlxLaboratory:
     def _bench(self) -> Bench:
         if not self.baselines:
             raise DeviceError("expected a baseline to time against, found none; give eager MLX.")
-        input_bytes = max(1, sum(t.nbytes for t in self.candidate.program.inputs))
-        wanted = -(-self.plan.rotation_bytes // input_bytes)
+        wanted = -(-self.plan.rotation_bytes // max(self.input_bytes, 1))
         slots = min(max(wanted, _FEWEST_SLOTS), _MOST_SLOTS)
         inputs, copies_of_inputs = self._uploaded(slots), self._uploaded(slots)
-        made = sum(t.nbytes for t in self.candidate.program.outputs)
+        made = self.output_bytes
         arms = [MlxArm(name, f, inputs, made) for name, f in self.baselines.items()]
         first = arms[0]
         copies = [[mx.full((_COPY_ELEMENTS,), float(i))] for i in range(2)]
         return Bench(
             clock=SystemClock(),
-            candidate=MlxArm("candidate", self._run_candidate, inputs, made),
+            candidate=MlxArm("candidate", self.candidate, inputs, made),
             baselines=tuple(arms),
             canary=MlxArm("canary", self._function(copy_program()), copies, 4 * _COPY_ELEMENTS),
             twin=MlxArm("twin", first.function, copies_of_inputs, made),
@@ -122,12 +123,9 @@ class MlxLaboratory:
         )
 
     def _uploaded(self, slots: int) -> list[list[mx.array]]:
-        arrays = [[to_mlx(a) for a in self.make_inputs(slot)] for slot in range(slots)]
+        arrays = [list(self.make_inputs(slot)) for slot in range(slots)]
         mx.eval(arrays)
         return arrays
-
-    def _run_candidate(self, *arrays: mx.array) -> list[mx.array]:
-        return self.candidate.graph(arrays)
 
     def _function(self, program: Program) -> Function:
         type_ = TensorType(tuple(int(e) for e in program.inputs[0].shape), Dtype.FLOAT32)

@@ -103,7 +103,7 @@ def main(text: str) -> None:
         held.append("network")
     if confine_writes(order["folders"]):
         held.append("writes")
-    sys.path.append(order["package_folder"])
+    sys.path.insert(0, order["package_folder"])
     service = importlib.import_module(order["service"])
     service.serve(Connection(order["pipe"]), tuple(held))
 

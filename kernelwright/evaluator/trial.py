@@ -113,7 +113,7 @@ def _of_reply(reply: Reply) -> Failure:
         first = diagnostics[0].message if diagnostics else message
         return Failure(Status.COMPILE_ERROR, f"does not compile: {first}", diagnostics)
     if reply.failure == "launch":
-        late = "time" in message
+        late = "did not end" in message
         return Failure(Status.TIMEOUT if late else Status.LAUNCH_ERROR, message)
     if reply.failure == "memory":
         return Failure(Status.OUT_OF_MEMORY, message, lost_worker=True)

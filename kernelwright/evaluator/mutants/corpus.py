@@ -16,6 +16,7 @@ from kernelwright.evaluator.mutants.reference import FUNCTIONS
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.capture import capture
 from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.passes import canonicalize
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.kernel import Program
 
@@ -110,7 +111,7 @@ def task_of(name: str) -> Task:
     base = bases()[name]
     arrays = [_example(text) for text in base.inputs]
     with mx.stream(mx.cpu):
-        return Task(capture(FUNCTIONS[base.task], *arrays), base.task)
+        return Task(canonicalize(capture(FUNCTIONS[base.task], *arrays)), base.task)
 
 
 def _example(text: str) -> mx.array:
