@@ -1,8 +1,8 @@
 """A coder that asks a language model for programs."""
 
 import json
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from kernelwright.agents.chat.fault import ReplyError
 from kernelwright.agents.chat.message import Prompt, Purpose
@@ -18,7 +18,6 @@ from kernelwright.errors import InputError
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo
 
-Aim = Literal["idea", "improve"]
 Lessons = Callable[[Task, DeviceInfo], Sequence[str]]
 """Gives the lessons that fit a task and a device, most helpful first."""
 _MOST_ATTEMPTS = 12
@@ -31,12 +30,30 @@ def no_lessons(task: Task, device: DeviceInfo) -> Sequence[str]:
     return ()
 
 
+@dataclass(frozen=True)
+class Brief:
+    """What is asked of a coder beside the task and its history."""
+
+    count: int
+    improve: Attempt | None = None
+    """The program to start from; None asks for new ideas."""
+    strategy: str = ""
+    """What the planner had in mind."""
+    lessons: tuple[str, ...] = ()
+
+
 class ModelCoder:
     """Asks for several programs at once; what is no program, or known already, goes no further."""
 
-    def __init__(self, board: Switchboard, lessons: Lessons = no_lessons) -> None:
+    def __init__(
+        self,
+        board: Switchboard,
+        lessons: Lessons = no_lessons,
+        strategies: Mapping[str, str] | None = None,
+    ) -> None:
         self._board = board
         self._lessons = lessons
+        self._strategies = {} if strategies is None else strategies
 
     def write(
         self,
@@ -45,15 +62,19 @@ class ModelCoder:
         history: Sequence[Attempt],
         *,
         count: int,
-        aim: Aim = "idea",
+        improve: Attempt | None = None,
     ) -> Sequence[Proposal]:
-        """Propose new programs; `aim` says whether to start from the best one or afresh."""
+        """Propose new programs, or better ones than `improve`."""
         interface = Interface(task)
         known = {signature(attempt.proposal.program) for attempt in history}
-        best = best_of(history)
-        parent = best.proposal.program.id if best is not None and aim == "improve" else None
-        lessons = [text[:_LONGEST_LESSON] for text in self._lessons(task, device)][:_MOST_LESSONS]
-        prompt = coder_prompt(task, device, history, count=count, aim=aim, lessons=lessons)
+        parent = improve.proposal.program.id if improve is not None else None
+        brief = Brief(
+            count=count,
+            improve=improve,
+            strategy=self._strategies.get(task.fingerprint, ""),
+            lessons=tuple(self._lessons(task, device)),
+        )
+        prompt = coder_prompt(task, device, history, brief)
         purpose = Purpose(role="coder", task=task.fingerprint, parent=parent)
         try:
             answer = self._board.ask(
@@ -61,29 +82,32 @@ class ModelCoder:
             )
         except ReplyError:
             return ()
+        usable = _usable(answer.record, interface, known)[:count]
         return [
-            Proposal(program=d.program(interface), author=answer.model, idea=d.idea, parent=parent)
-            for d in _usable(answer.record, interface, known)[:count]
+            Proposal(
+                program=draft.program(interface),
+                author=answer.model,
+                idea=draft.idea,
+                parent=parent,
+                dollars=answer.cost.dollars / len(usable),
+                seconds=answer.latency_s / len(usable),
+            )
+            for draft in usable
         ]
 
 
 def coder_prompt(
-    task: Task,
-    device: DeviceInfo,
-    history: Sequence[Attempt],
-    *,
-    count: int,
-    aim: Aim = "idea",
-    lessons: Sequence[str] = (),
+    task: Task, device: DeviceInfo, history: Sequence[Attempt], brief: Brief
 ) -> Prompt:
     """Render what a coder is told."""
-    best = best_of(history)
+    best = brief.improve or best_of(history)
     request = render(
         "write",
         {
-            "count": count,
-            "improve": aim == "improve",
-            "lessons": lessons,
+            "count": brief.count,
+            "improve": brief.improve is not None,
+            "strategy": brief.strategy,
+            "lessons": [text[:_LONGEST_LESSON] for text in brief.lessons[:_MOST_LESSONS]],
             "champion": None if best is None else shown(best, Interface(task)),
             "attempts": [
                 {"idea": a.proposal.idea, "outcome": outcome(a.evaluation)}

@@ -26,11 +26,17 @@ class Refused:
 
 
 class ModelPlanner:
-    """Asks for regions; illegal ones go back with the reason, and never go on."""
+    """Asks for regions; illegal ones go back with the reason, and never go on.
 
-    def __init__(self, board: Switchboard, fallback: Planner) -> None:
+    `strategies` takes down how to write each region, by the fingerprint of its task.
+    """
+
+    def __init__(
+        self, board: Switchboard, fallback: Planner, strategies: dict[str, str] | None = None
+    ) -> None:
         self._board = board
         self._fallback = fallback
+        self._strategies = {} if strategies is None else strategies
 
     def plan(self, graph: Graph, device: DeviceInfo) -> Plan:
         """Return the legal regions of the model's cut, else the fallback's plan."""
@@ -50,6 +56,9 @@ class ModelPlanner:
             prompt = prompt.answered(cut.model_dump_json(), render("cut", {"refused": refused}))
         if not legal:
             return self._fallback.plan(graph, device)
+        for region in legal:
+            task = Region(graph, region.indices).extract()
+            self._strategies[task.fingerprint] = region.strategy
         left = tuple((item.op, item.reason) for item in cut.left)
         left += tuple((f"nodes {r.nodes}", r.reason) for r in refused)
         return Plan(regions=tuple(legal), left=left, author=author)

@@ -57,6 +57,8 @@ class ModelRepairer:
             author=answer.model,
             idea=failed.proposal.idea,
             parent=program.id,
+            dollars=answer.cost.dollars,
+            seconds=answer.latency_s,
         )
 
 

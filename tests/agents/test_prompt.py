@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from kernelwright.agents import prompt
-from kernelwright.agents.coder import coder_prompt
+from kernelwright.agents.coder import Brief, coder_prompt
 from kernelwright.agents.draft import ProgramDraft
 from kernelwright.agents.interface import Interface
 from kernelwright.agents.planner import planner_prompt
@@ -91,14 +91,17 @@ def test_worked_examples_compile_and_are_right_and_clean(example: str) -> None:
 
 
 RENDERINGS = {
-    "coder-first": lambda: coder_prompt(TASK, DEVICE, (), count=3),
+    "coder-first": lambda: coder_prompt(TASK, DEVICE, (), Brief(count=3)),
     "coder-later": lambda: coder_prompt(
         TASK,
         DEVICE,
         (uncompiled(), wrong_at_the_tail(), correct(), unproven()),
-        count=2,
-        aim="improve",
-        lessons=("Four elements a thread won on 9 of 10 elementwise tasks (e1, e2, e3).",),
+        Brief(
+            count=2,
+            improve=correct(),
+            strategy="Several elements a thread.",
+            lessons=("Vector loads won on 9 of 10 elementwise tasks. [e1, e2, e3]",),
+        ),
     ),
     "repairer-compile": lambda: repairer_prompt(TASK, DEVICE, uncompiled()),
     "repairer-race": lambda: repairer_prompt(TASK, DEVICE, racing()),
