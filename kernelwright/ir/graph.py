@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,7 @@ from kernelwright.ir.dtype import Dtype
 Attribute = bool | int | float | str | Dtype | tuple["Attribute", ...]
 """What an op's attribute may hold; everything is hashable and survives JSON."""
 
+_TYPE = re.compile(r"(?P<dtype>\w+)\s*\[(?P<shape>[\d,\s]*)\]")
 ValueId = int
 """A value's place in `Graph.types`."""
 
@@ -37,6 +39,19 @@ class TensorType:
     def nbytes(self) -> int:
         """Bytes of the dense array."""
         return self.size * self.dtype.itemsize
+
+    @classmethod
+    def parse(cls, text: str) -> "TensorType":
+        """Read what `str` writes, such as `bf16[2048,4096]`; spaces and full names are fine.
+
+        Raises:
+            InputError: it is no such type.
+        """
+        match = _TYPE.fullmatch(text.strip())
+        if match is None:
+            raise InputError(f"expected a type such as 'bf16[2048,4096]', found {text!r}.")
+        extents = [extent.strip() for extent in match["shape"].split(",") if extent.strip()]
+        return cls(tuple(map(int, extents)), Dtype.parse(match["dtype"]))
 
     def __str__(self) -> str:
         """Render as on the command line, such as `bf16[2048,4096]`."""

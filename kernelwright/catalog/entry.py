@@ -6,7 +6,6 @@ from typing import TypeVar
 
 import mlx.core as mx
 
-from kernelwright.campaign.subject import parse_input
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
 
@@ -27,7 +26,7 @@ class Entry:
     def types(self, dtype: Dtype) -> tuple[TensorType, ...]:
         """Return the inputs' types at one floating dtype."""
         texts = (text.replace("T[", f"{dtype.short}[") for text in self.inputs)
-        return tuple(parse_input(text)[1] for text in texts)
+        return tuple(map(TensorType.parse, texts))
 
 
 _ENTRIES: dict[str, Entry] = {}

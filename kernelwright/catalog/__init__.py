@@ -1,6 +1,6 @@
 """Ready tasks: what people run on MLX, each as reference code in a few lines."""
 
-from kernelwright.campaign.catalog import (  # noqa: F401
+from kernelwright.catalog import (  # noqa: F401
     activation,
     attention,
     bits,
@@ -18,7 +18,7 @@ from kernelwright.campaign.catalog import (  # noqa: F401
     scan,
     softmax,
 )
-from kernelwright.campaign.catalog.entry import Entry, registered
+from kernelwright.catalog.entry import Entry, registered
 from kernelwright.errors import InputError
 
 __all__ = ["Entry", "entries", "find"]

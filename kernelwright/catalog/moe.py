@@ -2,7 +2,7 @@
 
 import mlx.core as mx
 
-from kernelwright.campaign.catalog.entry import entry
+from kernelwright.catalog.entry import entry
 
 
 @entry("T[512,64]")

@@ -2,8 +2,8 @@
 
 import mlx.core as mx
 
-from kernelwright.campaign.catalog.activation import gelu_tanh
-from kernelwright.campaign.catalog.entry import Function, entry
+from kernelwright.catalog.activation import gelu_tanh
+from kernelwright.catalog.entry import Function, entry
 
 
 def pull_back(function: Function, primals: list[mx.array], cotangent: mx.array) -> list[mx.array]:

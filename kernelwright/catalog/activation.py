@@ -4,7 +4,7 @@ import math
 
 import mlx.core as mx
 
-from kernelwright.campaign.catalog.entry import entry
+from kernelwright.catalog.entry import entry
 
 
 @entry("T[512,2048]")

@@ -2,8 +2,8 @@
 
 import mlx.core as mx
 
-from kernelwright.campaign.catalog.activation import gelu_tanh
-from kernelwright.campaign.catalog.entry import entry
+from kernelwright.catalog.activation import gelu_tanh
+from kernelwright.catalog.entry import entry
 
 
 @entry("T[512,2048]", "T[512,2048]")

@@ -1,0 +1,1 @@
+"""Figures that the documents quote, each with the command that gives it."""

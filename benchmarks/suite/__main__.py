@@ -1,0 +1,81 @@
+"""`python -m benchmarks.suite run|compare|report`: the suite from the command line."""
+
+import argparse
+import sys
+from pathlib import Path
+
+import mlx.core as mx
+
+from benchmarks.suite.comparison import compare
+from benchmarks.suite.measure import run_suite
+from benchmarks.suite.report import write_report
+from benchmarks.suite.result import SuiteRun
+from benchmarks.suite.workloads import WORKLOADS
+from kernelwright.errors import InputError, KernelwrightError
+from kernelwright.ir.dtype import Dtype
+from kernelwright.metal.device.registry import open_device
+
+
+def main() -> int:
+    """Run one command; returns the process's exit status."""
+    arguments = _parser().parse_args()
+    try:
+        return int(arguments.command(arguments))
+    except KernelwrightError as e:
+        print(e, file=sys.stderr)
+        return 1
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    device = open_device(arguments.device)
+    if not device.info.measures_time:
+        raise InputError(f"the {device.info.name} device measures no time; use metal or cuda.")
+    mx.set_default_device(mx.gpu)
+    dtypes = [Dtype.parse(text) for text in arguments.dtype.split(",")]
+    chosen = [
+        (w, d)
+        for w in WORKLOADS
+        for d in dtypes
+        if d in w.dtypes and (not arguments.only or w.name in arguments.only.split(","))
+    ]
+    if not chosen:
+        raise InputError(f"no workload is called {arguments.only!r}.")
+    run = run_suite(chosen, device, seed=arguments.seed)
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(run.model_dump_json(indent=1))
+    return _report(argparse.Namespace(run=arguments.out))
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    print(f"wrote {write_report(SuiteRun.load(arguments.run), arguments.run)}")
+    return 0
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    text, regressions = compare(SuiteRun.load(arguments.before), SuiteRun.load(arguments.after))
+    print(text)
+    return 1 if regressions else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.suite", description=__doc__)
+    commands = parser.add_subparsers(required=True)
+    run = commands.add_parser("run", help="search and time every workload")
+    run.add_argument("--device", default="metal", help="metal or cuda")
+    run.add_argument("--dtype", default="f16,bf16,f32", help="dtypes, comma-separated")
+    run.add_argument("--only", default="", help="workload names, comma-separated")
+    run.add_argument("--seed", type=int, default=0, help="seeds inputs and orders")
+    run.add_argument("--out", type=Path, default=Path("benchmarks/results/suite.json"))
+    run.set_defaults(command=_run)
+    report = commands.add_parser("report", help="write the table and plots of a run")
+    report.add_argument("run", type=Path)
+    report.set_defaults(command=_report)
+    comparison = commands.add_parser("compare", help="set two runs side by side")
+    comparison.add_argument("before", type=Path)
+    comparison.add_argument("after", type=Path)
+    comparison.set_defaults(command=_compare)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+"""Times a searched workload against its baselines, by the evaluator's own protocol."""
+
+from importlib.metadata import version
+
+import mlx.core as mx
+import numpy as np
+
+from benchmarks.suite.result import SuiteRun, WorkloadResult
+from benchmarks.suite.search import Found, search
+from benchmarks.suite.workload import Function, Workload, minimal_bytes
+from kernelwright.errors import KernelwrightError
+from kernelwright.evaluator.config import TimingPlan
+from kernelwright.evaluator.evaluation import Speedup
+from kernelwright.evaluator.mlx_laboratory import Function as ListFunction
+from kernelwright.evaluator.mlx_laboratory import MlxLaboratory
+from kernelwright.evaluator.promotion import interval_of, speedup_of
+from kernelwright.evaluator.timing import Order
+from kernelwright.ir.dtype import Dtype
+from kernelwright.metal.device.base import Device
+
+PLAN = TimingPlan(pairs=16, warmups=3, verified_share=0.0, canary_tolerance=0.15)
+
+
+def run_suite(
+    workloads: list[tuple[Workload, Dtype]], device: Device, *, seed: int, plan: TimingPlan = PLAN
+) -> SuiteRun:
+    """Search and time every workload; a failure is a row, not the end of the run."""
+    first = _laboratory(
+        workloads[0][0], workloads[0][1], _plain(workloads[0][0].function), device, plan
+    )
+    copy_bytes_per_s = first.bytes_per_s()
+    floor_ns = first.measure(Order(blocks=6)).floor_ns
+    results = []
+    for workload, dtype in workloads:
+        result = measure(workload, dtype, device, seed=seed, plan=plan)
+        results.append(result)
+        print(line(result, copy_bytes_per_s), flush=True)
+        mx.clear_cache()
+    return SuiteRun(
+        device=device.info,
+        mlx=version("mlx"),
+        copy_bytes_per_s=copy_bytes_per_s,
+        launch_us=floor_ns / 1e3,
+        seed=seed,
+        results=tuple(results),
+    )
+
+
+def measure(
+    workload: Workload, dtype: Dtype, device: Device, *, seed: int, plan: TimingPlan = PLAN
+) -> WorkloadResult:
+    """Search one workload and time what was found."""
+    row = WorkloadResult(
+        name=workload.name,
+        group=workload.group,
+        model=workload.model,
+        dtype=dtype,
+        is_memory_bound=workload.is_memory_bound,
+        bytes_moved=0,
+        regions=0,
+        nodes_left=0,
+    )
+    try:
+        found = search(workload, dtype, device)
+        filled = row.model_copy(
+            update={
+                "bytes_moved": minimal_bytes(found.graph.input_types, found.graph.output_types),
+                "regions": len(found.regions),
+                "nodes_left": found.nodes_left,
+                "schedules": found.schedules,
+            }
+        )
+        if not found.regions:
+            return filled.model_copy(update={"problem": "no region has a kernel"})
+        return _timed(filled, workload, found, device, plan, seed)
+    except (KernelwrightError, RuntimeError, ValueError) as e:
+        return row.model_copy(update={"problem": f"{type(e).__name__}: {e}"[:500]})
+
+
+def _timed(
+    row: WorkloadResult,
+    workload: Workload,
+    found: Found,
+    device: Device,
+    plan: TimingPlan,
+    seed: int,
+) -> WorkloadResult:
+    laboratory = _laboratory(workload, row.dtype, _plain(found.function), device, plan, seed)
+    measured = laboratory.measure(Order(plan.pairs))
+    random = np.random.default_rng(seed)
+    speedups: list[Speedup] = []
+    baselines: dict[str, float] = {}
+    candidate_ns: list[float] = []
+    for name, comparison in measured.comparisons.items():
+        speedups.append(speedup_of(name, interval_of(comparison, plan, random)))
+        baselines[name] = float(np.median(comparison.baseline_ns)) / 1e3
+        candidate_ns.extend(comparison.candidate_ns)
+    return row.model_copy(
+        update={
+            "candidate_us": float(np.median(candidate_ns)) / 1e3,
+            "baselines_us": baselines,
+            "speedups": tuple(speedups),
+        }
+    )
+
+
+def _laboratory(
+    workload: Workload,
+    dtype: Dtype,
+    candidate: ListFunction,
+    device: Device,
+    plan: TimingPlan,
+    seed: int = 0,
+) -> MlxLaboratory:
+    """Baselines are the workload as written, which calls mx.fast where MLX has it, both ways."""
+    types = workload.types(dtype)
+    outputs = candidate(*workload.make_inputs(dtype, seed))
+    return MlxLaboratory(
+        device=device,
+        candidate=candidate,
+        baselines={
+            "eager": _plain(workload.function),
+            "compile": _plain(mx.compile(workload.function)),
+        },
+        make_inputs=lambda slot: workload.make_inputs(dtype, 1000 * seed + slot),
+        plan=plan,
+        input_bytes=sum(t.nbytes for t in types),
+        output_bytes=sum(o.nbytes for o in outputs),
+        seed=seed,
+    )
+
+
+def _plain(function: Function) -> ListFunction:
+    """Return the outputs as a list, however many there are."""
+
+    def run(*arrays: mx.array) -> list[mx.array]:
+        made = function(*arrays)
+        return [made] if isinstance(made, mx.array) else list(made)
+
+    return run
+
+
+def line(result: WorkloadResult, copy_bytes_per_s: float) -> str:
+    """Render one row for the terminal."""
+    head = f"{result.name:26s} {result.dtype.short:5s}"
+    best, share = result.speedup, result.share_of_copy(copy_bytes_per_s)
+    if best is None or share is None:
+        return f"{head} {result.problem}"
+    gain = f"{best.ratio:5.2f}x [{best.lower:.2f}, {best.upper:.2f}] vs {best.baseline:8s}"
+    tail = f"{100 * share:3.0f} % of copy  {result.nodes_left} nodes left"
+    return f"{head} {result.candidate_us:9.1f} us  {gain} {tail}"

@@ -1,0 +1,173 @@
+"""The offline search for one workload on one GPU: plan, lower, compile, check, choose."""
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import mlx.core as mx
+import numpy as np
+
+from benchmarks.suite.result import ScheduleResult
+from benchmarks.suite.workload import Function, Workload
+from kernelwright import ir
+from kernelwright.errors import KernelwrightError
+from kernelwright.evaluator.task import Tolerance
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import Graph, TensorType
+from kernelwright.metal.device.base import Device
+from kernelwright.metal.device.execution import MlxExecutable
+from kernelwright.metal.lower import lower, schedules
+from kernelwright.metal.schedule import Schedule
+from kernelwright.runtime.stitch import stitch
+
+SCHEDULES = 10
+"""Schedules tried per region, in the order in which the coder would try them."""
+_SCREEN_SAMPLES = 5
+
+
+@dataclass(frozen=True)
+class Found:
+    """A workload's planned graph with the chosen kernels in place."""
+
+    graph: Graph
+    regions: tuple[ir.Region, ...]
+    function: Function
+    schedules: tuple[ScheduleResult, ...]
+
+    @property
+    def nodes_left(self) -> int:
+        """Nodes that no region covers."""
+        return len(self.graph.nodes) - sum(len(r.indices) for r in self.regions)
+
+
+def search(workload: Workload, dtype: Dtype, device: Device) -> Found:
+    """Find the fastest stitched function that the offline planner and coder give."""
+    graph = capture(workload, dtype)
+    regions = tuple(ir.partition(graph))
+    chosen: dict[ir.Region, MlxExecutable] = {}
+    results: list[ScheduleResult] = []
+    for number, region in enumerate(regions):
+        best, tried = _choose(region.extract(), number, device)
+        results.extend(tried)
+        if best is not None:
+            chosen[region] = best
+    stitched = stitch(graph, {r: e.graph for r, e in chosen.items()})
+
+    def run(*arrays: mx.array) -> tuple[mx.array, ...]:
+        return tuple(stitched(*arrays))
+
+    left = len(graph.nodes) > sum(len(r.indices) for r in chosen)
+    function: Function = mx.compile(run) if left else run
+    return Found(graph, tuple(chosen), function, tuple(results))
+
+
+def capture(workload: Workload, dtype: Dtype) -> Graph:
+    """Trace a workload; its inputs are never materialised."""
+    zeros = [mx.broadcast_to(mx.array(0, dtype=_mlx(t)), t.shape) for t in workload.types(dtype)]
+    return ir.canonicalize(ir.capture(workload.function, *zeros))
+
+
+def _choose(
+    graph: Graph, number: int, device: Device
+) -> tuple[MlxExecutable | None, list[ScheduleResult]]:
+    operation = ir.operation(graph)
+    try:
+        wanted = schedules(graph, device.info)[:SCHEDULES]
+    except KernelwrightError as e:
+        failed = ScheduleResult(region=number, operation=operation, schedule="", problem=str(e))
+        return None, [failed]
+    inputs = [_random(t, seed) for seed, t in enumerate(graph.input_types)]
+    expected = ir.interpret(graph, *inputs)
+    mx.eval(inputs, expected)
+    with ThreadPoolExecutor() as pool:
+        built = list(pool.map(lambda s: _build(graph, s, device), wanted))
+    results, best, best_us = [], None, float("inf")
+    for schedule, executable in zip(wanted, built, strict=True):
+        row = ScheduleResult(region=number, operation=operation, schedule=str(schedule))
+        if isinstance(executable, str):
+            results.append(row.model_copy(update={"problem": executable}))
+            continue
+        problem = _check(executable, inputs, expected, graph.output_types)
+        if problem:
+            results.append(row.model_copy(update={"problem": problem}))
+            continue
+        measured_us = _screen(executable, inputs)
+        results.append(row.model_copy(update={"measured_us": measured_us}))
+        if measured_us < best_us:
+            best, best_us = executable, measured_us
+    return best, [
+        r.model_copy(update={"is_chosen": r.measured_us == best_us}) if not r.problem else r
+        for r in results
+    ]
+
+
+def _build(graph: Graph, schedule: Schedule, device: Device) -> MlxExecutable | str:
+    try:
+        executable = device.compile(lower(graph, schedule).bind(graph.input_types))
+    except KernelwrightError as e:
+        return str(e)[:500]
+    assert isinstance(executable, MlxExecutable)
+    return executable
+
+
+def _check(
+    executable: MlxExecutable,
+    inputs: Sequence[mx.array],
+    expected: Sequence[mx.array],
+    types: Sequence[TensorType],
+) -> str:
+    """Compare with MLX on the same inputs; the evaluator proves the templates elsewhere."""
+    try:
+        found = executable.graph(inputs)
+        for place, (a, b, t) in enumerate(zip(found, expected, types, strict=True)):
+            tolerance = Tolerance.of(t.dtype)
+            same = mx.allclose(
+                a.astype(mx.float32),
+                b.astype(mx.float32),
+                rtol=4 * tolerance.relative,
+                atol=4 * tolerance.absolute,
+                equal_nan=True,
+            )
+            if not same.item() and not _is_rounding(a, b, t):
+                worst = mx.max(mx.abs(a.astype(mx.float32) - b.astype(mx.float32))).item()
+                return f"output {place} differs from MLX by {worst:.3g}"
+    except (RuntimeError, ValueError) as e:
+        return str(e)[:500]
+    return ""
+
+
+def _is_rounding(a: mx.array, b: mx.array, type_: TensorType) -> bool:
+    """Accept what two correct float orders may give: small against the array's own size."""
+    if not type_.dtype.is_float:
+        return bool((mx.mean((a != b).astype(mx.float32)) < 1e-3).item())
+    x, y = a.astype(mx.float32), b.astype(mx.float32)
+    scale = mx.sqrt(mx.mean(mx.square(y)))
+    error = mx.sqrt(mx.mean(mx.square(x - y)))
+    return bool((error <= 2 * type_.dtype.epsilon * scale).item())
+
+
+def _screen(executable: MlxExecutable, inputs: Sequence[mx.array]) -> float:
+    """Time a schedule alone: medians of samples of a few launches, in microseconds."""
+    count = 8
+    times = []
+    for sample in range(_SCREEN_SAMPLES + 1):
+        began = time.perf_counter()
+        mx.eval([executable.graph(inputs) for _ in range(count)])
+        mx.synchronize()
+        if sample:
+            times.append((time.perf_counter() - began) / count * 1e6)
+    return float(np.median(times))
+
+
+def _random(type_: TensorType, seed: int) -> mx.array:
+    key = mx.random.key(seed)
+    if type_.dtype.is_float:
+        return mx.random.normal(type_.shape, key=key).astype(_mlx(type_))
+    # Small integers are valid indices, digits and flags alike.
+    return mx.random.randint(0, 2, type_.shape, key=key).astype(_mlx(type_))
+
+
+def _mlx(type_: TensorType) -> mx.Dtype:
+    found: mx.Dtype = getattr(mx, "bool_" if type_.dtype is Dtype.BOOL else type_.dtype.value)
+    return found
