@@ -219,6 +219,9 @@ class _Rewriter:
                 self.locals(structure, *function.body)
         if is_macro:
             self.locals(structure, -1, len(structure.code))
+        for index in range(len(structure.code)):
+            if structure.spelling(index) == "is_function_constant_defined":
+                self.is_defined(structure, index)
         for instantiation in structure.instantiations:
             self.instantiation(structure, instantiation)
         for variable in structure.variables:
@@ -331,6 +334,15 @@ class _Rewriter:
         self.editor.insert(structure.code[found.start].offset, f"{head}{host}, ")
         self.editor.insert(name.end, ", " if begin + 1 < end else "")
         self.editor.insert(structure.code[end].offset, ")")
+
+    def is_defined(self, structure: Structure, index: int) -> None:
+        """Write `is_function_constant_defined(x)` as the constant that says so."""
+        name, close = index + 2, index + 3
+        if structure.spelling(close) != ")":
+            return
+        first, last = structure.code[index], structure.code[close]
+        written = self.text[first.offset : last.end]
+        self.editor.replace(first.offset, written, f"kw_defined_{structure.spelling(name)}")
 
     def constant(
         self, structure: Structure, start: int, end: int, macros: Mapping[str, int]

@@ -182,9 +182,11 @@ def read_attributes(structure: Structure, start: int, end: int) -> list[tuple[st
 def _kind(structure: Structure, declared: Declared) -> ParameterKind:
     names = {name for name, _, _ in declared.attributes}
     spaces = {structure.spelling(i) for i in declared.type_tokens} & ADDRESS_SPACES
+    if "buffer" in names:
+        return "buffer"
     if "threadgroup" in names or "threadgroup" in spaces:
         return "threadgroup"
-    if "buffer" in names or spaces & {"device", "constant"}:
+    if spaces & {"device", "constant"}:
         return "buffer"
     return "attribute"
 

@@ -9,6 +9,7 @@ ADDRESS_SPACES = frozenset(
     {"device", "constant", "threadgroup", "thread", "threadgroup_imageblock", "ray_data"}
 )
 _OPEN = {"(": ")", "[": "]", "{": "}"}
+_CLOSE = frozenset(_OPEN.values())
 _CLASS_KEYS = frozenset({"struct", "class", "union"})
 _QUALIFIERS = frozenset({"const", "volatile", "noexcept", "override", "final", "&", "&&"})
 _HEAD_CALLS = frozenset({"decltype", "__attribute__", "alignas", "typeof", "__declspec"})
@@ -114,35 +115,53 @@ def _brackets(tokens: Sequence[Token]) -> tuple[list[Token], dict[int, int]]:
     """Pair brackets; the branches of an `#if` each start from the same open brackets."""
     code: list[Token] = []
     partner: dict[int, int] = {}
-    stack: list[int] = []
-    saved: list[list[int]] = []
+    branches = _Branches()
     for token in tokens:
         if not token.is_code:
             continue
         if token.directive:
             if token.spelling == "#":
-                _branch(token.directive, stack, saved)
+                branches.directive(token.directive)
             continue
         index, text = len(code), token.spelling
         code.append(token)
         if token.kind is not TokenKind.PUNCTUATOR:
             continue
+        stack = branches.open
         if text in _OPEN:
             stack.append(index)
-        elif text in (")", "]", "}") and stack and _OPEN[code[stack[-1]].spelling] == text:
+        elif text in _CLOSE and stack and _OPEN[code[stack[-1]].spelling] == text:
             opener = stack.pop()
-            partner.setdefault(opener, index)
             partner[index] = opener
+            for twin in (opener, *branches.twins.get(opener, ())):
+                partner[twin] = index
     return code, partner
 
 
-def _branch(directive: str, stack: list[int], saved: list[list[int]]) -> None:
-    if directive.startswith("if"):
-        saved.append(stack.copy())
-    elif directive in ("else", "elif") and saved:
-        stack[:] = saved[-1]
-    elif directive == "endif" and saved:
-        saved.pop()
+@dataclass
+class _Branches:
+    """The brackets that are open, in every branch of the `#if`s around a place."""
+
+    open: list[int] = field(default_factory=list)
+    twins: dict[int, list[int]] = field(default_factory=dict)
+    """Brackets of earlier branches that close where one of the last branch does."""
+    saved: list[tuple[list[int], list[list[int]]]] = field(default_factory=list)
+    """For each open `#if`: the brackets open before it and at the end of each branch."""
+
+    def directive(self, name: str) -> None:
+        """Follow one directive."""
+        if name.startswith("if"):
+            self.saved.append((self.open.copy(), []))
+        elif name in ("else", "elif") and self.saved:
+            before, ends = self.saved[-1]
+            ends.append(self.open)
+            self.open = before.copy()
+        elif name == "endif" and self.saved:
+            _, ends = self.saved.pop()
+            for end in ends:
+                for earlier, later in zip(end, self.open, strict=False):
+                    if earlier != later:
+                        self.twins.setdefault(later, []).append(earlier)
 
 
 @dataclass
