@@ -125,9 +125,11 @@ def _grid(axes: Sequence[Axis], vector: int) -> Dimensions:
 
 
 def _threadgroup(grid: Dimensions, threads: int) -> Dimensions:
+    """Return a threadgroup that fits the innermost axis; the device trims it at the edges."""
+    if grid[1] == 1:
+        return threads, 1, 1
     x = min(threads, _power_of_two(int(grid[0])))
-    y = min(threads // x, _power_of_two(int(grid[1])))
-    return x, y, 1
+    return x, threads // x, 1
 
 
 def _power_of_two(number: int) -> int:

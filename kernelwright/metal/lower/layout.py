@@ -33,6 +33,11 @@ class Walk:
     """Text after the array's name; empty where a lane has one element."""
     elements: int = 1
 
+    @property
+    def is_straight(self) -> bool:
+        """True where each lane has exactly one element, so that there is no loop at all."""
+        return not any(isinstance(part, Block) for part in self.around)
+
 
 def walk_of(axis: Axis, columns: str, schedule: Rowwise) -> Walk:
     """Return the walk over a row of `axis.extent` elements, `columns` being its size's text."""
@@ -85,6 +90,9 @@ def surround(
     inner.depth += sum(isinstance(part, Block) for part in around)
     body(inner)
     _place(writer, list(around), inner)
+    if not any(isinstance(part, Block) for part in around):
+        # What stands in no block of its own stays visible.
+        writer.adopt(inner)
 
 
 def _place(writer: Writer, around: list[Line | Block], inner: Writer) -> None:

@@ -4,6 +4,7 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Kernel, Program, Tensor
 from kernelwright.metal.lower.elementwise import lower_elementwise
+from kernelwright.metal.lower.generic import generalize
 from kernelwright.metal.lower.rowwise import lower_rowwise
 from kernelwright.metal.lower.signature import Signature
 from kernelwright.metal.schedule import Elementwise, Rowwise, Schedule
@@ -12,16 +13,36 @@ from kernelwright.metal.schedule import Elementwise, Rowwise, Schedule
 def lower(graph: Graph, schedule: Schedule) -> Program:
     """Write the program that computes `graph` in the way that `schedule` says.
 
+    The program binds every dimension by name on which its kernels' text does not depend.
+
     Raises:
         UnsupportedError: the graph is not one that the schedule's family computes.
     """
     if empty := [t for t in (*graph.input_types, *graph.output_types) if t.size == 0]:
         raise UnsupportedError(f"an array without elements, {empty[0]}, needs no kernel.")
     signature = Signature.of(graph)
+
+    def write(other: Graph) -> tuple[Kernel, ...]:
+        return _kernels(other, Signature.of(other), schedule)
+
+    kernels = write(graph)
+    generic = generalize(graph, write, kernels)
+    inputs = tuple(
+        Tensor(name=name, dtype=type_.dtype, shape=generic.input_shape(i))
+        for i, (name, type_) in enumerate(signature.inputs)
+    )
+    outputs = tuple(
+        Tensor(name=name, dtype=type_.dtype, shape=generic.output_shape(i))
+        for i, (name, type_) in enumerate(signature.outputs)
+    )
+    spelled = _kernels(graph, signature.spelling((*inputs, *outputs)), schedule)
     return Program(
-        inputs=tuple(Tensor(name=n, dtype=t.dtype, shape=t.shape) for n, t in signature.inputs),
-        outputs=tuple(Tensor(name=n, dtype=t.dtype, shape=t.shape) for n, t in signature.outputs),
-        kernels=_kernels(graph, signature, schedule),
+        inputs=inputs,
+        outputs=outputs,
+        kernels=tuple(
+            kernel.model_copy(update={"grid": generic.grid(kernels, i)})
+            for i, kernel in enumerate(spelled)
+        ),
     )
 
 

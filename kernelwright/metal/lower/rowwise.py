@@ -1,10 +1,10 @@
 """Row-wise map, reduce, map: lanes share a row, reduce it in passes and write what they mapped."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir.graph import Graph, TensorType
+from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.metal.kernel import Kernel
 from kernelwright.metal.lower.accumulator import Team, declare, finish, update
@@ -30,8 +30,7 @@ def lower_rowwise(graph: Graph, signature: Signature, schedule: Rowwise) -> Kern
     rows = row_count(graph)
     stores = row_stores(graph, signature, rows)
     writer = Writer(signature.scalars, taken=signature.taken)
-    types = dict((*signature.inputs, *signature.outputs))
-    source = _Rows(writer, stores, schedule, types).write()
+    source = _Rows(writer, stores, schedule, signature.spelled).write()
     used = {t.array for t in walk([s.value for s in stores]) if isinstance(t, Load)}
     lanes, together = schedule.lanes, schedule.rows
     return Kernel(
@@ -88,7 +87,8 @@ class _Rows:
     writer: Writer
     stores: Sequence[Store]
     schedule: Rowwise
-    types: dict[str, TensorType]
+    types: Mapping[str, str]
+    """Arrays as people read them, by name."""
     columns: int = 0
     slots: dict[int, tuple[str, str]] = field(default_factory=dict)
     """(register array, place in it) by the number of the term that is kept there."""
@@ -131,7 +131,7 @@ class _Rows:
 
     def _is_read(self, line: str) -> bool:
         name = line.split(" = ")[0].split()[-1]
-        return self.writer.mentions(name) or name == "row"
+        return self.writer.mentions(name)
 
     def _pointers(self) -> None:
         """Point at the row of every array that has one, so that only the column remains."""
@@ -181,6 +181,9 @@ class _Rows:
             finish_online(writer, pair, pair_names, self.team)
 
     def _declare_slots(self, kept: Sequence[Term], walk_: Walk) -> None:
+        if walk_.is_straight:
+            self.writer.wanted |= {term.number for term in kept}
+            return
         for term in kept:
             plural = f"{term.name}s" if walk_.slot else term.name
             name = self.writer.fresh(plural)

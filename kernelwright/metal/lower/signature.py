@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernelwright.ir.graph import Graph, TensorType, ValueId
 from kernelwright.ir.ops import Kind, op_named
+from kernelwright.metal.kernel import Tensor
 
 _WORDS = """
     alignas auto bool break case char class const constant constexpr continue decltype default
@@ -35,6 +36,8 @@ class Signature:
     outputs: tuple[tuple[str, TensorType], ...]
     arrays: dict[ValueId, str]
     """Input values by name."""
+    spelled: dict[str, str]
+    """Every array as people read it, such as `f16[rows,512]`."""
 
     @classmethod
     def of(cls, graph: Graph) -> "Signature":
@@ -47,7 +50,22 @@ class Signature:
             tuple(zip(names, graph.input_types, strict=True)),
             tuple(zip(outputs, graph.output_types, strict=True)),
             dict(zip(graph.inputs, names, strict=True)),
+            dict(
+                zip(
+                    (*names, *outputs),
+                    map(str, (*graph.input_types, *graph.output_types)),
+                    strict=True,
+                )
+            ),
         )
+
+    def spelling(self, tensors: Sequence[Tensor]) -> "Signature":
+        """Return the signature with shapes as a program gives them."""
+        spelled = {
+            t.name: f"{t.dtype.short}[{','.join(map(str, t.shape))}]".replace(" ", "")
+            for t in tensors
+        }
+        return replace(self, spelled=spelled)
 
     @property
     def scalars(self) -> frozenset[str]:

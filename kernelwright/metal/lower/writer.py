@@ -38,6 +38,8 @@ class Writer:
     """Names of offsets that several accesses share, by their text."""
     slots: dict[int, str] = field(default_factory=dict)
     """Places in register arrays, by the number of the term that is kept there."""
+    wanted: frozenset[int] = frozenset()
+    """Numbers of the terms that get a variable in any case."""
 
     def line(self, text: str) -> None:
         """Write one line at the current depth."""
@@ -99,8 +101,10 @@ class Writer:
                 self.define(term)
 
     def _uses(self, roots: Sequence[Term], inner: frozenset[Axis]) -> Counter[int]:
-        uses: Counter[int] = Counter(root.number for root in roots)
+        uses = Counter(root.number for root in roots)
         hoisted = bool(inner)
+        if hoisted:
+            uses.update(root.number for root in roots if not root.axes & inner)
         for term in self._pending(roots):
             for operand, times in _occurrences(term):
                 uses[operand.number] += times
@@ -118,7 +122,7 @@ class Writer:
     def _deserves_name(self, term: Term, uses: Counter[int]) -> bool:
         if isinstance(term, Load) and term.array in self.scalars:
             return term.stored is not Dtype.FLOAT32 and uses[term.number] > 1
-        if uses[term.number] > 1 or term.number in self.slots:
+        if uses[term.number] > 1 or term.number in self.slots or term.number in self.wanted:
             return True
         return len(self._compose(term).text) > LONGEST_INLINE
 
@@ -197,6 +201,11 @@ class Writer:
             pointers=dict(self.pointers),
             offsets=dict(self.offsets),
         )
+
+    def adopt(self, other: "Writer") -> None:
+        """Take over the names of a writer whose lines now stand in this one's scope."""
+        self.taken, self.bound = other.taken, other.bound
+        self.pointers, self.offsets = other.pointers, other.offsets
 
     def mentions(self, word: str) -> bool:
         """Say whether a name stands anywhere in the lines."""

@@ -1,5 +1,5 @@
 // rowwise(lanes=64, rows=1, vector=1, cached=0)
-// argmax: x -> out; grid (64, 8, 1), threadgroup (64, 1, 1)
+// argmax: x -> out; grid (64, 'rows', 1), threadgroup (64, 1, 1)
 // Max over a threadgroup of whole simdgroups; `partial` has a place for each.
 template <typename T>
 inline T threadgroup_max(
@@ -31,7 +31,7 @@ uint row = thread_position_in_grid.y;
 uint lane = thread_position_in_threadgroup.x;
 uint simd_lane = thread_index_in_simdgroup;
 uint simdgroup = simdgroup_index_in_threadgroup;
-// x: f16[8,512]
+// x: f16[rows,512]
 auto x_row = x + row * columns;
 float best = -INFINITY;
 uint position = 0;

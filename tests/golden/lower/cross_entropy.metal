@@ -1,5 +1,5 @@
 // rowwise(lanes=32, rows=4, vector=4, cached=0, online=1)
-// max_subtract_logsumexp_gather_axis: logits, targets -> out; grid (32, 8, 1), threadgroup (32, 4, 1)
+// max_subtract_logsumexp_gather_axis: logits, targets -> out; grid (32, 'rows', 1), threadgroup (32, 4, 1)
 // The larger of two values; NaN wins, as in MLX.
 inline float larger(float a, float b) {
   return metal::isnan(a) || a > b ? a : b;
@@ -15,7 +15,7 @@ uint row = thread_position_in_grid.y;
 uint lane = thread_index_in_simdgroup;
 int targets_value = targets[row];
 int place = targets_value < 0 ? targets_value + 512 : targets_value;
-// logits: f16[8,512]
+// logits: f16[rows,512]
 auto logits_row = logits + row * columns;
 float maximum = -FLT_MAX;
 float total = 0.0f;

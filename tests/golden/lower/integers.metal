@@ -1,5 +1,5 @@
 // elementwise(vector=4)
-// floor_divide_remainder: x, y -> out0, out1; grid (6, 1, 1), threadgroup (8, 1, 1)
+// floor_divide_remainder: x, y -> out0, out1; grid (6, 1, 1), threadgroup (256, 1, 1)
 // Division rounded towards negative infinity.
 template <typename T>
 inline T floor_quotient(T a, T b) {

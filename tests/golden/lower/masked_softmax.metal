@@ -1,5 +1,5 @@
 // rowwise(lanes=64, rows=1, vector=8, cached=1)
-// select_softmax: scores, mask -> out; grid (64, 8, 1), threadgroup (64, 1, 1)
+// select_softmax: scores, mask -> out; grid (64, 'rows', 1), threadgroup (64, 1, 1)
 // Max over a threadgroup of whole simdgroups; `partial` has a place for each.
 template <typename T>
 inline T threadgroup_max(
@@ -31,9 +31,9 @@ uint row = thread_position_in_grid.y;
 uint lane = thread_position_in_threadgroup.x;
 uint simd_lane = thread_index_in_simdgroup;
 uint simdgroup = simdgroup_index_in_threadgroup;
-// scores: f16[8,512]
+// scores: f16[rows,512]
 auto scores_row = scores + row * columns;
-// out: f16[8,512]
+// out: f16[rows,512]
 auto out_row = out + row * columns;
 float choices[8];
 float maximum = -INFINITY;

@@ -1,16 +1,16 @@
 // rowwise(lanes=32, rows=4, vector=4, cached=1)
-// add_cast_square_mean_rsqrt_multiply: x, residual, weight -> out0, out1; grid (32, 8, 1), threadgroup (32, 4, 1)
+// add_cast_square_mean_rsqrt_multiply: x, residual, weight -> out0, out1; grid (32, 'rows', 1), threadgroup (32, 4, 1)
 
 constexpr uint columns = 512;
 uint row = thread_position_in_grid.y;
 uint lane = thread_index_in_simdgroup;
-// x: f16[8,512]
+// x: f16[rows,512]
 auto x_row = x + row * columns;
-// residual: f16[8,512]
+// residual: f16[rows,512]
 auto residual_row = residual + row * columns;
-// out0: f16[8,512]
+// out0: f16[rows,512]
 auto out0_row = out0 + row * columns;
-// out1: f16[8,512]
+// out1: f16[rows,512]
 auto out1_row = out1 + row * columns;
 float sums[16];
 float total = 0.0f;

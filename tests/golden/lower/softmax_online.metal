@@ -1,5 +1,5 @@
 // rowwise(lanes=128, rows=1, vector=4, cached=0, online=1)
-// softmax: x -> out; grid (128, 8, 1), threadgroup (128, 1, 1)
+// softmax: x -> out; grid (128, 'rows', 1), threadgroup (128, 1, 1)
 // Max over a threadgroup of whole simdgroups; `partial` has a place for each.
 template <typename T>
 inline T threadgroup_max(
@@ -31,9 +31,9 @@ uint row = thread_position_in_grid.y;
 uint lane = thread_position_in_threadgroup.x;
 uint simd_lane = thread_index_in_simdgroup;
 uint simdgroup = simdgroup_index_in_threadgroup;
-// x: f16[8,512]
+// x: f16[rows,512]
 auto x_row = x + row * columns;
-// out: f16[8,512]
+// out: f16[rows,512]
 auto out_row = out + row * columns;
 float maximum = -FLT_MAX;
 float total = 0.0f;

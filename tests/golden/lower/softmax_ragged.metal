@@ -1,12 +1,12 @@
 // rowwise(lanes=32, rows=4, vector=1, cached=1)
-// softmax: x -> out; grid (32, 8, 1), threadgroup (32, 4, 1)
+// softmax: x -> out; grid (32, 'rows', 1), threadgroup (32, 4, 1)
 
 constexpr uint columns = 50;
 uint row = thread_position_in_grid.y;
 uint lane = thread_index_in_simdgroup;
-// x: f32[8,50]
+// x: f32[rows,50]
 auto x_row = x + row * columns;
-// out: f32[8,50]
+// out: f32[rows,50]
 auto out_row = out + row * columns;
 float x_values[2];
 float maximum = -INFINITY;

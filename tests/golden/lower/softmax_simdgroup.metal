@@ -1,12 +1,12 @@
 // rowwise(lanes=32, rows=4, vector=4, cached=1)
-// softmax: x -> out; grid (32, 8, 1), threadgroup (32, 4, 1)
+// softmax: x -> out; grid (32, 'rows', 1), threadgroup (32, 4, 1)
 
 constexpr uint columns = 512;
 uint row = thread_position_in_grid.y;
 uint lane = thread_index_in_simdgroup;
-// x: f16[8,512]
+// x: f16[rows,512]
 auto x_row = x + row * columns;
-// out: f16[8,512]
+// out: f16[rows,512]
 auto out_row = out + row * columns;
 float x_values[16];
 float maximum = -INFINITY;

@@ -1,11 +1,11 @@
 // rowwise(lanes=1, rows=64, cached=0)
-// softmax: x -> out; grid (64, 1, 1), threadgroup (64, 1, 1)
+// softmax: x -> out; grid ('rows', 1, 1), threadgroup (64, 1, 1)
 
 constexpr uint columns = 5;
 uint row = thread_position_in_grid.x;
-// x: f32[64,5]
+// x: f32[rows,5]
 auto x_row = x + row * columns;
-// out: f32[64,5]
+// out: f32[rows,5]
 auto out_row = out + row * columns;
 float maximum = -INFINITY;
 for (uint column = 0; column < columns; ++column) {

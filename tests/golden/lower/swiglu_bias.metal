@@ -1,5 +1,5 @@
 // elementwise(vector=4, threads=256)
-// add_sigmoid_multiply: gate, up, bias -> out; grid (128, 8, 1), threadgroup (128, 2, 1)
+// add_sigmoid_multiply: gate, up, bias -> out; grid (128, 'rows', 1), threadgroup (128, 2, 1)
 // exp() of a negative magnitude alone: no overflow, and no cancellation near 0 and 1.
 inline float sigmoid(float x) {
   float decay = metal::precise::exp(-metal::abs(x));

@@ -42,7 +42,8 @@ def cross_entropy(logits: mx.array, targets: mx.array) -> mx.array:
 
 
 def swiglu(gate: mx.array, up: mx.array, bias: mx.array) -> mx.array:
-    return silu(gate + bias) * up
+    activated: mx.array = silu(gate + bias) * up
+    return activated
 
 
 def transposed(x: mx.array, scale: mx.array) -> mx.array:
