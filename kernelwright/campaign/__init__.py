@@ -3,6 +3,7 @@
 from kernelwright.campaign.engine import Engine
 from kernelwright.campaign.event import Event
 from kernelwright.campaign.judge import Judge, MakeJudge, environment_of, judges_on
+from kernelwright.campaign.planning import Captured, CapturedFunction, capture_subjects
 from kernelwright.campaign.report import FunctionReport, SearchReport, TaskReport
 from kernelwright.campaign.savings import Traffic, traffic_of
 from kernelwright.campaign.spec import SearchSpec
@@ -11,6 +12,8 @@ from kernelwright.campaign.subject import Subject, load_subjects, parse_input
 from kernelwright.campaign.team import offline_team
 
 __all__ = [
+    "Captured",
+    "CapturedFunction",
     "Engine",
     "Event",
     "FunctionReport",
@@ -24,6 +27,7 @@ __all__ = [
     "TaskReport",
     "Team",
     "Traffic",
+    "capture_subjects",
     "environment_of",
     "judges_on",
     "load_subjects",

@@ -17,24 +17,21 @@ from kernelwright.campaign.event import (
     CandidateJudged,
     CandidateProposed,
     Event,
-    FunctionRefused,
     TaskEnded,
 )
 from kernelwright.campaign.judge import MakeJudge, environment_of
-from kernelwright.campaign.planning import FunctionPlan, capture_subject, plan_graph
+from kernelwright.campaign.planning import Captured, FunctionPlan, plan_function
 from kernelwright.campaign.pursuit import Pursuit
 from kernelwright.campaign.ranking import is_final, rank_of
 from kernelwright.campaign.report import SearchReport, TaskReport
 from kernelwright.campaign.spec import SearchSpec
 from kernelwright.campaign.strategy import Enough, Later, RepairThenWrite, Strategy, Team
-from kernelwright.campaign.subject import Subject
-from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.evaluator.evaluation import Evaluation
-from kernelwright.ir import Graph
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.store import Intent, KernelStore, Trial
 
 Listener = Callable[[Event], None]
+_POLL_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -47,7 +44,6 @@ class Hired:
 
 Hire = Callable[[str, DeviceInfo], Hired]
 """Makes a team once the campaign's id is known, for those who write into its records."""
-_POLL_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -91,24 +87,25 @@ class Engine:
         """End in order: nothing new is begun, what runs is recorded. Safe in a signal handler."""
         self._stopping.set()
 
-    def run(self, subjects: Sequence[Subject]) -> SearchReport:
-        """Search every subject; return what was found.
+    def run(self, captured: Captured) -> SearchReport:
+        """Search every captured function; return what was found.
 
         Raises:
-            InputError: not one of the functions can be captured.
             DeviceError: the device or its workers failed.
             StoreError: the store failed; what it acknowledged is kept.
         """
         started = time.monotonic()
         self._deadline = started + self._spec.seconds if self._spec.seconds else None
         with Bench(self._make_judge, self._spec.jobs) as bench:
-            graphs, refused = _capture_all(subjects)
-            self._begin(bench, [subject.name for subject, _ in graphs], subjects)
-            for refusal in refused:
+            self._begin(bench, captured)
+            for refusal in captured.refused:
                 self._say(refusal, log=True)
             with self._failing_in_order():
                 hired = self._hire(self._campaign_id, bench.info)
-                plans = [plan_graph(s, g, hired.team.planner, bench.info) for s, g in graphs]
+                plans = [
+                    plan_function(function, hired.team.planner, bench.info)
+                    for function in captured.functions
+                ]
                 for plan in plans:
                     self._say(plan.event, log=True)
                 pursuits = _pursuits(plans)
@@ -127,7 +124,7 @@ class Engine:
             store=self._store.label,
             device=bench.info,
             functions=tuple(plan.report for plan in plans),
-            refused=tuple(refused),
+            refused=captured.refused,
             tasks=tuple(TaskReport.of(pursuit) for pursuit in pursuits),
             evaluated=self._evaluated,
             duration_s=time.monotonic() - started,
@@ -137,7 +134,8 @@ class Engine:
     def _keep_team(self, campaign_id: str, device: DeviceInfo) -> Hired:
         return Hired(self._team, RepairThenWrite(self._team, device, self._spec))
 
-    def _begin(self, bench: Bench, names: Sequence[str], subjects: Sequence[Subject]) -> None:
+    def _begin(self, bench: Bench, captured: Captured) -> None:
+        names = tuple(function.subject.name for function in captured.functions)
         campaign = self._store.begin_campaign(
             name=", ".join(names)[:200],
             spec=self._spec.model_dump_json(),
@@ -148,7 +146,7 @@ class Engine:
             campaign_id=campaign.id,
             device=bench.info,
             store=self._store.label,
-            functions=tuple(subject.name for subject in subjects),
+            functions=names,
         )
         self._say(began, log=True)
 
@@ -278,23 +276,6 @@ class Engine:
         if log:
             self._store.log(self._campaign_id, type(event).__name__, event.model_dump_json())
         self._listen(event)
-
-
-def _capture_all(
-    subjects: Iterable[Subject],
-) -> tuple[list[tuple[Subject, Graph]], list[FunctionRefused]]:
-    graphs: list[tuple[Subject, Graph]] = []
-    refused: list[FunctionRefused] = []
-    errors: list[InputError | UnsupportedError] = []
-    for subject in subjects:
-        try:
-            graphs.append((subject, capture_subject(subject)))
-        except (InputError, UnsupportedError) as e:
-            errors.append(e)
-            refused.append(FunctionRefused(function=subject.name, reason=str(e)))
-    if errors and not graphs:
-        raise errors[0]
-    return graphs, refused
 
 
 def _pursuits(plans: Iterable[FunctionPlan]) -> list[Pursuit]:

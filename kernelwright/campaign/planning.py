@@ -1,18 +1,35 @@
 """From one function to its tasks: capture, canonicalize, cut."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kernelwright.agents.role import Plan, Planner
-from kernelwright.campaign.event import FunctionPlanned, LeftOperation
+from kernelwright.campaign.event import FunctionPlanned, FunctionRefused, LeftOperation
 from kernelwright.campaign.report import FunctionReport
 from kernelwright.campaign.savings import traffic_of
 from kernelwright.campaign.subject import Subject
+from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph, Region, canonicalize, capture, operation
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.store import TaskSummary
+
+
+@dataclass(frozen=True)
+class CapturedFunction:
+    """A function and its canonical graph."""
+
+    subject: Subject
+    graph: Graph
+
+
+@dataclass(frozen=True)
+class Captured:
+    """What a search is about: functions that were captured, and those that could not be."""
+
+    functions: tuple[CapturedFunction, ...]
+    refused: tuple[FunctionRefused, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,20 +75,32 @@ class FunctionPlan:
         )
 
 
-def capture_subject(subject: Subject) -> Graph:
-    """Return a function's canonical graph.
+def capture_subjects(subjects: Iterable[Subject]) -> Captured:
+    """Capture every function that can be; nothing is stored and no device is needed.
 
     Raises:
-        InputError: it cannot be called so, looks at an array's values, or returns no arrays.
-        UnsupportedError: MLX cannot export a primitive that it uses.
+        InputError: not one can be captured; the first one's reason.
+        UnsupportedError: likewise.
     """
-    return canonicalize(capture(subject.function, *subject.inputs, **subject.keywords))
+    functions: list[CapturedFunction] = []
+    refused: list[FunctionRefused] = []
+    errors: list[InputError | UnsupportedError] = []
+    for subject in subjects:
+        try:
+            graph = capture(subject.function, *subject.inputs, **subject.keywords)
+        except (InputError, UnsupportedError) as e:
+            errors.append(e)
+            refused.append(FunctionRefused(function=subject.name, reason=str(e)))
+        else:
+            functions.append(CapturedFunction(subject, canonicalize(graph)))
+    if errors and not functions:
+        raise errors[0]
+    return Captured(tuple(functions), tuple(refused))
 
 
-def plan_graph(
-    subject: Subject, graph: Graph, planner: Planner, device: DeviceInfo
-) -> FunctionPlan:
+def plan_function(function: CapturedFunction, planner: Planner, device: DeviceInfo) -> FunctionPlan:
     """Cut a function's graph into tasks."""
+    subject, graph = function.subject, function.graph
     plan = planner.plan(graph, device)
     regions = plan.cut(graph)
     return FunctionPlan(

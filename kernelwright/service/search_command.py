@@ -8,7 +8,14 @@ from typing import Annotated
 
 import typer
 
-from kernelwright.campaign import Engine, SearchSpec, judges_on, load_subjects, offline_team
+from kernelwright.campaign import (
+    Engine,
+    SearchSpec,
+    capture_subjects,
+    judges_on,
+    load_subjects,
+    offline_team,
+)
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.service.console import console, error_console
 from kernelwright.service.option import JsonOption, StoreOption, print_json
@@ -48,7 +55,7 @@ def search(
 ) -> None:
     """Plan, write, repair, evaluate and record kernels for the functions of a file."""
     # Everything that can be wrong with the request is found before the store is opened.
-    subjects = load_subjects(target, inputs or ())
+    captured = capture_subjects(load_subjects(target, inputs or ()))
     spec = SearchSpec(
         device=device,
         candidates_per_task=candidates,
@@ -64,7 +71,7 @@ def search(
     ):
         engine = Engine(opened, spec, offline_team(), judges_on(spec.device), listen=view.show)
         with _ending_in_order(engine):
-            report = engine.run(subjects)
+            report = engine.run(captured)
     if json:
         print_json(report)
     else:

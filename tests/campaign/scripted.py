@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import mlx.core as mx
 
 from kernelwright.agents.role import Attempt, Plan, PlannedRegion, Proposal
-from kernelwright.campaign import Engine, SearchSpec, Subject, Team
+from kernelwright.campaign import Engine, SearchSpec, Subject, Team, capture_subjects
 from kernelwright.evaluator import Evaluation, Status, Task
 from kernelwright.ir import Graph
 from kernelwright.metal import Kernel, Program, Tensor
@@ -175,4 +175,4 @@ class _Dying:
 if __name__ == "__main__":
     url, writes, when = sys.argv[1:]
     with MortalStore(url, int(writes), after=when == "after") as store:
-        Engine(store, SearchSpec(), team(), ScriptedJudge).run(subjects())
+        Engine(store, SearchSpec(), team(), ScriptedJudge).run(capture_subjects(subjects()))

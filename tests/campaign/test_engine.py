@@ -10,7 +10,7 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from kernelwright.campaign import Engine, Event, SearchReport, SearchSpec, Subject
+from kernelwright.campaign import Engine, Event, SearchReport, SearchSpec, Subject, capture_subjects
 from kernelwright.campaign.event import CandidateJudged, FunctionRefused, TaskEnded
 from kernelwright.errors import DeviceError, InputError
 from kernelwright.evaluator import Evaluation, Status, Task
@@ -83,7 +83,9 @@ def test_stop_records_what_runs_and_begins_nothing_new(store: KernelStore) -> No
     judge = ScriptedJudge(before=go)
     engine = Engine(store, SearchSpec(jobs=2), team(), lambda: judge)
     reports: list[SearchReport] = []
-    thread = threading.Thread(target=lambda: reports.append(engine.run(subjects())))
+    thread = threading.Thread(
+        target=lambda: reports.append(engine.run(capture_subjects(subjects())))
+    )
     thread.start()
     while store.statistics().rows["trial"] < 4:
         pass
@@ -147,7 +149,7 @@ def test_a_device_that_fails_ends_the_campaign_as_failed(store: KernelStore) -> 
             raise DeviceError("the driver is gone.")
 
     with pytest.raises(DeviceError, match="the driver is gone"):
-        Engine(store, SearchSpec(), team(), Broken).run(subjects())
+        Engine(store, SearchSpec(), team(), Broken).run(capture_subjects(subjects()))
     assert store.campaigns()[0].state == "failed"
 
 
@@ -158,7 +160,7 @@ def test_every_judge_is_closed(store: KernelStore) -> None:
         judges.append(ScriptedJudge())
         return judges[-1]
 
-    Engine(store, SearchSpec(jobs=3), team(), make).run(subjects())
+    Engine(store, SearchSpec(jobs=3), team(), make).run(capture_subjects(subjects()))
     assert all(judge.closed for judge in judges)
 
 
@@ -172,7 +174,7 @@ def _search(
     judge = ScriptedJudge()
     events: list[Event] = []
     engine = Engine(store, spec or SearchSpec(), team(coder), lambda: judge, listen=events.append)
-    return engine.run(of or subjects()), judge, events
+    return engine.run(capture_subjects(of or subjects())), judge, events
 
 
 def _data_dependent() -> Subject:

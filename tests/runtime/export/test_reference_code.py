@@ -6,6 +6,7 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir import Graph, canonicalize, capture, interpret
@@ -111,11 +112,11 @@ def _arrays(count: int, dtype: mx.Dtype) -> list[mx.array]:
 
 
 def _run(graph: Graph, arrays: list[mx.array]) -> list[mx.array]:
-    module: dict[str, Function] = {"mx": mx}  # type: ignore[dict-item]
-    exec(function_source(graph, "reference", "X"), module)
+    module: dict[str, Callable[..., mx.array | tuple[mx.array, ...]]] = {}
+    exec(f"import mlx.core as mx\n{function_source(graph, 'reference', 'X')}", module)
     result = module["reference"](*arrays)
-    return list(result) if isinstance(result, tuple | list) else [result]
+    return [result] if isinstance(result, mx.array) else list(result)
 
 
-def _bits(array: mx.array) -> object:
+def _bits(array: mx.array) -> NDArray[np.generic]:
     return np.array(array.astype(mx.float32) if array.dtype == mx.bfloat16 else array)
