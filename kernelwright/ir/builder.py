@@ -7,7 +7,7 @@ from kernelwright.ir.ops import OPS, Call, op_named
 
 _OPAQUE = frozenset({"custom_kernel"})
 
-Key = tuple[str, tuple[ValueId, ...], tuple[tuple[str, Attribute], ...]]
+Key = tuple[str, tuple[ValueId, ...], tuple[tuple[str, Attribute], ...], tuple[TensorType, ...]]
 
 
 class GraphBuilder:
@@ -48,7 +48,8 @@ class GraphBuilder:
         attributes: Iterable[tuple[str, Attribute]] = (),
     ) -> tuple[ValueId, ...]:
         """Append a node and return its values, or those of an equal one."""
-        key = (op, tuple(inputs), tuple(attributes))
+        # The types belong to it: a range's dtype is no attribute.
+        key = (op, tuple(inputs), tuple(attributes), tuple(outputs))
         if self._merge and key in self._made:
             return self._made[key]
         values = tuple(self.value(t) for t in outputs)

@@ -28,7 +28,6 @@ _DTYPES: dict[mx.Dtype, Dtype] = {
 
 _ADVICE = {
     "BitwiseInvert": "write x ^ -1 (or 0xFF… for unsigned integers) instead of ~x",
-    "Contiguous": "leave mx.contiguous out, every op accepts strided arrays",
     "CustomTransforms": "capture the function inside mx.checkpoint or mx.custom_function instead",
     "CumLogAddExp": "write mx.logcumsumexp with mx.cumsum over exponentials",
 }
@@ -219,12 +218,20 @@ def _tracing() -> Iterator[None]:
     # Keys that were split and never evaluated would become part of the graph.
     mx.eval(list(cast("list[mx.array]", mx.random.state)))
     mx.disable_compile()
+    contiguous = mx.contiguous
+    # MLX cannot export its copy to a dense layout; the values are the argument's.
+    mx.contiguous = _unchanged  # type: ignore[assignment]
     try:
         with mx.stream(mx.cpu):
             yield
     finally:
+        mx.contiguous = contiguous
         if compiles:
             mx.enable_compile()
+
+
+def _unchanged(a: mx.array, allow_col_major: bool = False, *, stream: object = None) -> mx.array:
+    return a
 
 
 def _compile_is_enabled() -> bool:

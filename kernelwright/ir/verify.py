@@ -69,5 +69,5 @@ def _check_view(call: Call, where: str) -> None:
     if any(t.dtype is not call.inputs[0].dtype for t in call.outputs):
         raise InputError(f"{where} is a view and changes the dtype.")
     is_reshape = "shape" in call.attributes and "strides" not in call.attributes
-    if is_reshape and call.outputs[0].size < call.inputs[0].size:
+    if is_reshape and 0 < call.outputs[0].size < call.inputs[0].size:
         raise InputError(f"{where} makes {call.outputs[0]} of {call.inputs[0]}.")
