@@ -23,7 +23,8 @@ INCLUDE = Path(__file__).parent / "include"
 COMPILE_TIMEOUT_S = 120.0
 
 LANGUAGE_FLAGS = (
-    *("-std=c++17", "-Xclang", "-fsycl-is-device", "-fdeclspec"),
+    *("-std=c++23", "-Xclang", "-fsycl-is-device", "-fdeclspec"),
+    *("-fno-strict-aliasing", "-fsigned-char", "-fno-char8_t"),
     *("-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-unwind-tables"),
     *("-fno-asynchronous-unwind-tables", "-fno-stack-protector", "-fno-math-errno"),
     *("-ffp-contract=on", "-fPIC", "-Xclang", "-ffloat16-excess-precision=none"),
@@ -32,11 +33,15 @@ LANGUAGE_FLAGS = (
 DIAGNOSTIC_FLAGS = (
     *("-Wno-unknown-attributes", "-Wno-gcc-compat", "-Wno-unused-value", "-Wno-psabi"),
     *("-Wno-duplicate-decl-specifier", "-Wno-unknown-pragmas", "-Wno-pragma-once-outside-header"),
-    *("-Wno-c++20-extensions", "-Wno-c++23-extensions", "-Wno-vla-cxx-extension"),
+    *("-Wno-vla-cxx-extension", "-Wno-deprecated-volatile", "-Wno-ambiguous-reversed-operator"),
     *("-fno-color-diagnostics", "-fno-caret-diagnostics", "-ferror-limit=20"),
     *("-fno-crash-diagnostics",),
 )
-_WATCH = ("-fsanitize=thread", "-mllvm", "-tsan-instrument-func-entry-exit=0")
+_WATCH = (
+    *("-fsanitize=thread", "-mllvm", "-tsan-instrument-func-entry-exit=0"),
+    # A read that a write to the same place follows would be left out, though it may be the first.
+    *("-mllvm", "-tsan-instrument-read-before-write=1"),
+)
 VARIANT_FLAGS: dict[Variant, tuple[str, ...]] = {
     "plain": ("-O2", "-DKW_ROWS"),
     "sanitize": (

@@ -1,47 +1,55 @@
-// Macros that stamp out the overloads of a function, one for each type that Metal declares it for.
+// Macros that state Metal's functions: plain overloads for scalars, one template for all vectors.
 #pragma once
 
 #include <metal_vector>
 
-// Plain overloads rather than templates: a scalar argument converts to the vector of the others, and
-// mixed scalar types are ambiguous, both as in Metal.
+// Plain overloads for scalars, so that mixed types are ambiguous as in Metal.
 #define KW_EACH_FLOAT(M) M(float) M(half)
 #define KW_EACH_INTEGER(M) \
   M(char) M(int8_t) M(uchar) M(short) M(ushort) M(int) M(uint) M(long) M(ulong)
-#define KW_EACH_WIDTH(M, T) M(T, 2) M(T, 3) M(T, 4)
-#define KW_EACH_FLOAT_VECTOR(M) KW_EACH_WIDTH(M, float) KW_EACH_WIDTH(M, half)
-#define KW_EACH_INTEGER_VECTOR(M) \
-  KW_EACH_WIDTH(M, char) \
-  KW_EACH_WIDTH(M, uchar) \
-  KW_EACH_WIDTH(M, short) \
-  KW_EACH_WIDTH(M, ushort) \
-  KW_EACH_WIDTH(M, int) \
-  KW_EACH_WIDTH(M, uint) \
-  KW_EACH_WIDTH(M, long) \
-  KW_EACH_WIDTH(M, ulong)
 
 namespace metal {
 
-// Applies a function of scalars to each lane; unrolled and inlined, it vectorises where that pays.
-template <typename R, int N, typename F, typename... A>
-KW_INLINE constexpr vec<R, N> kw_map(F function, const A&... arguments) {
-  kw_stored_t<R, N> elements = kw_stored_t<R, N>(0);
-  for (int i = 0; i < N; i++) elements[i] = kw_lane<R>::store(function(arguments.kw_at(i)...));
-  return vec<R, N>(elements, kw_rvalue);
-}
+// A vector of what the lanes give: bool from tests, unsigned from abs, else their own type.
+template <typename V, typename R>
+using kw_vector_of = vec<R, V::kw_count>;
+
+template <typename V>
+concept kw_floats = kw_is_float<typename V::kw_scalar>;
+template <typename V>
+concept kw_integers = kw_is_integer<typename V::kw_scalar> && !__is_same(typename V::kw_scalar, bool);
+template <typename V>
+concept kw_numbers = kw_floats<V> || kw_integers<V>;
 
 }  // namespace metal
 
-// Vector overloads from the scalar one of the same name, for one to three arguments of one type.
-#define KW_MAP_1(name, R, T, N) \
-  KW_INLINE constexpr vec<R, N> name(vec<T, N> x) { \
-    return kw_map<R, N>([](T a) { return R(name(a)); }, x); \
+// The function of vectors that applies the scalar one of the same name to each lane. `kind` is a
+// concept above; scalars among the arguments stand for vectors of themselves.
+#define KW_LANES_1(kind, name) \
+  template <typename A, typename V = kw_joint<A>> \
+    requires kind<V> \
+  KW_INLINE constexpr auto name(A a) { \
+    V x(a); \
+    kw_vector_of<V, decltype(name(x.kw_at(0)))> result = {}; \
+    for (int i = 0; i < V::kw_count; i++) result.kw_set(i, name(x.kw_at(i))); \
+    return result; \
   }
-#define KW_MAP_2(name, R, T, N) \
-  KW_INLINE constexpr vec<R, N> name(vec<T, N> x, vec<T, N> y) { \
-    return kw_map<R, N>([](T a, T b) { return R(name(a, b)); }, x, y); \
+#define KW_LANES_2(kind, name) \
+  template <typename A, typename B, typename V = kw_joint<A, B>> \
+    requires kind<V> \
+  KW_INLINE constexpr auto name(A a, B b) { \
+    V x(a), y(b); \
+    kw_vector_of<V, decltype(name(x.kw_at(0), y.kw_at(0)))> result = {}; \
+    for (int i = 0; i < V::kw_count; i++) result.kw_set(i, name(x.kw_at(i), y.kw_at(i))); \
+    return result; \
   }
-#define KW_MAP_3(name, R, T, N) \
-  KW_INLINE constexpr vec<R, N> name(vec<T, N> x, vec<T, N> y, vec<T, N> z) { \
-    return kw_map<R, N>([](T a, T b, T c) { return R(name(a, b, c)); }, x, y, z); \
+#define KW_LANES_3(kind, name) \
+  template <typename A, typename B, typename C, typename V = kw_joint<A, B, C>> \
+    requires kind<V> \
+  KW_INLINE constexpr auto name(A a, B b, C c) { \
+    V x(a), y(b), z(c); \
+    kw_vector_of<V, decltype(name(x.kw_at(0), y.kw_at(0), z.kw_at(0)))> result = {}; \
+    for (int i = 0; i < V::kw_count; i++) \
+      result.kw_set(i, name(x.kw_at(i), y.kw_at(i), z.kw_at(i))); \
+    return result; \
   }

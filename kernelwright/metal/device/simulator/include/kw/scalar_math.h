@@ -111,9 +111,10 @@ KW_INLINE float frexp(float x, int* exponent) {
 KW_INLINE float fdim(float x, float y) {
   return x != x || y != y ? NAN : x > y ? x - y : 0.0f;
 }
-// Below one even where x - floor(x) rounds up to it.
-KW_INLINE float fract(float x) {
-  return __builtin_isinf(x) ? 0.0f : fmin(x - floor(x), 0x1.fffffep-1f);
+// Below one even where x - floor(x) rounds up to it; `below` is one's lower neighbour.
+KW_INLINE float fract(float x, float below = 0x1.fffffep-1f) {
+  float part = __builtin_isinf(x) ? 0.0f : x - floor(x);
+  return part > below ? below : part;
 }
 KW_INLINE constexpr float fmedian3(float x, float y, float z) {
   return fmax(fmin(x, y), fmin(fmax(x, y), z));
@@ -133,6 +134,7 @@ KW_SPECIAL_FUNCTION float cospi(float x) {
 }
 KW_SPECIAL_FUNCTION float tanpi(float x) {
   KW_COUNT_SPECIAL double turn = double(x) - __builtin_rint(double(x));
+  if (__builtin_fabs(turn) == 0.5) return copysign(INFINITY, float(turn));
   return float(__builtin_tan(turn * 3.14159265358979323846));
 }
 

@@ -26,7 +26,8 @@
 #define METAL_ALIGN(n) __attribute__((aligned(n)))
 #define METAL_PURE __attribute__((pure))
 #define METAL_CONST_ARG(x)
-#define KW_INLINE inline __attribute__((always_inline))
+// Without debug lines of its own, so that what is inlined is reported at the caller's.
+#define KW_INLINE inline __attribute__((always_inline, nodebug))
 
 // A conditional whose operands are `device S` and `S` has no common type. The front end writes
 // `c ? (kw_rvalue, (a)) : b`: for classes that comma gives a const value in the default space, to

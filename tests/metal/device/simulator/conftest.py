@@ -1,0 +1,69 @@
+"""Small Metal kernels for tests: a body, its arrays, and what it wrote."""
+
+from collections.abc import Callable, Mapping
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.simulator.library import compile as compile_metal
+
+_NAMES = {
+    np.dtype(np.bool_): "bool",
+    np.dtype(np.uint8): "uchar",
+    np.dtype(np.int8): "char",
+    np.dtype(np.uint16): "ushort",
+    np.dtype(np.int16): "short",
+    np.dtype(np.uint32): "uint",
+    np.dtype(np.int32): "int",
+    np.dtype(np.uint64): "ulong",
+    np.dtype(np.int64): "long",
+    np.dtype(np.float16): "half",
+    np.dtype(np.float32): "float",
+    np.dtype(ml_dtypes.bfloat16): "bfloat",
+}
+
+
+@pytest.fixture(scope="session")
+def probe() -> Callable[..., dict[str, Array]]:
+    """Run a body in which `i` is the thread, `lane` its lane, `t` its place in the threadgroup.
+
+    Arrays of `inputs` are read and those of `outputs` written under their names; `types` gives a
+    name another element type than its dtype's. Returns copies of the outputs.
+    """
+
+    def run(
+        body: str,
+        *,
+        inputs: Mapping[str, Array],
+        outputs: Mapping[str, Array],
+        threads: int,
+        header: str = "",
+        types: Mapping[str, str] | None = None,
+        threadgroup: int | None = None,
+    ) -> dict[str, Array]:
+        names = {n: _NAMES[a.dtype] for n, a in {**inputs, **outputs}.items()} | dict(types or {})
+        parameters = [f"device const {names[n]}* {n}" for n in inputs]
+        parameters += [f"device {names[n]}* {n}" for n in outputs]
+        source = "\n".join(
+            (
+                "#include <metal_stdlib>",
+                "using namespace metal;",
+                header,
+                f"kernel void probe({', '.join(parameters)},",
+                "  uint i [[thread_position_in_grid]],",
+                "  uint t [[thread_position_in_threadgroup]],",
+                "  uint lane [[thread_index_in_simdgroup]]) {",
+                body,
+                "}",
+            )
+        )
+        arrays = {n: np.ascontiguousarray(a) for n, a in inputs.items()}
+        arrays |= {n: a.copy() for n, a in outputs.items()}
+        compile_metal(source).kernel("probe").launch(
+            arrays, grid=(threads, 1, 1), threadgroup=(threadgroup or min(threads, 256), 1, 1)
+        )
+        return {n: arrays[n] for n in outputs}
+
+    return run
