@@ -12,6 +12,7 @@ _OPEN = {"(": ")", "[": "]", "{": "}"}
 _CLOSE = frozenset(_OPEN.values())
 _CLASS_KEYS = frozenset({"struct", "class", "union"})
 _QUALIFIERS = frozenset({"const", "volatile", "noexcept", "override", "final", "&", "&&"})
+_CONTROL = frozenset({"if", "for", "while", "switch", "return", "sizeof"})
 _HEAD_CALLS = frozenset({"decltype", "__attribute__", "alignas", "typeof", "__declspec"})
 
 
@@ -361,8 +362,8 @@ class _Entity:
         parser, name = self.parser, paren - 1
         while parser.spelling(name) == "]" and name in parser.partner:
             name = parser.partner[name] - 1
-        is_name = name > self.start or (name == self.start and paren > self.start)
-        return name if is_name and parser.code[name].kind is TokenKind.IDENTIFIER else None
+        is_name = name >= self.start and parser.code[name].kind is TokenKind.IDENTIFIER
+        return name if is_name and parser.spelling(name) not in _CONTROL else None
 
     def class_body(self, key: int) -> int | None:
         """Return the `{` of the class whose keyword is at `key`, None when it has none here."""
