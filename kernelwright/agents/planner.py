@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
-from kernelwright.agents.chat.fault import ReplyError
+from kernelwright.agents.chat.fault import OutageError, ReplyError
 from kernelwright.agents.chat.message import Prompt, Purpose
 from kernelwright.agents.chat.switchboard import Switchboard
 from kernelwright.agents.draft import Cut, RegionDraft
 from kernelwright.agents.prompt import build, render
 from kernelwright.agents.role import Plan, PlannedRegion, Planner
 from kernelwright.agents.sheet import greedy_table, node_table, pattern_table
+from kernelwright.errors import BudgetError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.legality import legality
 from kernelwright.ir.region import Region
@@ -47,7 +48,7 @@ class ModelPlanner:
         for _ in range(1 + _MOST_CORRECTIONS):
             try:
                 answer = self._board.ask(prompt, Cut, purpose)
-            except ReplyError:
+            except (ReplyError, OutageError, BudgetError):
                 break
             author, cut = answer.model, answer.record
             legal, refused = check(cut, graph)

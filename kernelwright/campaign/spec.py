@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from kernelwright.agents.budget import UNLIMITED, Caps
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.diagnostic import Record
 
@@ -23,3 +24,12 @@ class SearchSpec(Record):
     jobs: int = Field(default=2, ge=1)
     """Candidates evaluated at once, on a device that measures no time."""
     lease_s: float = 600.0
+    models: tuple[str, ...] = ()
+    """Whom to ask, as `provider:name`; later ones step in where earlier ones fail."""
+    base_url: str | None = None
+    """Where the models are served, when not by their provider."""
+    caps: Caps = UNLIMITED
+    """What all model calls together may take."""
+    task_caps: Caps = UNLIMITED
+    """What the calls for one task may take."""
+    calls_at_once: int = Field(default=4, ge=1)

@@ -2,14 +2,37 @@
 
 import typer
 
+from kernelwright.agents.doctor import doctor_model
 from kernelwright.campaign.machine import Finding, examine, find_devices
 from kernelwright.service.console import console
-from kernelwright.service.option import JsonOption, StoreOption, print_json
+from kernelwright.service.option import (
+    BaseUrlOption,
+    JsonOption,
+    ModelOption,
+    StoreOption,
+    print_json,
+)
 from kernelwright.service.view.machine import print_devices, print_findings
 
 
-def doctor(store: StoreOption = None, json: JsonOption = False) -> None:
-    """Say what works on this machine, and how to get what does not."""
+def doctor(
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Say what works on this machine, and how to get what does not.
+
+    With --model, ask each model one cheap question instead.
+    """
+    if model:
+        reports = [doctor_model(name, base_url) for name in model]
+        if json:
+            print_json(reports)
+        else:
+            for report in reports:
+                console().print(report.sentence, highlight=False)
+        return
     findings: list[Finding] = list(examine(store))
     if json:
         print_json(findings)

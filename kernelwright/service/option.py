@@ -19,6 +19,23 @@ StoreOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+ModelOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        help="Whom to ask: anthropic:NAME, openai:NAME, replay:CAMPAIGN or none; repeat for models "
+        "that step in where earlier ones fail.",
+        show_default="none",
+    ),
+]
+BaseUrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--base-url",
+        help="Where the models are served, such as http://127.0.0.1:8080/v1.",
+        show_default=False,
+    ),
+]
 LimitOption = Annotated[int, typer.Option("--limit", min=1, help="The most rows to print.")]
 
 

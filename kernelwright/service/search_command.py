@@ -1,24 +1,34 @@
 """`kernelwright search`: from a file's functions to champions in the store."""
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Annotated
 
 import typer
 
+from kernelwright.agents.budget import Caps
 from kernelwright.campaign import (
     Engine,
     SearchSpec,
+    Subject,
     capture_subjects,
     judges_on,
     load_subjects,
     offline_team,
 )
+from kernelwright.campaign.model_team import hiring
+from kernelwright.errors import InputError
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.service.console import console, error_console
-from kernelwright.service.option import JsonOption, StoreOption, print_json
+from kernelwright.service.option import (
+    BaseUrlOption,
+    JsonOption,
+    ModelOption,
+    StoreOption,
+    print_json,
+)
 from kernelwright.service.view.progress import progress_view
 from kernelwright.service.view.summary import print_search_summary
 from kernelwright.store import KernelStore
@@ -27,8 +37,9 @@ _DEFAULTS = SearchSpec()
 
 
 def search(
-    target: Annotated[
-        str, typer.Argument(metavar="FILE.py[:function]", help="What to make faster.")
+    targets: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE.py[:function]...", help="What to make faster."),
     ],
     inputs: Annotated[
         list[str] | None,
@@ -50,12 +61,25 @@ def search(
     jobs: Annotated[
         int, typer.Option(min=1, help="Candidates to evaluate at once on the simulator.")
     ] = _DEFAULTS.jobs,
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(min=0, help="The most dollars that models may cost.", show_default=False),
+    ] = None,
+    tokens: Annotated[
+        int | None,
+        typer.Option(min=1, help="The most tokens that models may use.", show_default=False),
+    ] = None,
+    calls: Annotated[
+        int | None, typer.Option(min=1, help="The most calls to models.", show_default=False)
+    ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
     """Plan, write, repair, evaluate and record kernels for the functions of a file."""
     # Everything that can be wrong with the request is found before the store is opened.
-    captured = capture_subjects(load_subjects(target, inputs or ()))
+    captured = capture_subjects(_load(targets, inputs or []))
     spec = SearchSpec(
         device=device,
         candidates_per_task=candidates,
@@ -63,13 +87,19 @@ def search(
         evaluations=evaluations,
         seconds=seconds,
         jobs=jobs,
+        models=tuple(model or ()),
+        base_url=base_url,
+        caps=Caps(dollars=budget, tokens=tokens, calls=calls),
     )
     progress = error_console() if json else console()
     with (
         KernelStore(store) as opened,
+        hiring(opened, spec) as hire,
         progress_view(progress, spec.candidates_per_task) as view,
     ):
-        engine = Engine(opened, spec, offline_team(), judges_on(spec.device), listen=view.show)
+        engine = Engine(
+            opened, spec, offline_team(), judges_on(spec.device), listen=view.show, hire=hire
+        )
         with _ending_in_order(engine):
             report = engine.run(captured)
     if json:
@@ -78,6 +108,15 @@ def search(
         print_search_summary(console(), report)
     if report.ended.interrupted:
         raise typer.Exit(130)
+
+
+def _load(targets: Sequence[str], inputs: Sequence[str]) -> list[Subject]:
+    if inputs and len(targets) > 1:
+        raise InputError(
+            f"expected one function for the inputs {', '.join(inputs)}, found "
+            f"{len(targets)} targets; search them one by one."
+        )
+    return [subject for target in targets for subject in load_subjects(target, inputs)]
 
 
 @contextmanager

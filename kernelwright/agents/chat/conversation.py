@@ -8,7 +8,7 @@ from typing import Protocol
 from pydantic import BaseModel
 
 from kernelwright.agents.budget import Cost
-from kernelwright.agents.chat.fault import ReplyError
+from kernelwright.agents.chat.fault import OutageError, ReplyError
 from kernelwright.agents.chat.message import Acceptance, Answer, Prompt, Purpose, Reply, Shape
 from kernelwright.agents.chat.parse import InvalidReplyError, parse
 from kernelwright.errors import ModelError
@@ -69,7 +69,8 @@ class Conversations:
                 try:
                     return await _converse(exchange, prompt, shape, purpose, accept)
                 except ModelError as e:
-                    failure = failure or e
+                    # What the first choice said matters most, unless a later one may recover.
+                    failure = e if failure is None or isinstance(e, OutageError) else failure
         assert failure is not None
         raise failure
 

@@ -10,6 +10,10 @@ class ReplyError(ModelError):
     """The model answered, and the answer cannot be used; another prompt may fare better."""
 
 
+class OutageError(ModelError):
+    """The service failed through every retry; later it may not."""
+
+
 class FaultKind(StrEnum):
     """Why a request gave no reply."""
 

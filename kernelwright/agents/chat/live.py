@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from kernelwright.agents.budget import Budget, Cost, Reservation
 from kernelwright.agents.chat.conversation import Taken
-from kernelwright.agents.chat.fault import Fault, FaultKind, sentence
+from kernelwright.agents.chat.fault import Fault, FaultKind, OutageError, sentence
 from kernelwright.agents.chat.ledger import Call, Ledger, Outcome, RecordedCall
 from kernelwright.agents.chat.message import Prompt, Purpose, Usage, request_hash
 from kernelwright.agents.chat.parse import schema_of
@@ -109,7 +109,8 @@ class LiveExchange:
             return await self._retried(call, asked)
         except Fault as fault:
             # Not chained: what a server said may be long, and its sentence holds the gist.
-            raise ModelError(sentence(self.name, fault)) from None
+            error = OutageError if fault.is_retryable else ModelError
+            raise error(sentence(self.name, fault)) from None
 
     async def _retried(self, call: Call, asked: ReplyShape) -> Taken:
         retrying = tenacity.AsyncRetrying(

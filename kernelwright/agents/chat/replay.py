@@ -10,6 +10,7 @@ from kernelwright.agents.budget import Cost
 from kernelwright.agents.chat.conversation import Taken
 from kernelwright.agents.chat.fault import ReplyError
 from kernelwright.agents.chat.ledger import Call, Ledger, Outcome, RecordedCall
+from kernelwright.agents.chat.live import recalled
 from kernelwright.agents.chat.message import Prompt, Purpose, request_hash
 
 
@@ -62,7 +63,9 @@ class ReplayExchange:
         self._ledger.finish(
             call.id, Outcome(reply=reply.text, stop=reply.stop, usage=reply.usage, cost=Cost())
         )
-        return Taken(reply, Cost(), 0.0, call.id)
+        # What it took when it was fresh: a search that weighs costs then decides as it did.
+        taken = recalled(recorded)
+        return Taken(reply, taken.cost, taken.latency_s, call.id)
 
     def _next(self, recorded: list[RecordedCall]) -> RecordedCall | None:
         for candidate in recorded:

@@ -1,0 +1,114 @@
+"""The ledger of a campaign's model calls, kept in the store."""
+
+import math
+from collections.abc import Sequence
+
+from kernelwright.agents.chat import Call, Outcome, RecordedCall
+from kernelwright.errors import InputError
+from kernelwright.store import Campaign, KernelStore, ModelCall, ModelOutcome
+
+_MICRO = 1_000_000
+_MOST_CAMPAIGNS = 1000
+
+
+class StoreLedger:
+    """Writes a campaign's calls; knows those of the runs that it takes over from, too."""
+
+    def __init__(self, store: KernelStore, campaign_id: str) -> None:
+        self._dialogue = store.dialogue
+        self._campaign_id = campaign_id
+        self._earlier = [recorded for run in abandoned(store, campaign_id) for recorded in
+                         recorded_calls(store, run)]  # fmt: skip
+
+    def begin(self, call: Call) -> None:
+        """Write a call before it is sent."""
+        provider, _, model = call.model.partition(":")
+        self._dialogue.begin_call(
+            ModelCall(
+                id=call.id,
+                campaign_id=self._campaign_id,
+                # A planner asks about a whole function, which is no task of the store.
+                task_id=call.purpose.task or None if call.purpose.role != "planner" else None,
+                provider=provider,
+                model=model,
+                role=call.purpose.role,
+                template_hash=call.prompt.template,
+                request_hash=call.request_hash,
+                request=call.model_dump_json(),
+                reserved_microdollars=_micro(call.worst.dollars),
+            )
+        )
+
+    def finish(self, call_id: str, outcome: Outcome) -> None:
+        """Write how a call ended."""
+        self._dialogue.finish_call(
+            call_id,
+            ModelOutcome(
+                reply=outcome.model_dump_json(),
+                failure=outcome.fault,
+                input_tokens=outcome.usage.prompt_tokens,
+                cached_input_tokens=outcome.usage.cache_read_tokens,
+                output_tokens=outcome.usage.output_tokens,
+                cost_microdollars=_micro(outcome.cost.dollars),
+                latency_s=outcome.latency_s,
+            ),
+        )
+
+    def calls(self) -> Sequence[RecordedCall]:
+        """Return the calls of the runs before this one and its own, in order."""
+        own = self._dialogue.calls(self._campaign_id)
+        return [*self._earlier, *(_recorded(c.call, c.outcome) for c in own)]
+
+
+def recorded_calls(store: KernelStore, campaign_id: str) -> list[RecordedCall]:
+    """Return one run's calls as the agents wrote them."""
+    return [_recorded(c.call, c.outcome) for c in store.dialogue.calls(campaign_id)]
+
+
+def calls_to_replay(store: KernelStore, prefix: str) -> list[RecordedCall]:
+    """Return what `replay:PREFIX` answers from: a campaign, and the runs it took over from.
+
+    Raises:
+        InputError: no campaign's id, or more than one, begins like this.
+    """
+    found = [c for c in store.campaigns(limit=_MOST_CAMPAIGNS) if c.id.startswith(prefix)]
+    if len(found) != 1:
+        raise InputError(
+            f"expected the beginning of one campaign's id after replay:, found {prefix!r}, which "
+            f"{len(found) or 'no'} campaigns have; `kernelwright store campaigns` lists them."
+        )
+    runs = [*abandoned(store, found[0].id), found[0].id]
+    return [recorded for run in runs for recorded in recorded_calls(store, run)]
+
+
+def abandoned(store: KernelStore, campaign_id: str) -> list[str]:
+    """Return the runs of the same search that did not end, up to the last that did; oldest first.
+
+    A killed search is taken up by starting it again: what its models said is not paid for twice,
+    and what it spent counts.
+    """
+    campaigns = list(store.campaigns(limit=_MOST_CAMPAIGNS))
+    place = next(i for i, c in enumerate(campaigns) if c.id == campaign_id)
+    this, runs = campaigns[place], list[str]()
+    for other in campaigns[place + 1 :]:
+        if not _is_same(other, this):
+            continue
+        if other.state == "finished":
+            break
+        runs.append(other.id)
+    return runs[::-1]
+
+
+def _is_same(other: Campaign, this: Campaign) -> bool:
+    return (other.name, other.spec, other.environment) == (this.name, this.spec, this.environment)
+
+
+def _recorded(call: ModelCall, outcome: ModelOutcome | None) -> RecordedCall:
+    return RecordedCall(
+        call=Call.model_validate_json(call.request),
+        outcome=None if outcome is None else Outcome.model_validate_json(outcome.reply),
+    )
+
+
+def _micro(dollars: float) -> int:
+    return math.ceil(dollars * _MICRO)

@@ -1,0 +1,86 @@
+"""The team that asks language models, with the offline one beside and behind it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kernelwright.agents.budget import Budget
+from kernelwright.agents.chat import ChatSettings, ModelSpec, Switchboard, open_model
+from kernelwright.agents.coder import ModelCoder
+from kernelwright.agents.planner import ModelPlanner
+from kernelwright.agents.repairer import FirstRepairer, ModelRepairer
+from kernelwright.campaign.engine import Hire, Hired
+from kernelwright.campaign.experience import Experience
+from kernelwright.campaign.ledger import StoreLedger, calls_to_replay
+from kernelwright.campaign.spec import SearchSpec
+from kernelwright.campaign.strategy import Team
+from kernelwright.campaign.team import offline_team
+from kernelwright.campaign.wager import Wager
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.store import KernelStore
+
+
+@contextmanager
+def hiring(
+    store: KernelStore, spec: SearchSpec, settings: ChatSettings | None = None
+) -> Iterator[Hire | None]:
+    """Give what hires the models of a search, None where it names none; let them go at the end.
+
+    Raises:
+        InputError: a name is no model's, or no campaign's.
+    """
+    specs = [ModelSpec.parse(name, spec.base_url) for name in spec.models]
+    named = [model for model in specs if model.provider != "none"]
+    if not named:
+        yield None
+        return
+    for model in named:
+        if model.provider == "replay":
+            calls_to_replay(store, model.name)
+    agency = _Agency(store, spec, named, settings or ChatSettings(concurrency=spec.calls_at_once))
+    try:
+        yield agency.hire
+    finally:
+        agency.close()
+
+
+class _Agency:
+    """Hires once the campaign has begun, and lets go of connections and threads."""
+
+    def __init__(
+        self, store: KernelStore, spec: SearchSpec, models: list[ModelSpec], settings: ChatSettings
+    ) -> None:
+        self._store = store
+        self._spec = spec
+        self._models = models
+        self._settings = settings
+        self._board: Switchboard | None = None
+        self._wager: Wager | None = None
+
+    def hire(self, campaign_id: str, device: DeviceInfo) -> Hired:
+        """Return the team and the strategy of a campaign."""
+        model = open_model(
+            self._models,
+            ledger=StoreLedger(self._store, campaign_id),
+            budget=Budget(self._spec.caps, self._spec.task_caps),
+            recorded=lambda prefix: calls_to_replay(self._store, prefix),
+            settings=self._settings,
+        )
+        assert model is not None
+        self._board = board = Switchboard(model)
+        offline, strategies = offline_team(), dict[str, str]()
+        # The offline repairer mends the mechanical classes and costs nothing.
+        repairer = ModelRepairer(board, rounds=max(self._spec.repairs, 1))
+        team = Team(
+            planner=ModelPlanner(board, offline.planner, strategies),
+            coder=offline.coder,
+            repairer=FirstRepairer((offline.repairer, repairer)),
+        )
+        coder = ModelCoder(board, Experience(self._store), strategies)
+        self._wager = Wager(team, coder, device, self._spec)
+        return Hired(team, self._wager)
+
+    def close(self) -> None:
+        if self._wager is not None:
+            self._wager.close()
+        if self._board is not None:
+            self._board.close()

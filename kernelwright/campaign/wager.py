@@ -1,0 +1,230 @@
+"""A strategy that spends where verified gain has been cheapest: models, repairs or tuning."""
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from kernelwright.agents.bandit import Bandit, Step, gain_of, parents, repairable
+from kernelwright.agents.chat.fault import OutageError
+from kernelwright.agents.coder import ModelCoder
+from kernelwright.agents.novelty import signature
+from kernelwright.agents.role import Attempt, Proposal
+from kernelwright.agents.tuning import tuned
+from kernelwright.campaign.pursuit import Pursuit
+from kernelwright.campaign.ranking import rank_of
+from kernelwright.campaign.spec import SearchSpec
+from kernelwright.campaign.strategy import Enough, Later, Team
+from kernelwright.errors import BudgetError
+from kernelwright.metal.device.base import DeviceInfo
+
+Batch = list[Proposal]
+_ASKS_MODEL = frozenset({Step.IDEA, Step.IMPROVE, Step.REPAIR})
+_FIRST_SILENCE_S = 30.0
+_MOST_OUTAGES = 5
+
+
+@dataclass
+class _Play:
+    """One task's bandit, and the step that is under way or being judged."""
+
+    bandit: Bandit = field(default_factory=Bandit)
+    step: Step | None = None
+    thinking: Future[Batch] | None = None
+    batch: Batch = field(default_factory=list)
+    before: float | None = None
+    """The best rank when the step began."""
+    dry: set[Step] = field(default_factory=set)
+    """Steps that had nothing to offer since the last verdicts."""
+    over: str = ""
+    """Why models are asked no more."""
+
+
+class Wager:
+    """Chooses the next step of a task by a bandit on verified gain for dollars and seconds.
+
+    The offline coder and repairer answer at once; models think on threads of their own, while
+    other tasks are evaluated.
+    """
+
+    def __init__(
+        self,
+        team: Team,
+        coder: ModelCoder,
+        device: DeviceInfo,
+        spec: SearchSpec,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._team = team
+        self._coder = coder
+        self._device = device
+        self._spec = spec
+        self._clock = clock
+        self._plays: dict[str, _Play] = {}
+        self._pool = ThreadPoolExecutor(spec.calls_at_once, thread_name_prefix="think")
+        self._outages = 0
+        self._silent_until_s = 0.0
+
+    def close(self) -> None:
+        """Wait for nobody: what is being thought of is dropped."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def next(self, pursuit: Pursuit) -> Batch | Enough | Later:
+        """Return the next batch."""
+        play = self._plays.setdefault(pursuit.task.fingerprint, _Play())
+        if play.thinking is not None:
+            if not play.thinking.done():
+                return Later()
+            return self._thought(play, pursuit, play.thinking)
+        self._credit(play, pursuit)
+        return self._step(play, pursuit)
+
+    def _step(self, play: _Play, pursuit: Pursuit) -> Batch | Enough | Later:
+        """Choose a step and take it; those with nothing to offer are passed over."""
+        while (ending := self._ending(pursuit)) is None:
+            step = play.bandit.choose(self._available(play, pursuit))
+            if step is None:
+                return self._nothing_left(play)
+            play.step, play.before = step, _best(pursuit)
+            if step in _ASKS_MODEL:
+                # Taken here, where nothing else changes the pursuit.
+                play.thinking = self._pool.submit(self._ask, step, pursuit, self._room(pursuit))
+                return Later()
+            if batch := self._fresh(self._tuned(pursuit), pursuit):
+                play.batch = batch
+                return batch
+            play.dry.add(step)
+        return ending
+
+    def _thought(
+        self, play: _Play, pursuit: Pursuit, thinking: Future[Batch]
+    ) -> Batch | Enough | Later:
+        play.thinking = None
+        assert play.step is not None
+        try:
+            batch = self._fresh(thinking.result(), pursuit)
+            self._outages = 0
+        except BudgetError as e:
+            play.over = f"{str(e).rstrip('.')} (next would have been: {play.step.value})"
+            batch = []
+        except OutageError as e:
+            self._note_outage(play, e)
+            batch = []
+        if batch:
+            play.batch = batch
+            return batch
+        play.bandit.credit(play.step, gain=0.0, dollars=0.0, seconds=1.0)
+        play.dry.add(play.step)
+        return self._step(play, pursuit)
+
+    def _note_outage(self, play: _Play, error: OutageError) -> None:
+        """Leave the models alone for a while, longer each time; for good after a few."""
+        self._outages += 1
+        self._silent_until_s = self._clock() + _FIRST_SILENCE_S * 2 ** (self._outages - 1)
+        if self._outages >= _MOST_OUTAGES:
+            play.over = str(error).rstrip(".")
+
+    def _ask(self, step: Step, pursuit: Pursuit, room: int) -> Batch:
+        history = tuple(pursuit.history)
+        count = min(room, self._spec.batch)
+        if step is Step.REPAIR:
+            return self._repaired(pursuit, history, count)
+        improve = None
+        if step is Step.IMPROVE:
+            improve = next(iter(parents(history, _slowness(history))), None)
+        written = self._coder.write(
+            pursuit.task, self._device, history, count=count, improve=improve
+        )
+        return list(written)
+
+    def _repaired(self, pursuit: Pursuit, history: Sequence[Attempt], count: int) -> Batch:
+        batch: Batch = []
+        for attempt in repairable(history, pursuit.repaired):
+            if len(batch) >= count:
+                break
+            pursuit.repaired.add(attempt.proposal.program.id)
+            proposal = self._team.repairer.repair(pursuit.task, self._device, attempt)
+            if proposal is not None:
+                batch.append(proposal)
+        return batch
+
+    def _tuned(self, pursuit: Pursuit) -> Batch:
+        """Take a template's next schedules, or the best programs' other tunable values."""
+        count = min(self._room(pursuit), self._spec.batch)
+        tried = pursuit.tried()
+        batch: Batch = []
+        for attempt in parents(pursuit.history, _slowness(pursuit.history)):
+            batch += tuned(attempt, tried, count - len(batch))
+        if len(batch) < count:
+            batch += self._team.coder.write(
+                pursuit.task, self._device, pursuit.history, count=count - len(batch)
+            )
+        return batch
+
+    def _available(self, play: _Play, pursuit: Pursuit) -> set[Step]:
+        steps = set(Step) - play.dry
+        if play.over or self._clock() < self._silent_until_s:
+            steps -= _ASKS_MODEL
+        if not parents(pursuit.history, _slowness(pursuit.history)):
+            steps.discard(Step.IMPROVE)
+        if not repairable(pursuit.history, pursuit.repaired):
+            steps.discard(Step.REPAIR)
+        return steps
+
+    def _ending(self, pursuit: Pursuit) -> Enough | None:
+        if self._room(pursuit) <= 0:
+            return Enough(f"{len(pursuit.history)} candidates tried, as many as asked for")
+        if pursuit.since_best >= self._spec.patience:
+            return Enough(f"no gain in the last {pursuit.since_best} correct candidates")
+        return None
+
+    def _nothing_left(self, play: _Play) -> Enough | Later:
+        if play.over:
+            return Enough(play.over)
+        if self._clock() < self._silent_until_s:
+            play.dry -= _ASKS_MODEL
+            return Later()
+        return Enough("every schedule tried, and no new idea")
+
+    def _credit(self, play: _Play, pursuit: Pursuit) -> None:
+        """Count what the batch that has just been judged gained and took."""
+        if play.step is None or not play.batch:
+            return
+        judged = {a.proposal.program.id: a for a in pursuit.history}
+        seconds = sum(
+            judged[p.program.id].evaluation.duration_s for p in play.batch if p.program.id in judged
+        )
+        play.bandit.credit(
+            play.step,
+            gain=gain_of(play.before, _best(pursuit)),
+            dollars=sum(p.dollars for p in play.batch),
+            seconds=seconds + sum(p.seconds for p in play.batch),
+        )
+        play.batch = []
+        play.dry.clear()
+
+    def _room(self, pursuit: Pursuit) -> int:
+        return self._spec.candidates_per_task - len(pursuit.history)
+
+    @staticmethod
+    def _fresh(proposals: Sequence[Proposal], pursuit: Pursuit) -> Batch:
+        """Drop what differs in nothing that matters from something tried."""
+        known = {signature(a.proposal.program) for a in pursuit.history}
+        tried = pursuit.tried()
+        fresh: dict[str, Proposal] = {}
+        for proposal in proposals:
+            mark = signature(proposal.program)
+            # Programs that differ in a tunable's value have one signature and two ids.
+            is_tuned = bool(proposal.program.tunables)
+            if proposal.program.id not in tried and (is_tuned or mark not in known):
+                fresh.setdefault(proposal.program.id if is_tuned else mark, proposal)
+        return list(fresh.values())
+
+
+def _best(pursuit: Pursuit) -> float | None:
+    return pursuit.best.value if pursuit.best is not None else None
+
+
+def _slowness(history: Sequence[Attempt]) -> dict[str, float]:
+    ranks = {a.proposal.program.id: rank_of(a.evaluation) for a in history}
+    return {program: rank.value for program, rank in ranks.items() if rank is not None}
