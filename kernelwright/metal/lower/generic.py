@@ -76,19 +76,36 @@ def generalize(graph: Graph, write: Write, kernels: tuple[Kernel, ...]) -> Gener
     A dimension is open when the kernels written for other sizes of it are the same text.
     """
     chosen: list[FreeDimension] = []
+    others: list[tuple[Graph, tuple[Kernel, ...]]] = []
     for free in free_dimensions(graph):
         if set(free.multiples) != {1} or free.is_reduced or free.size == 1:
             continue
-        if _same_text(graph, write, kernels, [*chosen, free]):
+        if not _same_text(graph, write, kernels, [*chosen, free]):
+            continue
+        doubled = resize(graph, {free.axes[0]: 2 * free.size})
+        changed = write(doubled)
+        if _grows_in_step(_extents(graph, kernels), _extents(doubled, changed), free.size):
             chosen.append(free)
+            others.append((doubled, changed))
     names = ["rows"] if len(chosen) == 1 else [f"size_{i}" for i in range(len(chosen))]
     taken = {name for k in kernels for name in (*k.inputs, *k.outputs)}
     dimensions = tuple(
         OpenDimension(f"{name}_of" if name in taken else name, free)
         for name, free in zip(names, chosen, strict=True)
     )
-    doubled = [resize(graph, {free.axes[0]: 2 * free.size}) for free in chosen]
-    return Generic(graph, dimensions, tuple((g, write(g)) for g in doubled))
+    return Generic(graph, dimensions, tuple(others))
+
+
+def _extents(graph: Graph, kernels: Sequence[Kernel]) -> list[int]:
+    """Return every size that a program would write as arithmetic."""
+    outputs = [size for type_ in graph.output_types for size in type_.shape]
+    return [*outputs, *(number for k in kernels for number in _numbers(k.grid))]
+
+
+def _grows_in_step(before: Sequence[int], after: Sequence[int], size: int) -> bool:
+    """Say whether each extent is a multiple of a dimension that was doubled, or apart from it."""
+    pairs = zip(before, after, strict=True)
+    return all(a == b or (b == 2 * a and a % size == 0) for a, b in pairs)
 
 
 def _same_text(

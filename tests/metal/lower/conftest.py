@@ -1,0 +1,44 @@
+"""Runs lowered programs on the simulator under its sanitizer."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from kernelwright.ir import Dtype, Graph, TensorType
+from kernelwright.metal.device.base import Array, RunOptions
+from kernelwright.metal.device.registry import open_device
+from kernelwright.metal.kernel import Program
+
+Run = Callable[[Program, Graph, Sequence[Array]], tuple[Array, ...]]
+
+
+@pytest.fixture(scope="session")
+def run() -> Run:
+    """Return what runs a program on arrays, and fails when the sanitizer reports anything."""
+    device = open_device("simulator")
+
+    def run(program: Program, graph: Graph, arrays: Sequence[Array]) -> tuple[Array, ...]:
+        executable = device.compile(program.bind(graph.input_types), sanitize=True)
+        result = executable.run(arrays, RunOptions(sanitize=True))
+        assert result.reports == ()
+        assert result.inputs_intact
+        assert all(result.canaries_intact)
+        return result.outputs
+
+    return run
+
+
+@pytest.fixture
+def draw() -> Callable[[TensorType, int], Array]:
+    """Return what draws an array of a type from a seed."""
+
+    def draw(type_: TensorType, seed: int) -> Array:
+        random = np.random.default_rng(seed)
+        if type_.dtype is Dtype.BOOL:
+            return random.random(type_.shape) < 0.7
+        if type_.dtype.is_integer:
+            return random.integers(0, 6, type_.shape).astype(type_.dtype.numpy)
+        return np.asarray(random.standard_normal(type_.shape) * 2).astype(type_.dtype.numpy)
+
+    return draw
