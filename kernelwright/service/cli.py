@@ -35,15 +35,22 @@ for panel, commands in _COMMANDS.items():
 app.add_typer(store_group, name="store", rich_help_panel="Ask")
 
 
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"kernelwright {version('kernelwright')}")
+        raise typer.Exit
+
+
 @app.callback()
 def _root(
     show_version: Annotated[
-        bool, typer.Option("--version", help="Print the version and end.", is_eager=True)
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
     ] = False,
 ) -> None:
-    if show_version:
-        typer.echo(f"kernelwright {version('kernelwright')}")
-        raise typer.Exit
+    """Carry the options of the program itself."""
 
 
 def main() -> None:

@@ -1,5 +1,7 @@
 """The terminal: one theme, one console for results and one for errors."""
 
+from functools import cache
+
 from rich.console import Console
 from rich.theme import Theme
 
@@ -19,11 +21,13 @@ THEME = Theme(
 )
 
 
+@cache
 def console() -> Console:
-    """Return the console for results; it follows NO_COLOR and the terminal's width."""
+    """Return the one console for results; it follows NO_COLOR and the terminal's width."""
     return Console(theme=THEME, highlight=False)
 
 
+@cache
 def error_console() -> Console:
     """Return the console for errors and for progress that is no result."""
     return Console(theme=THEME, highlight=False, stderr=True)

@@ -1,0 +1,42 @@
+"""A store with one real search in it: found once, asked many times."""
+
+from dataclasses import dataclass
+
+import mlx.core as mx
+import pytest
+
+from kernelwright.campaign import (
+    Engine,
+    SearchSpec,
+    Subject,
+    capture_subjects,
+    judges_on,
+    offline_team,
+)
+from kernelwright.store import KernelStore
+
+
+@dataclass(frozen=True)
+class Searched:
+    """Where the store is and what won."""
+
+    url: str
+    champion_id: str
+
+
+@pytest.fixture(scope="session")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Searched:
+    """Search a small function on the simulator, with the team that needs no model."""
+
+    def double(x: mx.array) -> mx.array:
+        return mx.maximum(x * 2, 0.5) + 1
+
+    subject = Subject("double", double, (mx.zeros((8, 32)),), {}, "double.py")
+    url = f"sqlite:///{tmp_path_factory.mktemp('searched') / 'kernels.db'}"
+    spec = SearchSpec(candidates_per_task=2, jobs=1)
+    with KernelStore(url) as store:
+        engine = Engine(store, spec, offline_team(), judges_on("simulator"))
+        report = engine.run(capture_subjects([subject]))
+    champion_id = report.tasks[0].champion_id
+    assert champion_id is not None
+    return Searched(url, champion_id)

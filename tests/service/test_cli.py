@@ -1,0 +1,193 @@
+"""What a person types, and what comes back: results, one line for an error, JSON on request."""
+
+import json
+import sqlite3
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kernelwright.service.cli import main
+from kernelwright.store import KernelStore
+from tests.service.conftest import Searched
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Outcome]
+SOFTMAX = "import mlx.core as mx\ndef softmax(x):\n    return mx.softmax(x, axis=-1)\n"
+
+
+@pytest.fixture
+def run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Run:
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("KERNELWRIGHT_STORE", str(tmp_path / "own.db"))
+
+    def type_in(*arguments: str) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["kernelwright", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        return Outcome(int(ended.value.code or 0), printed.out, printed.err)
+
+    return type_in
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "sentence"),
+    [
+        (SOFTMAX, ("nowhere.py",), "expected a Python file, found nothing at 'nowhere.py'"),
+        (SOFTMAX, ("{file}:missing",), "has no function 'missing'; it has: softmax"),
+        (
+            "value = 3",
+            ("{file}:value", "-i", "f32[2]"),
+            "to be a function of MLX arrays, found int",
+        ),
+        (SOFTMAX, ("{file}", "-i", "f32[2]", "-i", "f32[2]"), "cannot be called with 2 positional"),
+        (SOFTMAX, ("{file}",), "does not say what its inputs look like"),
+        (SOFTMAX, ("{file}", "-i", "f31[2]"), "expected a dtype, one of"),
+        (SOFTMAX, ("{file}", "-i", "f32[2;3]"), "expected an input such as 'bf16[2048,4096]'"),
+        (
+            "def f(x):\n    return x if x.sum() > 0 else -x\n",
+            ("{file}", "-i", "f32[2]"),
+            "looks at the values of an array while it is traced",
+        ),
+        ("def f(x):\n    return 'text'\n", ("{file}", "-i", "f32[2]"), "returns str ('text')"),
+        ("def f(x):\n    return x.nope\n", ("{file}", "-i", "f32[2]"), "raised AttributeError"),
+    ],
+)
+def test_a_bad_request_is_one_line_and_leaves_no_store(
+    run: Run, tmp_path: Path, text: str, arguments: tuple[str, ...], sentence: str
+) -> None:
+    file = tmp_path / "functions.py"
+    file.write_text(text)
+    outcome = run("search", *(a.format(file=file) for a in arguments))
+    assert outcome.code == 1
+    assert sentence in outcome.err
+    assert outcome.err.count("\n") == 1
+    assert not (tmp_path / "own.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        ("UPDATE alembic_version SET version_num = '9999'", "has schema 9999"),
+        ("DROP TABLE alembic_version", "belongs to another program"),
+    ],
+)
+def test_a_store_that_cannot_be_used_is_one_line(
+    run: Run, tmp_path: Path, damage: str, sentence: str
+) -> None:
+    path = tmp_path / "own.db"
+    KernelStore(str(path)).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute(damage)
+    connection.close()
+    before = path.read_bytes()
+    outcome = run("search", _softmax(tmp_path), "-i", "f32[4,8]")
+    assert (outcome.code, outcome.err.count("\n")) == (1, 1)
+    assert sentence in outcome.err
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("command", [("best",), ("history",), ("show", "abcd"), ("store", "stats")])
+def test_asking_before_anything_was_searched_says_how_to_begin(
+    run: Run, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    outcome = run(*command)
+    assert outcome.code == 1
+    assert "yet; run `kernelwright search FILE.py` first" in outcome.err
+    assert not (tmp_path / "own.db").exists()
+
+
+def test_best_lists_the_champion_and_the_next_command(run: Run, searched: Searched) -> None:
+    outcome = run("best", "--store", searched.url)
+    assert outcome.code == 0
+    assert searched.champion_id[:8] in outcome.out
+    assert f"kernelwright show {searched.champion_id[:8]}" in outcome.out
+
+
+def test_best_without_a_match_is_no_error(run: Run, searched: Searched) -> None:
+    outcome = run("best", "--op", "conv", "--store", searched.url)
+    assert outcome.code == 0
+    assert "No champion" in outcome.out
+
+
+def test_show_prints_source_launch_and_verdict(run: Run, searched: Searched) -> None:
+    outcome = run("show", searched.champion_id[:8], "--store", searched.url)
+    for expected in ("thread_position_in_grid", "grid", "threadgroup", "correct", "evaluation"):
+        assert expected in outcome.out
+
+
+def test_show_source_is_the_text_alone(run: Run, searched: Searched) -> None:
+    outcome = run("show", searched.champion_id[:8], "--source", "--store", searched.url)
+    with KernelStore(searched.url) as store:
+        assert store.show(searched.champion_id).program.kernels[0].source in outcome.out
+
+
+def test_an_unknown_id_is_one_line(run: Run, searched: Searched) -> None:
+    outcome = run("show", "ffffffffffff", "--store", searched.url)
+    assert (outcome.code, outcome.err.count("\n")) == (1, 1)
+    assert "no candidate in the store has an id that begins with 'ffffffffffff'" in outcome.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("best",),
+        ("history",),
+        ("show", "{id}"),
+        ("store", "stats"),
+        ("export", "{id}", "-o", "{out}"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_json_on_every_command_that_prints_a_result(
+    run: Run, searched: Searched, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    arguments = [a.format(id=searched.champion_id[:8], out=tmp_path / "out") for a in command]
+    outcome = run(*arguments, "--json", "--store", searched.url)
+    assert outcome.code == 0
+    assert json.loads(outcome.out)
+
+
+def test_export_writes_three_files_and_says_how_to_use_them(
+    run: Run, searched: Searched, tmp_path: Path
+) -> None:
+    out = tmp_path / "vendored"
+    outcome = run("export", searched.champion_id[:8], "-o", str(out), "--store", searched.url)
+    assert outcome.code == 0
+    assert {p.name for p in out.iterdir()} == {"double.py", "test_double.py", "VERIFICATION.md"}
+    assert "from double import double" in outcome.out
+
+
+def test_export_into_a_file_is_one_line(run: Run, searched: Searched, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    out = str(tmp_path / "file")
+    outcome = run("export", searched.champion_id[:8], "-o", out, "--store", searched.url)
+    assert (outcome.code, outcome.err.count("\n")) == (1, 1)
+    assert "expected a folder to write to" in outcome.err
+
+
+def test_version_and_help(run: Run) -> None:
+    assert run("--version").out.startswith("kernelwright 0.")
+    helped = run("--help").out
+    for command in ("search", "best", "show", "history", "export", "doctor", "devices", "store"):
+        assert command in helped
+
+
+def _softmax(folder: Path) -> str:
+    path = folder / "functions.py"
+    path.write_text(SOFTMAX)
+    return str(path)
