@@ -209,11 +209,12 @@ class _Rewriter:
     def declarations(self, structure: Structure, *, is_macro: bool = False) -> None:
         """Rewrite kernels, instantiations, methods, threadgroup variables, constants."""
         macros = _object_macros(self.tokens)
+        self.binding_attributes(structure)
         for function in structure.functions:
             self.array_parameters(structure, function)
             if is_kernel(structure, function):
                 self.kernel(structure, function, macros)
-            elif function.in_class:
+            else:
                 self.method(structure, function)
             if function.body is not None and not is_macro:
                 self.locals(structure, *function.body)
@@ -248,11 +249,26 @@ class _Rewriter:
         )
 
     def method(self, structure: Structure, function: Function) -> None:
-        """Name the address space of `this` in the words that overload resolution needs."""
+        """Name the address space of `this` in the words that overload resolution needs.
+
+        They are an attribute, which clang takes at the declarator's very end only.
+        """
         space = structure.spelling(function.tail)
         if space in MEMBER_SPACES:
             token = structure.code[function.tail]
-            self.editor.replace(token.offset, token.text, f"KW_MEMBER_{space}")
+            self.editor.replace(token.offset, token.text, "")
+            end = structure.code[function.tail_end].offset
+            self.editor.insert(end, f"KW_MEMBER_{space} ")
+
+    def binding_attributes(self, structure: Structure) -> None:
+        """Hide `[[threadgroup(n)]]` from the macro of that name."""
+        for index in range(len(structure.code) - 1):
+            if structure.spelling(index) != "[" or structure.spelling(index + 1) != "[":
+                continue
+            for place in range(index, structure.partner.get(index, index)):
+                token = structure.code[place]
+                if token.text == "threadgroup":
+                    self.editor.replace(token.offset, token.text, "kw_threadgroup")
 
     def array_parameters(self, structure: Structure, function: Function) -> None:
         """Write `constant int a[3]` as the pointer that it is; clang refuses the qualifier."""
@@ -362,7 +378,7 @@ class _Rewriter:
             self.result.constants.append(FunctionConstant(name, type_, number))
             self.editor.insert(
                 structure.code[end].offset,
-                f" = {type_}(KW_CONSTANT_{number});"
+                f" = KW_CONSTANT_{number};"
                 f" constant bool kw_defined_{name} = KW_CONSTANT_DEFINED_{number}",
             )
             return
@@ -373,7 +389,7 @@ def _caller(structure: Structure, function: Function, parameters: Sequence[Param
     declared = declared_parameters(structure, function)
     arguments = []
     for d, p in zip(declared, parameters, strict=True):
-        type_ = structure_text(structure, d.type_tokens)
+        type_ = _pointer_text(structure, d.type_tokens)
         if p.kind == "attribute":
             arguments.append(_attribute(type_, p.attribute))
         elif p.is_reference:
@@ -396,9 +412,14 @@ def _caller(structure: Structure, function: Function, parameters: Sequence[Param
     return call
 
 
-def structure_text(structure: Structure, indices: Sequence[int]) -> str:
-    """Write tokens that need not be neighbours as one line."""
-    return " ".join(structure.spelling(i) for i in indices)
+def _pointer_text(structure: Structure, type_tokens: Sequence[int]) -> str:
+    """Write a parameter's type; an array is the pointer to its first element."""
+    words = [structure.spelling(i) for i in type_tokens]
+    if "[" not in words:
+        return " ".join(words)
+    opens, closes = words.index("["), words.index("]")
+    rest = " ".join(words[closes + 1 :])
+    return " ".join([*words[:opens], f"(*) {rest}" if rest else "*"])
 
 
 def _attribute(type_: str, attribute: str) -> str:

@@ -35,6 +35,8 @@ class Function:
     """The parentheses."""
     tail: int
     """First token after the parentheses and `const`-like qualifiers."""
+    tail_end: int
+    """What ends the declarator: `{`, `;`, `=` or the `:` of an initialiser list."""
     body: tuple[int, int] | None
     """The braces."""
     end: int
@@ -454,7 +456,7 @@ class _Entity:
         place: int,
         attributes: list[tuple[int, int]],
     ) -> int:
-        parser, body = self.parser, None
+        parser, body, tail_end = self.parser, None, place
         if parser.spelling(place) == ":":
             place = self.constructor_body(place + 1)
         if parser.spelling(place) == "{":
@@ -478,6 +480,7 @@ class _Entity:
                 name_at=name_at,
                 parameters=parameters,
                 tail=tail,
+                tail_end=tail_end,
                 body=body,
                 end=last,
             )

@@ -120,7 +120,7 @@ def test_function_constants_take_their_value_from_a_macro() -> None:
     result = rewrite("constant bool has_mask [[function_constant(20)]];")
     assert result.constants == [FunctionConstant("has_mask", "bool", 20)]
     assert result.edited.text == (
-        "constant bool has_mask [[function_constant(20)]] = bool(KW_CONSTANT_20); "
+        "constant bool has_mask [[function_constant(20)]] = KW_CONSTANT_20; "
         "constant bool kw_defined_has_mask = KW_CONSTANT_DEFINED_20;"
     )
 
@@ -131,9 +131,31 @@ def test_a_function_constant_can_be_asked_whether_it_was_given() -> None:
     )
 
 
-def test_members_name_the_space_of_their_object() -> None:
-    text = rewritten("struct A { int f() const device { return 1; } int g() const; };")
-    assert text == ("struct A { int f() const KW_MEMBER_device { return 1; } int g() const; };")
+@pytest.mark.parametrize(
+    ("written", "compiled"),
+    [
+        ("struct A { int f() const device { } };",
+         "struct A { int f() const  KW_MEMBER_device { } };"),
+        ("struct A { A(int x) thread : a(x) { } int a; };",
+         "struct A { A(int x)  KW_MEMBER_thread : a(x) { } int a; };"),
+        ("struct A { operator T() const thread noexcept { } };",
+         "struct A { operator T() const  noexcept KW_MEMBER_thread { } };"),
+        ("int A::f() constant { }", "int A::f()  KW_MEMBER_constant { }"),
+        ("struct A { int g() const; };", "struct A { int g() const; };"),
+    ],
+)  # fmt: skip
+def test_members_name_the_space_of_their_object(written: str, compiled: str) -> None:
+    assert rewritten(written) == compiled
+
+
+def test_binding_attributes_are_hidden_from_the_macros_of_their_name() -> None:
+    text = "void f(threadgroup float* t [[threadgroup(0)]]);"
+    assert rewritten(text) == "void f(threadgroup float* t [[kw_threadgroup(0)]]);"
+
+
+def test_an_array_parameter_of_a_kernel_is_passed_as_a_pointer() -> None:
+    text = rewritten("kernel void f(constant const int64_t s[2] [[buffer(0)]]) { }")
+    assert "f((constant const int64_t *)(kw_ulong)kw_buffers[0])" in text
 
 
 def test_an_array_parameter_outside_thread_memory_becomes_a_pointer() -> None:

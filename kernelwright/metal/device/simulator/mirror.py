@@ -39,27 +39,20 @@ class Mirror:
         return None if path is None else str(self.copy_of(path.resolve()))
 
     def copy_of(self, path: Path) -> Path:
-        """Return the rewritten copy of one file."""
+        """Return the rewritten copy of one file; its name is its content's digest."""
         if path in self._done:
             return self._done[path]
-        text = path.read_text(errors="replace")
-        # The ids of its threadgroup variables depend on how many were found before.
-        identity = f"{path}\0{len(self.variables)}\0{text}"
-        key = hashlib.sha256(identity.encode()).hexdigest()[:24]
-        copy = cache_path() / "includes" / f"{key}-{path.name}"
-        self._done[path] = copy
+        # A file that is included again from within itself has its include guard by then.
+        self._done[path] = _published("", "empty.h")
         rewritten = rewrite(
-            text,
+            path.read_text(errors="replace"),
             file=path.name,
             variables=self.variables,
             include=lambda name: self.include(name, path.parent),
         )
+        copy = _published(f'#line 1 "{path}"\n{rewritten.edited.text}', path.name)
+        self._done[path] = copy
         self.files.append(MirroredFile(path, copy, rewritten))
-        content = f'#line 1 "{path}"\n{rewritten.edited.text}'
-        if not copy.is_file() or copy.read_text() != content:
-            with workspace() as folder:
-                (folder / copy.name).write_text(content)
-                publish(folder / copy.name, copy)
         return copy
 
     def locate(self, place: Place) -> Place | None:
@@ -74,3 +67,13 @@ class Mirror:
     def sources(self) -> dict[str, list[str]]:
         """Lines of every original, by path."""
         return {str(f.path): f.rewritten.edited.original.split("\n") for f in self.files}
+
+
+def _published(text: str, name: str) -> Path:
+    digest = hashlib.sha256(text.encode()).hexdigest()[:24]
+    copy = cache_path() / "includes" / f"{digest}-{name}"
+    if not copy.is_file():
+        with workspace() as folder:
+            (folder / name).write_text(text)
+            publish(folder / name, copy)
+    return copy
