@@ -55,6 +55,8 @@ class BufferTraffic(Record):
     sectors_written: int = 0
     unique_bytes_read: int = 0
     unique_bytes_written: int = 0
+    unique_sectors_read: int = 0
+    unique_sectors_written: int = 0
 
 
 class Counters(Record):

@@ -1,1 +1,14 @@
-"""What a kernel should cost on a named chip, from its counts."""
+"""What a kernel would cost on a chip: profiles of chips and predictions from counters."""
+
+from kernelwright.metal.perf.prediction import Bound, Prediction, predict
+from kernelwright.metal.perf.profile import PROFILES, ChipProfile, CoreRates, find_profile
+
+__all__ = [
+    "PROFILES",
+    "Bound",
+    "ChipProfile",
+    "CoreRates",
+    "Prediction",
+    "find_profile",
+    "predict",
+]

@@ -13,6 +13,7 @@ _MOST_BUFFERS = 64
 _FLOAT, _SPECIAL, _INTEGER, _MATRIX, _ATOMIC = range(5)
 _FLOPS_OF_A_MATRIX_OPERATION = 8 * 8 * 8 * 2
 _SIMD_WIDTH = 32
+_SECTOR_BYTES = 32
 
 
 class _BufferTally(ctypes.Structure):
@@ -21,6 +22,7 @@ class _BufferTally(ctypes.Structure):
         for name in (
             *("bytes_read", "bytes_written", "sectors_read", "sectors_written"),
             *("unique_bytes_read", "unique_bytes_written"),
+            *("unique_sectors_read", "unique_sectors_written"),
         )
     )
 
@@ -97,10 +99,13 @@ def _traffic(buffer: Buffer, tally: _BufferTally, scale: float) -> BufferTraffic
     def whole(value: int) -> int:
         return round(value * scale)
 
-    def unique(value: int) -> int:
+    def unique(value: int, most: int) -> int:
         # Threadgroups that were not counted touch other bytes or the same ones; the buffer's size
         # bounds both.
-        return min(round(value * scale), buffer.data.nbytes)
+        return min(round(value * scale), most)
+
+    size = buffer.data.nbytes
+    sectors = -(-size // _SECTOR_BYTES)
 
     return BufferTraffic(
         name=buffer.name,
@@ -108,8 +113,10 @@ def _traffic(buffer: Buffer, tally: _BufferTally, scale: float) -> BufferTraffic
         bytes_written=whole(tally.bytes_written),
         sectors_read=whole(tally.sectors_read),
         sectors_written=whole(tally.sectors_written),
-        unique_bytes_read=unique(tally.unique_bytes_read),
-        unique_bytes_written=unique(tally.unique_bytes_written),
+        unique_bytes_read=unique(tally.unique_bytes_read, size),
+        unique_bytes_written=unique(tally.unique_bytes_written, size),
+        unique_sectors_read=unique(tally.unique_sectors_read, sectors),
+        unique_sectors_written=unique(tally.unique_sectors_written, sectors),
     )
 
 

@@ -132,7 +132,7 @@ def _message(kind: ReportKind, raw: RawReport, variable: str, other: Place) -> s
         return _race(kind, raw, variable, other)
     if kind in (ReportKind.DIVERGENT_BARRIER, ReportKind.DIVERGENT_SIMD_OPERATION):
         return _divergence(kind, raw, other)
-    if raw.file:
+    if raw.file or kind is ReportKind.MISALIGNED_ACCESS:
         return _undefined(kind, raw, variable)
     access = f"{'writes' if raw.is_write else 'reads'} {raw.size} bytes"
     where = f"at byte {raw.offset} of {variable}" if variable else "at an address of no buffer"

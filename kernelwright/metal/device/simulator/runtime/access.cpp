@@ -105,6 +105,8 @@ void check_read(Worker& worker, const Access& access, const Grains& grains, uint
     is_first |= grains.tracks_first_use && is_first_use(grains, write, now);
     if (!is_same_place(write, mine) && conflicts(grains, write, mine))
       report_race(worker, race_with(worker, access, write, shadow.write_sites[i], true), false);
+    // The write of one atomic operation stands for its read: it conflicts with all that does.
+    if (access.kind & WRITE) continue;
     const Trace read = load_trace(&shadow.reads[i]);
     if (is_same_place(read, mine) && !read.has(Trace::ATOMIC)) continue;
     if (conflicts(grains, read, mine)) mine.bits |= Trace::SEVERAL;
@@ -210,8 +212,22 @@ bool is_own(const Worker& worker, const Access& access) {
 
 }  // namespace
 
+void report_misaligned(Worker& worker, const Access& access, uint32_t alignment) {
+  Report* report = found(worker, Kind::MISALIGNED_ACCESS, access.pc);
+  if (report == nullptr) return;
+  locate(worker, *report, access.address);
+  report->size = access.size;
+  report->details[1] = alignment;
+  publish(*report);
+}
+
 void check_access(Worker& worker, const Access& access) {
   if (worker.pending.size != 0) settle(worker);
+  worker.last_address = access.address;
+  worker.last_pc = access.pc;
+  const uint32_t alignment = access.size < 8 ? access.size : 8;
+  if (access.kind & ALIGNED && access.address % alignment != 0)
+    report_misaligned(worker, access, alignment);
   if (worker.launch->arena->contains(access.address)) return check_device(worker, access);
   if (worker.memory.contains(access.address)) return check_threadgroup(worker, access);
   if (is_own(worker, access)) return;

@@ -5,7 +5,8 @@
 
 namespace kw {
 
-enum AccessKind : uint32_t { READ = 1, WRITE = 2, ATOMIC = 4 };
+// ALIGNED: the access's type promises that its address is a multiple of its size, or of 8.
+enum AccessKind : uint32_t { READ = 1, WRITE = 2, ATOMIC = 4, ALIGNED = 8 };
 
 struct Access {
   uint64_t address;
@@ -17,6 +18,8 @@ struct Access {
 // Reports what is wrong with an access that is about to happen. Does not return when the access
 // would hurt the process.
 void check_access(Worker& worker, const Access& access);
+// Reports that the worker's last access was not aligned as its machine instruction needs.
+void report_misaligned(Worker& worker, const Access& access, uint32_t alignment);
 // Tells whether the worker's last conflicting write changed memory.
 void settle(Worker& worker);
 // Reports outputs that no thread has written; after the launch.

@@ -9,12 +9,14 @@ namespace kw {
 namespace {
 
 // Distinct sectors; lanes mostly ask for neighbours in order, which the last sector tells.
-uint32_t distinct_sectors(const LoggedAccess* accesses, uint32_t count) {
+uint32_t distinct_sectors(const LoggedAccess* accesses, uint32_t count, uint64_t base) {
   uint64_t seen[2 * KW_SIMD_WIDTH * 3];
   uint32_t distinct = 0;
   for (uint32_t i = 0; i < count; i++) {
-    const uint64_t first = accesses[i].address / SECTOR_BYTES;
-    const uint64_t last = (accesses[i].address + accesses[i].size - 1) / SECTOR_BYTES;
+    // Relative to the buffer: Metal aligns buffers, the arrays here need not be.
+    const uint64_t offset = accesses[i].address - base;
+    const uint64_t first = offset / SECTOR_BYTES;
+    const uint64_t last = (offset + accesses[i].size - 1) / SECTOR_BYTES;
     for (uint64_t sector = first; sector <= last; sector++) {
       bool is_new = true;
       for (uint32_t k = distinct; is_new && k > 0; k--) is_new = seen[k - 1] != sector;
@@ -41,7 +43,8 @@ void add_device(Meter& meter, const Footprint& footprint, const Buffer& buffer, 
          accesses[i].address - (uint64_t)buffer.data, accesses[i].size);
   }
   (is_write ? tally.bytes_written : tally.bytes_read) += bytes;
-  (is_write ? tally.sectors_written : tally.sectors_read) += distinct_sectors(accesses, count);
+  (is_write ? tally.sectors_written : tally.sectors_read) += 
+      distinct_sectors(accesses, count, (uint64_t)buffer.data);
 }
 
 // Cycles beyond the first for lanes that share an issue: each bank serves one word a cycle, and

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "divide.h"
+#include "observe.h"
 #include "stack.h"
 
 namespace kw {
@@ -84,7 +85,10 @@ void handle(int signal, siginfo_t* info, void* opaque) {
   }
   if (signal == SIGFPE && skip_division((ucontext_t*)opaque)) return;
   const uint64_t address = (uint64_t)info->si_addr;
-  fail(*worker->launch, failure_of(*worker, signal, *info), *registers.pc, address, worker);
+  const Failure failure = failure_of(*worker, signal, *info);
+  if (failure == PROTECTION && sanitizes(*worker))
+    report_misaligned(*worker, {worker->last_address, 0, 0, worker->last_pc}, 16);
+  fail(*worker->launch, failure, *registers.pc, address, worker);
   leave_fiber(*worker, registers);
 }
 

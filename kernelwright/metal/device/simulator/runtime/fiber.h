@@ -23,6 +23,7 @@ struct alignas(64) Fiber {
   uint32_t wait_site;  // source line of the operation that it waits in
   kw_combine wait_combine;
   uint64_t wait_pc;    // the same place, as an address
+  uint64_t shape;      // of the threadgroup that `context` was made for
   kw_thread context;
 };
 

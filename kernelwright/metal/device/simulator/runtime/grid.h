@@ -10,7 +10,7 @@ kw_uint3 group_position(const Launch& launch, uint64_t group);
 kw_uint3 group_size(const Launch& launch, kw_uint3 position);
 // Makes threadgroup `group` of the launch the worker's own.
 void enter_group(Worker& worker, uint64_t group);
-// Fills the attributes of thread `index` of the worker's threadgroup.
-void place_thread(const Worker& worker, uint32_t index, kw_thread& thread);
+// Makes a fiber thread `index` of the worker's threadgroup.
+void place_thread(const Worker& worker, uint32_t index, Fiber& fiber);
 
 }  // namespace kw

@@ -112,6 +112,8 @@ void* work(void* opaque) {
   Team& team = *(Team*)worker.launch;
   current = &worker;
   use_signal_stack(worker);
+  worker.shape++;  // a new launch
+  worker.group_size = {0, 0, 0};
   free_stacks(worker);
   // Lanes are compared when their simdgroup stops, so counting runs one simdgroup at a time.
   worker.shuffles = team.launch.request.order_seed != 0 && !team.launch.request.counts;

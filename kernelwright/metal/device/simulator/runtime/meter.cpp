@@ -24,6 +24,16 @@ uint32_t sample_of(const Request& request) {
   return groups <= EXACT_GROUPS ? 1 : (uint32_t)(groups / EXACT_GROUPS);
 }
 
+// Sectors with a mark, which cover `width` marks each.
+uint64_t marked_sectors(const unsigned char* marks, uint64_t count, uint64_t width) {
+  uint64_t sum = 0;
+  for (uint64_t start = 0; start < count; start += width) {
+    const uint64_t stop = start + width < count ? start + width : count;
+    sum += memchr(marks + start, 1, stop - start) != nullptr;
+  }
+  return sum;
+}
+
 uint64_t marked(const unsigned char* marks, uint64_t count) {
   uint64_t sum = 0;
   for (uint64_t i = 0; i < count; i++) sum += marks[i];
@@ -107,6 +117,9 @@ void close_counting(Counting& counting, const Request& request) {
     tally.unique_bytes_read = marked(footprint.read, footprint.grains) << footprint.grain_shift;
     tally.unique_bytes_written = marked(footprint.written, footprint.grains)
                                  << footprint.grain_shift;
+    const uint64_t width = SECTOR_BYTES >> footprint.grain_shift;
+    tally.unique_sectors_read = marked_sectors(footprint.read, footprint.grains, width);
+    tally.unique_sectors_written = marked_sectors(footprint.written, footprint.grains, width);
     free(footprint.read);
   }
 }

@@ -17,6 +17,7 @@ struct BufferTally {
   uint64_t bytes_read, bytes_written;
   uint64_t sectors_read, sectors_written;
   uint64_t unique_bytes_read, unique_bytes_written;
+  uint64_t unique_sectors_read, unique_sectors_written;
 };
 
 // Sums over the threadgroups that were counted; `Tally` of counters.py.

@@ -19,27 +19,31 @@ void run_row(Worker& worker, kw_thread& thread) {
   }
 }
 
-void run_shuffled(Worker& worker, kw_thread& thread) {
+void run_shuffled(Worker& worker, Fiber& fiber) {
   const Permutation order(worker.threads, worker.random.next() | 1);
   for (uint32_t i = 0; i < worker.threads; i++) {
-    place_thread(worker, (uint32_t)order(i), thread);
-    worker.launch->request.entry(worker.buffers, &thread);
+    fiber.shape = 0;
+    place_thread(worker, (uint32_t)order(i), fiber);
+    worker.launch->request.entry(worker.buffers, &fiber.context);
   }
 }
 
 }  // namespace
 
 void run_in_order(Worker& worker) {
-  kw_thread& thread = worker.running->context;
-  if (worker.shuffles) return run_shuffled(worker, thread);
+  Fiber& fiber = *worker.running;
+  kw_thread& thread = fiber.context;
+  if (worker.shuffles) return run_shuffled(worker, fiber);
   const Row row = worker.launch->request.row;
   for (uint32_t i = 0; i < worker.threads; i += worker.group_size.x) {
-    place_thread(worker, i, thread);
+    fiber.shape = 0;  // one fiber plays every thread
+    place_thread(worker, i, fiber);
     if (row != nullptr)
       row(worker.buffers, &thread, worker.group_size.x);
     else
       run_row(worker, thread);
   }
+  fiber.shape = 0;
 }
 
 }  // namespace kw

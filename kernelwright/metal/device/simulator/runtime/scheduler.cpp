@@ -90,7 +90,7 @@ void run_threads() {
     fiber.simdgroup->live &= ~bit(fiber.context.lane);
     Fiber* next = stops(*worker.launch) ? nullptr : next_fiber(worker);
     if (next != nullptr && next->stack == NO_STACK) {
-      place_thread(worker, index_of(worker, *next), next->context);
+      place_thread(worker, index_of(worker, *next), *next);
       next->stack = fiber.stack;
       worker.running = next;
       continue;
@@ -108,7 +108,7 @@ void wait(Worker& worker, Fiber& fiber) {
   Fiber* next = next_fiber(worker);
   if (next == &fiber) return;
   if (next->stack == NO_STACK) {
-    place_thread(worker, index_of(worker, *next), next->context);
+    place_thread(worker, index_of(worker, *next), *next);
     give_stack(worker, *next, run_threads);
   }
   worker.running = next;
@@ -163,7 +163,7 @@ void run_fibers(Worker& worker) {
   worker.ready_simdgroups = mask_of(worker.simdgroup_count);
 
   Fiber* first = next_fiber(worker);
-  place_thread(worker, index_of(worker, *first), first->context);
+  place_thread(worker, index_of(worker, *first), *first);
   give_stack(worker, *first, run_threads);
   worker.running = first;
   kw_switch(&worker.own_stack, first->stack_pointer);

@@ -30,6 +30,16 @@ bool completes(Worker& worker, Fiber& fiber, kw_combine combine, uint32_t site, 
   return true;
 }
 
+// Most operations carry a word or two, for which a call of memcpy would cost more than the copy.
+void copy(void* to, const void* from, uint32_t size) {
+  if (size == 4)
+    memcpy(to, from, 4);
+  else if (size == 8)
+    memcpy(to, from, 8);
+  else
+    memcpy(to, from, size);
+}
+
 }  // namespace
 
 KW_EXPORT const kw_thread* kw_current(void) { return &current->running->context; }
@@ -41,12 +51,12 @@ KW_EXPORT void kw_simdgroup(const void* in, kw_uint in_size, void* out, kw_uint 
   Simdgroup& simdgroup = *fiber.simdgroup;
   const uint64_t slot = fiber.context.lane * KW_SLOT_BYTES;
   observe_simd(worker);
-  memcpy(simdgroup.in + slot, in, in_size);
+  copy(simdgroup.in + slot, in, in_size);
   if (completes(worker, fiber, combine, site, PC))
     perform(worker, simdgroup, combine, simdgroup.present);
   else
     wait(worker, fiber);
-  memcpy(out, simdgroup.out + slot, out_size);
+  copy(out, simdgroup.out + slot, out_size);
 }
 
 KW_EXPORT void kw_simdgroup_barrier(kw_uint, kw_uint site) {

@@ -8,10 +8,13 @@ using namespace kw;
 
 #define PC ((uint64_t)__builtin_return_address(0))
 
+// The instrumentation calls a variant without `unaligned` where the type promises an alignment.
 #define KW_ACCESS(bytes)                                                                      \
-  KW_EXPORT void __tsan_read##bytes(void* p) { see(p, bytes, READ, PC); }                     \
-  KW_EXPORT void __tsan_write##bytes(void* p) { see(p, bytes, WRITE, PC); }                   \
-  KW_EXPORT void __tsan_read_write##bytes(void* p) { see(p, bytes, READ | WRITE, PC); }       \
+  KW_EXPORT void __tsan_read##bytes(void* p) { see(p, bytes, READ | ALIGNED, PC); }           \
+  KW_EXPORT void __tsan_write##bytes(void* p) { see(p, bytes, WRITE | ALIGNED, PC); }         \
+  KW_EXPORT void __tsan_read_write##bytes(void* p) {                                          \
+    see(p, bytes, READ | WRITE | ALIGNED, PC);                                                \
+  }                                                                                           \
   KW_EXPORT void __tsan_unaligned_read##bytes(void* p) { see(p, bytes, READ, PC); }           \
   KW_EXPORT void __tsan_unaligned_write##bytes(void* p) { see(p, bytes, WRITE, PC); }         \
   KW_EXPORT void __tsan_unaligned_read_write##bytes(void* p) {                                \

@@ -38,6 +38,7 @@ struct Worker {
   uint64_t group;
   kw_uint3 group_position;
   kw_uint3 group_size;
+  uint64_t shape;  // counts changes of group_size over the worker's life
   uint32_t threads, live, waiting;  // waiting: in a threadgroup barrier
   uint32_t simdgroup_count;
   uint32_t ready_simdgroups;
@@ -54,6 +55,7 @@ struct Worker {
   // Of a sanitizing launch.
   Shadow* shadow;  // of threadgroup memory; kept between launches
   Pending pending;
+  uint64_t last_address, last_pc;  // of the last access seen; a fault right after it is its own
   uint64_t constants_low, constants_high;  // addresses known to be the library's own
 
   Meter* meter;  // of a counting launch, else null

@@ -1,0 +1,176 @@
+"""What is known of each chip: rates, sizes and costs, each with its source.
+
+Sources, by the letters that the table uses:
+
+- A: Apple's announcements and specifications of each chip, https://www.apple.com/newsroom/ and
+  https://support.apple.com/specs (GPU cores, memory bandwidth, and TFLOPS for M1 and M2).
+- B: https://github.com/philipturner/metal-benchmarks, measured on M1 and M2 (clocks, caches, and
+  operations of a core in one cycle). M3 to M5 are assumed to do as much in a cycle.
+- C: clocks that `powermetrics` reports on M3, M4 and M5, as users publish them: an estimate.
+- D: NVIDIA's H200 and H100 data sheets, https://www.nvidia.com/en-us/data-center/h200/ and
+  https://resources.nvidia.com/en-us-tensor-core.
+- E: CUDA C++ programming guide, arithmetic instructions, compute capability 9.0,
+  https://docs.nvidia.com/cuda/cuda-c-programming-guide/#arithmetic-instructions.
+- F: measured through MLX 0.32.4 on one H200: 16 us a launch, 4.3 of 4.8 TB/s for a copy.
+"""
+
+from typing import Literal
+
+from kernelwright.errors import InputError
+from kernelwright.metal.diagnostic import Record
+
+_MIB = 1 << 20
+Vendor = Literal["apple", "nvidia"]
+
+
+class CoreRates(Record):
+    """What one core does in one cycle, and what it holds."""
+
+    float_operations: int
+    """A fused multiply-add counts two."""
+    special_operations: int
+    integer_operations: int
+    matrix_multiply_adds: int
+    """Inside simdgroup_matrix operations; an 8x8x8 one takes 512."""
+    threadgroup_bytes: int
+    cache_bytes: int
+    """Between the core and the cache that all cores share."""
+    threads: int
+    """Most threads in flight."""
+    saturating_threads: int
+    """Threads in flight from which on the arithmetic units are busy."""
+    threadgroup_memory: int
+
+
+# B: 256 float operations, 128 integer additions, 32 exp2, 21 reciprocals and 16 reciprocal square
+# roots (the middle one stands for all), 102 matrix multiply-adds, 64 bytes of threadgroup memory
+# and about 32 bytes of shared cache a cycle; 3072 threads, busy from 24 simdgroups on; ~60 KB.
+APPLE_CORE = CoreRates(
+    float_operations=256,
+    special_operations=21,
+    integer_operations=128,
+    matrix_multiply_adds=102,
+    threadgroup_bytes=64,
+    cache_bytes=32,
+    threads=3072,
+    saturating_threads=768,
+    threadgroup_memory=60 * 1024,
+)
+# D, E: 128 multiply-adds, 16 special and 64 integer operations, 128 bytes of shared memory and 64
+# bytes of L2 a cycle; 2048 threads, 227 KB. Matrices of the translated text use no tensor core.
+HOPPER_CORE = CoreRates(
+    float_operations=256,
+    special_operations=16,
+    integer_operations=64,
+    matrix_multiply_adds=128,
+    threadgroup_bytes=128,
+    cache_bytes=64,
+    threads=2048,
+    saturating_threads=512,
+    threadgroup_memory=227 * 1024,
+)
+
+
+class ChipProfile(Record):
+    """One chip, in its largest GPU configuration."""
+
+    name: str
+    vendor: Vendor
+    cores: int
+    clock_ghz: float
+    bandwidth_gb_s: float
+    last_cache_bytes: int
+    """The largest cache before memory: Apple's system level cache, NVIDIA's L2."""
+    core: CoreRates
+    launch_us: float
+    """From one kernel's end to the next one's start."""
+    memory_latency_us: float
+    bandwidth_efficiency: float = 0.9
+    """Share of the bandwidth that a plain copy reaches; F, and an estimate for Apple's chips."""
+    sources: str
+    """Letters of this module's list."""
+    estimates: tuple[str, ...] = ()
+    """Fields whose figures nobody has published or measured for this chip."""
+
+    @property
+    def float_tflops(self) -> float:
+        """Peak of 32-bit arithmetic."""
+        return self.cores * self.core.float_operations * self.clock_ghz / 1e3
+
+
+def _apple(
+    name: str,
+    cores: int,
+    clock_ghz: float,
+    bandwidth_gb_s: float,
+    last_cache_mib: int,
+    *,
+    sources: str = "A, B",
+    estimates: tuple[str, ...] = (),
+) -> ChipProfile:
+    return ChipProfile(
+        name=name,
+        vendor="apple",
+        cores=cores,
+        clock_ghz=clock_ghz,
+        bandwidth_gb_s=bandwidth_gb_s,
+        last_cache_bytes=last_cache_mib * _MIB,
+        core=APPLE_CORE,
+        # Dispatches of one command buffer that depend on each other; no published figure.
+        launch_us=4.0,
+        # Pointer chasing on an M1 Max, https://github.com/ferasboulala/G13: below 350 ns.
+        memory_latency_us=0.35,
+        sources=sources,
+        estimates=("launch_us", "memory_latency_us", "bandwidth_efficiency", *estimates),
+    )
+
+
+_GUESSED = ("clock_ghz", "last_cache_bytes", "core")
+
+_PROFILES = (
+    _apple("m1", 8, 1.278, 68.25, 8),
+    _apple("m1-pro", 16, 1.296, 200, 24),
+    _apple("m1-max", 32, 1.296, 400, 48),
+    _apple("m1-ultra", 64, 1.296, 800, 96),
+    _apple("m2", 10, 1.398, 100, 8),
+    _apple("m2-pro", 19, 1.398, 200, 24),
+    _apple("m2-max", 38, 1.398, 400, 48),
+    _apple("m2-ultra", 76, 1.398, 800, 96, estimates=("last_cache_bytes",)),
+    _apple("m3", 10, 1.38, 100, 8, sources="A, B, C", estimates=_GUESSED),
+    _apple("m3-pro", 18, 1.38, 150, 12, sources="A, B, C", estimates=_GUESSED),
+    _apple("m3-max", 40, 1.38, 400, 48, sources="A, B, C", estimates=_GUESSED),
+    _apple("m3-ultra", 80, 1.38, 819, 96, sources="A, B, C", estimates=_GUESSED),
+    _apple("m4", 10, 1.578, 120, 8, sources="A, B, C", estimates=_GUESSED),
+    _apple("m4-pro", 20, 1.578, 273, 24, sources="A, B, C", estimates=_GUESSED),
+    _apple("m4-max", 40, 1.578, 546, 48, sources="A, B, C", estimates=_GUESSED),
+    _apple("m5", 10, 1.62, 153, 8, sources="A, B, C", estimates=_GUESSED),
+    _apple("m5-pro", 20, 1.62, 307, 24, sources="A, B, C", estimates=_GUESSED),
+    _apple("m5-max", 40, 1.62, 614, 48, sources="A, B, C", estimates=_GUESSED),
+    ChipProfile(
+        name="h200",
+        vendor="nvidia",
+        cores=132,
+        clock_ghz=1.98,
+        bandwidth_gb_s=4800,
+        last_cache_bytes=50 * _MIB,
+        core=HOPPER_CORE,
+        launch_us=16.0,
+        memory_latency_us=0.6,
+        sources="D, E, F",
+        estimates=("memory_latency_us",),
+    ),
+)
+PROFILES: dict[str, ChipProfile] = {profile.name: profile for profile in _PROFILES}
+"""Every known chip by name. M4 and M5 have no Ultra."""
+
+
+def find_profile(chip: str) -> ChipProfile:
+    """Return a chip's profile by its name here (`m2-pro`) or Apple's own (`Apple M2 Pro`).
+
+    Raises:
+        InputError: the chip is not known.
+    """
+    key = chip.lower().removeprefix("nvidia ").removeprefix("apple ").replace(" ", "-")
+    if key in PROFILES:
+        return PROFILES[key]
+    raise InputError(f"there is no profile of a chip {chip!r}; known are {', '.join(PROFILES)}.")

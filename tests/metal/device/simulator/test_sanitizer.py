@@ -1,0 +1,277 @@
+"""The sanitizer finds what a GPU hides, and is silent on correct kernels."""
+
+import functools
+import textwrap
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from kernelwright.metal.device import simulator
+from kernelwright.metal.device.simulator import Library
+from kernelwright.metal.device.simulator.record import Outcome
+from kernelwright.metal.diagnostic import ReportKind
+
+# Every body runs over 128 threads in two threadgroups of 64 on `x[128]` and a fresh `y[128]`.
+_SIGNATURE = """
+kernel void {name}(const device float* x [[buffer(0)]], device float* y [[buffer(1)]],
+                   device atomic_uint* n [[buffer(2)]],
+                   uint i [[thread_position_in_grid]], uint l [[thread_index_in_threadgroup]],
+                   uint group [[threadgroup_position_in_grid]],
+                   uint lane [[thread_index_in_simdgroup]],
+                   uint sg [[simdgroup_index_in_threadgroup]]) {{
+"""
+_S = "threadgroup float s[64]; "
+_SYNC = "threadgroup_barrier(mem_flags::mem_threadgroup); "
+
+_BUGS: dict[ReportKind, list[str]] = {
+    ReportKind.DEVICE_OUT_OF_BOUNDS: [
+        "y[i] = x[i + 1];",
+        "y[i] = x[i]; if (i == 0) y[int(i) - 1] = 0;",
+        "y[i] = x[i]; y[i + 128] = 1;",
+        "const device float4* v = (const device float4*)x; y[i] = v[i / 4 + 1].w;",
+        "y[i] = i == 5 ? x[i - 4000000000u] : 0;",
+    ],
+    ReportKind.THREADGROUP_OUT_OF_BOUNDS: [
+        _S + "s[l] = x[i]; " + _SYNC + "y[i] = s[l + 1];",
+        _S + "threadgroup float* p = s; p[l] = x[i]; " + _SYNC + "y[i] = p[l * 2];",
+        _S + "threadgroup float* p = s; p[l] = x[i]; p[l - 1] = x[i]; " + _SYNC + "y[i] = 0;",
+        "threadgroup float t[8][8]; t[l / 8][l % 8] = x[i]; "
+        + _SYNC
+        + "y[i] = t[l / 8][l % 8 + 1];",
+    ],
+    ReportKind.THREAD_OUT_OF_BOUNDS: [
+        "float a[4] = {x[i], 1, 2, 3}; y[i] = a[i % 5];",
+        "float a[4]; for (int k = 0; k <= 4; k++) a[k] = x[i]; y[i] = a[1];",
+        "int a[3][2] = {}; a[i % 3][2 + int(x[i] > 2)] = 1; y[i] = a[0][1];",
+    ],
+    ReportKind.UNINITIALISED_THREADGROUP_READ: [
+        _S + "if (l < 32) s[l] = x[i]; " + _SYNC + "y[i] = s[63 - l];",
+        _S + "if (group == 0) s[l] = x[i]; " + _SYNC + "y[i] = s[l];",
+        _S + "s[l] += x[i]; y[i] = s[l];",
+        "threadgroup half h[64]; if (l % 2) h[l] = half(x[i]); " + _SYNC + "y[i] = h[l];",
+    ],
+    ReportKind.UNINITIALISED_OUTPUT_READ: [
+        "y[i] += x[i];",
+        "y[i] = max(y[i], x[i]);",
+        "if (i % 2) y[i] = x[i]; threadgroup_barrier(mem_flags::mem_device); y[i ^ 1] = y[i];",
+    ],
+    ReportKind.THREADGROUP_RACE: [
+        _S + "s[l] = x[i]; y[i] = s[63 - l];",
+        _S + "s[l] = x[i]; " + _SYNC + "float v = s[63 - l]; s[l] = 2 * v; y[i] = v;",
+        _S + "s[l / 2] = x[i]; " + _SYNC + "y[i] = s[l / 2];",
+        _S + "s[l] = x[i]; threadgroup_barrier(mem_flags::mem_none); y[i] = s[l ^ 1];",
+        _S + "s[l] = x[i]; simdgroup_barrier(mem_flags::mem_threadgroup); y[i] = s[63 - l];",
+        "threadgroup half h[64]; h[l] = half(x[i]); y[i] = h[l ^ 1];",
+    ],
+    ReportKind.DEVICE_RACE: [
+        "y[i / 2] = x[i]; if (i < 64) y[i + 64] = 0;",
+        (
+            "y[i] = x[i]; threadgroup_barrier(mem_flags::mem_device);"
+            "if (l == 0) y[i] = y[(i + 64) % 128];"
+        ),
+        "y[i] = x[i]; threadgroup_barrier(mem_flags::mem_threadgroup); y[i] = x[i] + y[i ^ 1];",
+        "y[l] = x[i]; y[64 + l] = 0;",
+        "atomic_fetch_add_explicit(n, 1u, memory_order_relaxed); y[i] = ((device uint*)n)[0];",
+    ],
+    ReportKind.DIVERGENT_BARRIER: [
+        "if (l < 40) threadgroup_barrier(mem_flags::mem_none); y[i] = x[i];",
+        "y[i] = x[i]; if (l >= 40) return; threadgroup_barrier(mem_flags::mem_none);",
+        (
+            "y[i] = x[i]; if (l < 40) { threadgroup_barrier(mem_flags::mem_none);\n}"
+            "else { threadgroup_barrier(mem_flags::mem_none); }"
+        ),
+        "for (uint k = 0; k < l; k++) threadgroup_barrier(mem_flags::mem_none); y[i] = x[i];",
+        "y[i] = x[i]; if (lane < 7) simdgroup_barrier(mem_flags::mem_none);",
+    ],
+    ReportKind.DIVERGENT_SIMD_OPERATION: [
+        "float v = x[i]; if (l % 2) v = simd_sum(v); y[i] = v;",
+        "y[i] = x[i]; if (lane > 20) return; y[i] = simd_max(x[i]);",
+        (
+            "float v = x[i]; if (lane < 16) v = simd_shuffle_down(v, 1);\n"
+            "else v = simd_shuffle_down(v, 1); y[i] = v;"
+        ),
+    ],
+    ReportKind.MISALIGNED_ACCESS: [
+        "y[i] = ((const device float4*)(x + 1))[i / 8].x;",
+        "((device float2*)(y + 1))[i / 4] = float2(x[i]);",
+        "y[i] = *(const device float*)((const device char*)x + 2 * (i % 4));",
+        "((device float4*)(y + 2))[i / 8] = float4(x[i]);",
+    ],
+    ReportKind.WRITE_TO_INPUT: [
+        "((device float*)x)[i] = 1; y[i] = 0;",
+        "device float* p = (device float*)x; if (i == 3) p[i] += 1; y[i] = 0;",
+        (
+            "device atomic_uint* p = (device atomic_uint*)x; y[i] = 0;"
+            "atomic_fetch_add_explicit(p, 1u, memory_order_relaxed);"
+        ),
+    ],
+    ReportKind.UNWRITTEN_OUTPUT: [
+        "if (l != 7) y[i] = x[i];",
+        "if (i < 100) y[i] = x[i];",
+        "if (i % 2 == 0) ((device half*)y)[i] = 1;",
+    ],
+    ReportKind.DIVISION_BY_ZERO: [
+        "y[i] = 7 / int(i % 3);",
+        "y[i] = 7u % (i / 64);",
+        "int d = int(x[i]); d /= d - d; y[i] = d;",
+    ],
+    ReportKind.SHIFT_OUT_OF_RANGE: [
+        "y[i] = 1 << (i + 1);",
+        "y[i] = 5u >> (32 + i % 2);",
+        "y[i] = 1 << -int(i % 2);",
+    ],
+}
+
+_CORRECT = {
+    "copies": "y[i] = x[i];",
+    "reverses": _S + "s[l] = x[i]; " + _SYNC + "y[i] = s[63 - l];",
+    "tree_reduction": _S
+    + "s[l] = x[i]; "
+    + _SYNC
+    + "for (uint k = 32; k > 0; k /= 2) { if (l < k) s[l] += s[l + k]; "
+    + _SYNC
+    + "} y[i] = s[0];",
+    "double_buffer": "threadgroup float t[2][64]; float sum = 0;"
+    "for (uint k = 0; k < 8; k++) { t[k % 2][l] = x[i] * k; "
+    + _SYNC
+    + "sum += t[k % 2][l ^ 33]; } y[i] = sum;",
+    "simdgroup_exchange": _S
+    + "s[l] = x[i]; simdgroup_barrier(mem_flags::mem_threadgroup); float v = s[l ^ 5];"
+    "simdgroup_barrier(mem_flags::mem_threadgroup); s[l] = v;"
+    "simdgroup_barrier(mem_flags::mem_threadgroup); y[i] = s[l ^ 9];",
+    "simd_reduction": _S
+    + "float v = simd_sum(x[i]); if (lane == 0) s[sg] = v; "
+    + _SYNC
+    + "y[i] = s[0] + s[1];",
+    "device_exchange": "y[i] = x[i]; threadgroup_barrier(mem_flags::mem_device);"
+    "float v = y[i ^ 63]; threadgroup_barrier(mem_flags::mem_device); y[i] = v;",
+    "atomic_count": "y[i] = x[i]; atomic_fetch_add_explicit(n, 1u, memory_order_relaxed);",
+    "atomic_maximum": "y[i] = x[i]; atomic_fetch_max_explicit(n, i, memory_order_relaxed);",
+    "same_value": _S + "s[0] = 3; " + _SYNC + "y[i] = s[0]; y[0] = 3;",
+    "halves": "threadgroup half h[64]; h[l] = half(x[i]); " + _SYNC + "y[i] = h[l ^ 1];",
+    "bytes": "((device uchar4*)y)[i] = uchar4(1, 2, 3, 4);",
+    "uniform_barrier": "for (uint k = 0; k < group + 2; k++) " + _SYNC + "y[i] = 0;",
+    "vectors": "if (l % 4 == 0) ((device float4*)y)[i / 4] = ((const device float4*)x)[i / 4];",
+    "shifts": "y[i] = 1 << (i % 32); y[i] += int(0x80000000u) << 1;",
+}
+
+
+@functools.cache
+def _library() -> Library:
+    """Compile every body as a kernel of one text, each body from a line of its own."""
+    bodies = dict(_CORRECT)
+    for kind, bugs in _BUGS.items():
+        bodies |= {_name(kind, i): body for i, body in enumerate(bugs)}
+    kernels = "".join(
+        _SIGNATURE.format(name=name) + body + "\n}\n" for name, body in bodies.items()
+    )
+    return simulator.compile("#include <metal_stdlib>\nusing namespace metal;\n" + kernels)
+
+
+def _name(kind: ReportKind, i: int) -> str:
+    return f"{kind.name.lower()}_{i}"
+
+
+def _launch(name: str, y: NDArray[np.generic] | None = None, order_seed: int = 0) -> Outcome:
+    y = np.full(128, np.nan, np.float32) if y is None else y
+    fresh = () if name == "same_value" else ("y",)
+    return (
+        _library()
+        .kernel(name)
+        .launch(
+            {"x": np.arange(128, dtype=np.float32), "y": y, "n": np.zeros(1, np.uint32)},
+            grid=(128, 1, 1),
+            threadgroup=(64, 1, 1),
+            fresh=fresh,
+            sanitize=True,
+            order_seed=order_seed,
+        )
+    )
+
+
+def test_every_class_has_three_seeded_bugs() -> None:
+    assert set(_BUGS) == set(ReportKind)
+    assert min(map(len, _BUGS.values())) >= 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "i"), [(kind, i) for kind, bugs in _BUGS.items() for i in range(len(bugs))]
+)
+def test_seeded_bug_is_found(kind: ReportKind, i: int) -> None:
+    reports = _launch(_name(kind, i)).reports
+
+    assert kind in {r.kind for r in reports}
+
+
+@pytest.mark.parametrize("order_seed", [0, 1, 2])
+@pytest.mark.parametrize("name", _CORRECT)
+def test_correct_kernel_gives_no_report(name: str, order_seed: int) -> None:
+    assert _launch(name, order_seed=order_seed).reports == ()
+
+
+def test_report_names_line_variable_offset_and_thread() -> None:
+    text = textwrap.dedent("""\
+        #include <metal_stdlib>
+        kernel void far(const device float* x [[buffer(0)]], device float* y [[buffer(1)]],
+                        uint2 at [[thread_position_in_grid]]) {
+          uint i = at.y * 8 + at.x;
+          y[i] =
+            x[i + 4];
+        }
+        """)
+    x, y = np.zeros(32, np.float32), np.zeros(32, np.float32)
+
+    outcome = (
+        simulator.compile(text)
+        .kernel("far")
+        .launch([x, y], grid=(8, 4, 1), threadgroup=(8, 2, 1), sanitize=True)
+    )
+
+    (report,) = outcome.reports
+    assert (report.file, report.line, report.variable) == ("source", 6, "x")
+    assert report.offset == 128
+    assert report.thread == (4, 3, 0)
+    assert report.threadgroup == (0, 1, 0)
+    assert report.count == 4
+    assert "reads 4 bytes at byte 128 of x, which has 128" in report.message
+
+
+def test_race_names_both_threads_and_lines() -> None:
+    text = textwrap.dedent("""\
+        #include <metal_stdlib>
+        kernel void race(const device float* x [[buffer(0)]], device float* y [[buffer(1)]],
+                         uint i [[thread_position_in_grid]]) {
+          threadgroup float shared[64];
+          shared[i] = x[i];
+          y[i] = shared[(i + 1) % 64];
+        }
+        """)
+    x, y = np.ones(64, np.float32), np.zeros(64, np.float32)
+
+    outcome = (
+        simulator.compile(text)
+        .kernel("race")
+        .launch([x, y], grid=(64, 1, 1), threadgroup=(64, 1, 1), sanitize=True)
+    )
+
+    race = next(r for r in outcome.reports if r.kind is ReportKind.THREADGROUP_RACE)
+    assert race.variable == "shared"
+    assert {race.line, race.other_line} == {5, 6}
+    assert race.thread != race.other_thread
+
+
+def test_out_of_bounds_write_reaches_no_other_buffer() -> None:
+    y = np.zeros(128, np.float32)
+
+    _launch(_name(ReportKind.DEVICE_OUT_OF_BOUNDS, 2), y)
+
+    np.testing.assert_array_equal(y, np.arange(128, dtype=np.float32))
+
+
+def test_reports_repeat_with_the_same_seed() -> None:
+    name = _name(ReportKind.THREADGROUP_RACE, 0)
+
+    assert {r.kind for r in _launch(name, order_seed=7).reports} == {
+        r.kind for r in _launch(name, order_seed=7).reports
+    }
