@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.simulator.library import Argument
 from kernelwright.metal.device.simulator.library import compile as compile_metal
 
 _NAMES = {
@@ -59,11 +60,12 @@ def probe() -> Callable[..., dict[str, Array]]:
                 "}",
             )
         )
-        arrays = {n: np.ascontiguousarray(a) for n, a in inputs.items()}
-        arrays |= {n: a.copy() for n, a in outputs.items()}
+        arrays: dict[int | str, Argument] = {n: np.ascontiguousarray(inputs[n]) for n in inputs}
+        written = {n: a.copy() for n, a in outputs.items()}
+        arrays.update(written)
         compile_metal(source).kernel("probe").launch(
             arrays, grid=(threads, 1, 1), threadgroup=(threadgroup or min(threads, 256), 1, 1)
         )
-        return {n: arrays[n] for n in outputs}
+        return written
 
     return run

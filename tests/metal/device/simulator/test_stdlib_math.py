@@ -175,7 +175,7 @@ def test_vectors_compute_what_their_elements_do(probe: Probe) -> None:
     expected[:, 2] = np.concatenate([np.maximum(d[:, :3], 1), np.sin(d[:, 3:])], axis=1)
     expected[:, 3, :3] = np.log(x[:, :3]).astype(np.float16)
     expected[:, 4] = np.clip(x, 0.5, np.array([1, 2, 2, 1]))
-    np.testing.assert_allclose(y["y"], expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(y["y"].astype(np.float64), expected, rtol=1e-6, atol=1e-6)
 
 
 def test_split_functions_write_through_their_references(probe: Probe) -> None:
@@ -192,7 +192,7 @@ def test_split_functions_write_through_their_references(probe: Probe) -> None:
     mantissa, exponent = np.frexp(x)
     with np.errstate(invalid="ignore"):
         expected = np.stack([fraction, whole, mantissa, exponent, np.sin(x), x * 8], axis=1)
-    np.testing.assert_allclose(y, expected.astype(np.float32), rtol=1e-6)
+    np.testing.assert_allclose(y.astype(np.float64), expected, rtol=1e-6)
 
 
 def test_the_neighbour_of_a_half_is_a_half(probe: Probe) -> None:
