@@ -1,5 +1,6 @@
 """One launch of a Metal kernel as one CUDA source, specialised to its shapes."""
 
+import math
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -56,15 +57,14 @@ class Translation:
 
     text: str
     symbol: str
-    blocks: tuple[int, int, int]
+    blocks: int
     threads: int
-    """Per block; blocks are one-dimensional."""
+    """Per block; blocks and their grid are one-dimensional."""
 
     @property
     def grid(self) -> tuple[int, int, int]:
         """The grid in threads, as `mx.fast.precompiled_cuda_kernel` wants it."""
-        x, y, z = self.blocks
-        return x * self.threads, y, z
+        return self.blocks * self.threads, 1, 1
 
 
 def headers() -> dict[str, str]:
@@ -77,7 +77,7 @@ def translate(program: BoundProgram, launch: Launch) -> Translation:
     """Translate one launch; the kernel's parameters are its inputs, then its outputs."""
     kernel = launch.kernel
     group = tuple(min(t, g) for t, g in zip(launch.threadgroup, launch.grid, strict=True))
-    blocks = tuple(-(-g // t) for g, t in zip(launch.grid, group, strict=True))
+    blocks = math.prod(-(-g // t) for g, t in zip(launch.grid, group, strict=True))
     inputs = [(name, program.type_of(name)) for name in kernel.inputs]
     outputs = [(name, program.type_of(name)) for name in kernel.outputs]
     attributes = [(a, t) for t, names in (("uint3", _UINT3), ("uint", _UINT)) for a in names]
@@ -102,8 +102,8 @@ def translate(program: BoundProgram, launch: Launch) -> Translation:
     return Translation(
         text="\n".join(parts) + "\n",
         symbol=_SYMBOL,
-        blocks=(blocks[0], blocks[1], blocks[2]),
-        threads=group[0] * group[1] * group[2],
+        blocks=blocks,
+        threads=math.prod(group),
     )
 
 

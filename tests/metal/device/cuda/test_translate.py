@@ -98,9 +98,9 @@ def test_blocks_cover_the_grid_in_one_dimension() -> None:
         threadgroup=(16, 8, 1),
     )
     translation = translate(program, program.launches[0])
-    assert translation.blocks == (5, 5, 1)
+    assert translation.blocks == 25
     assert translation.threads == 128
-    assert translation.grid == (640, 5, 1)
+    assert translation.grid == (3200, 1, 1)
 
 
 @needs_nvrtc
