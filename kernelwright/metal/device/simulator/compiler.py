@@ -11,7 +11,7 @@ from typing import Literal
 
 from kernelwright.errors import DeviceError
 from kernelwright.metal.device.simulator.mirror import Mirror
-from kernelwright.metal.device.simulator.runtime import ThreadgroupVariable
+from kernelwright.metal.device.simulator.record import ThreadgroupVariable
 from kernelwright.metal.device.simulator.toolchain import (
     DIAGNOSTIC_FLAGS,
     Variant,

@@ -24,7 +24,8 @@ from kernelwright.metal.device.simulator.compiler import (
     prepare,
 )
 from kernelwright.metal.device.simulator.memory import GuardedArray, InputCopy, layout
-from kernelwright.metal.device.simulator.runtime import Buffer, Outcome, launch
+from kernelwright.metal.device.simulator.record import Buffer, Outcome
+from kernelwright.metal.device.simulator.runtime import launch
 from kernelwright.metal.device.simulator.toolchain import Variant, compiler_version
 from kernelwright.metal.diagnostic import LaunchError, SanitizerReport
 from kernelwright.metal.kernel import BoundProgram, Launch

@@ -17,12 +17,8 @@ from kernelwright.metal.device.simulator.compiler import (
     prelude_for,
     prepare,
 )
-from kernelwright.metal.device.simulator.runtime import (
-    Buffer,
-    Outcome,
-    ThreadgroupArgument,
-    launch,
-)
+from kernelwright.metal.device.simulator.record import Buffer, Outcome, ThreadgroupArgument
+from kernelwright.metal.device.simulator.runtime import launch
 from kernelwright.metal.device.simulator.toolchain import Variant
 from kernelwright.metal.diagnostic import CompileError, Diagnostic, LaunchError
 from kernelwright.metal.msl.signature import Entry, Parameter

@@ -1,0 +1,164 @@
+"""A launch as typed at a terminal: sizes, buffers from files, types and numbers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from kernelwright.errors import InputError
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import TensorType
+from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.simulator.library import Argument, Key, SimulatedKernel
+from kernelwright.metal.msl.signature import Parameter
+from kernelwright.metal.simulator import Library
+
+_SMALL_INTEGER = 8
+"""Random integers stay below it, so that they serve as indices of small arrays too."""
+
+
+@dataclass(frozen=True)
+class TypedLaunch:
+    """A kernel with its arrays and sizes."""
+
+    kernel: SimulatedKernel
+    buffers: dict[Key, Argument]
+    fresh: frozenset[Key]
+    grid: tuple[int, int, int]
+    threadgroup: tuple[int, int, int]
+    threadgroup_bytes: dict[Key, int]
+
+    @property
+    def written(self) -> dict[str, Array]:
+        """The arrays that the kernel may write, by name."""
+        writable = {p.name for p in self.kernel.entry().buffers if not p.is_const}
+        return {
+            str(name): array
+            for name, array in self.buffers.items()
+            if name in writable and isinstance(array, np.ndarray)
+        }
+
+
+def parse_launch(
+    library: Library,
+    *,
+    name: str | None,
+    grid: str,
+    threadgroup: str | None,
+    buffers: Sequence[str],
+    threadgroup_bytes: Sequence[str],
+    constants: Sequence[str],
+    seed: int,
+) -> TypedLaunch:
+    """Read what a person typed.
+
+    Raises:
+        InputError: it does not fit the kernel, or a file cannot be read.
+    """
+    kernel = library.kernel(
+        name or _only_kernel(library), {_key(k): _number(v) for k, v in _pairs(constants)}
+    )
+    threads = parse_size(grid)
+    parameters = {p.name: p for p in kernel.entry().buffers}
+    by_index = {p.index: p.name for p in parameters.values()}
+    random = np.random.default_rng(seed)
+    values: dict[Key, Argument] = {}
+    fresh: set[Key] = set()
+    for given, text in _pairs(buffers):
+        key = _key(given)
+        name_ = by_index.get(key, given) if isinstance(key, int) else given
+        if name_ not in parameters:
+            known = ", ".join(f"{p.name} ({p.index})" for p in parameters.values()) or "none"
+            raise InputError(f"{kernel.name} has no buffer {given!r}; its buffers are: {known}.")
+        values[name_], is_fresh = _buffer(text, parameters[name_], random)
+        if is_fresh:
+            fresh.add(name_)
+    return TypedLaunch(
+        kernel=kernel,
+        buffers=values,
+        fresh=frozenset(fresh),
+        grid=threads,
+        threadgroup=parse_size(threadgroup) if threadgroup else (min(threads[0], 256), 1, 1),
+        threadgroup_bytes={_key(k): int(_number(v)) for k, v in _pairs(threadgroup_bytes)},
+    )
+
+
+def parse_size(text: str) -> tuple[int, int, int]:
+    """Read `1024`, `32,8` or `32x8x2`.
+
+    Raises:
+        InputError: it is no such size.
+    """
+    parts = text.replace("x", ",").split(",")
+    if not 1 <= len(parts) <= 3 or not all(p.strip().isdigit() and int(p) > 0 for p in parts):
+        raise InputError(f"expected a size such as 1024 or 32,8,1; found {text!r}.")
+    x, y, z = (*(int(p) for p in parts), 1, 1)[:3]
+    return x, y, z
+
+
+def _only_kernel(library: Library) -> str:
+    if len(library.kernels) == 1:
+        return library.kernels[0]
+    known = ", ".join(library.kernels) or "none"
+    raise InputError(f"the file has several kernels; name one with --kernel: {known}.")
+
+
+def _pairs(texts: Sequence[str]) -> list[tuple[str, str]]:
+    for text in texts:
+        if "=" not in text:
+            raise InputError(f"expected NAME=VALUE, found {text!r}.")
+    return [(a.strip(), b.strip()) for a, _, b in (t.partition("=") for t in texts)]
+
+
+def _key(text: str) -> Key:
+    return int(text) if text.isdigit() else text
+
+
+def _number(text: str) -> int | float:
+    words = {"true": 1, "false": 0}
+    try:
+        return words[text] if text in words else int(text, 0)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError as e:
+        raise InputError(f"expected a number, found {text!r}.") from e
+
+
+def _buffer(text: str, parameter: Parameter, random: np.random.Generator) -> tuple[Argument, bool]:
+    """Return a buffer's value, and whether it is an output that nobody has written."""
+    if text.endswith(".npy"):
+        return _load(text), False
+    kind, _, rest = text.rpartition(":")
+    if "[" not in rest:
+        return _number(rest), False
+    type_ = TensorType.parse(rest)
+    kind = kind or ("random" if parameter.is_const else "fresh")
+    if kind == "random":
+        return _random(type_, random), False
+    if kind == "zeros":
+        return np.zeros(type_.shape, type_.dtype.numpy), False
+    if kind == "fresh":
+        array = np.full(type_.nbytes, 0xFF, np.uint8).view(type_.dtype.numpy)
+        return array.reshape(type_.shape), True
+    raise InputError(f"expected random:, zeros: or fresh: before a type, found {text!r}.")
+
+
+def _load(path: str) -> Array:
+    try:
+        array: Array = np.load(Path(path), allow_pickle=False)
+    except (OSError, ValueError) as e:
+        raise InputError(f"{path} is not an array that NumPy can read: {e}.") from e
+    return np.ascontiguousarray(array)
+
+
+def _random(type_: TensorType, random: np.random.Generator) -> Array:
+    if type_.dtype is Dtype.BOOL:
+        return random.random(type_.shape) < 0.5
+    if type_.dtype.is_integer:
+        numbers: Array = random.integers(0, _SMALL_INTEGER, type_.shape)
+    else:
+        numbers = random.standard_normal(type_.shape)
+    return numbers.astype(type_.dtype.numpy)
