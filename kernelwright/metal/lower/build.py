@@ -113,9 +113,11 @@ class Builder:
         return self.apply(conversion(operand.dtype, result), result, "converted", operand)
 
     def apply(self, template: str, dtype: Dtype, name: str, *operands: Term) -> Term:
-        """Return an expression over terms; the expression `{0}` is its operand."""
-        if template == "{0}":
+        """Return an expression over terms; one that changes nothing is its operand."""
+        if template == "{0}" or (template, _text(operands[-1])) in _NEUTRAL:
             return operands[0]
+        if (template, _text(operands[-1])) == ("{0} * {1}", "-1.0f"):
+            return self.apply("-{0}", dtype, "opposite", operands[0])
         return self.terms.apply(template, dtype, name, *operands)
 
     def _reduction(self, node: Node, call: Call, places: Coordinates) -> Term:
@@ -234,8 +236,75 @@ class Builder:
             term = self.apply(template, term.dtype, "place", term)
         return Index(((Dynamic(term.number, extent, term.axes), 1),))
 
+    def _gather(self, node: Node, call: Call, places: Coordinates) -> Term:
+        source, *indices = node.inputs
+        shape = self.graph.types[source].shape
+        lead = len(places) - len(shape)
+        windows = list(places[lead:])
+        for axis, index in zip(call.integers("axes"), indices, strict=True):
+            rank = len(self.graph.types[index].shape)
+            start = self.element(index, places[lead - rank : lead])
+            windows[axis] = windows[axis] + self.dynamic(start, shape[axis])
+        return self.element(source, tuple(windows))
 
-_INDEXING = {"arange": Builder._arange, "gather_axis": Builder._gather_axis}
+    def _concatenate(self, node: Node, call: Call, places: Coordinates) -> Term:
+        axis, start = call.integer("axis"), 0
+        edges: list[int] = []
+        arms: list[Term] = []
+        for value in node.inputs:
+            arms.append(self.element(value, moved(places, axis, -start)))
+            start += self.graph.types[value].shape[axis]
+            edges.append(start)
+        return self.terms.choose(places[axis], edges[:-1], arms)
+
+    def _pad(self, node: Node, call: Call, places: Coordinates) -> Term:
+        source, fill = node.inputs
+        shape = self.graph.types[source].shape
+        sides = list(zip(call.integers("axes"), call.integers("low"), strict=True))
+        inside = places
+        for axis, low in sides:
+            inside = moved(inside, axis, -low)
+        filler = self.element(fill, ())
+        term = self.element(source, inside)
+        for axis, low in sides:
+            edges, arms = [low + shape[axis]], [term, filler]
+            if low:
+                edges, arms = [low, *edges], [filler, *arms]
+            if len(edges) > 1 or self.graph.types[node.outputs[0]].shape[axis] > edges[0]:
+                term = self.terms.choose(places[axis], edges, arms)
+        return term
+
+    def _slice_update(self, node: Node, call: Call, places: Coordinates) -> Term:
+        whole, part = node.inputs
+        if call.text("reduce") != "none" or set(call.integers("strides")) != {1}:
+            raise UnsupportedError("slice_update that strides or combines is not lowered yet.")
+        shape = self.graph.types[whole].shape
+        bounds = list(zip(call.integers("start"), call.integers("stop"), strict=True))
+        inside = tuple(p + -start for p, (start, _) in zip(places, bounds, strict=True))
+        kept, term = self.element(whole, places), self.element(part, inside)
+        for axis, (start, stop) in enumerate(bounds):
+            edges, arms = [stop], [term, kept]
+            if start:
+                edges, arms = [start, *edges], [kept, *arms]
+            if stop == shape[axis]:
+                edges, arms = edges[:-1], arms[:-1]
+            term = self.terms.choose(places[axis], edges, arms)
+        return term
+
+
+def moved(places: Coordinates, axis: int, by: int) -> Coordinates:
+    """Return coordinates with one of them moved."""
+    return tuple(p + by if i == axis else p for i, p in enumerate(places))
+
+
+_INDEXING = {
+    "arange": Builder._arange,
+    "concatenate": Builder._concatenate,
+    "gather": Builder._gather,
+    "gather_axis": Builder._gather_axis,
+    "pad": Builder._pad,
+    "slice_update": Builder._slice_update,
+}
 
 
 def literal(value: float, dtype: Dtype) -> str:
@@ -251,6 +320,13 @@ def literal(value: float, dtype: Dtype) -> str:
         return "INFINITY" if value > 0 else "-INFINITY"
     text = str(np.float32(value))
     return f"{text}f" if any(c in text for c in ".en") else f"{text}.0f"
+
+
+_NEUTRAL = frozenset({("{0} * {1}", "1.0f"), ("{0} / {1}", "1.0f"), ("{0} - {1}", "0.0f")})
+
+
+def _text(term: Term) -> str:
+    return term.text if isinstance(term, Literal) else ""
 
 
 _SHORT_POWERS = {"2.0f": "{0} * {0}", "3.0f": "{0} * {0} * {0}"}

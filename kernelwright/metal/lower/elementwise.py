@@ -2,15 +2,17 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir.graph import Graph
+from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.ops import Call
 from kernelwright.metal.kernel import Dimensions, Kernel
-from kernelwright.metal.lower.build import Builder
+from kernelwright.metal.lower.build import Builder, moved
 from kernelwright.metal.lower.function import header_for
 from kernelwright.metal.lower.index import Axis, Index, flatten, unflatten
 from kernelwright.metal.lower.signature import Signature, kernel_name
-from kernelwright.metal.lower.term import Load, Reduced, Store, walk
+from kernelwright.metal.lower.term import Choose, Load, Place, Reduced, Store, walk
 from kernelwright.metal.lower.writer import Writer
 from kernelwright.metal.schedule import Elementwise
 
@@ -36,7 +38,7 @@ def lower_elementwise(
     return Kernel(
         name=kernel_name(graph),
         inputs=tuple(name for name, _ in signature.inputs if name in used),
-        outputs=tuple(s.array for s in stores),
+        outputs=tuple(dict.fromkeys(s.array for s in stores)),
         source=source,
         header=header_for(source),
         grid=grid,
@@ -44,12 +46,61 @@ def lower_elementwise(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of an output that one store writes, beginning at `start` along `axis`."""
+
+    position: int
+    value: ValueId
+    whole: tuple[int, ...]
+    """The output's shape, or that of the same elements before a reshape."""
+    axis: int = 0
+    start: int = 0
+
+
+def pieces(graph: Graph, outputs: Sequence[int]) -> tuple[Piece, ...]:
+    """Return what the stores of a kernel write.
+
+    Outputs that concatenate equal parts are written part by part, so that each thread computes
+    one element of every part and shares what they have in common.
+    """
+    parts = tuple(p for position in outputs for p in _parts(graph, position))
+    if len({graph.types[p.value].shape for p in parts}) == 1:
+        return parts
+    return tuple(_whole(graph, position) for position in outputs)
+
+
+def _whole(graph: Graph, position: int) -> Piece:
+    value = graph.outputs[position]
+    return Piece(position, value, graph.types[value].shape)
+
+
+def _producer(graph: Graph, value: ValueId) -> Node | None:
+    index = graph.producer_of.get(value)
+    return None if index is None else graph.nodes[index]
+
+
+def _parts(graph: Graph, position: int) -> list[Piece]:
+    node = _producer(graph, graph.outputs[position])
+    while node is not None and node.op == "reshape":
+        node = _producer(graph, node.inputs[0])
+    if node is None or node.op != "concatenate":
+        return [_whole(graph, position)]
+    shape = graph.types[node.outputs[0]].shape
+    axis, start = Call.of(graph, node).integer("axis"), 0
+    parts: list[Piece] = []
+    for part in node.inputs:
+        parts.append(Piece(position, part, shape, axis, start))
+        start += graph.types[part].shape[axis]
+    return parts
+
+
 def domain(graph: Graph, signature: Signature, outputs: Sequence[int]) -> tuple[Axis, ...]:
     """Return the fewest axes over which every access is written without division, outermost first.
 
     Neighbouring axes become one where all accesses step through them as through one axis.
     """
-    shape = graph.types[graph.outputs[outputs[0]]].shape
+    shape = graph.types[pieces(graph, outputs)[0].value].shape
     axes = [Axis(f"axis_{i}", n) for i, n in enumerate(shape) if n > 1]
     stores = _stores(graph, signature, outputs, tuple(axes))
     offsets = [nested for s in stores for o in _offsets(s) for nested in o.indices()]
@@ -66,8 +117,16 @@ def domain(graph: Graph, signature: Signature, outputs: Sequence[int]) -> tuple[
 
 
 def _offsets(store: Store) -> list[Index]:
-    loads = [t.offset for t in walk([store.value]) if isinstance(t, Load)]
-    return [store.offset, *loads]
+    offsets = [store.offset]
+    for term in walk([store.value]):
+        match term:
+            case Load():
+                offsets.append(term.offset)
+            case Place():
+                offsets.append(term.index)
+            case Choose():
+                offsets.append(term.place)
+    return offsets
 
 
 def _step_as_one(offset: Index, outer: Axis, inner: Axis) -> bool:
@@ -81,10 +140,12 @@ def _stores(
     builder = Builder(graph, signature.arrays)
     place = flatten([Index.of(a) for a in axes], [a.extent for a in axes])
     stores = []
-    for position in outputs:
-        name, type_ = signature.outputs[position]
-        value = builder.element(graph.outputs[position], unflatten(place, type_.shape))
-        stores.append(Store(name, place, value, type_.dtype))
+    for piece in pieces(graph, outputs):
+        name, type_ = signature.outputs[piece.position]
+        coordinates = unflatten(place, graph.types[piece.value].shape)
+        value = builder.element(piece.value, coordinates)
+        offset = flatten(moved(coordinates, piece.axis, piece.start), piece.whole)
+        stores.append(Store(name, offset, value, type_.dtype))
     for term in walk([s.value for s in stores]):
         if isinstance(term, Reduced):
             raise UnsupportedError(f"a {term.reducer} is no elementwise operation.")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kernelwright.metal.lower.accumulator import online_pairs
 from kernelwright.metal.lower.index import Axis
-from kernelwright.metal.lower.term import Apply, Place, Reduced, Store, Term, walk
+from kernelwright.metal.lower.term import Apply, Place, Reduced, Store, Term, always, walk
 from kernelwright.metal.lower.text import is_infix
 
 
@@ -87,10 +87,11 @@ def _split(loop: Loop, made: dict[tuple[Axis, int], int]) -> tuple[list[Term], l
     demanded: list[Term] = []
     earlier = {number for axis, number in made if axis == loop.axis}
     still = {t.number for t in walk(loop.roots) if loop.axis not in t.axes}
+    certain = {t.number for t in always(loop.roots, earlier | still)}
     for term in walk(loop.roots, earlier | still):
         if term.number in earlier:
             demanded.append(term)
-        elif term.number not in still:
+        elif term.number not in still and term.number in certain:
             fresh.append(term)
     return fresh, demanded
 

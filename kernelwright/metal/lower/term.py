@@ -1,6 +1,6 @@
 """What a kernel computes for one element: an interned graph of scalar terms."""
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -99,6 +99,28 @@ class Apply(Term):
 
 
 @dataclass(frozen=True, eq=False)
+class Choose(Term):
+    """One of several terms, by where `place` is: the first whose edge is above it, or the last.
+
+    Only the chosen one is computed, so that the others may point outside their arrays.
+    """
+
+    place: Index
+    edges: tuple[int, ...]
+    arms: tuple[Term, ...]
+
+    @property
+    def operands(self) -> tuple[Term, ...]:
+        """The arms."""
+        return self.arms
+
+    @property
+    def axes(self) -> frozenset[Axis]:
+        """The axes of the place and of the arms."""
+        return self.place.axes | {a for arm in self.arms for a in arm.axes}
+
+
+@dataclass(frozen=True, eq=False)
 class Reduced(Term):
     """A reduction of `body` over `axis`."""
 
@@ -161,6 +183,16 @@ class Terms:
         key: Key = ("apply", template, dtype, *(a.number for a in arguments))
         return self._once(key, lambda n: Apply(dtype, name, n, template, arguments))
 
+    def choose(self, place: Index, edges: Sequence[int], arms: Sequence[Term]) -> Term:
+        """Return one of several terms; the same one twice in a row is no choice."""
+        kept = [0, *(i for i in range(1, len(arms)) if arms[i] is not arms[i - 1])]
+        if len(kept) == 1:
+            return arms[0]
+        ends, left = tuple(edges[i - 1] for i in kept[1:]), tuple(arms[i] for i in kept)
+        key: Key = ("choose", place, ends, *(arm.number for arm in left))
+        dtype = arms[0].dtype
+        return self._once(key, lambda n: Choose(dtype, "element", n, place, ends, left))
+
     def reduced(
         self,
         reducer: Reducer,
@@ -200,3 +232,11 @@ def walk(roots: Iterable[Term], known: Container[int] = ()) -> Iterator[Term]:
             stack.append((term, True))
             if term.number not in known:
                 stack.extend((operand, False) for operand in reversed(term.operands))
+
+
+def always(roots: Iterable[Term], known: Container[int] = ()) -> Iterator[Term]:
+    """Yield the terms that are computed whatever is chosen: no arm of a choice."""
+    listed = list(roots)
+    choices = {t.number for t in walk(listed) if isinstance(t, Choose)}
+    hidden = choices | {t.number for t in walk(listed) if t.number in known}
+    return walk(listed, hidden)

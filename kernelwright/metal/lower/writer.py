@@ -9,7 +9,17 @@ from dataclasses import dataclass, field, replace
 from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.lower.index import Axis, Index, Names
 from kernelwright.metal.lower.operator import MSL_TYPE
-from kernelwright.metal.lower.term import Apply, Literal, Load, Place, Reduced, Store, Term, walk
+from kernelwright.metal.lower.term import (
+    Apply,
+    Choose,
+    Literal,
+    Load,
+    Place,
+    Reduced,
+    Store,
+    Term,
+    always,
+)
 from kernelwright.metal.lower.text import Binding, Expression, fill
 
 LONGEST_INLINE = 60
@@ -34,8 +44,8 @@ class Writer:
     """Names of the terms that have a variable here, by number."""
     pointers: dict[tuple[str, Index], str] = field(default_factory=dict)
     """Names of pointers to an array plus an offset."""
-    offsets: dict[str, str] = field(default_factory=dict)
-    """Names of offsets that several accesses share, by their text."""
+    offsets: dict[Index, str] = field(default_factory=dict)
+    """Names of offsets that several accesses share, or differ from by a number."""
     slots: dict[int, str] = field(default_factory=dict)
     """Places in register arrays, by the number of the term that is kept there."""
     wanted: frozenset[int] = frozenset()
@@ -71,6 +81,8 @@ class Writer:
 
     def define(self, term: Term) -> str:
         """Give a term a variable and return its name."""
+        if isinstance(term, Choose):
+            return self._branch(term)
         # Initialising a float from a half converts it without saying so.
         text = (
             self.access(term.array, term.offset)
@@ -85,6 +97,41 @@ class Writer:
             self.line(f"{MSL_TYPE[term.dtype]} {name} = {text};")
         self.bind(term, name)
         return name
+
+    def _branch(self, term: Choose) -> str:
+        """Write a choice as branches, each computing its own arm only."""
+        name = self.slots.get(term.number)
+        if name is None:
+            name = self.fresh(term.name)
+            self.line(f"{MSL_TYPE[term.dtype]} {name};")
+        self._assign(name, term)
+        self._join_branches()
+        self.bind(term, name)
+        return name
+
+    def _assign(self, name: str, term: Term) -> None:
+        """Write what gives a variable the value of a term, branches where it is a choice."""
+        if not isinstance(term, Choose) or term.number in self.bound:
+            self.prepare([term])
+            self.line(f"{name} = {self.expression(term).text};")
+            return
+        place = self.index(term.place)
+        # The first of a pair is even.
+        heads = [f"if ({place} {'== 0' if e == 1 else f'< {e}'})" for e in term.edges]
+        for number, arm in enumerate(term.arms):
+            head = "else" if number == len(heads) else heads[number]
+            with self.block(head if number in (0, len(heads)) else f"else {head}"):
+                self._assign(name, arm)
+
+    def _join_branches(self) -> None:
+        """Write `} else {` in one line, as people do."""
+        joined: list[str] = []
+        for line in self.lines:
+            if joined and line.lstrip().startswith("else") and joined[-1].strip() == "}":
+                joined[-1] = f"{joined[-1]} {line.lstrip()}"
+            else:
+                joined.append(line)
+        self.lines = joined
 
     def prepare(self, roots: Sequence[Term], axes: Iterable[Axis] = ()) -> None:
         """Name what `roots` need more than once, or what would make a line too long.
@@ -106,6 +153,8 @@ class Writer:
         if hoisted:
             uses.update(root.number for root in roots if not root.axes & inner)
         for term in self._pending(roots):
+            if isinstance(term, Choose):
+                continue
             for operand, times in _occurrences(term):
                 uses[operand.number] += times
                 if hoisted and term.axes & inner and not operand.axes & inner:
@@ -117,12 +166,14 @@ class Writer:
 
     def _pending(self, roots: Sequence[Term]) -> list[Term]:
         """Return the terms below `roots` that no variable holds yet, operands first."""
-        return [t for t in walk(roots, self.bound) if t.number not in self.bound]
+        return [t for t in always(roots, self.bound) if t.number not in self.bound]
 
     def _deserves_name(self, term: Term, uses: Counter[int]) -> bool:
         if isinstance(term, Load) and term.array in self.scalars:
             return term.stored is not Dtype.FLOAT32 and uses[term.number] > 1
-        if uses[term.number] > 1 or term.number in self.slots or term.number in self.wanted:
+        if isinstance(term, Choose) or uses[term.number] > 1:
+            return True
+        if term.number in self.slots or term.number in self.wanted:
             return True
         return len(self._compose(term).text) > LONGEST_INLINE
 
@@ -168,21 +219,26 @@ class Writer:
 
     def index(self, index: Index) -> str:
         """Return the text of an index."""
-        text = self.spelled(index)
-        return self.offsets.get(text, text)
-
-    def spelled(self, index: Index) -> str:
-        """Return the text of an index, written out."""
+        for shared, name in self.offsets.items():
+            if shared.terms == index.terms:
+                apart = index.offset - shared.offset
+                return name if not apart else f"{name} {'+' if apart > 0 else '-'} {abs(apart)}"
         return index.render(Names(self.factors, self.bound))
 
     def share_offsets(self, indices: Iterable[Index], name: str) -> None:
-        """Give a variable to every offset that is more than a name and stands twice."""
-        counted = Counter(self.spelled(index) for index in indices)
-        for text, times in counted.items():
+        """Give a variable to every offset that is more than a name and stands twice.
+
+        Offsets that differ by a number count as one.
+        """
+        known = [index for index in indices if index.places <= self.bound.keys()]
+        counted = Counter(index.terms for index in known)
+        for terms, times in counted.items():
+            index = next(i for i in known if i.terms == terms)
+            text = self.index(index)
             if times > 1 and " " in text:
                 shared = self.fresh(name)
                 self.line(f"uint {shared} = {text};")
-                self.offsets[text] = shared
+                self.offsets[index] = shared
 
     def store(self, store: Store) -> None:
         """Write one element of an output, with the only rounding."""

@@ -54,7 +54,7 @@ def test_one_program_serves_every_row_count(rows: int, run: Run, draw: Draw) -> 
     other = resize(graph, {(0, 0): rows})
     arrays = [draw(other.input_types[0], rows)]
     (found,) = run(program, other, arrays)
-    (exact,) = reference(other, arrays)  # type: ignore[arg-type]
+    (exact,) = reference(other, arrays)
     assert np.allclose(found.astype(np.float64), exact, rtol=1e-5)
 
 

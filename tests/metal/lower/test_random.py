@@ -105,7 +105,7 @@ def test_every_schedule_computes_the_graph(seed: int, rowwise: bool, run: Run, d
     choose = random.Random(seed)
     graph = build(choose, rowwise=rowwise)
     arrays = [draw(t, seed + i) for i, t in enumerate(graph.input_types)]
-    expected = reference(graph, arrays)  # type: ignore[arg-type]
+    expected = reference(graph, arrays)
     eager = interpret(graph, *map(_to_mlx, arrays))
     space = schedules(graph, DEVICE)
     for schedule in {space[0], choose.choice(space)}:
