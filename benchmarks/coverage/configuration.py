@@ -303,10 +303,8 @@ def tiny(record: type, name: str) -> dict[str, Value]:
             or field.default_factory is not dataclasses.MISSING
         )
         if field.name in _SIZES:
-            optional_none = has_default and field.default is None
-            if not optional_none or field.name in ("head_dim",):
-                values[field.name] = _SIZES[field.name]
-            elif field.name.startswith(("num_", "n_", "moe_", "q_", "kv_", "qk_", "v_")):
+            # A field that defaults to None switches something on, unless it is a plain size.
+            if not (has_default and field.default is None) or _is_size(field.name):
                 values[field.name] = _SIZES[field.name]
         elif not has_default:
             values[field.name] = _blank(hints[field.name], name)
@@ -314,6 +312,10 @@ def tiny(record: type, name: str) -> dict[str, Value]:
             values[field.name] = tiny(_text_record(record), name)
     family = record.__module__.rsplit(".", 1)[-1]
     return {**values, **_SPECIAL.get(family, {})}
+
+
+def _is_size(name: str) -> bool:
+    return name == "head_dim" or name.startswith(("num_", "n_", "moe_", "q_", "kv_", "qk_", "v_"))
 
 
 def _text_record(record: type) -> type:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import mlx.core as mx
-
 import mlx_lm
 from configuration import LAYERS, Architecture, architectures
 from mlx_lm.models.cache import make_prompt_cache
@@ -77,7 +76,7 @@ def sweep(architecture: Architecture) -> Row:
             row.steps[name] = _replay(row, step, arrays)
     except KernelwrightError as e:
         row.note = str(e)
-    except Exception as e:  # noqa: BLE001  a sweep reports whatever an architecture raises
+    except Exception as e:
         row.note = f"{type(e).__name__}: {e}".replace("\n", " ")
     return row
 
@@ -138,14 +137,16 @@ def page(rows: Sequence[Row]) -> str:
     """Render the sweep as a Markdown page."""
     exact = [row for row in rows if row.is_exact]
     slowdown = sum(r.capture_s for r in exact) / max(sum(r.trace_s for r in exact), 1e-9)
+    versions = f"mlx-lm {mlx_lm.__version__} and MLX {mx.__version__}"
     head = f"""# Coverage: the architectures of mlx-lm
 
-Written by `python benchmarks/coverage/models.py` with mlx-lm {mlx_lm.__version__} and MLX {mx.__version__} on the CPU. Every family is
-built with a tiny configuration of {LAYERS} layers and random weights. A prompt, a batch of two and a decode step behind a cached
-prompt are captured, canonicalized and replayed; *exact* means equal in every bit to calling the model, before and
-after canonicalization.
+Written by `python benchmarks/coverage/models.py` with {versions} on the CPU.
+Every family is built with a tiny configuration of {LAYERS} layers and random weights. A prompt,
+a batch of two and a decode step behind a cached prompt are captured, canonicalized and replayed;
+*exact* means equal in every bit to calling the model, before and after canonicalization.
 
-**{len(exact)} of {len(rows)}** families replay exactly. Capturing took {slowdown:.2f} times as long as MLX's own trace, over all of them.
+**{len(exact)} of {len(rows)}** families replay exactly. Capturing took {slowdown:.2f} times as
+long as MLX's own trace, over all of them.
 
 | family | prompt | batch | decode | nodes | canonical | regions | note |
 |---|---|---|---|---:|---:|---:|---|

@@ -28,6 +28,7 @@ _DTYPES: dict[mx.Dtype, Dtype] = {
 
 _ADVICE = {
     "BitwiseInvert": "write x ^ -1 (or 0xFF… for unsigned integers) instead of ~x",
+    "Contiguous": "write mx.contiguous in full, so that capture can see past it",
     "CustomTransforms": "capture the function inside mx.checkpoint or mx.custom_function instead",
     "CumLogAddExp": "write mx.logcumsumexp with mx.cumsum over exponentials",
 }
@@ -220,7 +221,7 @@ def _tracing() -> Iterator[None]:
     mx.disable_compile()
     contiguous = mx.contiguous
     # MLX cannot export its copy to a dense layout; the values are the argument's.
-    mx.contiguous = _unchanged  # type: ignore[assignment]
+    mx.contiguous = _unchanged
     try:
         with mx.stream(mx.cpu):
             yield

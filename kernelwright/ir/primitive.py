@@ -26,7 +26,6 @@ _FAMILIES: dict[str, tuple[str, ...]] = {
 # Primitives whose op is not simply their name in snake case.
 _RENAMED: dict[str, str] = {
     "AddMM": "addmm",
-    "ArcTan2": "arctan2",
     "ArgPartition": "argpartition",
     "ArgSort": "argsort",
     "AsType": "cast",
@@ -55,6 +54,8 @@ Translation = tuple[str, tuple[tuple[str, Attribute], ...]]
 
 
 def _snake(name: str) -> str:
+    if name.startswith("Arc"):
+        return name.lower()
     return "".join(f"_{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(name))
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.ir.graph import Graph, Node, ValueId
@@ -10,7 +11,7 @@ from kernelwright.ir.ops import Call, exact_dtype, op_named
 from kernelwright.ir.ops.op import Array
 
 
-def reference(graph: Graph, arrays: Sequence[Array]) -> list[Array]:
+def reference(graph: Graph, arrays: Sequence[NDArray[np.generic]]) -> list[Array]:
     """Evaluate a graph as if floating point had no rounding (to float64).
 
     Inputs are taken at their exact values. A cast between float dtypes changes nothing: MLX
