@@ -6,6 +6,7 @@ screens as pictures.
 
 import argparse
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -37,8 +38,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="kernelwright-demo-") as folder:
         store = options.store or str(Path(folder) / "kernels.db")
         files = _examples(screen)
-        screen.record = options.svg is not None
-        _run(screen, ["search", *files, "--candidates", str(options.candidates)], store)
+        if options.svg is not None:
+            screen.record, screen.width = True, 106
+        search = ["search", *files, "--candidates", str(options.candidates)]
+        _run(screen, [*search, "--quiet"] if screen.record else search, store)
         _picture(screen, options.svg, "search")
         _run(screen, ["best"], store)
         champion = _champion(store)
@@ -117,8 +120,10 @@ def _picture(screen: Console, folder: Path | None, name: str) -> None:
         screen.export_text(clear=True)
         return
     folder.mkdir(parents=True, exist_ok=True)
+    svg = screen.export_svg(title=f"kernelwright {name}")
     path = folder / f"{name}.svg"
-    screen.save_svg(str(path), title=f"kernelwright {name}")
+    # Rich asks a server for its font; any monospaced one of the reader's will do.
+    path.write_text(re.sub(r"@font-face \{[^}]*\}\s*", "", svg))
     print(f"wrote {path}")
 
 

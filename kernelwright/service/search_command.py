@@ -74,6 +74,9 @@ def search(
     calls: Annotated[
         int | None, typer.Option(min=1, help="The most calls to models.", show_default=False)
     ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Show no progress, only the result.")
+    ] = False,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -95,7 +98,7 @@ def search(
     with (
         KernelStore(store) as opened,
         hiring(opened, spec) as hire,
-        progress_view(progress, spec.candidates_per_task) as view,
+        progress_view(progress, spec.candidates_per_task, quiet=quiet) as view,
     ):
         engine = Engine(
             opened, spec, offline_team(), judges_on(spec.device), listen=view.show, hire=hire

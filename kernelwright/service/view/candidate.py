@@ -97,7 +97,7 @@ def _kernel(kernel: Kernel, program: Program) -> RenderableType:
         theme=_SYNTAX_THEME,
         line_numbers=True,
         background_color="default",
-        word_wrap=False,
+        word_wrap=True,
     )
     return Panel(
         Group(launch, Text(), code),

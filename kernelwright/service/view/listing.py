@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.service.view.figure import in_bytes, in_seconds, ranked, short
+from kernelwright.service.view.figure import SHORT_ID, in_bytes, in_seconds, ranked, short
 from kernelwright.store import Champion, HistoryEntry, StoreStatistics
 
 _NARROW = 100
@@ -25,14 +25,14 @@ def print_champions(console: Console, champions: Sequence[Champion], store: str)
         return
     wide = console.width >= _NARROW
     table = _table()
-    table.add_column("id", style="id", no_wrap=True)
-    table.add_column("task", style="task", no_wrap=True, overflow="ellipsis")
-    table.add_column("inputs", style="quiet", overflow="ellipsis", no_wrap=True, max_width=48)
-    table.add_column("rank", style="figure", justify="right", no_wrap=True)
-    table.add_column("device", no_wrap=True)
+    table.add_column("id", style="id", no_wrap=True, min_width=SHORT_ID)
+    table.add_column("task", style="task", no_wrap=True, overflow="ellipsis", ratio=3)
+    table.add_column("inputs", style="quiet", overflow="ellipsis", no_wrap=True, ratio=3)
+    table.add_column("rank", style="figure", justify="right", no_wrap=True, min_width=8)
+    table.add_column("device", no_wrap=True, min_width=9)
     if wide:
-        table.add_column("idea", overflow="ellipsis", no_wrap=True, style="quiet")
-        table.add_column("age", justify="right", no_wrap=True, style="quiet")
+        table.add_column("idea", overflow="ellipsis", no_wrap=True, style="quiet", ratio=4)
+        table.add_column("age", justify="right", no_wrap=True, style="quiet", min_width=4)
     for champion in champions:
         device = Text(champion.device, style=_FRESHNESS[champion.freshness])
         if champion.freshness != "fresh":
@@ -65,14 +65,14 @@ def print_history(console: Console, entries: Sequence[HistoryEntry]) -> None:
         return
     wide = console.width >= _NARROW
     table = _table()
-    table.add_column("id", style="id", no_wrap=True)
-    table.add_column("task", style="task", no_wrap=True, overflow="ellipsis")
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("rank", justify="right", style="figure", no_wrap=True)
+    table.add_column("id", style="id", no_wrap=True, min_width=SHORT_ID)
+    table.add_column("task", style="task", no_wrap=True, overflow="ellipsis", ratio=2)
+    table.add_column("verdict", no_wrap=True, min_width=13)
+    table.add_column("rank", justify="right", style="figure", no_wrap=True, min_width=8)
     table.add_column("by", style="quiet", no_wrap=True, overflow="ellipsis", max_width=18)
     if wide:
-        table.add_column("what", style="quiet", no_wrap=True, overflow="ellipsis")
-    table.add_column("age", justify="right", style="quiet", no_wrap=True)
+        table.add_column("what", style="quiet", no_wrap=True, overflow="ellipsis", ratio=4)
+    table.add_column("age", justify="right", style="quiet", no_wrap=True, min_width=4)
     for entry in entries:
         cells = [
             Text(short(entry.candidate_id)),
@@ -89,7 +89,7 @@ def print_history(console: Console, entries: Sequence[HistoryEntry]) -> None:
 
 
 def _table() -> Table:
-    return Table(box=None, padding=(0, 2, 0, 0), header_style="label", pad_edge=False)
+    return Table(box=None, padding=(0, 2, 0, 0), header_style="label", pad_edge=False, expand=True)
 
 
 def _verdict(entry: HistoryEntry) -> Text:

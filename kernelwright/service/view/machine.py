@@ -41,25 +41,21 @@ def print_findings(console: Console, findings: Sequence[Finding]) -> None:
 
 
 def print_devices(console: Console, found: Sequence[DeviceFinding]) -> None:
-    """Print each device with what identifies it."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="label", pad_edge=False)
-    for head in ("", "device", "chip", "runtime", "time", "threadgroup"):
-        table.add_column(head)
+    """Print each device with what identifies it, and how to get the others."""
+    table = Table.grid(padding=(0, 2, 0, 0))
     for device in found:
         if device.info is None:
-            table.add_row(
-                Text("–", style="quiet"), Text(device.name), Text(device.remedy, style="quiet")
-            )
+            mark = Text("–", style="quiet")
+            table.add_row(mark, Text(device.name), Text(device.remedy, style="quiet"))
             continue
         info = device.info
-        table.add_row(
-            Text("✓", style="good"),
-            Text(device.name, style="task"),
-            Text(info.chip),
-            Text(info.runtime),
-            Text("measured" if info.measures_time else "predicted"),
-            Text(f"{info.threads_per_threadgroup} threads, {in_bytes(info.threadgroup_bytes)}"),
+        limits = f"{info.threads_per_threadgroup} threads and {in_bytes(info.threadgroup_bytes)}"
+        facts = Text.assemble(
+            info.chip,
+            ("  measures time" if info.measures_time else "  counts, and predicts time", "figure"),
+            (f"\n{info.runtime}; {limits} a threadgroup", "quiet"),
         )
+        table.add_row(Text("✓", style="good"), Text(device.name, style="task"), facts)
     console.print(table)
 
 

@@ -47,8 +47,12 @@ class ProgressView(Protocol):
     ) -> None: ...
 
 
-def progress_view(console: Console, candidates_per_task: int) -> ProgressView:
-    """Return the live table on a terminal, lines where there is none."""
+def progress_view(
+    console: Console, candidates_per_task: int, *, quiet: bool = False
+) -> ProgressView:
+    """Return the live table on a terminal, lines where there is none, or nothing at all."""
+    if quiet:
+        return PlainLines(Console(quiet=True))
     if console.is_terminal and not console.is_dumb_terminal:
         return LiveTable(console, candidates_per_task)
     return PlainLines(console)
