@@ -1,0 +1,126 @@
+"""The runtime's C interface: records that cross it, and how a launch is started and ended."""
+
+import ctypes
+import time
+from pathlib import Path
+
+from kernelwright.errors import DeviceError
+from kernelwright.metal.device.simulator.counters import BlockTally, Tally
+from kernelwright.metal.device.simulator.record import UInt3
+from kernelwright.metal.device.simulator.sanitizer import RawReports
+
+_TICK_S = 0.1
+
+
+class RawBuffer(ctypes.Structure):
+    """`Buffer` of launch.h."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("size", ctypes.c_uint64),
+        ("itemsize", ctypes.c_uint32),
+        ("writable", ctypes.c_uint32),
+        ("initialised", ctypes.c_uint32),
+    )
+
+
+class RawArgument(ctypes.Structure):
+    """`Argument` of launch.h."""
+
+    _fields_ = (("size", ctypes.c_uint64), ("itemsize", ctypes.c_uint64))
+
+
+class RawRequest(ctypes.Structure):
+    """`Request` of launch.h."""
+
+    _fields_ = (
+        ("entry", ctypes.c_void_p),
+        ("row", ctypes.c_void_p),
+        ("buffers", ctypes.POINTER(RawBuffer)),
+        ("arguments", ctypes.POINTER(RawArgument)),
+        ("buffer_count", ctypes.c_uint32),
+        ("argument_count", ctypes.c_uint32),
+        ("grid", UInt3),
+        ("threadgroup", UInt3),
+        ("workers", ctypes.c_uint32),
+        ("synchronises", ctypes.c_uint32),
+        ("sanitizes", ctypes.c_uint32),
+        ("counts", ctypes.c_uint32),
+        ("poison", ctypes.c_uint32),
+        ("order_seed", ctypes.c_uint64),
+        ("reports", ctypes.POINTER(RawReports)),
+        ("tally", ctypes.POINTER(Tally)),
+        ("blocks", ctypes.POINTER(BlockTally)),
+        ("block_count", ctypes.c_uint64),
+    )
+
+
+class RawOutcome(ctypes.Structure):
+    """`Outcome` of launch.h."""
+
+    _fields_ = (
+        ("failure", ctypes.c_uint64),
+        ("pc", ctypes.c_uint64),
+        ("address", ctypes.c_uint64),
+        ("thread", UInt3),
+        ("elapsed_s", ctypes.c_double),
+    )
+
+
+def perform(runtime: ctypes.CDLL, request: RawRequest, timeout_s: float) -> RawOutcome:
+    """Run a launch to its end, or to its timeout.
+
+    Raises:
+        DeviceError: the launch could not start.
+    """
+    runtime.kw_start.restype = ctypes.c_void_p
+    team = ctypes.c_void_p(runtime.kw_start(ctypes.byref(request)))
+    if not team:
+        raise DeviceError("the simulator cannot start a launch: memory or descriptors ran out.")
+    outcome = RawOutcome()
+    deadline = time.monotonic() + timeout_s
+    try:
+        # In ticks, so that an interrupt from the keyboard is seen.
+        while (rest := deadline - time.monotonic()) > 0:
+            if runtime.kw_wait(team, int(1000 * min(rest, _TICK_S)) + 1):
+                break
+    finally:
+        runtime.kw_finish(team, ctypes.byref(outcome))
+    return outcome
+
+
+def load_library(library: Path) -> ctypes.CDLL:
+    """Load a compiled kernel; the runtime must have been loaded.
+
+    Raises:
+        DeviceError: the library does not load.
+    """
+    try:
+        return ctypes.CDLL(str(library), mode=ctypes.RTLD_LOCAL)
+    except OSError as e:
+        raise DeviceError(f"a compiled kernel does not load: {e}.") from e
+
+
+def find_entry(library: ctypes.CDLL, symbol: str) -> int:
+    """Return the address of an entry.
+
+    Raises:
+        DeviceError: the library has no such symbol.
+    """
+    if (address := find_optional(library, symbol)) is None:
+        raise DeviceError(f"the compiled library has no entry {symbol!r}.")
+    return address
+
+
+def find_optional(library: ctypes.CDLL, symbol: str) -> int | None:
+    """Return the address of a symbol, None where there is none."""
+    try:
+        return ctypes.cast(library[symbol], ctypes.c_void_p).value
+    except AttributeError:
+        return None
+
+
+def count_blocks(runtime: ctypes.CDLL, entry: int) -> int:
+    """Return the number of instrumented basic blocks in the library of an entry."""
+    runtime.kw_block_count.restype = ctypes.c_uint32
+    return int(runtime.kw_block_count(ctypes.c_void_p(entry)))
