@@ -1,13 +1,13 @@
 """Small Metal kernels for tests: a body, its arrays, and what it wrote."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 from kernelwright.metal.device.base import Array
-from kernelwright.metal.device.simulator.library import Argument
+from kernelwright.metal.device.simulator.library import Argument, Library, SimulatedKernel
 from kernelwright.metal.device.simulator.library import compile as compile_metal
 
 _NAMES = {
@@ -69,3 +69,38 @@ def probe() -> Callable[..., dict[str, Array]]:
         return written
 
     return run
+
+
+@pytest.fixture(scope="session")
+def mlx_library() -> Callable[..., Library]:
+    """Compile MLX's own kernels from its wheel's headers, as MLX instantiates them.
+
+    `headers` are names below `mlx/backend/metal/kernels`; `kernels` gives each host name the
+    template and its arguments; `more` is text after them.
+    """
+
+    def load(
+        headers: Sequence[str], kernels: Mapping[str, tuple[str, str]], more: str = ""
+    ) -> Library:
+        lines = [f'#include "mlx/backend/metal/kernels/{name}"' for name in ("utils.h", *headers)]
+        for name, (function, arguments) in kernels.items():
+            lines.append(f'instantiate_kernel("{name}", {function}, {arguments})')
+        return compile_metal("\n".join((*lines, more, "")), prelude="metal")
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def mlx_kernel(mlx_library: Callable[..., Library]) -> Callable[..., SimulatedKernel]:
+    """Compile one of MLX's own kernels, specialised by function constants."""
+
+    def load(
+        headers: Sequence[str],
+        function: str,
+        arguments: Sequence[object],
+        constants: Mapping[int | str, bool | int | float] | None = None,
+    ) -> SimulatedKernel:
+        written = ", ".join(str(a).lower() if isinstance(a, bool) else str(a) for a in arguments)
+        return mlx_library(headers, {"it": (function, written)}).kernel("it", constants)
+
+    return load
