@@ -46,7 +46,11 @@ class Family:
 
 # Metal has neither: Metal Shading Language Specification, section 2.1.
 _NOT_IN_METAL = frozenset({Dtype.FLOAT64, Dtype.COMPLEX64})
-_ROW_OPS = frozenset({"sum", "prod", "max", "min", "all", "any", "mean", "softmax", "logsumexp"})
+_ROW_OPS = frozenset(
+    {"sum", "prod", "max", "min", "all", "any", "mean", "softmax", "logsumexp", "argmax", "argmin"}
+)
+FUSED_INDEXING = frozenset({"arange", "concatenate", "gather", "gather_axis", "pad"})
+"""Indexing ops that are index arithmetic where they are read: they need no kernel of their own."""
 
 
 def classify(graph: Graph) -> Family:
@@ -84,7 +88,7 @@ def _unfit(graph: Graph, node: Node) -> str:
             return f"Metal has no {graph.types[value].dtype} for {node.op}"
     if kind is Kind.REDUCTION and node.op not in _ROW_OPS:
         return f"{node.op} has no kernel family yet"
-    if kind in (Kind.ELEMENTWISE, Kind.VIEW, Kind.REDUCTION) or node.op == "arange":
+    if kind in (Kind.ELEMENTWISE, Kind.VIEW, Kind.REDUCTION) or node.op in FUSED_INDEXING:
         return ""
     return f"{node.op} is {_article(kind)}"
 
@@ -148,6 +152,8 @@ def _crosses_rows(graph: Graph, rows: int, length: int) -> str:
         reads = any(v in dependent for v in node.inputs)
         if kind is Kind.REDUCTION or reads:
             dependent.update(node.outputs)
+        if reads and kind is Kind.INDEXING and not _takes_within_rows(graph, node):
+            return f"{node.op} takes what a reduction made into another row"
         if not reads or kind is not Kind.VIEW:
             continue
         before, after = graph.types[node.inputs[0]].shape, graph.types[node.outputs[0]].shape
@@ -157,6 +163,11 @@ def _crosses_rows(graph: Graph, rows: int, length: int) -> str:
             continue
         return f"{node.op} from {before} to {after} mixes rows"
     return ""
+
+
+def _takes_within_rows(graph: Graph, node: Node) -> bool:
+    rank = len(graph.types[node.inputs[0]].shape)
+    return node.op == "gather_axis" and Call.of(graph, node).integer("axis") % rank == rank - 1
 
 
 def _splits(shape: tuple[int, ...], rows: int) -> bool:

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable
 
-from kernelwright.ir.family import Pattern, classify
+from kernelwright.ir.family import FUSED_INDEXING, Pattern, classify
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.legality import MAX_BUFFERS
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.ir.region import Region
 
 _FUSED = frozenset({Kind.ELEMENTWISE, Kind.REDUCTION})
+_COPIES = FUSED_INDEXING - {"arange"}
 Cluster = frozenset[int]
 
 
@@ -21,7 +22,7 @@ def partition(graph: Graph) -> list[Region]:
     """
     search = _Greedy(graph)
     for index, node in enumerate(graph.nodes):
-        if op_named(node.op).kind in _FUSED:
+        if _is_fused(node):
             search.place(index, node)
     regions = [Region(graph, tuple(sorted(cluster))) for cluster in search.clusters()]
     regions.sort(key=lambda region: region.indices[0])
@@ -31,7 +32,11 @@ def partition(graph: Graph) -> list[Region]:
 
 def work(region: Region) -> tuple[Node, ...]:
     """Return the nodes of a region that MLX would launch a kernel for."""
-    return tuple(node for node in region.nodes if op_named(node.op).kind in _FUSED)
+    return tuple(node for node in region.nodes if _is_fused(node))
+
+
+def _is_fused(node: Node) -> bool:
+    return op_named(node.op).kind in _FUSED or node.op in _COPIES
 
 
 class _Greedy:
