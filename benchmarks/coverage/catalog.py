@@ -83,11 +83,15 @@ def markdown(solutions: list[Solution], dtype: Dtype) -> str:
     lines = [
         "# The catalog",
         "",
-        f"{len(solutions)} ready tasks; at {dtype} the offline planner and coder solve {solved} of "
-        "them whole: every op but views runs in kernels that pass the evaluator on the simulator.",
+        (
+            f"{len(solutions)} ready tasks; at {dtype} the offline planner and coder solve {solved} of "
+            "them whole: every op but views runs in kernels that pass the evaluator on the simulator."
+        ),
         "",
-        "Made by `python -m benchmarks.coverage.catalog`; search one with "
-        "`kernelwright search catalog:NAME`.",
+        (
+            "Made by `python -m benchmarks.coverage.catalog`; search one with "
+            "`kernelwright search catalog:NAME`."
+        ),
     ]
     group = ""
     for solution in solutions:

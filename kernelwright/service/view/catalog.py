@@ -1,0 +1,35 @@
+"""The catalog as a table, group by group."""
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kernelwright.catalog import Entry
+
+_NARROW = 100
+
+
+def print_catalog(console: Console, entries: Sequence[Entry]) -> None:
+    """Print every task, and how to search one."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
+    table.add_column("task", style="task", no_wrap=True)
+    table.add_column("computes", overflow="ellipsis", no_wrap=True)
+    if console.width >= _NARROW:
+        table.add_column("inputs (T: any float)", style="quiet", overflow="ellipsis", no_wrap=True)
+    group = ""
+    for entry in entries:
+        if entry.group != group:
+            group = entry.group
+            table.add_section()
+            table.add_row(Text(group, style="title"))
+        cells = [Text(entry.name), Text(entry.summary), Text(" ".join(entry.inputs))]
+        table.add_row(*cells[: len(table.columns)])
+    console.print(table)
+    console.print(
+        f"{len(entries)} tasks. Search one with: ",
+        Text("kernelwright search catalog:softmax", style="command"),
+        sep="",
+    )
