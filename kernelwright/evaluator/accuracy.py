@@ -25,7 +25,7 @@ class Yardstick:
 
     `expected` is the float64 oracle (the exact dtype for integers and flags); `unstable` marks
     elements that a single rounding may flip and that nobody can be blamed for; `slack` is what
-    each element may be off where MLX itself leaves the tolerance.
+    each element may be off even where that leaves the tolerance: by cancellation, as a rule.
     """
 
     type: TensorType
@@ -190,6 +190,13 @@ def row_norms(values: NDArray[np.float64]) -> NDArray[np.float64]:
     scale = np.where(largest > 0, largest, 1.0)
     norms: NDArray[np.float64] = np.sqrt(((rows / scale) ** 2).sum(axis=1)) * scale[:, 0]
     return norms
+
+
+def row_scale(expected: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return for each element the root mean square of the finite elements in its row."""
+    norms = row_norms(np.where(np.isfinite(expected), np.abs(expected), 0.0))
+    length = row_length(expected.shape)
+    return np.repeat(norms / math.sqrt(length), length).reshape(expected.shape)
 
 
 def _spread(rows: Mask, shape: tuple[int, ...]) -> Mask:

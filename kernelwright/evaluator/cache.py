@@ -1,37 +1,35 @@
 """The simulator's cache as a worker sees it: shared headers to read, all else its own."""
 
 import os
+import shutil
 from pathlib import Path
 
 from platformdirs import user_cache_path
 
-_SHARED = ("runtime-*", "simulator/headers/*", "simulator/includes/*")
-"""What every worker needs and none may change: the runtime and the precompiled headers."""
 VARIABLE = "KERNELWRIGHT_CACHE"
+_SHARED = ("headers", "includes")
+_PRIVATE = ("libraries", "work")
+"""What is made of candidates: one that has taken its worker over cannot touch another's code."""
 
 
 def shared_cache() -> Path:
     """Return the cache of this machine's user."""
     chosen = os.environ.get(VARIABLE)
-    return Path(chosen) if chosen else user_cache_path("kernelwright")
+    return (Path(chosen) if chosen else user_cache_path("kernelwright")).absolute()
 
 
-def mirror(shared: Path, private: Path) -> None:
-    """Fill a private cache with links to the shared one's headers and runtime.
+def private_mounts(own: Path) -> list[tuple[str, str]]:
+    """Return what to mount where, in order, so that a worker finds `own` in the cache's place."""
+    shared = shared_cache() / "simulator"
+    for name in (*_SHARED, *_PRIVATE):
+        (own / name).mkdir(parents=True)
+        (shared / name).mkdir(parents=True, exist_ok=True)
+    for file in shared.glob("runtime-*"):
+        shutil.copy2(file, own)
+    kept = [(str(shared / name), str(own / name)) for name in _SHARED]
+    return [*kept, (str(own), str(shared))]
 
-    Compiled candidates stay private: one that has taken its worker over cannot replace the
-    code of another.
-    """
-    for pattern in _SHARED:
-        (private / pattern).parent.mkdir(parents=True, exist_ok=True)
-        for file in shared.glob(pattern):
-            (private / file.relative_to(shared)).symlink_to(file)
 
-
-def was_cold(private: Path) -> bool:
-    """Say whether a worker had to build what the shared cache should have held."""
-    return any(
-        file.is_file() and not file.is_symlink()
-        for pattern in _SHARED
-        for file in private.glob(pattern)
-    )
+def writable_folders(own: Path) -> list[str]:
+    """Return the folders of a private cache that its worker may write to."""
+    return [str(own / name) for name in _PRIVATE]

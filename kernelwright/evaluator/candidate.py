@@ -150,7 +150,7 @@ def warm_up(device: Device) -> None:
     )
     bound = program.bind((TensorType((8,), Dtype.FLOAT32),))
     inputs = (np.zeros(8, np.float32),)
-    device.compile(bound).run(inputs, RunOptions())
+    device.compile(bound).run(inputs, RunOptions(count=True))
     device.compile(bound, sanitize=True).run(inputs, RunOptions(sanitize=True))
 
 

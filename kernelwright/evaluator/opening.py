@@ -17,18 +17,19 @@ def open_worker(device: str | Device, memory_bytes: int) -> tuple[Worker, Device
     Raises:
         DeviceError: this machine has no such device, or it does not start.
     """
-    if device == "simulator" and not any(shared_cache().glob("simulator/headers/*.pch")):
+    try:
+        return _open(device, Limits(memory_bytes))
+    except DeviceError:
+        if device != "simulator":
+            raise
+        # A worker may not write what all share: on a fresh machine somebody has to, once.
         fill_cache(memory_bytes)
-    worker, info = _open(device, Limits(memory_bytes))
-    if worker.cache_was_cold:
-        worker.close()
-        fill_cache(memory_bytes)
-        worker, info = _open(device, Limits(memory_bytes))
-    return worker, info
+        return _open(device, Limits(memory_bytes))
 
 
 def fill_cache(memory_bytes: int) -> None:
     """Build what all workers share, in a process that never sees a candidate."""
+    shared_cache().mkdir(parents=True, exist_ok=True)
     builder, _ = _open("simulator", Limits(memory_bytes, builds_cache=True))
     builder.close()
 

@@ -6,8 +6,16 @@ from typing import cast
 
 import mlx.core as mx
 import numpy as np
+from numpy.typing import NDArray
 
-from kernelwright.evaluator.accuracy import Deviation, Mask, Yardstick, floor_of, measure
+from kernelwright.evaluator.accuracy import (
+    Deviation,
+    Mask,
+    Yardstick,
+    floor_of,
+    measure,
+    row_scale,
+)
 from kernelwright.evaluator.case import Case
 from kernelwright.evaluator.distribution import Reals
 from kernelwright.evaluator.domain import accumulation_length, has_jump_after_rounding
@@ -97,13 +105,26 @@ def _calibrate(
         deviation = measure(own[place], loose)
         if not dropped and _is_hopeless(deviation):
             dropped = f"MLX's own output {place} {deviation.problem}"
-        slack = None if deviation.error is None else tolerances[place].factor * deviation.error
         floor = floor_of(type_.dtype, terms, nodes)
+        slack = _slack(deviation, expected[place], floor, tolerances[place].factor)
         bound = max(floor, tolerances[place].factor * deviation.row_relative)
         yardsticks.append(
             replace(loose, bound=bound, reference_error=deviation.row_relative, slack=slack)
         )
     return tuple(yardsticks), dropped
+
+
+def _slack(
+    deviation: Deviation, expected: Array, floor: float, factor: float
+) -> NDArray[np.float64] | None:
+    """Allow each element MLX's own error, and a rounding of the size of its row.
+
+    An element near zero among large ones is what their cancellation leaves.
+    """
+    if deviation.error is None or expected.dtype.kind != "f":
+        return None
+    wide = expected.astype(np.float64)
+    return np.maximum(factor * deviation.error, floor * row_scale(wide))
 
 
 def _is_hopeless(deviation: Deviation) -> bool:

@@ -17,7 +17,8 @@ from pathlib import Path
 
 # linux/sched.h, linux/prctl.h, linux/landlock.h and the system call table that x86-64 and
 # arm64 share for calls of this age.
-_CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
+_CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWNET = 0x00020000, 0x10000000, 0x40000000
+_MS_BIND, _MS_REC, _MS_PRIVATE = 1 << 12, 1 << 14, 1 << 18
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 _WRITE_FILE, _READ_DIR_AND_BELOW = 1 << 1, 0b1101
@@ -39,19 +40,30 @@ def limit_resources(memory_bytes: int) -> list[str]:
     return ["memory", "files"]
 
 
-def leave_network() -> bool:
-    """Move into a network namespace without any interface; False where that is not possible."""
+def enter_namespaces() -> bool:
+    """Leave the network, and let mounts be private; False where that is not possible."""
     if not sys.platform.startswith("linux"):
         return False
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.getuid(), os.getgid()
-    if libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET) != 0:
+    if libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET | _CLONE_NEWNS) != 0:
         return False
     with contextlib.suppress(OSError):
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
         Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
     return True
+
+
+def mount_privately(mounts: list[tuple[str, str]]) -> bool:
+    """Show each first folder in the place of the second, to this process alone."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None) != 0:
+        return False
+    return all(
+        libc.mount(source.encode(), target.encode(), None, _MS_BIND | _MS_REC, None) == 0
+        for source, target in mounts
+    )
 
 
 class _Ruleset(ctypes.Structure):
@@ -99,9 +111,14 @@ def main(text: str) -> None:
     order = json.loads(text)
     die_with_parent()
     held = limit_resources(order["memory_bytes"])
-    if leave_network():
+    folders = order["folders"]
+    if enter_namespaces():
         held.append("network")
-    if confine_writes(order["folders"]):
+        if mount_privately(order["mounts"]):
+            held.append("cache")
+    if "cache" not in held:
+        folders += order["shared_folders"]
+    if confine_writes(folders):
         held.append("writes")
     sys.path.insert(0, order["package_folder"])
     service = importlib.import_module(order["service"])

@@ -46,6 +46,14 @@ class Suite:
         """How many cases every trivial answer fails."""
         return sum(r.proves and not r.case.is_edge for r in self.references)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the references hold."""
+        return sum(
+            sum(a.nbytes for a in r.inputs) + sum(y.expected.nbytes for y in r.yardsticks)
+            for r in self.references
+        )
+
 
 def visible_suite(task: Task, graphs: Sequence[Graph], config: EvaluatorConfig) -> Suite:
     """Build the suite for the task's own graph and further graphs of the same function."""

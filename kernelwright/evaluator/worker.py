@@ -19,7 +19,7 @@ from typing import Literal
 import kernelwright
 from kernelwright.errors import DeviceError, KernelwrightError
 from kernelwright.evaluator import sandbox
-from kernelwright.evaluator.cache import VARIABLE, mirror, shared_cache, was_cold
+from kernelwright.evaluator.cache import VARIABLE, private_mounts, shared_cache, writable_folders
 from kernelwright.evaluator.wire import Reply, receive_reply
 
 _START_TIMEOUT_S = 60.0
@@ -54,11 +54,6 @@ class Worker:
 
     def __init__(self, service: str, limits: Limits) -> None:
         self._scratch = Path(tempfile.mkdtemp(prefix="kernelwright-"))
-        self._shared = shared_cache() if limits.builds_cache else None
-        if self._shared is None:
-            mirror(shared_cache(), self._scratch / "cache")
-        else:
-            self._shared.mkdir(parents=True, exist_ok=True)
         self._pipe, remote = Pipe()
         try:
             self._process = self._start(service, limits, remote)
@@ -66,21 +61,22 @@ class Worker:
             remote.close()
         hello = self._receive(_START_TIMEOUT_S)
         self.confinement: tuple[str, ...] = tuple(map(str, _as_list(hello.header["confinement"])))
-        """What holds on this machine, of memory, files, network and writes."""
+        """What holds on this machine, of memory, files, network, cache and writes."""
 
     def _start(self, service: str, limits: Limits, remote: Connection) -> "subprocess.Popen[bytes]":
+        (self._scratch / "tmp").mkdir()
         order = {
             "pipe": remote.fileno(),
             "service": service,
             "memory_bytes": limits.memory_bytes,
-            "folders": [str(self._scratch), *([str(self._shared)] if self._shared else [])],
             "package_folder": str(Path(kernelwright.__file__).parents[1]),
+            **self._folders(limits.builds_cache),
         }
         with (self._scratch / "stderr").open("wb") as errors:
             return subprocess.Popen(
                 [sys.executable, "-I", sandbox.__file__, json.dumps(order)],
                 env=self._environment(os.environ),
-                cwd=self._scratch,
+                cwd=self._scratch / "tmp",
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
@@ -88,16 +84,24 @@ class Worker:
                 start_new_session=True,
             )
 
+    def _folders(self, builds_cache: bool) -> dict[str, object]:
+        """Say where the process may write, and what it finds where the cache is."""
+        scratch, cache = str(self._scratch / "tmp"), str(shared_cache())
+        if builds_cache:
+            return {"folders": [scratch, cache], "mounts": [], "shared_folders": []}
+        own = self._scratch / "cache"
+        mounts = private_mounts(own)
+        return {
+            "folders": [scratch, *writable_folders(own)],
+            "mounts": mounts,
+            "shared_folders": [cache],
+        }
+
     def _environment(self, given: Mapping[str, str]) -> dict[str, str]:
         kept = {name: given[name] for name in _KEPT_VARIABLES if name in given}
-        cache = self._shared or self._scratch / "cache"
-        own = {"HOME": str(self._scratch), "TMPDIR": str(self._scratch), VARIABLE: str(cache)}
+        scratch = str(self._scratch / "tmp")
+        own = {"HOME": scratch, "TMPDIR": scratch, VARIABLE: str(shared_cache())}
         return {**kept, **own, "OPENBLAS_NUM_THREADS": "1"}
-
-    @property
-    def cache_was_cold(self) -> bool:
-        """True when the worker had to build what all workers share."""
-        return self._shared is None and was_cold(self._scratch / "cache")
 
     def call(self, request: object, timeout_s: float) -> Reply:
         """Send a request and wait for its reply.
