@@ -115,8 +115,12 @@ def target_flags(machine: str = platform.machine(), system: str = sys.platform) 
         raise DeviceError(f"the simulator runs on x86-64 and arm64 processors, found {machine!r}.")
     # Half precision conversions (F16C) come with v3; every arm64 has its own.
     processor = ("-march=x86-64-v3",) if architecture == "x86_64" else ("-march=armv8.2-a+fp16",)
-    triple = "unknown-linux-gnu" if system != "darwin" else "apple-macos13"
-    return (f"--target={architecture}-{triple}", *processor)
+    if system == "darwin":
+        return (f"--target={architecture}-apple-macos13", *processor)
+    # A big frame touches each of its pages, so that it cannot step over the end of its stack into
+    # a neighbour; macOS does so by itself.
+    triple = f"--target={architecture}-unknown-linux-gnu"
+    return (triple, *processor, "-fstack-clash-protection")
 
 
 def flags(variant: Variant) -> tuple[str, ...]:

@@ -71,7 +71,8 @@ Failure failure_of(const Worker& worker, int signal, const siginfo_t& info) {
   // x86 names no address for a misaligned vector or one beyond 48 bits.
   if (info.si_code == SI_KERNEL) return PROTECTION;
 #endif
-  return on_a_stack(worker, address) ? STACK_OVERFLOW : INVALID_ADDRESS;
+  const bool below_stacks = (uint64_t)worker.stacks - address <= NO_MANS_LAND;
+  return below_stacks || on_a_stack(worker, address) ? STACK_OVERFLOW : INVALID_ADDRESS;
 }
 
 void handle(int signal, siginfo_t* info, void* opaque) {

@@ -9,9 +9,6 @@ namespace {
 pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;
 Worker* idle = nullptr;
 
-// Uncommitted on both sides of threadgroup memory, so that an index that is far out faults.
-constexpr uint64_t NO_MANS_LAND = 16ull << 20;
-
 // Stack i occupies the top STACK_BYTES of its stride; the rest stays uncommitted.
 bool commit_stacks(char* stacks) {
   for (uint32_t i = 0; i < MAXIMUM_THREADS; i++) {

@@ -12,6 +12,8 @@
 namespace kw {
 
 constexpr uint64_t SIGNAL_STACK_BYTES = 64 * 1024;
+// Uncommitted on both sides of threadgroup memory and so below the stacks: what is far out faults.
+constexpr uint64_t NO_MANS_LAND = 16ull << 20;
 
 struct Meter;
 struct Shadow;

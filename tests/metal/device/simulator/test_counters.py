@@ -1,0 +1,144 @@
+"""Counters are exact on small launches, and those of lockstep."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from kernelwright.metal.device import simulator
+from kernelwright.metal.device.base import BufferTraffic, Counters
+from kernelwright.metal.device.simulator import Library
+
+_SIGNATURE = """
+kernel void {name}(const device float* x [[buffer(0)]], device float* y [[buffer(1)]],
+                   device atomic_uint* n [[buffer(2)]],
+                   uint i [[thread_position_in_grid]], uint l [[thread_index_in_threadgroup]]) {{
+"""
+_BODIES = {
+    "copies": "y[i] = x[i];",
+    "strided": "y[i] = x[i * 8 % 1024];",
+    "broadcast": "y[i] = x[3];",
+    "vector": "if (i < 256) ((device float4*)y)[i] = ((const device float4*)x)[i];",
+    "fma": "float v = x[i]; for (int k = 0; k < 10; k++) v = fma(v, v, 1.5f); y[i] = v;",
+    "adds": "y[i] = x[i] + 2.0f + x[0];",
+    "special": "y[i] = exp(x[i]);",
+    "divides": "y[i] = 1.0f / x[i];",
+    "barriers": "threadgroup float s[64]; s[l] = x[i];"
+    "for (int k = 0; k < 5; k++) threadgroup_barrier(mem_flags::mem_threadgroup); y[i] = s[l ^ 1];",
+    "simd": "y[i] = simd_sum(x[i]) + simd_max(x[i]);",
+    "banks": "threadgroup float s[2048]; s[l * 32] = x[i];"
+    "threadgroup_barrier(mem_flags::mem_threadgroup); y[i] = s[l * 32];",
+    "no_banks": "threadgroup float s[2048]; s[l * 33 % 2048] = x[i];"
+    "threadgroup_barrier(mem_flags::mem_threadgroup); y[i] = s[l * 33 % 2048];",
+    "atomics": "y[i] = 0; atomic_fetch_add_explicit(n, 1u, memory_order_relaxed);",
+    "diverges": "float v = x[i];"
+    "if (i % 2) { for (int k = 0; k < 50; k++) v = fma(v, v, 0.5f); } y[i] = v;",
+}
+
+
+@functools.cache
+def _library() -> Library:
+    kernels = "".join(_SIGNATURE.format(name=n) + body + "\n}\n" for n, body in _BODIES.items())
+    return simulator.compile("#include <metal_stdlib>\nusing namespace metal;\n" + kernels)
+
+
+@functools.cache
+def _count(name: str, threads: int = 1024) -> Counters:
+    x = np.linspace(0.1, 0.9, max(threads, 1024), dtype=np.float32)
+    outcome = (
+        _library()
+        .kernel(name)
+        .launch(
+            [x, np.zeros_like(x), np.zeros(1, np.uint32)],
+            grid=(threads, 1, 1),
+            threadgroup=(64, 1, 1),
+            count=True,
+        )
+    )
+    assert outcome.counters is not None
+    return outcome.counters
+
+
+def _buffer(name: str, buffer: str) -> BufferTraffic:
+    return next(b for b in _count(name).buffers if b.name == buffer)
+
+
+def test_contiguous_access_moves_whole_sectors() -> None:
+    x, y = _buffer("copies", "x"), _buffer("copies", "y")
+
+    assert (x.bytes_read, x.sectors_read, x.unique_bytes_read) == (4096, 128, 4096)
+    assert (y.bytes_written, y.sectors_written, y.unique_bytes_written) == (4096, 128, 4096)
+    assert (x.bytes_written, y.bytes_read) == (0, 0)
+
+
+def test_strided_access_moves_a_sector_for_every_lane() -> None:
+    x = _buffer("strided", "x")
+
+    assert (x.bytes_read, x.sectors_read) == (4096, 1024)
+    assert (x.unique_bytes_read, x.unique_sectors_read) == (512, 128)
+
+
+def test_one_address_is_one_sector_for_each_simdgroup() -> None:
+    x = _buffer("broadcast", "x")
+
+    assert (x.bytes_read, x.sectors_read, x.unique_bytes_read) == (4096, 32, 4)
+
+
+def test_vector_access_counts_its_bytes() -> None:
+    x = _buffer("vector", "x")
+
+    assert (x.bytes_read, x.sectors_read) == (4096, 128)
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [
+        ("fma", "float_operations", 1024 * 20),
+        ("adds", "float_operations", 1024 * 2),
+        ("special", "special_operations", 1024),
+        ("divides", "special_operations", 1024),
+        ("barriers", "barriers", 16 * 5),
+        ("simd", "simd_operations", 32 * 2),
+        ("atomics", "atomic_operations", 1024),
+        ("copies", "divergent_branches", 0),
+        ("copies", "float_operations", 0),
+        ("barriers", "threadgroup_bytes_read", 4096),
+        ("barriers", "threadgroup_bytes_written", 4096),
+        ("barriers", "threadgroup_bytes", 256),
+        ("barriers", "bank_conflicts", 0),
+        ("banks", "bank_conflicts", 32 * 31 * 2),
+        ("no_banks", "bank_conflicts", 0),
+    ],
+)
+def test_count(name: str, field: str, value: int) -> None:
+    assert getattr(_count(name), field) == value
+
+
+def test_divergence_shows_in_the_active_lanes() -> None:
+    counters = _count("diverges")
+
+    assert counters.divergent_branches > 0
+    assert counters.active_lanes < 0.6
+    assert _count("fma").active_lanes == 1
+
+
+def test_big_grid_is_sampled_and_says_so() -> None:
+    counters = _count("fma", 64 * 4096)
+
+    assert counters.counted_threadgroups is not None
+    assert counters.counted_threadgroups < counters.threadgroups == 4096
+    assert counters.float_operations == 64 * 4096 * 20
+    x = next(b for b in counters.buffers if b.name == "x")
+    assert x.bytes_read == x.unique_bytes_read == 64 * 4096 * 4
+
+
+def test_counting_leaves_the_results_alone() -> None:
+    x, y = np.linspace(0, 1, 1024, dtype=np.float32), np.zeros(1024, np.float32)
+
+    _library().kernel("simd").launch(
+        [x, y, np.zeros(1, np.uint32)], grid=(1024, 1, 1), threadgroup=(64, 1, 1), count=True
+    )
+
+    lanes = x.reshape(-1, 32)
+    expected = np.repeat(lanes.sum(1) + lanes.max(1), 32)
+    np.testing.assert_allclose(y, expected, rtol=1e-6)
