@@ -57,14 +57,14 @@ def predict(counters: Counters, profile: ChipProfile) -> Prediction:
     lanes = max(counters.active_lanes, 1 / _SIMD_WIDTH)
     matrix = counters.matrix_operations * _MATRIX_MULTIPLY_ADDS / rates.matrix_multiply_adds
     work: dict[Bound, float] = {
-        "memory": memory_bytes / parallel.bytes_per_us,
+        "memory": memory_bytes / (profile.bandwidth_gb_s * 1e3 * profile.bandwidth_efficiency),
         "cache": _sector_bytes(counters) / (per_us * rates.cache_bytes),
         "compute": (counters.float_operations / rates.float_operations / lanes + matrix)
         / busy_per_us,
         "special": counters.special_operations / rates.special_operations / lanes / busy_per_us,
         "integer": counters.integer_operations / rates.integer_operations / lanes / busy_per_us,
         "threadgroup": _threadgroup_cycles(counters, profile) / per_us,
-        "latency": parallel.latency_us,
+        "latency": max(parallel.latency_us, memory_bytes / parallel.bytes_per_us),
     }
     bounds: dict[Bound, float] = {**work, "launch": profile.launch_us}
     time_us = max(work.values()) + profile.launch_us
@@ -94,12 +94,8 @@ class _Parallelism:
         threads_on_core = resident * group_threads / self.cores
         self.occupancy = threads_on_core / rates.saturating_threads
         in_flight = resident * group_threads * _BYTES_IN_FLIGHT
-        self.bytes_per_us = min(
-            profile.bandwidth_gb_s * 1e3 * profile.bandwidth_efficiency,
-            self.cores * rates.cache_bytes * profile.clock_ghz * 1e3,
-            in_flight / profile.memory_latency_us,
-        )
-        """Little's law: bandwidth is what is in flight over the latency."""
+        self.bytes_per_us = in_flight / profile.memory_latency_us
+        """Little's law: what is in flight over the latency."""
         stages = 1 + counters.barriers / max(counters.threadgroups, 1)
         waves = ceil(counters.threadgroups / resident)
         # In every wave but the last, other threadgroups fill the gaps; a lone one waits alone.

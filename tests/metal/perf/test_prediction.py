@@ -1,0 +1,153 @@
+"""Predictions name what limits a launch, and grow and shrink as the work does."""
+
+import pytest
+
+from kernelwright.errors import InputError
+from kernelwright.metal.device.base import BufferTraffic, Counters
+from kernelwright.metal.perf import PROFILES, Bound, Prediction, find_profile, predict
+
+_MIB = 1 << 20
+
+
+def _counters(*, threads: int = 1 << 22, megabytes: int = 64, **fields: float) -> Counters:
+    nbytes = megabytes * _MIB
+    sectors = nbytes // 32
+    traffic = [
+        BufferTraffic(
+            name="x",
+            bytes_read=nbytes,
+            sectors_read=sectors,
+            unique_bytes_read=nbytes,
+            unique_sectors_read=sectors,
+        ),
+        BufferTraffic(
+            name="y",
+            bytes_written=nbytes,
+            sectors_written=sectors,
+            unique_bytes_written=nbytes,
+            unique_sectors_written=sectors,
+        ),
+    ]
+    base = {"kernel": "k", "threads": threads, "threadgroups": max(threads // 256, 1)}
+    return Counters.model_validate({**base, "buffers": traffic, **fields})
+
+
+def _predict(
+    chip: str = "m2-pro", *, threads: int = 1 << 22, megabytes: int = 64, **fields: float
+) -> Prediction:
+    counters = _counters(threads=threads, megabytes=megabytes, **fields)
+    return predict(counters, find_profile(chip))
+
+
+def test_a_big_copy_is_bound_by_memory_near_the_chip_s_bandwidth() -> None:
+    prediction = _predict()
+
+    assert prediction.bound == "memory"
+    assert 0.85 < prediction.bandwidth_share < 0.9
+    assert prediction.time_us == pytest.approx(128 * _MIB / 180e3 + 4, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("fields", "bound"),
+    [
+        ({"float_operations": 10**11}, "compute"),
+        ({"matrix_operations": 10**8}, "compute"),
+        ({"special_operations": 10**10}, "special"),
+        ({"integer_operations": 10**11}, "integer"),
+        ({"threadgroup_bytes_read": 10**10}, "threadgroup"),
+        ({"bank_conflicts": 10**9}, "threadgroup"),
+    ],
+)
+def test_the_scarcest_resource_is_the_bound(fields: dict[str, int], bound: Bound) -> None:
+    counters = _counters().model_copy(update=fields)
+
+    assert predict(counters, find_profile("m2-pro")).bound == bound
+
+
+def test_a_lone_threadgroup_with_many_barriers_is_bound_by_latency() -> None:
+    assert _predict(threads=256, megabytes=1, barriers=1000).bound == "latency"
+
+
+def test_little_work_is_bound_by_its_launch() -> None:
+    assert _predict(threads=1024, megabytes=0).bound == "launch"
+
+
+def test_few_threadgroups_do_not_reach_the_bandwidth() -> None:
+    few = _predict(threads=512, megabytes=8)
+
+    assert few.bandwidth_share < 0.1
+    assert few.occupancy < 1
+
+
+def test_idle_lanes_cost_as_much_as_busy_ones() -> None:
+    whole = _predict(float_operations=10**11)
+    half = _predict(float_operations=10**11, active_lanes=0.5)
+
+    assert half.bounds_us["compute"] == pytest.approx(2 * whole.bounds_us["compute"])
+
+
+def test_what_is_read_again_misses_a_cache_that_it_does_not_fit() -> None:
+    def again(megabytes: int) -> int:
+        nbytes = megabytes * _MIB
+        buffer = BufferTraffic(
+            name="x",
+            bytes_read=4 * nbytes,
+            sectors_read=nbytes // 8,
+            unique_bytes_read=nbytes,
+            unique_sectors_read=nbytes // 32,
+        )
+        counters = _counters().model_copy(update={"buffers": (buffer,)})
+        return predict(counters, find_profile("m2-pro")).memory_bytes // nbytes
+
+    assert again(16) == 1
+    assert again(240) == 3
+
+
+def test_every_faster_chip_is_predicted_faster() -> None:
+    times = [_predict(chip).time_us for chip in ("m1", "m2", "m2-pro", "m4-pro", "m4-max", "h200")]
+
+    assert times == sorted(times, reverse=True)
+
+
+def test_measured_h200_kernel_is_within_a_third() -> None:
+    # bias + tanh-GELU on 8192 x 4096 float32 took 75.7 us there, through MLX 0.32.4.
+    elements = 8192 * 4096
+    prediction = _predict(
+        "h200",
+        threads=elements,
+        megabytes=elements * 4 // _MIB,
+        float_operations=elements * 10,
+        special_operations=elements,
+    )
+
+    assert prediction.time_us == pytest.approx(75.7, rel=0.33)
+
+
+def test_a_prediction_says_that_it_is_one() -> None:
+    assert _predict().label == "prediction"
+    assert "prediction" in str(_predict())
+
+
+@pytest.mark.parametrize("chip", PROFILES)
+def test_profile_names_its_sources(chip: str) -> None:
+    profile = find_profile(chip)
+
+    assert profile.sources
+    assert set(profile.estimates) <= set(type(profile).model_fields)
+
+
+@pytest.mark.parametrize(
+    ("chip", "tflops"),
+    [("m1", 2.6), ("m1-max", 10.4), ("m2", 3.6), ("m2-max", 13.6), ("h200", 67)],
+)
+def test_profile_agrees_with_the_published_peak(chip: str, tflops: float) -> None:
+    assert find_profile(chip).float_tflops == pytest.approx(tflops, rel=0.03)
+
+
+def test_chip_is_found_by_apple_s_name() -> None:
+    assert find_profile("Apple M4 Max").name == "m4-max"
+
+
+def test_unknown_chip_is_refused() -> None:
+    with pytest.raises(InputError, match="no profile of a chip 'M9'"):
+        find_profile("M9")
