@@ -6,6 +6,7 @@ from kernelwright.ir.dimension import ONE, Equations, Size, product
 from kernelwright.ir.family import reduced_axes
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
+from kernelwright.ir.ops.view import slices
 
 Sizes = tuple[Size, ...]
 Relation = Callable[["Shapes", Node, Call], None]
@@ -22,6 +23,10 @@ class Shapes:
         self.graph = graph
         self.equations = Equations()
         self.of: dict[ValueId, Sizes] = {}
+        self._slices: dict[ValueId, list[Call]] = {}
+        for node in graph.nodes:
+            if node.op == "slice":
+                self._slices.setdefault(node.inputs[0], []).append(Call.of(graph, node))
         for value in graph.inputs:
             self.of[value] = tuple(self.equations.symbol(n) for n in graph.types[value].shape)
         for value, constant in graph.constants:
@@ -45,6 +50,18 @@ class Shapes:
         """Fix every dimension of a value."""
         for size in self.of[value]:
             self.equations.pin(size, why)
+
+    def is_part(self, value: ValueId, axis: int, taken: int) -> bool:
+        """Say whether the slices of a value cut an axis into equal parts, all of them used."""
+        size = self.graph.types[value].shape[axis]
+        if taken == 0 or size % taken:
+            return False
+        starts = {
+            slices(call)[axis].start
+            for call in self._slices.get(value, ())
+            if call.outputs[0].shape[axis] == taken and slices(call)[axis].step == 1
+        }
+        return starts == set(range(0, size, taken))
 
     def _relate(self, node: Node) -> None:
         call = Call.of(self.graph, node)
@@ -132,28 +149,16 @@ def _runs(
 
 def _slice(shapes: Shapes, node: Node, call: Call) -> None:
     source, result = shapes.of[node.inputs[0]], shapes.of[node.outputs[0]]
-    places = zip(
-        call.integers("start"), call.integers("stop"), call.integers("strides"), strict=True
-    )
-    for axis, (start, stop, stride) in enumerate(places):
-        size = call.inputs[0].shape[axis]
-        if (start, stop, stride) == (0, size, 1):
+    for axis, place in enumerate(slices(call)):
+        size, taken = call.inputs[0].shape[axis], call.outputs[0].shape[axis]
+        if (place.start, taken, place.step) == (0, size, 1):
             shapes.equations.equate(source[axis], result[axis], _why(node))
-            continue
-        half = _part(shapes.equations.resolved(source[axis]), size, start, stop, stride)
-        if half is not None:
-            shapes.equations.equate(result[axis], half, _why(node))
+        elif shapes.is_part(node.inputs[0], axis, taken):
+            whole = Size(size // taken) * result[axis]
+            shapes.equations.equate(source[axis], whole, _why(node))
         else:
             shapes.equations.pin(source[axis], "a slice cuts it at fixed places")
             shapes.equations.pin(result[axis], "a slice cuts it at fixed places")
-
-
-def _part(source: Size, size: int, start: int, stop: int, stride: int) -> Size | None:
-    """Return a slice's size where it is an even part of an axis known to divide evenly."""
-    taken = len(range(start, stop, stride))
-    if taken == 0 or size % taken or stride != 1 or start % taken:
-        return None
-    return source.over(Size(size // taken))
 
 
 def _concatenate(shapes: Shapes, node: Node, call: Call) -> None:

@@ -2,8 +2,8 @@
 
 import math
 
-from kernelwright.ir.graph import ValueId
-from kernelwright.ir.idioms.reader import Match, Product, Reader
+from kernelwright.ir.graph import Node, ValueId
+from kernelwright.ir.idioms.reader import Match, Reader
 
 
 def sigmoid_of(reader: Reader, value: ValueId) -> ValueId | None:
@@ -23,67 +23,72 @@ def sigmoid_of(reader: Reader, value: ValueId) -> ValueId | None:
 def activation(reader: Reader, value: ValueId) -> Match | None:
     """Match silu, the gelus, and their gated forms."""
     product = reader.product(value)
-    if len(product.denominators) == 1:
-        return _divided(reader, product)
-    if product.denominators or not 2 <= len(product.numerators) <= 3:
-        return None
-    for factor in product.numerators:
-        rest = product.without(factor)
-        assert rest is not None
-        found = _gate(reader, factor, rest)
-        if found is not None:
-            return found
+    for factor in (*product.numerators, *product.denominators):
+        for name, gated, x, scale in _gates(reader, factor):
+            whole = reader.product(value, x)
+            is_below = factor in whole.denominators
+            rest = whole if is_below else whole.without(factor)
+            if rest is None or len(rest.denominators) != is_below or rest.scale != scale:
+                continue
+            left = rest.without(x)
+            if left is None or len(left.numerators) > 1:
+                continue
+            if left.numerators:
+                return Match(gated, {"x": left.numerators[0], "gate": x}, {})
+            return Match(name, {"x": x}, {})
     return None
 
 
-def _divided(reader: Reader, product: Product) -> Match | None:
-    """Match a silu that divides x by 1 + exp(-x)."""
-    shifted = reader.plus_constant(product.denominators[0])
-    exponential = reader.made_by(shifted[0], "exp") if shifted and shifted[1] == 1.0 else None
-    negated = reader.made_by(exponential.inputs[0], "negative") if exponential else None
-    if negated is None or product.scale != 1.0:
-        return None
-    x = reader.base(negated.inputs[0])
-    return _named("silu", "swiglu", x, product) if x in product.numerators else None
+Gate = tuple[str, str, ValueId, float]
 
 
-def _gate(reader: Reader, factor: ValueId, rest: Product) -> Match | None:
+def _gates(reader: Reader, factor: ValueId) -> list[Gate]:
+    """List what a factor may be the gate of: plain name, gated name, x, the factor beside it."""
+    gates: list[Gate] = []
     x = sigmoid_of(reader, factor)
-    if x is not None and rest.scale == 1.0:
-        if x in rest.numerators:
-            return _named("silu", "swiglu", x, rest)
+    if x is not None:
+        gates.append(("silu", "swiglu", x, 1.0))
         inner = reader.product(x)
         if inner.numerators and math.isclose(inner.scale, 1.702, rel_tol=4e-3):
-            source = inner.numerators[0]
-            if source in rest.numerators:
-                return _named("gelu_fast", "geglu_fast", source, rest)
+            gates.append(("gelu_fast", "geglu_fast", inner.numerators[0], 1.0))
     shifted = reader.plus_constant(factor)
-    if shifted is None or shifted[1] != 1.0 or rest.scale != 0.5:
-        return None
+    if shifted is None or shifted[1] != 1.0:
+        return gates
+    exponential = reader.made_by(shifted[0], "exp")
+    negated = reader.made_by(exponential.inputs[0], "negative") if exponential else None
+    if negated is not None:
+        # x / (1 + exp(-x)): the gate stands below.
+        gates.append(("silu", "swiglu", reader.base(negated.inputs[0]), 1.0))
     for op, name, gated in (("erf", "gelu", "geglu"), ("tanh", "gelu_tanh", "geglu_tanh")):
         node = reader.made_by(shifted[0], op)
-        if node is None:
-            continue
-        for x in rest.numerators:
-            if _is_gelu_argument(reader, node.inputs[0], x, op):
-                return _named(name, gated, x, rest)
-    return None
+        arguments = _gelu_arguments(reader, node.inputs[0], op) if node else ()
+        gates.extend((name, gated, x, 0.5) for x in arguments)
+    return gates
 
 
-def _is_gelu_argument(reader: Reader, value: ValueId, x: ValueId, op: str) -> bool:
+def _gelu_arguments(reader: Reader, value: ValueId, op: str) -> tuple[ValueId, ...]:
+    """Return what may be x in the argument of a gelu's erf or tanh."""
     inner = reader.product(value)
+    root = math.sqrt(0.5) if op == "erf" else math.sqrt(2 / math.pi)
+    if not math.isclose(inner.scale, root, rel_tol=4e-3):
+        # x may be a scaled product itself.
+        node = reader.made_by(value, "multiply", "divide")
+        return (reader.base(node.inputs[0]),) if node and _is_root(reader, node, root) else ()
     if op == "erf":
-        root = math.isclose(inner.scale, math.sqrt(0.5), rel_tol=4e-3)
-        return inner.numerators == (x,) and not inner.denominators and root
-    # sqrt(2 / pi) * (x + 0.044715 x^3), in whichever grouping.
-    return math.isclose(inner.scale, math.sqrt(2 / math.pi), rel_tol=4e-3)
+        whole = reader.made_by(value, "multiply", "divide")
+        direct = (reader.base(whole.inputs[0]),) if whole else ()
+        return (*inner.numerators[:1], *direct) if len(inner.numerators) == 1 else direct
+    # sqrt(2 / pi) * (x + 0.044715 x^3), or with x taken out of the sum.
+    sums = [reader.made_by(factor, "add") for factor in inner.numerators]
+    terms = [v for node in sums if node for v in reader.operands(node)]
+    return (*inner.numerators, *terms)
 
 
-def _named(name: str, gated: str, x: ValueId, rest: Product) -> Match:
-    left = rest.without(x)
-    if left is not None and left.numerators:
-        return Match(gated, {"x": left.numerators[0], "gate": x}, {})
-    return Match(name, {"x": x}, {})
+def _is_root(reader: Reader, node: Node, root: float) -> bool:
+    scale = reader.constant(node.inputs[1])
+    if not scale:
+        return False
+    return math.isclose(scale if node.op == "multiply" else 1 / scale, root, rel_tol=4e-3)
 
 
 def simple_activation(reader: Reader, value: ValueId) -> Match | None:

@@ -82,16 +82,21 @@ class Reader:
         constant = self.constant(right)
         return (left, constant) if constant is not None else None
 
-    def product(self, value: ValueId) -> Product:
-        """Read a value as a product, as far as multiplications and divisions reach."""
+    def product(self, value: ValueId, whole: ValueId | None = None) -> Product:
+        """Read a value as a product, as far as multiplications and divisions reach.
+
+        `whole` is a factor to keep in one piece, though it may be a product itself.
+        """
         value = self.base(value)
+        if value == whole:
+            return Product((value,), (), 1.0)
         constant = self.constant(value)
         if constant is not None:
             return Product((), (), constant)
         node = self.made_by(value, "multiply", "divide")
         if node is None:
             return Product((value,), (), 1.0)
-        left, right = (self.product(v) for v in node.inputs)
+        left, right = (self.product(v, whole) for v in node.inputs)
         if node.op == "multiply":
             return Product(
                 left.numerators + right.numerators,

@@ -131,11 +131,9 @@ def _scaled_norm(reader: Reader, value: ValueId) -> Match | None:
             continue
         shifted = reader.plus_constant(root.inputs[0])
         spread, epsilon = shifted or (reader.base(root.inputs[0]), 0.0)
-        rest = product.without(factor) if factor in product.numerators else product
-        if rest is None or product.scale != 1.0:
-            continue
+        rest = product.without(factor) or product
         found = _layer_norm(reader, spread, rest, epsilon) or _rms_norm(
-            reader, spread, rest, epsilon
+            reader, value, factor, spread, epsilon
         )
         if found is not None:
             return found
@@ -147,20 +145,24 @@ def _layer_norm(reader: Reader, spread: ValueId, rest: Product, epsilon: float) 
     if inner is None:
         return None
     x = inner.operands["x"]
-    for factor in rest.numerators:
+    for factor in rest.numerators if rest.scale == 1.0 else ():
         centred = reader.made_by(factor, "subtract")
         if centred is not None and reader.operands(centred)[0] == x:
             return _with_weight("layer_norm", x, factor, rest, inner.parameters, epsilon)
     return None
 
 
-def _rms_norm(reader: Reader, spread: ValueId, rest: Product, epsilon: float) -> Match | None:
+def _rms_norm(
+    reader: Reader, value: ValueId, factor: ValueId, spread: ValueId, epsilon: float
+) -> Match | None:
     average = reader.made_by(spread, "mean")
     squared = reader.made_by(average.inputs[0], "square", "multiply") if average else None
     if average is None or squared is None:
         return None
     x = reader.base(squared.inputs[0])
-    if reader.base(squared.inputs[-1]) != x or x not in rest.numerators:
+    product = reader.product(value, x)
+    rest = product.without(factor) or product
+    if reader.base(squared.inputs[-1]) != x or x not in rest.numerators or rest.scale != 1.0:
         return None
     parameters: dict[str, Parameter] = {"axes": _axes(reader, average)}
     return _with_weight("rms_norm", x, x, rest, parameters, epsilon)

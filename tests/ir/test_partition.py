@@ -1,0 +1,160 @@
+"""Regions are legal, disjoint and deterministic, and say why they are not larger."""
+
+from collections.abc import Callable
+
+import mlx.core as mx
+import pytest
+from hypothesis import given, settings
+from programs import Program, example, programs
+
+from kernelwright import ir
+from kernelwright.ir import Graph, Pattern, Region, canonicalize, capture
+
+X = mx.random.normal((4, 8), key=mx.random.key(0))
+W = mx.ones((8,))
+
+
+def graph_of(function: Callable[..., object], *arrays: mx.array) -> Graph:
+    return canonicalize(capture(function, *arrays))
+
+
+def gelu(x: mx.array) -> mx.array:
+    return x * (1 + mx.erf(x / 2**0.5)) / 2
+
+
+def layer_norm_gelu(x: mx.array, w: mx.array) -> mx.array:
+    return gelu(mx.fast.layer_norm(x, w, w, 1e-5))
+
+
+def residual_norm(x: mx.array, r: mx.array, w: mx.array) -> list[mx.array]:
+    h = x + r
+    return [mx.fast.rms_norm(h, w, 1e-5), h]
+
+
+def written_softmax(x: mx.array) -> mx.array:
+    e = mx.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    ("function", "arrays", "pattern"),
+    [
+        (lambda x, w: mx.sigmoid(x + w) * x, [X, W], Pattern.ELEMENTWISE),
+        (residual_norm, [X, X, W], Pattern.ROWWISE),
+        (layer_norm_gelu, [X, W], Pattern.ROWWISE),
+        (written_softmax, [X], Pattern.ROWWISE),
+        (lambda x: mx.softmax(mx.where(x > 0, x, -mx.inf), axis=-1), [X], Pattern.ROWWISE),
+        (lambda x: mx.softmax(x.T * 2, axis=-1), [X], Pattern.ROWWISE),
+        (lambda x: mx.mean((x * 2) ** 2), [X], Pattern.ROWWISE),
+    ],
+)
+def test_one_region_covers_what_one_kernel_can_do(
+    function: Callable[..., object], arrays: list[mx.array], pattern: Pattern
+) -> None:
+    graph = graph_of(function, *arrays)
+    (region,) = ir.partition(graph)
+    family = ir.classify(region.extract())
+    assert family.pattern is pattern
+    assert ir.legality(region).is_legal
+    left = set(range(len(graph.nodes))) - set(region.indices)
+    assert all(ir.op_named(graph.nodes[i].op).kind is ir.Kind.VIEW for i in left)
+
+
+def test_a_row_family_says_what_a_row_is() -> None:
+    family = ir.classify(graph_of(residual_norm, X, X, W))
+    assert (family.shape, family.axes) == ((4, 8), (1,))
+    assert (family.row_count, family.row_length) == (4, 8)
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (lambda x: x @ x.T, "matmul is a contraction op"),
+        (lambda x: mx.sort(x * 2, axis=-1), "sort is a sort op"),
+        (lambda x: mx.exp(x) - x.mean(axis=0), r"mean reduces axes \(0,\) of \(4, 8\), not rows"),
+        (lambda x: x.max(axis=-1).sum() * x, r"sum over axes \(0,\) of \(4,\) has other rows"),
+        (lambda x: mx.softmax(x, axis=-1)[::-1], "mixes rows"),
+        (lambda x: [x + 1, x[:2] * 2], "differ in size"),
+        (lambda x: mx.fft.fft(x), "Metal has no complex64"),
+    ],
+)
+def test_what_no_family_computes_has_a_reason(
+    function: Callable[[mx.array], object], reason: str
+) -> None:
+    import re
+
+    family = ir.classify(graph_of(function, X))
+    assert family.pattern is Pattern.NONE
+    assert re.search(reason, family.reason)
+
+
+def test_a_region_that_waits_for_itself_is_illegal() -> None:
+    graph = graph_of(lambda x: mx.exp(x) + mx.sort(mx.exp(x), axis=-1), X)
+    names = [n.op for n in graph.nodes]
+    around = Region(graph, (names.index("exp"), names.index("add")))
+    assert str(ir.legality(around)) == "its result comes back through sort, which is not in it"
+
+
+def test_nodes_that_share_nothing_are_not_a_region() -> None:
+    graph = graph_of(lambda x, y: [mx.exp(x), mx.sin(y)], X, X)
+    assert "share no value" in str(ir.legality(Region(graph, (0, 1))))
+
+
+def test_a_barrier_is_never_inside() -> None:
+    graph = graph_of(lambda x: mx.exp(mx.fft.fft(x).real) * 2, X)
+    fused = {n.op for region in ir.partition(graph) for n in region.nodes}
+    assert "fft" not in fused
+    assert "exp" in fused
+
+
+def test_too_many_buffers_are_refused() -> None:
+    inputs = [X * i for i in range(40)]
+    graph = graph_of(lambda *xs: sum(xs[1:], xs[0]), *inputs)
+    whole = Region(graph, tuple(range(len(graph.nodes))))
+    assert "a Metal function takes 31" in str(ir.legality(whole))
+    regions = ir.partition(graph)
+    assert len(regions) > 1
+    assert all(ir.legality(region).is_legal for region in regions)
+
+
+def test_a_single_op_is_a_region_only_when_there_is_no_better() -> None:
+    assert len(ir.partition(graph_of(lambda x: mx.softmax(x, axis=-1), X))) == 1
+    graph = graph_of(lambda x: mx.exp(x @ x.T) @ mx.sigmoid(x * 2), X)
+    assert [r.nodes[-1].op for r in ir.partition(graph)] == ["sigmoid"]
+
+
+@given(program=programs(14))
+@settings(max_examples=60, deadline=None)
+def test_regions_are_legal_disjoint_and_replaceable(program: Program) -> None:
+    inputs = example(0)
+    graph = graph_of(program, *inputs)
+    regions = ir.partition(graph)
+    assert [r.indices for r in ir.partition(graph)] == [r.indices for r in regions]
+    seen: set[int] = set()
+    for region in regions:
+        assert ir.legality(region).is_legal, ir.describe(region.extract())
+        assert seen.isdisjoint(region.indices)
+        seen.update(region.indices)
+        ir.verify(region.extract())
+    _run_by_regions(graph, regions, inputs)
+
+
+def _run_by_regions(graph: Graph, regions: list[Region], inputs: list[mx.array]) -> None:
+    """Run each region as one unit as soon as its inputs exist: no cut may deadlock."""
+    from kernelwright.ir.interpret import constant_array
+
+    values = dict(zip(graph.inputs, inputs, strict=True))
+    values.update({v: constant_array(c) for v, c in graph.constants})
+    inside = {i for region in regions for i in region.indices}
+    single = [Region(graph, (i,)) for i in range(len(graph.nodes)) if i not in inside]
+    waiting = [*regions, *single]
+    while waiting:
+        ready = [r for r in waiting if all(v in values for v in r.inputs)]
+        assert ready, "regions wait for each other"
+        for region in ready:
+            made = ir.interpret(region.extract(), *[values[v] for v in region.inputs])
+            values.update(zip(region.outputs, made, strict=True))
+            waiting.remove(region)
+    expected = ir.interpret(graph, *inputs)
+    for value, array in zip(graph.outputs, expected, strict=True):
+        assert mx.array_equal(values[value], array, equal_nan=True)

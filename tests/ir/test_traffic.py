@@ -1,0 +1,93 @@
+"""Traffic and cost count what MLX moves: eagerly, compiled, and fused by a plan."""
+
+import mlx.core as mx
+import pytest
+
+from kernelwright import ir
+from kernelwright.ir import Traffic, canonicalize, capture
+
+ROWS, COLUMNS = 64, 256
+X = mx.zeros((ROWS, COLUMNS))
+W = mx.zeros((COLUMNS,))
+MATRIX = X.nbytes
+ROW_VALUES = ROWS * 4
+
+
+def _chain(x: mx.array, w: mx.array) -> mx.array:
+    return mx.exp(x + w) * 2
+
+
+def test_eager_traffic_counts_every_op_and_no_view() -> None:
+    graph = canonicalize(capture(_chain, X, W))
+    expected = Traffic(MATRIX * 3 + W.nbytes, MATRIX * 3, 3)
+    assert ir.eager_traffic(graph) == expected
+
+
+def test_compiled_traffic_fuses_an_elementwise_chain() -> None:
+    graph = canonicalize(capture(_chain, X, W))
+    assert ir.compiled_traffic(graph) == Traffic(MATRIX + W.nbytes, MATRIX, 1)
+
+
+def test_a_plan_reads_inputs_once_across_a_reduction() -> None:
+    graph = canonicalize(capture(lambda x: mx.softmax(x * 2, axis=-1), X))
+    assert ir.compiled_traffic(graph) == Traffic(MATRIX * 2, MATRIX * 2, 2)
+    assert ir.planned_traffic(graph, ir.partition(graph)) == Traffic(MATRIX, MATRIX, 1)
+
+
+def test_a_mean_is_a_sum_and_a_product_to_eager_mlx() -> None:
+    graph = canonicalize(capture(lambda x: x.mean(axis=-1), X))
+    assert ir.eager_traffic(graph) == Traffic(MATRIX + ROW_VALUES, 2 * ROW_VALUES, 2)
+
+
+def test_a_reshape_of_a_transpose_copies() -> None:
+    graph = canonicalize(capture(lambda x, y: x.T.reshape(-1) + y, X, X.reshape(-1)))
+    assert ir.eager_traffic(graph).launches == 2
+
+
+def test_a_value_used_outside_stays_unfused_by_compile() -> None:
+    graph = canonicalize(capture(lambda x: mx.exp(x).sum() + mx.sin(mx.exp(x)).max(), X))
+    exponential = [n.op for n in graph.nodes].index("exp")
+    from kernelwright.ir.traffic import compile_groups
+
+    (group,) = [g for g in compile_groups(graph) if exponential in g]
+    assert group == (exponential,)
+
+
+def test_compile_stops_at_its_depth() -> None:
+    def deep(x: mx.array) -> mx.array:
+        for _ in range(30):
+            x = mx.sin(x)
+        return x
+
+    graph = canonicalize(capture(deep, X))
+    assert ir.compiled_traffic(graph).launches == 3
+
+
+def test_a_region_that_compile_fuses_gains_nothing_over_it() -> None:
+    (region,) = ir.partition(canonicalize(capture(_chain, X, W)))
+    cost = ir.cost(region)
+    assert cost.benefit_over_compile_us == 0.0
+    assert cost.benefit_us > 0.0
+
+
+def test_a_region_with_a_reduction_gains_over_compile() -> None:
+    (region,) = ir.partition(canonicalize(capture(lambda x: mx.softmax(x * 2, axis=-1), X)))
+    cost = ir.cost(region)
+    assert cost.fused == Traffic(MATRIX, MATRIX, 1)
+    assert cost.benefit_us > 0.0
+    assert cost.benefit_over_compile_us == pytest.approx(cost.benefit_us)
+    assert cost.threadgroup_bytes > 0
+
+
+def test_recomputation_is_charged() -> None:
+    graph = canonicalize(capture(lambda x, w: x * mx.sin(w), X, W))
+    (region,) = ir.partition(graph)
+    assert ir.cost(region).recomputed_flops == (ROWS - 1) * 8 * COLUMNS
+
+
+def test_a_faster_memory_lowers_the_benefit() -> None:
+    (region,) = ir.partition(canonicalize(capture(_chain, X, W)))
+    fast = ir.Profile(bytes_per_us=1e6, launch_us=0.0)
+    slow = ir.Profile(bytes_per_us=1e5, launch_us=0.0)
+    ratio = ir.cost(region, slow).benefit_us / ir.cost(region, fast).benefit_us
+    assert ratio == pytest.approx(10.0)
