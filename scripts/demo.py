@@ -39,7 +39,7 @@ def main() -> int:
         store = options.store or str(Path(folder) / "kernels.db")
         files = _examples(screen)
         if options.svg is not None:
-            screen.record, screen.width = True, 106
+            screen.record, screen.width = True, 112
         search = ["search", *files, "--candidates", str(options.candidates)]
         _run(screen, [*search, "--quiet"] if screen.record else search, store)
         _picture(screen, options.svg, "search")

@@ -32,6 +32,8 @@ from kernelwright.store import Intent, KernelStore, Trial
 
 Listener = Callable[[Event], None]
 _POLL_S = 0.1
+_GRACE_S = 5.0
+"""How long a search that was told to stop waits for what still runs."""
 
 
 @dataclass(frozen=True)
@@ -79,12 +81,17 @@ class Engine:
         self._listen = listen
         self._hire = hire or self._keep_team
         self._stopping = threading.Event()
+        self._stopped_at: float | None = None
         self._deadline: float | None = None
         self._evaluated = 0
         self._campaign_id = ""
 
     def stop(self) -> None:
-        """End in order: nothing new is begun, what runs is recorded. Safe in a signal handler."""
+        """End in order: nothing new is begun, what ends within seconds is recorded.
+
+        Safe in a signal handler.
+        """
+        self._stopped_at = time.monotonic()
         self._stopping.set()
 
     def run(self, captured: Captured) -> SearchReport:
@@ -181,6 +188,10 @@ class Engine:
                         self._stopping.wait(_POLL_S)
                         continue
                     return reason or "every task is done"
+                if self._is_out_of_patience():
+                    # Whoever still runs is cut off; nothing of theirs is recorded.
+                    bench.close()
+                    return "interrupted"
                 done, _ = wait(running, timeout=_POLL_S, return_when=FIRST_COMPLETED)
                 for future in done:
                     self._record(running.pop(future), future.result())
@@ -194,6 +205,9 @@ class Engine:
         if self._spec.evaluations is not None and self._evaluated >= self._spec.evaluations:
             return f"the {self._spec.evaluations} evaluations that were allowed are done"
         return None
+
+    def _is_out_of_patience(self) -> bool:
+        return self._stopped_at is not None and time.monotonic() > self._stopped_at + _GRACE_S
 
     def _refill(
         self,

@@ -11,6 +11,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.service.console import error_console
 from kernelwright.service.export_command import export
 from kernelwright.service.machine_commands import devices, doctor
+from kernelwright.service.metal_commands import metal_group
 from kernelwright.service.search_command import search
 from kernelwright.service.store_commands import best, history, show
 from kernelwright.service.store_group import store_group
@@ -33,6 +34,7 @@ for panel, commands in _COMMANDS.items():
     for command in commands:
         app.command(rich_help_panel=panel)(command)
 app.add_typer(store_group, name="store", rich_help_panel="Ask")
+app.add_typer(metal_group, name="metal", rich_help_panel="Check")
 
 
 def _print_version(is_asked: bool) -> None:

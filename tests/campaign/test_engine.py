@@ -97,6 +97,24 @@ def test_stop_records_what_runs_and_begins_nothing_new(store: KernelStore) -> No
     assert store.statistics().rows["evaluation"] == len(judge.asked) <= 2
 
 
+def test_stop_does_not_wait_for_a_stuck_worker(
+    store: KernelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernelwright.campaign.engine._GRACE_S", 0.1)
+
+    class Stuck(ScriptedJudge):
+        def close(self) -> None:
+            super().close()
+            go.set()
+
+    go = threading.Event()
+    engine = Engine(store, SearchSpec(jobs=1), team(), lambda: Stuck(before=go))
+    threading.Timer(0.5, engine.stop).start()
+    report = engine.run(capture_subjects(subjects()))
+    assert report.ended.interrupted
+    assert store.statistics().rows["evaluation"] == 0
+
+
 def test_killed_at_any_write_the_search_goes_on_and_ends_the_same(tmp_path: Path) -> None:
     url = str(tmp_path / "killed.db")
     for writes, when in ((4, "after"), (9, "before"), (17, "after"), (30, "before")):

@@ -182,7 +182,7 @@ class LiveTable:
     def _cells(self, row: _Row, *, wide: bool) -> list[RenderableType]:
         failed = row.tried - row.correct
         cells: list[RenderableType] = [
-            _mark(row, self._spinner),
+            self._mark(row),
             Text(row.summary.name, style="task"),
             Text(str(row.tried), style="quiet" if not row.tried else ""),
             Text(str(row.correct) if row.tried else "", style="good"),
@@ -201,6 +201,13 @@ class LiveTable:
             cells.insert(2, bar)
         return cells
 
+    def _mark(self, row: _Row) -> RenderableType:
+        if row.waiting:
+            return self._spinner
+        if row.reason or row.tried >= self._candidates_per_task:
+            return Text("✓", style="good") if row.correct else Text("–", style="quiet")
+        return Text("·", style="quiet")
+
     def _foot(self) -> Text:
         tried = sum(row.tried for row in self._rows.values())
         known = sum(row.reused for row in self._rows.values())
@@ -209,12 +216,6 @@ class LiveTable:
             words.append(f"{known} known already")
         words += [in_seconds(time.monotonic() - self._started), "Ctrl-C ends in order"]
         return Text(" · ".join(words), style="quiet")
-
-
-def _mark(row: _Row, spinner: Spinner) -> RenderableType:
-    if row.reason:
-        return Text("✓", style="good") if row.correct else Text("–", style="quiet")
-    return spinner if row.waiting else Text("·", style="quiet")
 
 
 class PlainLines:

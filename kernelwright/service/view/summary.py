@@ -22,9 +22,9 @@ from kernelwright.service.view.figure import (
     short,
 )
 
-_WIDE = 104
+_WIDE = 112
 _BAR = 14
-_WIDEST_NAME = 40
+_WIDEST_NAME = 36
 _NARROWEST_NAME = 28
 
 
@@ -125,7 +125,8 @@ def _verdict_cells(task: TaskReport) -> list[RenderableType]:
         (str(task.tried - failed), "good" if task.tried > failed else "bad"), f"/{task.tried}"
     )
     if task.champion_id is None:
-        return [right, Text("with MLX", style="quiet"), Text()]
+        words = "with MLX" if task.tried or task.reason else "untried"
+        return [right if task.tried else Text(), Text(words, style="quiet"), Text()]
     return [
         right,
         Text(short(task.champion_id), style="id"),
