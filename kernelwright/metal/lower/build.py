@@ -15,6 +15,7 @@ from kernelwright.metal.lower.operator import NOUNS, conversion, meaning
 from kernelwright.metal.lower.term import (
     Apply,
     Literal,
+    Place,
     Reduced,
     Reducer,
     Term,
@@ -115,6 +116,8 @@ class Builder:
     def apply(self, template: str, dtype: Dtype, name: str, *operands: Term) -> Term:
         """Return an expression over terms; one that changes nothing is its operand."""
         if template == "{0}" or (template, _text(operands[-1])) in _NEUTRAL:
+            return operands[0]
+        if (template, _text(operands[-1])) == ("{0} + {1}", "0.0f") and _is_place(operands[0]):
             return operands[0]
         if (template, _text(operands[-1])) == ("{0} * {1}", "-1.0f"):
             return self.apply("-{0}", dtype, "opposite", operands[0])
@@ -323,6 +326,11 @@ def literal(value: float, dtype: Dtype) -> str:
 
 
 _NEUTRAL = frozenset({("{0} * {1}", "1.0f"), ("{0} / {1}", "1.0f"), ("{0} - {1}", "0.0f")})
+
+
+def _is_place(term: Term) -> bool:
+    """Say whether a term is a place in an array: never -0, so that adding 0 changes nothing."""
+    return isinstance(term, Apply) and isinstance(term.arguments[0], Place)
 
 
 def _text(term: Term) -> str:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph, Node, ValueId
@@ -28,8 +28,9 @@ def lower_elementwise(
     Raises:
         UnsupportedError: the graph holds what no elementwise kernel computes.
     """
-    axes = domain(graph, signature, outputs)
-    stores = _stores(graph, signature, outputs, axes)
+    parts = split_at_choices(graph, signature, pieces(graph, outputs))
+    axes = domain(graph, signature, parts)
+    stores = _stores(graph, signature, parts, axes)
     writer = Writer(signature.scalars, taken=signature.taken)
     _write(writer, axes, stores, schedule.vector)
     source = "\n".join(writer.lines) + "\n"
@@ -52,10 +53,14 @@ class Piece:
 
     position: int
     value: ValueId
+    shape: tuple[int, ...]
+    """The part's own shape."""
     whole: tuple[int, ...]
     """The output's shape, or that of the same elements before a reshape."""
     axis: int = 0
     start: int = 0
+    is_window: bool = False
+    """True where `value` is the whole output, read from `start` on."""
 
 
 def pieces(graph: Graph, outputs: Sequence[int]) -> tuple[Piece, ...]:
@@ -65,14 +70,42 @@ def pieces(graph: Graph, outputs: Sequence[int]) -> tuple[Piece, ...]:
     one element of every part and shares what they have in common.
     """
     parts = tuple(p for position in outputs for p in _parts(graph, position))
-    if len({graph.types[p.value].shape for p in parts}) == 1:
+    if len({p.shape for p in parts}) == 1:
         return parts
     return tuple(_whole(graph, position) for position in outputs)
 
 
+def split_at_choices(
+    graph: Graph, signature: Signature, parts: tuple[Piece, ...]
+) -> tuple[Piece, ...]:
+    """Return the parts cut where a choice changes its arm, if that makes equal parts."""
+    shape = parts[0].shape
+    if any(p.shape != shape or p.whole != shape for p in parts):
+        return parts
+    axes = [Axis(f"axis_{i}", n) for i, n in enumerate(shape)]
+    for term in walk(s.value for s in _stores(graph, signature, parts, axes)):
+        if not isinstance(term, Choose):
+            continue
+        for number, axis in enumerate(axes):
+            step = term.edges[0]
+            stops = tuple(range(step, axis.extent, step))
+            if term.place == Index.of(axis) and term.edges == stops and axis.extent % step == 0:
+                return tuple(w for p in parts for w in _windows(p, number, step))
+    return parts
+
+
+def _windows(piece: Piece, axis: int, step: int) -> tuple[Piece, ...]:
+    shape = tuple(step if i == axis else n for i, n in enumerate(piece.shape))
+    starts = range(0, piece.shape[axis], step)
+    return tuple(
+        replace(piece, shape=shape, axis=axis, start=start, is_window=True) for start in starts
+    )
+
+
 def _whole(graph: Graph, position: int) -> Piece:
     value = graph.outputs[position]
-    return Piece(position, value, graph.types[value].shape)
+    shape = graph.types[value].shape
+    return Piece(position, value, shape, shape)
 
 
 def _producer(graph: Graph, value: ValueId) -> Node | None:
@@ -90,19 +123,19 @@ def _parts(graph: Graph, position: int) -> list[Piece]:
     axis, start = Call.of(graph, node).integer("axis"), 0
     parts: list[Piece] = []
     for part in node.inputs:
-        parts.append(Piece(position, part, shape, axis, start))
+        parts.append(Piece(position, part, graph.types[part].shape, shape, axis, start))
         start += graph.types[part].shape[axis]
     return parts
 
 
-def domain(graph: Graph, signature: Signature, outputs: Sequence[int]) -> tuple[Axis, ...]:
+def domain(graph: Graph, signature: Signature, parts: Sequence[Piece]) -> tuple[Axis, ...]:
     """Return the fewest axes over which every access is written without division, outermost first.
 
     Neighbouring axes become one where all accesses step through them as through one axis.
     """
-    shape = graph.types[pieces(graph, outputs)[0].value].shape
+    shape = parts[0].shape
     axes = [Axis(f"axis_{i}", n) for i, n in enumerate(shape) if n > 1]
-    stores = _stores(graph, signature, outputs, tuple(axes))
+    stores = _stores(graph, signature, parts, axes)
     offsets = [nested for s in stores for o in _offsets(s) for nested in o.indices()]
     extents: list[int] = []
     for position, axis in enumerate(axes):
@@ -135,17 +168,17 @@ def _step_as_one(offset: Index, outer: Axis, inner: Axis) -> bool:
 
 
 def _stores(
-    graph: Graph, signature: Signature, outputs: Sequence[int], axes: Sequence[Axis]
+    graph: Graph, signature: Signature, parts: Sequence[Piece], axes: Sequence[Axis]
 ) -> list[Store]:
     builder = Builder(graph, signature.arrays)
     place = flatten([Index.of(a) for a in axes], [a.extent for a in axes])
     stores = []
-    for piece in pieces(graph, outputs):
+    for piece in parts:
         name, type_ = signature.outputs[piece.position]
-        coordinates = unflatten(place, graph.types[piece.value].shape)
-        value = builder.element(piece.value, coordinates)
-        offset = flatten(moved(coordinates, piece.axis, piece.start), piece.whole)
-        stores.append(Store(name, offset, value, type_.dtype))
+        coordinates = unflatten(place, piece.shape)
+        outer = moved(coordinates, piece.axis, piece.start)
+        value = builder.element(piece.value, outer if piece.is_window else coordinates)
+        stores.append(Store(name, flatten(outer, piece.whole), value, type_.dtype))
     for term in walk([s.value for s in stores]):
         if isinstance(term, Reduced):
             raise UnsupportedError(f"a {term.reducer} is no elementwise operation.")

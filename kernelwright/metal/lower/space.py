@@ -8,7 +8,7 @@ from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower.accumulator import online_pairs
-from kernelwright.metal.lower.elementwise import domain
+from kernelwright.metal.lower.elementwise import domain, pieces, split_at_choices
 from kernelwright.metal.lower.passes import Loop, loops, register_count
 from kernelwright.metal.lower.rowwise import row_count, row_stores
 from kernelwright.metal.lower.signature import Signature
@@ -58,7 +58,8 @@ def _row_footprint(stores: list[Store], schedule: Rowwise) -> Footprint:
 
 
 def _elementwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
-    axes = domain(graph, Signature.of(graph), [0])
+    signature = Signature.of(graph)
+    axes = domain(graph, signature, split_at_choices(graph, signature, pieces(graph, [0])))
     width = max(t.dtype.itemsize for t in graph.output_types)
     total = math.prod(a.extent for a in axes)
     # 16 bytes a thread fill a memory transaction; a small array needs the threads more.

@@ -184,7 +184,11 @@ class Terms:
         return self._once(key, lambda n: Apply(dtype, name, n, template, arguments))
 
     def choose(self, place: Index, edges: Sequence[int], arms: Sequence[Term]) -> Term:
-        """Return one of several terms; the same one twice in a row is no choice."""
+        """Return one of several terms, or the only one that the place's range leaves."""
+        low, high = place.bounds
+        first = sum(edge <= low for edge in edges)
+        last = sum(edge <= high for edge in edges)
+        edges, arms = edges[first:last], arms[first : last + 1]
         kept = [0, *(i for i in range(1, len(arms)) if arms[i] is not arms[i - 1])]
         if len(kept) == 1:
             return arms[0]

@@ -24,6 +24,8 @@ from kernelwright.metal.lower.text import Binding, Expression, fill
 
 LONGEST_INLINE = 60
 """Characters of an expression beyond which its parts get names."""
+LONGEST_STATEMENT = 72
+"""The same for an expression that is all that a statement computes."""
 INDENT = "  "
 
 
@@ -144,7 +146,8 @@ class Writer:
         for term in self._pending(roots):
             if term.axes & inner or isinstance(term, Literal):
                 continue
-            if self._deserves_name(term, uses):
+            limit = LONGEST_STATEMENT if term in roots else LONGEST_INLINE
+            if self._deserves_name(term, uses, limit):
                 self.define(term)
 
     def _uses(self, roots: Sequence[Term], inner: frozenset[Axis]) -> Counter[int]:
@@ -168,14 +171,14 @@ class Writer:
         """Return the terms below `roots` that no variable holds yet, operands first."""
         return [t for t in always(roots, self.bound) if t.number not in self.bound]
 
-    def _deserves_name(self, term: Term, uses: Counter[int]) -> bool:
+    def _deserves_name(self, term: Term, uses: Counter[int], limit: int) -> bool:
         if isinstance(term, Load) and term.array in self.scalars:
             return term.stored is not Dtype.FLOAT32 and uses[term.number] > 1
         if isinstance(term, Choose) or uses[term.number] > 1:
             return True
         if term.number in self.slots or term.number in self.wanted:
             return True
-        return len(self._compose(term).text) > LONGEST_INLINE
+        return len(self._compose(term).text) > limit
 
     def named(self, term: Term) -> str:
         """Return the term's variable, giving it one first where it is more than a name."""

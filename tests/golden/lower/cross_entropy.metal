@@ -31,6 +31,5 @@ float row_maximum = simd_maximum(maximum);
 total *= metal::precise::exp(maximum - row_maximum);
 total = metal::simd_sum(total);
 if (lane == 0) {
-  float difference = metal::precise::log(total) - (float(logits_row[place]) - row_maximum);
-  out[row] = half(difference);
+  out[row] = half(metal::precise::log(total) - (float(logits_row[place]) - row_maximum));
 }

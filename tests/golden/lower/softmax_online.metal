@@ -53,7 +53,6 @@ total = threadgroup_sum(total, partial_total, simdgroup, 4, simd_lane);
 float normalizer = 1.0f / total;
 for (uint start = lane * 4; start < columns; start += 512) {
   for (uint column = start; column < start + 4; ++column) {
-    float probability = metal::precise::exp(float(x_row[column]) - row_maximum) * normalizer;
-    out_row[column] = half(probability);
+    out_row[column] = half(metal::precise::exp(float(x_row[column]) - row_maximum) * normalizer);
   }
 }

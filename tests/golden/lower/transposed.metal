@@ -3,5 +3,4 @@
 
 uint row = thread_position_in_grid.y;
 uint column = thread_position_in_grid.x;
-float product = metal::precise::tanh(float(x[column * 512 + row])) * float(scale);
-out[row * 8 + column] = half(product);
+out[row * 8 + column] = half(metal::precise::tanh(float(x[column * 512 + row])) * float(scale));
