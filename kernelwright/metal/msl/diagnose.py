@@ -21,6 +21,7 @@ _WORDINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
             r"^static assertion failed due to requirement 'kw_threadgroup_memory<(\d+)\w*>.*",
             r"Threadgroup memory size (\1) exceeds the maximum threadgroup memory allowed (32768)",
         ),
+        (r"; did you mean '[^']*\bkw_\w*[^']*'\?$", ""),
         (r"__attribute__\(\((?:address_space\(\w+\)|opencl_\w+)\)\) ?", ""),
         (r"\b__global_device\b", "device"),
         (r"\b__global_host\b", "constant"),
@@ -78,9 +79,15 @@ def diagnose(
         sources: Lines of each of the candidate's texts.
     """
     found: list[Diagnostic] = []
+    refused: set[Place] = set()
     for group in _groups(said):
         place = next((p for m in group if (p := locate(m.place)) is not None), None)
         head = group[0]
+        if place is not None and head.severity is Severity.ERROR:
+            # A second error at one place follows from clang's repair of the first.
+            if place in refused:
+                continue
+            refused.add(place)
         found.append(_diagnostic(place, head.severity, head.message, sources))
         for note in group[1:]:
             at = locate(note.place)

@@ -115,11 +115,10 @@ def _macro_bodies(tokens: Sequence[Token]) -> Iterator[Structure]:
     interesting = ("kernel", "host_name", "threadgroup")
     body: list[Token] = []
     for token in (*tokens, None):
-        if token is not None and token.directive == "define" and token.spelling != "#":
-            if token.is_code:
+        if token is not None and token.directive == "define":
+            # The first `#` begins the directive, later ones are operators.
+            if token.is_code and (body or token.spelling != "#"):
                 body.append(token)
-            continue
-        if token is not None and token.directive == "define" and not body:
             continue
         if any(t.spelling in interesting for t in body):
             yield analyze([t._replace(directive="") for t in _after_name(body)])

@@ -11,7 +11,6 @@ from math import prod
 from kernelwright.errors import InputError
 from kernelwright.metal.device.base import (
     Array,
-    Counters,
     DeviceInfo,
     RunOptions,
     RunResult,
@@ -27,7 +26,7 @@ from kernelwright.metal.device.simulator.memory import GuardedArray, InputCopy, 
 from kernelwright.metal.device.simulator.record import Buffer, Outcome
 from kernelwright.metal.device.simulator.runtime import launch
 from kernelwright.metal.device.simulator.toolchain import Variant, compiler_version
-from kernelwright.metal.diagnostic import LaunchError, SanitizerReport
+from kernelwright.metal.diagnostic import LaunchError
 from kernelwright.metal.kernel import BoundProgram, Launch
 from kernelwright.metal.msl.signature import Entry
 from kernelwright.metal.render import Rendered, RenderedBuffer, Role, render
@@ -96,14 +95,14 @@ class SimulatorExecutable:
     def run(self, inputs: Sequence[Array], options: RunOptions) -> RunResult:
         """Run every launch in order; counting beside sanitizing runs the program twice."""
         self._check(inputs)
+        if options.sanitize and options.count:
+            counted = self.run(inputs, options.model_copy(update={"sanitize": False}))
+            sanitized = self.run(inputs, options.model_copy(update={"count": False}))
+            return sanitized.model_copy(update={"counters": counted.counters})
         variant: Variant = "sanitize" if options.sanitize else "count" if options.count else "plain"
         run = _Run(self._program, self._launches, self.images(variant), inputs, options)
         run.execute()
-        counters = run.counters
-        if options.sanitize and options.count:
-            again = options.model_copy(update={"sanitize": False})
-            counters = self.run(inputs, again).counters
-        return run.result(counters)
+        return run.result()
 
     def _check(self, inputs: Sequence[Array]) -> None:
         wanted = self._program.inputs
@@ -199,24 +198,14 @@ class _Run:
             self.copies[name, contiguous] = InputCopy.of(original, row_contiguous=contiguous)
         return self.copies[name, contiguous]
 
-    @property
-    def counters(self) -> tuple[Counters, ...]:
-        """What each launch cost, where it was counted."""
-        return tuple(o.counters for o in self.outcomes if o.counters is not None)
-
-    @property
-    def reports(self) -> tuple[SanitizerReport, ...]:
-        """What the sanitizer found, launch by launch."""
-        return tuple(report for o in self.outcomes for report in o.reports)
-
-    def result(self, counters: tuple[Counters, ...]) -> RunResult:
+    def result(self) -> RunResult:
         """Gather what the run left behind."""
         outputs = [self.made[t.name] for t in self.program.program.outputs]
         return RunResult(
             outputs=tuple(o.array for o in outputs),
             canaries_intact=tuple(o.is_intact for o in outputs),
             inputs_intact=all(c.is_intact for c in self.copies.values()),
-            reports=self.reports,
-            counters=counters,
+            reports=tuple(report for o in self.outcomes for report in o.reports),
+            counters=tuple(o.counters for o in self.outcomes if o.counters is not None),
             elapsed_s=sum(o.elapsed_s for o in self.outcomes),
         )

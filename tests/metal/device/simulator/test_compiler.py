@@ -1,0 +1,151 @@
+"""Metal text compiles, and what does not is told at the candidate's own line."""
+
+from pathlib import Path
+
+import pytest
+
+from kernelwright import metal
+from kernelwright.errors import DeviceError
+from kernelwright.metal.device.simulator import toolchain
+from kernelwright.metal.device.simulator.compiler import Section, compile_unit, prepare
+from kernelwright.metal.diagnostic import Diagnostic, Severity
+
+HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
+
+
+def errors(text: str, header: str = "") -> list[Diagnostic]:
+    with pytest.raises(metal.CompileError, match="error") as refused:
+        metal.simulator.compile(text, header)
+    return [d for d in refused.value.diagnostics if d.severity is Severity.ERROR]
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "message"),
+    [
+        ("y[i] = 1.0 + undeclared;", 14, "use of undeclared identifier 'undeclared'"),
+        ("threadgroup float a[4]; a[0] = b;", 32, "use of undeclared identifier 'b'"),
+        ("y[i] = x[i] > 1.0 ? 2.0 : b;", 27, "use of undeclared identifier 'b'"),
+        ("threadgroup float* p = y;", 20,
+         ("cannot initialize a variable of type 'threadgroup float *' with an lvalue of type "
+         "'device float *'")),
+        ("const device float* p = c;", 21,
+         ("cannot initialize a variable of type 'const device float *' with an lvalue of type "
+         "'constant float *'")),
+        ("auto p = (const constant float*)x;", 10,
+         ("C-style cast from 'const device float *' to 'constant float *' converts between "
+         "mismatching address spaces")),
+        ("x[i] = 1;", 6, "read-only variable is not assignable"),
+        ("bfloat b = 1.0; y[i] = float(b);", 8,
+         "cannot initialize a variable of type 'bfloat' with an rvalue of type 'float'"),
+        ("simdgroup_float8x8 m; simdgroup_multiply_accumulate(m, m, m);", 23,
+         "no matching function for call to 'simdgroup_multiply_accumulate'"),
+        ("threadgroup float a[8192], b[2048]; a[0] = b[0];", 36,
+         "Threadgroup memory size (40960) exceeds the maximum threadgroup memory allowed (32768)"),
+        ("y[i] = i.x", 9, ("member reference base type 'uint' (aka 'unsigned int') is not a "
+         "structure or union")),
+        ("double d = 1;", 1, "'double' is not supported in Metal"),
+    ],
+)  # fmt: skip
+def test_errors_point_at_the_candidates_own_text(line: str, column: int, message: str) -> None:
+    text = (
+        f"{HEAD}kernel void f(device const float* x [[buffer(0)]], device float* y [[buffer(1)]],\n"
+        "    constant float* c [[buffer(2)]], uint i [[thread_position_in_grid]]) {\n"
+        f"{line}\n}}\n"
+    )
+    found = errors(text)[0]
+    assert (found.file, found.line, found.column) == ("source", 5, column)
+    assert found.message == message
+    assert found.source_line == line
+
+
+def test_an_error_in_the_header_names_the_header() -> None:
+    found = errors("kernel void f() {}", "// one\nconstant float a = b;")[0]
+    assert (found.file, found.line, found.column) == ("header", 2, 20)
+
+
+def test_an_error_in_an_included_file_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "sums.h").write_text("inline float twice(float x) {\n  return x * 2.0 + y;\n}\n")
+    text = f'{HEAD}#include "sums.h"\nkernel void f() {{}}'
+    with pytest.raises(metal.CompileError, match="undeclared identifier 'y'") as refused:
+        metal.simulator.compile(text, folders=(tmp_path,))
+    [found] = refused.value.diagnostics
+    assert (found.file, found.line, found.column) == (str(tmp_path / "sums.h"), 2, 20)
+    assert found.source_line == "  return x * 2.0 + y;"
+
+
+def test_an_error_inside_the_standard_library_moves_to_the_line_that_led_there() -> None:
+    text = (
+        f"{HEAD}template <typename T> float f(T x) {{\n  return as_type<float>(x);\n}}\n"
+        "kernel void g(device float* y [[buffer(0)]]) {\n  y[0] = f(half(1));\n}\n"
+    )
+    found = errors(text)[0]
+    assert found.file == "source"
+    assert found.line in (4, 7)
+
+
+def test_every_spelling_of_a_kernel_becomes_an_entry() -> None:
+    library = metal.simulator.compile(
+        f"{HEAD}kernel void a() {{}}\n[[kernel]] void b() {{}}\n"
+        '[[host_name("see")]] [[kernel]] void c() {}\n'
+        "template <typename T, int N> kernel void d(device T* y [[buffer(0)]]) { y[0] = N; }\n"
+        'template [[host_name("d_4")]] kernel decltype(d<float, 4>) d<float, 4>;\n'
+        'template [[host_name("d_5")]] kernel void d<half, 5>(device half*);\n'
+        "#define make(type) \\\n"
+        '  template [[host_name("d_" #type)]] [[kernel]] decltype(d<type, 1>) d<type, 1>;\n'
+        "make(int)\nmake(uint)\n"
+        "namespace inner { kernel void e() {} }\n"
+    )
+    assert set(library.kernels) == {"a", "b", "see", "d_4", "d_5", "d_int", "d_uint", "e"}
+
+
+def test_the_same_text_compiles_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    unit = prepare([Section("source", f"{HEAD}kernel void once() {{}}")], prelude="metal")
+    first = compile_unit(unit, "plain")
+
+    def refuse_to_run(*_: object, **__: object) -> tuple[int, str]:
+        raise AssertionError("the compiler ran again")
+
+    monkeypatch.setattr("kernelwright.metal.device.simulator.compiler.run", refuse_to_run)
+    assert compile_unit(unit, "plain") == first
+
+
+def test_what_mlx_generates_finds_mlx_s_prelude() -> None:
+    text = (
+        "[[kernel]] void custom_kernel_f(device bfloat16_t* y [[buffer(0)]],\n"
+        "    uint3 thread_position_in_grid [[thread_position_in_grid]]) {\n"
+        "  y[thread_position_in_grid.x] = bfloat16_t(Limits<float>::max);\n}\n"
+    )
+    assert metal.simulator.compile(text).kernels == ("custom_kernel_f",)
+
+
+def test_a_missing_compiler_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    toolchain.compiler_path.cache_clear()
+    monkeypatch.setattr(toolchain, "find_spec", lambda name: None)
+    with pytest.raises(DeviceError, match="ziglang, which is not installed; pip install it"):
+        toolchain.compiler_path()
+
+
+def test_a_cache_that_cannot_be_written_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path / "file"))
+    with pytest.raises(DeviceError, match="cannot be written"):
+        metal.simulator.compile(f"{HEAD}kernel void never_cached() {{}}")
+
+
+@pytest.mark.parametrize(
+    ("machine", "system", "target"),
+    [
+        ("x86_64", "linux", "--target=x86_64-unknown-linux-gnu"),
+        ("aarch64", "linux", "--target=aarch64-unknown-linux-gnu"),
+        ("arm64", "darwin", "--target=aarch64-apple-macos13"),
+    ],
+)
+def test_targets_follow_the_machine(machine: str, system: str, target: str) -> None:
+    assert toolchain.target_flags(machine, system)[0] == target
+
+
+def test_an_unknown_processor_is_one_sentence() -> None:
+    with pytest.raises(DeviceError, match="x86-64 and arm64 processors, found 'riscv64'"):
+        toolchain.target_flags("riscv64", "linux")

@@ -1,0 +1,217 @@
+"""Programs run on the simulator as MLX would run them, and cannot hide what they do."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from kernelwright import metal
+from kernelwright.errors import InputError
+from kernelwright.ir.graph import TensorType
+from kernelwright.metal.device.base import Array, RunOptions, RunResult
+from kernelwright.metal.device.simulator.device import SimulatorDevice
+from kernelwright.metal.diagnostic import ReportKind
+from kernelwright.metal.kernel import BoundProgram, Kernel, Program, Tensor
+
+I = "uint i = thread_position_in_grid.x;\n"  # noqa: E741
+
+
+def kernel(source: str, inputs: str, outputs: str, threads: int = 64, **options: object) -> Kernel:
+    launch = {"grid": (threads, 1, 1), "threadgroup": (32, 1, 1), **options}
+    return Kernel.model_validate(
+        {
+            "name": "made",
+            "inputs": tuple(inputs.split()),
+            "outputs": tuple(outputs.split()),
+            "source": source,
+            **launch,
+        }
+    )
+
+
+def program(
+    *kernels: Kernel,
+    inputs: dict[str, str],
+    outputs: dict[str, str],
+    temporaries: dict[str, str] | None = None,
+) -> BoundProgram:
+    def tensors(texts: dict[str, str]) -> tuple[Tensor, ...]:
+        types = {n: TensorType.parse(t) for n, t in texts.items()}
+        return tuple(Tensor(name=n, dtype=t.dtype, shape=t.shape) for n, t in types.items())
+
+    made = Program(
+        inputs=tensors(inputs),
+        outputs=tensors(outputs),
+        temporaries=tensors(temporaries or {}),
+        kernels=kernels,
+    )
+    return made.bind([TensorType.parse(t) for t in inputs.values()])
+
+
+def ran(bound: BoundProgram, *arrays: Array, **options: object) -> RunResult:
+    chosen = RunOptions.model_validate(options)
+    executable = SimulatorDevice().compile(bound, sanitize=chosen.sanitize)
+    return executable.run(arrays, chosen)
+
+
+X = np.arange(64, dtype=np.float32)
+
+
+def test_kernels_run_in_order_through_temporaries() -> None:
+    bound = program(
+        kernel(I + "t[i] = x[i] + 1;", "x", "t"),
+        kernel(I + "y[i] = t[63 - i] * 2;", "t", "y"),
+        inputs={"x": "f32[64]"},
+        temporaries={"t": "f32[64]"},
+        outputs={"y": "f32[64]"},
+    )
+    result = ran(bound, X)
+    np.testing.assert_array_equal(result.outputs[0], (X[::-1] + 1) * 2)
+    assert result.canaries_intact == (True,)
+    assert result.inputs_intact
+
+
+def test_fresh_outputs_hold_poison_and_initial_values() -> None:
+    half = I + "if (i < 32) y[i] = 1;"
+    bound = program(kernel(half, "x", "y"), inputs={"x": "f32[64]"}, outputs={"y": "f32[64]"})
+    assert np.isnan(ran(bound, X).outputs[0][32:]).all()
+    assert (ran(bound, X, poison=0x40).outputs[0][32:].view(np.uint32) == 0x40404040).all()
+    initial = program(
+        kernel(half, "x", "y", init_value=7.0), inputs={"x": "f32[64]"}, outputs={"y": "f32[64]"}
+    )
+    assert (ran(initial, X).outputs[0][32:] == 7).all()
+
+
+@pytest.mark.parametrize(("place", "intact"), [("64", False), ("-1", False), ("63", True)])
+def test_writes_beside_an_output_break_its_canaries(place: str, intact: bool) -> None:
+    bound = program(
+        kernel(I + f"y[i] = 0; if (i == 0) y[{place}] = 1;", "x", "y"),
+        inputs={"x": "f32[64]"},
+        outputs={"y": "f32[64]"},
+    )
+    assert ran(bound, X).canaries_intact == (intact,)
+
+
+def test_writes_to_an_input_are_seen_and_stay_private() -> None:
+    bound = program(
+        kernel(I + "y[i] = x[i]; if (i == 5) ((device float*)x)[i] = 9;", "x", "y"),
+        inputs={"x": "f32[64]"},
+        outputs={"y": "f32[64]"},
+    )
+    mine = X.copy()
+    assert not ran(bound, mine).inputs_intact
+    np.testing.assert_array_equal(mine, X)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        X.reshape(8, 8).T,
+        np.broadcast_to(X[:8], (8, 8)),
+        np.tile(X.reshape(8, 8), 2)[:, ::2],
+        X.reshape(8, 8)[::-1],
+    ],
+    ids=["transposed", "broadcast", "every second", "reversed"],
+)
+@pytest.mark.parametrize("contiguous", [True, False])
+def test_strided_inputs_arrive_with_their_strides(view: Array, contiguous: bool) -> None:
+    source = I + "y[i] = x[elem_to_loc(i, x_shape, x_strides, x_ndim)];"
+    bound = program(
+        kernel(source, "x", "y", ensure_row_contiguous=contiguous),
+        inputs={"x": "f32[8,8]"},
+        outputs={"y": "f32[8,8]"},
+    )
+    result = ran(bound, view)
+    np.testing.assert_array_equal(result.outputs[0], view)
+    assert result.inputs_intact
+
+
+def test_atomic_outputs_add_up_over_all_threads() -> None:
+    source = I + "atomic_fetch_add_explicit(&y[i % 2], x[i], memory_order_relaxed);"
+    bound = program(
+        kernel(source, "x", "y", threads=4096, atomic_outputs=True, init_value=0.0),
+        inputs={"x": "i32[4096]"},
+        outputs={"y": "i32[2]"},
+    )
+    numbers = np.arange(4096, dtype=np.int32)
+    assert ran(bound, numbers).outputs[0].tolist() == [numbers[::2].sum(), numbers[1::2].sum()]
+
+
+def test_templates_scalars_and_short_types_arrive() -> None:
+    bound = program(
+        kernel(I + "y[i] = T(x[i] * s) + (F ? N : 0);", "x s", "y",
+               template={"T": "bfloat16", "N": 3, "F": True}),
+        inputs={"x": "f16[64]", "s": "f32[]"},
+        outputs={"y": "bf16[64]"},
+    )  # fmt: skip
+    y = ran(bound, X.astype(np.float16), np.array(2, np.float32)).outputs[0]
+    assert y.dtype == ml_dtypes.bfloat16
+    np.testing.assert_array_equal(y.astype(np.float32), 2 * X + 3)
+
+
+def test_an_error_points_into_the_source_that_was_given() -> None:
+    bound = program(
+        kernel("// one\n" + I + "  y[i] = x[i] + /* b */ b;", "x", "y"),
+        inputs={"x": "f32[64]"},
+        outputs={"y": "f32[64]"},
+    )
+    with pytest.raises(metal.CompileError, match="undeclared identifier 'b'") as refused:
+        SimulatorDevice().compile(bound)
+    [found] = refused.value.diagnostics
+    assert (found.file, found.line, found.column) == ("source", 3, 25)
+
+
+def test_a_small_input_lies_in_constant_memory() -> None:
+    bound = program(
+        kernel(I + "const device float* p = w;\ny[i] = p[0];", "w", "y"),
+        inputs={"w": "f32[7]"},
+        outputs={"y": "f32[64]"},
+    )
+    with pytest.raises(metal.CompileError, match="with an lvalue of type 'constant float"):
+        SimulatorDevice().compile(bound)
+
+
+def test_reports_name_the_candidates_line_and_array() -> None:
+    bound = program(
+        kernel(I + "y[i] = x[i + 1];", "x", "y"), inputs={"x": "f32[64]"}, outputs={"y": "f32[64]"}
+    )
+    [report] = ran(bound, X, sanitize=True).reports
+    assert report.kind is ReportKind.DEVICE_OUT_OF_BOUNDS
+    assert (report.file, report.line, report.variable) == ("source", 2, "x")
+
+
+def test_counting_beside_sanitizing_gives_both() -> None:
+    bound = program(
+        kernel(I + "y[i] = x[i];", "x", "y"), inputs={"x": "f32[64]"}, outputs={"y": "f32[64]"}
+    )
+    result = ran(bound, X, sanitize=True, count=True)
+    assert result.reports == ()
+    [counters] = result.counters
+    assert [(b.name, b.bytes_read + b.bytes_written) for b in counters.buffers] == [
+        ("x", 256),
+        ("y", 256),
+    ]
+
+
+def test_a_threadgroup_beyond_the_limit_is_refused_as_mlx_refuses_it() -> None:
+    bound = program(
+        kernel(I + "y[i] = x[i];", "x", "y", threadgroup=(2048, 1, 1)),
+        inputs={"x": "f32[64]"},
+        outputs={"y": "f32[64]"},
+    )
+    with pytest.raises(metal.LaunchError, match="at most 1024 threads, found 2048"):
+        ran(bound, X)
+
+
+def test_arrays_of_other_types_are_refused() -> None:
+    bound = program(
+        kernel(I + "y[i] = x[i];", "x", "y"), inputs={"x": "f32[64]"}, outputs={"y": "f32[64]"}
+    )
+    with pytest.raises(InputError, match=r"x is f32\[64\] in the program, found float64"):
+        ran(bound, X.astype(np.float64))
+
+
+def test_the_device_says_what_it_is() -> None:
+    info = SimulatorDevice().info
+    assert info.name == "simulator"
+    assert not info.measures_time
+    assert "ziglang" in info.runtime
