@@ -14,6 +14,8 @@ DOLLARS_PER_HOUR = 0.5
 PRIOR_GAIN = 0.05
 """Every step is believed to gain 5 % until it has been tried."""
 PRIOR_DOLLARS = 0.01
+LEAST_DOLLARS = 0.002
+"""What a step counts for at least: candidates are few even where they are free."""
 _LEAST_GAIN = 0.01
 _WITHIN = 1.5
 _UNREPAIRABLE = frozenset({Status.IMPLAUSIBLE, Status.CRASHED, Status.OUT_OF_MEMORY})
@@ -40,7 +42,7 @@ class Arm:
 
 @dataclass
 class Bandit:
-    """Optimistic, deterministic: the same past leads to the same choice."""
+    """Every step once, then an upper bound; the same past leads to the same choice."""
 
     arms: Mapping[Step, Arm] = field(default_factory=lambda: {step: Arm() for step in Step})
 
@@ -54,21 +56,21 @@ class Bandit:
         arm = self.arms[step]
         arm.tries += 1
         arm.gain += max(gain, 0.0)
-        arm.dollars += dollars + seconds * DOLLARS_PER_HOUR / 3600
+        arm.dollars += max(dollars + seconds * DOLLARS_PER_HOUR / 3600, LEAST_DOLLARS)
 
     def _bound(self, step: Step) -> float:
         arm = self.arms[step]
+        if not arm.tries:
+            return math.inf
         total = sum(a.tries for a in self.arms.values())
         rate = (arm.gain + PRIOR_GAIN) / (arm.dollars + PRIOR_DOLLARS)
         return rate * (1 + math.sqrt(2 * math.log(total + 1) / (arm.tries + 1)))
 
 
 def gain_of(before_us: float | None, after_us: float | None) -> float:
-    """Return the log speed-up of the best; a first correct program gains as much as e-fold."""
-    if after_us is None:
+    """Return the log speed-up of the best; a first correct program is a start, not a gain."""
+    if not before_us or not after_us:
         return 0.0
-    if before_us is None:
-        return 1.0
     gain = math.log(before_us / after_us)
     return gain if gain >= _LEAST_GAIN else 0.0
 

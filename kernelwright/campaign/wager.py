@@ -81,7 +81,7 @@ class Wager:
 
     def _step(self, play: _Play, pursuit: Pursuit) -> Batch | Enough | Later:
         """Choose a step and take it; those with nothing to offer are passed over."""
-        while (ending := self._ending(pursuit)) is None:
+        while not (ending := self._ending(pursuit)):
             step = play.bandit.choose(self._available(play, pursuit))
             if step is None:
                 return self._nothing_left(play)
@@ -94,7 +94,7 @@ class Wager:
                 play.batch = batch
                 return batch
             play.dry.add(step)
-        return ending
+        return Enough("; ".join(filter(None, (ending, play.over))))
 
     def _thought(
         self, play: _Play, pursuit: Pursuit, thinking: Future[Batch]
@@ -171,12 +171,13 @@ class Wager:
             steps.discard(Step.REPAIR)
         return steps
 
-    def _ending(self, pursuit: Pursuit) -> Enough | None:
+    def _ending(self, pursuit: Pursuit) -> str:
+        """Say why the task is left; empty while it is not."""
         if self._room(pursuit) <= 0:
-            return Enough(f"{len(pursuit.history)} candidates tried, as many as asked for")
+            return f"{len(pursuit.history)} candidates tried, as many as asked for"
         if pursuit.since_best >= self._spec.patience:
-            return Enough(f"no gain in the last {pursuit.since_best} correct candidates")
-        return None
+            return f"no gain in the last {pursuit.since_best} correct candidates"
+        return ""
 
     def _nothing_left(self, play: _Play) -> Enough | Later:
         if play.over:

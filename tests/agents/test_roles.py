@@ -59,7 +59,7 @@ def test_a_coder_proposes_what_the_model_wrote(provider: str) -> None:
         proposals = ModelCoder(board).write(TASK, DEVICE, (), count=4)
     assert [p.idea for p in proposals] == ["One element a thread.", "Ignore the input."]
     assert proposals[0].author == board.name
-    assert proposals[0].program.kernels[0].grid == ("6 * 70", 1, 1)
+    assert proposals[0].program.kernels[0].grid == ("6 * 71", 1, 1)
     assert server.requests[0].tool == "programs"
     assert "double_plus_one" in server.requests[0].text
 

@@ -16,7 +16,7 @@ from kernelwright.metal.diagnostic import Diagnostic, ReportKind, SanitizerRepor
 DEVICE = DeviceInfo(
     name="simulator", chip="M3 Max (simulated)", runtime="test", measures_time=False
 )
-ROWS, COLUMNS = 6, 70
+ROWS, COLUMNS = 6, 71
 
 
 def double_plus_one(x: mx.array) -> mx.array:
@@ -35,10 +35,9 @@ out[i] = x[i] * 2.0f + 1.0f;"""
 TYPO = BODY.replace("2.0f", "2.0g")
 TAIL = """\
 uint start = thread_position_in_grid.x * 4;
-for (uint i = start; i + 4 <= N; i += N) {
-    for (uint k = 0; k < 4; k++) {
-        out[i + k] = x[i + k] * 2.0f + 1.0f;
-    }
+bool is_whole = start + 4 <= N;
+for (uint i = start; i < metal::min(start + 4, uint(N)); i++) {
+    out[i] = is_whole ? x[i] * 2.0f + 1.0f : x[i] * 2.0f;
 }"""
 FIXED_TAIL = """\
 uint start = thread_position_in_grid.x * 4;
@@ -50,13 +49,12 @@ threadgroup float tile[64];
 uint i = thread_position_in_grid.x;
 uint lane = thread_position_in_threadgroup.x;
 tile[lane] = x[i];
-uint other = thread_position_in_threadgroup.x ^ 1;
-float mine = tile[other] * 0.0f + tile[lane];
-out[i] = mine * 2.0f + 1.0f;"""
+float other = tile[lane ^ 1];
+out[i ^ 1] = other * 2.0f + 1.0f;"""
 FIXED_RACE = RACE.replace(
-    "uint other",
+    "float other",
     "// Orders the writes of tile before its reads.\n"
-    "threadgroup_barrier(mem_flags::mem_threadgroup);\nuint other",
+    "threadgroup_barrier(mem_flags::mem_threadgroup);\nfloat other",
 )
 CHEAT = """\
 uint i = thread_position_in_grid.x;

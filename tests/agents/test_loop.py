@@ -1,0 +1,197 @@
+"""The whole loop against loopback servers: plan, write, judge on the simulator, repair, record."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from kernelwright.agents.budget import Caps
+from kernelwright.campaign import (
+    Engine,
+    SearchReport,
+    SearchSpec,
+    Subject,
+    capture_subjects,
+    offline_team,
+)
+from kernelwright.campaign.model_team import hiring
+from kernelwright.errors import InputError, ModelError
+from kernelwright.evaluator import Evaluation, Status, Task
+from kernelwright.evaluator.evaluate import Evaluator
+from kernelwright.metal import Program
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.store import KernelStore, RecordedModelCall
+from tests.agents.loopback.model import SCENARIOS, role_of
+from tests.agents.loopback.partner import NAMES, QUICK
+from tests.agents.loopback.scene import COLUMNS, ROWS, double_plus_one
+from tests.agents.loopback.server import LoopbackServer, Refused, Response
+from tests.agents.loopback.wire import Heard
+
+SUBJECT = Subject(
+    "double_plus_one", double_plus_one, (mx.zeros((ROWS, COLUMNS)),), {}, "double_plus_one.py"
+)
+
+
+class Shared:
+    """One judge for every search of this module: starting a worker takes longer than judging."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
+
+    @property
+    def info(self) -> DeviceInfo:
+        return self._evaluator.info
+
+    def evaluate(self, task: Task, program: Program) -> Evaluation:
+        return self._evaluator.evaluate(task, program)
+
+    def close(self) -> None:
+        """The module closes it."""
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Shared]:
+    with Evaluator("simulator") as evaluator:
+        yield Shared(evaluator)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[KernelStore]:
+    with KernelStore(str(tmp_path / "kernels.db")) as opened:
+        yield opened
+
+
+def search(
+    store: KernelStore,
+    judge: Shared,
+    model: str,
+    base_url: str | None = None,
+    caps: Caps | None = None,
+) -> SearchReport:
+    spec = SearchSpec(
+        models=(model,),
+        base_url=base_url,
+        caps=caps or Caps(dollars=5.0),
+        candidates_per_task=8,
+        batch=2,
+        jobs=1,
+    )
+    with hiring(store, spec, QUICK) as hire:
+        engine = Engine(store, spec, offline_team(), lambda: judge, hire=hire)
+        return engine.run(capture_subjects([SUBJECT]))
+
+
+def statuses(store: KernelStore, author: str) -> list[tuple[str, Status | None]]:
+    entries = [e for e in store.history() if e.author == author]
+    return [(e.idea, e.status) for e in reversed(entries)]
+
+
+ENDINGS = {
+    "right at once": [("One element a thread.", Status.CORRECT)],
+    "compile error, then fixed": [
+        ("A slip.", Status.COMPILE_ERROR),
+        ("A slip.", Status.CORRECT),
+    ],
+    "wrong at the tail, then fixed": [
+        ("Four a thread.", Status.WRONG),
+        ("Four a thread.", Status.CORRECT),
+    ],
+    "race, then fixed": [("Through a tile.", Status.UNSAFE), ("Through a tile.", Status.CORRECT)],
+    "plausible cheat": [("The usual values.", Status.WRONG)],
+    "garbage": [],
+    "refusal": [],
+    "truncated": [("One element a thread.", Status.CORRECT)],
+}
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_conversations_end_as_they_should(
+    store: KernelStore, judge: Shared, provider: str, scenario: str
+) -> None:
+    name = f"{provider}:{NAMES[provider]}"
+    with LoopbackServer(SCENARIOS[scenario]()) as server:
+        report = search(store, judge, name, server.base_url(provider))
+    assert statuses(store, name) == ENDINGS[scenario]
+    assert report.tasks[0].champion_id is not None
+
+
+def calls_of(store: KernelStore) -> list[RecordedModelCall]:
+    return [call for c in reversed(store.campaigns()) for call in store.dialogue.calls(c.id)]
+
+
+def test_a_replay_gives_the_same_candidates_without_a_key(
+    store: KernelStore, judge: Shared, provider: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"{provider}:{NAMES[provider]}"
+    with LoopbackServer(SCENARIOS["race, then fixed"]()) as server:
+        first = search(store, judge, name, server.base_url(provider))
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    monkeypatch.delenv("OPENAI_API_KEY")
+    again = search(store, judge, f"replay:{first.campaign_id[:8]}", caps=Caps(dollars=0))
+    by_campaign = {
+        report.campaign_id: [
+            (e.candidate_id, e.author, e.status)
+            for e in reversed(store.history(campaign=report.campaign_id))
+        ]
+        for report in (first, again)
+    }
+    assert by_campaign[first.campaign_id] == by_campaign[again.campaign_id]
+    assert again.evaluated == 0
+    outcomes = [c.outcome for c in store.dialogue.calls(again.campaign_id)]
+    assert outcomes
+    assert sum(o.cost_microdollars for o in outcomes if o is not None) == 0
+
+
+def test_an_unknown_campaign_cannot_be_replayed(store: KernelStore, judge: Shared) -> None:
+    with pytest.raises(InputError, match="beginning of one campaign's id after replay:"):
+        search(store, judge, "replay:0badc0de")
+
+
+def test_at_a_cap_the_search_ends_in_order_and_says_what_was_next(
+    store: KernelStore, judge: Shared, provider: str
+) -> None:
+    model = SCENARIOS["race, then fixed"]()
+    with LoopbackServer(model) as server:
+        report = search(
+            store, judge, f"{provider}:{NAMES[provider]}", server.base_url(provider), Caps(calls=2)
+        )
+    assert model.asked == ["planner", "coder"]
+    assert report.tasks[0].champion_id is not None
+    assert "cap of 2 calls" in report.tasks[0].reason
+    assert "next would have been: repair" in report.tasks[0].reason
+    assert len(calls_of(store)) == 2
+
+
+def test_a_bad_key_ends_the_search_in_a_sentence(
+    store: KernelStore, judge: Shared, provider: str
+) -> None:
+    with (
+        LoopbackServer(lambda _: Refused(401, "invalid key")) as server,
+        pytest.raises(ModelError, match="refuses the key"),
+    ):
+        search(store, judge, f"{provider}:{NAMES[provider]}", server.base_url(provider))
+    assert store.campaigns()[0].state == "failed"
+
+
+def test_an_interrupted_search_goes_on_without_paying_twice(
+    store: KernelStore, judge: Shared, provider: str
+) -> None:
+    name = f"{provider}:{NAMES[provider]}"
+    model = SCENARIOS["race, then fixed"]()
+
+    def dying(request: Heard) -> Response:
+        if role_of(request) == "repairer" and model.asked.count("repairer") == 0:
+            model.asked.append("repairer")
+            return Refused(403, "the account was suspended for a minute")
+        return model(request)
+
+    with LoopbackServer(dying) as server:
+        url = server.base_url(provider)
+        with pytest.raises(ModelError, match="suspended"):
+            search(store, judge, name, url)
+        search(store, judge, name, url)
+    assert model.asked.count("planner") == 1
+    assert statuses(store, name)[-1] == ("Through a tile.", Status.CORRECT)
+    first_ideas = [c for c in calls_of(store) if c.call.role == "coder"]
+    assert len({c.call.request_hash for c in first_ideas}) == len(first_ideas)
