@@ -112,7 +112,11 @@ class _Printer:
             self._written[node.outputs[0]] = self._written[node.inputs[0]]
             return
         operands = [self._operand(node, place) for place in range(len(node.inputs))]
-        expression = _rendered(node, call, operands)
+        if node.op == "cast":
+            target = self._dtype(call.dtype("dtype"))
+            expression = _Expression(f"{_atom(operands[0].text)}.astype({target})")
+        else:
+            expression = _rendered(node, call, operands)
         if len(node.outputs) > 1:
             names = [self._new_name() for _ in node.outputs]
             self._lines.append(f"{', '.join(names)} = {expression.text}")
@@ -126,6 +130,22 @@ class _Printer:
         name = self._new_name()
         self._lines.append(f"{name} = {expression.text}  # {self._graph.types[value]}")
         self._written[value] = _Expression(name)
+
+    def _dtype(self, dtype: Dtype) -> str:
+        """Return a cast's target; the inputs' own dtype follows the inputs.
+
+        A trace does not tell `astype(x.dtype)` from a dtype written out. The first is what
+        norms and softmaxes mean, and only it is right when the fallback meets another dtype.
+        """
+        names = parameter_names(self._graph)
+        floats = [
+            (name, t.dtype)
+            for name, t in zip(names, self._graph.input_types, strict=True)
+            if t.dtype.is_float
+        ]
+        if floats and all(found is dtype for _, found in floats):
+            return f"{floats[0][0]}.dtype"
+        return dtype_source(dtype)
 
     def _new_name(self) -> str:
         self._names += 1
@@ -245,10 +265,6 @@ def _mean(call: Call, operands: Sequence[str]) -> str:
     return f"({total} / {mean_divisor(call)})"
 
 
-def _cast(call: Call, operands: Sequence[str]) -> str:
-    return f"{_atom(operands[0])}.astype({dtype_source(call.dtype('dtype'))})"
-
-
 def _equal(call: Call, operands: Sequence[str]) -> str:
     x, y = operands
     same = f"mx.equal({x}, {y})"
@@ -331,7 +347,6 @@ def _pad(call: Call, operands: Sequence[str]) -> str:
 _RENDERERS: dict[str, Renderer] = {
     "select": _positional("where"),
     "equal": _equal,
-    "cast": _cast,
     "mean": _mean,
     "softmax": _softmax,
     "logsumexp": lambda call, x: f"mx.logsumexp({x[0]}, axis=-1, keepdims=True)",

@@ -50,10 +50,16 @@ def _identity(detail: CandidateDetail) -> str:
 def _verified(evaluation: Evaluation) -> str:
     lines = ["## Verified\n"]
     for result in evaluation.stages:
+        if result.stage is Stage.TIMING and not _was_timed(evaluation):
+            continue
         mark = "x" if result.passed else " "
         summary = f" ({result.summary})" if result.summary else ""
         lines.append(f"- [{mark}] {result.stage}: {_MEANING[result.stage]}{summary}")
     return "\n".join(lines) + "\n"
+
+
+def _was_timed(evaluation: Evaluation) -> bool:
+    return any(speedup.kind == "measured" for speedup in evaluation.speedups)
 
 
 def _accuracy(evaluation: Evaluation) -> str:
@@ -83,6 +89,11 @@ def _environment(detail: CandidateDetail, evaluation: Evaluation) -> str:
     )
 
 
+def _free(detail: CandidateDetail) -> list[str]:
+    extents = (e for tensor in detail.program.inputs for e in tensor.shape)
+    return [f"`{name}`" for name in dict.fromkeys(e for e in extents if isinstance(e, str))]
+
+
 def _not_verified(detail: CandidateDetail, evaluation: Evaluation) -> str:
     lines = ["## Not verified\n"]
     if evaluation.device.name != "metal":
@@ -90,7 +101,7 @@ def _not_verified(detail: CandidateDetail, evaluation: Evaluation) -> str:
             f"- It has not run on an Apple GPU: everything above was seen on the "
             f"{evaluation.device.name} device."
         )
-    if not evaluation.speedups:
+    if not _was_timed(evaluation):
         words = "- No time was measured; whether it is faster than MLX is not known."
         if evaluation.predicted_us is not None:
             words += (
@@ -104,9 +115,11 @@ def _not_verified(detail: CandidateDetail, evaluation: Evaluation) -> str:
         for stage in (Stage.HIDDEN, Stage.CONFIRMATION)
         if stage not in reached
     ]
-    if not detail.program.is_generic:
+    if detail.program.is_generic:
         lines.append(
-            "- Other shapes and dtypes: the wrapper sends them to the fallback, which is plain MLX."
+            f"- Every size of {', '.join(_free(detail))}: the kernel serves them all, and a few "
+            "were tried besides the one above."
         )
+    lines.append("- Other shapes and dtypes go to the fallback, which is plain MLX.")
     lines.append("- Gradients: differentiate `reference`; a Metal kernel has none of its own.")
     return "\n".join(lines) + "\n"

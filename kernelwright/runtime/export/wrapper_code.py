@@ -2,6 +2,7 @@
 
 import re
 import textwrap
+from collections.abc import Sequence
 
 from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.kernel import Extent, Kernel, Program, Tensor
@@ -15,15 +16,10 @@ from kernelwright.store import CandidateDetail
 _PRELUDE = """\
 import mlx.core as mx
 """
-_ARITHMETIC = """
-
-def _ceildiv(a, b):
-    return -(-a // b)
-
-
-def _align(a, b):
-    return _ceildiv(a, b) * b
-"""
+_ARITHMETIC = {
+    "ceildiv": "\n\ndef _ceildiv(a, b):\n    return -(-a // b)\n",
+    "align": "\n\ndef _align(a, b):\n    return -(-a // b) * b\n",
+}
 
 
 def module_source(detail: CandidateDetail, name: str, *, is_verified: bool) -> str:
@@ -34,8 +30,8 @@ def module_source(detail: CandidateDetail, name: str, *, is_verified: bool) -> s
         _PRELUDE,
         "\n".join(_kernel(kernel, program) for kernel in program.kernels),
     ]
-    if program.is_generic:
-        parts.append(_ARITHMETIC)
+    used = " ".join(map(str, _extents(program)))
+    parts += [text for name, text in _ARITHMETIC.items() if f"{name}(" in used]
     parts += ["\n\n" + _wrapper(detail, name), "\n\n" + _serves(detail)]
     summary = "Compute the same with MLX's own ops, for any shape and dtype that they take."
     parts.append("\n\n" + function_source(detail.graph, "reference", summary))
@@ -65,8 +61,8 @@ def _kernel(kernel: Kernel, program: Program) -> str:
     options = [
         # MLX caches by name: one that holds the content cannot meet another kernel's code.
         f'    name="{kernel.name}_{program.id[:12]}",',
-        f"    input_names={list(kernel.inputs)!r},",
-        f"    output_names={list(kernel.outputs)!r},",
+        f"    input_names=[{_quoted(kernel.inputs)}],",
+        f"    output_names=[{_quoted(kernel.outputs)}],",
         f"    source={_text(kernel.source)},",
     ]
     if kernel.header:
@@ -78,6 +74,10 @@ def _kernel(kernel: Kernel, program: Program) -> str:
     if kernel.math_mode != "safe":
         options.append(f'    compile_options={{"math_mode": "{kernel.math_mode}"}},')
     return "\n".join([f"\n{name} = mx.fast.metal_kernel(", *options, ")\n"])
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
 
 
 def _text(source: str) -> str:

@@ -95,8 +95,18 @@ def test_code_reads_as_a_person_would_write_it() -> None:
         "    t1 = x + y  # bf16[4,8]\n"
         "    t2 = t1.astype(mx.float32)  # f32[4,8]\n"
         "    t3 = mx.rsqrt(mx.mean(mx.square(t2), axis=-1, keepdims=True) + 1e-05)  # f32[4,1]\n"
-        "    return t1, (t2 * t3).astype(mx.bfloat16) * w\n"
+        "    return t1, (t2 * t3).astype(x.dtype) * w\n"
     )
+
+
+def test_fallback_keeps_the_precision_of_another_dtype() -> None:
+    arrays = _arrays(3, mx.bfloat16)
+    wide = [a.astype(mx.float32) for a in arrays]
+    graph = canonicalize(capture(FUNCTIONS["rms_norm"][0], *arrays))
+    with mx.stream(mx.cpu):
+        found = _run(graph, wide)
+        wanted = interpret(canonicalize(capture(FUNCTIONS["rms_norm"][0], *wide)), *wide)
+    assert all(mx.array_equal(a, b).item() for a, b in zip(found, wanted, strict=True))
 
 
 def test_an_op_without_printed_form_is_named() -> None:
