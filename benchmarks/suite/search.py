@@ -65,7 +65,7 @@ def search(workload: Workload, dtype: Dtype, device: Device) -> Found:
 def capture(workload: Workload, dtype: Dtype) -> Graph:
     """Trace a workload; its inputs are never materialised."""
     zeros = [mx.broadcast_to(mx.array(0, dtype=_mlx(t)), t.shape) for t in workload.types(dtype)]
-    return ir.canonicalize(ir.capture(workload.function, *zeros))
+    return ir.gather_attention(ir.canonicalize(ir.capture(workload.function, *zeros)))
 
 
 def _choose(

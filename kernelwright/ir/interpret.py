@@ -238,6 +238,10 @@ def _quantization(call: Call) -> Mapping[str, int | str]:
     return {name: call.attributes[name] for name in ("group_size", "bits", "mode")}  # type: ignore[misc]
 
 
+def _mask(call: Call, *mask: mx.array) -> mx.array | str | None:
+    return "causal" if call.flag("is_causal") else mask[0] if mask else None
+
+
 def _quantized_matmul(call: Call, x: mx.array, w: mx.array, *scale: mx.array) -> mx.array:
     scales, biases = scale if len(scale) == 2 else (scale[0], None)
     transpose = call.flag("transpose")
@@ -383,6 +387,9 @@ _REPLAYS: Mapping[str, Replay] = {
     "quantized_matmul": _quantized_matmul,
     "gather_qmm": _gather_qmm,
     "block_masked_mm": _block_masked,
+    "attention": lambda call, q, k, v, *mask: mx.fast.scaled_dot_product_attention(
+        q, k, v, scale=call.number("scale"), mask=_mask(call, *mask)
+    ),
     "convolution": _convolution,
     "random_bits": _random_bits,
     "view": lambda call, x: x.view(to_mlx_dtype(call.dtype("dtype"))),

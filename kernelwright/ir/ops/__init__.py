@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from kernelwright.ir.ops import (
+    attention,
     barrier,
     contraction,
     elementwise,
@@ -24,6 +25,7 @@ _MODULES = (
     reduction,
     scan,
     contraction,
+    attention,
     view,
     indexing,
     sort,

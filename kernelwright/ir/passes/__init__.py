@@ -3,6 +3,7 @@
 from kernelwright.ir.builder import rewrite
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.passes import fold, mean, view
+from kernelwright.ir.passes.attention import gather_attention
 from kernelwright.ir.passes.duplicate import (
     eliminate_dead_code,
     merge_common_subexpressions,
@@ -35,6 +36,7 @@ __all__ = [
     "eliminate_dead_code",
     "expand_means",
     "fold_constants",
+    "gather_attention",
     "merge_common_subexpressions",
     "recognise_means",
     "split_views",
