@@ -3,17 +3,18 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 from kernelwright.errors import DeviceError
 from kernelwright.metal.device.simulator.mirror import Mirror
 from kernelwright.metal.device.simulator.record import ThreadgroupVariable
 from kernelwright.metal.device.simulator.toolchain import (
+    COMPILE_TIMEOUT_S,
     DIAGNOSTIC_FLAGS,
+    TIMED_OUT,
     Variant,
     cache_path,
     flags,
@@ -23,27 +24,14 @@ from kernelwright.metal.device.simulator.toolchain import (
     run,
     workspace,
 )
+from kernelwright.metal.device.simulator.unit import Prelude, Unit, mlx_folders
 from kernelwright.metal.diagnostic import CompileError, Diagnostic, Severity
-from kernelwright.metal.msl.diagnose import Place, diagnose
-from kernelwright.metal.msl.refuse import refuse
-from kernelwright.metal.msl.rewrite import FunctionConstant, Rewritten, rewrite
 from kernelwright.metal.msl.signature import Entry, Parameter
 
-Prelude = Literal["metal", "mlx"]
-"""What stands before the text: nothing, or the headers that MLX puts before every kernel."""
-
 _SYMBOL = re.compile(rb"kw_entry:([^:\0]+):([^\0]+)\0")
-_METAL_INCLUDE = re.compile(
-    r"^[ \t]*#[ \t]*(?:include|import)[ \t]*<(?:metal_|simd/)", re.MULTILINE
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A part of the text under the name by which its diagnostics call it."""
-
-    file: str
-    text: str
+_CRASH = "frontend command failed"
+_FAILURE = "the compiler crashed on this text; write it in a simpler way."
+_TIMEOUT = f"the text did not compile within {COMPILE_TIMEOUT_S:g} s; write it in a simpler way."
 
 
 @dataclass(frozen=True)
@@ -55,67 +43,6 @@ class Image:
     entries: tuple[Entry, ...]
     variables: tuple[ThreadgroupVariable, ...]
     warnings: tuple[Diagnostic, ...] = ()
-
-
-@dataclass(frozen=True)
-class Unit:
-    """Sections joined into one rewritten text, not compiled yet."""
-
-    sections: tuple[Section, ...]
-    prelude: Prelude
-    rewritten: Rewritten
-    mirror: Mirror
-    starts: tuple[int, ...]
-    """First line of each section in the joined text."""
-
-    @property
-    def constants(self) -> tuple[FunctionConstant, ...]:
-        """The function constants of the text and of the files it includes."""
-        included = (c for f in self.mirror.files for c in f.rewritten.constants)
-        return (*self.rewritten.constants, *included)
-
-    @property
-    def kernels(self) -> dict[str, tuple[Parameter, ...]]:
-        """Parameters of every kernel function, by the function's name."""
-        kernels = dict(self.rewritten.kernels)
-        for file in self.mirror.files:
-            kernels |= file.rewritten.kernels
-        return kernels
-
-    def place(self, line: int, column: int) -> Place:
-        """Map a place of the joined, unedited text to its section."""
-        index = max(i for i, start in enumerate(self.starts) if start <= line)
-        return Place(self.sections[index].file, line - self.starts[index] + 1, column)
-
-
-def prelude_for(text: str) -> Prelude:
-    """Guess what a text expects before it: a plain Metal file includes the standard library."""
-    return "metal" if _METAL_INCLUDE.search(text) else "mlx"
-
-
-def prepare(sections: Sequence[Section], *, prelude: Prelude, folders: Sequence[Path] = ()) -> Unit:
-    """Rewrite a text.
-
-    Args:
-        sections: The text's parts, in order.
-        prelude: What stands before it.
-        folders: Where `#include "…"` looks, before MLX's own headers.
-
-    Raises:
-        CompileError: Metal refuses the text for what its tokens say.
-    """
-    texts = [s.text if s.text.endswith("\n") else s.text + "\n" for s in sections]
-    joined = "".join(texts)
-    starts, line = [], 1
-    for text in texts:
-        starts.append(line)
-        line += text.count("\n")
-    mirror = Mirror((*folders, *mlx_folders()))
-    rewritten = rewrite(joined, file="", variables=mirror.variables, include=mirror.include)
-    unit = Unit(tuple(sections), prelude, rewritten, mirror, tuple(starts))
-    if found := refuse(rewritten):
-        raise CompileError(tuple(_placed(unit, d) for d in found))
-    return unit
 
 
 def compile_unit(
@@ -132,7 +59,7 @@ def compile_unit(
         CompileError: clang refuses the text.
         DeviceError: the compiler failed.
     """
-    text = _final_text(unit, constants or {})
+    text = unit.text(constants or {}, rows=variant == "plain" and not unit.may_wait)
     header = precompiled_header(_prelude_text(unit.prelude), variant)
     key = hashlib.sha256(
         "\0".join((text, header.stem, *flags(variant), *DIAGNOSTIC_FLAGS)).encode()
@@ -140,12 +67,11 @@ def compile_unit(
     output = cache_path() / "libraries" / key[:2] / f"{key}.so"
     record = output.with_suffix(".json")
     if not (output.is_file() and record.is_file()):
-        warnings = _build(unit, text, header, variant, output)
-        _write_record(record, warnings)
+        _write_record(record, _build(unit, text, header, variant, output))
     warnings = tuple(
         Diagnostic.model_validate(d) for d in json.loads(record.read_text())["warnings"]
     )
-    return Image(output, variant, _entries(output, unit.kernels), _variables(unit), warnings)
+    return Image(output, variant, _entries(output, unit.kernels), unit.variables, warnings)
 
 
 def _write_record(record: Path, warnings: tuple[Diagnostic, ...]) -> None:
@@ -158,18 +84,16 @@ def _write_record(record: Path, warnings: tuple[Diagnostic, ...]) -> None:
 def _build(
     unit: Unit, text: str, header: Path, variant: Variant, output: Path
 ) -> tuple[Diagnostic, ...]:
+    """Compile and link into the cache, and return the compiler's warnings."""
     with workspace() as folder:
         source, built = folder / "kernel.cpp", folder / "kernel.o"
         source.write_text(text)
         command = ["clang", "-x", "c++", *flags(variant), *DIAGNOSTIC_FLAGS]
         command += ["-include-pch", str(header)]
         status, said = run([*command, "-c", str(source), "-o", str(built)])
-        found = _diagnostics(unit, said)
+        found = unit.diagnostics(said)
         if status != 0:
-            errors = [d for d in found if d.severity is not Severity.WARNING]
-            if not any(d.severity is Severity.ERROR for d in errors):
-                raise DeviceError(f"the compiler failed: {said.strip()[:300]}")
-            raise CompileError(tuple(errors))
+            raise _failure(status, said, found)
         if variant == "count":
             listing = folder / "kernel.ll"
             run([*command, "-S", "-emit-llvm", str(source), "-o", str(listing)])
@@ -179,70 +103,26 @@ def _build(
     return found
 
 
-def _final_text(unit: Unit, constants: Mapping[int, int | float]) -> str:
-    """Put sections under their names and the values of function constants on top."""
-    lines = unit.rewritten.edited.text.split("\n")
-    parts = [f"#define KW_CONSTANT_{c.index} {constants.get(c.index, 0)}\n"
-             f"#define KW_CONSTANT_DEFINED_{c.index} {int(c.index in constants)}\n"
-             for c in {c.index: c for c in unit.constants}.values()]  # fmt: skip
-    stops = (*(start - 1 for start in unit.starts[1:]), len(lines))
-    for section, start, stop in zip(unit.sections, unit.starts, stops, strict=True):
-        name = section.file.replace("\\", "\\\\").replace('"', '\\"')
-        parts.append(f'#line 1 "{name}"\n' + "\n".join(lines[start - 1 : stop]) + "\n")
-    return "".join(parts)
-
-
-def _diagnostics(unit: Unit, said: str) -> tuple[Diagnostic, ...]:
-    names = {s.file: i for i, s in enumerate(unit.sections)}
-
-    def locate(place: Place) -> Place | None:
-        if place.file in names:
-            line = place.line + unit.starts[names[place.file]] - 1
-            return unit.place(line, unit.rewritten.edited.column(line, place.column))
-        return unit.mirror.locate(place)
-
-    sources = {s.file: s.text.split("\n") for s in unit.sections}
-    return diagnose(said, locate=locate, sources=sources | unit.mirror.sources)
-
-
-def _placed(unit: Unit, diagnostic: Diagnostic) -> Diagnostic:
-    """Move a diagnostic of the joined text to its section."""
-    place = unit.place(diagnostic.line, diagnostic.column)
-    lines = unit.rewritten.edited.original.split("\n")
-    return diagnostic.model_copy(
-        update={
-            "file": place.file,
-            "line": place.line,
-            "source_line": lines[diagnostic.line - 1],
-        }
-    )
+def _failure(status: int, said: str, found: tuple[Diagnostic, ...]) -> CompileError | DeviceError:
+    """Tell a text that clang refuses, crashes on or never ends with from a broken machine."""
+    if status == TIMED_OUT:
+        return CompileError((Diagnostic(message=_TIMEOUT),))
+    errors = tuple(d for d in found if d.severity is not Severity.WARNING)
+    if any(d.severity is Severity.ERROR for d in errors):
+        return CompileError(errors)
+    if _CRASH in said:
+        return CompileError((Diagnostic(message=_FAILURE),))
+    return DeviceError(f"the compiler failed: {said.strip()[:300]}")
 
 
 def _entries(path: Path, kernels: Mapping[str, tuple[Parameter, ...]]) -> tuple[Entry, ...]:
+    """Find the exported entries in the string table of a shared object."""
     found = dict.fromkeys(_SYMBOL.findall(path.read_bytes()))
+    names = ((kernel.decode(), host.decode()) for kernel, host in found)
     return tuple(
-        Entry(host.decode(), f"kw_entry:{kernel.decode()}:{host.decode()}", kernel.decode(),
-              kernels.get(kernel.decode(), ()))
-        for kernel, host in found
-    )  # fmt: skip
-
-
-def _variables(unit: Unit) -> tuple[ThreadgroupVariable, ...]:
-    found = []
-    for v in unit.mirror.variables:
-        place = Place(v.file, v.line, v.column) if v.file else unit.place(v.line, v.column)
-        found.append(ThreadgroupVariable(v.name, place.file, place.line))
-    return tuple(found)
-
-
-@cache
-def mlx_folders() -> tuple[Path, ...]:
-    """Return where MLX's wheel keeps its headers; empty when MLX is not installed."""
-    from importlib.util import find_spec
-
-    spec = find_spec("mlx")
-    folders = spec.submodule_search_locations or [] if spec is not None else []
-    return tuple(Path(f) / "include" for f in folders if (Path(f) / "include").is_dir())
+        Entry(host, f"kw_entry:{kernel}:{host}", kernel, kernels.get(kernel, ()))
+        for kernel, host in names
+    )
 
 
 @cache
@@ -250,8 +130,7 @@ def _prelude_text(prelude: Prelude) -> str:
     text = '#include "kw/prelude.h"\n'
     if prelude == "metal":
         return text
-    mirror = Mirror(mlx_folders())
-    utils = mirror.include("mlx/backend/metal/kernels/utils.h")
+    utils = Mirror(mlx_folders()).include("mlx/backend/metal/kernels/utils.h")
     if utils is None:
         raise DeviceError("MLX's Metal headers are missing; reinstall the package mlx.")
     return f'{text}#include "{utils}"\n'

@@ -15,17 +15,12 @@ from kernelwright.metal.device.base import (
     RunOptions,
     RunResult,
 )
-from kernelwright.metal.device.simulator.compiler import (
-    Image,
-    Section,
-    Unit,
-    compile_unit,
-    prepare,
-)
+from kernelwright.metal.device.simulator.compiler import Image, compile_unit
 from kernelwright.metal.device.simulator.memory import GuardedArray, InputCopy, layout
 from kernelwright.metal.device.simulator.record import Buffer, Outcome
 from kernelwright.metal.device.simulator.runtime import launch
 from kernelwright.metal.device.simulator.toolchain import Variant, compiler_version
+from kernelwright.metal.device.simulator.unit import Section, Unit, prepare
 from kernelwright.metal.diagnostic import LaunchError
 from kernelwright.metal.kernel import BoundProgram, Launch
 from kernelwright.metal.msl.signature import Entry
@@ -68,9 +63,9 @@ class PreparedLaunch:
 def _prepared(one: Launch, program: BoundProgram) -> PreparedLaunch:
     rendered = render(one, program)
     sections = [
-        Section("header", rendered.header),
+        Section("header", rendered.header, shown=one.kernel.header),
         Section("signature", rendered.signature),
-        Section("source", rendered.source),
+        Section("source", rendered.source, shown=one.kernel.source),
     ]
     return PreparedLaunch(one, rendered, prepare(sections, prelude="mlx"))
 

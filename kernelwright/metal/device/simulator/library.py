@@ -8,18 +8,17 @@ import ml_dtypes
 import numpy as np
 
 from kernelwright.metal.device.base import Array, RunOptions
-from kernelwright.metal.device.simulator.compiler import (
-    Image,
-    Prelude,
-    Section,
-    Unit,
-    compile_unit,
-    prelude_for,
-    prepare,
-)
+from kernelwright.metal.device.simulator.compiler import Image, compile_unit
 from kernelwright.metal.device.simulator.record import Buffer, Outcome, ThreadgroupArgument
 from kernelwright.metal.device.simulator.runtime import launch
 from kernelwright.metal.device.simulator.toolchain import Variant
+from kernelwright.metal.device.simulator.unit import (
+    Prelude,
+    Section,
+    Unit,
+    prelude_for,
+    prepare,
+)
 from kernelwright.metal.diagnostic import CompileError, Diagnostic, LaunchError
 from kernelwright.metal.msl.signature import Entry, Parameter
 

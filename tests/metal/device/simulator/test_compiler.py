@@ -7,7 +7,8 @@ import pytest
 from kernelwright import metal
 from kernelwright.errors import DeviceError
 from kernelwright.metal.device.simulator import toolchain
-from kernelwright.metal.device.simulator.compiler import Section, compile_unit, prepare
+from kernelwright.metal.device.simulator.compiler import compile_unit
+from kernelwright.metal.device.simulator.unit import Section, prepare
 from kernelwright.metal.diagnostic import Diagnostic, Severity
 
 HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"

@@ -158,6 +158,7 @@ def test_an_error_points_into_the_source_that_was_given() -> None:
         SimulatorDevice().compile(bound)
     [found] = refused.value.diagnostics
     assert (found.file, found.line, found.column) == ("source", 3, 25)
+    assert found.source_line == "  y[i] = x[i] + /* b */ b;"
 
 
 def test_a_small_input_lies_in_constant_memory() -> None:

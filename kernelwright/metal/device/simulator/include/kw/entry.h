@@ -70,14 +70,11 @@ inline struct kw_thread kw_along_row(const struct kw_thread* first, kw_uint step
       __VA_ARGS__(buffers, &at); \
     } \
   }
-#ifdef KW_ROWS
+#define KW_NO_ROW(...)
+// Every text defines KW_ROW_ENTRY as KW_EXPORT_ROW where no thread waits for another, else KW_NO_ROW.
 #define KW_ENTRY_(n, label, ...) \
   KW_EXPORT(KW_JOIN(kw_entry_, n), "kw_entry:" label, __VA_ARGS__) \
-  KW_EXPORT_ROW(KW_JOIN(kw_row_, n), "kw_row:" label, __VA_ARGS__)
-#else
-#define KW_ENTRY_(n, label, ...) \
-  KW_EXPORT(KW_JOIN(kw_entry_, n), "kw_entry:" label, __VA_ARGS__)
-#endif
+  KW_ROW_ENTRY(KW_JOIN(kw_row_, n), "kw_row:" label, __VA_ARGS__)
 
 // A kernel under its host name, and a template's instantiation under one.
 #define KW_ENTRY(kernel, host) KW_ENTRY_(__COUNTER__, #kernel ":" host, kw_call_##kernel)
