@@ -28,9 +28,7 @@ SOFTMAX = "import mlx.core as mx\ndef softmax(x):\n    return mx.softmax(x, axis
 
 
 @pytest.fixture
-def run(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Run:
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("KERNELWRIGHT_STORE", str(tmp_path / "own.db"))
 
@@ -178,6 +176,20 @@ def test_export_into_a_file_is_one_line(run: Run, searched: Searched, tmp_path: 
     outcome = run("export", searched.champion_id[:8], "-o", out, "--store", searched.url)
     assert (outcome.code, outcome.err.count("\n")) == (1, 1)
     assert "expected a folder to write to" in outcome.err
+
+
+def test_a_search_names_what_mlx_keeps_and_repeats_nothing(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "functions.py"
+    file.write_text("import mlx.core as mx\ndef f(x, y):\n    return mx.exp(x @ y) * 2\n")
+    command = ("search", str(file), "-i", "f32[8,16]", "-i", "f32[16,32]", "--candidates", "2")
+    first = run(*command)
+    assert first.code == 0
+    assert "1 of 1 task with a champion" in first.out
+    assert "matmul" in first.out
+    again = run(*command, "--json")
+    report = json.loads(again.out)
+    assert report["evaluated"] == 0
+    assert report["tasks"][0]["reused"] == report["tasks"][0]["tried"] == 2
 
 
 def test_version_and_help(run: Run) -> None:
