@@ -11,6 +11,8 @@ from kernelwright.metal.kernel import Dimensions, Kernel
 from kernelwright.metal.lower.build import Builder, moved
 from kernelwright.metal.lower.function import header_for
 from kernelwright.metal.lower.index import Axis, Index, flatten, unflatten
+from kernelwright.metal.lower.layout import span, surround
+from kernelwright.metal.lower.run import Run, Span
 from kernelwright.metal.lower.signature import Signature, kernel_name
 from kernelwright.metal.lower.term import Choose, Load, Place, Reduced, Store, walk
 from kernelwright.metal.lower.writer import Writer
@@ -195,17 +197,26 @@ def _write(writer: Writer, axes: Sequence[Axis], stores: Sequence[Store], vector
         return
     writer.line(f"uint start = thread_position_in_grid.x * {vector};")
     writer.prepare([s.value for s in stores], (inner,))
-    end = f"start + {vector}"
     if inner.extent % vector:
         # The last thread of each run has fewer elements.
-        end = f"metal::min({end}, {inner.extent}u)"
-    with writer.block(f"for (uint {inner.name} = start; {inner.name} < {end}; ++{inner.name})"):
-        _write_element(writer, axes, stores)
+        head = f"uint {inner.name} = start; {inner.name} < metal::min(start + {vector}, "
+        with writer.block(f"for ({head}{inner.extent}u); ++{inner.name})"):
+            _write_element(writer, axes, stores)
+        return
+
+    def body(one: Writer) -> list[Run]:
+        runs = Span(inner, vector).bind(one, [s.value for s in stores], stores)
+        _write_element(one, axes, stores)
+        return runs
+
+    surround(writer, span(inner.name, vector), body)
 
 
 def _write_element(writer: Writer, axes: Sequence[Axis], stores: Sequence[Store]) -> None:
     if len(axes) > 1:
-        writer.share_offsets([o for s in stores for o in _offsets(s)], "place")
+        written = [o for s in stores for o in _offsets(s)]
+        in_runs = {offset for _, offset in writer.runs}
+        writer.share_offsets([o for o in written if o not in in_runs], "place")
     writer.prepare([s.value for s in stores])
     for store in stores:
         writer.store(store)

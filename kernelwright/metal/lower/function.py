@@ -164,6 +164,17 @@ inline float erfinv_of(float x) {
   return p * x;
 }
 """,
+        "load_run": """\
+// Neighbouring values in one access; MLX places inputs of fewer than 8 elements in `constant`.
+template <typename V, typename T>
+inline V load_run(const device T* values) {
+  return *(const device V*)values;
+}
+template <typename V, typename T>
+inline V load_run(const constant T* values) {
+  return *(const constant V*)values;
+}
+""",
         "simd_maximum": """\
 // metal::simd_max() drops NaN; MLX keeps it.
 inline float simd_maximum(float value) {
@@ -218,7 +229,7 @@ inline T threadgroup_{word}(
     }
 )
 
-_CALL = re.compile(r"(?<![\w:.])([a-z]\w*)\(")
+_CALL = re.compile(r"(?<![\w:.])([a-z]\w*)(?:<\w+>)?\(")
 
 
 def header_for(source: str) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from kernelwright.metal.lower.index import Axis
 from kernelwright.metal.lower.passes import per_lane
+from kernelwright.metal.lower.run import Run
 from kernelwright.metal.lower.writer import Writer
 from kernelwright.metal.schedule import Rowwise
 
@@ -22,6 +23,8 @@ class Block:
     """A block around everything further in."""
 
     head: str
+    is_span: bool = False
+    """True for the loop over neighbours, around which whole runs are read and written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,8 @@ class Walk:
     slot: str = ""
     """Text after the array's name; empty where a lane has one element."""
     elements: int = 1
+    width: int = 1
+    """Neighbouring elements that a lane takes at a time."""
 
     @property
     def is_straight(self) -> bool:
@@ -55,8 +60,17 @@ def _looped(columns: str, lanes: int, vector: int) -> Walk:
     return Walk(
         (
             Block(f"for (uint start = {first}; start < {columns}; start += {lanes * vector})"),
-            Block(f"for (uint column = start; column < start + {vector}; ++column)"),
-        )
+            *span("column", vector),
+        ),
+        width=vector,
+    )
+
+
+def span(name: str, width: int) -> tuple[Line | Block, ...]:
+    """Return what surrounds the body of a loop over neighbours."""
+    return (
+        Block(f"for (uint k = 0; k < {width}; ++k)", is_span=True),
+        Line(f"uint {name} = start + k;", name),
     )
 
 
@@ -77,36 +91,44 @@ def _unrolled(axis: Axis, columns: str, lanes: int, vector: int) -> Walk:
     around.append(Line(f"uint start = {scaled};", "start"))
     if is_partial:
         around.append(Block(f"if (start < {columns})"))
-    around.append(Block(f"for (uint k = 0; k < {vector}; ++k)"))
-    around.append(Line("uint column = start + k;", "column"))
-    return Walk(tuple(around), f"[i * {vector} + k]" if steps > 1 else "[k]", elements)
+    around += span("column", vector)
+    return Walk(tuple(around), f"[i * {vector} + k]" if steps > 1 else "[k]", elements, vector)
 
 
 def surround(
-    writer: Writer, around: Sequence[Line | Block], body: Callable[[Writer], None]
+    writer: Writer, around: Sequence[Line | Block], body: Callable[[Writer], list[Run]]
 ) -> None:
-    """Write a body with what surrounds it, leaving out declarations that nothing reads."""
+    """Write a body with what surrounds it, leaving out declarations that nothing reads.
+
+    `body` returns the runs that it reads and writes.
+    """
     inner = writer.branch()
     inner.depth += sum(isinstance(part, Block) for part in around)
-    body(inner)
-    _place(writer, list(around), inner)
+    runs = body(inner)
+    _place(writer, list(around), inner, [run for run in runs if inner.mentions(run.name)])
     if not any(isinstance(part, Block) for part in around):
         # What stands in no block of its own stays visible.
         writer.adopt(inner)
 
 
-def _place(writer: Writer, around: list[Line | Block], inner: Writer) -> None:
+def _place(writer: Writer, around: list[Line | Block], inner: Writer, runs: Sequence[Run]) -> None:
     if not around:
         writer.lines += inner.lines
         return
     part, *rest = around
     if isinstance(part, Block):
+        for run in runs if part.is_span else ():
+            writer.line(run.before)
         with writer.block(part.head):
-            _place(writer, rest, inner)
+            _place(writer, rest, inner, runs)
+        for run in runs if part.is_span else ():
+            if run.after:
+                writer.line(run.after)
         return
     further = [p.text if isinstance(p, Line) else p.head for p in rest]
+    further += [run.before + run.after for run in runs]
     is_read = inner.mentions(part.name) or any(part.name in text for text in further)
     # Where no loop surrounds it, an earlier walk may have declared it already.
     if is_read and not (writer.depth == 0 and part.text in writer.lines):
         writer.line(part.text)
-    _place(writer, rest, inner)
+    _place(writer, rest, inner, runs)

@@ -15,6 +15,7 @@ from kernelwright.metal.lower.layout import Block, Walk, surround, walk_of
 from kernelwright.metal.lower.online import declare_online, finish_online, update_online
 from kernelwright.metal.lower.operator import MSL_TYPE
 from kernelwright.metal.lower.passes import Loop, column_of, kept_between, loops
+from kernelwright.metal.lower.run import Run, Span
 from kernelwright.metal.lower.signature import Signature, kernel_name
 from kernelwright.metal.lower.term import Load, Store, Term, walk
 from kernelwright.metal.lower.writer import Writer
@@ -166,13 +167,15 @@ class _Rows:
         names = {r: declare(writer, r) for r in loop.reduced}
         online = {pair: declare_online(writer, pair) for pair in loop.online}
 
-        def body(inner: Writer) -> None:
+        def body(inner: Writer) -> list[Run]:
             self._use_slots(inner, {t.number for t in kept})
+            runs = Span(loop.axis, walk_.width).bind(inner, loop.roots, ())
             inner.prepare(loop.roots)
             for reduced, name in names.items():
                 update(inner, reduced, name)
             for pair, pair_names in online.items():
                 update_online(inner, pair, pair_names)
+            return runs
 
         surround(writer, walk_.around, body)
         for reduced, name in names.items():
@@ -206,24 +209,28 @@ class _Rows:
         shared = [s.value for s in self.stores if s not in single]
         self.writer.prepare(shared, [a for v in shared for a in v.axes if a.name == REDUCED_AXIS])
 
-        def body(inner: Writer) -> None:
+        def body(inner: Writer) -> list[Run]:
             inner.prepare([s.value for s in single])
             for store in single:
                 inner.store(store)
+            return []
 
         guard = () if self.schedule.lanes == 1 else (Block("if (lane == 0)"),)
         surround(self.writer, guard, body)
 
     def _map(self, loop: Loop) -> None:
         self.writer.prepare(loop.roots, (loop.axis,))
+        walk_ = self._walk(loop.axis)
 
-        def body(inner: Writer) -> None:
+        def body(inner: Writer) -> list[Run]:
             self._use_slots(inner, set())
+            runs = Span(loop.axis, walk_.width).bind(inner, loop.roots, loop.stores)
             inner.prepare(loop.roots)
             for store in loop.stores:
                 inner.store(store)
+            return runs
 
-        surround(self.writer, self._walk(loop.axis).around, body)
+        surround(self.writer, walk_.around, body)
 
 
 def _has_column(axes: Iterable[Axis]) -> bool:

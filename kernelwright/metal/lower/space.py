@@ -11,6 +11,7 @@ from kernelwright.metal.lower.accumulator import online_pairs
 from kernelwright.metal.lower.elementwise import domain, pieces, split_at_choices
 from kernelwright.metal.lower.passes import Loop, loops, register_count
 from kernelwright.metal.lower.rowwise import row_count, row_stores
+from kernelwright.metal.lower.run import WIDTHS
 from kernelwright.metal.lower.signature import Signature
 from kernelwright.metal.lower.term import Load, Reduced, Reducer, Store, walk
 from kernelwright.metal.schedule import Elementwise, Rowwise, Schedule
@@ -63,8 +64,8 @@ def _elementwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
     width = max(t.dtype.itemsize for t in graph.output_types)
     total = math.prod(a.extent for a in axes)
     # 16 bytes a thread fill a memory transaction; a small array needs the threads more.
-    best = 1 if total < 1 << 16 else max(16 // width, 1)
-    vectors = [v for v in (1, 2, 4, 8, 16) if v <= axes[-1].extent]
+    best = 1 if total < 1 << 16 else min(16 // width, max(WIDTHS))
+    vectors = [v for v in (1, *WIDTHS) if v <= axes[-1].extent]
     if axes[-1].extent % best and best > 1:
         best = 1
     vectors.sort(key=lambda v: (axes[-1].extent % v != 0, abs(math.log2(v / best))))
@@ -90,7 +91,7 @@ def _rowwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
 
 
 def _combinations(columns: int, threads: int) -> Iterator[Rowwise]:
-    vectors = [v for v in (1, 2, 4, 8) if columns % v == 0]
+    vectors = [v for v in (1, *WIDTHS) if columns % v == 0]
     for lanes in (1, 32, 64, 128, 256, 512, 1024):
         if lanes > threads:
             continue

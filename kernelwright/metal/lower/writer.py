@@ -48,6 +48,8 @@ class Writer:
     """Names of pointers to an array plus an offset."""
     offsets: dict[Index, str] = field(default_factory=dict)
     """Names of offsets that several accesses share, or differ from by a number."""
+    runs: dict[tuple[str, Index], str] = field(default_factory=dict)
+    """Elements of what was read or will be written as a whole, by array and offset."""
     slots: dict[int, str] = field(default_factory=dict)
     """Places in register arrays, by the number of the term that is kept there."""
     wanted: frozenset[int] = frozenset()
@@ -215,10 +217,19 @@ class Writer:
         """Return the text of one element of an array."""
         if array in self.scalars:
             return array
+        if (array, offset) in self.runs:
+            return self.runs[array, offset]
         for (name, base), pointer in self.pointers.items():
             if name == array and (rest := _after(offset, base)) is not None:
                 return f"{pointer}[{self.index(rest)}]"
         return f"{array}[{self.index(offset)}]"
+
+    def address(self, array: str, offset: Index) -> str:
+        """Return the text of a pointer to one element of an array."""
+        for (name, base), pointer in self.pointers.items():
+            if name == array and (rest := _after(offset, base)) is not None:
+                return f"{pointer} + {self.index(rest)}"
+        return f"{array} + {self.index(offset)}"
 
     def index(self, index: Index) -> str:
         """Return the text of an index."""
@@ -259,6 +270,7 @@ class Writer:
             bound=dict(self.bound),
             pointers=dict(self.pointers),
             offsets=dict(self.offsets),
+            runs=dict(self.runs),
         )
 
     def adopt(self, other: "Writer") -> None:

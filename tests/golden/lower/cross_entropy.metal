@@ -1,5 +1,15 @@
 // rowwise(lanes=32, rows=4, vector=4, cached=0, online=1)
 // max_subtract_logsumexp_gather_axis: logits, targets -> out; grid (32, 'rows', 1), threadgroup (32, 4, 1)
+// Neighbouring values in one access; MLX places inputs of fewer than 8 elements in `constant`.
+template <typename V, typename T>
+inline V load_run(const device T* values) {
+  return *(const device V*)values;
+}
+template <typename V, typename T>
+inline V load_run(const constant T* values) {
+  return *(const constant V*)values;
+}
+
 // The larger of two values; NaN wins, as in MLX.
 inline float larger(float a, float b) {
   return metal::isnan(a) || a > b ? a : b;
@@ -20,8 +30,9 @@ auto logits_row = logits + row * columns;
 float maximum = -FLT_MAX;
 float total = 0.0f;
 for (uint start = lane * 4; start < columns; start += 128) {
-  for (uint column = start; column < start + 4; ++column) {
-    float logits_value = logits_row[column];
+  auto logits_run = load_run<packed_half4>(logits_row + start);
+  for (uint k = 0; k < 4; ++k) {
+    float logits_value = logits_run[k];
     float raised = larger(maximum, logits_value);
     total = total * metal::precise::exp(maximum - raised) + metal::precise::exp(logits_value - raised);
     maximum = raised;

@@ -1,5 +1,15 @@
-// rowwise(lanes=64, rows=1, vector=8, cached=1)
+// rowwise(lanes=64, rows=1, vector=4, cached=1)
 // select_softmax: scores, mask -> out; grid (64, 'rows', 1), threadgroup (64, 1, 1)
+// Neighbouring values in one access; MLX places inputs of fewer than 8 elements in `constant`.
+template <typename V, typename T>
+inline V load_run(const device T* values) {
+  return *(const device V*)values;
+}
+template <typename V, typename T>
+inline V load_run(const constant T* values) {
+  return *(const constant V*)values;
+}
+
 // Max over a threadgroup of whole simdgroups; `partial` has a place for each.
 template <typename T>
 inline T threadgroup_max(
@@ -37,24 +47,34 @@ auto scores_row = scores + row * columns;
 auto out_row = out + row * columns;
 float choices[8];
 float maximum = -INFINITY;
-uint start = lane * 8;
-for (uint k = 0; k < 8; ++k) {
-  uint column = start + k;
-  choices[k] = mask[column] ? float(scores_row[column]) : -INFINITY;
-  maximum = metal::max(maximum, choices[k]);
+for (uint i = 0; i < 2; ++i) {
+  uint start = (i * 64 + lane) * 4;
+  auto scores_run = load_run<packed_half4>(scores_row + start);
+  for (uint k = 0; k < 4; ++k) {
+    uint column = start + k;
+    choices[i * 4 + k] = mask[column] ? float(scores_run[k]) : -INFINITY;
+    maximum = metal::max(maximum, choices[i * 4 + k]);
+  }
 }
 threadgroup float partial_maximum[2];
 maximum = threadgroup_max(maximum, partial_maximum, simdgroup, 2, simd_lane);
 float exponentials[8];
 float total = 0.0f;
-for (uint k = 0; k < 8; ++k) {
-  exponentials[k] = metal::precise::exp(choices[k] - maximum);
-  total += exponentials[k];
+for (uint i = 0; i < 2; ++i) {
+  uint start = (i * 64 + lane) * 4;
+  for (uint k = 0; k < 4; ++k) {
+    exponentials[i * 4 + k] = metal::precise::exp(choices[i * 4 + k] - maximum);
+    total += exponentials[i * 4 + k];
+  }
 }
 threadgroup float partial_total[2];
 total = threadgroup_sum(total, partial_total, simdgroup, 2, simd_lane);
 float normalizer = 1.0f / total;
-for (uint k = 0; k < 8; ++k) {
-  uint column = start + k;
-  out_row[column] = half(exponentials[k] * normalizer);
+for (uint i = 0; i < 2; ++i) {
+  uint start = (i * 64 + lane) * 4;
+  packed_half4 out_run;
+  for (uint k = 0; k < 4; ++k) {
+    out_run[k] = half(exponentials[i * 4 + k] * normalizer);
+  }
+  *(device packed_half4*)(out_row + start) = out_run;
 }

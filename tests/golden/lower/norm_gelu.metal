@@ -1,5 +1,15 @@
 // rowwise(lanes=128, rows=1, vector=4, cached=1)
 // cast_mean_subtract_square_add_rsqrt_multiply_div: x, weight, bias -> out; grid (128, 'rows', 1), threadgroup (128, 1, 1)
+// Neighbouring values in one access; MLX places inputs of fewer than 8 elements in `constant`.
+template <typename V, typename T>
+inline V load_run(const device T* values) {
+  return *(const device V*)values;
+}
+template <typename V, typename T>
+inline V load_run(const constant T* values) {
+  return *(const constant V*)values;
+}
+
 // Sum over a threadgroup of whole simdgroups; `partial` has a place for each.
 template <typename T>
 inline T threadgroup_sum(
@@ -54,9 +64,9 @@ auto out_row = out + row * columns;
 float x_values[4];
 float total = 0.0f;
 uint start = lane * 4;
+auto x_run = load_run<packed_half4>(x_row + start);
 for (uint k = 0; k < 4; ++k) {
-  uint column = start + k;
-  x_values[k] = x_row[column];
+  x_values[k] = x_run[k];
   total += x_values[k];
 }
 threadgroup float partial_total[4];
@@ -70,8 +80,11 @@ for (uint k = 0; k < 4; ++k) {
 threadgroup float partial_total_2[4];
 total_2 = threadgroup_sum(total_2, partial_total_2, simdgroup, 4, simd_lane);
 float inverse_root = metal::precise::rsqrt(total_2 / columns + 1e-05f);
+auto weight_run = load_run<packed_half4>(weight + start);
+auto bias_run = load_run<packed_half4>(bias + start);
+packed_half4 out_run;
 for (uint k = 0; k < 4; ++k) {
-  uint column = start + k;
-  float sum = (x_values[k] - mean) * inverse_root * float(weight[column]) + float(bias[column]);
-  out_row[column] = half(sum * (erf_of(sum / 1.4140625f) + 1.0f) / 2.0f);
+  float sum = (x_values[k] - mean) * inverse_root * float(weight_run[k]) + float(bias_run[k]);
+  out_run[k] = half(sum * (erf_of(sum / 1.4140625f) + 1.0f) / 2.0f);
 }
+*(device packed_half4*)(out_row + start) = out_run;

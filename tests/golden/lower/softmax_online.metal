@@ -1,5 +1,15 @@
 // rowwise(lanes=128, rows=1, vector=4, cached=0, online=1)
 // softmax: x -> out; grid (128, 'rows', 1), threadgroup (128, 1, 1)
+// Neighbouring values in one access; MLX places inputs of fewer than 8 elements in `constant`.
+template <typename V, typename T>
+inline V load_run(const device T* values) {
+  return *(const device V*)values;
+}
+template <typename V, typename T>
+inline V load_run(const constant T* values) {
+  return *(const constant V*)values;
+}
+
 // Max over a threadgroup of whole simdgroups; `partial` has a place for each.
 template <typename T>
 inline T threadgroup_max(
@@ -38,8 +48,9 @@ auto out_row = out + row * columns;
 float maximum = -FLT_MAX;
 float total = 0.0f;
 for (uint start = lane * 4; start < columns; start += 512) {
-  for (uint column = start; column < start + 4; ++column) {
-    float x_value = x_row[column];
+  auto x_run = load_run<packed_half4>(x_row + start);
+  for (uint k = 0; k < 4; ++k) {
+    float x_value = x_run[k];
     float raised = metal::max(maximum, x_value);
     total = total * metal::precise::exp(maximum - raised) + metal::precise::exp(x_value - raised);
     maximum = raised;
@@ -52,7 +63,10 @@ threadgroup float partial_total[4];
 total = threadgroup_sum(total, partial_total, simdgroup, 4, simd_lane);
 float normalizer = 1.0f / total;
 for (uint start = lane * 4; start < columns; start += 512) {
-  for (uint column = start; column < start + 4; ++column) {
-    out_row[column] = half(metal::precise::exp(float(x_row[column]) - row_maximum) * normalizer);
+  auto x_run = load_run<packed_half4>(x_row + start);
+  packed_half4 out_run;
+  for (uint k = 0; k < 4; ++k) {
+    out_run[k] = half(metal::precise::exp(float(x_run[k]) - row_maximum) * normalizer);
   }
+  *(device packed_half4*)(out_row + start) = out_run;
 }

@@ -1,5 +1,14 @@
 // rowwise(lanes=32, rows=4, vector=4, cached=1)
 // softmax: x -> out; grid (32, 'rows', 1), threadgroup (32, 4, 1)
+// Neighbouring values in one access; MLX places inputs of fewer than 8 elements in `constant`.
+template <typename V, typename T>
+inline V load_run(const device T* values) {
+  return *(const device V*)values;
+}
+template <typename V, typename T>
+inline V load_run(const constant T* values) {
+  return *(const constant V*)values;
+}
 
 constexpr uint columns = 512;
 uint row = thread_position_in_grid.y;
@@ -12,9 +21,9 @@ float x_values[16];
 float maximum = -INFINITY;
 for (uint i = 0; i < 4; ++i) {
   uint start = (i * 32 + lane) * 4;
+  auto x_run = load_run<packed_half4>(x_row + start);
   for (uint k = 0; k < 4; ++k) {
-    uint column = start + k;
-    x_values[i * 4 + k] = x_row[column];
+    x_values[i * 4 + k] = x_run[k];
     maximum = metal::max(maximum, x_values[i * 4 + k]);
   }
 }
@@ -32,8 +41,9 @@ total = metal::simd_sum(total);
 float normalizer = 1.0f / total;
 for (uint i = 0; i < 4; ++i) {
   uint start = (i * 32 + lane) * 4;
+  packed_half4 out_run;
   for (uint k = 0; k < 4; ++k) {
-    uint column = start + k;
-    out_row[column] = half(exponentials[i * 4 + k] * normalizer);
+    out_run[k] = half(exponentials[i * 4 + k] * normalizer);
   }
+  *(device packed_half4*)(out_row + start) = out_run;
 }

@@ -1,5 +1,15 @@
 // rowwise(lanes=128, rows=1, vector=4, cached=1)
 // softmax: x -> out; grid (128, 'rows', 1), threadgroup (128, 1, 1)
+// Neighbouring values in one access; MLX places inputs of fewer than 8 elements in `constant`.
+template <typename V, typename T>
+inline V load_run(const device T* values) {
+  return *(const device V*)values;
+}
+template <typename V, typename T>
+inline V load_run(const constant T* values) {
+  return *(const constant V*)values;
+}
+
 // Max over a threadgroup of whole simdgroups; `partial` has a place for each.
 template <typename T>
 inline T threadgroup_max(
@@ -38,9 +48,9 @@ auto out_row = out + row * columns;
 float x_values[4];
 float maximum = -INFINITY;
 uint start = lane * 4;
+auto x_run = load_run<packed_half4>(x_row + start);
 for (uint k = 0; k < 4; ++k) {
-  uint column = start + k;
-  x_values[k] = x_row[column];
+  x_values[k] = x_run[k];
   maximum = metal::max(maximum, x_values[k]);
 }
 threadgroup float partial_maximum[4];
@@ -54,7 +64,8 @@ for (uint k = 0; k < 4; ++k) {
 threadgroup float partial_total[4];
 total = threadgroup_sum(total, partial_total, simdgroup, 4, simd_lane);
 float normalizer = 1.0f / total;
+packed_half4 out_run;
 for (uint k = 0; k < 4; ++k) {
-  uint column = start + k;
-  out_row[column] = half(exponentials[k] * normalizer);
+  out_run[k] = half(exponentials[k] * normalizer);
 }
+*(device packed_half4*)(out_row + start) = out_run;

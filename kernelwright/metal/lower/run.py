@@ -1,0 +1,82 @@
+"""Runs: neighbouring elements that a lane reads or writes in one access."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kernelwright.ir.dtype import Dtype
+from kernelwright.metal.lower.index import Axis, Index
+from kernelwright.metal.lower.term import Load, Store, Term, always
+from kernelwright.metal.lower.writer import Writer
+
+# Packed vectors are aligned like their elements, so a run may begin anywhere
+# (Metal Shading Language Specification, section 2.2.3).
+_PACKED = {
+    Dtype.FLOAT32: "packed_float",
+    Dtype.FLOAT16: "packed_half",
+    Dtype.BFLOAT16: "packed_bfloat",
+    Dtype.INT32: "packed_int",
+    Dtype.UINT32: "packed_uint",
+    Dtype.INT16: "packed_short",
+    Dtype.UINT16: "packed_ushort",
+    Dtype.INT8: "packed_char",
+    Dtype.UINT8: "packed_uchar",
+}
+WIDTHS = (2, 4)
+"""Elements of a packed vector; Metal has no wider one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The lines before and after the loop over a run's elements."""
+
+    name: str
+    before: str
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """`width` neighbours along `axis`, from `start` on; `k` counts them."""
+
+    axis: Axis
+    width: int
+
+    def bind(self, writer: Writer, roots: Sequence[Term], stores: Iterable[Store]) -> list[Run]:
+        """Let the writer reach what a loop's terms read and write through runs."""
+        if self.width not in WIDTHS:
+            return []
+        loads = [t for t in always(roots, writer.bound) if isinstance(t, Load)]
+        runs = [self._load(writer, load) for load in loads if self._fits(writer, load)]
+        written = [s for s in stores if s.stored in _PACKED]
+        return runs + [
+            self._store(writer, s) for s in written if s.offset.coefficient(self.axis) == 1
+        ]
+
+    def _fits(self, writer: Writer, load: Load) -> bool:
+        return (
+            load.number not in writer.bound
+            and load.stored in _PACKED
+            and load.array not in writer.scalars
+            and load.offset.coefficient(self.axis) == 1
+            and not any(self.axis in place.axes for place in load.places)
+        )
+
+    def _load(self, writer: Writer, load: Load) -> Run:
+        name = writer.fresh(f"{load.array}_run")
+        address = writer.address(load.array, self._first(load.offset))
+        writer.runs[load.array, load.offset] = f"{name}[k]"
+        return Run(name, f"auto {name} = load_run<{self._kind(load.stored)}>({address});")
+
+    def _store(self, writer: Writer, store: Store) -> Run:
+        name = writer.fresh(f"{store.array}_run")
+        address = writer.address(store.array, self._first(store.offset))
+        writer.runs[store.array, store.offset] = f"{name}[k]"
+        kind = self._kind(store.stored)
+        return Run(name, f"{kind} {name};", f"*(device {kind}*)({address}) = {name};")
+
+    def _kind(self, dtype: Dtype) -> str:
+        return f"{_PACKED[dtype]}{self.width}"
+
+    def _first(self, offset: Index) -> Index:
+        rest = offset + Index.of(self.axis) * -1
+        return rest + Index.of(Axis("start", self.axis.extent))
