@@ -16,15 +16,17 @@ struct Simdgroup;
 constexpr uint64_t STACK_BYTES = 64 * 1024;
 constexpr uint64_t STACK_STRIDE = 128 * 1024;
 
+// The scheduler needs the first cache line only.
 struct alignas(64) Fiber {
   void* stack_pointer;
   Simdgroup* simdgroup;
-  uint32_t stack;      // index in the worker's stacks, NO_STACK before it first runs
+  uint32_t stack;      // index in the worker's stacks, NO_STACK unless it has started
+  uint32_t lane;
   uint32_t wait_site;  // source line of the operation that it waits in
   kw_combine wait_combine;
   uint64_t wait_pc;    // the same place, as an address
   uint64_t shape;      // of the threadgroup that `context` was made for
-  kw_thread context;
+  alignas(64) kw_thread context;
 };
 
 constexpr uint32_t NO_STACK = ~0u;
@@ -36,12 +38,15 @@ struct alignas(64) Simdgroup {
   uint32_t present;     // lanes that the ragged edge left
   uint32_t live;        // not returned yet
   uint32_t ready;       // can run now
-  uint32_t fresh;       // ready and not started yet
   uint32_t paused;      // wait for the other lanes to stop too; only while counting
   uint32_t at_simd;     // wait in a simdgroup operation or simdgroup barrier
   uint32_t at_barrier;  // wait in a threadgroup barrier
   uint32_t index;
-  uint32_t epoch;       // simdgroup barriers since the last threadgroup barrier
+  uint32_t epoch;       // simdgroup barriers passed
+  // What the lanes in at_simd wait for; `differs` once they do not all wait for the same.
+  kw_combine combine;
+  uint32_t site;
+  bool differs;
   alignas(64) unsigned char in[KW_SIMD_WIDTH * KW_SLOT_BYTES];
   alignas(64) unsigned char out[KW_SIMD_WIDTH * KW_SLOT_BYTES];
 };

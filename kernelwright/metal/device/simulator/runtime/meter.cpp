@@ -180,7 +180,7 @@ void add_up(Worker& worker) {
 
 void log_access(Worker& worker, const void* address, uint32_t size, uint32_t kind, uint64_t pc) {
   Meter& meter = *worker.meter;
-  const uint32_t lane = worker.running->context.lane;
+  const uint32_t lane = worker.running->lane;
   if (meter.used[lane] + 2 > Meter::LOG) pause(worker);
   const uint32_t site = (uint32_t)(pc - worker.launch->module_low);
   LoggedAccess* log = meter.log[lane];

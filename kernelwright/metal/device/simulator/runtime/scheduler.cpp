@@ -40,6 +40,7 @@ void release_divergent(Worker& worker, Simdgroup& simdgroup) {
   else
     simdgroup.epoch++;
   simdgroup.at_simd &= ~together;
+  simdgroup.differs = simdgroup.at_simd != 0;
   simdgroup.ready |= together;
   worker.ready_simdgroups |= bit(simdgroup.index);
 }
@@ -56,8 +57,9 @@ void settle_simdgroup(Worker& worker, Simdgroup& simdgroup) {
   }
 }
 
-// The next fiber to run; null when all have returned.
-Fiber* next_fiber(Worker& worker) {
+// The next fiber to run when its simdgroup has none left or chance decides; null when all have
+// returned.
+Fiber* find_fiber(Worker& worker) {
   for (;;) {
     Simdgroup* simdgroup = &worker.simdgroups[worker.simdgroup];
     if (simdgroup->ready == 0) settle_simdgroup(worker, *simdgroup);
@@ -65,6 +67,7 @@ Fiber* next_fiber(Worker& worker) {
       if (simdgroup->ready == 0) worker.ready_simdgroups &= ~bit(worker.simdgroup);
       if (worker.ready_simdgroups == 0) {
         if (worker.live == 0) return nullptr;
+        if (stops(*worker.launch)) abandon(worker);
         observe_divergent_barrier(worker);
         release_barrier(worker, ORDERS_DEVICE | ORDERS_THREADGROUP);
       }
@@ -78,25 +81,36 @@ Fiber* next_fiber(Worker& worker) {
   }
 }
 
+// The next fiber to run after one of `simdgroup`. Lanes follow each other until all have stopped:
+// their stacks and the slots that they share are still in the cache.
+Fiber* next_fiber(Worker& worker, Simdgroup& simdgroup) {
+  const uint32_t ready = simdgroup.ready;
+  if (ready == 0 || worker.shuffles) return find_fiber(worker);
+  simdgroup.ready = ready & (ready - 1);
+  return &worker.fibers[simdgroup.index * KW_SIMD_WIDTH + (uint32_t)__builtin_ctz(ready)];
+}
+
 // The bottom of every fiber. A thread that returns hands its stack to the next one that has not
 // started, so threads that never wait run in a loop without a switch.
 void run_threads() {
   Worker& worker = *current;
+  const Entry entry = worker.launch->request.entry;
   for (;;) {
     Fiber& fiber = *worker.running;
-    worker.launch->request.entry(worker.buffers, &fiber.context);
+    entry(worker.buffers, &fiber.context);
     observe_return(worker, fiber);
     worker.live--;
-    fiber.simdgroup->live &= ~bit(fiber.context.lane);
-    Fiber* next = stops(*worker.launch) ? nullptr : next_fiber(worker);
+    fiber.simdgroup->live &= ~bit(fiber.lane);
+    const uint32_t stack = fiber.stack;
+    fiber.stack = NO_STACK;
+    Fiber* next = stops(*worker.launch) ? nullptr : next_fiber(worker, *fiber.simdgroup);
+    worker.running = next;
     if (next != nullptr && next->stack == NO_STACK) {
       place_thread(worker, index_of(worker, *next), *next);
-      next->stack = fiber.stack;
-      worker.running = next;
+      next->stack = stack;
       continue;
     }
-    worker.free_stacks[worker.free_stack_count++] = fiber.stack;
-    worker.running = next;
+    worker.free_stacks[worker.free_stack_count++] = stack;
     kw_switch(&fiber.stack_pointer, next != nullptr ? next->stack_pointer : worker.own_stack);
   }
 }
@@ -104,20 +118,20 @@ void run_threads() {
 }  // namespace
 
 void wait(Worker& worker, Fiber& fiber) {
-  if (stops(*worker.launch)) abandon(worker);
-  Fiber* next = next_fiber(worker);
+  Fiber* next = next_fiber(worker, *fiber.simdgroup);
   if (next == &fiber) return;
+  worker.running = next;
   if (next->stack == NO_STACK) {
+    if (stops(*worker.launch)) abandon(worker);
     place_thread(worker, index_of(worker, *next), *next);
     give_stack(worker, *next, run_threads);
   }
-  worker.running = next;
   kw_switch(&fiber.stack_pointer, next->stack_pointer);
 }
 
 void pause(Worker& worker) {
   Fiber& fiber = *worker.running;
-  fiber.simdgroup->paused |= bit(fiber.context.lane);
+  fiber.simdgroup->paused |= bit(fiber.lane);
   wait(worker, fiber);
 }
 
@@ -150,19 +164,13 @@ void run_fibers(Worker& worker) {
     simdgroup.present = mask_of(worker.threads - i * KW_SIMD_WIDTH);
     simdgroup.live = simdgroup.ready = simdgroup.present;
     simdgroup.at_simd = simdgroup.at_barrier = simdgroup.paused = simdgroup.epoch = 0;
-    simdgroup.index = i;
-  }
-  for (uint32_t i = 0; i < worker.threads; i++) {
-    Fiber& fiber = worker.fibers[i];
-    fiber.stack = NO_STACK;
-    fiber.simdgroup = &worker.simdgroups[i / KW_SIMD_WIDTH];
-  }
+      }
   worker.live = worker.threads;
   worker.waiting = 0;
   worker.simdgroup = 0;
   worker.ready_simdgroups = mask_of(worker.simdgroup_count);
 
-  Fiber* first = next_fiber(worker);
+  Fiber* first = find_fiber(worker);
   place_thread(worker, index_of(worker, *first), *first);
   give_stack(worker, *first, run_threads);
   worker.running = first;

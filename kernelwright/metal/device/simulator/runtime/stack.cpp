@@ -32,7 +32,10 @@ void give_stack(Worker& worker, Fiber& fiber, void (*body)()) {
 
 void free_stacks(Worker& worker) {
   worker.free_stack_count = MAXIMUM_THREADS;
-  for (uint32_t i = 0; i < MAXIMUM_THREADS; i++) worker.free_stacks[i] = MAXIMUM_THREADS - 1 - i;
+  for (uint32_t i = 0; i < MAXIMUM_THREADS; i++) {
+    worker.free_stacks[i] = MAXIMUM_THREADS - 1 - i;
+    worker.fibers[i].stack = NO_STACK;
+  }
 }
 
 void abandon(Worker& worker) {

@@ -13,20 +13,21 @@ namespace {
 
 // Notes that the running lane waits at `site`; true when it is the last of its whole simdgroup
 // and all wait for the same thing.
-bool completes(Worker& worker, Fiber& fiber, kw_combine combine, uint32_t site, uint64_t pc) {
+bool completes(Fiber& fiber, kw_combine combine, uint32_t site, uint64_t pc) {
   Simdgroup& simdgroup = *fiber.simdgroup;
-  fiber.wait_pc = pc;
   fiber.wait_site = site;
   fiber.wait_combine = combine;
-  simdgroup.at_simd |= bit(fiber.context.lane);
-  if (simdgroup.at_simd != simdgroup.present) return false;
-  const Fiber* lanes = worker.fibers + simdgroup.index * KW_SIMD_WIDTH;
-  for (uint32_t rest = simdgroup.present; rest != 0; rest &= rest - 1) {
-    const Fiber& other = lanes[__builtin_ctz(rest)];
-    if (other.wait_combine != combine || other.wait_site != site) return false;
+  fiber.wait_pc = pc;
+  if (simdgroup.at_simd == 0) {
+    simdgroup.combine = combine;
+    simdgroup.site = site;
+    simdgroup.differs = false;
   }
+  simdgroup.differs |= simdgroup.combine != combine || simdgroup.site != site;
+  simdgroup.at_simd |= bit(fiber.lane);
+  if (simdgroup.at_simd != simdgroup.present || simdgroup.differs) return false;
   simdgroup.at_simd = 0;
-  simdgroup.ready |= simdgroup.present & ~bit(fiber.context.lane);
+  simdgroup.ready |= simdgroup.present & ~bit(fiber.lane);
   return true;
 }
 
@@ -49,10 +50,10 @@ KW_EXPORT void kw_simdgroup(const void* in, kw_uint in_size, void* out, kw_uint 
   Worker& worker = *current;
   Fiber& fiber = *worker.running;
   Simdgroup& simdgroup = *fiber.simdgroup;
-  const uint64_t slot = fiber.context.lane * KW_SLOT_BYTES;
+  const uint64_t slot = fiber.lane * KW_SLOT_BYTES;
   observe_simd(worker);
   copy(simdgroup.in + slot, in, in_size);
-  if (completes(worker, fiber, combine, site, PC))
+  if (completes(fiber, combine, site, PC))
     perform(worker, simdgroup, combine, simdgroup.present);
   else
     wait(worker, fiber);
@@ -63,7 +64,7 @@ KW_EXPORT void kw_simdgroup_barrier(kw_uint, kw_uint site) {
   Worker& worker = *current;
   Fiber& fiber = *worker.running;
   observe_simdgroup_barrier(worker);
-  if (completes(worker, fiber, nullptr, site, PC))
+  if (completes(fiber, nullptr, site, PC))
     fiber.simdgroup->epoch++;
   else
     wait(worker, fiber);
@@ -75,14 +76,14 @@ KW_EXPORT void kw_barrier(kw_uint flags, kw_uint site) {
   observe_barrier(worker);
   fiber.wait_site = site;
   fiber.wait_pc = PC;
-  fiber.simdgroup->at_barrier |= bit(fiber.context.lane);
+  fiber.simdgroup->at_barrier |= bit(fiber.lane);
   if (++worker.waiting < worker.threads) {
     wait(worker, fiber);
     return;
   }
   observe_barrier_sites(worker);
   release_barrier(worker, flags);
-  fiber.simdgroup->ready &= ~bit(fiber.context.lane);
+  fiber.simdgroup->ready &= ~bit(fiber.lane);
 }
 
 KW_EXPORT void* kw_threadgroup_alloc(kw_uint id, kw_ulong size, kw_ulong alignment) {

@@ -42,6 +42,11 @@ Worker* make_worker() {
   worker->signal_stack = block + head + fibers + simdgroups;
   worker->memory.base = memory_start;
   worker->stacks = stacks;
+  for (uint32_t i = 0; i < MAXIMUM_THREADS; i++) {
+    worker->fibers[i].simdgroup = &worker->simdgroups[i / KW_SIMD_WIDTH];
+    worker->fibers[i].lane = i % KW_SIMD_WIDTH;
+  }
+  for (uint32_t i = 0; i < MAXIMUM_SIMDGROUPS; i++) worker->simdgroups[i].index = i;
   return worker;
 }
 
