@@ -53,6 +53,8 @@ class EvaluatorConfig(Record):
     compile_timeout_s: float = 30.0
     memory_bytes: int = 8 << 30
     """What a candidate's worker may allocate, and its arrays may take together."""
+    chip: str = "m4-pro"
+    """Whose profile predicts times on a device that measures none."""
     timing: TimingPlan = TimingPlan()
 
     @property

@@ -21,6 +21,7 @@ from kernelwright.evaluator.trial import Failure, Trial, check_answer
 from kernelwright.evaluator.verdict import Verdict
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.kernel import Program
+from kernelwright.metal.perf import find_profile
 
 
 @dataclass(frozen=True)
@@ -107,13 +108,14 @@ class Examination:
             if not self.verdict.counters:
                 words.append("this device neither measures nor counts")
                 return
-            prediction = predict_program(self.verdict.counters)
+            profile = find_profile(self.config.chip)
+            prediction = predict_program(self.verdict.counters, profile)
             self.verdict.predicted_us = prediction.microseconds
             self.verdict.bound = prediction.bound
-            baselines = predict_baselines(self.task.graph)
+            baselines = predict_baselines(self.task.graph, profile)
             self.verdict.speedups = speedups_of(prediction, baselines)
             words.append(
-                f"predicted, not measured: {prediction.microseconds:.3g} us, "
+                f"predicted for {profile.name}, not measured: {prediction.microseconds:.3g} us, "
                 f"{fastest(self.verdict.speedups).ratio:.3g}x the fastest baseline's prediction"
             )
 
@@ -146,14 +148,14 @@ class Examination:
 
     def _keep_pace(self, trial: Trial, suite: Suite) -> None:
         """Ask for no regression at any hidden shape."""
-        seen = {self.task.graph.fingerprint}
+        profile, seen = find_profile(self.config.chip), {self.task.graph.fingerprint}
         for reference in suite.references:
             graph = reference.case.graph
             if graph.fingerprint in seen:
                 continue
             seen.add(graph.fingerprint)
-            prediction = predict_program(trial.run(reference, count=True).counters)
-            ratio = fastest(speedups_of(prediction, predict_baselines(graph))).ratio
+            prediction = predict_program(trial.run(reference, count=True).counters, profile)
+            ratio = fastest(speedups_of(prediction, predict_baselines(graph, profile))).ratio
             if ratio < 1 - self.config.timing.minimum_effect:
                 summary = "the hidden gate did not hold: slower than MLX at an unseen shape."
                 raise Failure(Status.UNPROVEN, summary)
