@@ -1,0 +1,116 @@
+"""`kernelwright metal` on files as a person has them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from kernelwright.errors import InputError
+from kernelwright.service.metal_commands import metal_group
+
+SAXPY = """#include <metal_stdlib>
+using namespace metal;
+constant float bias [[function_constant(0)]];
+kernel void saxpy(device const float* x [[buffer(0)]], device float* y [[buffer(1)]],
+                  constant float& a [[buffer(2)]], uint i [[thread_position_in_grid]]) {
+  y[i] = a * x[i] + bias;
+}
+kernel void beyond(device const float* x [[buffer(0)]], device float* y [[buffer(1)]],
+                   uint i [[thread_position_in_grid]]) {
+  y[i] = x[i + 1];
+}
+"""
+BUFFERS = ("-b", "x=f32[64]", "-b", "y=f32[64]")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "saxpy.metal"
+    path.write_text(SAXPY)
+    return str(path)
+
+
+def typed(*arguments: str) -> Result:
+    return CliRunner().invoke(metal_group, arguments, env={"COLUMNS": "120"})
+
+
+def test_check_names_the_kernels(file: str) -> None:
+    result = typed("check", file)
+    assert result.exit_code == 0
+    assert "compiles  saxpy, beyond" in result.output
+
+
+def test_check_prints_errors_as_a_compiler_does(tmp_path: Path) -> None:
+    path = tmp_path / "bad.metal"
+    path.write_text("kernel void f(device float* y [[buffer(0)]]) {\n  double x = 1;\n}\n")
+    result = typed("check", str(path))
+    assert result.exit_code == 1
+    assert "bad.metal:2:3: error: 'double' is not supported in Metal\n  double x" in result.output
+    found = json.loads(typed("check", str(path), "--json").output)
+    assert not found["compiles"]
+    assert [(d["line"], d["column"]) for d in found["diagnostics"]] == [(2, 3)]
+
+
+def test_run_takes_files_and_saves_what_was_written(file: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(64, dtype=np.float32))
+    buffers = ("-b", f"x={tmp_path / 'x.npy'}", "-b", "1=f32[64]", "-b", "a=2.5")
+    sizes = ("-k", "saxpy", "-g", "64", "-t", "32", "--constant", "bias=1")
+    result = typed("run", file, *sizes, *buffers, "--save", str(tmp_path / "out"))
+    assert result.exit_code == 0
+    assert "158.5" in result.output
+    y = np.load(tmp_path / "out" / "y.npy")
+    np.testing.assert_array_equal(y, np.arange(64, dtype=np.float32) * 2.5 + 1)
+
+
+def test_sanitize_shows_the_line_and_fails(file: str) -> None:
+    result = typed("sanitize", file, "-k", "beyond", "-g", "64", *BUFFERS)
+    assert result.exit_code == 1
+    assert "saxpy.metal:10: device out of bounds" in result.output
+    assert "y[i] = x[i + 1];" in result.output
+    found = json.loads(
+        typed("sanitize", file, "-k", "beyond", "-g", "64", *BUFFERS, "--json").output
+    )
+    assert found["reports"][0]["variable"] == "x"
+
+
+def test_a_clean_kernel_is_said_to_be_clean(file: str) -> None:
+    result = typed("sanitize", file, "-k", "saxpy", "-g", "64", *BUFFERS, "-b", "a=1")
+    assert result.exit_code == 0
+    assert "found nothing" in result.output
+
+
+def test_profile_counts_and_predicts(file: str) -> None:
+    sizes = ("-k", "saxpy", "-g", "64", *BUFFERS, "-b", "a=1")
+    found = json.loads(typed("profile", file, *sizes, "--chip", "m2-pro", "--json").output)
+    assert found["counters"]["threads"] == 64
+    assert [p["label"] for p in found["predictions"]] == ["prediction"]
+    assert "prediction" in typed("profile", file, *sizes).output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("-g", "64"), "several kernels; name one with --kernel: saxpy, beyond"),
+        (("-k", "beyond", "-g", "0"), "expected a size such as 1024 or 32,8,1; found '0'"),
+        (("-k", "beyond", "-g", "64", "-b", "z=1"), r"beyond has no buffer 'z'; .* x \(0\)"),
+        (("-k", "beyond", "-g", "64", "-b", "x"), "expected NAME=VALUE, found 'x'"),
+        (("-k", "beyond", "-g", "64", "-b", "x=no.npy"), "no.npy is not an array"),
+        (("-k", "beyond", "-g", "64", "-b", "x=odd:f32[4]"), "expected random:, zeros: or fresh:"),
+        (("-k", "beyond", "-g", "64", "-b", "x=many"), "expected a number, found 'many'"),
+    ],
+)
+def test_what_does_not_fit_is_one_sentence(
+    file: str, arguments: tuple[str, ...], message: str
+) -> None:
+    result = typed("run", file, *arguments)
+    assert isinstance(result.exception, InputError)
+    with pytest.raises(InputError, match=message):
+        raise result.exception
+
+
+def test_a_missing_file_is_one_sentence() -> None:
+    result = typed("check", "missing.metal")
+    with pytest.raises(InputError, match=r"missing\.metal cannot be read as text"):
+        raise result.exception or AssertionError
