@@ -159,7 +159,7 @@ def test_at_a_cap_the_search_ends_in_order_and_says_what_was_next(
     assert model.asked == ["planner", "coder"]
     assert report.tasks[0].champion_id is not None
     assert "cap of 2 calls" in report.tasks[0].reason
-    assert "next would have been: repair" in report.tasks[0].reason
+    assert "next would have been: improve" in report.tasks[0].reason
     assert len(calls_of(store)) == 2
 
 

@@ -1,0 +1,88 @@
+"""`kernelwright search --model` as a person types it, killed in the middle of a call and again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernelwright.store import KernelStore
+from tests.agents.loopback.model import SCENARIOS, role_of
+from tests.agents.loopback.partner import NAMES
+from tests.agents.loopback.scene import COLUMNS, ROWS
+from tests.agents.loopback.server import LoopbackServer, Response
+from tests.agents.loopback.wire import Heard
+
+FILE = f"""\
+import mlx.core as mx
+
+
+def double_plus_one(x):
+    return x * 2.0 + 1.0
+
+
+def example_inputs():
+    return (mx.zeros(({ROWS}, {COLUMNS})),)
+"""
+
+
+def start(tmp_path: Path, *options: str) -> subprocess.Popen[str]:
+    (tmp_path / "double.py").write_text(FILE)
+    store = str(tmp_path / "kernels.db")
+    command = [sys.executable, "-m", "kernelwright", "search", str(tmp_path / "double.py")]
+    limits = ["--candidates", "6", "--jobs", "1", "--json", "--store", store]
+    pipe = subprocess.PIPE
+    return subprocess.Popen([*command, *limits, *options], stdout=pipe, stderr=pipe, text=True)
+
+
+def finished(process: subprocess.Popen[str]) -> str:
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    return out
+
+
+@pytest.mark.parametrize("provider", ["anthropic"])
+def test_a_model_is_searched_with_from_the_command_line(tmp_path: Path, provider: str) -> None:
+    name = f"{provider}:{NAMES[provider]}"
+    with LoopbackServer(SCENARIOS["compile error, then fixed"]()) as server:
+        url = server.base_url(provider)
+        out = finished(
+            start(tmp_path, "--model", name, "--base-url", url, "--budget", "1", "--repairs", "3")
+        )
+    assert json.loads(out)["tasks"][0]["champion_id"]
+    with KernelStore(str(tmp_path / "kernels.db"), must_exist=True) as store:
+        assert {e.author for e in store.history()} == {"offline", name}
+
+
+@pytest.mark.parametrize("provider", ["openai"])
+def test_a_search_killed_in_a_call_goes_on_where_it_was(tmp_path: Path, provider: str) -> None:
+    model = SCENARIOS["race, then fixed"]()
+    running: list[subprocess.Popen[str]] = []
+
+    def deadly(request: Heard) -> Response:
+        if role_of(request) == "repairer" and len(running) == 1 and running[0].poll() is None:
+            os.kill(running[0].pid, signal.SIGKILL)
+        return model(request)
+
+    with LoopbackServer(deadly) as server:
+        options = (
+            "--model",
+            f"{provider}:{NAMES[provider]}",
+            "--base-url",
+            server.base_url(provider),
+        )
+        running.append(start(tmp_path, *options))
+        running[0].communicate(timeout=120)
+        assert running[0].returncode == -signal.SIGKILL
+        running.append(start(tmp_path, *options))
+        report = json.loads(finished(running[1]))
+    assert model.asked.count("planner") == 1
+    assert model.asked.count("repairer") == 2
+    with KernelStore(str(tmp_path / "kernels.db"), must_exist=True) as store:
+        ideas = [(e.idea, e.status) for e in store.history(campaign=report["campaign_id"])]
+        calls = [c for run in store.campaigns() for c in store.dialogue.calls(run.id)]
+    assert ("Through a tile.", "correct") in ideas
+    assert sum(call.outcome is None for call in calls) == 1
