@@ -7,6 +7,7 @@ compiler logs.
 from collections.abc import Iterator
 
 from kernelwright.metal.diagnostic import Diagnostic
+from kernelwright.metal.msl.mismatch import mixed_thread_pointers
 from kernelwright.metal.msl.pointer import unqualified_pointers
 from kernelwright.metal.msl.rewrite import Rewritten, is_kernel
 from kernelwright.metal.msl.signature import read_attributes
@@ -39,6 +40,7 @@ def refuse(rewritten: Rewritten) -> tuple[Diagnostic, ...]:
         *_recursion(structure),
         *_main(structure),
         *unqualified_pointers(structure),
+        *mixed_thread_pointers(structure),
         *invalid_signatures(structure, rewritten.kernels),
     )
     return tuple(sorted(found, key=lambda d: (d.line, d.column)))

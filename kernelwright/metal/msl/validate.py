@@ -20,7 +20,8 @@ _OTHER_STAGES = frozenset(
         "amplification_id", "primitive_id", "depth",
     }
 )  # fmt: skip
-_RESOURCES = frozenset({"buffer", "threadgroup", "texture", "sampler", "function_constant"})
+_IMAGES = frozenset({"texture", "sampler"})
+_RESOURCES = frozenset({"buffer", "threadgroup", "function_constant"})
 _MIXED = (
     "expecting input declarations with either all scalar types or all vector types with the "
     "same number of elements"
@@ -58,7 +59,9 @@ def _return_type(structure: Structure, function: Function) -> Iterator[Diagnosti
 
 
 def _parameter(p: Parameter) -> Iterator[Diagnostic]:
-    if p.kind == "attribute":
+    if p.attribute in _IMAGES:
+        yield _at(p, "textures and samplers are not supported by the simulator")
+    elif p.kind == "attribute":
         yield from _input(p)
     elif p.index > LAST_BUFFER:
         yield _at(

@@ -71,6 +71,16 @@ MIXED = (
          "invalid 'vertex_id' attribute for input declaration in a kernel function"),
         ("kernel void f(uint i [[thread_position_in_grid]], uint2 n [[threads_per_grid]]) { }", 57,
          MIXED),
+        ("kernel void f(texture2d<float> t [[texture(0)]]) { }", 32,
+         "textures and samplers are not supported by the simulator"),
+        ("void f(device int* p) { thread int* q = p; }", 37,
+         ("cannot initialize a variable of type 'thread int *' with an lvalue of type "
+         "'device int *'")),
+        ("void f(constant int* p) { thread const int* q = &p[1]; }", 45,
+         ("cannot initialize a variable of type 'thread const int *' with an rvalue of type "
+         "'constant int *'")),
+        ("void g(thread int* a); void f(device int* p) { g(p + 1); }", 48,
+         "no matching function for call to 'g'"),
     ],
 )  # fmt: skip
 def test_it_is_refused_in_apples_words(text: str, column: int, message: str) -> None:
@@ -94,6 +104,8 @@ def test_it_is_refused_in_apples_words(text: str, column: int, message: str) -> 
         "kernel void f(ushort2 i [[thread_position_in_grid]], uint2 n [[threads_per_grid]]) { }",
         "kernel void f(device float* x, constant int& n) { }",
         "struct A { A() = default; A(thread A&) = delete; static constexpr constant int n = 1; };",
+        "void g(thread int* a); void g(device int* a); void f(device int* p) { g(p); }",
+        "void g(thread int* a); void f(device int* p) { int v = p[0]; g(&v); thread int* q = &v; }",
         "void f() { int a[3] = {1, 2, 3}; int b[2] = {a[0], a[1]}; }",
         '// double\n/* virtual */ constant char s[] = "goto";',
     ],
