@@ -6,6 +6,7 @@ from kernelwright.ir.graph import Attribute, Constant, Graph, Node, TensorType, 
 from kernelwright.ir.ops import OPS, Call, op_named
 
 _OPAQUE = frozenset({"custom_kernel"})
+_SMALL_BYTES = 4096
 
 Key = tuple[str, tuple[ValueId, ...], tuple[tuple[str, Attribute], ...], tuple[TensorType, ...]]
 
@@ -24,7 +25,7 @@ class GraphBuilder:
         self._made: dict[Key, tuple[ValueId, ...]] = {}
         self._producer: dict[ValueId, Node] = {}
         self._constants: dict[ValueId, Constant] = {}
-        self._constant_values: dict[Constant, ValueId] = {}
+        self._constant_values: dict[Constant | int, ValueId] = {}
 
     def value(self, type_: TensorType) -> ValueId:
         """Number a new value."""
@@ -33,10 +34,12 @@ class GraphBuilder:
 
     def constant(self, constant: Constant) -> ValueId:
         """Return the value of a constant; equal constants share one."""
-        found = self._constant_values.get(constant)
+        # Hashing captured weights would read all of them.
+        key = constant if constant.type.nbytes <= _SMALL_BYTES else id(constant.data)
+        found = self._constant_values.get(key)
         if found is None:
             found = self.value(constant.type)
-            self._constant_values[constant] = found
+            self._constant_values[key] = found
             self._constants[found] = constant
         return found
 

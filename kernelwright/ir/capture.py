@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import cast
 
 import mlx.core as mx
@@ -25,6 +26,8 @@ Event = dict[str, list]  # type: ignore[type-arg]
 _DTYPES: dict[mx.Dtype, Dtype] = {
     getattr(mx, d.value if d is not Dtype.BOOL else "bool_"): d for d in Dtype
 }
+
+_VIEWED_BYTES = 65536
 
 _ADVICE = {
     "BitwiseInvert": "write x ^ -1 (or 0xFF… for unsigned integers) instead of ~x",
@@ -266,72 +269,80 @@ def _translated(error: Exception, name: str) -> KernelwrightError:
 
 @dataclass
 class _Trace:
-    """Collects what the exporter reports, and numbers the values."""
+    """Turns what the exporter reports into values and nodes, as it reports it."""
 
     types: list[TensorType] = field(default_factory=list)
     number: dict[str, ValueId] = field(default_factory=dict)
-    inputs: list[str] = field(default_factory=list)
+    inputs: tuple[ValueId, ...] = ()
     outputs: list[str] = field(default_factory=list)
     constants: list[tuple[str, mx.array]] = field(default_factory=list)
-    primitives: list[Event] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
 
     def record(self, event: Event) -> None:
-        match cast("str", event["type"]):
-            case "primitive":
-                self.primitives.append(event)
-            case "inputs":
-                self.inputs = [name for name, _, _ in event["inputs"]]
-                self._number(event["inputs"])
-            case "outputs":
-                self.outputs = [name for name, _, _ in event["outputs"]]
-            case "constants":
-                self.constants = event["constants"]
+        """Take one report; MLX sends inputs, outputs and constants before the primitives."""
+        kind = cast("str", event["type"])
+        if kind == "primitive":
+            self._add_node(event)
+        elif kind == "inputs":
+            self.inputs = self._number(event["inputs"])
+        elif kind == "outputs":
+            self.outputs = [name for name, _, _ in event["outputs"]]
+        elif kind == "constants":
+            self.constants = event["constants"]
+            self._number([(name, a.shape, a.dtype) for name, a in self.constants])
 
     def _number(self, values: list[tuple[str, tuple[int, ...], mx.Dtype]]) -> tuple[ValueId, ...]:
         start = len(self.types)
-        for name, shape, dtype in values:
-            self.number[name] = len(self.types)
-            self.types.append(TensorType(tuple(shape), _DTYPES[dtype]))
+        for place, (name, shape, dtype) in enumerate(values, start):
+            self.number[name] = place
+            self.types.append(_type(shape, dtype))
         return tuple(range(start, len(self.types)))
 
+    def _add_node(self, event: Event) -> None:
+        number = self.number
+        inputs = tuple([number[name] for name, _, _ in event["inputs"]])
+        outputs = self._number(event["outputs"])
+        arguments = tuple([_attribute(value) for value in event["arguments"]])
+        op, attributes = translate(cast("str", event["name"]), arguments, self.types[outputs[0]])
+        self.nodes.append(Node(op, inputs, outputs, attributes))
+
     def graph(self, example: _Example) -> Graph:
-        constants = self._constants()
-        nodes = tuple(self._node(event) for event in self.primitives)
+        """Return the whole, once the trace has ended."""
+        mx.eval([array for _, array in self.constants])
         return Graph(
             types=tuple(self.types),
-            inputs=tuple(self.number[name] for name in self.inputs),
-            constants=constants,
-            nodes=nodes,
+            inputs=self.inputs,
+            constants=tuple((self.number[name], _frozen(array)) for name, array in self.constants),
+            nodes=tuple(self.nodes),
             outputs=tuple(self.number[name] for name in self.outputs),
             keywords=example.keywords,
             names=example.names,
         )
 
-    def _constants(self) -> tuple[tuple[ValueId, Constant], ...]:
-        mx.eval([array for _, array in self.constants])
-        frozen = []
-        for name, array in self.constants:
-            dtype = _DTYPES[array.dtype]
-            constant = Constant.of(to_numpy(array), dtype)
-            self.number[name] = len(self.types)
-            self.types.append(constant.type)
-            frozen.append((self.number[name], constant))
-        return tuple(frozen)
 
-    def _node(self, event: Event) -> Node:
-        inputs = tuple(self.number[name] for name, _, _ in event["inputs"])
-        outputs = self._number(event["outputs"])
-        arguments = tuple(_attribute(value) for value in event["arguments"])
-        types = [self.types[v] for v in outputs]
-        op, attributes = translate(cast("str", event["name"]), arguments, types)
-        return Node(op, inputs, outputs, attributes)
+def _frozen(array: mx.array) -> Constant:
+    """Keep small arrays by value, and weights as views of MLX's memory, which nobody changes."""
+    dtype = _DTYPES[array.dtype]
+    bits = array.view(mx.uint16) if array.dtype == mx.bfloat16 else array
+    seen = np.array(bits, copy=False)
+    type_ = TensorType(tuple(array.shape), dtype)
+    if array.nbytes < _VIEWED_BYTES or not seen.flags.c_contiguous:
+        return Constant(type_, seen.tobytes())
+    octets = seen.reshape(-1).view(np.uint8)
+    octets.flags.writeable = False
+    return Constant(type_, octets.data)
+
+
+@cache
+def _type(shape: tuple[int, ...], dtype: mx.Dtype) -> TensorType:
+    return TensorType(shape, _DTYPES[dtype])
 
 
 def _attribute(value: object) -> Attribute:
-    if isinstance(value, list | tuple):
-        return tuple(_attribute(item) for item in value)
-    if isinstance(value, mx.Dtype):
-        return _DTYPES[value]
     if isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, list | tuple):
+        return tuple([_attribute(item) for item in value])
+    if isinstance(value, mx.Dtype):
+        return _DTYPES[value]
     raise UnsupportedError(f"MLX reports an argument of type {type(value).__name__} ({value!r}).")

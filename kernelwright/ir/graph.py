@@ -60,16 +60,23 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value known at capture, kept as the exact bytes of a dense row-major array."""
+    """A value known at capture, kept as the exact bytes of a dense row-major array.
+
+    Large captured weights are read-only views of the memory that MLX holds them in.
+    """
 
     type: TensorType
-    data: bytes
+    data: bytes | memoryview
 
     @classmethod
     def of(cls, array: NDArray[np.generic], dtype: Dtype) -> "Constant":
         """Freeze a NumPy array, converting it to `dtype`."""
         dense = np.ascontiguousarray(array, dtype=dtype.numpy)
         return cls(TensorType(np.shape(array), dtype), dense.tobytes())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Travel between processes by value: a view of memory cannot."""
+        return Constant, (self.type, bytes(self.data))
 
     @property
     def array(self) -> NDArray[np.generic]:

@@ -1,5 +1,6 @@
 """From a graph back to MLX: every op replayed by the function that MLX's tracer saw."""
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 
 import mlx.core as mx
@@ -12,6 +13,8 @@ from kernelwright.ir.graph import Constant, Graph, Node, TensorType, ValueId
 from kernelwright.ir.ops import Call, mean_divisor
 from kernelwright.ir.ops.random import counters, needed_words, threefry, word_count
 from kernelwright.ir.ops.view import slices
+
+_LOADED: dict[int, Mapping[ValueId, mx.array]] = {}
 
 Outputs = mx.array | Sequence[mx.array]
 Replay = Callable[..., Outputs]
@@ -32,7 +35,7 @@ def interpret(graph: Graph, *arrays: object, **keyword_arrays: object) -> list[m
     given = [to_mlx(leaf.array) for leaf in leaves]
     _check(graph, given)
     values: dict[ValueId, mx.array] = dict(zip(graph.inputs, given, strict=True))
-    values.update((v, constant_array(constant)) for v, constant in graph.constants)
+    values.update(_constants(graph))
     for node in graph.nodes:
         result = replay(graph, node, [values[v] for v in node.inputs])
         values.update(zip(node.outputs, result, strict=True))
@@ -52,6 +55,16 @@ def replay(graph: Graph, node: Node, arrays: Sequence[mx.array]) -> Sequence[mx.
         )
     result = function(Call.of(graph, node), *arrays)
     return [result] if isinstance(result, mx.array) else result
+
+
+def _constants(graph: Graph) -> Mapping[ValueId, mx.array]:
+    """Return the graph's constants in MLX's memory, copied there once in the graph's life."""
+    found = _LOADED.get(id(graph))
+    if found is None:
+        found = {v: constant_array(constant) for v, constant in graph.constants}
+        _LOADED[id(graph)] = found
+        weakref.finalize(graph, _LOADED.pop, id(graph), None)
+    return found
 
 
 def constant_array(constant: Constant) -> mx.array:

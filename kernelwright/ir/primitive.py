@@ -1,6 +1,7 @@
 """How MLX's tracer names its primitives, and which op of the table each becomes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import cache
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Attribute, TensorType
@@ -59,47 +60,52 @@ def _snake(name: str) -> str:
     return "".join(f"_{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(name))
 
 
-def _worded(words: Sequence[str], place: int) -> Callable[[Arguments], Arguments]:
-    def translate(arguments: Arguments) -> Arguments:
-        value = arguments[place]
-        assert isinstance(value, int)
-        return (*arguments[:place], words[value], *arguments[place + 1 :])
-
-    return translate
+@cache
+def _op(primitive: str) -> str:
+    return _RENAMED.get(primitive) or _snake(primitive)
 
 
-def _normalised(primitive: str, arguments: Arguments, outputs: Sequence[TensorType]) -> Arguments:
-    if primitive in _REDUCE_WORDS:
-        return _worded(_REDUCE_WORDS[primitive], 0)(arguments)
-    if primitive in _MODE_PLACE:
-        return _worded(_MODES, _MODE_PLACE[primitive])(arguments)
+def _kind(arguments: Arguments) -> int:
+    kind = arguments[0]
+    assert isinstance(kind, int)
+    return kind
+
+
+def _worded(words: Sequence[str], arguments: Arguments, place: int) -> Arguments:
+    value = arguments[place]
+    assert isinstance(value, int)
+    return (*arguments[:place], words[value], *arguments[place + 1 :])
+
+
+def _normalised(primitive: str, arguments: Arguments, output: TensorType) -> Arguments:
     if primitive in ("Reshape", "Broadcast"):
         # MLX records -1 where the caller wrote it.
-        return (outputs[0].shape,)
+        return (output.shape,)
+    if primitive in _REDUCE_WORDS:
+        return _worded(_REDUCE_WORDS[primitive], arguments, 0)
+    if primitive in _MODE_PLACE:
+        return _worded(_MODES, arguments, _MODE_PLACE[primitive])
     return arguments
 
 
-def translate(primitive: str, arguments: Arguments, outputs: Sequence[TensorType]) -> Translation:
+def translate(primitive: str, arguments: Arguments, output: TensorType) -> Translation:
     """Return the op and its named attributes for a primitive that MLX's tracer reported.
 
-    A primitive that the table does not know keeps its own name, and its arguments are
-    numbered: it is a barrier in every region.
+    `output` is the type of its first result. A primitive that the table does not know keeps its
+    own name, and its arguments are numbered: it is a barrier in every region.
 
     Raises:
         UnsupportedError: MLX reports other arguments than this release of Kernelwright knows.
     """
     if primitive in _FAMILIES:
-        kind, *rest = arguments
-        assert isinstance(kind, int)
-        op, arguments = _FAMILIES[primitive][int(kind)], tuple(rest)
+        op, arguments = _FAMILIES[primitive][_kind(arguments)], arguments[1:]
     else:
-        op = _RENAMED.get(primitive, _snake(primitive))
-        arguments = _normalised(primitive, arguments, outputs)
+        op = _op(primitive)
+        arguments = _normalised(primitive, arguments, output) if arguments else ()
     known = OPS.get(op)
-    if known is None:
-        return primitive, tuple((f"argument_{i}", value) for i, value in enumerate(arguments))
-    if op == "custom_kernel":
-        return op, tuple((f"argument_{i}", value) for i, value in enumerate(arguments))
+    if known is None or op == "custom_kernel":
+        name = primitive if known is None else op
+        return name, tuple((f"argument_{i}", value) for i, value in enumerate(arguments))
     if len(known.attributes) != len(arguments):
         raise UnsupportedError(
             f"expected {len(known.attributes)} arguments of MLX's {primitive}, found "

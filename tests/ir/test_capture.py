@@ -1,5 +1,6 @@
 """Capturing keeps exactly what MLX's tracer reports, and says clearly what it cannot capture."""
 
+import pickle
 from collections.abc import Callable
 
 import mlx.core as mx
@@ -8,7 +9,7 @@ import pytest
 from mlx.nn.layers.linear import Linear
 
 from kernelwright.errors import InputError, UnsupportedError
-from kernelwright.ir import Dtype, Graph, capture, interpret
+from kernelwright.ir import Dtype, Graph, TensorType, capture, interpret
 
 X = mx.array([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
 
@@ -91,7 +92,7 @@ def test_a_dtype_attribute_is_kept() -> None:
 def test_an_unknown_primitive_is_kept_by_its_own_name() -> None:
     from kernelwright.ir.primitive import translate
 
-    assert translate("NewOp", (1, 2.5), []) == (
+    assert translate("NewOp", (1, 2.5), TensorType((2,), Dtype.FLOAT32)) == (
         "NewOp",
         (("argument_0", 1), ("argument_1", 2.5)),
     )
@@ -161,3 +162,17 @@ def test_replay_refuses_other_arrays_than_it_was_captured_for() -> None:
         interpret(graph, X.astype(mx.float16))
     with pytest.raises(InputError, match=r"takes 1 arrays \(x\), found 2"):
         interpret(graph, X, X)
+
+
+def test_weights_are_not_copied_and_survive_what_happens_to_them() -> None:
+    weight = mx.random.normal((256, 256), key=mx.random.key(0)).astype(mx.bfloat16)
+    before = mx.array(weight)
+    mx.eval(before)
+    graph = capture(lambda x: x @ weight, mx.ones((2, 256), mx.bfloat16))
+    assert isinstance(graph.constants[0][1].data, memoryview)
+    weight[0] = 7.0
+    mx.eval(weight)
+    found = interpret(graph, mx.ones((2, 256), mx.bfloat16))[0]
+    assert mx.array_equal(found, mx.ones((2, 256), mx.bfloat16) @ before)
+    assert pickle.loads(pickle.dumps(graph)) == graph
+    assert Graph.from_json(graph.to_json()).fingerprint == graph.fingerprint

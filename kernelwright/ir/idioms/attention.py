@@ -19,31 +19,31 @@ def rope(reader: Reader, value: ValueId) -> Match | None:
         down, up = reader.made_by(first, "subtract"), reader.made_by(second, "add")
         if down is None or up is None:
             continue
-        angles = _angle(reader, down), _angle(reader, up)
-        if angles[0] is not None and angles[0] == angles[1]:
+        turn = _turn(reader, down)
+        if turn is not None and turn == _turn(reader, up):
             layout = "interleaved" if reader.shape(node.inputs[0])[-1] == 1 else "halves"
-            x = _source(reader, down)
-            return Match("rope", {"x": x, "angle": angles[0]}, {"layout": layout})
+            return Match("rope", {"x": _source(reader, down), **turn}, {"layout": layout})
     return None
 
 
-def _angle(reader: Reader, node: Node) -> ValueId | None:
-    """Return the angle of a sum of two products with its cosine and its sine."""
+def _turn(reader: Reader, node: Node) -> dict[str, ValueId] | None:
+    """Return the cosine and sine of one angle that the two products of a sum hold."""
     found: dict[str, ValueId] = {}
+    angles = set()
     for term in node.inputs:
         for factor in reader.product(term).numerators:
             made = reader.made_by(factor, "cos", "sin")
             if made is not None:
-                found[made.op] = reader.base(made.inputs[0])
-    return found["cos"] if len(set(found.values())) == 1 and len(found) == 2 else None
+                found[made.op] = factor
+                angles.add(reader.base(made.inputs[0]))
+    return dict(sorted(found.items())) if len(found) == 2 and len(angles) == 1 else None
 
 
 def _source(reader: Reader, node: Node) -> ValueId:
     """Return the array of which the rotated halves are slices."""
     factors = reader.product(node.inputs[0]).numerators
     half = next(f for f in factors if reader.made_by(f, "cos", "sin") is None)
-    cut = reader.made_by(half, "slice")
-    return reader.base(cut.inputs[0]) if cut else half
+    return _through(reader, half, _PASSED)
 
 
 def attention(reader: Reader, value: ValueId) -> Match | None:

@@ -110,7 +110,10 @@ class Reader:
         )
 
     def covered(self, output: ValueId, operands: Sequence[ValueId]) -> tuple[int, ...]:
-        """List the nodes between operands and output, the operands' makers not among them."""
+        """List the nodes between operands and output.
+
+        The operands' makers are not among them, nor casts of operands that others read too.
+        """
         stop, found = set(operands), set[int]()
         frontier = [output]
         while frontier:
@@ -120,7 +123,13 @@ class Reader:
                 continue
             found.add(index)
             frontier.extend(self.graph.nodes[index].inputs)
-        return tuple(sorted(found))
+        return tuple(i for i in sorted(found) if not self._is_shared_cast(i, found, stop))
+
+    def _is_shared_cast(self, index: int, found: set[int], stop: set[ValueId]) -> bool:
+        node = self.graph.nodes[index]
+        if node.op != "cast" or self.base(node.outputs[0]) not in stop:
+            return False
+        return any(reader not in found for reader in self.graph.consumers_of[node.outputs[0]])
 
     def shape(self, value: ValueId) -> tuple[int, ...]:
         """Return the shape of a value."""
