@@ -75,8 +75,8 @@ def test_a_search_killed_in_a_call_goes_on_where_it_was(tmp_path: Path, provider
             server.base_url(provider),
         )
         running.append(start(tmp_path, *options))
-        running[0].communicate(timeout=120)
-        assert running[0].returncode == -signal.SIGKILL
+        _, err = running[0].communicate(timeout=120)
+        assert running[0].returncode == -signal.SIGKILL, err
         running.append(start(tmp_path, *options))
         report = json.loads(finished(running[1]))
     assert model.asked.count("planner") == 1

@@ -1,0 +1,111 @@
+"""Steps are chosen by what they gained for what they cost; ideas keep their turns."""
+
+import math
+
+import pytest
+
+from kernelwright.agents.bandit import Bandit, Step, gain_of, parents, repairable
+from kernelwright.agents.role import Attempt
+from kernelwright.agents.tuning import neighbours, tuned
+from kernelwright.evaluator.evaluation import Status
+from kernelwright.metal.kernel import Tunable
+from tests.agents.loopback.scene import (
+    BODY,
+    attempt,
+    correct,
+    draft,
+    racing,
+    uncompiled,
+    unproven,
+    wrong_at_the_tail,
+)
+
+
+def test_every_available_step_is_tried_once_first() -> None:
+    bandit = Bandit()
+    taken = []
+    for _ in Step:
+        step = bandit.choose(set(Step))
+        assert step is not None
+        taken.append(step)
+        bandit.credit(step, gain=0.0, dollars=0.01, seconds=1.0)
+    assert sorted(taken) == sorted(Step)
+
+
+def test_the_step_that_gains_most_for_its_cost_is_preferred() -> None:
+    bandit = Bandit()
+    for step in Step:
+        bandit.credit(step, gain=0.2 if step is Step.IMPROVE else 0.0, dollars=0.02, seconds=5)
+    assert bandit.choose(set(Step)) is Step.IMPROVE
+
+
+def test_a_dear_step_needs_a_larger_gain() -> None:
+    bandit = Bandit()
+    bandit.credit(Step.IDEA, gain=0.2, dollars=2.0, seconds=5)
+    bandit.credit(Step.TUNE, gain=0.1, dollars=0.0, seconds=5)
+    assert bandit.choose({Step.IDEA, Step.TUNE}) is Step.TUNE
+
+
+def test_a_fruitless_step_is_not_repeated_for_ever() -> None:
+    bandit, taken = Bandit(), []
+    for _ in range(20):
+        step = bandit.choose({Step.IDEA, Step.TUNE})
+        assert step is not None
+        taken.append(step)
+        bandit.credit(step, gain=0.0, dollars=0.01 if step is Step.IDEA else 0.0, seconds=1)
+    assert 3 <= taken.count(Step.IDEA) <= 17
+
+
+def test_nothing_available_is_no_step() -> None:
+    assert Bandit().choose(()) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "gain"),
+    [(None, 3.0, 0.0), (4.0, None, 0.0), (4.0, 2.0, math.log(2)), (4.0, 3.99, 0.0), (4, 5, 0.0)],
+)
+def test_gain_is_a_verified_speed_up_beyond_noise(
+    before: float | None, after: float | None, gain: float
+) -> None:
+    assert gain_of(before, after) == pytest.approx(gain)
+
+
+def test_the_most_nearly_right_failure_is_repaired_first() -> None:
+    history = [uncompiled(), racing(), wrong_at_the_tail(), correct(), unproven()]
+    asked = {racing().proposal.program.id}
+    order = [a.evaluation.status for a in repairable(history, asked)]
+    assert order == [Status.UNPROVEN, Status.WRONG, Status.COMPILE_ERROR]
+
+
+def test_improvement_takes_turns_among_ideas_near_the_best() -> None:
+    def made(factor: str, parent: str | None = None) -> Attempt:
+        return attempt(draft(BODY.replace("2.0", factor)), Status.CORRECT, "correct", parent=parent)
+
+    fast, near, far = made("3.0"), made("4.0"), made("5.0")
+    child = made("6.0", parent=fast.proposal.program.id)
+    history = [fast, near, far, child]
+    slowness = {
+        a.proposal.program.id: us for a, us in zip(history, (10.0, 12.0, 90.0, 11.0), strict=True)
+    }
+    assert parents(history, slowness) == [near, fast]
+
+
+def test_tuning_moves_one_value_at_a_time_nearest_first() -> None:
+    program = correct().proposal.program.model_copy(
+        update={
+            "tunables": (
+                Tunable(name="a", choices=(1, 2, 4, 8), value=2),
+                Tunable(name="b", choices=(0, 1), value=0),
+            )
+        }
+    )
+    values = [tuple(t.value for t in p.tunables) for p in neighbours(program)]
+    assert values == [(1, 0), (4, 0), (2, 1), (8, 0)]
+    start = correct()
+    start = start.model_copy(
+        update={"proposal": start.proposal.model_copy(update={"program": program})}
+    )
+    tried = {next(neighbours(program)).id}
+    proposals = tuned(start, tried, 2)
+    assert [p.idea.split("(")[1] for p in proposals] == ["a = 4, b = 0)", "a = 2, b = 1)"]
+    assert {p.parent for p in proposals} == {program.id}

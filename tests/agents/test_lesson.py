@@ -1,0 +1,80 @@
+"""Lessons come from verdicts, cite them, and stay short."""
+
+import pytest
+
+from kernelwright.agents.lesson import (
+    LONGEST_TOTAL,
+    Lesson,
+    Observation,
+    chosen,
+    derive,
+    traits_of,
+)
+from kernelwright.agents.role import Attempt
+from kernelwright.evaluator.evaluation import Status
+from tests.agents.loopback.scene import BODY, DEVICE, FIXED_RACE, attempt, draft, uncompiled
+
+WIDE = BODY.replace("x[i]", "(*(const device float4*)(x + i)).x")
+
+
+def seen(number: int, task: str, source: str, predicted_us: float) -> Observation:
+    verdict = attempt(draft(source), Status.CORRECT, "correct", predicted_us=predicted_us)
+    return observed(number, task, verdict)
+
+
+def observed(number: int, task: str, verdict: Attempt) -> Observation:
+    return Observation(
+        evaluation_id=f"e{number}",
+        kind="elementwise",
+        program=verdict.proposal.program,
+        evaluation=verdict.evaluation.model_copy(update={"task": task}),
+    )
+
+
+def test_a_technique_that_wins_on_most_tasks_is_a_lesson_with_its_evidence() -> None:
+    observations = []
+    for number in range(4):
+        observations.append(seen(2 * number, f"t{number}", BODY, 10.0))
+        observations.append(seen(2 * number + 1, f"t{number}", WIDE, 5.0 if number else 11.0))
+    lessons = [lesson for lesson in derive(observations) if "Vector" in lesson.text]
+    assert [lesson.text for lesson in lessons] == ["Vector loads won on 3 of 4 elementwise tasks."]
+    assert lessons[0].evidence == ("e1", "e3", "e5", "e7")
+
+
+@pytest.mark.parametrize("wins", [0, 1, 2, 3, 4])
+def test_what_is_undecided_teaches_nothing(wins: int) -> None:
+    observations = []
+    for number in range(4):
+        observations.append(seen(2 * number, f"t{number}", BODY, 10.0))
+        time_us = 5.0 if number < wins else 20.0
+        observations.append(seen(2 * number + 1, f"t{number}", WIDE, time_us))
+    texts = [lesson.text for lesson in derive(observations) if "Vector" in lesson.text]
+    assert len(texts) == (0 if wins == 2 else 1)
+
+
+def test_one_task_is_no_lesson() -> None:
+    assert derive([seen(0, "t", BODY, 10.0), seen(1, "t", WIDE, 5.0)]) == ()
+
+
+def test_errors_that_keep_coming_back_are_named() -> None:
+    lessons = derive([observed(n, f"t{n}", uncompiled()) for n in range(3)])
+    assert lessons[0].text == (
+        "3 programs failed because the compiler said: invalid suffix … on floating constant."
+    )
+    assert lessons[0].evidence == ("e0", "e1", "e2")
+
+
+def test_only_what_fits_the_task_the_device_and_the_limit_is_chosen() -> None:
+    def lesson(kind: str, device: str) -> Lesson:
+        return Lesson(kind=kind, text="Wide. " * 90, evidence=("e1",), device=device, strength=1)
+
+    lessons = [lesson("rowwise", DEVICE.chip), lesson("elementwise", "M9")]
+    lessons += [lesson("elementwise", DEVICE.chip)] * 9
+    texts = chosen(lessons, "elementwise", DEVICE.chip)
+    assert 0 < sum(map(len, texts)) <= LONGEST_TOTAL
+    assert all(text.endswith("[e1]") for text in texts)
+
+
+def test_traits_are_read_from_the_source() -> None:
+    program = attempt(draft(FIXED_RACE), Status.CORRECT, "").proposal.program
+    assert traits_of(program) == {"threadgroup memory"}
