@@ -69,7 +69,7 @@ def best(
     if device is not None:
         query = query.where(ChampionRow.device == device)
     return tuple(
-        _champion(champion, candidate, task, Status(status))
+        champion_of(champion, candidate, task, Status(status))
         for champion, candidate, task, status in session.execute(query)
     )
 
@@ -134,7 +134,7 @@ def detail(session: Session, candidate_id: str) -> CandidateDetail:
         graph_json=task.graph,
         lineage=_lineage(session, row, task),
         evaluations=tuple(known_evaluation(session, e) for e in evaluations),
-        champion_on=tuple(_champion(c, row, task, Status(status)) for c, status in champions),
+        champion_on=tuple(champion_of(c, row, task, Status(status)) for c, status in champions),
     )
 
 
@@ -186,7 +186,7 @@ def campaigns(session: Session, limit: int) -> tuple[Campaign, ...]:
 def events(session: Session, campaign_id: str) -> tuple[LoggedEvent, ...]:
     """Return a campaign's log, oldest first."""
     rows = session.scalars(
-        select(EventRow).where(EventRow.campaign_id == campaign_id).order_by(EventRow.id)
+        select(EventRow).where(EventRow.campaign_id == campaign_id).order_by(EventRow.ordinal)
     )
     return tuple(
         LoggedEvent(campaign_id=r.campaign_id, at=r.at, kind=r.kind, body=r.body) for r in rows
@@ -307,7 +307,10 @@ def _candidate(row: CandidateRow, task: TaskRow) -> Candidate:
     )
 
 
-def _champion(row: ChampionRow, candidate: CandidateRow, task: TaskRow, status: Status) -> Champion:
+def champion_of(
+    row: ChampionRow, candidate: CandidateRow, task: TaskRow, status: Status
+) -> Champion:
+    """Return a champion as a record."""
     return Champion.model_validate(
         {
             "task": _summary(task),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
-from sqlalchemy import select, update
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from kernelwright.errors import StoreError
@@ -268,7 +268,11 @@ def _leads(rank: Rank, row: EvaluationRow, champion: ChampionRow) -> bool:
 def log_event(session: Session, campaign_id: str, kind: str, body: str) -> None:
     """Append a line to the campaign's log, which is also its heartbeat."""
     now = datetime.now(UTC)
-    session.add(EventRow(campaign_id=campaign_id, at=now, kind=kind, body=body))
+    last = session.scalar(
+        select(func.max(EventRow.ordinal)).where(EventRow.campaign_id == campaign_id)
+    )
+    ordinal = 0 if last is None else last + 1
+    session.add(EventRow(campaign_id=campaign_id, ordinal=ordinal, at=now, kind=kind, body=body))
     session.execute(
         update(CampaignRow).where(CampaignRow.id == campaign_id).values(heartbeat_at=now)
     )

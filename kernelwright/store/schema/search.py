@@ -150,7 +150,7 @@ class ChampionRow(Base):
     """The best candidate of a task on a chip, and whether its environment still stands."""
 
     __tablename__ = "champion"
-    __table_args__ = (Index(None, "device", "crowned_at"),)
+    __table_args__ = (Index(None, "device", "crowned_at"), Index(None, "crowned_at"))
 
     task_id: Mapped[str] = mapped_column(ForeignKey("task.id"), primary_key=True)
     device: Mapped[str] = mapped_column(String(32), primary_key=True)
@@ -165,13 +165,12 @@ class ChampionRow(Base):
 
 
 class EventRow(Base):
-    """A line of a campaign's log."""
+    """A line of a campaign's log, numbered within it so that stores can be merged."""
 
     __tablename__ = "event"
-    __table_args__ = (Index(None, "campaign_id", "id"),)
 
-    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
-    campaign_id: Mapped[str] = mapped_column(ForeignKey("campaign.id"))
+    campaign_id: Mapped[str] = mapped_column(ForeignKey("campaign.id"), primary_key=True)
+    ordinal: Mapped[int] = mapped_column(primary_key=True)
     at: Mapped[datetime]
     kind: Mapped[str] = mapped_column(String(64))
     body: Mapped[str] = mapped_column(Text)

@@ -47,7 +47,7 @@ CREATE TABLE campaign (
 	CONSTRAINT pk_campaign PRIMARY KEY (id), 
 	CONSTRAINT fk_campaign_environment_id FOREIGN KEY(environment_id) REFERENCES environment (id)
 );
-INSERT INTO "campaign" VALUES('9bff504c91893ea93ee415aee12086341f34aea196aab6ef68c5ee7cb4431b5c','evening','finished','{}','29dc82ccd5431929fbcc16154610daced6c96bdd10f45f78ef52c68021cc8b33','vm:10247','2026-11-21 03:38:13.368205','2026-11-21 03:38:13.397123','2026-11-21 03:38:13.397123');
+INSERT INTO "campaign" VALUES('21c7d922e40634462b3c66f900c5534f3737f6e110acb3909bc10bf78f848dd9','evening','finished','{}','29dc82ccd5431929fbcc16154610daced6c96bdd10f45f78ef52c68021cc8b33','vm:25875','2026-11-21 04:32:07.765761','2026-11-21 04:32:08.079762','2026-11-21 04:32:08.079762');
 CREATE TABLE candidate (
 	id VARCHAR(64) NOT NULL, 
 	task_id VARCHAR(64) NOT NULL, 
@@ -64,7 +64,7 @@ CREATE TABLE candidate (
 	CONSTRAINT fk_candidate_task_id FOREIGN KEY(task_id) REFERENCES task (id), 
 	CONSTRAINT uq_candidate_task_id_program_id UNIQUE (task_id, program_id)
 );
-INSERT INTO "candidate" VALUES('15fc00048ecbd81509827bad9dc85c17a78947bed8293ef43b9165e51c6123ad','4f094dc7af0e3f6aa2e8007e507ce589bf8c762e77b90092d49ec4a28e13242b','d8d08f7658f9641968f38a90d934d7a15b0f5dc68676748f3df9837db7a0a4fd','offline','one row per simdgroup','',NULL,'9bff504c91893ea93ee415aee12086341f34aea196aab6ef68c5ee7cb4431b5c','2026-11-21 03:38:13.385270');
+INSERT INTO "candidate" VALUES('15fc00048ecbd81509827bad9dc85c17a78947bed8293ef43b9165e51c6123ad','4f094dc7af0e3f6aa2e8007e507ce589bf8c762e77b90092d49ec4a28e13242b','d8d08f7658f9641968f38a90d934d7a15b0f5dc68676748f3df9837db7a0a4fd','offline','one row per simdgroup','',NULL,'21c7d922e40634462b3c66f900c5534f3737f6e110acb3909bc10bf78f848dd9','2026-11-21 04:32:07.970118');
 CREATE TABLE champion (
 	task_id VARCHAR(64) NOT NULL, 
 	device VARCHAR(32) NOT NULL, 
@@ -82,7 +82,7 @@ CREATE TABLE champion (
 	CONSTRAINT fk_champion_evaluation_id FOREIGN KEY(evaluation_id) REFERENCES evaluation (id), 
 	CONSTRAINT fk_champion_task_id FOREIGN KEY(task_id) REFERENCES task (id)
 );
-INSERT INTO "champion" VALUES('4f094dc7af0e3f6aa2e8007e507ce589bf8c762e77b90092d49ec4a28e13242b','simulator','test chip','15fc00048ecbd81509827bad9dc85c17a78947bed8293ef43b9165e51c6123ad','587207e6ee7dd8060e2c1e38c1dadd8e3962975d3dd17120173132f8faa2be27','29dc82ccd5431929fbcc16154610daced6c96bdd10f45f78ef52c68021cc8b33','fresh','predicted',3.0,'2026-11-21 03:38:13.395817');
+INSERT INTO "champion" VALUES('4f094dc7af0e3f6aa2e8007e507ce589bf8c762e77b90092d49ec4a28e13242b','simulator','test chip','15fc00048ecbd81509827bad9dc85c17a78947bed8293ef43b9165e51c6123ad','9c04e0b232f583fcb1af3ab1ae0fb7336632b81efff24ecb2aae22a14c4b5834','29dc82ccd5431929fbcc16154610daced6c96bdd10f45f78ef52c68021cc8b33','fresh','predicted',3.0,'2026-11-21 04:32:08.078613');
 CREATE TABLE conversation (
 	id VARCHAR(64) NOT NULL, 
 	campaign_id VARCHAR(64), 
@@ -121,14 +121,14 @@ CREATE TABLE evaluation (
 	CONSTRAINT fk_evaluation_environment_id FOREIGN KEY(environment_id) REFERENCES environment (id), 
 	CONSTRAINT fk_evaluation_task_id FOREIGN KEY(task_id) REFERENCES task (id)
 );
-INSERT INTO "evaluation" VALUES('587207e6ee7dd8060e2c1e38c1dadd8e3962975d3dd17120173132f8faa2be27','15fc00048ecbd81509827bad9dc85c17a78947bed8293ef43b9165e51c6123ad','4f094dc7af0e3f6aa2e8007e507ce589bf8c762e77b90092d49ec4a28e13242b','29dc82ccd5431929fbcc16154610daced6c96bdd10f45f78ef52c68021cc8b33',1,'simulator','correct',NULL,'every output is right.','predicted',3.0,'{"task":"4f094dc7af0e3f6aa2e8007e507ce589bf8c762e77b90092d49ec4a28e13242b","program":"d8d08f7658f9641968f38a90d934d7a15b0f5dc68676748f3df9837db7a0a4fd","device":{"name":"simulator","chip":"test chip","runtime":"test 1","measures_time":false,"threadgroup_bytes":32768,"threads_per_threadgroup":1024,"simd_width":32},"status":"correct","summary":"every output is right.","stages":[],"diagnostics":[],"reports":[],"mismatches":[],"accuracy":[],"cases":0,"counters":[],"predicted_us":null,"bound":"","samples":[],"speedups":[],"evaluator_version":1,"duration_s":0.0}',0.0,'2026-11-21 03:38:13.391953');
+INSERT INTO "evaluation" VALUES('9c04e0b232f583fcb1af3ab1ae0fb7336632b81efff24ecb2aae22a14c4b5834','15fc00048ecbd81509827bad9dc85c17a78947bed8293ef43b9165e51c6123ad','4f094dc7af0e3f6aa2e8007e507ce589bf8c762e77b90092d49ec4a28e13242b','29dc82ccd5431929fbcc16154610daced6c96bdd10f45f78ef52c68021cc8b33',1,'simulator','correct',NULL,'every output is right.','predicted',3.0,'{"task":"4f094dc7af0e3f6aa2e8007e507ce589bf8c762e77b90092d49ec4a28e13242b","program":"d8d08f7658f9641968f38a90d934d7a15b0f5dc68676748f3df9837db7a0a4fd","device":{"name":"simulator","chip":"test chip","runtime":"test 1","measures_time":false,"threadgroup_bytes":32768,"threads_per_threadgroup":1024,"simd_width":32},"status":"correct","summary":"every output is right.","stages":[],"diagnostics":[],"reports":[],"mismatches":[],"accuracy":[],"cases":0,"counters":[],"predicted_us":null,"bound":"","samples":[],"speedups":[],"evaluator_version":1,"duration_s":0.0}',0.0,'2026-11-21 04:32:08.042075');
 CREATE TABLE event (
-	id INTEGER NOT NULL, 
 	campaign_id VARCHAR(64) NOT NULL, 
+	ordinal INTEGER NOT NULL, 
 	at DATETIME NOT NULL, 
 	kind VARCHAR(64) NOT NULL, 
 	body TEXT NOT NULL, 
-	CONSTRAINT pk_event PRIMARY KEY (id), 
+	CONSTRAINT pk_event PRIMARY KEY (campaign_id, ordinal), 
 	CONSTRAINT fk_event_campaign_id FOREIGN KEY(campaign_id) REFERENCES campaign (id)
 );
 CREATE TABLE lesson (
@@ -175,7 +175,7 @@ CREATE TABLE sample_set (
 	CONSTRAINT pk_sample_set PRIMARY KEY (evaluation_id, arm), 
 	CONSTRAINT fk_sample_set_evaluation_id FOREIGN KEY(evaluation_id) REFERENCES evaluation (id)
 );
-INSERT INTO "sample_set" VALUES('587207e6ee7dd8060e2c1e38c1dadd8e3962975d3dd17120173132f8faa2be27','candidate',X'000000000000F83F00000000000002400000000065CDCD41');
+INSERT INTO "sample_set" VALUES('9c04e0b232f583fcb1af3ab1ae0fb7336632b81efff24ecb2aae22a14c4b5834','candidate',X'000000000000F83F00000000000002400000000065CDCD41');
 CREATE TABLE task (
 	id VARCHAR(64) NOT NULL, 
 	name VARCHAR(200) NOT NULL, 
@@ -186,7 +186,7 @@ CREATE TABLE task (
 	created_at DATETIME NOT NULL, 
 	CONSTRAINT pk_task PRIMARY KEY (id)
 );
-INSERT INTO "task" VALUES('4f094dc7af0e3f6aa2e8007e507ce589bf8c762e77b90092d49ec4a28e13242b','row_softmax','softmax','float16','f16[4,8]','{"types":[[[4,8],"float16"],[[4,8],"float16"]],"inputs":[0],"keywords":[],"names":[],"constants":[],"nodes":[["softmax",[0],[1],{"axis":-1}]],"outputs":[1]}','2026-11-21 03:38:13.380799');
+INSERT INTO "task" VALUES('4f094dc7af0e3f6aa2e8007e507ce589bf8c762e77b90092d49ec4a28e13242b','row_softmax','softmax','float16','f16[4,8]','{"types":[[[4,8],"float16"],[[4,8],"float16"]],"inputs":[0],"keywords":[],"names":[],"constants":[],"nodes":[["softmax",[0],[1],{"axis":-1}]],"outputs":[1]}','2026-11-21 04:32:07.895041');
 CREATE TABLE task_word (
 	word VARCHAR(200) NOT NULL, 
 	task_id VARCHAR(64) NOT NULL, 
@@ -212,7 +212,7 @@ CREATE TABLE trial (
 	CONSTRAINT fk_trial_evaluation_id FOREIGN KEY(evaluation_id) REFERENCES evaluation (id), 
 	CONSTRAINT uq_trial_campaign_id_candidate_id UNIQUE (campaign_id, candidate_id)
 );
-INSERT INTO "trial" VALUES('bf046c2244d505388ad0a45bcfa34091ea5ad9598ea53ec75debd1c771c1f1e3','9bff504c91893ea93ee415aee12086341f34aea196aab6ef68c5ee7cb4431b5c','15fc00048ecbd81509827bad9dc85c17a78947bed8293ef43b9165e51c6123ad','done',1,NULL,NULL,'587207e6ee7dd8060e2c1e38c1dadd8e3962975d3dd17120173132f8faa2be27',0,'2026-11-21 03:38:13.387356');
+INSERT INTO "trial" VALUES('ada7388bcd074eea1c5052dd6f3f99e45e09afba911cc09e5cd66e50c997ff9b','21c7d922e40634462b3c66f900c5534f3737f6e110acb3909bc10bf78f848dd9','15fc00048ecbd81509827bad9dc85c17a78947bed8293ef43b9165e51c6123ad','done',1,NULL,NULL,'9c04e0b232f583fcb1af3ab1ae0fb7336632b81efff24ecb2aae22a14c4b5834',0,'2026-11-21 04:32:08.016748');
 CREATE INDEX ix_lesson_signature ON lesson (signature);
 CREATE INDEX ix_task_dtype ON task (dtype);
 CREATE INDEX ix_task_shapes ON task (shapes);
@@ -221,13 +221,13 @@ CREATE INDEX ix_task_word_task_id ON task_word (task_id);
 CREATE INDEX ix_candidate_program_id ON candidate (program_id);
 CREATE INDEX ix_conversation_campaign_id ON conversation (campaign_id);
 CREATE INDEX ix_conversation_task_id ON conversation (task_id);
-CREATE INDEX ix_event_campaign_id_id ON event (campaign_id, id);
 CREATE INDEX ix_call_campaign_id_created_at ON call (campaign_id, created_at);
 CREATE INDEX ix_call_conversation_id ON call (conversation_id);
 CREATE INDEX ix_call_task_id ON call (task_id);
 CREATE INDEX ix_evaluation_candidate_id_environment_id_evaluator_version ON evaluation (candidate_id, environment_id, evaluator_version);
 CREATE INDEX ix_evaluation_task_id_device_status ON evaluation (task_id, device, status);
 CREATE INDEX ix_regression_case_task_id ON regression_case (task_id);
+CREATE INDEX ix_champion_crowned_at ON champion (crowned_at);
 CREATE INDEX ix_champion_device_crowned_at ON champion (device, crowned_at);
 CREATE INDEX ix_trial_candidate_id ON trial (candidate_id);
 CREATE INDEX ix_trial_created_at ON trial (created_at);

@@ -130,21 +130,16 @@ def upgrade() -> None:
 
     op.create_table(
         "event",
-        sa.Column("id", sa.Integer(), autoincrement=True, nullable=False),
         sa.Column("campaign_id", sa.String(length=64), nullable=False),
+        sa.Column("ordinal", sa.Integer(), nullable=False),
         sa.Column("at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("kind", sa.String(length=64), nullable=False),
         sa.Column("body", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(
             ["campaign_id"], ["campaign.id"], name=op.f("fk_event_campaign_id")
         ),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_event")),
+        sa.PrimaryKeyConstraint("campaign_id", "ordinal", name=op.f("pk_event")),
     )
-    with op.batch_alter_table("event", schema=None) as batch_op:
-        batch_op.create_index(
-            batch_op.f("ix_event_campaign_id_id"), ["campaign_id", "id"], unique=False
-        )
-
     op.create_table(
         "call",
         sa.Column("id", sa.String(length=64), nullable=False),
@@ -278,6 +273,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("task_id", "device", "chip", name=op.f("pk_champion")),
     )
     with op.batch_alter_table("champion", schema=None) as batch_op:
+        batch_op.create_index(batch_op.f("ix_champion_crowned_at"), ["crowned_at"], unique=False)
         batch_op.create_index(
             batch_op.f("ix_champion_device_crowned_at"), ["device", "crowned_at"], unique=False
         )
