@@ -58,10 +58,35 @@ class Rowwise:
         )
 
 
-Schedule = Elementwise | Rowwise
-_FAMILIES: dict[str, type[Elementwise] | type[Rowwise]] = {
+@dataclass(frozen=True, slots=True)
+class Columnwise:
+    """Neighbouring threads take neighbouring results; strips of them share what is reduced.
+
+    For reductions over an axis that is not the innermost one: a simdgroup reads along memory.
+    """
+
+    family: ClassVar[str] = "columnwise"
+
+    strips: int = 8
+    """Parts of the reduced axis that the threads of a threadgroup take side by side."""
+    online: bool = False
+    """Find the maximum and the sum of shifted exponentials in one pass."""
+
+    @classmethod
+    def of(cls, decisions: Mapping[str, int]) -> "Columnwise":
+        """Return the schedule of some decisions, defaults for the others."""
+        default = cls()
+        return cls(
+            strips=decisions.get("strips", default.strips),
+            online=bool(decisions.get("online", default.online)),
+        )
+
+
+Schedule = Elementwise | Rowwise | Columnwise
+_FAMILIES: dict[str, type[Elementwise] | type[Rowwise] | type[Columnwise]] = {
     "elementwise": Elementwise,
     "rowwise": Rowwise,
+    "columnwise": Columnwise,
 }
 _TEXT = re.compile(r"^(\w+)\((.*)\)$")
 

@@ -9,7 +9,7 @@ from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower import lower, schedules
-from kernelwright.metal.schedule import Elementwise, Rowwise, Schedule, parse, render
+from kernelwright.metal.schedule import Columnwise, Elementwise, Rowwise, Schedule, parse, render
 
 AUTHOR = "offline"
 
@@ -66,6 +66,8 @@ def idea(schedule: Schedule) -> str:
                 f"{schedule.vector} neighbouring elements a thread, "
                 f"{schedule.threads} threads a threadgroup."
             )
+        case Columnwise():
+            return f"Neighbouring threads on neighbouring results, {schedule.strips} strips each."
         case Rowwise():
             return f"{_team(schedule)}, {_vector(schedule)}, {_memory(schedule)}."
 

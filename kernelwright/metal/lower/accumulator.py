@@ -25,6 +25,8 @@ _WORDS = {
     Reducer.PRODUCT: "product",
     Reducer.MAXIMUM: "max",
     Reducer.MINIMUM: "min",
+    Reducer.ALL: "all",
+    Reducer.ANY: "any",
 }
 _WORDS_KEEPING_NAN = {Reducer.MAXIMUM: "maximum", Reducer.MINIMUM: "minimum"}
 _ARGUMENTS = {Reducer.ARGMAX: (">", "max"), Reducer.ARGMIN: ("<", "min")}
@@ -35,6 +37,8 @@ class Team:
     """The lanes that share a row."""
 
     lanes: int
+    is_strips: bool = False
+    """True where the lanes of a row stand in different simdgroups, one in each."""
 
     @property
     def simdgroups(self) -> int:
@@ -45,6 +49,10 @@ class Team:
         """Return the text that combines a variable over the team, the same for every lane."""
         if self.lanes == 1:
             return name
+        if self.is_strips:
+            partial = writer.fresh(f"partial_{name}")
+            writer.line(f"threadgroup {kind} {partial}[{self.lanes}][32];")
+            return f"strips_{word}({name}, {partial}[0], lane, {self.lanes}, simd_lane)"
         if self.simdgroups == 1:
             prefix = "simd_" if word in ("maximum", "minimum") else "metal::simd_"
             return f"{prefix}{word}({name})"
@@ -138,9 +146,6 @@ def finish(writer: Writer, reduced: Reduced, name: str, team: Team) -> None:
         writer.line(f"{name} = {_best(name)} == {peak} ? {name} : {last};")
         text = team.combine(writer, "min", name, "uint")
         writer.line(f"{name} = {text};")
-        return
-    if reduced.reducer in (Reducer.ALL, Reducer.ANY):
-        writer.line(f"{name} = metal::simd_{reduced.reducer.value}({name});")
         return
     words = _WORDS_KEEPING_NAN if _keeps_nan(reduced) else _WORDS
     word = words[reduced.reducer]

@@ -208,6 +208,8 @@ inline T threadgroup_{word}(
             ("minimum", "simd_minimum"),
             ("max", "metal::simd_max"),
             ("min", "metal::simd_min"),
+            ("all", "metal::simd_all"),
+            ("any", "metal::simd_any"),
         )
     }
     | {
@@ -228,6 +230,35 @@ inline T threadgroup_{word}(
         for word, identity in (("sum", 0), ("product", 1))
     }
 )
+
+_STEPS = {
+    "sum": "result += value",
+    "product": "result *= value",
+    "max": "result = metal::max(result, value)",
+    "min": "result = metal::min(result, value)",
+    "maximum": "result = larger(result, value)",
+    "minimum": "result = smaller(result, value)",
+    "all": "result = result && value",
+    "any": "result = result || value",
+}
+_FUNCTIONS |= {
+    f"strips_{word}": f"""\
+// {word.capitalize()} over the strips of a threadgroup; `partial` has 32 places for each.
+template <typename T>
+inline T strips_{word}(T value, threadgroup T* partial, uint strip, uint strips, uint place) {{
+  partial[strip * 32 + place] = value;
+  // Every strip's partial result is written before any is read.
+  threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+  T result = partial[place];
+  for (uint other = 1; other < strips; ++other) {{
+    value = partial[other * 32 + place];
+    {step};
+  }}
+  return result;
+}}
+"""
+    for word, step in _STEPS.items()
+}
 
 _CALL = re.compile(r"(?<![\w:.])([a-z]\w*)(?:<\w+>)?\(")
 

@@ -84,7 +84,9 @@ def generalize(graph: Graph, write: Write, kernels: tuple[Kernel, ...]) -> Gener
             continue
         doubled = resize(graph, {free.axes[0]: 2 * free.size})
         changed = write(doubled)
-        if _grows_in_step(_extents(graph, kernels), _extents(doubled, changed), free.size):
+        if len(changed) == len(kernels) and _grows_in_step(
+            _extents(graph, kernels), _extents(doubled, changed), free.size
+        ):
             chosen.append(free)
             others.append((doubled, changed))
     names = ["rows"] if len(chosen) == 1 else [f"size_{i}" for i in range(len(chosen))]

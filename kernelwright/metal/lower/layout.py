@@ -7,7 +7,7 @@ from kernelwright.metal.lower.index import Axis
 from kernelwright.metal.lower.passes import per_lane
 from kernelwright.metal.lower.run import Run
 from kernelwright.metal.lower.writer import Writer
-from kernelwright.metal.schedule import Rowwise
+from kernelwright.metal.schedule import Columnwise, Rowwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,10 @@ class Walk:
         return not any(isinstance(part, Block) for part in self.around)
 
 
-def walk_of(axis: Axis, columns: str, schedule: Rowwise) -> Walk:
+def walk_of(axis: Axis, columns: str, schedule: Rowwise | Columnwise) -> Walk:
     """Return the walk over a row of `axis.extent` elements, `columns` being its size's text."""
+    if isinstance(schedule, Columnwise):
+        return _looped(columns, schedule.strips, 1)
     vector = schedule.vector if axis.extent % schedule.vector == 0 else 1
     if schedule.cached:
         return _unrolled(axis, columns, schedule.lanes, vector)

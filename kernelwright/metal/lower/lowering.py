@@ -7,7 +7,7 @@ from kernelwright.metal.lower.elementwise import lower_elementwise
 from kernelwright.metal.lower.generic import generalize
 from kernelwright.metal.lower.rowwise import lower_rowwise
 from kernelwright.metal.lower.signature import Signature
-from kernelwright.metal.schedule import Elementwise, Rowwise, Schedule
+from kernelwright.metal.schedule import Columnwise, Elementwise, Rowwise, Schedule
 
 
 def lower(graph: Graph, schedule: Schedule) -> Program:
@@ -55,5 +55,5 @@ def _kernels(graph: Graph, signature: Signature, schedule: Schedule) -> tuple[Ke
                 [i for i, t in enumerate(graph.output_types) if t.size == size] for size in sizes
             ]
             return tuple(lower_elementwise(graph, signature, g, schedule) for g in groups)
-        case Rowwise():
+        case Rowwise() | Columnwise():
             return (lower_rowwise(graph, signature, schedule),)

@@ -1,16 +1,18 @@
 """Row-wise map, reduce, map: lanes share a row, reduce it in passes and write what they mapped."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.errors import UnsupportedError
+from kernelwright.ir.family import reduced_axes
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.ops import Kind, op_named
-from kernelwright.metal.kernel import Kernel
+from kernelwright.ir.ops import Call, Kind, op_named
+from kernelwright.metal.kernel import Dimensions, Kernel
 from kernelwright.metal.lower.accumulator import Team, declare, finish, update
 from kernelwright.metal.lower.build import REDUCED_AXIS, Builder
 from kernelwright.metal.lower.function import header_for
-from kernelwright.metal.lower.index import Axis, Index, unflatten
+from kernelwright.metal.lower.index import Axis, Index, flatten, unflatten
 from kernelwright.metal.lower.layout import Block, Walk, surround, walk_of
 from kernelwright.metal.lower.online import declare_online, finish_online, update_online
 from kernelwright.metal.lower.operator import MSL_TYPE
@@ -19,10 +21,10 @@ from kernelwright.metal.lower.run import Run, Span
 from kernelwright.metal.lower.signature import Signature, kernel_name
 from kernelwright.metal.lower.term import Load, Store, Term, walk
 from kernelwright.metal.lower.writer import Writer
-from kernelwright.metal.schedule import Rowwise
+from kernelwright.metal.schedule import Columnwise, Rowwise
 
 
-def lower_rowwise(graph: Graph, signature: Signature, schedule: Rowwise) -> Kernel:
+def lower_rowwise(graph: Graph, signature: Signature, schedule: Rowwise | Columnwise) -> Kernel:
     """Write one kernel for a graph whose reductions all run over the same rows.
 
     Raises:
@@ -33,16 +35,24 @@ def lower_rowwise(graph: Graph, signature: Signature, schedule: Rowwise) -> Kern
     writer = Writer(signature.scalars, taken=signature.taken)
     source = _Rows(writer, stores, schedule, signature.spelled).write()
     used = {t.array for t in walk([s.value for s in stores]) if isinstance(t, Load)}
-    lanes, together = schedule.lanes, schedule.rows
+    grid, threadgroup = _launch(rows, schedule)
     return Kernel(
         name=kernel_name(graph),
         inputs=tuple(name for name, _ in signature.inputs if name in used),
         outputs=tuple(s.array for s in stores),
         source=source,
         header=header_for(source),
-        grid=(rows, 1, 1) if lanes == 1 else (lanes, rows, 1),
-        threadgroup=(together, 1, 1) if lanes == 1 else (lanes, together, 1),
+        grid=grid,
+        threadgroup=threadgroup,
     )
+
+
+def _launch(rows: int, schedule: Rowwise | Columnwise) -> tuple[Dimensions, Dimensions]:
+    if isinstance(schedule, Columnwise):
+        return (rows, schedule.strips, 1), (32, schedule.strips, 1)
+    if schedule.lanes == 1:
+        return (rows, 1, 1), (schedule.rows, 1, 1)
+    return (schedule.lanes, rows, 1), (schedule.lanes, schedule.rows, 1)
 
 
 def row_count(graph: Graph) -> int:
@@ -70,15 +80,39 @@ def row_stores(graph: Graph, signature: Signature, rows: int) -> list[Store]:
     """Return what every element of every output is, over a row axis and a column axis."""
     builder = Builder(graph, signature.arrays)
     row = Index.of(Axis("row", rows))
+    reduced = _reduced_place(graph, row)
     stores = []
     for value, (name, type_) in zip(graph.outputs, signature.outputs, strict=True):
         if type_.size % rows:
             raise UnsupportedError(f"the output {name} {type_} has no part per row.")
         columns = type_.size // rows
         place = row * columns + Index.of(Axis(REDUCED_AXIS, columns))
+        if columns > 1 and type_.size == reduced.size:
+            place = reduced.place
         term = builder.element(value, unflatten(place, type_.shape))
         stores.append(Store(name, place, term, type_.dtype))
     return stores
+
+
+@dataclass(frozen=True, slots=True)
+class _Reduced:
+    """Where the element of a row and a column stands in what the reductions reduce."""
+
+    place: Index
+    size: int
+
+
+def _reduced_place(graph: Graph, row: Index) -> _Reduced:
+    node = next(n for n in graph.nodes if op_named(n.op).kind is Kind.REDUCTION)
+    call = Call.of(graph, node)
+    shape, axes = call.inputs[0].shape, reduced_axes(call, node.op)
+    length = math.prod(shape[axis] for axis in axes)
+    column = Index.of(Axis(REDUCED_AXIS, length))
+    along = dict(zip(axes, unflatten(column, [shape[a] for a in axes]), strict=True))
+    kept = [i for i in range(len(shape)) if i not in axes]
+    across = dict(zip(kept, unflatten(row, [shape[i] for i in kept]), strict=True))
+    places = [along[i] if i in along else across[i] for i in range(len(shape))]
+    return _Reduced(flatten(places, shape), math.prod(shape))
 
 
 @dataclass
@@ -87,7 +121,7 @@ class _Rows:
 
     writer: Writer
     stores: Sequence[Store]
-    schedule: Rowwise
+    schedule: Rowwise | Columnwise
     types: Mapping[str, str]
     """Arrays as people read them, by name."""
     columns: int = 0
@@ -101,7 +135,8 @@ class _Rows:
         self.writer.factors = {self.columns: "columns"} if self.columns > 1 else {}
         self.writer.taken |= {"columns"}
         self._pointers()
-        kept = kept_between(sequence) if self.schedule.cached else {}
+        keeps = isinstance(self.schedule, Rowwise) and self.schedule.cached
+        kept = kept_between(sequence) if keeps else {}
         for place, loop in enumerate(sequence):
             if loop.stores:
                 break
@@ -115,10 +150,24 @@ class _Rows:
     @property
     def team(self) -> Team:
         """The lanes that share a row."""
+        if isinstance(self.schedule, Columnwise):
+            return Team(self.schedule.strips, is_strips=True)
         return Team(self.schedule.lanes)
 
     def _head(self) -> list[str]:
-        lanes = self.schedule.lanes
+        if isinstance(self.schedule, Columnwise):
+            head = [
+                "uint row = thread_position_in_grid.x;",
+                "uint lane = thread_position_in_threadgroup.y;",
+                "uint simd_lane = thread_position_in_threadgroup.x;",
+            ]
+        else:
+            head = self._row_head(self.schedule.lanes)
+        if self.writer.mentions("columns"):
+            head.insert(0, f"constexpr uint columns = {self.columns};")
+        return [line for line in head if self._is_read(line)]
+
+    def _row_head(self, lanes: int) -> list[str]:
         head = [f"uint row = thread_position_in_grid.{'x' if lanes == 1 else 'y'};"]
         if lanes == 32:
             head.append("uint lane = thread_index_in_simdgroup;")
@@ -126,9 +175,7 @@ class _Rows:
             head.append("uint lane = thread_position_in_threadgroup.x;")
             head.append("uint simd_lane = thread_index_in_simdgroup;")
             head.append("uint simdgroup = simdgroup_index_in_threadgroup;")
-        if self.writer.mentions("columns"):
-            head.insert(0, f"constexpr uint columns = {self.columns};")
-        return [line for line in head if self._is_read(line)]
+        return head
 
     def _is_read(self, line: str) -> bool:
         name = line.split(" = ")[0].split()[-1]
@@ -215,7 +262,7 @@ class _Rows:
                 inner.store(store)
             return []
 
-        guard = () if self.schedule.lanes == 1 else (Block("if (lane == 0)"),)
+        guard = () if self.team.lanes == 1 else (Block("if (lane == 0)"),)
         surround(self.writer, guard, body)
 
     def _map(self, loop: Loop) -> None:

@@ -14,7 +14,7 @@ from kernelwright.metal.lower.rowwise import row_count, row_stores
 from kernelwright.metal.lower.run import WIDTHS
 from kernelwright.metal.lower.signature import Signature
 from kernelwright.metal.lower.term import Load, Reduced, Reducer, Store, walk
-from kernelwright.metal.schedule import Elementwise, Rowwise, Schedule
+from kernelwright.metal.schedule import Columnwise, Elementwise, Rowwise, Schedule
 
 MAXIMUM_KEPT = 64
 """Registers that a lane's kept values may take; our choice, to keep many simdgroups resident."""
@@ -46,16 +46,22 @@ def footprint(graph: Graph, schedule: Schedule) -> Footprint:
     if isinstance(schedule, Elementwise):
         return Footprint(_WORKING + len(graph.nodes) // 4, 0)
     stores = row_stores(graph, Signature.of(graph), row_count(graph))
+    if isinstance(schedule, Columnwise):
+        return Footprint(_WORKING, 4 * 32 * schedule.strips * _partials(stores))
     return _row_footprint(stores, schedule)
 
 
 def _row_footprint(stores: list[Store], schedule: Rowwise) -> Footprint:
     sequence = loops(stores, online=schedule.online)
     kept = register_count(sequence, schedule.lanes, schedule.vector) if schedule.cached else 0
-    found = [t for t in walk([s.value for s in stores]) if isinstance(t, Reduced)]
     places = schedule.lanes // 32 if schedule.lanes > 32 else 0
-    arrays = sum(2 if r.reducer in (Reducer.ARGMAX, Reducer.ARGMIN) else 1 for r in found)
-    return Footprint(_WORKING + kept, 4 * places * arrays)
+    return Footprint(_WORKING + kept, 4 * places * _partials(stores))
+
+
+def _partials(stores: list[Store]) -> int:
+    """Count the threadgroup arrays in which lanes leave what each of them found."""
+    found = [t for t in walk([s.value for s in stores]) if isinstance(t, Reduced)]
+    return sum(2 if r.reducer in (Reducer.ARGMAX, Reducer.ARGMIN) else 1 for r in found)
 
 
 def _elementwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
@@ -87,7 +93,16 @@ def _rowwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
         if _is_legal(schedule, sequence, stores, device) and (has_pairs or not schedule.online)
     ]
     found.sort(key=lambda s: _strangeness(s, columns, strided=strided))
-    return iter(found)
+    if not strided:
+        return iter(found)
+    places = 4 * 32 * _partials(stores)
+    strips = [
+        s for s in (8, 16, 4, 32, 2) if s <= columns and s * places <= device.threadgroup_bytes
+    ]
+    columnwise = [
+        Columnwise(s, online) for s in strips for online in (False, True)[: 1 + has_pairs]
+    ]
+    return iter([*columnwise, *found])
 
 
 def _combinations(columns: int, threads: int) -> Iterator[Rowwise]:
@@ -110,10 +125,8 @@ def _is_legal(
         return False
     if schedule.lanes * schedule.vector > max(columns, 32):
         return False
-    # Simdgroup functions take no 64-bit integers; of bool only all and any of a simdgroup.
+    # Simdgroup functions take no 64-bit integers.
     if schedule.lanes > 1 and any(r.body.dtype.itemsize > 4 for r in found):
-        return False
-    if schedule.lanes > 32 and any(r.reducer in (Reducer.ALL, Reducer.ANY) for r in found):
         return False
     taken = _row_footprint(stores, schedule)
     # Where nothing is read twice there is nothing to keep.

@@ -91,6 +91,7 @@ CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
     ),
     "argmax": (argmax, (X,), "rowwise(lanes=64, rows=1, vector=1, cached=0)"),
     "column_mean": (column_mean, (X,), "rowwise(lanes=1, rows=64, cached=0)"),
+    "column_mean_strips": (column_mean, (X,), "columnwise(strips=4)"),
     "swiglu_bias": (swiglu, (X, X, W), "elementwise(vector=4, threads=256)"),
     "transposed": (transposed, (X, mx.array(2.0, mx.float16)), "elementwise(vector=1)"),
     "integers": (
