@@ -31,11 +31,11 @@ def best(
     """List the champions in the store, by task and device."""
     with KernelStore(store, must_exist=True) as opened:
         champions = opened.best(op=op, dtype=dtype, shape=shape, device=device, limit=limit)
-        label = opened.label
+        label, spending = opened.label, opened.dialogue.spending()
     if json:
         print_json(champions)
     else:
-        print_champions(console(), champions, label)
+        print_champions(console(), champions, label, spending)
 
 
 def show(
@@ -49,13 +49,14 @@ def show(
     """Show one candidate: source, launch, lineage, diagnostics, accuracy, samples."""
     with KernelStore(store, must_exist=True) as opened:
         detail = opened.show(candidate)
+        spent = opened.dialogue.spending().get(detail.candidate.task.id)
     if json:
         print_json(detail)
     elif source:
         for kernel in detail.program.kernels:
             typer.echo(f"{kernel.header}\n{kernel.source}" if kernel.header else kernel.source)
     else:
-        print_candidate(console(), detail)
+        print_candidate(console(), detail, spent)
 
 
 def history(

@@ -4,7 +4,7 @@ import json
 import uuid
 from datetime import UTC, datetime
 
-from sqlalchemy import func, select, update
+from sqlalchemy import case, func, select, update
 from sqlalchemy.orm import Session
 
 from kernelwright.errors import StoreError
@@ -14,6 +14,7 @@ from kernelwright.store.record import (
     ModelCall,
     ModelOutcome,
     RecordedModelCall,
+    Spend,
     digest,
 )
 from kernelwright.store.schema import (
@@ -65,6 +66,27 @@ def replies(session: Session, request_hash: str) -> tuple[RecordedModelCall, ...
         .order_by(CallRow.ordinal)
     )
     return tuple(_recorded(row) for row in rows)
+
+
+def spending(session: Session) -> dict[str, Spend]:
+    """Return what the models were paid for each task; a call of unknown end at its worst."""
+    paid = case((CallRow.state == "begun", CallRow.reserved_microdollars),
+                else_=CallRow.cost_microdollars)  # fmt: skip
+    rows = session.execute(
+        select(
+            CallRow.task_id,
+            func.count(),
+            func.sum(CallRow.input_tokens + CallRow.output_tokens),
+            func.sum(paid),
+        )
+        .where(CallRow.task_id.is_not(None))
+        .group_by(CallRow.task_id)
+    )
+    return {
+        task: Spend(calls=calls, tokens=tokens, microdollars=microdollars)
+        for task, calls, tokens, microdollars in rows
+        if task is not None
+    }
 
 
 def begin_conversation(

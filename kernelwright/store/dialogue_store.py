@@ -12,6 +12,7 @@ from kernelwright.store.record import (
     ModelCall,
     ModelOutcome,
     RecordedModelCall,
+    Spend,
 )
 
 Transaction = Callable[[], AbstractContextManager[Session]]
@@ -46,6 +47,11 @@ class DialogueStore:
         """Return the finished calls with this request, of any campaign, in order."""
         with self._read() as session:
             return dialogue.replies(session, request_hash)
+
+    def spending(self) -> dict[str, Spend]:
+        """Return what the models were paid, by task."""
+        with self._read() as session:
+            return dialogue.spending(session)
 
     def begin_conversation(
         self, *, role: str, campaign_id: str | None = None, task_id: str | None = None

@@ -228,6 +228,19 @@ class ModelOutcome(Record):
     latency_s: float = 0.0
 
 
+class Spend(Record):
+    """What calls to models took."""
+
+    calls: int
+    tokens: int
+    microdollars: int
+
+    @property
+    def dollars(self) -> float:
+        """The cost in dollars."""
+        return self.microdollars / 1_000_000
+
+
 class RecordedModelCall(Record):
     """A call with its outcome; None while it is in flight, and for ever after a kill."""
 

@@ -14,6 +14,7 @@ from kernelwright.metal.device.base import Counters
 from kernelwright.metal.kernel import Kernel, Program, Tensor
 from kernelwright.service.view.figure import (
     in_bytes,
+    in_dollars,
     in_microseconds,
     in_seconds,
     ranked,
@@ -21,14 +22,15 @@ from kernelwright.service.view.figure import (
     times,
 )
 from kernelwright.store import Candidate, CandidateDetail, KnownEvaluation
+from kernelwright.store.record import Spend
 
 # Only the sixteen colours of the terminal's own theme, so that light ones stay readable.
 _SYNTAX_THEME = "ansi_dark"
 
 
-def print_candidate(console: Console, detail: CandidateDetail) -> None:
-    """Print the page."""
-    console.print(_head(detail))
+def print_candidate(console: Console, detail: CandidateDetail, spent: Spend | None = None) -> None:
+    """Print the page; `spent` is what models were paid for the candidate's task."""
+    console.print(_head(detail, spent))
     for kernel in detail.program.kernels:
         console.print(_kernel(kernel, detail.program))
     if detail.lineage:
@@ -41,7 +43,7 @@ def print_candidate(console: Console, detail: CandidateDetail) -> None:
         console.print("Not evaluated yet.", style="warn")
 
 
-def _head(detail: CandidateDetail) -> RenderableType:
+def _head(detail: CandidateDetail, spent: Spend | None) -> RenderableType:
     candidate = detail.candidate
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="label")
@@ -59,6 +61,7 @@ def _head(detail: CandidateDetail) -> RenderableType:
         ("idea", Text(candidate.idea)),
         ("schedule", Text(candidate.schedule)),
         ("author", Text(candidate.author)),
+        ("spent", Text(f"{in_dollars(spent)} on its task, {spent.calls} calls" if spent else "")),
         ("program", Text(short(candidate.program_id), style="quiet")),
         ("champion", Text(f"on {crowns}" if crowns else "", style="good")),
     ]

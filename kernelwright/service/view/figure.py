@@ -1,6 +1,7 @@
 """Figures for people: bytes, times, ratios and short ids."""
 
 from kernelwright.store import Rank
+from kernelwright.store.record import Spend
 
 SHORT_ID = 8
 
@@ -63,3 +64,8 @@ def less(change: float) -> str:
     """Render a saving of 0.81 as `-81 %`, none as `0 %`, and a loss of 0.05 as `+5 %`."""
     percent = round(-change * 100)
     return f"{percent:+} %" if percent else "0 %"
+
+
+def in_dollars(spent: Spend | None) -> str:
+    """Write what models were paid; a dash where none was asked."""
+    return "–" if spent is None else f"${spent.dollars:.4f}"

@@ -1,21 +1,34 @@
 """Tables of champions and of what was tried."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.service.view.figure import SHORT_ID, in_bytes, in_seconds, ranked, short
+from kernelwright.service.view.figure import (
+    SHORT_ID,
+    in_bytes,
+    in_dollars,
+    in_seconds,
+    ranked,
+    short,
+)
 from kernelwright.store import Champion, HistoryEntry, StoreStatistics
+from kernelwright.store.record import Spend
 
 _NARROW = 100
 _FRESHNESS = {"fresh": "good", "stale": "warn", "revoked": "bad"}
 
 
-def print_champions(console: Console, champions: Sequence[Champion], store: str) -> None:
-    """Print the champions, or how to get some."""
+def print_champions(
+    console: Console,
+    champions: Sequence[Champion],
+    store: str,
+    spending: Mapping[str, Spend] | None = None,
+) -> None:
+    """Print the champions and what models were paid for their tasks, or how to get some."""
     if not champions:
         console.print(
             f"No champion in {store} fits; `kernelwright search FILE.py` makes some, "
@@ -30,6 +43,8 @@ def print_champions(console: Console, champions: Sequence[Champion], store: str)
     table.add_column("inputs", style="quiet", overflow="ellipsis", no_wrap=True, ratio=3)
     table.add_column("rank", style="figure", justify="right", no_wrap=True, min_width=8)
     table.add_column("device", no_wrap=True, min_width=9)
+    if spending:
+        table.add_column("spent", style="figure", justify="right", no_wrap=True, min_width=7)
     if wide:
         table.add_column("idea", overflow="ellipsis", no_wrap=True, style="quiet", ratio=4)
         table.add_column("age", justify="right", no_wrap=True, style="quiet", min_width=4)
@@ -44,6 +59,8 @@ def print_champions(console: Console, champions: Sequence[Champion], store: str)
             Text(ranked(champion.rank)),
             device,
         ]
+        if spending:
+            cells.append(Text(in_dollars(spending.get(champion.task.id))))
         if wide:
             cells += [Text(champion.idea), Text(_age(champion.crowned_at))]
         table.add_row(*cells)
