@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from typing import cast
+from typing import TypedDict, cast
 
 import mlx.core as mx
 import numpy as np
@@ -17,11 +17,23 @@ from kernelwright.errors import InputError, KernelwrightError, UnsupportedError
 from kernelwright.ir.arguments import Leaf, leaves, rebuild
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Attribute, Constant, Graph, Node, TensorType, ValueId
-from kernelwright.ir.primitive import translate
+from kernelwright.ir.primitive import translate, translate_bare
 
 Function = Callable[..., object]
-Event = dict[str, list]  # type: ignore[type-arg]
-"""What MLX's exporter reports; mlx/export.h types it as a variant of lists."""
+Reported = tuple[str, tuple[int, ...], mx.Dtype]
+"""A value as the exporter reports it: name, shape, dtype."""
+
+
+class Event(TypedDict, total=False):
+    """What the exporter reports (`ExportCallbackInput` of mlx/export.h)."""
+
+    type: str
+    name: str
+    inputs: list[Reported]
+    outputs: list[Reported]
+    constants: list[tuple[str, mx.array]]
+    arguments: list[object]
+
 
 _DTYPES: dict[mx.Dtype, Dtype] = {
     getattr(mx, d.value if d is not Dtype.BOOL else "bool_"): d for d in Dtype
@@ -280,7 +292,7 @@ class _Trace:
 
     def record(self, event: Event) -> None:
         """Take one report; MLX sends inputs, outputs and constants before the primitives."""
-        kind = cast("str", event["type"])
+        kind = event["type"]
         if kind == "primitive":
             self._add_node(event)
         elif kind == "inputs":
@@ -291,7 +303,7 @@ class _Trace:
             self.constants = event["constants"]
             self._number([(name, a.shape, a.dtype) for name, a in self.constants])
 
-    def _number(self, values: list[tuple[str, tuple[int, ...], mx.Dtype]]) -> tuple[ValueId, ...]:
+    def _number(self, values: list[Reported]) -> tuple[ValueId, ...]:
         start = len(self.types)
         for place, (name, shape, dtype) in enumerate(values, start):
             self.number[name] = place
@@ -302,8 +314,12 @@ class _Trace:
         number = self.number
         inputs = tuple([number[name] for name, _, _ in event["inputs"]])
         outputs = self._number(event["outputs"])
-        arguments = tuple([_attribute(value) for value in event["arguments"]])
-        op, attributes = translate(cast("str", event["name"]), arguments, self.types[outputs[0]])
+        arguments = event["arguments"]
+        if arguments:
+            frozen = tuple([_attribute(value) for value in arguments])
+            op, attributes = translate(event["name"], frozen, self.types[outputs[0]])
+        else:
+            op, attributes = translate_bare(event["name"])
         self.nodes.append(Node(op, inputs, outputs, attributes))
 
     def graph(self, example: _Example) -> Graph:
@@ -339,10 +355,11 @@ def _type(shape: tuple[int, ...], dtype: mx.Dtype) -> TensorType:
 
 
 def _attribute(value: object) -> Attribute:
+    if isinstance(value, list | tuple):
+        # mlx/export.h: lists hold numbers, or tuples of booleans.
+        return tuple(value)
     if isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, list | tuple):
-        return tuple([_attribute(item) for item in value])
     if isinstance(value, mx.Dtype):
         return _DTYPES[value]
     raise UnsupportedError(f"MLX reports an argument of type {type(value).__name__} ({value!r}).")

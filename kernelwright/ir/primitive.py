@@ -5,7 +5,7 @@ from functools import cache
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Attribute, TensorType
-from kernelwright.ir.ops import OPS
+from kernelwright.ir.ops import OPS, Op
 
 # A family's first argument says which op it is; the order is that of MLX's own enums
 # (mlx/primitives.h of 0.32.4).
@@ -42,6 +42,7 @@ _RENAMED: dict[str, str] = {
     "SVD": "svd",
 }
 
+_SHAPED = {"Broadcast": "broadcast", "Reshape": "reshape"}
 _REDUCE_WORDS = {
     "Scatter": ("max", "min", "sum", "prod", "none"),
     "ScatterAxis": ("sum", "none"),
@@ -77,15 +78,23 @@ def _worded(words: Sequence[str], arguments: Arguments, place: int) -> Arguments
     return (*arguments[:place], words[value], *arguments[place + 1 :])
 
 
-def _normalised(primitive: str, arguments: Arguments, output: TensorType) -> Arguments:
-    if primitive in ("Reshape", "Broadcast"):
-        # MLX records -1 where the caller wrote it.
-        return (output.shape,)
+def _normalised(primitive: str, arguments: Arguments) -> Arguments:
     if primitive in _REDUCE_WORDS:
         return _worded(_REDUCE_WORDS[primitive], arguments, 0)
     if primitive in _MODE_PLACE:
         return _worded(_MODES, arguments, _MODE_PLACE[primitive])
     return arguments
+
+
+@cache
+def translate_bare(primitive: str) -> Translation:
+    """Return the op of a primitive that MLX's tracer reported without arguments.
+
+    Raises:
+        UnsupportedError: this release of Kernelwright expects some.
+    """
+    known = OPS.get(_op(primitive))
+    return (primitive, ()) if known is None else _named(primitive, known, ())
 
 
 def translate(primitive: str, arguments: Arguments, output: TensorType) -> Translation:
@@ -97,18 +106,25 @@ def translate(primitive: str, arguments: Arguments, output: TensorType) -> Trans
     Raises:
         UnsupportedError: MLX reports other arguments than this release of Kernelwright knows.
     """
+    if primitive in _SHAPED:
+        # MLX records -1 where the caller wrote it.
+        return _SHAPED[primitive], (("shape", output.shape),)
     if primitive in _FAMILIES:
         op, arguments = _FAMILIES[primitive][_kind(arguments)], arguments[1:]
     else:
         op = _op(primitive)
-        arguments = _normalised(primitive, arguments, output) if arguments else ()
+        arguments = _normalised(primitive, arguments)
     known = OPS.get(op)
     if known is None or op == "custom_kernel":
         name = primitive if known is None else op
         return name, tuple((f"argument_{i}", value) for i, value in enumerate(arguments))
-    if len(known.attributes) != len(arguments):
+    return _named(primitive, known, arguments)
+
+
+def _named(primitive: str, op: Op, arguments: Arguments) -> Translation:
+    if len(op.attributes) != len(arguments):
         raise UnsupportedError(
-            f"expected {len(known.attributes)} arguments of MLX's {primitive}, found "
+            f"expected {len(op.attributes)} arguments of MLX's {primitive}, found "
             f"{len(arguments)}; use a version of MLX that Kernelwright names in its dependencies."
         )
-    return op, tuple(zip(known.attributes, arguments, strict=True))
+    return op.name, tuple(zip(op.attributes, arguments, strict=True))
