@@ -94,7 +94,22 @@ def highest(dtype: Dtype) -> str:
     return f"metal::numeric_limits<{MSL_TYPE[dtype]}>::max()" if dtype is not Dtype.BOOL else "true"
 
 
-def declare(writer: Writer, reduced: Reduced) -> str:
+def is_compensated(reduced: Reduced) -> bool:
+    """Say whether a reduction has a rounding error to carry along."""
+    return reduced.reducer is Reducer.SUM and reduced.dtype.is_float
+
+
+def compensate(writer: Writer, reduced: Reduced, name: str) -> None:
+    """Add one element by Kahan's method: what the sum lost to rounding is added next time."""
+    value = writer.expression(reduced.body).inside(Binding.ADD)
+    corrected, raised = writer.fresh("corrected"), writer.fresh("raised")
+    writer.line(f"float {corrected} = {value} - {name}_lost;")
+    writer.line(f"float {raised} = {name} + {corrected};")
+    writer.line(f"{name}_lost = ({raised} - {name}) - {corrected};")
+    writer.line(f"{name} = {raised};")
+
+
+def declare(writer: Writer, reduced: Reduced, *, kahan: bool = False) -> str:
     """Write a reduction's variables before its loop; return the accumulator's name."""
     name = writer.fresh(reduced.name)
     kind = MSL_TYPE[reduced.dtype]
@@ -104,6 +119,8 @@ def declare(writer: Writer, reduced: Reduced) -> str:
         writer.line(f"uint {name} = 0;")
         return name
     writer.line(f"{kind} {name} = {identity(reduced)};")
+    if kahan and is_compensated(reduced):
+        writer.line(f"float {name}_lost = 0.0f;")
     return name
 
 

@@ -9,7 +9,14 @@ from kernelwright.ir.family import reduced_axes
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.metal.kernel import Dimensions, Kernel
-from kernelwright.metal.lower.accumulator import Team, declare, finish, update
+from kernelwright.metal.lower.accumulator import (
+    Team,
+    compensate,
+    declare,
+    finish,
+    is_compensated,
+    update,
+)
 from kernelwright.metal.lower.build import REDUCED_AXIS, Builder
 from kernelwright.metal.lower.function import header_for
 from kernelwright.metal.lower.index import Axis, Index, flatten, unflatten
@@ -211,7 +218,8 @@ class _Rows:
         writer.prepare(loop.roots, (loop.axis,))
         walk_ = self._walk(loop.axis)
         self._declare_slots(kept, walk_)
-        names = {r: declare(writer, r) for r in loop.reduced}
+        kahan = isinstance(self.schedule, Rowwise) and self.schedule.kahan
+        names = {r: declare(writer, r, kahan=kahan) for r in loop.reduced}
         online = {pair: declare_online(writer, pair) for pair in loop.online}
 
         def body(inner: Writer) -> list[Run]:
@@ -219,7 +227,10 @@ class _Rows:
             runs = Span(loop.axis, walk_.width).bind(inner, loop.roots, ())
             inner.prepare(loop.roots)
             for reduced, name in names.items():
-                update(inner, reduced, name)
+                if kahan and is_compensated(reduced):
+                    compensate(inner, reduced, name)
+                else:
+                    update(inner, reduced, name)
             for pair, pair_names in online.items():
                 update_online(inner, pair, pair_names)
             return runs

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.metal.device.base import DeviceInfo
-from kernelwright.metal.lower.accumulator import online_pairs
+from kernelwright.metal.lower.accumulator import is_compensated, online_pairs
 from kernelwright.metal.lower.elementwise import domain, pieces, split_at_choices
 from kernelwright.metal.lower.passes import Loop, loops, register_count
 from kernelwright.metal.lower.rowwise import row_count, row_stores
@@ -93,6 +93,9 @@ def _rowwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
         if _is_legal(schedule, sequence, stores, device) and (has_pairs or not schedule.online)
     ]
     found.sort(key=lambda s: _strangeness(s, columns, strided=strided))
+    if any(is_compensated(r) for loop in sequence for r in loop.reduced):
+        # Slower, and worth a trial only where plain sums are not accurate enough: the last.
+        found.append(replace(found[0], kahan=True, online=False))
     if not strided:
         return iter(found)
     places = 4 * 32 * _partials(stores)

@@ -92,6 +92,11 @@ CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
     "argmax": (argmax, (X,), "rowwise(lanes=64, rows=1, vector=1, cached=0)"),
     "column_mean": (column_mean, (X,), "rowwise(lanes=1, rows=64, cached=0)"),
     "column_mean_strips": (column_mean, (X,), "columnwise(strips=4)"),
+    "sum_kahan": (
+        lambda x: mx.sum(x, axis=-1),
+        (X,),
+        "rowwise(lanes=32, rows=4, vector=4, cached=0, kahan=1)",
+    ),
     "swiglu_bias": (swiglu, (X, X, W), "elementwise(vector=4, threads=256)"),
     "transposed": (transposed, (X, mx.array(2.0, mx.float16)), "elementwise(vector=1)"),
     "integers": (
