@@ -62,6 +62,8 @@ class Rewritten:
     kernels: dict[str, tuple[Parameter, ...]] = field(default_factory=dict)
     constants: list[FunctionConstant] = field(default_factory=list)
     includes: list[str] = field(default_factory=list)
+    has_kernels_in_macros: bool = False
+    """A macro's body defines kernels: only the preprocessed text shows which."""
 
 
 def rewrite(
@@ -86,7 +88,10 @@ def rewrite(
     worker.words()
     worker.declarations(structure)
     for fragment in _macro_bodies(tokens):
-        worker.declarations(fragment, is_macro=True)
+        defines = any(f.body is not None and is_kernel(fragment, f) for f in fragment.functions)
+        worker.result.has_kernels_in_macros |= defines
+        if not defines:
+            worker.declarations(fragment, is_macro=True)
     worker.result.edited = worker.editor.finish()
     return worker.result
 

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
+from kernelwright.metal.device.simulator.expand import expand, included_lines
 from kernelwright.metal.device.simulator.mirror import Mirror
 from kernelwright.metal.device.simulator.record import ThreadgroupVariable
 from kernelwright.metal.diagnostic import CompileError, Diagnostic
@@ -33,6 +34,8 @@ class Section:
     text: str
     shown: str = ""
     """The text whose lines diagnostics quote, where it is not `text` itself."""
+    first_line: int = 1
+    """Where the part begins in its file."""
 
     @property
     def lines(self) -> list[str]:
@@ -52,6 +55,8 @@ class Unit:
     mirror: Mirror
     starts: tuple[int, ...]
     """First line of each section in the joined text."""
+    sources: Mapping[str, Sequence[str]]
+    """Lines that diagnostics quote, by file."""
 
     @property
     def constants(self) -> tuple[FunctionConstant, ...]:
@@ -85,7 +90,8 @@ class Unit:
     def place(self, line: int, column: int) -> Place:
         """Map a place of the joined, unedited text to its section."""
         index = max(i for i, start in enumerate(self.starts) if start <= line)
-        return Place(self.sections[index].file, line - self.starts[index] + 1, column)
+        section = self.sections[index]
+        return Place(section.file, line - self.starts[index] + section.first_line, column)
 
     def text(self, constants: Mapping[int, int | float], *, rows: bool) -> str:
         """Return what clang compiles.
@@ -101,34 +107,36 @@ class Unit:
             parts.append(f"#define KW_CONSTANT_DEFINED_{index} {int(index in constants)}\n")
         stops = (*(start - 1 for start in self.starts[1:]), len(lines))
         for section, start, stop in zip(self.sections, self.starts, stops, strict=True):
-            name = section.file.replace("\\", "\\\\").replace('"', '\\"')
-            parts.append(f'#line 1 "{name}"\n' + "\n".join(lines[start - 1 : stop]) + "\n")
+            parts += [line_marker(section), "\n".join(lines[start - 1 : stop]), "\n"]
         return "".join(parts)
 
     def diagnostics(self, said: str) -> tuple[Diagnostic, ...]:
         """Read clang's output as diagnostics of the sections and of included files."""
-        names = {s.file: i for i, s in enumerate(self.sections)}
+        return diagnose(said, locate=self._locate, sources={**self.mirror.sources, **self.sources})
 
-        def locate(place: Place) -> Place | None:
-            if place.file in names:
-                line = place.line + self.starts[names[place.file]] - 1
+    def _locate(self, place: Place) -> Place | None:
+        """Map a place that clang names to the column of the unedited text."""
+        for section, start in zip(self.sections, self.starts, strict=True):
+            last = section.first_line + section.text.count("\n")
+            if section.file == place.file and section.first_line <= place.line <= last:
+                line = place.line - section.first_line + start
                 return self.place(line, self.rewritten.edited.column(line, place.column))
-            return self.mirror.locate(place)
-
-        sources = {s.file: s.lines for s in self.sections}
-        return diagnose(said, locate=locate, sources=sources | self.mirror.sources)
+        return self.mirror.locate(place)
 
     def placed(self, diagnostic: Diagnostic) -> Diagnostic:
         """Move a diagnostic of the joined text to its section."""
         place = self.place(diagnostic.line, diagnostic.column)
-        lines = next(s.lines for s in self.sections if s.file == place.file)
+        lines = self.sources.get(place.file, ())
+        shown = lines[place.line - 1] if place.line <= len(lines) else ""
         return diagnostic.model_copy(
-            update={
-                "file": place.file,
-                "line": place.line,
-                "source_line": lines[place.line - 1],
-            }
+            update={"file": place.file, "line": place.line, "source_line": shown}
         )
+
+
+def line_marker(section: Section) -> str:
+    """Write the directive by which clang knows where a section comes from."""
+    name = section.file.replace("\\", "\\\\").replace('"', '\\"')
+    return f'#line {section.first_line} "{name}"\n'
 
 
 def prelude_for(text: str) -> Prelude:
@@ -147,17 +155,40 @@ def prepare(sections: Sequence[Section], *, prelude: Prelude, folders: Sequence[
     Raises:
         CompileError: Metal refuses the text for what its tokens say.
     """
-    texts = [s.text if s.text.endswith("\n") else s.text + "\n" for s in sections]
+    sources = {s.file: s.lines for s in sections}
+    unit = _joined(sections, prelude, folders, sources)
+    texts = (unit.rewritten, *(f.rewritten for f in unit.mirror.files))
+    if any(text.has_kernels_in_macros for text in texts):
+        expanded = expand(
+            "".join(line_marker(s) + _whole(s) for s in sections), (*folders, *mlx_folders())
+        )
+        parts = [Section(p.file, p.text, first_line=p.first_line) for p in expanded]
+        unit = _joined(parts, prelude, folders, sources | included_lines(expanded, sources))
+    if found := refuse(unit.rewritten):
+        raise CompileError(tuple(unit.placed(d) for d in found))
+    return unit
+
+
+def _joined(
+    sections: Sequence[Section],
+    prelude: Prelude,
+    folders: Sequence[Path],
+    sources: Mapping[str, Sequence[str]],
+) -> Unit:
+    """Rewrite sections as one text."""
+    texts = [_whole(s) for s in sections]
     starts, line = [], 1
     for text in texts:
         starts.append(line)
         line += text.count("\n")
     mirror = Mirror((*folders, *mlx_folders()))
     rewritten = rewrite("".join(texts), file="", variables=mirror.variables, include=mirror.include)
-    unit = Unit(tuple(sections), prelude, rewritten, mirror, tuple(starts))
-    if found := refuse(rewritten):
-        raise CompileError(tuple(unit.placed(d) for d in found))
-    return unit
+    return Unit(tuple(sections), prelude, rewritten, mirror, tuple(starts), sources)
+
+
+def _whole(section: Section) -> str:
+    """Return a section's text with its last line ended."""
+    return section.text if section.text.endswith("\n") else section.text + "\n"
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from kernelwright import metal
@@ -97,6 +98,35 @@ def test_every_spelling_of_a_kernel_becomes_an_entry() -> None:
         "namespace inner { kernel void e() {} }\n"
     )
     assert set(library.kernels) == {"a", "b", "see", "d_4", "d_5", "d_int", "d_uint", "e"}
+
+
+MACRO_KERNELS = """#include <metal_stdlib>
+using namespace metal;
+#define UNARY(NAME, TYPE, FUNCTION) \\
+  kernel void NAME##_##TYPE(device const TYPE* x [[buffer(0)]], device TYPE* y [[buffer(1)]], \\
+                            uint i [[thread_position_in_grid]]) { \\
+    threadgroup TYPE one[1]; \\
+    one[0] = 1.0; \\
+    y[i] = FUNCTION(x[i]) + one[0]; \\
+  }
+
+UNARY(negate, float, -)
+UNARY(root, half, sqrt)
+"""
+
+
+def test_kernels_that_macros_define_are_found() -> None:
+    library = metal.simulator.compile(MACRO_KERNELS)
+    assert set(library.kernels) == {"negate_float", "root_half"}
+    x, y = np.array([1, 4], np.float32), np.zeros(2, np.float32)
+    library.kernel("negate_float").launch([x, y], grid=(2, 1, 1), threadgroup=(2, 1, 1))
+    assert y.tolist() == [0, -3]
+
+
+def test_errors_after_macro_kernels_keep_their_line() -> None:
+    found = errors(f"{MACRO_KERNELS}\ninline float f() {{\n  return undeclared;\n}}\n")[0]
+    assert (found.file, found.line, found.column) == ("source", 15, 10)
+    assert found.source_line == "  return undeclared;"
 
 
 def test_the_same_text_compiles_once(monkeypatch: pytest.MonkeyPatch) -> None:
