@@ -1,5 +1,19 @@
 """Finds faster Metal kernels for MLX code, proves them, and hands them over."""
 
+from typing import TYPE_CHECKING
+
 from kernelwright.annotation import example
 
-__all__ = ["example"]
+if TYPE_CHECKING:
+    from kernelwright.runtime.optimize import explain, optimize
+
+__all__ = ["example", "explain", "optimize"]
+
+
+def __getattr__(name: str) -> object:
+    """Import dispatch when it is first used, so that `import kernelwright` stays light."""
+    if name in ("explain", "optimize"):
+        from kernelwright.runtime import optimize as module
+
+        return getattr(module, name)
+    raise AttributeError(f"module 'kernelwright' has no attribute {name!r}")

@@ -18,10 +18,12 @@ from kernelwright.store.record import (
     ModelOutcome,
     Rank,
     RecordedModelCall,
+    Spend,
     StoreStatistics,
     TaskSummary,
     Trial,
 )
+from kernelwright.store.serving import ServedProgram
 from kernelwright.store.store import KernelStore
 from kernelwright.store.writing import Intent
 
@@ -44,6 +46,8 @@ __all__ = [
     "ModelOutcome",
     "Rank",
     "RecordedModelCall",
+    "ServedProgram",
+    "Spend",
     "StoreStatistics",
     "TaskSummary",
     "Trial",

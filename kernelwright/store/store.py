@@ -2,7 +2,7 @@
 
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +15,7 @@ from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.device.base import DeviceName
-from kernelwright.store import reading, writing
+from kernelwright.store import reading, serving, writing
 from kernelwright.store.connection import BUSY_TIMEOUT_S, connect, translated
 from kernelwright.store.dialogue_store import DialogueStore
 from kernelwright.store.location import default_url, label_of, url_of
@@ -33,6 +33,7 @@ from kernelwright.store.record import (
     Trial,
 )
 from kernelwright.store.schema import SCHEMA_VERSION, EnvironmentRow
+from kernelwright.store.serving import ServedProgram
 from kernelwright.store.writing import Intent
 
 LEASE = timedelta(minutes=10)
@@ -165,6 +166,13 @@ class KernelStore:
         )
         with self._read() as session:
             return reading.best(session, tasks, device=device, limit=limit)
+
+    def served(
+        self, task_ids: Collection[str], *, device: DeviceName, chip: str
+    ) -> dict[str, ServedProgram]:
+        """Return the fresh champion of each task that has one on a chip, with its program."""
+        with self._read() as session:
+            return serving.served(session, task_ids, device=device, chip=chip)
 
     def show(self, prefix: str) -> CandidateDetail:
         """Return everything about the candidate whose id begins with `prefix`."""

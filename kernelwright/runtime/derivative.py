@@ -1,0 +1,41 @@
+"""Kernels that differentiate as the function whose place they take."""
+
+from collections.abc import Callable
+
+import mlx.core as mx
+
+Flat = Callable[..., list[mx.array]]
+"""Takes and returns arrays only."""
+
+
+def with_derivatives_of(original: Flat, run: Flat) -> Flat:
+    """Return `run` with the vjp, jvp and vmap of `original`, which MLX knows how to derive.
+
+    MLX's custom kernels have none of their own.
+    """
+
+    @mx.custom_function
+    def served(*arrays: mx.array) -> list[mx.array]:
+        return run(*arrays)
+
+    @served.vjp
+    def _(primals: object, cotangents: object, outputs: object) -> list[mx.array]:
+        return mx.vjp(original, _listed(primals), _listed(cotangents))[1]
+
+    @served.jvp
+    def _(primals: object, tangents: object) -> list[mx.array]:
+        return mx.jvp(original, _listed(primals), _listed(tangents))[1]
+
+    @served.vmap
+    def _(inputs: object, axes: int | list[int]) -> tuple[list[mx.array], list[int]]:
+        along = [axes] if isinstance(axes, int) else axes
+        in_axes = tuple(None if a is None or a < 0 else a for a in along)
+        mapped = mx.vmap(lambda *arrays: tuple(original(*arrays)), in_axes=in_axes)
+        made = mapped(*_listed(inputs))
+        return list(made), [0] * len(made)
+
+    return served  # type: ignore[return-value]
+
+
+def _listed(value: object) -> list[mx.array]:
+    return list(value) if isinstance(value, list | tuple) else [value]  # type: ignore[list-item]

@@ -1,0 +1,51 @@
+"""What ran for a call, why, and what it saved."""
+
+from typing import Literal
+
+from kernelwright.metal.diagnostic import Record
+
+Path = Literal["kernels", "original"]
+
+
+class ServedRegion(Record):
+    """One part of the function that runs a kernel of the store."""
+
+    operation: str
+    candidate: str
+    """Id of the champion in the store."""
+    rank: str
+    """How it was ranked, such as `measured 41 us` or `predicted ~41 us`."""
+    bytes_saved: int
+    """Against the same part left to mx.compile."""
+
+
+class Explanation(Record):
+    """How a call at certain shapes and dtypes is answered."""
+
+    function: str
+    inputs: tuple[str, ...]
+    path: Path
+    reason: str
+    """Why the original runs, or what the kernels cover."""
+    regions: tuple[ServedRegion, ...] = ()
+    calls: int = 0
+
+    def __str__(self) -> str:
+        """Render in a few lines."""
+        head = f"{self.function}({', '.join(self.inputs)}): {self.reason}"
+        rows = [
+            f"  {r.operation}: kernel {r.candidate[:8]}, {r.rank}, "
+            f"{r.bytes_saved / 1e6:.1f} MB less traffic than mx.compile"
+            for r in self.regions
+        ]
+        return "\n".join([head, *rows])
+
+
+class Wanted(Record):
+    """A call that no kernel could serve: what a campaign should look at tonight."""
+
+    function: str
+    fingerprint: str
+    inputs: tuple[str, ...]
+    calls: int
+    graph_json: str

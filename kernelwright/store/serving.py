@@ -1,0 +1,47 @@
+"""Champions by task, for dispatch at run time."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from kernelwright.evaluator.evaluation import Status
+from kernelwright.metal.kernel import Program
+from kernelwright.store.reading import champion_of
+from kernelwright.store.record import Champion
+from kernelwright.store.schema import CandidateRow, ChampionRow, EvaluationRow, ProgramRow, TaskRow
+
+
+@dataclass(frozen=True)
+class ServedProgram:
+    """A champion with its program."""
+
+    champion: Champion
+    program: Program
+
+
+def served(
+    session: Session, task_ids: Collection[str], *, device: str, chip: str
+) -> dict[str, ServedProgram]:
+    """Return the fresh champion of each task that has one on a chip."""
+    query = (
+        select(ChampionRow, CandidateRow, TaskRow, EvaluationRow.status, ProgramRow)
+        .join(CandidateRow, CandidateRow.id == ChampionRow.candidate_id)
+        .join(ProgramRow, ProgramRow.id == CandidateRow.program_id)
+        .join(TaskRow, TaskRow.id == ChampionRow.task_id)
+        .join(EvaluationRow, EvaluationRow.id == ChampionRow.evaluation_id)
+        .where(
+            ChampionRow.task_id.in_(task_ids),
+            ChampionRow.device == device,
+            ChampionRow.chip == chip,
+            ChampionRow.state == "fresh",
+        )
+    )
+    return {
+        champion.task_id: ServedProgram(
+            champion_of(champion, candidate, task, Status(status)),
+            Program.model_validate_json(program.body),
+        )
+        for champion, candidate, task, status, program in session.execute(query)
+    }

@@ -1,0 +1,60 @@
+"""Gradients, jvp and vmap through kernels are those of the original."""
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from kernelwright.runtime.derivative import Flat, with_derivatives_of
+
+
+def original(x: mx.array, y: mx.array) -> list[mx.array]:
+    return [mx.sin(x) * y, x + mx.square(y)]
+
+
+@pytest.fixture
+def served() -> Flat:
+    """Compute the original's values in a way that MLX cannot differentiate."""
+
+    def run(x: mx.array, y: mx.array) -> list[mx.array]:
+        return [mx.stop_gradient(made) for made in original(x, y)]
+
+    return with_derivatives_of(original, run)
+
+
+def arrays() -> list[mx.array]:
+    random = np.random.default_rng(0)
+    return [mx.array(random.standard_normal((3, 4), dtype=np.float32)) for _ in range(2)]
+
+
+def test_values_are_the_kernels(served: Flat) -> None:
+    for a, b in zip(served(*arrays()), original(*arrays()), strict=True):
+        assert mx.array_equal(a, b).item()
+
+
+def test_gradients_are_the_originals(served: Flat) -> None:
+    def loss(function: Flat) -> Flat:
+        return lambda x, y: mx.sum(function(x, y)[0]) + mx.sum(mx.square(function(x, y)[1]))  # type: ignore[return-value]
+
+    found = mx.grad(loss(served), argnums=(0, 1))(*arrays())
+    expected = mx.grad(loss(original), argnums=(0, 1))(*arrays())
+    for a, b in zip(found, expected, strict=True):
+        assert mx.allclose(a, b).item()
+        assert mx.any(a != 0).item()
+
+
+def test_jvp_is_the_originals(served: Flat) -> None:
+    tangents = [mx.ones((3, 4)), 2 * mx.ones((3, 4))]
+    for a, b in zip(
+        mx.jvp(served, arrays(), tangents)[1], mx.jvp(original, arrays(), tangents)[1], strict=True
+    ):
+        assert mx.allclose(a, b).item()
+
+
+@pytest.mark.parametrize("axes", [(0, 0), (1, 1), (0, None)])
+def test_vmap_is_the_originals(served: Flat, axes: tuple[int | None, ...]) -> None:
+    x, y = arrays()
+    given = [x, y if axes[1] is not None else y[0]]
+    found = mx.vmap(lambda a, b: tuple(served(a, b)), in_axes=axes)(*given)
+    expected = mx.vmap(lambda a, b: tuple(original(a, b)), in_axes=axes)(*given)
+    for a, b in zip(found, expected, strict=True):
+        assert mx.allclose(a, b).item()

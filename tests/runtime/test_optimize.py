@@ -1,0 +1,138 @@
+"""An optimized function runs the store's kernels, or else the original."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from kernelwright import ir
+from kernelwright.campaign.judge import environment_of
+from kernelwright.errors import KernelwrightError
+from kernelwright.evaluator.evaluation import Evaluation, Status
+from kernelwright.evaluator.task import Task
+from kernelwright.metal.device.simulator.device import SimulatorDevice
+from kernelwright.metal.lower import lower, schedules
+from kernelwright.runtime.optimize import Optimized, explain, optimize
+from kernelwright.store import Intent, KernelStore, Rank
+
+SHAPE = (4, 64)
+
+
+def gated(x: mx.array, gate: mx.array) -> mx.array:
+    return x * mx.sigmoid(gate) + 1
+
+
+def nested(pair: dict[str, mx.array], scale: float) -> tuple[mx.array, list[mx.array]]:
+    total = pair["x"] * mx.sigmoid(pair["gate"]) + 1
+    return total * scale, [mx.exp(total)]
+
+
+def crown(url: str, function: Callable[..., object], *arrays: object) -> None:
+    """Put a champion for each region of a function into a store; the verdict is a given."""
+    device = SimulatorDevice().info
+    graph = ir.canonicalize(ir.capture(function, *arrays))
+    with KernelStore(url) as store:
+        campaign = store.begin_campaign(name="t", spec="{}", environment=environment_of(device))
+        for region in ir.partition(graph):
+            task = Task(region.extract(), "t")
+            program = lower(task.graph, schedules(task.graph, device)[0])
+            trial = store.intend(Intent(campaign.id, task, program, "offline", "as lowered"))
+            verdict = Evaluation(
+                task=task.fingerprint,
+                program=program.id,
+                device=device,
+                status=Status.CORRECT,
+                summary="correct",
+            )
+            store.record(trial.id, verdict, rank=Rank(kind="predicted", value=12.0))
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    path = str(tmp_path / "kernels.db")
+    crown(path, gated, mx.zeros(SHAPE), mx.zeros(SHAPE))
+    return path
+
+
+def arrays() -> list[mx.array]:
+    random = np.random.default_rng(0)
+    return [mx.array(random.standard_normal(SHAPE, dtype=np.float32)) for _ in range(2)]
+
+
+def optimized(function: Callable[..., object], url: str | None) -> Optimized:
+    made = optimize(function, store=url, device="simulator")
+    assert isinstance(made, Optimized)
+    return made
+
+
+def test_known_call_runs_the_champion(url: str) -> None:
+    fast = optimized(gated, url)
+    assert mx.allclose(fast(*arrays()), gated(*arrays())).item()  # type: ignore[arg-type]
+    told = fast.explain(*arrays())
+    assert told.path == "kernels"
+    assert told.regions[0].rank == "predicted ~12 us"
+    assert "1 of 1 regions" in str(told)
+    assert told.calls == 1
+
+
+def test_other_shapes_run_the_original_and_are_wanted(url: str) -> None:
+    fast = optimized(gated, url)
+    other = [mx.ones((2, 3)), mx.ones((2, 3))]
+    for _ in range(3):
+        assert mx.array_equal(fast(*other), gated(*other)).item()  # type: ignore[arg-type]
+    (wanted,) = fast.wanted()
+    assert (wanted.calls, wanted.inputs) == (3, ("f32[2,3]", "f32[2,3]"))
+    assert ir.Graph.from_json(wanted.graph_json).fingerprint == wanted.fingerprint
+    assert "no fresh champion fits" in fast.explain(*other).reason
+
+
+def test_nested_arguments_and_results_keep_their_nest(tmp_path: Path) -> None:
+    x, gate = arrays()
+    url = str(tmp_path / "kernels.db")
+    crown(url, lambda p: nested(p, 2.0), {"x": x, "gate": gate})
+    fast = optimized(nested, url)
+    made = fast({"x": x, "gate": gate}, 2.0)
+    assert isinstance(made, tuple)
+    assert isinstance(made[1], list)
+    assert fast.explain({"x": x, "gate": gate}, 2.0).path == "kernels"
+    expected = nested({"x": x, "gate": gate}, 2.0)
+    assert mx.allclose(made[0], expected[0]).item()
+    assert mx.allclose(made[1][0], expected[1][0]).item()
+
+
+def test_plain_values_are_part_of_the_key(url: str) -> None:
+    fast = optimized(nested, url)
+    x, gate = arrays()
+    for scale in (1, 1.0, True, 2.0):
+        fast({"x": x, "gate": gate}, scale)
+    assert len(fast.wanted()) == 4
+
+
+@pytest.mark.parametrize("argument", [object(), {1, 2}, np.zeros(3)])
+def test_unknown_arguments_run_the_original(url: str, argument: object) -> None:
+    fast = optimized(lambda value: value, url)
+    assert fast(argument) is argument
+    assert "neither an array nor a plain value" in fast.explain(argument).reason
+
+
+def test_a_missing_store_runs_the_original(tmp_path: Path) -> None:
+    fast = optimized(gated, str(tmp_path / "none.db"))
+    assert mx.array_equal(fast(*arrays()), gated(*arrays())).item()  # type: ignore[arg-type]
+    assert "no kernel store here yet" in fast.explain(*arrays()).reason
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_data_dependent_control_flow_runs_the_original(url: str) -> None:
+    def branching(x: mx.array) -> mx.array:
+        return x if bool(x.sum() > 0) else -x
+
+    fast = optimized(branching, url)
+    assert mx.array_equal(fast(-mx.ones(3)), mx.ones(3)).item()  # type: ignore[arg-type]
+    assert fast.wanted() == ()
+
+
+def test_explain_refuses_other_functions() -> None:
+    with pytest.raises(KernelwrightError, match=r"made by kernelwright\.optimize"):
+        explain(gated, *arrays())

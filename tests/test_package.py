@@ -1,0 +1,25 @@
+"""Importing the package costs next to nothing and offers the public names."""
+
+import subprocess
+import sys
+
+import pytest
+
+import kernelwright
+
+
+def test_import_loads_neither_mlx_nor_a_database_nor_a_model_client() -> None:
+    heavy = ("mlx.core", "sqlalchemy", "anthropic", "openai", "pydantic")
+    code = f"import sys, kernelwright; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_dispatch_is_imported_when_it_is_used() -> None:
+    assert callable(kernelwright.optimize)
+    assert callable(kernelwright.explain)
+
+
+def test_unknown_names_are_attribute_errors() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'optimise'"):
+        getattr(kernelwright, "optimise")  # noqa: B009
