@@ -28,6 +28,8 @@ from kernelwright.metal.device.simulator.unit import Prelude, Unit, mlx_folders
 from kernelwright.metal.diagnostic import CompileError, Diagnostic, Severity
 from kernelwright.metal.msl.signature import Entry, Parameter
 
+LIBRARIES_PER_FOLDER = 64
+"""Of 256 folders: at most about 300 MB of small kernels."""
 _SYMBOL = re.compile(rb"kw_entry:([^:\0]+):([^\0]+)\0")
 _CRASH = "frontend command failed"
 _FAILURE = "the compiler crashed on this text; write it in a simpler way."
@@ -66,8 +68,12 @@ def compile_unit(
     ).hexdigest()[:32]
     output = cache_path() / "libraries" / key[:2] / f"{key}.so"
     record = output.with_suffix(".json")
-    if not (output.is_file() and record.is_file()):
+    if output.is_file() and record.is_file():
+        # What was used last is deleted last.
+        output.touch()
+    else:
         _write_record(record, _build(unit, text, header, variant, output))
+        _prune(output.parent)
     warnings = tuple(
         Diagnostic.model_validate(d) for d in json.loads(record.read_text())["warnings"]
     )
@@ -101,6 +107,15 @@ def _build(
         link([built], folder / "kernel.so")
         publish(folder / "kernel.so", output)
     return found
+
+
+def _prune(folder: Path) -> None:
+    """Delete a folder's oldest libraries beyond its share of the cache."""
+    built = [(path.stat().st_mtime, path) for path in folder.glob("*.so")]
+    for _, path in sorted(built)[:-LIBRARIES_PER_FOLDER]:
+        for suffix in ("", ".ll"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        path.with_suffix(".json").unlink(missing_ok=True)
 
 
 def _failure(status: int, said: str, found: tuple[Diagnostic, ...]) -> CompileError | DeviceError:

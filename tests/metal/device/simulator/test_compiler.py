@@ -1,5 +1,6 @@
 """Metal text compiles, and what does not is told at the candidate's own line."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,11 @@ import pytest
 from kernelwright import metal
 from kernelwright.errors import DeviceError
 from kernelwright.metal.device.simulator import toolchain
-from kernelwright.metal.device.simulator.compiler import compile_unit
+from kernelwright.metal.device.simulator.compiler import (
+    LIBRARIES_PER_FOLDER,
+    _prune,
+    compile_unit,
+)
 from kernelwright.metal.device.simulator.unit import Section, prepare
 from kernelwright.metal.diagnostic import Diagnostic, Severity
 
@@ -138,6 +143,16 @@ def test_the_same_text_compiles_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("kernelwright.metal.device.simulator.compiler.run", refuse_to_run)
     assert compile_unit(unit, "plain") == first
+
+
+def test_the_oldest_libraries_make_room(tmp_path: Path) -> None:
+    for age in range(LIBRARIES_PER_FOLDER + 2):
+        for suffix in (".so", ".json"):
+            (tmp_path / f"{age}{suffix}").write_text("")
+            os.utime(tmp_path / f"{age}{suffix}", (1000 - age, 1000 - age))
+    _prune(tmp_path)
+    left = {path.stem for path in tmp_path.iterdir()}
+    assert left == {str(age) for age in range(LIBRARIES_PER_FOLDER)}
 
 
 def test_what_mlx_generates_finds_mlx_s_prelude() -> None:
