@@ -18,6 +18,7 @@ from kernelwright.campaign import (
     load_subjects,
     offline_team,
 )
+from kernelwright.campaign.forecast import forecast
 from kernelwright.campaign.model_team import hiring
 from kernelwright.errors import InputError
 from kernelwright.metal.device.base import DeviceName
@@ -95,6 +96,8 @@ def search(
         caps=Caps(dollars=budget, tokens=tokens, calls=calls),
     )
     progress = error_console() if json else console()
+    if (expected := forecast((f.graph for f in captured.functions), spec)) is not None:
+        progress.print(expected.sentence, highlight=False)
     with (
         KernelStore(store) as opened,
         hiring(opened, spec) as hire,

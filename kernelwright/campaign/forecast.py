@@ -1,0 +1,95 @@
+"""What a search with a model will roughly take, said before it starts."""
+
+import datetime
+import math
+from collections.abc import Iterable, Iterator
+
+from kernelwright.agents.chat import ModelSpec, Usage, load_prices
+from kernelwright.agents.chat.spec import price_of
+from kernelwright.agents.coder import Brief, coder_prompt
+from kernelwright.agents.planner import planner_prompt
+from kernelwright.campaign.spec import SearchSpec
+from kernelwright.evaluator.task import Task
+from kernelwright.ir import Graph, partition
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.diagnostic import Record
+
+_BYTES_PER_TOKEN = 3.5
+"""Of English and code, by the tokenizers of the day; caps rest on a bound instead."""
+_PROGRAM_TOKENS = 900
+_PLAN_TOKENS = 800
+_MODEL_SHARE = 0.5
+"""Of a task's candidates: the rest are schedules and tuning, which cost nothing."""
+_FAILING_SHARE = 0.35
+"""Of a model's first drafts: 60 to 70 % of them are right without repair."""
+_NOWHERE = DeviceInfo(name="simulator", chip="", runtime="", measures_time=False)
+
+
+class Forecast(Record):
+    """A guess at calls, tokens and dollars; the caps are what holds."""
+
+    model: str
+    calls: int
+    tokens: int
+    dollars: float | None
+    """None where no price is known."""
+    prices_of: datetime.date
+    cap: str
+
+    @property
+    def sentence(self) -> str:
+        """Say it to a person."""
+        money = "no price known" if self.dollars is None else f"${self.dollars:.2f}"
+        return (
+            f"{self.model}: about {self.calls} calls, {self.tokens:,} tokens, {money} "
+            f"(prices of {self.prices_of}); {self.cap}"
+        )
+
+
+def forecast(graphs: Iterable[Graph], spec: SearchSpec) -> Forecast | None:
+    """Guess what a search will take; None where no live model is asked."""
+    named = [ModelSpec.parse(name, spec.base_url) for name in spec.models]
+    live = [model for model in named if model.is_live]
+    if not live:
+        return None
+    expected = [call for graph in graphs for call in _calls(graph, spec)]
+    usage = Usage(
+        input_tokens=sum(call.input_tokens for call in expected),
+        output_tokens=sum(call.output_tokens for call in expected),
+    )
+    prices = load_prices()
+    price = price_of(live[0], prices)
+    return Forecast(
+        model=str(live[0]),
+        calls=len(expected),
+        tokens=usage.total_tokens,
+        dollars=None if price is None else price.dollars(usage),
+        prices_of=prices.date,
+        cap=_cap(spec),
+    )
+
+
+def _calls(graph: Graph, spec: SearchSpec) -> Iterator[Usage]:
+    """The calls that one function will need: a plan, and a task's programs and corrections."""
+    yield _usage(planner_prompt(graph, _NOWHERE).text, _PLAN_TOKENS)
+    drafts = math.ceil(spec.candidates_per_task * _MODEL_SHARE)
+    for region in partition(graph):
+        task = Task(region.extract(), "task")
+        prompt = coder_prompt(task, _NOWHERE, (), Brief(count=spec.batch)).text
+        for _ in range(math.ceil(drafts / spec.batch)):
+            yield _usage(prompt, spec.batch * _PROGRAM_TOKENS)
+        for _ in range(math.ceil(drafts * _FAILING_SHARE) if spec.repairs else 0):
+            yield _usage(prompt, _PROGRAM_TOKENS)
+
+
+def _usage(prompt: str, output_tokens: int) -> Usage:
+    input_tokens = math.ceil(len(prompt.encode()) / _BYTES_PER_TOKEN)
+    return Usage(input_tokens=input_tokens, output_tokens=output_tokens)
+
+
+def _cap(spec: SearchSpec) -> str:
+    caps = spec.caps
+    parts = [] if caps.dollars is None else [f"${caps.dollars:.2f}"]
+    parts += [] if caps.tokens is None else [f"{caps.tokens:,} tokens"]
+    parts += [] if caps.calls is None else [f"{caps.calls} calls"]
+    return f"never more than {', '.join(parts)}" if parts else "without a cap, see --budget"

@@ -1,0 +1,31 @@
+"""What a search may take is said before it starts."""
+
+import pytest
+
+from kernelwright.agents.budget import Caps
+from kernelwright.campaign import SearchSpec
+from kernelwright.campaign.forecast import forecast
+from tests.agents.loopback.scene import TASK
+
+
+def test_a_live_model_is_forecast_with_its_cap() -> None:
+    spec = SearchSpec(models=("anthropic:claude-sonnet-5",), caps=Caps(dollars=2.0))
+    expected = forecast([TASK.graph], spec)
+    assert expected is not None
+    assert expected.calls == 6
+    assert expected.dollars is not None
+    assert 0.02 < expected.dollars < 1.0
+    assert "never more than $2.00" in expected.sentence
+
+
+@pytest.mark.parametrize("models", [(), ("none",), ("replay:ab12",)])
+def test_what_costs_nothing_needs_no_forecast(models: tuple[str, ...]) -> None:
+    assert forecast([TASK.graph], SearchSpec(models=models)) is None
+
+
+def test_an_unknown_price_is_admitted() -> None:
+    expected = forecast([TASK.graph], SearchSpec(models=("openai:gpt-unheard-of",)))
+    assert expected is not None
+    assert expected.dollars is None
+    assert "no price known" in expected.sentence
+    assert "see --budget" in expected.sentence
