@@ -203,5 +203,7 @@ def flat(result: object) -> list[mx.array]:
     """List the arrays of a result."""
     if isinstance(result, mx.array):
         return [result]
+    if isinstance(result, dict):
+        return flat(list(result.values()))
     assert isinstance(result, list | tuple)
     return [array for child in result for array in flat(child)]
