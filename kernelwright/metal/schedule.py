@@ -82,8 +82,28 @@ class Columnwise:
         )
 
 
-Schedule = Elementwise | Rowwise | Columnwise
-_FAMILIES: dict[str, type[Elementwise] | type[Rowwise] | type[Columnwise]] = {
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Rows too few to fill a GPU: chunks of them are reduced first, in a kernel of their own."""
+
+    family: ClassVar[str] = "split"
+
+    chunks: int = 64
+    """Chunks per row, of one threadgroup each."""
+    lanes: int = 256
+    """Threads per chunk."""
+    vector: int = 4
+    """Elements per lane, side by side."""
+
+    @classmethod
+    def of(cls, decisions: Mapping[str, int]) -> "Split":
+        """Return the schedule of some decisions, defaults for the others."""
+        return cls(**decisions)
+
+
+Schedule = Elementwise | Rowwise | Columnwise | Split
+_FAMILIES: dict[str, type[Elementwise] | type[Rowwise] | type[Columnwise] | type[Split]] = {
+    "split": Split,
     "elementwise": Elementwise,
     "rowwise": Rowwise,
     "columnwise": Columnwise,

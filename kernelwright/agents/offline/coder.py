@@ -9,7 +9,15 @@ from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower import lower, schedules
-from kernelwright.metal.schedule import Columnwise, Elementwise, Rowwise, Schedule, parse, render
+from kernelwright.metal.schedule import (
+    Columnwise,
+    Elementwise,
+    Rowwise,
+    Schedule,
+    Split,
+    parse,
+    render,
+)
 
 AUTHOR = "offline"
 
@@ -68,6 +76,10 @@ def idea(schedule: Schedule) -> str:
             )
         case Columnwise():
             return f"Neighbouring threads on neighbouring results, {schedule.strips} strips each."
+        case Split():
+            return (
+                f"{schedule.chunks} chunks a row reduced first, their results in a second kernel."
+            )
         case Rowwise():
             return f"{_team(schedule)}, {_vector(schedule)}, {_memory(schedule)}."
 

@@ -133,19 +133,30 @@ class Builder:
         axes = call.integers("axes") if "axes" in call.attributes else (call.integer("axis"),)
         if node.op == "mean":
             body, axis = self._along(source, axes, places)
-            total = self.terms.reduced(Reducer.SUM, body, axis, dtype=result, name="total")
+            total = self.reduce(
+                self.terms.reduced(Reducer.SUM, body, axis, dtype=result, name="total")
+            )
             divisor = self.terms.place(Index.of(mean_divisor(call)))
             return self.apply("{0} / {1}", result, _mean_name(body), total, divisor)
         reducer, name = _REDUCERS[node.op]
         body, axis = self._along(source, axes, places)
-        return self.terms.reduced(reducer, body, axis, dtype=result, name=name)
+        return self.reduce(self.terms.reduced(reducer, body, axis, dtype=result, name=name))
+
+    def reduced_axis(self, length: int) -> tuple[Index, Axis]:
+        """Return the place in a row that a reduction visits, and the axis that it runs over."""
+        axis = Axis(REDUCED_AXIS, length)
+        return Index.of(axis), axis
+
+    def reduce(self, wanted: Term) -> Term:
+        """Return what stands for a reduction: itself, unless somebody computed a part of it."""
+        return wanted
 
     def _along(
         self, source: ValueId, axes: tuple[int, ...], places: Coordinates
     ) -> tuple[Term, Axis]:
         """Return the element of `source` that a reduction over `axes` visits, and its axis."""
         shape = self.graph.types[source].shape
-        axis = Axis(REDUCED_AXIS, math.prod(shape[a] for a in axes))
+        visit, axis = self.reduced_axis(math.prod(shape[a] for a in axes))
         outer = [p for i, p in enumerate(places) if i not in axes]
         if any(axis.name == a.name for place in outer for a in place.axes):
             raise UnsupportedError(
@@ -153,9 +164,7 @@ class Builder:
                 "yet; split the region there."
             )
         ordered = sorted(axes)
-        inner = dict(
-            zip(ordered, unflatten(Index.of(axis), [shape[a] for a in ordered]), strict=True)
-        )
+        inner = dict(zip(ordered, unflatten(visit, [shape[a] for a in ordered]), strict=True))
         visited = tuple(inner.get(i, place) for i, place in enumerate(places))
         return self.element(source, visited), axis
 

@@ -5,9 +5,11 @@ from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Kernel, Program, Tensor
 from kernelwright.metal.lower.elementwise import lower_elementwise
 from kernelwright.metal.lower.generic import generalize
+from kernelwright.metal.lower.operator import MSL_TYPE
 from kernelwright.metal.lower.rowwise import lower_rowwise
 from kernelwright.metal.lower.signature import Signature
-from kernelwright.metal.schedule import Columnwise, Elementwise, Rowwise, Schedule
+from kernelwright.metal.lower.split import lower_split
+from kernelwright.metal.schedule import Columnwise, Elementwise, Rowwise, Schedule, Split
 
 
 def lower(graph: Graph, schedule: Schedule) -> Program:
@@ -20,7 +22,13 @@ def lower(graph: Graph, schedule: Schedule) -> Program:
     """
     if empty := [t for t in (*graph.input_types, *graph.output_types) if t.size == 0]:
         raise UnsupportedError(f"an array without elements, {empty[0]}, needs no kernel.")
+    if foreign := [t for t in graph.types if t.dtype not in MSL_TYPE]:
+        raise UnsupportedError(
+            f"Metal has no {foreign[0].dtype.short}; cast the arrays, or leave {foreign[0]} to MLX."
+        )
     signature = Signature.of(graph)
+    if isinstance(schedule, Split):
+        return _split(graph, signature, schedule)
 
     def write(other: Graph) -> tuple[Kernel, ...]:
         return _kernels(other, Signature.of(other), schedule)
@@ -46,7 +54,19 @@ def lower(graph: Graph, schedule: Schedule) -> Program:
     )
 
 
-def _kernels(graph: Graph, signature: Signature, schedule: Schedule) -> tuple[Kernel, ...]:
+def _split(graph: Graph, signature: Signature, schedule: Split) -> Program:
+    kernels, temporaries = lower_split(graph, signature, schedule)
+    return Program(
+        inputs=tuple(Tensor(name=n, dtype=t.dtype, shape=t.shape) for n, t in signature.inputs),
+        outputs=tuple(Tensor(name=n, dtype=t.dtype, shape=t.shape) for n, t in signature.outputs),
+        temporaries=temporaries,
+        kernels=kernels,
+    )
+
+
+def _kernels(
+    graph: Graph, signature: Signature, schedule: Elementwise | Rowwise | Columnwise
+) -> tuple[Kernel, ...]:
     match schedule:
         case Elementwise():
             # Outputs of different sizes share no threads, and so no kernel.

@@ -39,13 +39,28 @@ def lower_rowwise(graph: Graph, signature: Signature, schedule: Rowwise | Column
     """
     rows = row_count(graph)
     stores = row_stores(graph, signature, rows)
-    writer = Writer(signature.scalars, taken=signature.taken)
-    source = _Rows(writer, stores, schedule, signature.spelled).write()
-    used = {t.array for t in walk([s.value for s in stores]) if isinstance(t, Load)}
+    return row_kernel(kernel_name(graph), stores, rows, signature, schedule)
+
+
+def row_kernel(
+    name: str,
+    stores: Sequence[Store],
+    rows: int,
+    signature: Signature,
+    schedule: Rowwise | Columnwise,
+) -> Kernel:
+    """Write the kernel of some stores over `rows` rows."""
+    loads = [t for t in walk([s.value for s in stores]) if isinstance(t, Load)]
+    used = tuple(dict.fromkeys(load.array for load in loads))
+    # What is no input of the program comes from a kernel before this one.
+    spelled = {t.array: str(t.stored.short) for t in loads} | signature.spelled
+    writer = Writer(signature.scalars, taken=signature.taken | {*used})
+    source = _Rows(writer, stores, schedule, spelled).write()
     grid, threadgroup = _launch(rows, schedule)
+    inputs = [array for array, _ in signature.inputs if array in used]
     return Kernel(
-        name=kernel_name(graph),
-        inputs=tuple(name for name, _ in signature.inputs if name in used),
+        name=name,
+        inputs=tuple(dict.fromkeys((*inputs, *used))),
         outputs=tuple(s.array for s in stores),
         source=source,
         header=header_for(source),

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.metal.device.base import DeviceInfo
@@ -13,11 +14,14 @@ from kernelwright.metal.lower.passes import Loop, loops, register_count
 from kernelwright.metal.lower.rowwise import row_count, row_stores
 from kernelwright.metal.lower.run import WIDTHS
 from kernelwright.metal.lower.signature import Signature
+from kernelwright.metal.lower.split import lower_split
 from kernelwright.metal.lower.term import Load, Reduced, Reducer, Store, walk
-from kernelwright.metal.schedule import Columnwise, Elementwise, Rowwise, Schedule
+from kernelwright.metal.schedule import Columnwise, Elementwise, Rowwise, Schedule, Split
 
 MAXIMUM_KEPT = 64
 """Registers that a lane's kept values may take; our choice, to keep many simdgroups resident."""
+FEW_ROWS, LONG_ROW = 32, 1 << 15
+"""Up to how many rows, and from which length on, a threadgroup a row leaves a GPU idle."""
 _WORKING = 16
 """Registers for addresses and intermediate values, beside what is kept."""
 
@@ -46,6 +50,8 @@ def footprint(graph: Graph, schedule: Schedule) -> Footprint:
     if isinstance(schedule, Elementwise):
         return Footprint(_WORKING + len(graph.nodes) // 4, 0)
     stores = row_stores(graph, Signature.of(graph), row_count(graph))
+    if isinstance(schedule, Split):
+        schedule = Rowwise(schedule.lanes, 1, schedule.vector, cached=False)
     if isinstance(schedule, Columnwise):
         return Footprint(_WORKING, 4 * 32 * schedule.strips * _partials(stores))
     return _row_footprint(stores, schedule)
@@ -97,7 +103,7 @@ def _rowwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
         # Slower, and worth a trial only where plain sums are not accurate enough: the last.
         found.append(replace(found[0], kahan=True, online=False))
     if not strided:
-        return iter(found)
+        return iter([*_splits(graph, columns), *found])
     places = 4 * 32 * _partials(stores)
     strips = [
         s for s in (8, 16, 4, 32, 2) if s <= columns and s * places <= device.threadgroup_bytes
@@ -106,6 +112,21 @@ def _rowwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
         Columnwise(s, online) for s in strips for online in (False, True)[: 1 + has_pairs]
     ]
     return iter([*columnwise, *found])
+
+
+def _splits(graph: Graph, columns: int) -> Iterator[Schedule]:
+    rows = row_count(graph)
+    if rows > FEW_ROWS or columns < LONG_ROW or any(t.size != rows for t in graph.output_types):
+        return
+    signature = Signature.of(graph)
+    for chunks in (64, 128, 32, 256):
+        vector = 4 if columns % (4 * chunks) == 0 else 1
+        schedule = Split(chunks, 256, vector)
+        try:
+            lower_split(graph, signature, schedule)
+        except UnsupportedError:
+            continue
+        yield schedule
 
 
 def _combinations(columns: int, threads: int) -> Iterator[Rowwise]:

@@ -97,6 +97,11 @@ CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
         (X,),
         "rowwise(lanes=32, rows=4, vector=4, cached=0, kahan=1)",
     ),
+    "mean_and_max_split": (
+        lambda x: (mx.mean(x), mx.max(x)),
+        (mx.zeros((64, 1024), mx.float16),),
+        "split(chunks=64, lanes=64, vector=4)",
+    ),
     "swiglu_bias": (swiglu, (X, X, W), "elementwise(vector=4, threads=256)"),
     "transposed": (transposed, (X, mx.array(2.0, mx.float16)), "elementwise(vector=1)"),
     "integers": (

@@ -1,0 +1,105 @@
+"""Few long rows: one kernel reduces chunks of them, a second one reduces what these left."""
+
+from dataclasses import dataclass, field
+
+from kernelwright.errors import UnsupportedError
+from kernelwright.ir.graph import Graph
+from kernelwright.metal.kernel import Kernel, Tensor
+from kernelwright.metal.lower.build import REDUCED_AXIS, Builder
+from kernelwright.metal.lower.index import Axis, Index, unflatten
+from kernelwright.metal.lower.rowwise import row_count, row_kernel
+from kernelwright.metal.lower.signature import Signature, kernel_name
+from kernelwright.metal.lower.term import Reduced, Reducer, Store, Term, walk
+from kernelwright.metal.schedule import Rowwise, Split
+
+_SPLITTABLE = frozenset({Reducer.SUM, Reducer.PRODUCT, Reducer.MAXIMUM, Reducer.MINIMUM})
+
+
+@dataclass
+class _Chunks(Builder):
+    """Builds reductions of one chunk of a row."""
+
+    chunk: Index = field(default_factory=Index)
+    chunks: int = 1
+
+    def reduced_axis(self, length: int) -> tuple[Index, Axis]:
+        """Return the place in a row of a chunk's element, and the axis of its elements."""
+        if length % self.chunks:
+            raise UnsupportedError(f"rows of {length} do not split into {self.chunks} chunks.")
+        axis = Axis(REDUCED_AXIS, length // self.chunks)
+        return self.chunk * axis.extent + Index.of(axis), axis
+
+
+@dataclass
+class _Partials(Builder):
+    """Builds reductions of what the chunks left."""
+
+    names: list[str] = field(default_factory=list)
+    row: Index = field(default_factory=Index)
+    chunks: int = 1
+    seen: dict[int, Term] = field(default_factory=dict)
+
+    def reduce(self, wanted: Term) -> Term:
+        """Return the reduction over the partial results in place of the whole one."""
+        assert isinstance(wanted, Reduced)
+        if wanted.number not in self.seen:
+            axis = Axis(REDUCED_AXIS, self.chunks)
+            name = self.names[len(self.seen)]
+            load = self.terms.load(name, self.row * self.chunks + Index.of(axis), wanted.dtype)
+            self.seen[wanted.number] = self.terms.reduced(
+                wanted.reducer, load, axis, dtype=wanted.dtype, name=wanted.name
+            )
+        return self.seen[wanted.number]
+
+
+def lower_split(
+    graph: Graph, signature: Signature, schedule: Split
+) -> tuple[tuple[Kernel, ...], tuple[Tensor, ...]]:
+    """Write the two kernels, and the arrays between them.
+
+    Raises:
+        UnsupportedError: an output is not one value a row, or a reduction needs another one.
+    """
+    rows = row_count(graph)
+    if any(t.size != rows for t in graph.output_types):
+        raise UnsupportedError("a split reduction gives one value a row; split the region there.")
+    found = _chunk_reductions(graph, signature, rows, schedule.chunks)
+    prefix = "chunk" if any(n.startswith("partial_") for n in signature.spelled) else "partial"
+    temporaries = tuple(
+        Tensor(name=f"{prefix}_{i}", dtype=r.dtype, shape=(rows * schedule.chunks,))
+        for i, r in enumerate(found)
+    )
+    row = Index.of(Axis("row", rows * schedule.chunks))
+    chunks = [Store(t.name, row, r, t.dtype) for t, r in zip(temporaries, found, strict=True)]
+    wide = Rowwise(schedule.lanes, 1, schedule.vector, cached=False)
+    name = kernel_name(graph)
+    first = row_kernel(f"{name}_chunks", chunks, rows * schedule.chunks, signature, wide)
+    names = [t.name for t in temporaries]
+    rest = _final_stores(graph, signature, rows, schedule.chunks, names)
+    last = row_kernel(f"{name}_rest", rest, rows, signature, Rowwise(32, 1, 1, cached=False))
+    return (first, last), temporaries
+
+
+def _chunk_reductions(graph: Graph, signature: Signature, rows: int, chunks: int) -> list[Reduced]:
+    place = Index.of(Axis("row", rows * chunks))
+    builder = _Chunks(graph, signature.arrays, chunk=place % chunks, chunks=chunks)
+    for value in graph.outputs:
+        builder.element(value, unflatten(place // chunks, graph.types[value].shape))
+    found = [t for t in builder.terms.listed if isinstance(t, Reduced)]
+    for reduced in found:
+        if any(isinstance(t, Reduced) for t in walk([reduced.body])):
+            raise UnsupportedError("a reduction that needs another one does not split.")
+        if reduced.reducer not in _SPLITTABLE:
+            raise UnsupportedError(f"{reduced.reducer} does not split into chunks yet.")
+    return found
+
+
+def _final_stores(
+    graph: Graph, signature: Signature, rows: int, chunks: int, names: list[str]
+) -> list[Store]:
+    row = Index.of(Axis("row", rows))
+    builder = _Partials(graph, signature.arrays, names=names, row=row, chunks=chunks)
+    return [
+        Store(name, row, builder.element(value, unflatten(row, type_.shape)), type_.dtype)
+        for value, (name, type_) in zip(graph.outputs, signature.outputs, strict=True)
+    ]

@@ -1,0 +1,186 @@
+"""Each family computes what its own kind of graph asks for, edge cases included."""
+
+from collections.abc import Callable, Sequence
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from kernelwright.errors import UnsupportedError
+from kernelwright.ir import Dtype, Graph, TensorType, canonicalize, capture, reference
+from kernelwright.metal.device.base import Array
+from kernelwright.metal.kernel import Program
+from kernelwright.metal.lower import lower
+from kernelwright.metal.schedule import parse
+
+Draw = Callable[[TensorType, int], Array]
+Run = Callable[[Program, Graph, Sequence[Array]], tuple[Array, ...]]
+Function = Callable[..., mx.array | tuple[mx.array, ...]]
+Case = tuple[Function, tuple[mx.array, ...], str]
+F = mx.zeros((20, 33))
+INTEGERS = mx.zeros((4, 33), mx.int32)
+
+
+def rope(x: mx.array, *, traditional: bool) -> mx.array:
+    return mx.fast.rope(x, 8, traditional=traditional, base=10000.0, scale=1.0, offset=3)
+
+
+def update(cache: mx.array, fresh: mx.array) -> mx.array:
+    result = cache * 1.5
+    result[1:3] = fresh
+    return result
+
+
+def batch_norm(x: mx.array) -> mx.array:
+    centred = x - mx.mean(x, axis=0, keepdims=True)
+    return centred * mx.rsqrt(mx.var(x, axis=0, keepdims=True) + 1e-3)
+
+
+CASES: dict[str, Case] = {
+    "rope in halves": (
+        lambda x: rope(x, traditional=False),
+        (mx.zeros((2, 4, 6, 8)),),
+        "elementwise(vector=4)",
+    ),
+    "rope in pairs": (
+        lambda x: rope(x, traditional=True),
+        (mx.zeros((2, 4, 6, 8)),),
+        "elementwise(vector=1)",
+    ),
+    "rope of a part": (
+        lambda x: mx.fast.rope(x, 4, traditional=False, base=100.0, scale=1.0, offset=0) * 2,
+        (mx.zeros((1, 2, 6, 8)),),
+        "elementwise(vector=1)",
+    ),
+    "unequal parts": (
+        lambda x, y: mx.concatenate([x * 2, y, x], axis=1),
+        (mx.zeros((4, 6)), mx.zeros((4, 3))),
+        "elementwise(vector=1)",
+    ),
+    "padding": (
+        lambda x: mx.pad(x, [(1, 2), (0, 3)], constant_values=7) * 2,
+        (mx.zeros((4, 6)),),
+        "elementwise(vector=1)",
+    ),
+    "embedding": (
+        lambda w, t: w[t] * 2,
+        (mx.zeros((6, 16)), mx.zeros((5,), mx.int32)),
+        "elementwise(vector=4)",
+    ),
+    "cache update": (
+        update,
+        (mx.zeros((4, 6)), mx.zeros((2, 6))),
+        "elementwise(vector=1)",
+    ),
+    "softmax over parts": (
+        lambda x, y: mx.softmax(mx.concatenate([x, y], axis=-1), -1),
+        (mx.zeros((4, 6)), mx.zeros((4, 3))),
+        "rowwise(lanes=32, cached=1)",
+    ),
+    "column sums": (
+        lambda x: (mx.sum(x, 0), mx.max(x, 0), mx.argmax(x, 0)),
+        (F,),
+        "columnwise(strips=4)",
+    ),
+    "softmax over columns": (lambda x: mx.softmax(x, 0), (F,), "columnwise(strips=8, online=1)"),
+    "batch norm": (batch_norm, (F,), "columnwise(strips=3)"),
+    "middle axis": (
+        lambda x: (mx.mean(x, 1), mx.all(x > -3, 1), mx.any(x > 3, 1)),
+        (mx.zeros((3, 20, 33)),),
+        "columnwise(strips=4)",
+    ),
+    "all and any": (
+        lambda x: (mx.all(x > -4, -1), mx.any(x > 4, -1)),
+        (F,),
+        "rowwise(lanes=64, rows=1, cached=0)",
+    ),
+    "integers": (
+        lambda x: (mx.argmin(x, -1), mx.sum(x, -1), mx.max(x, -1), mx.min(x, -1)),
+        (INTEGERS,),
+        "rowwise(lanes=32, cached=0)",
+    ),
+    "bytes wrap": (
+        lambda x: (x + 250, (x * 100) >> 1, mx.sum(x, -1, keepdims=True) + x),
+        (mx.zeros((4, 64), mx.uint8),),
+        "rowwise(lanes=32, vector=4, cached=1)",
+    ),
+    "Python's division": (
+        lambda x, y: ((x - 3) // (y + 1), (x - 3) % (y + 1), mx.power(x, y)),
+        (INTEGERS, INTEGERS),
+        "elementwise(vector=4)",
+    ),
+    "split sums": (
+        lambda x: (mx.sum(x), mx.max(x)),
+        (mx.zeros((64, 128)),),
+        "split(chunks=16, lanes=64, vector=2)",
+    ),
+    "Kahan": (
+        lambda x: mx.mean(x * x, -1),
+        (F,),
+        "rowwise(lanes=32, cached=0, kahan=1)",
+    ),
+    "scalars": (
+        lambda x, s: (x * s, s + 1),
+        (mx.zeros((3, 5), mx.float16), mx.zeros((), mx.float16)),
+        "elementwise(vector=1)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_family_computes_its_graphs(name: str, run: Run, draw: Draw) -> None:
+    function, inputs, schedule = CASES[name]
+    graph = canonicalize(capture(function, *inputs))
+    arrays = [draw(t, i) for i, t in enumerate(graph.input_types)]
+    found = run(lower(graph, parse(schedule)), graph, arrays)
+    for output, exact, type_ in zip(
+        found, reference(graph, arrays), graph.output_types, strict=True
+    ):
+        tolerance = 4 * type_.dtype.epsilon + (1e-6 if type_.dtype.is_float else 0)
+        assert np.allclose(output.astype(np.float64), exact, rtol=tolerance, atol=tolerance)
+
+
+SPECIAL = np.array(
+    [[-np.inf] * 4, [-np.inf, 1, 2, 3], [np.nan, 1, 2, 3], [np.inf, 1, -np.inf, 0]], np.float32
+)
+EDGES: dict[str, Case] = {
+    "softmax": (lambda x: mx.softmax(x, -1), (mx.zeros((4, 4)),), "rowwise(lanes=32)"),
+    "online softmax": (
+        lambda x: mx.softmax(x, -1),
+        (mx.zeros((4, 4)),),
+        "rowwise(lanes=32, cached=0, online=1)",
+    ),
+    "extremes": (
+        lambda x: (mx.max(x, -1), mx.min(x, -1)),
+        (mx.zeros((4, 4)),),
+        "rowwise(lanes=32, cached=0)",
+    ),
+    "elementwise": (
+        lambda x: (mx.maximum(x, 0), mx.sigmoid(x), mx.tanh(x), mx.erf(x), mx.exp(x)),
+        (mx.zeros((4, 4)),),
+        "elementwise(vector=2)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_nan_and_infinity_go_where_they_belong(name: str, run: Run) -> None:
+    function, inputs, schedule = EDGES[name]
+    graph = canonicalize(capture(function, *inputs))
+    found = run(lower(graph, parse(schedule)), graph, [SPECIAL])
+    for output, exact in zip(found, reference(graph, [SPECIAL]), strict=True):
+        assert np.allclose(output, exact, rtol=1e-5, atol=1e-6, equal_nan=True)
+
+
+def test_float64_has_no_kernel() -> None:
+    with mx.stream(mx.cpu):
+        graph = capture(lambda x: x + x, mx.zeros((4,), mx.float64))
+    assert graph.input_types[0].dtype is Dtype.FLOAT64
+    with pytest.raises(UnsupportedError, match="Metal has no f64"):
+        lower(graph, parse("elementwise(vector=1)"))
+
+
+def test_other_families_refuse_a_contraction() -> None:
+    graph = capture(lambda x: x @ x, mx.zeros((4, 4)))
+    with pytest.raises(UnsupportedError, match="matmul cannot be part of a fused kernel"):
+        lower(graph, parse("elementwise(vector=1)"))
