@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 from pydantic import ValidationError
 
 from kernelwright.errors import DeviceError
@@ -16,7 +17,7 @@ from kernelwright.evaluator.wire import Reply
 from kernelwright.evaluator.worker import Worker, WorkerLost
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import RunOptions, RunResult
-from kernelwright.metal.diagnostic import Diagnostic, SanitizerReport
+from kernelwright.metal.diagnostic import Diagnostic, ReportKind, SanitizerReport
 from kernelwright.metal.kernel import Program
 
 POISONS = (0xFF, 0x5A)
@@ -76,7 +77,7 @@ class Trial:
             raise Failure(
                 Status.CRASHED, "the worker's answer is damaged.", lost_worker=True
             ) from e
-        check_fences(result, reference)
+        check_fences(result, reference, options.poison)
         return result
 
     def _call(self, request: Request, timeout_s: float) -> Reply:
@@ -120,19 +121,31 @@ def _of_reply(reply: Reply) -> Failure:
     raise DeviceError(f"the device failed, not the candidate: {message}")
 
 
-def check_fences(result: RunResult, reference: Reference) -> None:
+def check_fences(result: RunResult, reference: Reference, poison: int) -> None:
     """Refuse a run that wrote where it must not, or that the sanitizer reported."""
     case = f"case {reference.case.name}"
     if result.reports:
         first = result.reports[0]
+        where = _unwritten(result, poison) if first.kind is ReportKind.UNWRITTEN_OUTPUT else ""
         more = f" (and {len(result.reports) - 1} more)" if len(result.reports) > 1 else ""
-        raise Failure(Status.UNSAFE, f"{first}{more}", reports=result.reports, reference=reference)
+        summary = f"{first}{where}{more}"
+        raise Failure(Status.UNSAFE, summary, reports=result.reports, reference=reference)
     if not all(result.canaries_intact):
         place = result.canaries_intact.index(False)
         summary = f"wrote outside output {place} ({case}); guard the last threads."
         raise Failure(Status.UNSAFE, summary, reference=reference)
     if not result.inputs_intact:
         raise Failure(Status.UNSAFE, f"changed an input ({case}).", reference=reference)
+
+
+def _unwritten(result: RunResult, poison: int) -> str:
+    """Say in words where an output still holds the poison."""
+    for output in result.outputs:
+        raw = np.frombuffer(output.tobytes(), np.uint8).reshape(output.size, -1)
+        left = np.asarray((raw == poison).all(axis=1)).reshape(output.shape)
+        if left.any():
+            return f": {locate(left)}"
+    return ""
 
 
 def check_answer(result: RunResult, reference: Reference) -> tuple[Deviation, ...]:

@@ -1,14 +1,18 @@
 """Wrong places in words."""
 
+from types import EllipsisType
+
 import numpy as np
 import pytest
 
-from kernelwright.evaluator.location import first_bad, locate
+from kernelwright.evaluator.location import Mask, first_bad, locate
+
+Place = slice | int | EllipsisType | tuple[int | slice | list[int] | EllipsisType, ...]
 
 
-def mask(shape: tuple[int, ...], place: object) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+def mask(shape: tuple[int, ...], place: Place) -> Mask:
     bad = np.zeros(shape, bool)
-    bad[place] = True  # type: ignore[index]
+    bad[place] = True
     return bad
 
 
@@ -30,9 +34,7 @@ def mask(shape: tuple[int, ...], place: object) -> np.ndarray[tuple[int, ...], n
         (mask((4, 4), ([0, 1, 3], [1, 0, 2])), "3 of 16 elements, in 3 of 4 rows, the first at 0"),
     ],
 )
-def test_a_wrong_place_is_told_in_words(
-    bad: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], words: str
-) -> None:
+def test_a_wrong_place_is_told_in_words(bad: Mask, words: str) -> None:
     assert locate(bad) == words
 
 

@@ -16,7 +16,7 @@ from kernelwright.evaluator.statistics import (
 
 def test_pairing_cancels_what_both_arms_share() -> None:
     drift = np.linspace(1, 3, 50)
-    ratios = log_ratios(100 * drift, 120 * drift)
+    ratios = log_ratios(tuple(100 * drift), tuple(120 * drift))
     np.testing.assert_allclose(ratios, np.log(1.2))
 
 

@@ -1,0 +1,136 @@
+"""Programs from outside: a JSON file, or a kernel's Metal body with its launch."""
+
+import json
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from kernelwright.errors import InputError
+from kernelwright.ir.graph import Graph, TensorType
+from kernelwright.metal.diagnostic import Record
+from kernelwright.metal.kernel import Dimensions, Extent, Kernel, Program, Tensor
+
+_LARGEST_FILE = 4 << 20
+
+
+class LaunchText(Record):
+    """How a Metal body is launched, as typed: `4096`, or `cols*32,rows`."""
+
+    grid: str
+    threadgroup: str = "256"
+    inputs: tuple[str, ...] = ()
+    """Names in the body, in the task's order; the task's own names when empty."""
+    outputs: tuple[str, ...] = ()
+    """Names in the body; `out`, or `out0`, `out1` … when empty."""
+
+
+def read_program(path: Path) -> Program:
+    """Read a program's JSON.
+
+    Raises:
+        InputError: there is no such file, or it holds no program.
+    """
+    text = _read(path)
+    try:
+        return Program.model_validate_json(text)
+    except ValidationError as e:
+        raise InputError(f"{path} is no program: {_first_reason(e)}.") from e
+    except InputError as e:
+        raise InputError(f"{path} is no program: {e}") from e
+
+
+def read_body(path: Path, graph: Graph, launch: LaunchText) -> Program:
+    """Read a kernel's Metal body and make a program of it, specialised to the graph's shapes.
+
+    Raises:
+        InputError: there is no such file, or launch and task do not fit together.
+    """
+    source = _read(path)
+    names = launch.inputs or graph.input_names()
+    outputs = launch.outputs or _output_names(len(graph.outputs))
+    for what, found, types in (
+        ("inputs", names, graph.input_types),
+        ("outputs", outputs, graph.output_types),
+    ):
+        if len(found) != len(types):
+            raise InputError(
+                f"the task has {len(types)} {what}, found {len(found)} names; name each of them."
+            )
+    try:
+        kernel = Kernel(
+            name=_identifier(path.stem),
+            inputs=names,
+            outputs=outputs,
+            source=source,
+            grid=_extents(launch.grid),
+            threadgroup=_extents(launch.threadgroup),
+        )
+        return Program(
+            inputs=_tensors(names, graph.input_types),
+            outputs=_tensors(outputs, graph.output_types),
+            kernels=(kernel,),
+        )
+    except ValidationError as e:
+        raise InputError(f"{path} makes no program: {_first_reason(e)}.") from e
+
+
+def _read(path: Path) -> str:
+    try:
+        if path.stat().st_size > _LARGEST_FILE:
+            raise InputError(f"{path} has more than {_LARGEST_FILE} bytes; a program is smaller.")
+        return path.read_text()
+    except OSError as e:
+        raise InputError(f"cannot read {path}: {e.strerror}; give a program's JSON file.") from e
+    except UnicodeDecodeError as e:
+        raise InputError(f"{path} is no text; give a program's JSON or a Metal body.") from e
+
+
+def _first_reason(error: ValidationError) -> str:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    reason = first["msg"].removeprefix("Value error, ")
+    return f"{place}: {reason}" if place else reason
+
+
+def _output_names(count: int) -> tuple[str, ...]:
+    return ("out",) if count == 1 else tuple(f"out{i}" for i in range(count))
+
+
+def _tensors(names: tuple[str, ...], types: tuple[TensorType, ...]) -> tuple[Tensor, ...]:
+    return tuple(
+        Tensor(name=n, dtype=t.dtype, shape=t.shape) for n, t in zip(names, types, strict=True)
+    )
+
+
+def _identifier(stem: str) -> str:
+    letters = "".join(c if c.isalnum() and c.isascii() else "_" for c in stem)
+    return f"k_{letters}"[:64]
+
+
+def _extents(text: str) -> Dimensions:
+    parts = [part.strip() for part in _split(text)]
+    if not 1 <= len(parts) <= 3 or not all(parts):
+        raise InputError(f"expected one to three sizes such as 4096 or 32,64; found {text!r}.")
+    sizes: list[Extent] = [int(p) if p.isdigit() else p for p in parts]
+    sizes += [1] * (3 - len(sizes))
+    return sizes[0], sizes[1], sizes[2]
+
+
+def _split(text: str) -> list[str]:
+    """Split at the commas that no parenthesis encloses."""
+    parts, depth = [""], 0
+    for c in text:
+        depth += {"(": 1, ")": -1}.get(c, 0)
+        if c == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return parts
+
+
+def is_program_json(path: Path) -> bool:
+    """Say whether a file's text is a JSON object, whatever its name."""
+    try:
+        return isinstance(json.loads(_read(path)), dict)
+    except ValueError:
+        return False

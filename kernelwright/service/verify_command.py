@@ -1,0 +1,132 @@
+"""`kernelwright verify`: anybody's kernel through the whole evaluator, stage by stage."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from kernelwright.campaign import capture_subjects, load_subjects
+from kernelwright.errors import InputError
+from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.evaluator.evaluate import evaluate
+from kernelwright.evaluator.evaluation import Evaluation, Stage
+from kernelwright.evaluator.submission import LaunchText, read_body, read_program
+from kernelwright.evaluator.task import Task
+from kernelwright.metal.device.base import DeviceName
+from kernelwright.metal.kernel import Program
+from kernelwright.service.console import console
+from kernelwright.service.option import JsonOption, StoreOption, print_json
+from kernelwright.store import KernelStore
+
+_REJECTED = 2
+"""Exit status for a kernel that did not pass; 1 is for a command that could not run."""
+
+
+def verify(
+    program: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE_OR_ID",
+            help="A program's JSON, a kernel's Metal body (.metal), or an id from the store.",
+            show_default=False,
+        ),
+    ],
+    task: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.py[:function]", help="What it must compute.", show_default=False
+        ),
+    ] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("-i", "--input", help="An input's type, such as 'bf16[2048,4096]'; repeat."),
+    ] = None,
+    grid: Annotated[
+        str | None,
+        typer.Option("--grid", "-g", help="Threads of a Metal body: 4096 or 32,64."),
+    ] = None,
+    threadgroup: Annotated[
+        str, typer.Option("--threadgroup", "-t", help="Threads of a threadgroup.")
+    ] = "256",
+    names: Annotated[
+        str | None,
+        typer.Option(help="Names in a Metal body: 'x,w->out'.", show_default=False),
+    ] = None,
+    device: Annotated[DeviceName, typer.Option(help="Where it runs.")] = "simulator",
+    through: Annotated[
+        Stage, typer.Option(help="The last stage to run.", show_choices=False)
+    ] = Stage.CONFIRMATION,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Judge a kernel: static rules, sanitizer, correctness, determinism, speed, hidden gate.
+
+    The exit status is 0 when it passes and 2 when it does not.
+    """
+    path = Path(program)
+    if path.suffix in (".json", ".metal") or path.exists():
+        chosen = _task_of(task, inputs or [])
+        candidate = _read(path, chosen, grid, threadgroup, names)
+    else:
+        candidate, known = _from_store(program, store)
+        chosen = _task_of(task, inputs or []) if task else known
+    config = EvaluatorConfig(through=through)
+    evaluation = evaluate(chosen, candidate, device=device, config=config)
+    if json:
+        print_json(evaluation)
+    else:
+        _print(evaluation, chosen)
+    if not evaluation.is_correct:
+        raise typer.Exit(_REJECTED)
+
+
+def _task_of(target: str | None, inputs: list[str]) -> Task:
+    if target is None:
+        raise InputError("a file does not say what it must compute; add --task FILE.py:function.")
+    functions = capture_subjects(load_subjects(target, inputs)).functions
+    if len(functions) != 1:
+        found = ", ".join(f.subject.name for f in functions)
+        raise InputError(f"expected one function in {target}, found {found}; name one after ':'.")
+    return Task(functions[0].graph, functions[0].subject.name)
+
+
+def _read(path: Path, task: Task, grid: str | None, threadgroup: str, names: str | None) -> Program:
+    if path.suffix != ".metal":
+        return read_program(path)
+    if grid is None:
+        raise InputError(f"{path} holds a kernel's body only; say how to launch it with --grid.")
+    takes, _, gives = (names or "").partition("->")
+    launch = LaunchText(
+        grid=grid, threadgroup=threadgroup, inputs=_listed(takes), outputs=_listed(gives)
+    )
+    return read_body(path, task.graph, launch)
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _from_store(prefix: str, url: str | None) -> tuple[Program, Task]:
+    with KernelStore(url, must_exist=True) as opened:
+        detail = opened.show(prefix)
+    return detail.program, detail.reference
+
+
+def _print(evaluation: Evaluation, task: Task) -> None:
+    table = Table(box=None, header_style="label", pad_edge=False)
+    for column in ("", "stage", "time", "found"):
+        table.add_column(column)
+    for result in evaluation.stages:
+        mark = "[good]✓[/]" if result.passed else "[bad]✗[/]"
+        table.add_row(mark, result.stage.value, f"{result.duration_s:.2f} s", result.summary)
+    style = "good" if evaluation.is_correct else "bad"
+    where = f"{evaluation.device.name} ({evaluation.device.chip})"
+    console().print(f"[task]{task.name}[/] on {where}, program [id]{evaluation.program[:12]}[/]")
+    console().print(table)
+    for diagnostic in evaluation.diagnostics:
+        console().print(str(diagnostic), markup=False)
+    for report in evaluation.reports:
+        console().print(str(report), markup=False)
+    console().print(f"[{style}]{evaluation.status}[/] ", end="")
+    console().print(evaluation.summary, markup=False)

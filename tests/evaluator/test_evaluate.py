@@ -1,0 +1,114 @@
+"""The whole verdict on the simulator: stages, words, gates, quarantine."""
+
+import pytest
+
+from kernelwright.errors import DeviceError
+from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.evaluator.evaluate import Evaluator, evaluate
+from kernelwright.evaluator.evaluation import Evaluation, Stage, Status
+from kernelwright.evaluator.mutants.corpus import Edit, apply, bases, mutants, task_of
+from kernelwright.evaluator.mutants.device import MisbehavingDevice, Misdeed
+from kernelwright.metal.kernel import Program
+
+
+def edited(base: str, *replace: tuple[str, str], **fields: object) -> Program:
+    edit = {"name": "n", "class": "S1", "expect": ["wrong"], "why": "", "replace": replace}
+    return apply(bases()[base].program, Edit.model_validate({**edit, **fields}))
+
+
+def test_a_right_kernel_passes_every_stage_up_to_its_prediction(evaluator: Evaluator) -> None:
+    found = evaluator.evaluate(task_of("layer_norm"), bases()["layer_norm"].program)
+    assert found.status is Status.CORRECT
+    assert [s.stage for s in found.stages] == list(Stage)[:6]
+    assert all(s.passed for s in found.stages)
+    assert found.accuracy[0].row_relative <= found.accuracy[0].bound
+    assert found.predicted_us
+    assert {s.kind for s in found.speedups} == {"predicted"}
+
+
+def test_the_same_config_gives_the_same_verdict(evaluator: Evaluator) -> None:
+    task, program = task_of("softmax"), bases()["softmax"].program
+    first, second = (_timeless(evaluator.evaluate(task, program)) for _ in range(2))
+    assert first == second
+
+
+def _timeless(evaluation: Evaluation) -> Evaluation:
+    stages = tuple(s.model_copy(update={"duration_s": 0.0}) for s in evaluation.stages)
+    return evaluation.model_copy(update={"duration_s": 0.0, "stages": stages})
+
+
+def test_a_wrong_answer_is_located_in_words(evaluator: Evaluator) -> None:
+    tail = ("y[start + i] = ", "y[start + i] = i + 3 >= uint(width) ? 0.0f : ")
+    found = evaluator.evaluate(task_of("softmax"), edited("softmax", tail))
+    assert found.status is Status.WRONG
+    assert found.mismatches[0].words == "the last 3 columns of every row"
+    assert found.mismatches[0].expected != found.mismatches[0].found
+
+
+def test_unwritten_elements_are_located_in_words(evaluator: Evaluator) -> None:
+    short = (
+        "for (uint i = t; i < 200; i += 64) {\n  y",
+        "for (uint i = t; i < 192; i += 64) {\n  y",
+    )
+    found = evaluator.evaluate(task_of("layer_norm"), edited("layer_norm", short))
+    assert found.status is Status.UNSAFE
+    assert "the last 8 columns of every row" in found.summary
+
+
+def test_a_compile_error_points_at_the_candidates_line(evaluator: Evaluator) -> None:
+    broken = ("float total = 0;", "float total = undeclared;")
+    found = evaluator.evaluate(task_of("softmax"), edited("softmax", broken))
+    assert found.status is Status.COMPILE_ERROR
+    line = (
+        edited("softmax", broken).kernels[0].source.split("\n").index("float total = undeclared;")
+    )
+    assert (found.diagnostics[0].file, found.diagnostics[0].line) == ("source", line + 1)
+
+
+def test_a_wrong_kernel_is_never_timed(evaluator: Evaluator) -> None:
+    mutant = next(m for m in mutants() if m.edit.class_ == "S6")
+    found = evaluator.evaluate(mutant.task, mutant.program)
+    assert Stage.TIMING not in {s.stage for s in found.stages}
+    assert not found.speedups
+
+
+@pytest.fixture(scope="module")
+def strict() -> EvaluatorConfig:
+    return EvaluatorConfig(secret="gate", through=Stage.CONFIRMATION, generic_shapes=2)
+
+
+def test_a_right_and_faster_kernel_is_promoted(strict: EvaluatorConfig) -> None:
+    found = evaluate(task_of("rms_norm"), bases()["rms_norm"].program, config=strict)
+    assert found.status is Status.PROMOTED
+    assert "predicted" in found.summary
+
+
+def test_the_hidden_gate_says_no_and_nothing_else(strict: EvaluatorConfig) -> None:
+    # Right for every width that is tried in the open, wrong for most others.
+    seen = "(width == 96 || width == 33 || width == 257 || width <= 5)"
+    odd = (
+        "half(float(x[start + i]) * scale",
+        f"half(({seen} ? 1.0f : 2.0f) * float(x[start + i]) * scale",
+    )
+    found = evaluate(task_of("rms_norm"), edited("rms_norm", odd), config=strict)
+    assert found.status is Status.UNPROVEN
+    assert not found.mismatches
+    assert found.stages[-1].stage is Stage.HIDDEN
+    assert "[" not in found.summary
+
+
+def test_a_program_that_takes_its_worker_down_never_runs_again() -> None:
+    task, program = task_of("strided"), bases()["strided"].program
+    with Evaluator(MisbehavingDevice(Misdeed.ABORT), EvaluatorConfig(secret="s")) as evaluator:
+        first = evaluator.evaluate(task, program)
+        assert first.status is Status.CRASHED
+        assert "SIGABRT" in first.summary
+        assert evaluator.evaluate(task, program) is first
+        # The next program gets a fresh worker, and its own verdict.
+        other = evaluator.evaluate(task, edited("strided", ("p[row", "q[row")))
+        assert other.status is Status.CRASHED
+
+
+def test_a_machine_without_the_device_gives_no_verdict() -> None:
+    with pytest.raises(DeviceError, match="abacus"):
+        evaluate(task_of("softmax"), bases()["softmax"].program, device="abacus")

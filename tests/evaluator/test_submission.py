@@ -1,0 +1,79 @@
+"""Programs from outside: what is read, and what is refused in one sentence."""
+
+from pathlib import Path
+
+import pytest
+
+from kernelwright.errors import InputError
+from kernelwright.evaluator.mutants.corpus import bases, task_of
+from kernelwright.evaluator.submission import LaunchText, read_body, read_program
+
+GRAPH = task_of("softmax").graph
+
+
+def test_a_programs_json_is_read_back(tmp_path: Path) -> None:
+    program = bases()["softmax"].program
+    path = tmp_path / "softmax.json"
+    path.write_text(program.model_dump_json())
+    assert read_program(path) == program
+
+
+def test_a_body_becomes_a_program_with_the_tasks_types(tmp_path: Path) -> None:
+    path = tmp_path / "my-kernel.metal"
+    path.write_text("y[thread_position_in_grid.x] = x[thread_position_in_grid.x];")
+    launch = LaunchText(grid="min(900, 1000), 1", inputs=("x",), outputs=("y",))
+    program = read_body(path, GRAPH, launch)
+    assert program.bind(GRAPH.input_types).outputs == GRAPH.output_types
+    assert program.kernels[0].grid == ("min(900, 1000)", 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is no program: Invalid JSON"),
+        ("{}", "is no program: inputs: Field required"),
+        ("[1, 2]", "is no program"),
+        ('{"format": "kernelwright.program/9"}', "is no program: format"),
+    ],
+)
+def test_a_bad_program_file_is_told_in_one_sentence(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message) as caught:
+        read_program(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_program_cannot_bring_its_own_tests(tmp_path: Path) -> None:
+    path = tmp_path / "judge.json"
+    text = bases()["softmax"].program.model_dump_json()
+    path.write_text(text[:-1] + ', "expected": [1.0]}')
+    with pytest.raises(InputError, match="expected: Extra inputs are not permitted"):
+        read_program(path)
+
+
+def test_a_missing_or_binary_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot read .*absent\.json"):
+        read_program(tmp_path / "absent.json")
+    (tmp_path / "image.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="is no text"):
+        read_program(tmp_path / "image.json")
+
+
+@pytest.mark.parametrize(
+    ("launch", "message"),
+    [
+        (LaunchText(grid="1,2,3,4"), "one to three sizes"),
+        (LaunchText(grid="rows"), "unknown dimension rows"),
+        (LaunchText(grid="4", inputs=("a", "b")), "the task has 1 inputs, found 2 names"),
+    ],
+)
+def test_a_launch_that_cannot_be_is_refused(
+    tmp_path: Path, launch: LaunchText, message: str
+) -> None:
+    path = tmp_path / "k.metal"
+    path.write_text("out[0] = 1;")
+    with pytest.raises(InputError, match=message):
+        read_body(path, GRAPH, launch)
