@@ -153,11 +153,9 @@ def shown(attempt: Attempt, interface: Interface) -> dict[str, object]:
 
 
 def _unusable(reply: Programs, interface: Interface, known: set[str]) -> str:
-    """Say why nothing in a reply can be tried; empty when something can."""
-    if _usable(reply, interface, known):
+    """Say why nothing in a reply can be tried; empty when something can, or when it is empty."""
+    if not reply.programs or _usable(reply, interface, known):
         return ""
-    if not reply.programs:
-        return "it holds no program"
     problems = dict.fromkeys(_problem(draft, interface) for draft in reply.programs)
     return "; ".join(problem or "that program has been tried already" for problem in problems)
 

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from kernelwright.agents.interface import Interface
+from kernelwright.agents.interface import Interface, with_names
 from kernelwright.errors import InputError
 from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.extent import evaluate
@@ -183,13 +183,16 @@ def _check_arithmetic(program: Program) -> None:
 
 def drafted(program: Program, idea: str, interface: Interface) -> ProgramDraft:
     """Return a program as a model would have written it: what prompts show of earlier ones."""
-    sizes = {d.name for d in interface.dimensions}
-    generic = [e for t in program.inputs for e in t.shape if isinstance(e, str) and e in sizes]
+    names = interface.renamed(program)
+
+    def told(extents: tuple[Extent, ...]) -> list[Extent]:
+        return [with_names(extent, names) for extent in extents]
+
     return ProgramDraft(
         idea=idea,
-        any_size=list(dict.fromkeys(generic)),
+        any_size=list(dict.fromkeys(names.values())),
         arrays=[
-            ArrayDraft(name=t.name, dtype=t.dtype.value, shape=list(t.shape))
+            ArrayDraft(name=t.name, dtype=t.dtype.value, shape=told(t.shape))
             for t in program.temporaries
         ],
         tunables=[
@@ -204,11 +207,11 @@ def drafted(program: Program, idea: str, interface: Interface) -> ProgramDraft:
                 header=k.header,
                 source=k.source,
                 template=[
-                    TemplateDraft(name=name, value=_plain(value))
+                    TemplateDraft(name=name, value=with_names(_plain(value), names))
                     for name, value in k.template.items()
                 ],
-                grid=list(k.grid),
-                threadgroup=list(k.threadgroup),
+                grid=told(k.grid),
+                threadgroup=told(k.threadgroup),
             )
             for k in program.kernels
         ],

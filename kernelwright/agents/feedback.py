@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from kernelwright.evaluator.evaluation import Evaluation, Mismatch, Stage, Status
+from kernelwright.evaluator.evaluation import Evaluation, Mismatch, Speedup, Stage, Status
 from kernelwright.metal.device.base import Counters
 from kernelwright.metal.diagnostic import SanitizerReport
 from kernelwright.metal.kernel import Program
@@ -58,11 +58,15 @@ def speed_of(evaluation: Evaluation) -> str:
     if evaluation.predicted_us is not None:
         parts.append(f"predicted at {evaluation.predicted_us:.3g} us")
     parts += [
-        f"{speedup.ratio:.2f} times as fast as {speedup.baseline} "
-        f"({speedup.kind}, {speedup.lower:.2f} to {speedup.upper:.2f})"
-        for speedup in evaluation.speedups
+        f"{s.ratio:.2f} times as fast as {s.baseline} ({_sureness(s)})" for s in evaluation.speedups
     ]
     return ", ".join(parts)
+
+
+def _sureness(speedup: Speedup) -> str:
+    if speedup.kind == "predicted":
+        return "predicted"
+    return f"measured, {speedup.lower:.2f} to {speedup.upper:.2f}"
 
 
 def error_signature(evaluation: Evaluation) -> str:

@@ -1,14 +1,16 @@
 """A task's arrays as programs see them: names, shapes, and the dimensions that may vary."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from kernelwright.evaluator.task import Task
 from kernelwright.evaluator.vocabulary import RESERVED
 from kernelwright.ir.graph import Graph, TensorType
-from kernelwright.metal.kernel import Extent, Tensor
+from kernelwright.metal.kernel import Extent, Program, Tensor
 
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _LETTERS = re.compile(r"[^A-Za-z0-9_]")
 
 
@@ -101,12 +103,26 @@ class Interface:
 
     def fixed(self, extent: Extent, generic: frozenset[str]) -> Extent:
         """Write the sizes of the dimensions that are not generic into launch arithmetic."""
-        if isinstance(extent, int):
-            return extent
-        for dimension in self.dimensions:
-            if dimension.name not in generic:
-                extent = re.sub(rf"\b{dimension.name}\b", str(dimension.size), extent)
-        return int(extent) if extent.strip().isdigit() else extent
+        sizes = {d.name: str(d.size) for d in self.dimensions if d.name not in generic}
+        return with_names(extent, sizes)
+
+    def renamed(self, program: Program) -> dict[str, str]:
+        """Map the names that a program gives to its dimensions to those of the task."""
+        at = {place: d.name for d in self.dimensions for place in d.places}
+        return {
+            extent: at[f"{name} axis {axis}"]
+            for name, tensor in zip(self.input_names, program.inputs, strict=True)
+            for axis, extent in enumerate(tensor.shape)
+            if isinstance(extent, str) and f"{name} axis {axis}" in at
+        }
+
+
+def with_names(extent: Extent, names: Mapping[str, str]) -> Extent:
+    """Replace names in launch arithmetic by others, or by numbers."""
+    if isinstance(extent, int):
+        return extent
+    text = _WORD.sub(lambda match: names.get(match[0], match[0]), extent)
+    return int(text) if text.strip().isdigit() else text
 
 
 def _ranks(graph: Graph) -> list[int]:
