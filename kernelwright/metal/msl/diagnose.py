@@ -12,6 +12,9 @@ _LINE = re.compile(
 )
 _GLOBAL = re.compile(r"^(?:clang|zig)?:? ?(?:fatal )?error: (?P<message>.*)$")
 
+_NOT_VIABLE = re.compile(r"^candidate function .*not viable: requires")
+_MOST_CANDIDATES = 2
+"""Overloads of the standard library that say why they do not fit."""
 _WORDINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
     (re.compile(pattern), wording)
     for pattern, wording in (
@@ -34,8 +37,16 @@ _WORDINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
         (r"('[\w ]+') \(aka \1\)", r"\1"),
         (r"pointer to generic address space", "pointer to address space 'thread'"),
         (
-            r"^no viable conversion from '(\w+)' to 'bfloat'$",
-            r"cannot initialize a variable of type 'bfloat' with an rvalue of type '\1'",
+            r"^no viable conversion from '([\w ]+)' to '(\w+)'$",
+            r"cannot initialize a variable of type '\2' with an rvalue of type '\1'",
+        ),
+        (
+            r"^static assertion failed .* 'sizeof\((.+)\) == sizeof\((.+)\)': as_type.*",
+            r"as_type cast from '\2' to '\1' is not allowed",
+        ),
+        (
+            r"^no matching member function for call to 'kw_put_(\w+)'$",
+            r"assigning to the components '\1' from an incompatible type",
         ),
     )
 )  # fmt: skip
@@ -89,13 +100,20 @@ def diagnose(
                 continue
             refused.add(place)
         found.append(_diagnostic(place, head.severity, head.message, sources))
+        explained: set[str] = set()
         for note in group[1:]:
             at = locate(note.place)
+            is_new = note.message not in explained and len(explained) < _MOST_CANDIDATES
+            if at is None and is_new and _NOT_VIABLE.match(note.message):
+                at = place
+                explained.add(note.message)
             if at is not None and not _is_ours(note.message):
                 found.append(_diagnostic(at, Severity.NOTE, note.message, sources))
     if not found and (match := _GLOBAL.search(said)):
         found.append(Diagnostic(message=match["message"]))
-    return tuple(found)
+    # What has no place in the candidate's text follows from what has.
+    placed = tuple(d for d in found if d.line)
+    return placed if any(d.severity is Severity.ERROR for d in placed) else tuple(found)
 
 
 def _groups(said: str) -> list[list[_Message]]:

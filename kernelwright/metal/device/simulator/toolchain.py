@@ -37,7 +37,7 @@ DIAGNOSTIC_FLAGS = (
     *("-Wno-duplicate-decl-specifier", "-Wno-unknown-pragmas", "-Wno-pragma-once-outside-header"),
     *("-Wno-vla-cxx-extension", "-Wno-deprecated-volatile", "-Wno-ambiguous-reversed-operator"),
     *("-fno-color-diagnostics", "-fno-caret-diagnostics", "-ferror-limit=20"),
-    *("-fno-crash-diagnostics",),
+    *("-fno-crash-diagnostics", "-fno-elide-type"),
 )
 _WATCH = (
     *("-fsanitize=thread", "-mllvm", "-tsan-instrument-func-entry-exit=0"),
