@@ -9,7 +9,7 @@ from kernelwright.ir.graph import Graph
 from kernelwright.ir.resize import FreeDimension, free_dimensions, resize
 from kernelwright.metal.kernel import Dimensions, Extent, Kernel
 
-_OTHER_SIZES = (5, 7, 11, 13, 17, 19)
+_OTHER_SIZES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
 """Odd and coprime: no vector divides them, and products tell them apart."""
 _COMMENT = re.compile(r"//.*")
 
@@ -126,11 +126,12 @@ def _same_text(
 
 
 def _resized(graph: Graph, dimensions: Sequence[FreeDimension]) -> Graph | None:
-    if len(dimensions) > len(_OTHER_SIZES):
+    # A dimension that happens to have one of the sizes must change too.
+    sizes = [n for n in _OTHER_SIZES if all(n != free.size for free in dimensions)]
+    if len(dimensions) > len(sizes):
         return None
-    sizes = zip(dimensions, _OTHER_SIZES, strict=False)
     try:
-        return resize(graph, {free.axes[0]: size for free, size in sizes})
+        return resize(graph, {free.axes[0]: n for free, n in zip(dimensions, sizes, strict=False)})
     except KernelwrightError:
         return None
 
