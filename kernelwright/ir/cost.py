@@ -65,29 +65,34 @@ def cost(region: Region, profile: Profile = DEFAULT_PROFILE) -> Cost:
     compiled = compiled_traffic(graph, region.indices)
     fused = planned_traffic(graph, [region], region.indices)
     extracted = region.extract()
-    recomputed = recomputed_flops(extracted)
-    live = live_values(extracted)
-    threadgroup = threadgroup_bytes(extracted)
-    fused_us = _time_us(fused, profile)
-    strain = max(live / profile.registers_per_thread - 1.0, 0.0)
-    strain += max(threadgroup / profile.threadgroup_bytes - 0.5, 0.0)
+    fused_us = time_us(fused, profile)
     is_compiled_alike = _compiles_whole(region)
     return Cost(
         eager=eager,
         compiled=compiled,
         fused=fused,
-        recomputed_flops=recomputed,
-        live_values=live,
-        threadgroup_bytes=threadgroup,
-        benefit_us=max(_time_us(eager, profile) - fused_us, 0.0),
+        recomputed_flops=recomputed_flops(extracted),
+        live_values=live_values(extracted),
+        threadgroup_bytes=threadgroup_bytes(extracted),
+        benefit_us=max(time_us(eager, profile) - fused_us, 0.0),
         benefit_over_compile_us=0.0
         if is_compiled_alike
-        else max(_time_us(compiled, profile) - fused_us, 0.0),
-        penalty_us=recomputed / profile.flops_per_us + fused_us * strain,
+        else max(time_us(compiled, profile) - fused_us, 0.0),
+        penalty_us=penalty_us(region, fused, profile),
     )
 
 
-def _time_us(traffic: Traffic, profile: Profile) -> float:
+def penalty_us(region: Region, fused: Traffic, profile: Profile) -> float:
+    """Estimate the time that recomputation and low occupancy cost a fused region."""
+    extracted = region.extract()
+    strain = max(live_values(extracted) / profile.registers_per_thread - 1.0, 0.0)
+    strain += max(threadgroup_bytes(extracted) / profile.threadgroup_bytes - 0.5, 0.0)
+    recomputed_us = recomputed_flops(extracted) / profile.flops_per_us
+    return recomputed_us + time_us(fused, profile) * strain
+
+
+def time_us(traffic: Traffic, profile: Profile) -> float:
+    """Estimate the time of some traffic: bytes at the memory's speed, and launches."""
     return traffic.nbytes / profile.bytes_per_us + traffic.launches * profile.launch_us
 
 

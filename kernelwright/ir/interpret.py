@@ -16,7 +16,8 @@ from kernelwright.ir.ops.view import slices
 
 _LOADED: dict[int, Mapping[ValueId, mx.array]] = {}
 
-Outputs = mx.array | Sequence[mx.array]
+MlxArray = mx.array
+Outputs = MlxArray | Sequence[MlxArray]
 Replay = Callable[..., Outputs]
 """`(call, *arrays)` in MLX arrays -> output, or outputs."""
 

@@ -158,3 +158,42 @@ def _run_by_regions(graph: Graph, regions: list[Region], inputs: list[mx.array])
     expected = ir.interpret(graph, *inputs)
     for value, array in zip(graph.outputs, expected, strict=True):
         assert mx.array_equal(values[value], array, equal_nan=True)
+
+
+@given(program=programs(12))
+@settings(max_examples=25, deadline=None)
+def test_a_beam_is_legal_deterministic_and_never_slower(program: Program) -> None:
+    inputs = example(0)
+    graph = graph_of(program, *inputs)
+    greedy, beam = ir.partition(graph), ir.partition(graph, width=4)
+    assert [r.indices for r in ir.partition(graph, width=4)] == [r.indices for r in beam]
+    assert all(ir.legality(region).is_legal for region in beam)
+    times = [_estimated_us(graph, regions) for regions in (beam, greedy)]
+    assert times[0] <= times[1] + 1e-6
+    _run_by_regions(graph, beam, inputs)
+
+
+def _estimated_us(graph: Graph, regions: list[Region]) -> float:
+    from kernelwright.ir.cluster import Judge, is_fused
+
+    judge = Judge(graph, ir.Profile())
+    covered = {i for region in regions for i in region.indices}
+    left = [i for i, n in enumerate(graph.nodes) if is_fused(n) and i not in covered]
+    singles = [frozenset({i}) for i in left]
+    return sum(map(judge.time_us, [*(frozenset(r.indices) for r in regions), *singles]))
+
+
+def test_a_wider_beam_finds_a_cut_that_greed_misses() -> None:
+    # Greedily, the row sums join the wide map that reads them; but recomputing the costly
+    # functions of a broadcast row for every element costs more than storing them once.
+    def fn(x: mx.array, w: mx.array) -> mx.array:
+        v = w
+        for _ in range(12):
+            v = mx.sin(mx.exp(mx.tanh(v)))
+        return x * v
+
+    graph = graph_of(fn, mx.zeros((4096, 256)), mx.zeros((256,)))
+    slow_math = ir.Profile(flops_per_us=1e5)
+    assert len(ir.partition(graph, profile=slow_math)) == 1
+    (region,) = ir.partition(graph, width=4, profile=slow_math)
+    assert "multiply" not in [n.op for n in region.nodes]

@@ -94,14 +94,21 @@ def _scores(builder: GraphBuilder, value: ValueId) -> _Scores | None:
 
 
 def _scaled_query(builder: GraphBuilder, value: ValueId) -> tuple[ValueId, float] | None:
-    grouped = builder.made_by(value, "reshape")
-    if grouped is not None and len(builder.types[value].shape) == 5:
-        value = grouped.inputs[0]
-    product = builder.made_by(value, "multiply")
+    """Return the query before its scale, as [B, H, L, D]; a reshape may stand between them."""
+    shape = builder.types[value].shape
+    moved = builder.made_by(value, "reshape")
+    product = builder.made_by(moved.inputs[0] if moved else value, "multiply")
     if product is None:
         return None
     scale = _splat(builder, product.inputs[1])
-    return None if scale is None else (product.inputs[0], scale)
+    if scale is None:
+        return None
+    if len(shape) == 5:
+        shape = (shape[0], shape[1] * shape[2], *shape[3:])
+    query = product.inputs[0]
+    if builder.types[query].shape != shape:
+        query = builder.apply("reshape", query, shape=shape)
+    return query, scale
 
 
 def _transposed_key(builder: GraphBuilder, value: ValueId) -> ValueId | None:

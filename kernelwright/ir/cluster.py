@@ -1,0 +1,158 @@
+"""Growing regions node by node: what a node may join, and what that would cost."""
+
+from collections.abc import Iterable, Sequence
+
+from kernelwright.ir.cost import Profile, penalty_us, time_us
+from kernelwright.ir.family import FUSED_INDEXING, Pattern, classify
+from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.legality import MAX_BUFFERS
+from kernelwright.ir.ops import Kind, op_named
+from kernelwright.ir.region import Region
+from kernelwright.ir.traffic import planned_traffic
+
+_FUSED = frozenset({Kind.ELEMENTWISE, Kind.REDUCTION})
+_COPIES = FUSED_INDEXING - {"arange"}
+Cluster = frozenset[int]
+
+
+def is_fused(node: Node) -> bool:
+    """Say whether MLX launches a kernel for a node that a region may hold."""
+    return op_named(node.op).kind in _FUSED or node.op in _COPIES
+
+
+class Judge:
+    """Answers questions about clusters of one graph, each once."""
+
+    def __init__(self, graph: Graph, profile: Profile) -> None:
+        self.graph = graph
+        self._profile = profile
+        self._fits: dict[Cluster, bool] = {}
+        self._time_us: dict[Cluster, float] = {}
+
+    def region(self, cluster: Cluster) -> Region:
+        """Return a cluster as a region."""
+        return Region(self.graph, tuple(sorted(cluster)))
+
+    def fits(self, cluster: Cluster) -> bool:
+        """Say whether one kernel can compute the cluster."""
+        known = self._fits.get(cluster)
+        if known is None:
+            region = self.region(cluster)
+            buffers = len(region.inputs) + len(region.outputs)
+            known = buffers <= MAX_BUFFERS and self._has_family(region)
+            self._fits[cluster] = known
+        return known
+
+    def _has_family(self, region: Region) -> bool:
+        return classify(region.extract()).pattern is not Pattern.NONE
+
+    def time_us(self, cluster: Cluster) -> float:
+        """Estimate the time of the cluster as one kernel: bytes, launch, and what it strains."""
+        known = self._time_us.get(cluster)
+        if known is None:
+            region = self.region(cluster)
+            fused = planned_traffic(self.graph, [region], region.indices)
+            known = time_us(fused, self._profile) + penalty_us(region, fused, self._profile)
+            self._time_us[cluster] = known
+        return known
+
+
+class Clusters:
+    """A cut of the nodes seen so far; every node is in at most one cluster."""
+
+    def __init__(self, judge: Judge, cluster_of: dict[int, Cluster] | None = None) -> None:
+        self._judge = judge
+        self._graph = judge.graph
+        self._cluster_of = cluster_of or {}
+        self.time_us = 0.0
+        """Estimated time of a cut that `with_cluster` built up."""
+
+    def all(self) -> Iterable[Cluster]:
+        """Return the clusters in the order in which they were last changed."""
+        return dict.fromkeys(self._cluster_of.values())
+
+    def with_cluster(self, joined: Cluster) -> "Clusters":
+        """Return a cut in which a cluster replaces those that it holds."""
+        replaced = {self._cluster_of[i] for i in joined if i in self._cluster_of}
+        changed = Clusters(self._judge, dict(self._cluster_of))
+        changed.add(joined)
+        saved = sum(map(self._judge.time_us, replaced))
+        changed.time_us = self.time_us + self._judge.time_us(joined) - saved
+        return changed
+
+    def add(self, joined: Cluster) -> None:
+        """Put a cluster in the place of those that it holds, without weighing it."""
+        self._cluster_of.update(dict.fromkeys(joined, joined))
+
+    def reach(self, index: int) -> tuple[Cluster, list[Cluster]]:
+        """Return a node with its private views, and the clusters that make its operands.
+
+        The clusters that give it most bytes come first.
+        """
+        own = {index}
+        weight: dict[Cluster, int] = {}
+        frontier = list(self._graph.nodes[index].inputs)
+        while frontier:
+            value = frontier.pop()
+            maker = self._graph.producer_of.get(value)
+            if maker is None:
+                continue
+            if maker in self._cluster_of:
+                cluster = self._cluster_of[maker]
+                weight[cluster] = weight.get(cluster, 0) + self._graph.types[value].nbytes
+            elif self._is_private_view(maker):
+                own.add(maker)
+                frontier.extend(self._graph.nodes[maker].inputs)
+        ordered = sorted(weight, key=lambda cluster: (-weight[cluster], min(cluster)))
+        return frozenset(own), ordered
+
+    def _is_private_view(self, index: int) -> bool:
+        node = self._graph.nodes[index]
+        if op_named(node.op).kind is not Kind.VIEW and node.op != "arange":
+            return False
+        readers = {i for v in node.outputs for i in self._graph.consumers_of[v]}
+        returned = any(v in self._graph.outputs for v in node.outputs)
+        return len(readers) == 1 and not returned
+
+    def greediest(self, own: Cluster, makers: Sequence[Cluster]) -> Cluster:
+        """Join all makers if that is legal, else one after the other, heaviest first."""
+        everything = own.union(*makers)
+        if not makers or self.allows(everything):
+            return everything
+        joined = own
+        for maker in makers if len(makers) > 1 else ():
+            if self.allows(joined | maker):
+                joined |= maker
+        return joined
+
+    def allows(self, cluster: Cluster) -> bool:
+        """Say whether a cluster may replace those that it holds."""
+        return self._judge.fits(cluster) and not self._makes_a_cycle(cluster)
+
+    def _makes_a_cycle(self, cluster: Cluster) -> bool:
+        """Say whether the cluster would wait for something that waits for it."""
+        graph, first = self._graph, min(cluster)
+        seen: set[int] = set()
+        frontier = self._makers_outside(cluster)
+        while frontier:
+            index = frontier.pop()
+            if index in seen:
+                continue
+            group = self._cluster_of.get(index, frozenset({index}))
+            seen |= group
+            if max(group) < first:
+                # Nothing this early can depend on the cluster.
+                continue
+            for member in group:
+                for value in graph.nodes[member].inputs:
+                    maker = graph.producer_of.get(value)
+                    if maker in cluster:
+                        return True
+                    if maker is not None and maker not in seen:
+                        frontier.append(maker)
+        return False
+
+    def _makers_outside(self, cluster: Cluster) -> list[int]:
+        values: set[ValueId] = {v for i in cluster for v in self._graph.nodes[i].inputs}
+        makers = {self._graph.producer_of[v] for v in values if v in self._graph.producer_of}
+        return sorted(makers - cluster)

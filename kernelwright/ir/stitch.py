@@ -1,0 +1,61 @@
+"""A graph run with programs in the place of some regions, and MLX for the rest."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kernelwright.ir.graph import Graph, ValueId
+from kernelwright.ir.interpret import MlxArray, constant_array, replay
+from kernelwright.ir.region import Region
+
+RunRegion = Callable[[Sequence[MlxArray]], Sequence[MlxArray]]
+"""Takes the region's inputs in order, returns its outputs in order, unevaluated."""
+_Step = tuple[tuple[ValueId, ...], tuple[ValueId, ...], RunRegion]
+
+
+def stitch(graph: Graph, programs: Mapping[Region, RunRegion]) -> Callable[..., list[MlxArray]]:
+    """Return a function of the graph's inputs that runs each region by its program.
+
+    The regions are disjoint and convex, as a planner leaves them.
+    """
+    steps = _in_order(graph, programs)
+    constants = {value: constant_array(constant) for value, constant in graph.constants}
+
+    def run(*arrays: MlxArray) -> list[MlxArray]:
+        values = {**constants, **dict(zip(graph.inputs, arrays, strict=True))}
+        for read, made, function in steps:
+            results = function([values[v] for v in read])
+            values.update(zip(made, results, strict=True))
+        return [values[v] for v in graph.outputs]
+
+    return run
+
+
+def _in_order(graph: Graph, programs: Mapping[Region, RunRegion]) -> list[_Step]:
+    """Sort regions and single nodes so that each comes after what it reads."""
+    region_of = {i: region for region in programs for i in region.indices}
+    waiting: list[_Step] = []
+    placed: set[Region] = set()
+    for index in range(len(graph.nodes)):
+        region = region_of.get(index)
+        if region is None:
+            waiting.append(_single(graph, index))
+        elif region not in placed:
+            placed.add(region)
+            waiting.append((region.inputs, region.outputs, programs[region]))
+    ready = {*graph.inputs, *graph.constant_of}
+    steps: list[_Step] = []
+    while waiting:
+        later: list[_Step] = []
+        for step in waiting:
+            if ready.issuperset(step[0]):
+                steps.append(step)
+                ready.update(step[1])
+            else:
+                later.append(step)
+        assert len(later) < len(waiting), "a region is not convex"
+        waiting = later
+    return steps
+
+
+def _single(graph: Graph, index: int) -> _Step:
+    node = graph.nodes[index]
+    return node.inputs, node.outputs, lambda arrays: replay(graph, node, arrays)
