@@ -15,11 +15,11 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, TensorType
+from kernelwright.ir.stitch import stitch
 from kernelwright.metal.device.base import Device
 from kernelwright.metal.device.execution import MlxExecutable
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.schedule import Schedule
-from kernelwright.runtime.stitch import stitch
 
 SCHEDULES = 10
 """Schedules tried per region, in the order in which the coder would try them."""

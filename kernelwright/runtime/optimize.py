@@ -11,12 +11,12 @@ import mlx.core as mx
 from kernelwright import ir
 from kernelwright.errors import KernelwrightError
 from kernelwright.ir.graph import Graph
+from kernelwright.ir.stitch import stitch
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.runtime.call import Key, flatten, plain_key, rebuild
 from kernelwright.runtime.derivative import Flat, with_derivatives_of
 from kernelwright.runtime.explanation import Explanation, Wanted
 from kernelwright.runtime.server import KernelServer, Service
-from kernelwright.runtime.stitch import stitch
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -10,12 +10,12 @@ from kernelwright import ir
 from kernelwright.errors import KernelwrightError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.region import Region
+from kernelwright.ir.stitch import RunRegion
 from kernelwright.metal.device.array import to_mlx, to_numpy
 from kernelwright.metal.device.base import Device, DeviceName, RunOptions
 from kernelwright.metal.device.execution import MlxExecutable
 from kernelwright.metal.device.registry import open_device
 from kernelwright.runtime.explanation import ServedRegion
-from kernelwright.runtime.stitch import RunRegion
 from kernelwright.store import KernelStore, ServedProgram
 
 # Norms and attention have kernels of MLX's own, which a graph traced on the CPU has lost.

@@ -46,7 +46,8 @@ def crown(url: str, function: Callable[..., object], *arrays: object) -> None:
                 status=Status.CORRECT,
                 summary="correct",
             )
-            store.record(trial.id, verdict, rank=Rank(kind="predicted", value=12.0))
+            rank = Rank(kind="predicted", value=12.0)
+            store.crown(store.record(trial.id, verdict, rank=rank))
 
 
 @pytest.fixture
