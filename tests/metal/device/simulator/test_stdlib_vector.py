@@ -193,7 +193,7 @@ REFUSED = [
     ("float4 v = float4(1) % 2;", "operand"),
     ("float m = max(1.0h, f);", "ambiguous"),
     ("uint m = max(1u, 1);", "ambiguous"),
-    ("float4 v = as_type<float4>(f);", "same size"),
+    ("float4 v = as_type<float4>(f);", "as_type"),
     ("long s = simd_sum(1l);", "no matching function"),
 ]
 

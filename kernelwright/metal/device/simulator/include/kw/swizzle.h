@@ -1,4 +1,4 @@
-// Named access to the elements of a vector: every swizzle of two to four letters as a property.
+// Named access to the elements of a vector: rgba, and every swizzle of two to four letters.
 #pragma once
 
 #include "kw/lane.h"
@@ -22,7 +22,7 @@ KW_INLINE constexpr W kw_assign_swizzle(V& v, W value) {
   static_assert(__builtin_popcount(letters) == sizeof...(I),
                 "vector is not assignable (contains duplicate components)");
   int from = 0;
-  ((v.kw_elements[I] = value.kw_elements[from++]), ...);
+  (v.kw_set(I, value.kw_at(from++)), ...);
   return value;
 }
 template <typename V, int N>
@@ -30,14 +30,14 @@ using kw_resized = metal::vec<typename V::kw_scalar, N>;
 
 #define KW_LETTER(a, r, i) \
   template <typename V> \
-  KW_INLINE constexpr auto kw_get_##a(this const V& v) { \
+  KW_INLINE constexpr auto kw_get_##r(this const V& v) { \
     return v.kw_at(i); \
   } \
   template <typename V> \
-  KW_INLINE constexpr auto kw_put_##a(this V& v, typename V::kw_scalar value) { \
+  KW_INLINE constexpr auto kw_put_##r(this V& v, typename V::kw_scalar value) { \
     return v.kw_set(i, value); \
   } \
-  KW_PROPERTY(a, a) KW_PROPERTY(r, a)
+  KW_PROPERTY(r, r)
 #define KW_PAIR(a, r, i, b, s, j) KW_SWIZZLE(2, a##b, r##s, i, j)
 #define KW_TRIPLE(a, r, i, b, s, j, c, t, k) KW_SWIZZLE(3, a##b##c, r##s##t, i, j, k)
 #define KW_QUADRUPLE(a, r, i, b, s, j, c, t, k, d, u, l) \
