@@ -24,6 +24,8 @@ _WORDINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
             r"^static assertion failed due to requirement 'kw_threadgroup_memory<(\d+)\w*>.*",
             r"Threadgroup memory size (\1) exceeds the maximum threadgroup memory allowed (32768)",
         ),
+        (r"'kw_entry:[^:']+:([^']*)'", r"'\1'"),
+        (r"'kw_call_(\w+)'", r"'\1'"),
         (r"; did you mean '[^']*\bkw_\w*[^']*'\?$", ""),
         (r"__attribute__\(\((?:address_space\(\w+\)|opencl_\w+)\)\) ?", ""),
         (r"\b__global_device\b", "device"),

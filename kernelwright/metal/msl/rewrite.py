@@ -244,7 +244,11 @@ class _Rewriter:
                 self.editor.replace(token.offset, token.text, "inline")
         if not has_keyword:
             self.editor.insert(structure.code[place].offset, "inline ")
-        if function.body is None:
+        is_specialization = function.template is not None and (
+            function.template[1] == function.template[0] + 1
+        )
+        if function.body is None or is_specialization:
+            # A specialisation is called by the caller of its template.
             return
         parameters = read_parameters(structure, function, macros)
         self.result.kernels[function.name] = parameters
@@ -305,11 +309,17 @@ class _Rewriter:
         self, structure: Structure, start: int, end: int, scopes: list[list[str]]
     ) -> None:
         """Turn one declaration into a typedef and references to the threadgroup's memory."""
-        stop = start
+        begin = start + 1
+        if structure.spelling(begin) in ("struct", "union"):
+            while structure.spelling(begin) not in ("{", ";"):
+                begin += 1
+            is_defined = structure.spelling(begin) == "{"
+            begin = structure.partner.get(begin, begin) if is_defined else start + 1
+        stop = begin + 1
         while stop < end and structure.spelling(stop) not in (";", "{", "}"):
             bracket = structure.spelling(stop) == "["
             stop = structure.partner.get(stop, stop) + 1 if bracket else stop + 1
-        first = _first_declarator(structure, start + 1, stop)
+        first = _first_declarator(structure, begin, stop)
         if first is None:
             return
         keyword = structure.code[start]

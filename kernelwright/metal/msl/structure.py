@@ -352,12 +352,20 @@ class _Entity:
             elif word in ("=", "{", ";", ":"):
                 return self.variable(place)
             elif word == "<":
-                place = max(parser.angle(place, self.end), place) + 1
+                close = parser.angle(place, self.end)
+                if self.is_specialization and parser.spelling(close + 1) == "(":
+                    return self.function(place - 1, close + 1, attributes)
+                place = max(close, place) + 1
             elif word == "}":
                 return place
             else:
                 place += 1
         return self.end
+
+    @property
+    def is_specialization(self) -> bool:
+        """True behind `template <>`."""
+        return self.template is not None and self.template[1] == self.template[0] + 1
 
     def declarator(self, paren: int) -> int | None:
         """Return the name whose parameters open at `paren`; attributes may stand between."""

@@ -27,6 +27,7 @@ def structure_of(text: str) -> Structure:
         ("constant float t[2] = {1, 2}; struct P { int n; }; enum E : uint { A, B }; void f();",
          ["f"]),
         ("auto f(int x) -> decltype(x) { return x; }", ["f"]),
+        ("template <typename T> void f(T x) {} template <> void f<int>(int x) {}", ["f", "f"]),
         ("void f() { struct L { int g() { return 1; } }; if (a) { b(); } }", ["f", "g"]),
     ],
 )  # fmt: skip

@@ -157,16 +157,26 @@ def prepare(sections: Sequence[Section], *, prelude: Prelude, folders: Sequence[
     """
     sources = {s.file: s.lines for s in sections}
     unit = _joined(sections, prelude, folders, sources)
-    texts = (unit.rewritten, *(f.rewritten for f in unit.mirror.files))
-    if any(text.has_kernels_in_macros for text in texts):
+    found = refuse(unit.rewritten)
+    if _needs_expansion(unit, found):
         expanded = expand(
             "".join(line_marker(s) + _whole(s) for s in sections), (*folders, *mlx_folders())
         )
         parts = [Section(p.file, p.text, first_line=p.first_line) for p in expanded]
         unit = _joined(parts, prelude, folders, sources | included_lines(expanded, sources))
-    if found := refuse(unit.rewritten):
+        found = refuse(unit.rewritten)
+    if found:
         raise CompileError(tuple(unit.placed(d) for d in found))
     return unit
+
+
+def _needs_expansion(unit: Unit, found: Sequence[Diagnostic]) -> bool:
+    """Say whether macros hide what the front end must see: kernels, or their parameters."""
+    texts = (unit.rewritten, *(f.rewritten for f in unit.mirror.files))
+    if any(text.has_kernels_in_macros for text in texts):
+        return True
+    has_macros = any(t.directive == "define" for text in texts for t in text.tokens)
+    return has_macros and any(d.message.startswith("invalid type") for d in found)
 
 
 def _joined(

@@ -101,8 +101,14 @@ def test_every_spelling_of_a_kernel_becomes_an_entry() -> None:
         '  template [[host_name("d_" #type)]] [[kernel]] decltype(d<type, 1>) d<type, 1>;\n'
         "make(int)\nmake(uint)\n"
         "namespace inner { kernel void e() {} }\n"
+        "template <> kernel void d<char, 1>(device char* y [[buffer(0)]]) { y[0] = 2; }\n"
+        "make(char)\n"
+        "#define AT [[thread_position_in_grid]]\n"
+        "kernel void g(device int* y [[buffer(0)]], uint i AT) { y[i] = i; }\n"
     )
-    assert set(library.kernels) == {"a", "b", "see", "d_4", "d_5", "d_int", "d_uint", "e"}
+    assert set(library.kernels) == {
+        *("a", "b", "see", "d_4", "d_5", "d_int", "d_uint", "e", "d_char", "g"),
+    }
 
 
 MACRO_KERNELS = """#include <metal_stdlib>
@@ -118,6 +124,11 @@ using namespace metal;
 UNARY(negate, float, -)
 UNARY(root, half, sqrt)
 """
+
+
+def test_two_kernels_of_one_name_are_told_by_it() -> None:
+    text = f"{HEAD}kernel void f(device int* y) {{}}\nkernel void f(device float* y) {{}}\n"
+    assert errors(text)[0].message == "redefinition of 'f'"
 
 
 def test_kernels_that_macros_define_are_found() -> None:
