@@ -94,12 +94,12 @@ def _bounded(texts: list[str], what: str) -> Iterator[str]:
 
 def _report(report: SanitizerReport, program: Program) -> str:
     parts = [str(report)]
-    if report.variable:
+    if report.variable and report.variable not in report.message:
         at = f", byte {report.offset}" if report.offset is not None else ""
         parts.append(f"in {report.variable}{at}")
-    if report.thread is not None:
+    if report.thread is not None and str(report.thread) not in report.message:
         parts.append(f"by thread {report.thread}")
-    if report.other_thread is not None:
+    if report.other_thread is not None and str(report.other_thread) not in report.message:
         parts.append(f"against thread {report.other_thread} at line {report.other_line}")
     if report.count > 1:
         parts.append(f"{report.count} times")
