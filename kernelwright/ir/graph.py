@@ -121,6 +121,14 @@ class Graph:
     names: tuple[str, ...] = ()
     """Names of `inputs` for people; they identify nothing."""
 
+    def __hash__(self) -> int:
+        """Hash the structure, once; reading every captured weight would take seconds."""
+        return self._structure_hash
+
+    @cached_property
+    def _structure_hash(self) -> int:
+        return hash((self.types, self.inputs, self.nodes, self.outputs))
+
     @cached_property
     def constant_of(self) -> Mapping[ValueId, Constant]:
         """Constants by value."""
