@@ -40,8 +40,7 @@ def main() -> int:
         files = _examples(screen)
         if options.svg is not None:
             screen.record, screen.width = True, 112
-        search = ["search", *files, "--candidates", str(options.candidates)]
-        _run(screen, [*search, "--quiet"] if screen.record else search, store)
+        _search(screen, files, options.candidates, store)
         _picture(screen, options.svg, "search")
         _run(screen, ["best"], store)
         champion = _champion(store)
@@ -78,6 +77,16 @@ def _examples(screen: Console) -> list[str]:
             continue
         files.append(os.path.relpath(path))
     return files
+
+
+def _search(screen: Console, files: Sequence[str], candidates: int, store: str) -> None:
+    pattern = Path(files[0]).parent / "*.py"
+    command = f"kernelwright search {pattern} --candidates {candidates}"
+    screen.print(Text(f"\n$ {command}", style="command"), soft_wrap=True)
+    # A picture of progress would show its every step.
+    quiet = ["--quiet"] if screen.record else []
+    arguments = ["search", *files, "--candidates", str(candidates), *quiet, "--store", store]
+    app(arguments, standalone_mode=False)
 
 
 def _run(screen: Console, arguments: Sequence[str], store: str) -> None:

@@ -31,6 +31,14 @@ class Bench:
         finally:
             self._idle.put(judge)
 
+    def confirm(self, task: Task, program: Program) -> Evaluation:
+        """Put a candidate through every stage on the next free judge."""
+        judge = self._borrow()
+        try:
+            return judge.confirm(task, program)
+        finally:
+            self._idle.put(judge)
+
     def _borrow(self) -> Judge:
         try:
             return self._idle.get_nowait()

@@ -14,6 +14,7 @@ from kernelwright.campaign.bench import Bench
 from kernelwright.campaign.event import (
     CampaignBegan,
     CampaignEnded,
+    CandidateConfirmed,
     CandidateJudged,
     CandidateProposed,
     Event,
@@ -22,16 +23,18 @@ from kernelwright.campaign.event import (
 from kernelwright.campaign.judge import MakeJudge, environment_of
 from kernelwright.campaign.planning import Captured, FunctionPlan, plan_function
 from kernelwright.campaign.pursuit import Pursuit
-from kernelwright.campaign.ranking import is_final, rank_of
+from kernelwright.campaign.ranking import is_confirmed, is_final, rank_of, was_put_to_the_test
 from kernelwright.campaign.report import SearchReport, TaskReport
 from kernelwright.campaign.spec import SearchSpec
 from kernelwright.campaign.strategy import Enough, Later, RepairThenWrite, Strategy, Team
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.metal.device.base import DeviceInfo
-from kernelwright.store import Intent, KernelStore, Trial
+from kernelwright.store import Intent, KernelStore, KnownEvaluation, Trial
 
 Listener = Callable[[Event], None]
 _POLL_S = 0.1
+_MOST_REFUTED = 3
+"""Leaders that may fail confirmation before a task is left to MLX."""
 _GRACE_S = 5.0
 """How long a search that was told to stop waits for what still runs."""
 
@@ -55,6 +58,7 @@ class _Work:
     pursuit: Pursuit
     proposal: Proposal
     trial: Trial
+    confirms: bool = False
 
 
 class Engine:
@@ -85,6 +89,7 @@ class Engine:
         self._deadline: float | None = None
         self._evaluated = 0
         self._campaign_id = ""
+        self._trials: dict[tuple[str, str], Trial] = {}
 
     def stop(self) -> None:
         """End in order: nothing new is begun, what ends within seconds is recorded.
@@ -173,28 +178,102 @@ class Engine:
                 reason = self._halted()
                 if reason is None:
                     self._refill(pursuits, strategy, ready, bench)
-                    while ready and len(running) < bench.jobs and self._halted() is None:
-                        work = ready.popleft()
-                        self._store.lease(
-                            work.trial.id, duration=timedelta(seconds=self._spec.lease_s)
-                        )
-                        future = pool.submit(
-                            bench.evaluate, work.pursuit.task, work.proposal.program
-                        )
-                        running[future] = work
-                        self._evaluated += 1
+                else:
+                    self._wind_up(pursuits, ready, bench, reason)
+                while ready and len(running) < bench.jobs:
+                    work = ready.popleft()
+                    running[self._begin_work(work, pool, bench)] = work
+                    if self._halted() is not None:
+                        break
                 if not running:
                     if reason is None and any(pursuit.is_pending for pursuit in pursuits):
                         self._stopping.wait(_POLL_S)
                         continue
-                    return reason or "every task is done"
+                    if not ready:
+                        return reason or "every task is done"
                 if self._is_out_of_patience():
                     # Whoever still runs is cut off; nothing of theirs is recorded.
                     bench.close()
                     return "interrupted"
                 done, _ = wait(running, timeout=_POLL_S, return_when=FIRST_COMPLETED)
                 for future in done:
-                    self._record(running.pop(future), future.result())
+                    self._take(running.pop(future), future.result(), ready, bench)
+
+    def _begin_work(
+        self, work: _Work, pool: ThreadPoolExecutor, bench: Bench
+    ) -> Future[Evaluation]:
+        duration = timedelta(seconds=self._spec.lease_s)
+        if work.confirms:
+            self._store.begin_confirmation(work.trial.id, duration=duration)
+            return pool.submit(bench.confirm, work.pursuit.task, work.proposal.program)
+        self._store.lease(work.trial.id, duration=duration)
+        self._evaluated += 1
+        return pool.submit(bench.evaluate, work.pursuit.task, work.proposal.program)
+
+    def _take(self, work: _Work, evaluation: Evaluation, ready: deque[_Work], bench: Bench) -> None:
+        if not work.confirms:
+            self._record(work, evaluation)
+            return
+        rank = rank_of(evaluation) if is_confirmed(evaluation) else None
+        self._store.confirm(work.trial.id, evaluation, rank=rank)
+        self._confirmed(work, evaluation, ready, bench, reused=False)
+
+    def _wind_up(
+        self, pursuits: Sequence[Pursuit], ready: deque[_Work], bench: Bench, reason: str
+    ) -> None:
+        """Begin nothing new; unless interrupted, what was found is still confirmed."""
+        dropped = [work for work in ready if not work.confirms or self._stopping.is_set()]
+        for work in dropped:
+            ready.remove(work)
+            work.pursuit.abandon([work.proposal])
+        for pursuit in pursuits:
+            if not pursuit.ended and not pursuit.is_waiting and not self._stopping.is_set():
+                pursuit.close_batch()
+                self._finish(pursuit, reason, ready, bench)
+
+    def _finish(self, pursuit: Pursuit, reason: str, ready: deque[_Work], bench: Bench) -> None:
+        """Try nothing more for a task but the confirmation of what leads it."""
+        pursuit.ended = True
+        pursuit.reason = reason
+        proposal = pursuit.next_to_confirm()
+        if proposal is None or len(pursuit.refuted) >= _MOST_REFUTED:
+            self._say(TaskEnded(task_id=pursuit.task.fingerprint, reason=reason))
+            return
+        trial = self._trials[pursuit.task.fingerprint, proposal.program.id]
+        work = _Work(pursuit, proposal, trial, confirms=True)
+        known = self._known(work, bench)
+        if known is None or not was_put_to_the_test(known.evaluation):
+            ready.append(work)
+            return
+        if is_confirmed(known.evaluation):
+            self._store.crown(known.id)
+        self._confirmed(work, known.evaluation, ready, bench, reused=True)
+
+    def _confirmed(
+        self,
+        work: _Work,
+        evaluation: Evaluation,
+        ready: deque[_Work],
+        bench: Bench,
+        *,
+        reused: bool,
+    ) -> None:
+        pursuit, program_id = work.pursuit, work.proposal.program.id
+        survived = pursuit.confirmed(program_id, evaluation)
+        self._say(
+            CandidateConfirmed(
+                task_id=pursuit.task.fingerprint,
+                candidate_id=work.trial.candidate_id,
+                status=evaluation.status,
+                summary=evaluation.summary,
+                rank=rank_of(evaluation) if survived else None,
+                reused=reused,
+            )
+        )
+        if survived:
+            self._say(TaskEnded(task_id=pursuit.task.fingerprint, reason=pursuit.reason))
+        elif not self._stopping.is_set():
+            self._finish(pursuit, pursuit.reason, ready, bench)
 
     def _halted(self) -> str | None:
         """Say why nothing new may begin, None while it may."""
@@ -225,9 +304,7 @@ class Engine:
                 if isinstance(batch, Later):
                     break
                 if isinstance(batch, Enough):
-                    pursuit.ended = True
-                    pursuit.reason = batch.reason
-                    self._say(TaskEnded(task_id=pursuit.task.fingerprint, reason=batch.reason))
+                    self._finish(pursuit, batch.reason, ready, bench)
                     break
                 pursuit.begin(batch)
                 works = [self._intend(pursuit, proposal) for proposal in batch]
@@ -244,6 +321,7 @@ class Engine:
             parent_program_id=proposal.parent,
         )
         trial = self._store.intend(intent, signature=pursuit.signature)
+        self._trials[pursuit.task.fingerprint, proposal.program.id] = trial
         self._say(
             CandidateProposed(
                 task_id=pursuit.task.fingerprint,
@@ -255,13 +333,16 @@ class Engine:
         )
         return _Work(pursuit, proposal, trial)
 
-    def _reuse(self, work: _Work, bench: Bench) -> bool:
-        known = self._store.known(
+    def _known(self, work: _Work, bench: Bench) -> KnownEvaluation | None:
+        return self._store.known(
             work.pursuit.task.fingerprint,
             work.proposal.program.id,
             environment_of(bench.info),
             evaluator_version=Evaluation.model_fields["evaluator_version"].default,
         )
+
+    def _reuse(self, work: _Work, bench: Bench) -> bool:
+        known = self._known(work, bench)
         if known is None or not is_final(known.evaluation):
             return False
         self._store.reuse(work.trial.id, known.id)

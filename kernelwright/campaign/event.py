@@ -66,6 +66,18 @@ class CandidateJudged(Record):
     """True when it is the best of its task so far."""
 
 
+class CandidateConfirmed(Record):
+    """The leader of a task met the hidden gate and a fresh process."""
+
+    task_id: str
+    candidate_id: str
+    status: Status
+    summary: str
+    rank: Rank | None
+    """None when it did not survive."""
+    reused: bool
+
+
 class TaskEnded(Record):
     """Nothing more is tried for a task."""
 
@@ -87,6 +99,7 @@ Event = (
     | FunctionRefused
     | CandidateProposed
     | CandidateJudged
+    | CandidateConfirmed
     | TaskEnded
     | CampaignEnded
 )

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
-from kernelwright.evaluator.evaluation import Evaluation
+from kernelwright.evaluator.evaluation import Evaluation, Stage
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo, DeviceName
 from kernelwright.metal.kernel import Program
@@ -28,6 +28,9 @@ class Judge(Protocol):
             DeviceError: the machine failed, not the candidate.
         """
 
+    def confirm(self, task: Task, program: Program) -> Evaluation:
+        """Return the verdict of every stage, the hidden gate and a fresh process included."""
+
     def close(self) -> None:
         """End its workers, from any thread, even in the middle of an evaluation."""
 
@@ -38,7 +41,34 @@ MakeJudge = Callable[[], Judge]
 def judges_on(device: DeviceName) -> MakeJudge:
     """Return what makes judges on a device; they share one secret, so that they agree."""
     config = EvaluatorConfig()
-    return lambda: Evaluator(device, config)
+    return lambda: EvaluatorJudge(device, config)
+
+
+class EvaluatorJudge:
+    """Screens with one evaluator and confirms with another; both keep their suites of cases."""
+
+    def __init__(self, device: DeviceName, config: EvaluatorConfig) -> None:
+        self._screen = Evaluator(device, config)
+        final = config.model_copy(update={"through": Stage.CONFIRMATION})
+        self._final = Evaluator(device, final)
+
+    @property
+    def info(self) -> DeviceInfo:
+        """Return what identifies the device."""
+        return self._screen.info
+
+    def evaluate(self, task: Task, program: Program) -> Evaluation:
+        """Return the verdict on a program."""
+        return self._screen.evaluate(task, program)
+
+    def confirm(self, task: Task, program: Program) -> Evaluation:
+        """Return the verdict of every stage."""
+        return self._final.evaluate(task, program)
+
+    def close(self) -> None:
+        """End both workers."""
+        self._screen.close()
+        self._final.close()
 
 
 def environment_of(device: DeviceInfo) -> Environment:

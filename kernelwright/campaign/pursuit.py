@@ -1,13 +1,23 @@
 """One task under way: what was tried for it, in the order in which it was proposed."""
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from kernelwright.agents.role import Attempt, Proposal
-from kernelwright.campaign.ranking import rank_of
+from kernelwright.campaign.ranking import is_confirmed, rank_of
 from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.evaluator.task import Task
 from kernelwright.store import Rank
+
+
+@dataclass(frozen=True)
+class Champion:
+    """The best program that survived confirmation."""
+
+    program_id: str
+    evaluation: Evaluation
+    rank: Rank
 
 
 @dataclass
@@ -27,12 +37,14 @@ class Pursuit:
     verdicts: dict[str, Evaluation] = field(default_factory=dict)
     best: Rank | None = None
     best_program_id: str | None = None
-    best_evaluation: Evaluation | None = None
     since_best: int = 0
     reused: int = 0
     is_pending: bool = False
     """True while the next batch is being thought of."""
     ended: bool = False
+    refuted: set[str] = field(default_factory=set)
+    """Programs that led and did not survive confirmation."""
+    champion: Champion | None = None
     reason: str = ""
     """Why nothing more is tried; empty while something may be."""
 
@@ -53,7 +65,7 @@ class Pursuit:
         rank = rank_of(evaluation)
         if rank is None or (self.best is not None and not _is_better(rank, self.best)):
             return False
-        self.best, self.best_program_id, self.best_evaluation = rank, program_id, evaluation
+        self.best, self.best_program_id = rank, program_id
         return True
 
     def close_batch(self) -> None:
@@ -65,6 +77,29 @@ class Pursuit:
             Attempt(proposal=p, evaluation=self.verdicts[p.program.id]) for p in self.batch
         )
         self.batch, self.verdicts = [], {}
+
+    def next_to_confirm(self) -> Proposal | None:
+        """Return the best correct program that nothing has refuted yet."""
+        ranked = [
+            (_key(rank), attempt.proposal)
+            for attempt in self.history
+            if (rank := rank_of(attempt.evaluation)) is not None
+            and attempt.proposal.program.id not in self.refuted
+        ]
+        return min(ranked, key=lambda pair: pair[0])[1] if ranked else None
+
+    def confirmed(self, program_id: str, evaluation: Evaluation) -> bool:
+        """Take the verdict of a confirmation; True when the program is the champion now."""
+        rank = rank_of(evaluation)
+        if rank is None or not is_confirmed(evaluation):
+            self.refuted.add(program_id)
+            return False
+        self.champion = Champion(program_id, evaluation, rank)
+        return True
+
+    def abandon(self, proposals: Collection[Proposal]) -> None:
+        """Take proposals that will not be evaluated out of the batch."""
+        self.batch = [proposal for proposal in self.batch if proposal not in proposals]
 
     def failures(self) -> Counter[Status]:
         """Count the verdicts other than correct, by kind."""
@@ -82,5 +117,8 @@ class Pursuit:
 
 
 def _is_better(rank: Rank, than: Rank) -> bool:
-    order = ("measured", "predicted", "traffic")
-    return (order.index(rank.kind), rank.value) < (order.index(than.kind), than.value)
+    return _key(rank) < _key(than)
+
+
+def _key(rank: Rank) -> tuple[int, float]:
+    return ("measured", "predicted", "traffic").index(rank.kind), rank.value

@@ -2,23 +2,38 @@
 
 import statistics
 
-from kernelwright.evaluator.evaluation import Evaluation, Status
+from kernelwright.evaluator.evaluation import Evaluation, Stage, Status
 from kernelwright.store import Rank
 
 
 def rank_of(evaluation: Evaluation) -> Rank | None:
-    """Return what to order a candidate by; None when it may never be a champion.
+    """Return what to order a candidate by; None when it is not correct.
 
-    A device that measures time crowns only what beat its baseline and was confirmed. One
-    that does not is never asked how long something took.
+    A device that measures no time is never asked how long something took.
     """
-    if evaluation.device.measures_time:
-        return _measured(evaluation) if evaluation.status is Status.PROMOTED else None
     if not evaluation.is_correct:
         return None
+    if evaluation.device.measures_time and (rank := _measured(evaluation)):
+        return rank
     if evaluation.predicted_us is not None:
         return Rank(kind="predicted", value=evaluation.predicted_us)
     return Rank(kind="traffic", value=float(bytes_moved(evaluation)))
+
+
+def is_confirmed(evaluation: Evaluation) -> bool:
+    """Say whether a candidate may be a champion: it passed the hidden gate and a fresh process.
+
+    Where time is measured, it also has to have beaten its baseline.
+    """
+    if evaluation.device.measures_time and evaluation.status is not Status.PROMOTED:
+        return False
+    passed = {result.stage for result in evaluation.stages if result.passed}
+    return evaluation.is_correct and Stage.CONFIRMATION in passed
+
+
+def was_put_to_the_test(evaluation: Evaluation) -> bool:
+    """Say whether the hidden gate has spoken, for or against."""
+    return any(result.stage is Stage.HIDDEN for result in evaluation.stages)
 
 
 def is_final(evaluation: Evaluation) -> bool:

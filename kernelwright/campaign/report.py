@@ -32,7 +32,9 @@ class TaskReport(Record):
     reused: int
     failures: dict[Status, int]
     champion_id: str | None
-    """The candidate's id; None when nothing was correct."""
+    """The candidate's id; None when nothing was correct, or nothing survived confirmation."""
+    refuted: int
+    """Candidates that led and did not survive confirmation."""
     rank: Rank | None
     traffic: Traffic
     reason: str
@@ -40,17 +42,19 @@ class TaskReport(Record):
     @classmethod
     def of(cls, pursuit: Pursuit) -> "TaskReport":
         """Summarise a pursuit."""
-        best, evaluation = pursuit.best_program_id, pursuit.best_evaluation
-        kernel = unique_bytes_moved(evaluation) if evaluation and evaluation.counters else None
+        champion, task_id = pursuit.champion, pursuit.task.fingerprint
+        counted = champion is not None and champion.evaluation.counters
+        kernel = unique_bytes_moved(champion.evaluation) if champion and counted else None
         return cls(
-            task_id=pursuit.task.fingerprint,
+            task_id=task_id,
             name=pursuit.task.name,
             signature=pursuit.signature,
             tried=pursuit.count,
             reused=pursuit.reused,
             failures=dict(pursuit.failures()),
-            champion_id=Candidate.id_of(pursuit.task.fingerprint, best) if best else None,
-            rank=pursuit.best,
+            refuted=len(pursuit.refuted),
+            champion_id=Candidate.id_of(task_id, champion.program_id) if champion else None,
+            rank=champion.rank if champion else None,
             traffic=traffic_of(pursuit.task.graph).model_copy(update={"kernel": kernel}),
             reason=pursuit.reason,
         )

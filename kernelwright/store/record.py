@@ -13,7 +13,7 @@ from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.kernel import Program
 
 CampaignState = Literal["running", "finished", "interrupted", "failed"]
-TrialState = Literal["intended", "evaluating", "done"]
+TrialState = Literal["intended", "evaluating", "confirming", "done"]
 Freshness = Literal["fresh", "stale", "revoked"]
 RankKind = Literal["measured", "predicted", "traffic"]
 

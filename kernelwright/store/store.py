@@ -115,12 +115,30 @@ class KernelStore:
             return writing.lease_trial(session, trial_id, owner_name(), duration.total_seconds())
 
     def record(self, trial_id: str, evaluation: Evaluation, *, rank: Rank | None) -> str:
-        """Write an evaluation with its samples, end its trial, crown it if it leads; return its id.
+        """Write an evaluation with its samples and end its trial, once; return its id.
 
-        `rank` is None for what may never be a champion.
+        `rank` is None for what is not correct.
         """
         with self._write() as session:
             return writing.finish_trial(session, trial_id, evaluation, rank)
+
+    def begin_confirmation(self, trial_id: str, *, duration: timedelta = LEASE) -> None:
+        """Write down that a finished trial's candidate is about to be confirmed."""
+        with self._write() as session:
+            writing.reopen_trial(session, trial_id, owner_name(), duration.total_seconds())
+
+    def confirm(self, trial_id: str, evaluation: Evaluation, *, rank: Rank | None) -> str:
+        """Write the verdict of a confirmation, and crown the candidate if it leads.
+
+        `rank` is None for what did not survive. Returns the evaluation's id.
+        """
+        with self._write() as session:
+            return writing.finish_confirmation(session, trial_id, evaluation, rank)
+
+    def crown(self, evaluation_id: str) -> None:
+        """Crown the candidate of a confirmed evaluation if it leads its task."""
+        with self._write() as session:
+            writing.crown(session, evaluation_id)
 
     def known(
         self, task_id: str, program_id: str, environment: Environment, *, evaluator_version: int

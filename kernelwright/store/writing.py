@@ -186,18 +186,47 @@ def lease_trial(session: Session, trial_id: str, owner: str, seconds: float) -> 
 
 
 def finish_trial(session: Session, trial_id: str, evaluation: Evaluation, rank: Rank | None) -> str:
-    """Write what the evaluator found, end the trial and crown the candidate if it leads.
+    """Write what the evaluator found and end the trial.
 
     A trial that is done already keeps its evaluation: nothing is recorded twice.
     """
     trial = _trial(session, trial_id)
     if trial.evaluation_id is not None:
         return trial.evaluation_id
+    row = _add_evaluation(session, trial, evaluation, rank)
+    _end_trial(trial, row.id)
+    return row.id
+
+
+def reopen_trial(session: Session, trial_id: str, owner: str, seconds: float) -> None:
+    """Take a finished trial for the confirmation of its candidate."""
+    trial = _trial(session, trial_id)
+    trial.state = "confirming"
+    trial.attempts += 1
+    trial.lease_owner = owner
+    trial.lease_expires_at = datetime.now(UTC) + timedelta(seconds=seconds)
+
+
+def finish_confirmation(
+    session: Session, trial_id: str, evaluation: Evaluation, rank: Rank | None
+) -> str:
+    """Write the verdict of a confirmation, which is the trial's from now on."""
+    trial = _trial(session, trial_id)
+    row = _add_evaluation(session, trial, evaluation, rank)
+    _end_trial(trial, row.id)
+    if rank is not None:
+        crown(session, row.id)
+    return row.id
+
+
+def _add_evaluation(
+    session: Session, trial: TrialRow, evaluation: Evaluation, rank: Rank | None
+) -> EvaluationRow:
     environment_id = session.scalars(
         select(CampaignRow.environment_id).where(CampaignRow.id == trial.campaign_id)
     ).one()
     row = EvaluationRow(
-        id=digest(trial_id, uuid.uuid4().hex),
+        id=digest(trial.id, uuid.uuid4().hex),
         candidate_id=trial.candidate_id,
         task_id=evaluation.task,
         environment_id=environment_id,
@@ -215,9 +244,7 @@ def finish_trial(session: Session, trial_id: str, evaluation: Evaluation, rank: 
     session.add(row)
     session.flush()
     session.add_all(_sample_sets(row.id, evaluation.samples))
-    _end_trial(trial, row.id)
-    _crown(session, row, evaluation.device.chip, rank)
-    return row.id
+    return row
 
 
 def reuse_evaluation(session: Session, trial_id: str, evaluation_id: str) -> None:
@@ -226,10 +253,6 @@ def reuse_evaluation(session: Session, trial_id: str, evaluation_id: str) -> Non
     if trial.evaluation_id is None:
         trial.reused = True
         _end_trial(trial, evaluation_id)
-    row = session.get_one(EvaluationRow, evaluation_id)
-    chip = session.get_one(EnvironmentRow, row.environment_id).chip
-    rank = Rank(kind=row.rank_kind, value=row.rank_value) if row.rank_kind else None
-    _crown(session, row, chip, rank)
 
 
 def _end_trial(trial: TrialRow, evaluation_id: str) -> None:
@@ -239,11 +262,14 @@ def _end_trial(trial: TrialRow, evaluation_id: str) -> None:
     trial.lease_expires_at = None
 
 
-def _crown(session: Session, row: EvaluationRow, chip: str, rank: Rank | None) -> None:
-    if rank is None:
+def crown(session: Session, evaluation_id: str) -> None:
+    """Make the evaluation's candidate its task's champion on the chip, if it leads."""
+    row = session.get_one(EvaluationRow, evaluation_id)
+    if row.rank_kind is None or row.rank_value is None:
         return
+    chip = session.get_one(EnvironmentRow, row.environment_id).chip
     champion = session.get(ChampionRow, (row.task_id, row.device, chip))
-    if champion is not None and not _leads(rank, row, champion):
+    if champion is not None and not _leads(row, champion):
         return
     crowned = champion or ChampionRow(task_id=row.task_id, device=row.device, chip=chip)
     if champion is None or champion.candidate_id != row.candidate_id:
@@ -252,16 +278,18 @@ def _crown(session: Session, row: EvaluationRow, chip: str, rank: Rank | None) -
     crowned.evaluation_id = row.id
     crowned.environment_id = row.environment_id
     crowned.state = "fresh"
-    crowned.rank_kind = rank.kind
-    crowned.rank_value = rank.value
+    crowned.rank_kind = row.rank_kind
+    crowned.rank_value = row.rank_value
     session.add(crowned)
 
 
-def _leads(rank: Rank, row: EvaluationRow, champion: ChampionRow) -> bool:
+def _leads(row: EvaluationRow, champion: ChampionRow) -> bool:
     # A champion of another environment is stale at best: nothing it reached counts here.
     if champion.state != "fresh" or champion.environment_id != row.environment_id:
         return True
-    mine = (_PREFERENCE.index(rank.kind), rank.value)
+    assert row.rank_kind is not None
+    assert row.rank_value is not None
+    mine = (_PREFERENCE.index(row.rank_kind), row.rank_value)
     return mine < (_PREFERENCE.index(champion.rank_kind), champion.rank_value)
 
 

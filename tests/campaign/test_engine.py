@@ -44,11 +44,39 @@ def test_a_failure_is_repaired_as_often_as_allowed(store: KernelStore) -> None:
 def test_the_same_search_again_evaluates_nothing(store: KernelStore) -> None:
     first, _, _ = _search(store)
     second, judge, events = _search(store)
-    assert judge.asked == []
+    assert judge.asked == judge.confirmed == []
     assert second.evaluated == 0
     assert [t.reused for t in second.tasks] == [t.tried for t in first.tasks]
     assert all(e.reused for e in events if isinstance(e, CandidateJudged))
     assert [t.champion_id for t in second.tasks] == [t.champion_id for t in first.tasks]
+
+
+def test_a_leader_that_does_not_survive_gives_way_to_the_next(store: KernelStore) -> None:
+    judge = ScriptedJudge(fragile=frozenset({"correct 2", "correct 3"}))
+    report, _, _ = _search(store, judge=judge)
+    assert [q for q in judge.confirmed if q.startswith("norm")] == [
+        "norm correct 2",
+        "norm correct 3",
+        "norm correct 5",
+    ]
+    assert {c.rank.value for c in store.best()} == {5.0}
+    assert [task.refuted for task in report.tasks] == [2, 2]
+
+
+def test_what_was_refuted_is_known_the_next_time(store: KernelStore) -> None:
+    fragile = frozenset({"correct 2"})
+    _search(store, judge=ScriptedJudge(fragile=fragile))
+    _, judge, _ = _search(store, judge=ScriptedJudge(fragile=fragile))
+    assert judge.asked == judge.confirmed == []
+    assert {c.rank.value for c in store.best()} == {3.0}
+
+
+def test_a_task_whose_leaders_all_fail_stays_with_mlx(store: KernelStore) -> None:
+    fragile = frozenset(f"correct {n}" for n in range(10))
+    report, judge, _ = _search(store, judge=ScriptedJudge(fragile=fragile))
+    assert store.best() == ()
+    assert [task.champion_id for task in report.tasks] == [None, None]
+    assert len(judge.confirmed) == 6
 
 
 def test_a_timeout_is_tried_again_the_next_time(store: KernelStore) -> None:
@@ -188,8 +216,9 @@ def _search(
     *,
     coder: ScriptedCoder | None = None,
     of: tuple[Subject, ...] | None = None,
+    judge: ScriptedJudge | None = None,
 ) -> tuple[SearchReport, ScriptedJudge, list[Event]]:
-    judge = ScriptedJudge()
+    judge = judge or ScriptedJudge()
     events: list[Event] = []
     engine = Engine(store, spec or SearchSpec(), team(coder), lambda: judge, listen=events.append)
     return engine.run(capture_subjects(of or subjects())), judge, events

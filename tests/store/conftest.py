@@ -90,7 +90,10 @@ def evaluate(store: KernelStore, campaign: Campaign, task: Task) -> Evaluate:
         trial = store.intend(intent(campaign, of, program), signature=of.graph.nodes[0].op)
         assert store.lease(trial.id)
         rank = None if cost is None else Rank(kind="predicted", value=cost)
-        store.record(trial.id, verdict(of, program, status=status, samples=True), rank=rank)
+        found = verdict(of, program, status=status, samples=True)
+        evaluation_id = store.record(trial.id, found, rank=rank)
+        if rank is not None:
+            store.crown(evaluation_id)
         return trial.candidate_id
 
     return run

@@ -64,6 +64,30 @@ def test_a_trial_is_recorded_once(store: KernelStore, campaign: Campaign, task: 
     assert store.statistics().rows["evaluation"] == 1
 
 
+def test_only_a_confirmation_crowns(store: KernelStore, campaign: Campaign, task: Task) -> None:
+    program, rank = program_of("a"), Rank(kind="predicted", value=1.0)
+    trial = store.intend(intent(campaign, task, program))
+    store.record(trial.id, verdict(task, program), rank=rank)
+    assert store.best() == ()
+    store.begin_confirmation(trial.id)
+    assert store.history()[0].state == "confirming"
+    store.confirm(trial.id, verdict(task, program), rank=rank)
+    assert store.best()[0].candidate_id == trial.candidate_id
+    assert store.history()[0].state == "done"
+
+
+def test_what_does_not_survive_confirmation_is_not_crowned(
+    store: KernelStore, campaign: Campaign, task: Task
+) -> None:
+    program = program_of("a")
+    trial = store.intend(intent(campaign, task, program))
+    store.record(trial.id, verdict(task, program), rank=Rank(kind="predicted", value=1.0))
+    store.begin_confirmation(trial.id)
+    store.confirm(trial.id, verdict(task, program, status=Status.UNPROVEN), rank=None)
+    assert store.best() == ()
+    assert store.history()[0].status is Status.UNPROVEN
+
+
 def test_a_finished_trial_is_not_leased_again(
     store: KernelStore, campaign: Campaign, task: Task
 ) -> None:
@@ -122,7 +146,8 @@ def test_a_champion_of_another_environment_gives_way(
     campaign = store.begin_campaign(name="later", spec="{}", environment=newer)
     program = program_of("b")
     trial = store.intend(intent(campaign, task, program))
-    store.record(trial.id, verdict(task, program), rank=Rank(kind="predicted", value=8.0))
+    rank = Rank(kind="predicted", value=8.0)
+    store.crown(store.record(trial.id, verdict(task, program), rank=rank))
     assert store.best()[0].candidate_id == trial.candidate_id
 
 

@@ -16,6 +16,7 @@ from rich.text import Text
 from kernelwright.campaign.event import (
     CampaignBegan,
     CampaignEnded,
+    CandidateConfirmed,
     CandidateJudged,
     CandidateProposed,
     Event,
@@ -68,6 +69,7 @@ class _Row:
     reused: int = 0
     rank: Rank | None = None
     waiting: int = 0
+    is_confirmed: bool = False
     reason: str = ""
 
     @property
@@ -124,6 +126,8 @@ class LiveTable:
                 self._rows[event.task_id].waiting += 1
             case CandidateJudged():
                 self._judged(event)
+            case CandidateConfirmed():
+                self._confirmed(event)
             case TaskEnded():
                 self._rows[event.task_id].reason = event.reason
             case CampaignEnded():
@@ -143,6 +147,17 @@ class LiveTable:
             (event.status.value, style),
             "  ",
             (event.summary, "quiet"),
+        )
+
+    def _confirmed(self, event: CandidateConfirmed) -> None:
+        row = self._rows[event.task_id]
+        row.rank = event.rank
+        row.is_confirmed = event.rank is not None
+        words = "confirmed" if event.rank else f"not confirmed: {event.summary}"
+        self._last = Text.assemble(
+            (short(event.candidate_id), "id"),
+            f" {row.summary.name} ",
+            (words, "good" if event.rank else "bad"),
         )
 
     def _render(self) -> RenderableType:
@@ -202,10 +217,10 @@ class LiveTable:
         return cells
 
     def _mark(self, row: _Row) -> RenderableType:
-        if row.waiting:
+        if row.waiting or (row.tried >= self._candidates_per_task and not row.reason):
             return self._spinner
-        if row.reason or row.tried >= self._candidates_per_task:
-            return Text("✓", style="good") if row.correct else Text("–", style="quiet")
+        if row.reason:
+            return Text("✓", style="good") if row.is_confirmed else Text("–", style="quiet")
         return Text("·", style="quiet")
 
     def _foot(self) -> Text:
@@ -260,6 +275,10 @@ class PlainLines:
                 rank = f", {ranked(event.rank)}" if event.rank else ""
                 head = f"  {short(event.candidate_id)} {self._names.get(event.task_id, '')}"
                 return f"{head}: {event.status.value}{rank}{known}"
+            case CandidateConfirmed():
+                name = self._names.get(event.task_id, "")
+                words = "confirmed" if event.rank else f"not confirmed, {event.summary}"
+                return f"  {short(event.candidate_id)} {name}: {words}"
             case TaskEnded():
                 return f"  {self._names.get(event.task_id, '')}: {event.reason}"
             case CandidateProposed() | CampaignEnded():

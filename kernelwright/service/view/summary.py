@@ -125,7 +125,7 @@ def _verdict_cells(task: TaskReport) -> list[RenderableType]:
         (str(task.tried - failed), "good" if task.tried > failed else "bad"), f"/{task.tried}"
     )
     if task.champion_id is None:
-        words = "with MLX" if task.tried or task.reason else "untried"
+        words = "with MLX" if task.reason else "open" if task.tried else "untried"
         return [right if task.tried else Text(), Text(words, style="quiet"), Text()]
     return [
         right,
@@ -150,6 +150,9 @@ def _saved(baseline: int, moved: int) -> Text:
 
 
 def _notes(report: SearchReport) -> Iterator[tuple[str, Text]]:
+    if refuted := sum(task.refuted for task in report.tasks):
+        leaders = counted(refuted, "leader")
+        yield "refuted", Text(f"{leaders} did not survive the hidden gate", style="bad")
     if failures := _failures(report):
         yield "failed", Text(failures, style="bad")
     if left := _left(report):

@@ -47,7 +47,7 @@ CREATE TABLE campaign (
 	CONSTRAINT pk_campaign PRIMARY KEY (id), 
 	CONSTRAINT fk_campaign_environment_id FOREIGN KEY(environment_id) REFERENCES environment (id)
 );
-INSERT INTO "campaign" VALUES('21c7d922e40634462b3c66f900c5534f3737f6e110acb3909bc10bf78f848dd9','evening','finished','{}','29dc82ccd5431929fbcc16154610daced6c96bdd10f45f78ef52c68021cc8b33','vm:25875','2026-11-21 04:32:07.765761','2026-11-21 04:32:08.079762','2026-11-21 04:32:08.079762');
+INSERT INTO "campaign" VALUES('e9c66e4b3f1f6bac61eca03084c46c6edd3c38e853cd0d1cbf41dbb778156a25','evening','finished','{}','29dc82ccd5431929fbcc16154610daced6c96bdd10f45f78ef52c68021cc8b33','vm:18169','2026-11-21 04:40:11.516791','2026-11-21 04:40:11.582586','2026-11-21 04:40:11.582586');
 CREATE TABLE candidate (
 	id VARCHAR(64) NOT NULL, 
 	task_id VARCHAR(64) NOT NULL, 
@@ -64,7 +64,7 @@ CREATE TABLE candidate (
 	CONSTRAINT fk_candidate_task_id FOREIGN KEY(task_id) REFERENCES task (id), 
 	CONSTRAINT uq_candidate_task_id_program_id UNIQUE (task_id, program_id)
 );
-INSERT INTO "candidate" VALUES('15fc00048ecbd81509827bad9dc85c17a78947bed8293ef43b9165e51c6123ad','4f094dc7af0e3f6aa2e8007e507ce589bf8c762e77b90092d49ec4a28e13242b','d8d08f7658f9641968f38a90d934d7a15b0f5dc68676748f3df9837db7a0a4fd','offline','one row per simdgroup','',NULL,'21c7d922e40634462b3c66f900c5534f3737f6e110acb3909bc10bf78f848dd9','2026-11-21 04:32:07.970118');
+INSERT INTO "candidate" VALUES('15fc00048ecbd81509827bad9dc85c17a78947bed8293ef43b9165e51c6123ad','4f094dc7af0e3f6aa2e8007e507ce589bf8c762e77b90092d49ec4a28e13242b','d8d08f7658f9641968f38a90d934d7a15b0f5dc68676748f3df9837db7a0a4fd','offline','one row per simdgroup','',NULL,'e9c66e4b3f1f6bac61eca03084c46c6edd3c38e853cd0d1cbf41dbb778156a25','2026-11-21 04:40:11.556056');
 CREATE TABLE champion (
 	task_id VARCHAR(64) NOT NULL, 
 	device VARCHAR(32) NOT NULL, 
@@ -82,7 +82,7 @@ CREATE TABLE champion (
 	CONSTRAINT fk_champion_evaluation_id FOREIGN KEY(evaluation_id) REFERENCES evaluation (id), 
 	CONSTRAINT fk_champion_task_id FOREIGN KEY(task_id) REFERENCES task (id)
 );
-INSERT INTO "champion" VALUES('4f094dc7af0e3f6aa2e8007e507ce589bf8c762e77b90092d49ec4a28e13242b','simulator','test chip','15fc00048ecbd81509827bad9dc85c17a78947bed8293ef43b9165e51c6123ad','9c04e0b232f583fcb1af3ab1ae0fb7336632b81efff24ecb2aae22a14c4b5834','29dc82ccd5431929fbcc16154610daced6c96bdd10f45f78ef52c68021cc8b33','fresh','predicted',3.0,'2026-11-21 04:32:08.078613');
+INSERT INTO "champion" VALUES('4f094dc7af0e3f6aa2e8007e507ce589bf8c762e77b90092d49ec4a28e13242b','simulator','test chip','15fc00048ecbd81509827bad9dc85c17a78947bed8293ef43b9165e51c6123ad','7df5f2251f6adf43514974584185159e53c46997b427cfeefb3eb6feb55932ce','29dc82ccd5431929fbcc16154610daced6c96bdd10f45f78ef52c68021cc8b33','fresh','predicted',3.0,'2026-11-21 04:40:11.581224');
 CREATE TABLE conversation (
 	id VARCHAR(64) NOT NULL, 
 	campaign_id VARCHAR(64), 
@@ -121,7 +121,7 @@ CREATE TABLE evaluation (
 	CONSTRAINT fk_evaluation_environment_id FOREIGN KEY(environment_id) REFERENCES environment (id), 
 	CONSTRAINT fk_evaluation_task_id FOREIGN KEY(task_id) REFERENCES task (id)
 );
-INSERT INTO "evaluation" VALUES('9c04e0b232f583fcb1af3ab1ae0fb7336632b81efff24ecb2aae22a14c4b5834','15fc00048ecbd81509827bad9dc85c17a78947bed8293ef43b9165e51c6123ad','4f094dc7af0e3f6aa2e8007e507ce589bf8c762e77b90092d49ec4a28e13242b','29dc82ccd5431929fbcc16154610daced6c96bdd10f45f78ef52c68021cc8b33',1,'simulator','correct',NULL,'every output is right.','predicted',3.0,'{"task":"4f094dc7af0e3f6aa2e8007e507ce589bf8c762e77b90092d49ec4a28e13242b","program":"d8d08f7658f9641968f38a90d934d7a15b0f5dc68676748f3df9837db7a0a4fd","device":{"name":"simulator","chip":"test chip","runtime":"test 1","measures_time":false,"threadgroup_bytes":32768,"threads_per_threadgroup":1024,"simd_width":32},"status":"correct","summary":"every output is right.","stages":[],"diagnostics":[],"reports":[],"mismatches":[],"accuracy":[],"cases":0,"counters":[],"predicted_us":null,"bound":"","samples":[],"speedups":[],"evaluator_version":1,"duration_s":0.0}',0.0,'2026-11-21 04:32:08.042075');
+INSERT INTO "evaluation" VALUES('7df5f2251f6adf43514974584185159e53c46997b427cfeefb3eb6feb55932ce','15fc00048ecbd81509827bad9dc85c17a78947bed8293ef43b9165e51c6123ad','4f094dc7af0e3f6aa2e8007e507ce589bf8c762e77b90092d49ec4a28e13242b','29dc82ccd5431929fbcc16154610daced6c96bdd10f45f78ef52c68021cc8b33',1,'simulator','correct',NULL,'every output is right.','predicted',3.0,'{"task":"4f094dc7af0e3f6aa2e8007e507ce589bf8c762e77b90092d49ec4a28e13242b","program":"d8d08f7658f9641968f38a90d934d7a15b0f5dc68676748f3df9837db7a0a4fd","device":{"name":"simulator","chip":"test chip","runtime":"test 1","measures_time":false,"threadgroup_bytes":32768,"threads_per_threadgroup":1024,"simd_width":32},"status":"correct","summary":"every output is right.","stages":[],"diagnostics":[],"reports":[],"mismatches":[],"accuracy":[],"cases":0,"counters":[],"predicted_us":null,"bound":"","samples":[],"speedups":[],"evaluator_version":1,"duration_s":0.0}',0.0,'2026-11-21 04:40:11.566500');
 CREATE TABLE event (
 	campaign_id VARCHAR(64) NOT NULL, 
 	ordinal INTEGER NOT NULL, 
@@ -175,7 +175,7 @@ CREATE TABLE sample_set (
 	CONSTRAINT pk_sample_set PRIMARY KEY (evaluation_id, arm), 
 	CONSTRAINT fk_sample_set_evaluation_id FOREIGN KEY(evaluation_id) REFERENCES evaluation (id)
 );
-INSERT INTO "sample_set" VALUES('9c04e0b232f583fcb1af3ab1ae0fb7336632b81efff24ecb2aae22a14c4b5834','candidate',X'000000000000F83F00000000000002400000000065CDCD41');
+INSERT INTO "sample_set" VALUES('7df5f2251f6adf43514974584185159e53c46997b427cfeefb3eb6feb55932ce','candidate',X'000000000000F83F00000000000002400000000065CDCD41');
 CREATE TABLE task (
 	id VARCHAR(64) NOT NULL, 
 	name VARCHAR(200) NOT NULL, 
@@ -186,7 +186,7 @@ CREATE TABLE task (
 	created_at DATETIME NOT NULL, 
 	CONSTRAINT pk_task PRIMARY KEY (id)
 );
-INSERT INTO "task" VALUES('4f094dc7af0e3f6aa2e8007e507ce589bf8c762e77b90092d49ec4a28e13242b','row_softmax','softmax','float16','f16[4,8]','{"types":[[[4,8],"float16"],[[4,8],"float16"]],"inputs":[0],"keywords":[],"names":[],"constants":[],"nodes":[["softmax",[0],[1],{"axis":-1}]],"outputs":[1]}','2026-11-21 04:32:07.895041');
+INSERT INTO "task" VALUES('4f094dc7af0e3f6aa2e8007e507ce589bf8c762e77b90092d49ec4a28e13242b','row_softmax','softmax','float16','f16[4,8]','{"types":[[[4,8],"float16"],[[4,8],"float16"]],"inputs":[0],"keywords":[],"names":[],"constants":[],"nodes":[["softmax",[0],[1],{"axis":-1}]],"outputs":[1]}','2026-11-21 04:40:11.541483');
 CREATE TABLE task_word (
 	word VARCHAR(200) NOT NULL, 
 	task_id VARCHAR(64) NOT NULL, 
@@ -212,7 +212,7 @@ CREATE TABLE trial (
 	CONSTRAINT fk_trial_evaluation_id FOREIGN KEY(evaluation_id) REFERENCES evaluation (id), 
 	CONSTRAINT uq_trial_campaign_id_candidate_id UNIQUE (campaign_id, candidate_id)
 );
-INSERT INTO "trial" VALUES('ada7388bcd074eea1c5052dd6f3f99e45e09afba911cc09e5cd66e50c997ff9b','21c7d922e40634462b3c66f900c5534f3737f6e110acb3909bc10bf78f848dd9','15fc00048ecbd81509827bad9dc85c17a78947bed8293ef43b9165e51c6123ad','done',1,NULL,NULL,'9c04e0b232f583fcb1af3ab1ae0fb7336632b81efff24ecb2aae22a14c4b5834',0,'2026-11-21 04:32:08.016748');
+INSERT INTO "trial" VALUES('4042a750fa1272b1cbf412bf3aa3748fb83358e75c2908e8906fc54065d4acf6','e9c66e4b3f1f6bac61eca03084c46c6edd3c38e853cd0d1cbf41dbb778156a25','15fc00048ecbd81509827bad9dc85c17a78947bed8293ef43b9165e51c6123ad','done',1,NULL,NULL,'7df5f2251f6adf43514974584185159e53c46997b427cfeefb3eb6feb55932ce',0,'2026-11-21 04:40:11.558255');
 CREATE INDEX ix_lesson_signature ON lesson (signature);
 CREATE INDEX ix_task_dtype ON task (dtype);
 CREATE INDEX ix_task_shapes ON task (shapes);
