@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -124,6 +124,10 @@ class Graph:
     def __hash__(self) -> int:
         """Hash the structure, once; reading every captured weight would take seconds."""
         return self._structure_hash
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave caches behind: Python's hashes differ between processes."""
+        return {f.name: self.__dict__[f.name] for f in fields(self)}
 
     @cached_property
     def _structure_hash(self) -> int:

@@ -1,9 +1,10 @@
 """A fingerprint changes with what is computed and with nothing else."""
 
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import mlx.core as mx
 import pytest
@@ -115,6 +116,15 @@ def test_constants_wiring_ops_dtypes_outputs_and_shapes_count(
     change: Callable[[Graph], Graph],
 ) -> None:
     assert change(_graph()).fingerprint != _graph().fingerprint
+
+
+def test_what_travels_between_processes_carries_no_cache() -> None:
+    graph = _graph()
+    assert hash(graph) == hash(_graph())
+    assert graph.fingerprint
+    sent = pickle.loads(pickle.dumps(graph))
+    assert set(sent.__dict__) == {f.name for f in fields(Graph)}
+    assert sent == graph
 
 
 def test_names_keywords_dead_values_and_order_do_not_count() -> None:
