@@ -23,6 +23,14 @@ from kernelwright.metal.device.cuda.rewrite import mentions, rewrite_body, rewri
         ("b = v.xy == a;", "b = v.template kw_read<0, 1>() == a;"),
         ("p->xyz;", "p->template kw_read<0, 1, 2>();"),
         ("v.x = v.w;", "v.x = v.w;"),
+        (
+            "a = *(const device packed_half4*)(x + i);",
+            "a = kw_load_from((const  packed_half4*)(x + i));",
+        ),
+        ("return *(const device V*)values;", "return kw_load_from((const  V*)values);"),
+        ("*(device packed_half4*)(y + i) = a;", "kw_store_at(( packed_half4*)(y + i)) = a;"),
+        ("a * (b + c); float* p = q;", "a * (b + c); float* p = q;"),
+        ("((device float4*)y)[i] = v;", "(( float4*)y)[i] = v;"),
         ("struct S { int xy; } s; s.xy = 1;", "struct S { int xy; } s; s.xy = 1;"),
     ],
 )

@@ -138,6 +138,46 @@ KW_PACKED(ushort)
 KW_PACKED(char)
 KW_PACKED(uchar)
 
+// A packed vector in one access where its address allows, element by element elsewhere. Metal's
+// hardware needs no more alignment than the element's; CUDA faults without the vector's own.
+template <int Bytes> struct kw_word { using type = void; };
+template <> struct kw_word<2> { using type = ushort; };
+template <> struct kw_word<4> { using type = uint; };
+template <> struct kw_word<8> { using type = ::uint2; };
+template <> struct kw_word<16> { using type = ::uint4; };
+template <class V> constexpr bool kw_is_word_v = !is_same_v<typename kw_word<sizeof(V)>::type, void>;
+
+template <class V> KW_FUNC V kw_load_from(const V* p) { return *p; }
+template <class T, int N> KW_FUNC packed_vec<T, N> kw_load_from(const packed_vec<T, N>* p) {
+  using V = packed_vec<T, N>;
+  if constexpr (kw_is_word_v<V>) {
+    using W = typename kw_word<sizeof(V)>::type;
+    if ((ulong)p % sizeof(V) == 0) return kw_bits<V>(*reinterpret_cast<const W*>(p));
+  }
+  V v;
+#pragma unroll
+  for (int i = 0; i < N; i++) v[i] = (*p)[i];
+  return v;
+}
+
+template <class V> KW_FUNC V& kw_store_at(V* p) { return *p; }
+template <class T, int N> struct kw_packed_place {
+  packed_vec<T, N>* p;
+  KW_FUNC void operator=(const packed_vec<T, N>& v) {
+    using V = packed_vec<T, N>;
+    if constexpr (kw_is_word_v<V>) {
+      using W = typename kw_word<sizeof(V)>::type;
+      if ((ulong)p % sizeof(V) == 0) {
+        *reinterpret_cast<W*>(p) = kw_bits<W>(v);
+        return;
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++) (*p)[i] = v[i];
+  }
+};
+template <class T, int N> KW_FUNC kw_packed_place<T, N> kw_store_at(packed_vec<T, N>* p) { return {p}; }
+
 // vec op vec, vec op scalar, scalar op vec; the result keeps the vector's element type.
 #define KW_VECTOR_OPERATOR(op)                                                                  \
   template <class T, int N> KW_FUNC vec<T, N> operator op(const vec<T, N>& a, const vec<T, N>& b) { \
