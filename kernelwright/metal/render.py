@@ -13,9 +13,9 @@ from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
 from kernelwright.metal.device.array import mlx_dtype
 from kernelwright.metal.kernel import BoundProgram, Kernel, Launch
-from kernelwright.metal.msl.rewrite import is_kernel
+from kernelwright.metal.msl.declaration import analyze
+from kernelwright.metal.msl.entry import is_kernel
 from kernelwright.metal.msl.signature import Parameter, read_parameters
-from kernelwright.metal.msl.structure import analyze
 from kernelwright.metal.msl.token import tokenize, without_comments
 
 Role = Literal["data", "shape", "strides", "ndim"]

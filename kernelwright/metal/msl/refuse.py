@@ -7,9 +7,10 @@ compiler logs.
 from collections.abc import Iterator
 
 from kernelwright.metal.diagnostic import Diagnostic
+from kernelwright.metal.msl.entry import is_kernel
 from kernelwright.metal.msl.mismatch import mixed_thread_pointers
 from kernelwright.metal.msl.pointer import unqualified_pointers
-from kernelwright.metal.msl.rewrite import Rewritten, is_kernel
+from kernelwright.metal.msl.rewrite import Rewritten
 from kernelwright.metal.msl.signature import read_attributes
 from kernelwright.metal.msl.structure import Function, Structure, Variable
 from kernelwright.metal.msl.token import TokenKind

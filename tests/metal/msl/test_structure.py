@@ -2,8 +2,9 @@
 
 import pytest
 
-from kernelwright.metal.msl.rewrite import is_kernel
-from kernelwright.metal.msl.structure import Structure, analyze
+from kernelwright.metal.msl.declaration import analyze
+from kernelwright.metal.msl.entry import is_kernel
+from kernelwright.metal.msl.structure import Structure
 from kernelwright.metal.msl.token import tokenize
 
 
