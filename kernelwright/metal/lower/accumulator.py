@@ -29,7 +29,11 @@ _WORDS = {
     Reducer.ANY: "any",
 }
 _WORDS_KEEPING_NAN = {Reducer.MAXIMUM: "maximum", Reducer.MINIMUM: "minimum"}
-_ARGUMENTS = {Reducer.ARGMAX: (">", "max"), Reducer.ARGMIN: ("<", "min")}
+_ARGUMENTS = {Reducer.ARGMAX: ("{0} > {1}", "max"), Reducer.ARGMIN: ("{0} < {1}", "min")}
+_ARGUMENTS_KEEPING_NAN = {
+    Reducer.ARGMAX: ("exceeds({0}, {1})", "maximum"),
+    Reducer.ARGMIN: ("undercuts({0}, {1})", "minimum"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +131,9 @@ def declare(writer: Writer, reduced: Reduced, *, kahan: bool = False) -> str:
 def update(writer: Writer, reduced: Reduced, name: str) -> None:
     """Write what one element does to the accumulator."""
     if reduced.reducer in _ARGUMENTS:
-        sign, _ = _ARGUMENTS[reduced.reducer]
+        beats, _ = _argument(reduced)
         candidate = writer.named(reduced.body)
-        with writer.block(f"if ({candidate} {sign} {_best(name)})"):
+        with writer.block(f"if ({beats.format(candidate, _best(name))})"):
             writer.line(f"{_best(name)} = {candidate};")
             writer.line(f"{name} = {reduced.axis.name};")
         return
@@ -140,6 +144,12 @@ def update(writer: Writer, reduced: Reduced, name: str) -> None:
     logical = reduced.reducer in (Reducer.ALL, Reducer.ANY)
     text = value.inside(Binding.EQUAL) if logical else value.text
     writer.line(template.format(name, text))
+
+
+def _argument(reduced: Reduced) -> tuple[str, str]:
+    """Return how a value beats the best so far, and the word for the best of all lanes."""
+    table = _ARGUMENTS_KEEPING_NAN if reduced.body.dtype.is_float else _ARGUMENTS
+    return table[reduced.reducer]
 
 
 def _best(position: str) -> str:
@@ -153,14 +163,16 @@ def finish(writer: Writer, reduced: Reduced, name: str, team: Team) -> None:
     if team.lanes == 1:
         return
     if reduced.reducer in _ARGUMENTS:
-        _, word = _ARGUMENTS[reduced.reducer]
+        _, word = _argument(reduced)
         peak = writer.fresh(f"row_{_best(name)}")
         kind = MSL_TYPE[reduced.body.dtype]
         text = team.combine(writer, word, _best(name), kind)
         writer.line(f"{kind} {peak} = {text};")
         # Of equal values the first counts.
         last = writer.factors.get(reduced.axis.extent, str(reduced.axis.extent))
-        writer.line(f"{name} = {_best(name)} == {peak} ? {name} : {last};")
+        is_float = reduced.body.dtype.is_float
+        same = f"same({_best(name)}, {peak})" if is_float else f"{_best(name)} == {peak}"
+        writer.line(f"{name} = {same} ? {name} : {last};")
         text = team.combine(writer, "min", name, "uint")
         writer.line(f"{name} = {text};")
         return

@@ -16,6 +16,23 @@ inline float smaller(float a, float b) {
   return metal::isnan(a) || a < b ? a : b;
 }
 """,
+        "exceeds": """\
+// Whether a is a new maximum; the first NaN stays, as in MLX.
+inline bool exceeds(float a, float b) {
+  return a > b || (metal::isnan(a) && !metal::isnan(b));
+}
+""",
+        "undercuts": """\
+// Whether a is a new minimum; the first NaN stays, as in MLX.
+inline bool undercuts(float a, float b) {
+  return a < b || (metal::isnan(a) && !metal::isnan(b));
+}
+""",
+        "same": """\
+inline bool same(float a, float b) {
+  return a == b || (metal::isnan(a) && metal::isnan(b));
+}
+""",
         "sigmoid": """\
 // exp() of a negative magnitude alone: no overflow, and no cancellation near 0 and 1.
 inline float sigmoid(float x) {

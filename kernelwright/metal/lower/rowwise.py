@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.family import reduced_axes
-from kernelwright.ir.graph import Graph
+from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.metal.kernel import Dimensions, Kernel
 from kernelwright.metal.lower.accumulator import (
@@ -110,10 +110,33 @@ def row_stores(graph: Graph, signature: Signature, rows: int) -> list[Store]:
         columns = type_.size // rows
         place = row * columns + Index.of(Axis(REDUCED_AXIS, columns))
         if columns > 1 and type_.size == reduced.size:
-            place = reduced.place
+            stores.append(_element_store(builder, value, name, reduced))
+            continue
         term = builder.element(value, unflatten(place, type_.shape))
         stores.append(Store(name, place, term, type_.dtype))
     return stores
+
+
+def _element_store(builder: Builder, value: ValueId, name: str, reduced: "_Reduced") -> Store:
+    """Return the store of an output with the elements that are reduced, wherever views put them."""
+    graph, views = builder.graph, list[Node]()
+    inner = value
+    while graph.types[inner].shape != reduced.shape and inner in graph.producer_of:
+        node = graph.nodes[graph.producer_of[inner]]
+        if node.op not in ("reshape", "transpose"):
+            break
+        views.append(node)
+        inner = node.inputs[0]
+    if graph.types[inner].shape != reduced.shape:
+        views, inner = [], value
+    place = reduced.place
+    term = builder.element(inner, unflatten(place, graph.types[inner].shape))
+    for node in reversed(views):
+        if node.op == "transpose":
+            places = unflatten(place, graph.types[node.inputs[0]].shape)
+            turned = [places[axis] for axis in Call.of(graph, node).integers("axes")]
+            place = flatten(turned, graph.types[node.outputs[0]].shape)
+    return Store(name, place, term, graph.types[value].dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +144,12 @@ class _Reduced:
     """Where the element of a row and a column stands in what the reductions reduce."""
 
     place: Index
-    size: int
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
 
 
 def _reduced_place(graph: Graph, row: Index) -> _Reduced:
@@ -134,7 +162,7 @@ def _reduced_place(graph: Graph, row: Index) -> _Reduced:
     kept = [i for i in range(len(shape)) if i not in axes]
     across = dict(zip(kept, unflatten(row, [shape[i] for i in kept]), strict=True))
     places = [along[i] if i in along else across[i] for i in range(len(shape))]
-    return _Reduced(flatten(places, shape), math.prod(shape))
+    return _Reduced(flatten(places, shape), shape)
 
 
 @dataclass

@@ -18,7 +18,8 @@ _WORDS = """
     abs all any ceil clamp cos erf exp exp2 fabs floor fma fmod isinf isnan log max min pow rint
     round rsqrt select sign sin sqrt tan tanh
     row column columns plane index start lane simdgroup step base offset outer
-    larger smaller sigmoid logaddexp floor_quotient floor_remainder floor_modulus integer_power
+    larger smaller exceeds undercuts same load_run sigmoid
+    logaddexp floor_quotient floor_remainder floor_modulus integer_power
     sign_of log1p_of expm1_of erf_of erfinv_of simd_maximum simd_minimum
 """
 RESERVED = frozenset(_WORDS.split())

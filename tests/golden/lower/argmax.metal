@@ -1,16 +1,30 @@
 // rowwise(lanes=64, rows=1, vector=1, cached=0)
 // argmax: x -> out; grid (64, 'rows', 1), threadgroup (64, 1, 1)
-// Max over a threadgroup of whole simdgroups; `partial` has a place for each.
+// Whether a is a new maximum; the first NaN stays, as in MLX.
+inline bool exceeds(float a, float b) {
+  return a > b || (metal::isnan(a) && !metal::isnan(b));
+}
+
+// metal::simd_max() drops NaN; MLX keeps it.
+inline float simd_maximum(float value) {
+  return metal::simd_any(metal::isnan(value)) ? NAN : metal::simd_max(value);
+}
+
+// Maximum over a threadgroup of whole simdgroups; `partial` has a place for each.
 template <typename T>
-inline T threadgroup_max(
+inline T threadgroup_maximum(
     T value, threadgroup T* partial, uint simdgroup, uint simdgroups, uint simd_lane) {
-  value = metal::simd_max(value);
+  value = simd_maximum(value);
   if (simd_lane == 0) {
     partial[simdgroup] = value;
   }
   // Every simdgroup's partial result is written before any is read.
   threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-  return metal::simd_max(partial[simd_lane < simdgroups ? simd_lane : 0]);
+  return simd_maximum(partial[simd_lane < simdgroups ? simd_lane : 0]);
+}
+
+inline bool same(float a, float b) {
+  return a == b || (metal::isnan(a) && metal::isnan(b));
 }
 
 // Min over a threadgroup of whole simdgroups; `partial` has a place for each.
@@ -37,14 +51,14 @@ float best = -INFINITY;
 uint position = 0;
 for (uint column = lane; column < columns; column += 64) {
   float x_value = x_row[column];
-  if (x_value > best) {
+  if (exceeds(x_value, best)) {
     best = x_value;
     position = column;
   }
 }
 threadgroup float partial_best[2];
-float row_best = threadgroup_max(best, partial_best, simdgroup, 2, simd_lane);
-position = best == row_best ? position : columns;
+float row_best = threadgroup_maximum(best, partial_best, simdgroup, 2, simd_lane);
+position = same(best, row_best) ? position : columns;
 threadgroup uint partial_position[2];
 position = threadgroup_min(position, partial_position, simdgroup, 2, simd_lane);
 if (lane == 0) {

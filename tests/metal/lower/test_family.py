@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import mlx.core as mx
 import numpy as np
 import pytest
+from mlx.nn.layers.normalization import GroupNorm
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir import Dtype, Graph, TensorType, canonicalize, capture, reference
@@ -84,6 +85,11 @@ CASES: dict[str, Case] = {
     ),
     "softmax over columns": (lambda x: mx.softmax(x, 0), (F,), "columnwise(strips=8, online=1)"),
     "batch norm": (batch_norm, (F,), "columnwise(strips=3)"),
+    "group norm": (
+        lambda x: GroupNorm(4, 32, affine=False, pytorch_compatible=True)(x),
+        (mx.zeros((2, 5, 5, 32)),),
+        "rowwise(lanes=64, rows=1, cached=1)",
+    ),
     "middle axis": (
         lambda x: (mx.mean(x, 1), mx.all(x > -3, 1), mx.any(x > 3, 1)),
         (mx.zeros((3, 20, 33)),),
@@ -151,7 +157,7 @@ EDGES: dict[str, Case] = {
         "rowwise(lanes=32, cached=0, online=1)",
     ),
     "extremes": (
-        lambda x: (mx.max(x, -1), mx.min(x, -1)),
+        lambda x: (mx.max(x, -1), mx.min(x, -1), mx.argmax(x, -1), mx.argmin(x, -1)),
         (mx.zeros((4, 4)),),
         "rowwise(lanes=32, cached=0)",
     ),
