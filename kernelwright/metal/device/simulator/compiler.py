@@ -62,10 +62,9 @@ def compile_unit(
         DeviceError: the compiler failed.
     """
     text = unit.text(constants or {}, rows=variant == "plain" and not unit.may_wait)
-    header = precompiled_header(_prelude_text(unit.prelude), variant)
-    key = hashlib.sha256(
-        "\0".join((text, header.stem, *flags(variant), *DIAGNOSTIC_FLAGS)).encode()
-    ).hexdigest()[:32]
+    header = precompiled_header(_prelude_text(unit.prelude), variant, unit.math_mode)
+    options = (*flags(variant, unit.math_mode), *DIAGNOSTIC_FLAGS)
+    key = hashlib.sha256("\0".join((text, header.stem, *options)).encode()).hexdigest()[:32]
     output = cache_path() / "libraries" / key[:2] / f"{key}.so"
     record = output.with_suffix(".json")
     if output.is_file() and record.is_file():
@@ -94,7 +93,7 @@ def _build(
     with workspace() as folder:
         source, built = folder / "kernel.cpp", folder / "kernel.o"
         source.write_text(text)
-        command = ["clang", "-x", "c++", *flags(variant), *DIAGNOSTIC_FLAGS]
+        command = ["clang", "-x", "c++", *flags(variant, unit.math_mode), *DIAGNOSTIC_FLAGS]
         command += ["-include-pch", str(header)]
         status, said = run([*command, "-c", str(source), "-o", str(built)])
         found = unit.diagnostics(said)

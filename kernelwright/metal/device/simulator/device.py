@@ -67,7 +67,9 @@ def _prepared(one: Launch, program: BoundProgram) -> PreparedLaunch:
         Section("signature", rendered.signature),
         Section("source", rendered.source, shown=one.kernel.source),
     ]
-    return PreparedLaunch(one, rendered, prepare(sections, prelude="mlx"))
+    return PreparedLaunch(
+        one, rendered, prepare(sections, prelude="mlx", math_mode=one.kernel.math_mode)
+    )
 
 
 class SimulatorExecutable:

@@ -20,6 +20,7 @@ from kernelwright.metal.device.simulator.unit import (
     prepare,
 )
 from kernelwright.metal.diagnostic import CompileError, Diagnostic, LaunchError
+from kernelwright.metal.kernel import MathMode
 from kernelwright.metal.msl.signature import Entry, Parameter
 
 Argument = Array | np.generic | bytes | bool | int | float
@@ -274,6 +275,7 @@ def compile(  # noqa: A001 (the public name: metal.simulator.compile)
     *,
     prelude: Prelude | None = None,
     folders: Sequence[Path] = (),
+    math_mode: MathMode = "safe",
     variant: Variant = "plain",
 ) -> Library:
     """Compile a Metal text for this machine.
@@ -284,6 +286,7 @@ def compile(  # noqa: A001 (the public name: metal.simulator.compile)
         prelude: What stands before both; by default MLX's own headers, unless the text includes
             a Metal header itself.
         folders: Where `#include "…"` looks.
+        math_mode: What the compiler may assume of floats, as in MLX's `compile_options`.
         variant: The build to make at once; others are made when a launch asks for them.
 
     Raises:
@@ -292,7 +295,12 @@ def compile(  # noqa: A001 (the public name: metal.simulator.compile)
     """
     sections = [Section("header", header)] if header else []
     sections.append(Section("source", source))
-    unit = prepare(sections, prelude=prelude or prelude_for(header + source), folders=folders)
+    unit = prepare(
+        sections,
+        prelude=prelude or prelude_for(header + source),
+        folders=folders,
+        math_mode=math_mode,
+    )
     library = Library(unit)
     library.image(variant)
     return library

@@ -17,6 +17,7 @@ from typing import Literal
 from platformdirs import user_cache_path
 
 from kernelwright.errors import DeviceError
+from kernelwright.metal.kernel import MathMode
 
 Variant = Literal["plain", "sanitize", "count"]
 INCLUDE = Path(__file__).parent / "include"
@@ -60,6 +61,16 @@ VARIANT_FLAGS: dict[Variant, tuple[str, ...]] = {
         # One operation of a thread must stay one, or lanes cannot be told apart.
         *("-fno-vectorize", "-fno-slp-vectorize"),
     ),
+}
+
+
+_RELAXED = ("-ffast-math", "-fhonor-infinities", "-fhonor-nans")
+MATH_FLAGS: dict[MathMode, tuple[str, ...]] = {
+    "safe": (),
+    "relaxed": _RELAXED,
+    # Metal leaves infinities undefined in this mode too, and GPUs still compute them: clang's
+    # own reading, that none occurs, would break kernels that work.
+    "fast": _RELAXED,
 }
 
 
@@ -125,9 +136,9 @@ def target_flags(machine: str = platform.machine(), system: str = sys.platform) 
     return (triple, *processor, "-fstack-clash-protection")
 
 
-def flags(variant: Variant) -> tuple[str, ...]:
+def flags(variant: Variant, math_mode: MathMode = "safe") -> tuple[str, ...]:
     """Return every flag that decides what an object is."""
-    return (*LANGUAGE_FLAGS, *target_flags(), *VARIANT_FLAGS[variant])
+    return (*LANGUAGE_FLAGS, *target_flags(), *VARIANT_FLAGS[variant], *MATH_FLAGS[math_mode])
 
 
 def run(arguments: Sequence[str], *, timeout_s: float = COMPILE_TIMEOUT_S) -> tuple[int, str]:
@@ -202,13 +213,13 @@ def include_digest() -> str:
     return digest.hexdigest()
 
 
-def precompiled_header(text: str, variant: Variant) -> Path:
+def precompiled_header(text: str, variant: Variant, math_mode: MathMode = "safe") -> Path:
     """Return the precompiled form of a header's text, built at its first use.
 
     Raises:
         DeviceError: the standard library does not compile, or the cache cannot be written.
     """
-    options = (*flags(variant), *DIAGNOSTIC_FLAGS)
+    options = (*flags(variant, math_mode), *DIAGNOSTIC_FLAGS)
     key = _digest(text, include_digest(), compiler_version(), *options)
     output = cache_path() / "headers" / f"{key}.pch"
     if output.is_file():

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +12,7 @@ from kernelwright.metal.device.simulator.expand import expand, included_lines
 from kernelwright.metal.device.simulator.mirror import Mirror
 from kernelwright.metal.device.simulator.record import ThreadgroupVariable
 from kernelwright.metal.diagnostic import CompileError, Diagnostic
+from kernelwright.metal.kernel import MathMode
 from kernelwright.metal.msl.diagnose import Place, diagnose
 from kernelwright.metal.msl.refuse import refuse
 from kernelwright.metal.msl.rewrite import FunctionConstant, Rewritten, rewrite
@@ -57,6 +58,7 @@ class Unit:
     """First line of each section in the joined text."""
     sources: Mapping[str, Sequence[str]]
     """Lines that diagnostics quote, by file."""
+    math_mode: MathMode = "safe"
 
     @property
     def constants(self) -> tuple[FunctionConstant, ...]:
@@ -144,13 +146,20 @@ def prelude_for(text: str) -> Prelude:
     return "metal" if _METAL_INCLUDE.search(text) else "mlx"
 
 
-def prepare(sections: Sequence[Section], *, prelude: Prelude, folders: Sequence[Path] = ()) -> Unit:
+def prepare(
+    sections: Sequence[Section],
+    *,
+    prelude: Prelude,
+    folders: Sequence[Path] = (),
+    math_mode: MathMode = "safe",
+) -> Unit:
     """Rewrite a text.
 
     Args:
         sections: The text's parts, in order.
         prelude: What stands before it.
         folders: Where `#include "…"` looks, before MLX's own headers.
+        math_mode: What the compiler may assume of floats.
 
     Raises:
         CompileError: Metal refuses the text for what its tokens say.
@@ -167,7 +176,7 @@ def prepare(sections: Sequence[Section], *, prelude: Prelude, folders: Sequence[
         found = refuse(unit.rewritten)
     if found:
         raise CompileError(tuple(unit.placed(d) for d in found))
-    return unit
+    return replace(unit, math_mode=math_mode)
 
 
 def _needs_expansion(unit: Unit, found: Sequence[Diagnostic]) -> bool:

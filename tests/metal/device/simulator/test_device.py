@@ -148,6 +148,18 @@ def test_templates_scalars_and_short_types_arrive() -> None:
     np.testing.assert_array_equal(y.astype(np.float32), 2 * X + 3)
 
 
+@pytest.mark.parametrize(("math_mode", "error"), [("safe", 2.0**-24), ("fast", 0.0)])
+def test_fast_math_may_simplify_a_compensation_away(math_mode: str, error: float) -> None:
+    source = I + "float s = x[i] + 1.0f; y[i] = (s - 1.0f) - x[i];"
+    bound = program(
+        kernel(source, "x", "y", math_mode=math_mode),
+        inputs={"x": "f32[64]"},
+        outputs={"y": "f32[64]"},
+    )
+    x = np.full(64, 2.0**-24, np.float32)
+    assert abs(ran(bound, x).outputs[0][0]) == error
+
+
 def test_an_error_points_into_the_source_that_was_given() -> None:
     bound = program(
         kernel("// one\n" + I + "  y[i] = x[i] + /* b */ b;", "x", "y"),
