@@ -59,6 +59,22 @@ def sink_attention(q: mx.array, s: mx.array) -> mx.array:
     return mx.fast.scaled_dot_product_attention(q, q, q, scale=0.125, sinks=s)
 
 
+def halves_swiglu(x: mx.array) -> mx.array:
+    gate, up = mx.split(x, 2, axis=-1)
+    result: mx.array = activations.silu(gate) * up
+    return result
+
+
+def headwise_rms_norm(x: mx.array) -> mx.array:
+    heads = mx.split(x, 2, axis=-1)[1].reshape(4, 2, 16).transpose(1, 0, 2)
+    return mx.fast.rms_norm(heads, None, 1e-5)
+
+
+def rotate(x: mx.array, cosine: mx.array, sine: mx.array) -> mx.array:
+    a, b = mx.split(x, 2, axis=-1)
+    return mx.concatenate([a * cosine - b * sine, a * sine + b * cosine], axis=-1)
+
+
 def rope(q: mx.array, traditional: bool) -> mx.array:
     return mx.fast.rope(q, 64, traditional=traditional, base=1e4, scale=1.0, offset=3)
 
@@ -93,6 +109,9 @@ def rope(q: mx.array, traditional: bool) -> mx.array:
         (lambda x: activations.gelu_approx(x * 3), [X], "elementwise:multiply*gelu_tanh"),
         (lambda x, w: mx.fast.rms_norm(x * 3, w, 1e-5), [H, W], "multiply+rms_norm"),
         (lambda x: activations.silu(x * 3), [X], "elementwise:multiply*silu"),
+        (halves_swiglu, [X], "swiglu"),
+        (headwise_rms_norm, [X], "rms_norm"),
+        (rotate, [Q, Q[..., :32], Q[..., 32:]], "rope"),
         (activations.relu, [X], "relu"),
         (activations.relu2, [X], "relu_squared"),
         (activations.softplus, [X], "softplus"),

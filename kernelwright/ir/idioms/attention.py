@@ -1,6 +1,6 @@
 """Recognising rotary embeddings and scaled dot-product attention."""
 
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 from kernelwright.ir.graph import Node, ValueId
 from kernelwright.ir.idioms.reader import Match, Parameter, Reader
@@ -19,31 +19,36 @@ def rope(reader: Reader, value: ValueId) -> Match | None:
         down, up = reader.made_by(first, "subtract"), reader.made_by(second, "add")
         if down is None or up is None:
             continue
-        turn = _turn(reader, down)
-        if turn is not None and turn == _turn(reader, up):
+        turn = _turn(reader, down, up)
+        if turn is not None:
             layout = "interleaved" if reader.shape(node.inputs[0])[-1] == 1 else "halves"
-            return Match("rope", {"x": _source(reader, down), **turn}, {"layout": layout})
+            return Match("rope", turn, {"layout": layout})
     return None
 
 
-def _turn(reader: Reader, node: Node) -> dict[str, ValueId] | None:
-    """Return the cosine and sine of one angle that the two products of a sum hold."""
-    found: dict[str, ValueId] = {}
-    angles = set()
-    for term in node.inputs:
-        for factor in reader.product(term).numerators:
-            made = reader.made_by(factor, "cos", "sin")
-            if made is not None:
-                found[made.op] = factor
-                angles.add(reader.base(made.inputs[0]))
-    return dict(sorted(found.items())) if len(found) == 2 and len(angles) == 1 else None
+def _turn(reader: Reader, down: Node, up: Node) -> dict[str, ValueId] | None:
+    """Return x, cosine and sine of `a cos - b sin` and `a sin + b cos`."""
+    first, second = (reader.product(v) for v in down.inputs)
+    risen = [reader.product(v) for v in up.inputs]
+    if any(p.scale != 1.0 or len(p.numerators) != 2 for p in (first, second, *risen)):
+        return None
+    wanted = sorted(sorted(p.numerators) for p in risen)
+    for a, cosine in permutations(first.numerators):
+        for b, sine in permutations(second.numerators):
+            if sorted([sorted([a, sine]), sorted([b, cosine])]) != wanted:
+                continue
+            x = _whole(reader, a, b)
+            if x is not None:
+                return {"x": x, "cos": cosine, "sin": sine}
+    return None
 
 
-def _source(reader: Reader, node: Node) -> ValueId:
-    """Return the array of which the rotated halves are slices."""
-    factors = reader.product(node.inputs[0]).numerators
-    half = next(f for f in factors if reader.made_by(f, "cos", "sin") is None)
-    return _through(reader, half, _PASSED)
+def _whole(reader: Reader, a: ValueId, b: ValueId) -> ValueId | None:
+    """Return the array of which two values are slices."""
+    if reader.made_by(a, "slice") is None or reader.made_by(b, "slice") is None:
+        return None
+    x = _through(reader, a, _PASSED)
+    return x if x == _through(reader, b, _PASSED) else None
 
 
 def attention(reader: Reader, value: ValueId) -> Match | None:

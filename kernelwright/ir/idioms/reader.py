@@ -4,9 +4,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.graph import Attribute, Graph, Node, ValueId
 
 _TRANSPARENT = frozenset({"broadcast", "reshape", "cast"})
+_MOVED = frozenset({"slice", "transpose"})
 
 Parameter = int | float | str | tuple[int, ...]
 
@@ -43,14 +44,21 @@ class Reader:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        self._first: dict[tuple[str, tuple[tuple[str, Attribute], ...], ValueId], ValueId] = {}
 
     def base(self, value: ValueId) -> ValueId:
-        """Return what a value is, before broadcasts, reshapes and casts."""
+        """Return what a value is, before broadcasts, reshapes and casts.
+
+        Every reader has its own slices and transposes; of equal ones the first stands for all.
+        """
         node = self._producer(value)
         while node is not None and node.op in _TRANSPARENT:
             value = node.inputs[0]
             node = self._producer(value)
-        return value
+        if node is None or node.op not in _MOVED:
+            return value
+        key = (node.op, node.attributes, self.base(node.inputs[0]))
+        return self._first.setdefault(key, value)
 
     def made_by(self, value: ValueId, *ops: str) -> Node | None:
         """Return the node that makes a value, if it is one of `ops`."""
@@ -120,6 +128,9 @@ class Reader:
             value = frontier.pop()
             index = self.graph.producer_of.get(value)
             if index is None or index in found or value in stop:
+                continue
+            if self.base(value) in stop and self.graph.nodes[index].op not in _TRANSPARENT:
+                # Another reader's copy of an operand.
                 continue
             found.add(index)
             frontier.extend(self.graph.nodes[index].inputs)
