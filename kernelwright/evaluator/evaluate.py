@@ -1,7 +1,9 @@
 """The whole verdict: stages in order, each a fact about one program, stopping at the first no."""
 
+import hashlib
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -10,8 +12,10 @@ from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluation import Evaluation, Stage
 from kernelwright.evaluator.examination import Examination
 from kernelwright.evaluator.opening import open_worker
+from kernelwright.evaluator.regression import RegressionCase
 from kernelwright.evaluator.shape import hidden_graphs, visible_graphs
-from kernelwright.evaluator.suite import Suite, hidden_suite, visible_suite
+from kernelwright.evaluator.shrink import shrink
+from kernelwright.evaluator.suite import Suite, hidden_suite, visible_suite, with_regressions
 from kernelwright.evaluator.task import Task
 from kernelwright.evaluator.trial import Failure, Trial
 from kernelwright.evaluator.verdict import Verdict
@@ -45,9 +49,14 @@ class Evaluator:
     """Judges programs on one device, with a warm worker and one suite of cases per task."""
 
     def __init__(
-        self, device: str | Device = "simulator", config: EvaluatorConfig | None = None
+        self,
+        device: str | Device = "simulator",
+        config: EvaluatorConfig | None = None,
+        regressions: Sequence[RegressionCase] = (),
     ) -> None:
         self.config = config or EvaluatorConfig()
+        self.regressions = list(regressions)
+        """Cases that have caught a program, those found here last; keep them for the next time."""
         self._device = device
         self._worker: Worker | None = None
         self._info: DeviceInfo | None = None
@@ -95,6 +104,7 @@ class Evaluator:
             self._examine(Examination(task, self.config, self.info, verdict), program)
         except Failure as failure:
             verdict.fail(failure)
+            self._remember(task, failure)
         evaluation = verdict.conclude(
             task.fingerprint, program.id, self.info, time.perf_counter() - started
         )
@@ -102,6 +112,15 @@ class Evaluator:
             self.close()
             self._quarantined[task.fingerprint, program.id] = evaluation
         return evaluation
+
+    def _remember(self, task: Task, failure: Failure) -> None:
+        """Keep the visible case that a program failed on."""
+        if failure.reference is None or failure.reference.case.is_hidden:
+            return
+        case = failure.reference.case
+        kept = RegressionCase.of(task.fingerprint, case, self._secret("visible"))
+        if kept not in self.regressions:
+            self.regressions.append(kept)
 
     def _examine(self, examination: Examination, program: Program) -> None:
         task, verdict = examination.task, examination.verdict
@@ -111,7 +130,10 @@ class Evaluator:
         suite = self._suite("visible", task, program)
         examination.check_proof(suite)
         examination.sanitize(trial, suite)
-        examination.check_cases(trial, suite)
+        try:
+            examination.check_cases(trial, suite)
+        except Failure as failure:
+            raise shrink(trial, task, failure) from None
         examination.check_determinism(trial, suite)
         verdict.summary = f"correct in {verdict.cases} cases"
         if self._wants(Stage.TIMING):
@@ -129,18 +151,23 @@ class Evaluator:
 
     def _suite(self, kind: str, task: Task, program: Program) -> Suite:
         """Return the cases of a kind; programs that serve the same shapes share them."""
-        config = self.config
-        if kind == "confirmation":
-            config = config.model_copy(update={"secret": f"{config.secret}|confirmation"})
+        config = self.config.model_copy(update={"secret": self._secret(kind)})
         find = visible_graphs if kind == "visible" else hidden_graphs
         graphs = find(task, program, config)
         key = (kind, task.fingerprint, *(g.fingerprint for g in graphs))
         if key not in self._suites:
             build = visible_suite if kind == "visible" else hidden_suite
-            self._suites[key] = build(task, graphs, config)
+            suite = build(task, graphs, config)
+            if kind == "visible":
+                suite = with_regressions(suite, task, self.regressions, graphs)
+            self._suites[key] = suite
             self._trim_suites()
         self._suites.move_to_end(key)
         return self._suites[key]
+
+    def _secret(self, kind: str) -> str:
+        """Return what draws the cases of a kind: from one, the others cannot be found."""
+        return hashlib.sha256(f"{self.config.secret}|{kind}".encode()).hexdigest()
 
     def _trim_suites(self) -> None:
         """Forget the suites that were used longest ago, beyond a number and a size."""

@@ -25,7 +25,7 @@ def visible_graphs(task: Task, program: Program, config: EvaluatorConfig) -> tup
     if not program.is_generic:
         return ()
     given = (graph for graph in task.variants if _fits(program, graph))
-    resized = graphs_at(task, program, _off_grid(_symbols(program), config.generic_shapes))
+    resized = graphs_at(task, program, _off_grid(names_of(program), config.generic_shapes))
     return tuple({g.fingerprint: g for g in (*given, *resized)}.values())
 
 
@@ -36,7 +36,7 @@ def hidden_graphs(task: Task, program: Program, config: EvaluatorConfig) -> tupl
     text = f"hidden|{config.secret}|{task.fingerprint}"
     seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
     random = np.random.default_rng(seed)
-    sizes = _drawn(_symbols(program), config.generic_shapes, random)
+    sizes = _drawn(names_of(program), config.generic_shapes, random)
     return tuple(graphs_at(task, program, sizes))
 
 
@@ -57,17 +57,8 @@ def graphs_at(task: Task, program: Program, sizes: Iterable[Sizes]) -> Iterator[
             yield graph
 
 
-def sizes_of(task: Task, program: Program) -> dict[str, int]:
-    """Return what the program's names stand for at the task's own shape."""
-    return {
-        extent: type_.shape[axis]
-        for tensor, type_ in zip(program.inputs, task.graph.input_types, strict=True)
-        for axis, extent in enumerate(tensor.shape)
-        if isinstance(extent, str)
-    }
-
-
-def _symbols(program: Program) -> tuple[str, ...]:
+def names_of(program: Program) -> tuple[str, ...]:
+    """Return the names in a program's input shapes, in order."""
     names = (e for t in program.inputs for e in t.shape if isinstance(e, str))
     return tuple(dict.fromkeys(names))
 

@@ -7,6 +7,7 @@ from kernelwright.evaluator.case import Case, Layout
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.distribution import Distribution
 from kernelwright.evaluator.reference import Reference, prepare
+from kernelwright.evaluator.regression import RegressionCase
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.graph import Graph
 
@@ -58,6 +59,20 @@ class Suite:
 def visible_suite(task: Task, graphs: Sequence[Graph], config: EvaluatorConfig) -> Suite:
     """Build the suite for the task's own graph and further graphs of the same function."""
     return _build(task, [*_own_cases(task.graph, config), *_other_cases(graphs)], config)
+
+
+def with_regressions(
+    suite: Suite, task: Task, known: Sequence[RegressionCase], graphs: Sequence[Graph]
+) -> Suite:
+    """Put the cases that have caught another program first, where this one serves their shape."""
+    served = {task.graph.fingerprint, *(g.fingerprint for g in graphs)}
+    chosen = [k for k in known if k.task == task.fingerprint]
+    references = tuple(
+        prepare(k.case, task.output_tolerances, k.secret)
+        for k in chosen
+        if k.case.graph.fingerprint in served
+    )
+    return replace(suite, references=(*suite.references, *references))
 
 
 def hidden_suite(task: Task, graphs: Sequence[Graph], config: EvaluatorConfig) -> Suite:

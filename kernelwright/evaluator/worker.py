@@ -16,7 +16,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Literal
 
-import kernelwright
 from kernelwright.errors import DeviceError, KernelwrightError
 from kernelwright.evaluator import sandbox
 from kernelwright.evaluator.cache import VARIABLE, private_mounts, shared_cache, writable_folders
@@ -69,7 +68,7 @@ class Worker:
             "pipe": remote.fileno(),
             "service": service,
             "memory_bytes": limits.memory_bytes,
-            "package_folder": str(Path(kernelwright.__file__).parents[1]),
+            "package_folder": str(Path(sandbox.__file__).parents[2]),
             **self._folders(limits.builds_cache),
         }
         with (self._scratch / "stderr").open("wb") as errors:

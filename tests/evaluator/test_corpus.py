@@ -11,7 +11,7 @@ from kernelwright.evaluator.mutants.honest import HonestKernel, honest_kernels
 
 MUTANTS = tuple(mutants())
 HONEST = honest_kernels()
-SAMPLE = 6
+SAMPLE = 12
 """Every so many of the honest kernels run by default, the others with --slow."""
 
 

@@ -112,3 +112,23 @@ def test_a_program_that_takes_its_worker_down_never_runs_again() -> None:
 def test_a_machine_without_the_device_gives_no_verdict() -> None:
     with pytest.raises(DeviceError, match="abacus"):
         evaluate(task_of("softmax"), bases()["softmax"].program, device="abacus")
+
+
+def test_a_generic_program_is_shown_wrong_at_the_smallest_shape(evaluator: Evaluator) -> None:
+    found = evaluator.evaluate(
+        task_of("affine"), edited("affine", ("x[i] * w[c] + b[c]", "x[i] * w[c]"))
+    )
+    assert found.status is Status.WRONG
+    assert found.mismatches[-1].shapes == ("f32[1,1]", "f32[1]", "f32[1]")
+
+
+def test_what_caught_one_program_is_put_to_the_next_search(evaluator: Evaluator) -> None:
+    task = task_of("rotate")
+    evaluator.evaluate(task, edited("rotate", ("first * c - second * s", "first * c")))
+    kept = next(k for k in evaluator.regressions if k.task == task.fingerprint)
+    again = EvaluatorConfig(secret="another")
+    with Evaluator(config=again, regressions=[kept]) as other:
+        more = other.evaluate(task, bases()["rotate"].program)
+    with Evaluator(config=again) as other:
+        fewer = other.evaluate(task, bases()["rotate"].program)
+    assert (more.is_correct, more.cases) == (True, fewer.cases + 1)
