@@ -157,6 +157,26 @@ def test_constants_fold_with_the_rounding_of_their_dtype() -> None:
     assert graph.constants[0][1].array == np.float16(1) / np.float16(3)
 
 
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16, mx.float32], ids=str)
+def test_folding_gives_the_bits_of_mlx(dtype: mx.Dtype) -> None:
+    numbers = [mx.array(v, dtype) for v in (0.1, 2.5, -3.3, 1e-3, 1 / 3)]
+
+    def fn(x: mx.array) -> list[mx.array]:
+        results = [x]
+        for a in numbers:
+            results += [mx.round(a), mx.square(a), mx.sqrt(mx.abs(a)), mx.floor(a), mx.sign(a)]
+            results += [a + numbers[0], a * numbers[2], a / numbers[4], a - numbers[1]]
+            results += [mx.maximum(a, numbers[0]), a.astype(mx.int32), a.astype(mx.bfloat16)]
+        return results
+
+    x = mx.array([1.0], dtype)
+    graph = canonicalize(capture(fn, x))
+    assert not graph.nodes
+    for found, expected in zip(ir.interpret(graph, x), fn(x), strict=True):
+        assert found.dtype == expected.dtype
+        assert mx.array_equal(found, expected)
+
+
 def test_a_transcendental_function_of_a_constant_is_left_to_mlx() -> None:
     graph = canonicalize(capture(lambda x: x * mx.exp(mx.array(0.3)), X))
     assert "exp" in ops(graph)

@@ -4,10 +4,14 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelwright.ir.builder import GraphBuilder, Rule, rewrite
+from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Constant, Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
+
+_HALVES = (Dtype.FLOAT16.numpy, Dtype.BFLOAT16.numpy)
 
 
 def fold_constants(graph: Graph) -> Graph:
@@ -32,10 +36,16 @@ def _fold(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | 
         return [builder.constant(Constant.of(arrays[0].reshape(output.shape), output.dtype))]
     assert op.meaning is not None
     with np.errstate(all="ignore"):
-        # The operands keep their dtype: one operation on them rounds once, as in MLX.
-        result = op.meaning(call, *arrays)
+        # One operation in single precision, rounded to half precision afterwards, gives what one
+        # in half precision does: 24 bits are more than twice 11 and 2 (Figueroa, "When is
+        # double rounding innocuous?", 1995). Other operands keep their dtype.
+        result = op.meaning(call, *map(_at_least_single, arrays))
         folded = Constant.of(np.asarray(result).reshape(output.shape), output.dtype)
     return [builder.constant(folded)]
+
+
+def _at_least_single(array: NDArray[np.generic]) -> NDArray[np.generic]:
+    return array.astype(np.float32) if array.dtype in _HALVES else array
 
 
 def _constant_last(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
