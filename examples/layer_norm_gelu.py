@@ -9,5 +9,5 @@ def layer_norm_gelu(x, weight, bias):
 
 
 def example_inputs():
-    weight = mx.zeros((768,), mx.float32)
-    return mx.zeros((64, 768), mx.float32), weight, weight
+    weight = mx.zeros((768,), mx.float16)
+    return mx.zeros((64, 768), mx.float16), weight, weight

@@ -45,33 +45,28 @@ def judges_on(device: DeviceName) -> MakeJudge:
 
 
 class EvaluatorJudge:
-    """Screens with one evaluator and confirms with another; both keep their suites of cases."""
+    """Screens and confirms with one evaluator, so that both share its suites of cases."""
 
     def __init__(self, device: DeviceName, config: EvaluatorConfig) -> None:
-        self._screen = Evaluator(device, config)
-        final = config.model_copy(update={"through": Stage.CONFIRMATION})
-        self._final = Evaluator(device, final)
+        self._evaluator = Evaluator(device, config)
+        self._screening = config
+        self._confirming = config.model_copy(update={"through": Stage.CONFIRMATION})
 
     @property
     def info(self) -> DeviceInfo:
         """Return what identifies the device."""
-        return self._screen.info
+        return self._evaluator.info
 
     def evaluate(self, task: Task, program: Program) -> Evaluation:
         """Return the verdict on a program."""
-        return self._screen.evaluate(task, program)
+        self._evaluator.config = self._screening
+        return self._evaluator.evaluate(task, program)
 
     def confirm(self, task: Task, program: Program) -> Evaluation:
         """Return the verdict of every stage."""
-        return self._final.evaluate(task, program)
+        self._evaluator.config = self._confirming
+        return self._evaluator.evaluate(task, program)
 
     def close(self) -> None:
-        """End both workers."""
-        self._screen.close()
-        self._final.close()
-
-
-def environment_of(device: DeviceInfo) -> Environment:
-    """Describe where verdicts of this process on `device` hold."""
-    system = f"{platform.system()} {platform.machine()}"
-    return Environment(device=device, mlx=version("mlx"), system=system)
+        """End the worker."""
+        self._evaluator.close()
