@@ -1,0 +1,95 @@
+"""Cases and suites: what is drawn, what is dropped, what proves something."""
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from kernelwright.evaluator.case import Case, Layout
+from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.evaluator.distribution import Distribution
+from kernelwright.evaluator.domain import (
+    accumulation_length,
+    domains_of,
+    has_jump_after_rounding,
+)
+from kernelwright.evaluator.mutants.corpus import bases, task_of
+from kernelwright.evaluator.reference import prepare
+from kernelwright.evaluator.shape import hidden_graphs, visible_graphs
+from kernelwright.evaluator.suite import visible_suite
+from kernelwright.evaluator.task import Task
+from kernelwright.ir.capture import capture
+from kernelwright.ir.passes import canonicalize
+
+CONFIG = EvaluatorConfig(secret="tests")
+
+
+def test_a_case_is_drawn_alike_everywhere_and_otherwise_under_another_secret() -> None:
+    case = Case(task_of("softmax").graph, Distribution.NORMAL)
+    first, again, other = case.inputs("a"), case.inputs("a"), case.inputs("b")
+    assert first[0].tobytes() == again[0].tobytes()
+    assert first[0].tobytes() != other[0].tobytes()
+
+
+def test_indices_stay_inside_what_they_index() -> None:
+    case = Case(task_of("cross_entropy").graph, Distribution.NORMAL)
+    target = case.inputs("a")[1]
+    assert domains_of(case.graph)[1].index_limit == 70
+    assert 0 <= target.min() <= target.max() < 70
+
+
+@pytest.mark.parametrize("layout", list(Layout))
+def test_a_layout_changes_strides_and_no_value(layout: Layout) -> None:
+    case = Case(task_of("strided").graph, Distribution.NORMAL, layout)
+    dense = case.inputs("a")[0]
+    placed = layout.place(dense)
+    np.testing.assert_array_equal(placed, dense)
+    assert (placed.strides == dense.strides) is (layout is Layout.DENSE)
+
+
+@pytest.mark.parametrize("name", sorted(bases()))
+def test_most_cases_of_every_task_prove_something(name: str) -> None:
+    suite = visible_suite(task_of(name), (), CONFIG)
+    assert suite.proving >= 10
+    assert suite.unseen_inputs == ()
+
+
+def test_a_case_that_a_trivial_answer_passes_proves_nothing() -> None:
+    case = Case(task_of("layer_norm").graph, Distribution.DENORMAL)
+    task = task_of("softmax")
+    constant = Case(task.graph, Distribution.CONSTANT)
+    assert (
+        prepare(constant, task.output_tolerances, "a").weakness == "its mean would pass as output 0"
+    )
+    assert case.inputs("a")[0].any()
+
+
+def test_a_task_without_content_proves_nothing() -> None:
+    with mx.stream(mx.cpu):
+        graph = canonicalize(capture(lambda x: mx.softmax(x, axis=-1), mx.zeros((4, 1))))
+    assert visible_suite(Task(graph, "one"), (), CONFIG).proving == 0
+
+
+def test_hidden_shapes_follow_the_secret_and_differ_from_the_visible() -> None:
+    task, program = task_of("softmax"), bases()["softmax"].program
+    visible = {g.fingerprint for g in visible_graphs(task, program, CONFIG)}
+    hidden = [g.fingerprint for g in hidden_graphs(task, program, CONFIG)]
+    other = EvaluatorConfig(secret="other")
+    assert not visible & set(hidden)
+    assert hidden != [g.fingerprint for g in hidden_graphs(task, program, other)]
+
+
+def test_a_specialised_program_is_judged_at_its_own_shape_only() -> None:
+    task, program = task_of("rotate"), bases()["rotate"].program
+    assert visible_graphs(task, program, CONFIG) == ()
+
+
+def test_sums_are_measured_by_their_length() -> None:
+    assert accumulation_length(task_of("mean").graph) == 1025
+    assert accumulation_length(task_of("swiglu").graph) == 1
+
+
+def test_a_jump_after_rounding_is_seen() -> None:
+    with mx.stream(mx.cpu):
+        fragile = capture(lambda x: mx.floor(x * 3.3), mx.zeros((4,)))
+        exact = capture(mx.floor, mx.zeros((4,)))
+    assert (has_jump_after_rounding(fragile), has_jump_after_rounding(exact)) == (True, False)
