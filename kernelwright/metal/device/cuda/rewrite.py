@@ -53,10 +53,22 @@ class _Rewriter:
             if place in self.closers:
                 self.out[self.places[place]] += ")"
         if self.depth == 0:
-            for place in _function_starts([self._text(p) for p in range(len(self.places))]):
-                index = self.places[place]
-                self.out[index] = f"__device__ {self.out[index]}"
+            self._declare_functions()
         return "".join(self.out)
+
+    def _declare_functions(self) -> None:
+        """Make functions device code; overloads by address space alone are one function here."""
+        seen: set[str] = set()
+        for function in _functions([self._text(p) for p in range(len(self.places))]):
+            span = self.places[function.begin : function.end]
+            text = " ".join(self.out[i].strip() for i in span if self.out[i].strip())
+            if text in seen:
+                for i in span:
+                    self.out[i] = ""
+                continue
+            seen.add(text)
+            index = self.places[function.start]
+            self.out[index] = f"__device__ {self.out[index]}"
 
     def _blank(self, token: Token) -> str:
         if token.kind is TokenKind.COMMENT:
@@ -229,19 +241,30 @@ def _literal(text: str) -> str:
     return f"metal::bfloat({digits}f)" if suffix == "bf" else f"{digits}f"
 
 
+_SCOPES = frozenset({"struct", "class", "union", "namespace"})
 _NOT_FUNCTIONS = frozenset(
     {"using", "typedef", "enum", "static_assert", "friend", "namespace", "struct", "class", "union"}
 )
 
 
-def _function_starts(words: Sequence[str]) -> list[int]:
-    """Places where a function's declaration begins at namespace or class scope."""
-    starts: list[int] = []
-    _scan_scope(words, 0, starts)
-    return starts
+@dataclass(frozen=True)
+class _Function:
+    """Places of a function's declaration among the code tokens."""
+
+    begin: int
+    """Where its template header begins, if it has one."""
+    start: int
+    end: int
 
 
-def _scan_scope(words: Sequence[str], place: int, starts: list[int]) -> int:
+def _functions(words: Sequence[str]) -> list[_Function]:
+    """Find the functions declared at namespace or class scope."""
+    found: list[_Function] = []
+    _scan_scope(words, 0, found)
+    return found
+
+
+def _scan_scope(words: Sequence[str], place: int, found: list[_Function]) -> int:
     """Walk the declarations of one scope; returns the place after its closing brace."""
     while place < len(words):
         word = words[place]
@@ -252,40 +275,35 @@ def _scan_scope(words: Sequence[str], place: int, starts: list[int]) -> int:
         elif word in ("public", "private", "protected") and words[place + 1 : place + 2] == [":"]:
             place += 2
         else:
-            place = _scan_declaration(words, place, starts)
+            place = _scan_declaration(words, place, found)
     return place
 
 
-def _scan_declaration(words: Sequence[str], place: int, starts: list[int]) -> int:
-    if words[place] == "template" and words[place + 1 : place + 2] == ["<"]:
+def _scan_declaration(words: Sequence[str], begin: int, found: list[_Function]) -> int:
+    place = begin
+    while words[place : place + 2] == ["template", "<"]:
         place = _after(words, place + 1, "<", ">")
-    start, is_function, is_scope = (
-        place,
-        False,
-        words[place] in ("struct", "class", "union", "namespace"),
-    )
+    start, is_function = place, False
     while place < len(words):
         word = words[place]
         if word == "(" and not is_function:
             is_function = words[start] not in _NOT_FUNCTIONS and "=" not in words[start:place]
-            if is_function:
-                starts.append(start)
             place = _after(words, place, "(", ")")
-        elif word == ";":
-            return place + 1
+        elif word == "{" and words[start] in _SCOPES and not is_function:
+            place = _scan_scope(words, place + 1, found)
+            if words[start] == "namespace":
+                return place
         elif word == "{":
-            if is_scope and not is_function:
-                place = _scan_scope(words, place + 1, starts)
-                if words[start] == "namespace":
-                    return place
-                continue
             place = _after(words, place, "{", "}")
             if is_function:
-                return place
-        elif word == "}":
-            return place
+                break
+        elif word in (";", "}"):
+            place += word == ";"
+            break
         else:
             place += 1
+    if is_function:
+        found.append(_Function(begin, start, place))
     return place
 
 

@@ -69,6 +69,16 @@ def test_declaration_is_rewritten(metal: str, cuda: str | None) -> None:
         assert rewritten == cuda
 
 
+def test_overloads_by_address_space_become_one_function() -> None:
+    text = "\n".join(
+        f"template <typename T>\ninline T f(const {space} T* p) {{ return *p; }}"
+        for space in ("device", "constant", "threadgroup")
+    )
+    rewritten = rewrite_header(f"{text}\ninline int f(int i) {{ return i; }}")
+    assert rewritten.count("__device__") == 2
+    assert rewritten.count("\n") == text.count("\n") + 1
+
+
 def test_metal_includes_are_dropped_and_others_kept() -> None:
     text = "#include <metal_stdlib>\n#define W 2.0\nusing namespace metal;\n"
     assert rewrite_header(text).split("\n")[0].strip() == ""
