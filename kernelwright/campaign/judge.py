@@ -70,3 +70,9 @@ class EvaluatorJudge:
     def close(self) -> None:
         """End the worker."""
         self._evaluator.close()
+
+
+def environment_of(device: DeviceInfo) -> Environment:
+    """Describe where verdicts of this process on `device` hold."""
+    system = f"{platform.system()} {platform.machine()}"
+    return Environment(device=device, mlx=version("mlx"), system=system)
