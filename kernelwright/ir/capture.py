@@ -4,9 +4,10 @@ import inspect
 import io
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
+from types import FunctionType, MethodType
 from typing import TypedDict, cast
 
 import mlx.core as mx
@@ -210,21 +211,30 @@ def _evaluate_parameters(fn: Function) -> None:
 
 
 def _reachable(fn: Function) -> Iterator[object]:
-    yield fn
-    yield getattr(fn, "__self__", None)
-    for inner in (getattr(fn, "func", None), getattr(fn, "__wrapped__", None)):
-        if inner is not None:
-            yield from _reachable(inner)
-    code = getattr(fn, "__code__", None)
-    if code is None:
-        return
-    for cell in getattr(fn, "__closure__", None) or ():
-        try:
-            yield cell.cell_contents
-        except ValueError:
+    """Yield what `fn` can refer to: closures, globals that it names, and so on inwards."""
+    frontier: list[object] = [*getattr(fn, "__dict__", {}).values(), fn]
+    seen: set[int] = set()
+    while frontier:
+        value = frontier.pop()
+        if id(value) in seen:
             continue
-    for name in code.co_names:
-        yield fn.__globals__.get(name)
+        seen.add(id(value))
+        yield value
+        if isinstance(value, FunctionType | MethodType | partial):
+            frontier += _references(value)
+
+
+def _references(fn: FunctionType | MethodType | partial[object]) -> list[object]:
+    if isinstance(fn, partial):
+        return [fn.func, *fn.args, *fn.keywords.values()]
+    if isinstance(fn, MethodType):
+        return [fn.__self__, fn.__func__, *getattr(fn.__self__, "__dict__", {}).values()]
+    found = [getattr(fn, "__wrapped__", None), *(fn.__defaults__ or ())]
+    for cell in fn.__closure__ or ():
+        # A variable of the enclosing function may have no value yet.
+        with suppress(ValueError):
+            found.append(cell.cell_contents)
+    return [*found, *(fn.__globals__.get(name) for name in fn.__code__.co_names)]
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Capturing keeps exactly what MLX's tracer reports, and says clearly what it cannot capture."""
 
+import functools
 import pickle
 from collections.abc import Callable
 
@@ -45,6 +46,27 @@ def test_parameters_of_a_module_are_constants_not_their_initialisation() -> None
     graph = capture(layer, X)
     assert [n.op for n in graph.nodes] == ["transpose", "broadcast", "addmm"]
     assert len(graph.constants) == 2
+
+
+def test_parameters_behind_closures_methods_and_partials_are_constants_too() -> None:
+    class Block:
+        def __init__(self) -> None:
+            self.inner = Linear(3, 4)
+
+        def forward(self, x: mx.array, scale: float) -> mx.array:
+            return self.inner(x) * scale
+
+    layer = Linear(3, 4)
+
+    def inner(x: mx.array) -> mx.array:
+        return layer(x)
+
+    def outer(x: mx.array) -> mx.array:
+        return inner(x)
+
+    block = Block()
+    for fn in (outer, functools.partial(block.forward, scale=2.0)):
+        assert not {"random_bits", "arange"} & {n.op for n in capture(fn, X).nodes}
 
 
 def test_numpy_arrays_serve_as_examples() -> None:
