@@ -225,10 +225,11 @@ void check_access(Worker& worker, const Access& access) {
   if (worker.pending.size != 0) settle(worker);
   worker.last_address = access.address;
   worker.last_pc = access.pc;
+  // Sizes of such accesses are powers of two.
   const uint32_t alignment = access.size < 8 ? access.size : 8;
-  if (access.kind & ALIGNED && access.address % alignment != 0)
+  if (access.kind & ALIGNED && (access.address & (alignment - 1)) != 0)
     report_misaligned(worker, access, alignment);
-  if (worker.launch->arena->contains(access.address)) return check_device(worker, access);
+  if (access.address - worker.arena_low < worker.arena_size) return check_device(worker, access);
   if (worker.memory.contains(access.address)) return check_threadgroup(worker, access);
   if (is_own(worker, access)) return;
   if (!(access.kind & WRITE) && is_constant(worker, access.address)) return;

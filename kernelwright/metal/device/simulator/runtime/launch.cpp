@@ -100,6 +100,8 @@ bool prepare_sanitizer(Worker& worker) {
   worker.threadgroup_phase = worker.device_phase = 0;
   worker.constants_low = worker.constants_high = 0;
   if (worker.launch->arena == nullptr) return true;
+  worker.arena_low = (uint64_t)worker.launch->arena->base;
+  worker.arena_size = worker.launch->arena->size;
   if (worker.shadow != nullptr)
     clear_shadow(*worker.shadow);
   else

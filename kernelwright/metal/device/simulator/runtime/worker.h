@@ -55,6 +55,7 @@ struct Worker {
   void* buffers[MAXIMUM_BUFFERS + MAXIMUM_ARGUMENTS];
 
   // Of a sanitizing launch.
+  uint64_t arena_low, arena_size;
   Shadow* shadow;  // of threadgroup memory; kept between launches
   Pending pending;
   uint64_t last_address, last_pc;  // of the last access seen; a fault right after it is its own

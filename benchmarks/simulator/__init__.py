@@ -1,0 +1,1 @@
+"""How fast the simulator compiles and runs, against NumPy in the same process."""

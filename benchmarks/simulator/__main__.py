@@ -1,0 +1,129 @@
+"""Print the simulator's figures: `python -m benchmarks.simulator`."""
+
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.simulator.kernels import TEXTS
+from kernelwright.metal.device import simulator
+
+_ROUNDS = 7
+_ROWS, _COLUMNS = 4096, 1024
+_SIDE = 1024
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel with its launch, and NumPy's way to the same result."""
+
+    name: str
+    buffers: tuple[NDArray[np.float32 | np.float16] | np.uint32, ...]
+    grid: tuple[int, int, int]
+    threadgroup: tuple[int, int, int]
+    reference: Callable[[], NDArray[np.generic]]
+    tolerance: float
+    rounds: int = _ROUNDS
+
+    @property
+    def threads(self) -> int:
+        """Threads of the launch."""
+        return int(np.prod(self.grid))
+
+
+def _cases() -> list[Case]:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((_ROWS, _COLUMNS), dtype=np.float32)
+    y, sums, n = np.zeros_like(x), np.zeros(_ROWS, np.float32), np.uint32(_COLUMNS)
+    a, b = (rng.standard_normal((_SIDE, _SIDE)).astype(np.float16) for _ in range(2))
+    c, tiles = np.zeros_like(a), _SIDE // 32
+
+    def softmax() -> NDArray[np.float32]:
+        e: NDArray[np.float32] = np.exp(x - x.max(1, keepdims=True))
+        e /= e.sum(1, keepdims=True)
+        return e
+
+    def gemm() -> NDArray[np.float32]:
+        return a.astype(np.float32) @ b.astype(np.float32)
+
+    rows, row = (_ROWS * 256, 1, 1), (256, 1, 1)
+    return [
+        Case("multiply_add", (x, y), (x.size, 1, 1), row, lambda: x * 3 + 1, 1e-5),
+        Case("silu", (x, y), (x.size, 1, 1), row, lambda: x / (1 + np.exp(-x)), 1e-5),
+        Case("softmax", (x, y, n), rows, row, softmax, 1e-5),
+        Case("row_sum", (x, sums, n), rows, row, lambda: x.sum(1), 1e-3),
+        Case("gemm", (a, b, c, np.uint32(_SIDE)), (tiles * 32, tiles, 1), (32, 1, 1), gemm, 0.2, 2),
+    ]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The best of several rounds; processor time is what a busy machine does not change."""
+
+    elapsed_s: float
+    processor_s: float
+
+
+def _measure(case: Case) -> dict[str, Cost]:
+    """Return the cost of each mode and of NumPy, interleaved."""
+    kernel = simulator.compile(TEXTS[case.name]).kernel(case.name)
+    made = np.asarray(case.buffers[2 if case.name == "gemm" else 1])
+    costs: dict[str, list[Cost]] = {"plain": [], "sanitize": [], "count": [], "numpy": []}
+
+    def launch(mode: str) -> NDArray[np.generic]:
+        kernel.launch(
+            list(case.buffers),
+            grid=case.grid,
+            threadgroup=case.threadgroup,
+            sanitize=mode == "sanitize",
+            count=mode == "count",
+            timeout_s=300,
+        )
+        return made
+
+    for _ in range(case.rounds + 1):
+        expected, cost = _timed(case.reference)
+        costs["numpy"].append(cost)
+        for mode in ("plain", "sanitize", "count"):
+            found, cost = _timed(lambda mode=mode: launch(mode))  # type: ignore[misc]
+            costs[mode].append(cost)
+            np.testing.assert_allclose(
+                np.asarray(found, np.float64), np.asarray(expected, np.float64), atol=case.tolerance
+            )
+    # The first round compiles, touches memory and fills caches.
+    return {
+        mode: Cost(min(c.elapsed_s for c in some[1:]), min(c.processor_s for c in some[1:]))
+        for mode, some in costs.items()
+    }
+
+
+def _timed(work: Callable[[], NDArray[np.generic]]) -> tuple[NDArray[np.generic], Cost]:
+    start, processor = time.perf_counter(), time.process_time()
+    made = work()
+    return made, Cost(time.perf_counter() - start, time.process_time() - processor)
+
+
+def main() -> None:
+    """Measure and print one table."""
+    print(f"{platform.machine()}, {os.cpu_count()} cores, best of {_ROUNDS} rounds (gemm: 2)\n")
+    print("| kernel | threads | ms | CPU ns a thread | NumPy ms | CPU: NumPy | sanitize | count |")
+    print("|---|---|---|---|---|---|---|---|")
+    for case in _cases():
+        cost = _measure(case)
+        plain, numpy = cost["plain"], cost["numpy"]
+        print(
+            f"| {case.name} | {case.threads} | {plain.elapsed_s * 1e3:.1f} "
+            f"| {plain.processor_s / case.threads * 1e9:.1f} | {numpy.elapsed_s * 1e3:.1f} "
+            f"| {plain.processor_s / numpy.processor_s:.2f} "
+            f"| {cost['sanitize'].processor_s / plain.processor_s:.1f}x "
+            f"| {cost['count'].processor_s / plain.processor_s:.1f}x |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
