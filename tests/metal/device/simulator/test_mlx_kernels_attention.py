@@ -11,10 +11,15 @@ from numpy.typing import NDArray
 from kernelwright.metal.device.simulator.library import SimulatedKernel
 
 Load = Callable[..., SimulatedKernel]
-Floats = NDArray[np.float32] | NDArray[np.float16]
+Floats = NDArray[np.floating]
 METAL = {np.float32: "float", np.float16: "half"}
-SDPA = {"has_mask": False, "query_transposed": False, "bool_mask": False, "float_mask": False,
-        "has_sinks": False}  # fmt: skip
+SDPA = {
+    "has_mask": False,
+    "query_transposed": False,
+    "bool_mask": False,
+    "float_mask": False,
+    "has_sinks": False,
+}
 
 
 def _random(*shape: int, dtype: type[np.float32 | np.float16], seed: int) -> Floats:
@@ -39,12 +44,15 @@ def test_attention_of_few_queries(
     q = _random(1, heads, queries, width, dtype=dtype, seed=1)
     k, v = (_random(1, heads // groups, keys, width, dtype=dtype, seed=s) for s in (2, 3))
     out = np.zeros_like(q)
-    kernel = mlx_kernel(["sdpa_vector.h"], "sdpa_vector", [METAL[dtype], width], SDPA | {"do_causal": causal})  # fmt: skip
+    kernel = mlx_kernel(
+        ["sdpa_vector.h"], "sdpa_vector", [METAL[dtype], width], SDPA | {"do_causal": causal}
+    )
     strides = [keys * width, width, keys * width, width]
     kernel.launch(
         dict(enumerate([q, k, v, out, groups, keys, *strides, scale])),
-        grid=(heads * 1024, queries, 1), threadgroup=(1024, 1, 1),
-    )  # fmt: skip
+        grid=(heads * 1024, queries, 1),
+        threadgroup=(1024, 1, 1),
+    )
     expected = _expected(q, k, v, scale, "causal" if causal else None)
     np.testing.assert_allclose(out.astype(np.float32), expected, rtol=tolerance, atol=tolerance)
 
@@ -54,8 +62,12 @@ def test_attention_of_few_queries(
     [(np.float32, 64, False, 2e-6), (np.float16, 45, True, 3e-3)],
 )
 def test_steel_attention(
-    mlx_kernel: Load, dtype: type[np.float32 | np.float16], length: int, causal: bool, tolerance: float
-) -> None:  # fmt: skip
+    mlx_kernel: Load,
+    dtype: type[np.float32 | np.float16],
+    length: int,
+    causal: bool,
+    tolerance: float,
+) -> None:
     batch, heads, width, scale = 1, 2, 64, 0.125
     q, k, v = (_random(batch, heads, length, width, dtype=dtype, seed=s) for s in (1, 2, 3))
     out = np.zeros_like(q)
@@ -63,16 +75,37 @@ def test_steel_attention(
     nq, nk = -(-length // bq), -(-length // bk)
     strides = [heads * length * width, length * width, width] * 4
     parameters = struct.pack(
-        "6if7i12q", batch, heads, width, length, length, 1, scale, nq, nk, length // bq, length // bk,
-        length % bq, length % bk, 0, *strides,
-    )  # fmt: skip
-    constants = {"align_Q": length % bq == 0, "align_K": length % bk == 0, "has_mask": False,
-                 "do_causal": causal, "has_sinks": False, "save_lse": False}  # fmt: skip
+        "6if7i12q",
+        batch,
+        heads,
+        width,
+        length,
+        length,
+        1,
+        scale,
+        nq,
+        nk,
+        length // bq,
+        length // bk,
+        length % bq,
+        length % bk,
+        0,
+        *strides,
+    )
+    constants = {
+        "align_Q": length % bq == 0,
+        "align_K": length % bk == 0,
+        "has_mask": False,
+        "do_causal": causal,
+        "has_sinks": False,
+        "save_lse": False,
+    }
     arguments = [METAL[dtype], bq, bk, width, width, 4, 1]
     kernel = mlx_kernel(["steel/attn/kernels/steel_attention.h"], "attention", arguments, constants)
     kernel.launch(
         {0: q, 1: k, 2: v, 3: out, 4: parameters},
-        grid=(nq * 32, heads * 4, batch), threadgroup=(32, 4, 1),
-    )  # fmt: skip
+        grid=(nq * 32, heads * 4, batch),
+        threadgroup=(32, 4, 1),
+    )
     expected = _expected(q, k, v, scale, "causal" if causal else None)
     np.testing.assert_allclose(out.astype(np.float32), expected, rtol=tolerance, atol=tolerance)

@@ -29,20 +29,45 @@ def _mlx(array: Array) -> mx.array:
 
 
 UNARY: dict[str, Unary] = {
-    "Abs": mx.abs, "ArcCos": mx.arccos, "ArcSin": mx.arcsin, "ArcSinh": mx.arcsinh,
-    "ArcTan": mx.arctan, "ArcTanh": mx.arctanh, "Ceil": mx.ceil, "Cos": mx.cos, "Cosh": mx.cosh,
-    "Erf": mx.erf, "ErfInv": mx.erfinv, "Exp": mx.exp, "Expm1": mx.expm1, "Floor": mx.floor,
-    "Log": lambda x: mx.log(mx.abs(x)), "Log1p": mx.log1p, "Negative": mx.negative,
-    "Round": mx.round, "Sigmoid": mx.sigmoid, "Sign": mx.sign, "Sin": mx.sin, "Sinh": mx.sinh,
-    "Square": mx.square, "Sqrt": mx.sqrt, "Rsqrt": mx.rsqrt, "Tan": mx.tan, "Tanh": mx.tanh,
-}  # fmt: skip
+    "Abs": mx.abs,
+    "ArcCos": mx.arccos,
+    "ArcSin": mx.arcsin,
+    "ArcSinh": mx.arcsinh,
+    "ArcTan": mx.arctan,
+    "ArcTanh": mx.arctanh,
+    "Ceil": mx.ceil,
+    "Cos": mx.cos,
+    "Cosh": mx.cosh,
+    "Erf": mx.erf,
+    "ErfInv": mx.erfinv,
+    "Exp": mx.exp,
+    "Expm1": mx.expm1,
+    "Floor": mx.floor,
+    "Log": lambda x: mx.log(mx.abs(x)),
+    "Log1p": mx.log1p,
+    "Negative": mx.negative,
+    "Round": mx.round,
+    "Sigmoid": mx.sigmoid,
+    "Sign": mx.sign,
+    "Sin": mx.sin,
+    "Sinh": mx.sinh,
+    "Square": mx.square,
+    "Sqrt": mx.sqrt,
+    "Rsqrt": mx.rsqrt,
+    "Tan": mx.tan,
+    "Tanh": mx.tanh,
+}
 POSITIVE = ("Log", "Sqrt", "Rsqrt", "Log1p")
 
 
 @pytest.mark.parametrize(
     ("dtype", "metal", "tolerance"),
-    [(np.float32, "float", 3e-6), (np.float16, "half", 2e-3), (ml_dtypes.bfloat16, "bfloat16_t", 1e-2)],
-)  # fmt: skip
+    [
+        (np.float32, "float", 3e-6),
+        (np.float16, "half", 2e-3),
+        (ml_dtypes.bfloat16, "bfloat16_t", 1e-2),
+    ],
+)
 def test_unary_operations(
     mlx_library: LoadAll, dtype: type[np.generic], metal: str, tolerance: float
 ) -> None:
@@ -54,14 +79,24 @@ def test_unary_operations(
         out = np.zeros(203, dtype)
         library.kernel(op).launch([x, out, 203], grid=(102, 1, 1), threadgroup=(64, 1, 1))
         np.testing.assert_allclose(
-            out.astype(np.float64), _cpu(reference(_mlx(x))).astype(np.float64),
-            rtol=tolerance, atol=tolerance, err_msg=op,
-        )  # fmt: skip
+            out.astype(np.float64),
+            _cpu(reference(_mlx(x))).astype(np.float64),
+            rtol=tolerance,
+            atol=tolerance,
+            err_msg=op,
+        )
 
 
 def test_complex_unary_operations(mlx_library: LoadAll) -> None:
-    references: dict[str, Unary] = {"Exp": mx.exp, "Sqrt": mx.sqrt, "Abs": mx.abs, "Log": mx.log,
-                                    "Sin": mx.sin, "Tanh": mx.tanh, "Square": mx.square}  # fmt: skip
+    references: dict[str, Unary] = {
+        "Exp": mx.exp,
+        "Sqrt": mx.sqrt,
+        "Abs": mx.abs,
+        "Log": mx.log,
+        "Sin": mx.sin,
+        "Tanh": mx.tanh,
+        "Square": mx.square,
+    }
     kernels = {op: ("unary_v", f"complex64_t, complex64_t, {op}") for op in references}
     library = mlx_library(["unary_ops.h", "unary.h"], kernels)
     rng = np.random.default_rng(2)
@@ -78,15 +113,24 @@ def test_unary_over_strides(mlx_kernel: Load) -> None:
     out = np.zeros((10, 4, 6), np.float32)
     kernel = mlx_kernel(["unary_ops.h", "unary.h"], "unary_g", ["float", "float", "Exp", 2, "int"])
     shape, strides = np.array([10, 4, 6], np.int32), np.array([1, 60, 10], np.int64)
-    kernel.launch([x, out, shape, strides, np.array([3], np.int32)], grid=(3, 4, 10), threadgroup=(3, 4, 10))  # fmt: skip
+    kernel.launch(
+        [x, out, shape, strides, np.array([3], np.int32)], grid=(3, 4, 10), threadgroup=(3, 4, 10)
+    )
     np.testing.assert_allclose(out, np.exp(x).transpose(2, 0, 1), rtol=1e-6)
 
 
 BINARY: dict[str, Binary] = {
-    "Add": mx.add, "Divide": mx.divide, "Remainder": mx.remainder, "LogAddExp": mx.logaddexp,
-    "Maximum": mx.maximum, "Minimum": mx.minimum, "Multiply": mx.multiply, "Power": mx.power,
-    "Subtract": mx.subtract, "ArcTan2": mx.arctan2,
-}  # fmt: skip
+    "Add": mx.add,
+    "Divide": mx.divide,
+    "Remainder": mx.remainder,
+    "LogAddExp": mx.logaddexp,
+    "Maximum": mx.maximum,
+    "Minimum": mx.minimum,
+    "Multiply": mx.multiply,
+    "Power": mx.power,
+    "Subtract": mx.subtract,
+    "ArcTan2": mx.arctan2,
+}
 
 
 @pytest.mark.parametrize(
@@ -108,9 +152,12 @@ def test_binary_operations(
         library.kernel(op).launch([a, b, out, 101], grid=(64, 1, 1), threadgroup=(64, 1, 1))
         expected = _cpu(BINARY[op](_mlx(a), _mlx(b)))
         np.testing.assert_allclose(
-            out.astype(np.float64), expected.astype(np.float64),
-            rtol=tolerance, atol=tolerance, err_msg=op,
-        )  # fmt: skip
+            out.astype(np.float64),
+            expected.astype(np.float64),
+            rtol=tolerance,
+            atol=tolerance,
+            err_msg=op,
+        )
 
 
 def test_binary_comparisons_broadcast_over_strides(mlx_kernel: Load) -> None:
@@ -174,10 +221,15 @@ def test_gather_axis(mlx_kernel: Load) -> None:
     x = np.random.default_rng(6).standard_normal((4, 9, 5)).astype(np.float32)
     index = np.random.default_rng(7).integers(-9, 9, (4, 3, 5)).astype(np.int32)
     out = np.zeros((4, 3, 5), np.float32)
-    kernel = mlx_kernel(["indexing/gather_axis.h"], "gather_axis", ["float", "int", "int", True, True])  # fmt: skip
+    kernel = mlx_kernel(
+        ["indexing/gather_axis.h"], "gather_axis", ["float", "int", "int", True, True]
+    )
     one = np.zeros(2, np.int64)
-    kernel.launch([x, index, out, np.array([4, 5], np.int32), one, one, 2, 1, 9, 5, 5],
-                  grid=(5, 3, 4), threadgroup=(5, 3, 4))  # fmt: skip
+    kernel.launch(
+        [x, index, out, np.array([4, 5], np.int32), one, one, 2, 1, 9, 5, 5],
+        grid=(5, 3, 4),
+        threadgroup=(5, 3, 4),
+    )
     expected = mx.take_along_axis(mx.array(x), mx.array(index), axis=1)
     np.testing.assert_array_equal(out, _cpu(expected))
 
@@ -219,11 +271,26 @@ def test_scatter_adds_atomically(mlx_library: LoadAll) -> None:
     shape, strides = np.array([300, 1, 6], np.int32), np.array([6, 6, 1], np.int64)
     kernel = mlx_library(headers, {}, SCATTER).kernel("scatter_add")
     kernel.launch(
-        {0: updates, 1: out, 2: shape, 3: strides, 4: 3, 5: 6, 6: np.array([8, 6], np.int32),
-         7: np.array([6, 1], np.int64), 8: 2, 9: np.array([0], np.int32),
-         10: np.array([300], np.int32), 11: np.array([1], np.int64), 12: 1, 13: 300,
-         14: np.array([True]), 20: index},
-        grid=(6, 150, 1), threadgroup=(6, 30, 1),
-    )  # fmt: skip
+        {
+            0: updates,
+            1: out,
+            2: shape,
+            3: strides,
+            4: 3,
+            5: 6,
+            6: np.array([8, 6], np.int32),
+            7: np.array([6, 1], np.int64),
+            8: 2,
+            9: np.array([0], np.int32),
+            10: np.array([300], np.int32),
+            11: np.array([1], np.int64),
+            12: 1,
+            13: 300,
+            14: np.array([True]),
+            20: index,
+        },
+        grid=(6, 150, 1),
+        threadgroup=(6, 30, 1),
+    )
     expected = mx.zeros((8, 6)).at[mx.array(index)].add(mx.array(updates))
     np.testing.assert_array_equal(out, _cpu(expected))

@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 
 from kernelwright.metal.device.base import Array
-from kernelwright.metal.device.simulator.library import SimulatedKernel
+from kernelwright.metal.device.simulator.library import Argument, SimulatedKernel
 
 Load = Callable[..., SimulatedKernel]
-Floats = NDArray[np.float32] | NDArray[np.float16]
+Floats = NDArray[np.floating]
 METAL = {np.float32: "float", np.float16: "half"}
 NO_BATCH = np.zeros(1, np.int64)
 ONE = np.ones(1, np.int32)
@@ -43,8 +43,9 @@ def test_gemv(mlx_kernel: Load, dtype: type[np.float32 | np.float16]) -> None:
     arguments = [METAL[dtype], 4, 1, 1, 32, 4, 4, False, True]
     mlx_kernel(["gemv.h"], "gemv", arguments).launch(
         [m, v, bias, out, 300, 50, 300, 2.0, 0.5, 1, ONE, NO_BATCH, NO_BATCH, NO_BATCH, 1],
-        grid=(4 * 32, 1, 4), threadgroup=(32, 1, 4),
-    )  # fmt: skip
+        grid=(4 * 32, 1, 4),
+        threadgroup=(32, 1, 4),
+    )
     expected = 2 * (m.astype(np.float64) @ v) + 0.5 * bias
     _close(out, expected, 2e-2 if dtype == np.float16 else 1e-5)
 
@@ -54,8 +55,9 @@ def test_gemv_transposed(mlx_kernel: Load) -> None:
     arguments = ["float", 1, 2, 8, 4, 4, 4, False, False]
     mlx_kernel(["gemv.h"], "gemv_t", arguments).launch(
         [m, v, v, out, 90, 64, 64, 1.0, 0.0, 1, ONE, NO_BATCH, NO_BATCH, NO_BATCH, 1],
-        grid=(2 * 32, 2, 1), threadgroup=(32, 2, 1),
-    )  # fmt: skip
+        grid=(2 * 32, 2, 1),
+        threadgroup=(32, 2, 1),
+    )
     _close(out, _cpu(mx.array(v) @ mx.array(m)), 1e-5)
 
 
@@ -69,22 +71,50 @@ def test_gemv_transposed(mlx_kernel: Load) -> None:
     ],
 )
 def test_steel_gemm(
-    mlx_kernel: Load, dtype: type[np.float32 | np.float16], m: int, n: int, k: int, ta: bool, tb: bool
-) -> None:  # fmt: skip
-    a, b = _random(2, *((k, m) if ta else (m, k)), dtype=dtype), _random(2, *((n, k) if tb else (k, n)), dtype=dtype, seed=1)  # fmt: skip
+    mlx_kernel: Load,
+    dtype: type[np.float32 | np.float16],
+    m: int,
+    n: int,
+    k: int,
+    ta: bool,
+    tb: bool,
+) -> None:
+    a = _random(2, *((k, m) if ta else (m, k)), dtype=dtype)
+    b = _random(2, *((n, k) if tb else (k, n)), dtype=dtype, seed=1)
     out = np.zeros((2, m, n), dtype)
     tiles_n, tiles_m = -(-n // 32), -(-m // 32)
     parameters = struct.pack(
-        "8i3q3i4x", m, n, k, a.shape[2], b.shape[2], n, tiles_n, tiles_m, m * k, k * n, m * n, 0, k // 16, 1
-    )  # fmt: skip
-    constants = {"has_batch": False, "use_out_source": False, "do_axpby": False,
-                 "align_M": m % 32 == 0, "align_N": n % 32 == 0, "align_K": k % 16 == 0}  # fmt: skip
+        "8i3q3i4x",
+        m,
+        n,
+        k,
+        a.shape[2],
+        b.shape[2],
+        n,
+        tiles_n,
+        tiles_m,
+        m * k,
+        k * n,
+        m * n,
+        0,
+        k // 16,
+        1,
+    )
+    constants = {
+        "has_batch": False,
+        "use_out_source": False,
+        "do_axpby": False,
+        "align_M": m % 32 == 0,
+        "align_N": n % 32 == 0,
+        "align_K": k % 16 == 0,
+    }
     headers = ["steel/gemm/gemm.h", "steel/gemm/kernels/steel_gemm_fused.h"]
     kernel = mlx_kernel(headers, "gemm", [METAL[dtype], 32, 32, 16, 2, 2, ta, tb], constants)
     kernel.launch(
         {0: a, 1: b, 3: out, 4: parameters},
-        grid=(tiles_n * 32, tiles_m * 2, 2 * 2), threadgroup=(32, 2, 2),
-    )  # fmt: skip
+        grid=(tiles_n * 32, tiles_m * 2, 2 * 2),
+        threadgroup=(32, 2, 2),
+    )
     left, right = a.swapaxes(1, 2) if ta else a, b.swapaxes(1, 2) if tb else b
     expected = left.astype(np.float64) @ right.astype(np.float64)
     _close(out, expected, 2e-2 if dtype == np.float16 else 1e-5)
@@ -100,18 +130,25 @@ def _quantized(n: int, k: int, group: int, bits: int) -> tuple[Array, Array, Arr
 
 @pytest.mark.parametrize(
     ("kernel", "k", "group", "bits"),
-    [("affine_qmv_fast", 512, 64, 4), ("affine_qmv", 192, 64, 4), ("affine_qmv_fast", 512, 32, 8), ("affine_qmv", 128, 64, 3)],
-)  # fmt: skip
-def test_quantized_matrix_vector(mlx_kernel: Load, kernel: str, k: int, group: int, bits: int) -> None:  # fmt: skip
+    [
+        ("affine_qmv_fast", 512, 64, 4),
+        ("affine_qmv", 192, 64, 4),
+        ("affine_qmv_fast", 512, 32, 8),
+        ("affine_qmv", 128, 64, 3),
+    ],
+)
+def test_quantized_matrix_vector(
+    mlx_kernel: Load, kernel: str, k: int, group: int, bits: int
+) -> None:
     n = 24
     w, scales, biases = _quantized(n, k, group, bits)
     x, out = _random(2, k, seed=3), np.zeros((2, n), np.float32)
-    batch = [0, ONE, NO_BATCH, 0, ONE, NO_BATCH, NO_BATCH, NO_BATCH]
+    batch: list[Argument] = [0, ONE, NO_BATCH, 0, ONE, NO_BATCH, NO_BATCH, NO_BATCH]
     mlx_kernel(QUANTIZED, kernel, ["float", group, bits, False]).launch(
         [w, scales, biases, x, out, k, n, *batch], grid=(2 * 32, 3 * 2, 1), threadgroup=(32, 2, 1)
     )
-    arrays = (mx.array(a) for a in (x, w, scales, biases))
-    _close(out, _cpu(mx.quantized_matmul(*arrays, group_size=group, bits=bits)), 2e-5)
+    a, b, c, d = (mx.array(each) for each in (x, w, scales, biases))
+    _close(out, _cpu(mx.quantized_matmul(a, b, c, d, group_size=group, bits=bits)), 2e-5)
 
 
 @pytest.mark.parametrize("transposed", [True, False])
@@ -119,13 +156,15 @@ def test_quantized_matrix_matrix(mlx_kernel: Load, transposed: bool) -> None:
     m, n, k = 40, 64, 128
     w, scales, biases = _quantized(*((n, k) if transposed else (k, n)), 64, 4)
     x, out = _random(m, k, seed=3), np.zeros((m, n), np.float32)
-    batch = [0, ONE, NO_BATCH, 0, ONE, NO_BATCH, NO_BATCH, NO_BATCH]
+    batch: list[Argument] = [0, ONE, NO_BATCH, 0, ONE, NO_BATCH, NO_BATCH, NO_BATCH]
     arguments = ["float", 64, 4, True, False] if transposed else ["float", 64, 4, False]
     mlx_kernel(QUANTIZED, f"affine_qmm_{'t' if transposed else 'n'}", arguments).launch(
-        [w, scales, biases, x, out, k, n, m, *batch], grid=(2 * 32, 2 * 2, 2), threadgroup=(32, 2, 2)
-    )  # fmt: skip
-    arrays = (mx.array(a) for a in (x, w, scales, biases))
-    expected = mx.quantized_matmul(*arrays, transpose=transposed, group_size=64, bits=4)
+        [w, scales, biases, x, out, k, n, m, *batch],
+        grid=(2 * 32, 2 * 2, 2),
+        threadgroup=(32, 2, 2),
+    )
+    a, b, c, d = (mx.array(each) for each in (x, w, scales, biases))
+    expected = mx.quantized_matmul(a, b, c, d, transpose=transposed, group_size=64, bits=4)
     _close(out, _cpu(expected), 2e-5)
 
 
@@ -135,34 +174,64 @@ def test_quantize_as_mlx_does(mlx_kernel: Load) -> None:
     mlx_kernel(QUANTIZED, "affine_quantize", ["float", 64, 4]).launch(
         [x, w.view(np.uint8), scales, biases], grid=(512, 1, 1), threadgroup=(64, 1, 1)
     )
-    found = mx.dequantize(*(mx.array(a) for a in (w, scales, biases)), group_size=64, bits=4)
-    expected = mx.dequantize(*mx.quantize(mx.array(x), group_size=64, bits=4), group_size=64, bits=4)  # fmt: skip
+    a, b, c = (mx.array(each) for each in (w, scales, biases))
+    found = mx.dequantize(a, b, c, group_size=64, bits=4)
+    a, b, c = mx.quantize(mx.array(x), group_size=64, bits=4)
+    expected = mx.dequantize(a, b, c, group_size=64, bits=4)
     _close(_cpu(found), _cpu(expected), 1e-5)
 
 
 @pytest.mark.parametrize(("stride", "padding", "dilation"), [(1, 1, 1), (2, 0, 2)])
-def test_implicit_gemm_convolution(mlx_kernel: Load, stride: int, padding: int, dilation: int) -> None:  # fmt: skip
+def test_implicit_gemm_convolution(
+    mlx_kernel: Load, stride: int, padding: int, dilation: int
+) -> None:
     n, h, w, c, o, f = 2, 12, 11, 32, 40, 3
     x, weight = _random(n, h, w, c), _random(o, f, f, c, seed=1)
     oh, ow = ((s + 2 * padding - dilation * (f - 1) - 1) // stride + 1 for s in (h, w))
     out = np.zeros((n, oh, ow, o), np.float32)
     strides = [*(s // 4 for a in (x, weight, out) for s in a.strides)]
     convolution = struct.pack(
-        "17i4x12qi?3x", n, c, o, h, w, f, f, oh, ow, *[stride] * 2, *[padding] * 2, *[dilation] * 2,
-        1, 1, *strides, 1, False,
-    )  # fmt: skip
+        "17i4x12qi?3x",
+        n,
+        c,
+        o,
+        h,
+        w,
+        f,
+        f,
+        oh,
+        ow,
+        *[stride] * 2,
+        *[padding] * 2,
+        *[dilation] * 2,
+        1,
+        1,
+        *strides,
+        1,
+        False,
+    )
     m, k = n * oh * ow, f * f * c
     jump_w, jump_h = c * dilation, w * c * dilation
     gemm = struct.pack(
-        "10i", m, o, k, f * f * 2, jump_w, jump_h - (f - 1) * jump_w,
-        16 - (f - 1) * jump_h - (f - 1) * jump_w, -(-o // 32), -(-m // 32), 0,
-    )  # fmt: skip
+        "10i",
+        m,
+        o,
+        k,
+        f * f * 2,
+        jump_w,
+        jump_h - (f - 1) * jump_w,
+        16 - (f - 1) * jump_h - (f - 1) * jump_w,
+        -(-o // 32),
+        -(-m // 32),
+        0,
+    )
     headers = ["steel/gemm/gemm.h", "steel/conv/conv.h", "steel/conv/kernels/steel_conv.h"]
     arguments = ["float", 32, 32, 16, 2, 2, 0, True]
     mlx_kernel(headers, "implicit_gemm_conv_2d", arguments).launch(
         [x, weight, out, convolution, gemm],
-        grid=(-(-o // 32) * 32, -(-m // 32) * 2, 2), threadgroup=(32, 2, 2),
-    )  # fmt: skip
+        grid=(-(-o // 32) * 32, -(-m // 32) * 2, 2),
+        threadgroup=(32, 2, 2),
+    )
     expected = mx.conv2d(mx.array(x), mx.array(weight), stride, padding, dilation)
     _close(out, _cpu(expected), 2e-5)
 

@@ -5,9 +5,10 @@ from collections.abc import Callable
 import mlx.core as mx
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from kernelwright.metal.device.base import Array
-from kernelwright.metal.device.simulator.library import SimulatedKernel
+from kernelwright.metal.device.simulator.library import Argument, SimulatedKernel
 
 Load = Callable[..., SimulatedKernel]
 METAL = {np.float32: "float", np.float16: "half"}
@@ -19,7 +20,9 @@ def _cpu(array: mx.array) -> Array:
     return np.array(array)
 
 
-def _random(*shape: int, dtype: type[np.generic] = np.float32, seed: int = 0) -> Array:
+def _random(
+    *shape: int, dtype: type[np.floating] = np.float32, seed: int = 0
+) -> NDArray[np.floating]:
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
@@ -33,7 +36,7 @@ def _close(found: Array, expected: Array, tolerance: float = 2e-6) -> None:
 @pytest.mark.parametrize(
     ("kernel", "size"), [("softmax_single_row", 300), ("softmax_looped", 5000)]
 )
-def test_softmax(mlx_kernel: Load, kernel: str, size: int, dtype: type[np.generic]) -> None:
+def test_softmax(mlx_kernel: Load, kernel: str, size: int, dtype: type[np.floating]) -> None:
     x, out = _random(3, size, dtype=dtype), np.zeros((3, size), dtype)
     threads = 96 if size == 300 else 1024
     mlx_kernel(["softmax.h"], kernel, [METAL[dtype], "float"]).launch(
@@ -79,10 +82,21 @@ def test_row_reduce_simple(mlx_kernel: Load) -> None:
 def test_row_reduce_looped_over_two_axes(mlx_kernel: Load) -> None:
     x, out = _random(4, 5, 600), np.full(5, np.nan, np.float32)
     mlx_kernel(REDUCE, "row_reduce_looped", ["float", "float", "Min<float>", "int", 1]).launch(
-        [x, out, 600, 4, np.array([5], np.int32), np.array([600], np.int64), 1,
-         np.array([4], np.int32), np.array([3000], np.int64), 1],
-        grid=(160, 5, 1), threadgroup=(160, 1, 1),
-    )  # fmt: skip
+        [
+            x,
+            out,
+            600,
+            4,
+            np.array([5], np.int32),
+            np.array([600], np.int64),
+            1,
+            np.array([4], np.int32),
+            np.array([3000], np.int64),
+            1,
+        ],
+        grid=(160, 5, 1),
+        threadgroup=(160, 1, 1),
+    )
     _close(out, _cpu(mx.min(mx.array(x), axis=(0, 2))))
 
 
@@ -101,8 +115,19 @@ def test_column_reductions(
     threadgroup: tuple[int, int, int],
 ) -> None:
     x, out = _random(3, 40, 32), np.zeros((3, 32), np.float32)
-    buffers = [x, out, 40, 32, np.array([3], np.int32), np.array([1280], np.int64), 1,
-               np.array([40], np.int32), np.array([32], np.int64), 1, 1]  # fmt: skip
+    buffers: list[Argument] = [
+        x,
+        out,
+        40,
+        32,
+        np.array([3], np.int32),
+        np.array([1280], np.int64),
+        1,
+        np.array([40], np.int32),
+        np.array([32], np.int64),
+        1,
+        1,
+    ]
     if kernel == "col_reduce_looped":
         buffers.append(0)
     mlx_kernel(REDUCE, kernel, ["float", "float", "Sum<float>", *arguments]).launch(

@@ -1,9 +1,9 @@
-"""The kernels inside mlx-lm, which pass bodies to `mx.fast.metal_kernel`, against their references."""
+"""The kernels that mlx-lm gives to `mx.fast.metal_kernel` against their references."""
 
 import importlib
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
 from unittest.mock import patch
 
@@ -12,6 +12,7 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 import pytest
+from mlx.nn.layers.normalization import RMSNorm
 
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
@@ -53,7 +54,7 @@ class SimulatedKernel:
     header: str = ""
     ensure_row_contiguous: bool = True
     atomic_outputs: bool = False
-    options: RunOptions = RunOptions()
+    options: RunOptions = field(default_factory=RunOptions)
     reports: tuple[SanitizerReport, ...] = ()
 
     def __call__(
@@ -121,8 +122,8 @@ def _random(*shape: int, seed: int = 0, dtype: mx.Dtype = mx.float32) -> mx.arra
 
 
 def _close(found: mx.array, expected: mx.array, tolerance: float = 1e-5) -> None:
-    wide = (_numpy(a.astype(mx.float32)).astype(np.float64) for a in (found, expected))
-    np.testing.assert_allclose(*wide, rtol=tolerance, atol=tolerance)
+    a, b = (_numpy(each.astype(mx.float32)).astype(np.float64) for each in (found, expected))
+    np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(mx.float32, 1e-5), (mx.bfloat16, 2e-2)])
@@ -188,7 +189,7 @@ def test_norm_add_norm(import_simulated: Import) -> None:
     module = import_simulated("mlx_lm.kernels.norm_add_norm")
     branch, stream = _random(3, 500), _random(3, 500, seed=1)
     alpha, beta, weight = (_random(500, seed=s) for s in (2, 3, 4))
-    norm = nn.RMSNorm(500, eps=1e-6)
+    norm = RMSNorm(500, eps=1e-6)
     found, normed = module.norm_add_norm(
         branch, stream, alpha=alpha, beta=beta, post_weight=weight, post_eps=1e-5, next_norm=norm
     )
@@ -297,8 +298,8 @@ def test_divergence_losses_and_their_gradients(
     q, p = _random(2, size), _random(2, size, seed=1)
 
     def reference(q: mx.array, p: mx.array) -> mx.array:
-        logs = (a - mx.logsumexp(a, axis=-1, keepdims=True) for a in (q, p))
-        return nn.losses.kl_div_loss(*logs, axis=-1, reduction="none")
+        a, b = (each - mx.logsumexp(each, axis=-1, keepdims=True) for each in (q, p))
+        return nn.losses.kl_div_loss(a, b, axis=-1, reduction="none")
 
     _close(module.kl_div_loss(q, p), reference(q, p), 1e-4)
     (found,) = mx.vjp(lambda q: module.kl_div_loss(q, p), [q], [mx.ones(2)])[1]

@@ -110,15 +110,14 @@ def test_lanes_exchange_what_metal_says(probe: Probe) -> None:
     found = probe(body, inputs={"x": x}, outputs=out, threads=96)["y"]
     for row, (text, reference) in enumerate(FUNCTIONS.items()):
         expected = reference(x).astype(np.float64)
-        np.testing.assert_allclose(
-            found[row].astype(np.float64), expected, rtol=1e-5, err_msg=text
-        )
+        np.testing.assert_allclose(found[row].astype(np.float64), expected, rtol=1e-5, err_msg=text)
 
 
 def test_a_partial_simdgroup_reduces_over_the_lanes_it_has(probe: Probe) -> None:
     x = np.arange(1, 45, dtype=np.float32)
     body = """
-    y[6 * i] = simd_sum(x[i]); y[6 * i + 1] = simd_min(x[i]); y[6 * i + 2] = simd_product(x[i] / 20);
+    y[6 * i] = simd_sum(x[i]); y[6 * i + 1] = simd_min(x[i]);
+    y[6 * i + 2] = simd_product(x[i] / 20);
     y[6 * i + 3] = simd_all(x[i] > 32); y[6 * i + 4] = simd_shuffle_down(x[i], 1);
     y[6 * i + 5] = float(ulong(simd_vote::vote_t(simd_active_threads_mask())));
     """
@@ -175,7 +174,11 @@ def test_float_and_64_bit_atomics(probe: Probe) -> None:
     if (atomic_exchange_explicit((device atomic_uint*)w, 7u, memory_order_relaxed) == 0)
       atomic_fetch_add_explicit((device atomic_uint*)w + 1, 1, memory_order_relaxed);
     """
-    outputs = {"y": np.zeros(1, np.float32), "z": np.zeros(1, np.uint64), "w": np.zeros(2, np.uint32)}
+    outputs = {
+        "y": np.zeros(1, np.float32),
+        "z": np.zeros(1, np.uint64),
+        "w": np.zeros(2, np.uint32),
+    }
     found = probe(body, inputs={"x": x}, outputs=outputs, threads=1024)
     assert found["y"][0] == x.sum()
     assert found["z"][0] == int(x.max()) << 40
@@ -192,7 +195,8 @@ def test_matrices_of_a_simdgroup_multiply(
     rng = np.random.default_rng(7)
     a, b = (rng.uniform(-1, 1, (24, 24)).astype(dtype) for _ in range(2))
     body = f"""
-    simdgroup_{metal}8x8 p, q; simdgroup_float8x8 sum = make_filled_simdgroup_matrix<float, 8>(1.0f);
+    simdgroup_{metal}8x8 p, q;
+    simdgroup_float8x8 sum = make_filled_simdgroup_matrix<float, 8>(1.0f);
     for (ulong k = 0; k < 24; k += 8) {{
       simdgroup_load(p, a, 24, ulong2(k, 8));
       simdgroup_load(q, b + 24 * k + 16, 24, ulong2(0), true);
@@ -212,7 +216,9 @@ def test_matrices_of_a_simdgroup_multiply(
     out = {"y": np.zeros((4, 8, 8), np.float32)}
     found = probe(body, inputs={"a": a, "b": b}, outputs=out, threads=32)["y"].astype(np.float64)
     left, right = a.astype(np.float64)[8:16], b.astype(np.float64)
-    expected = 1 + sum(left[:, k : k + 8] @ right[k : k + 8, 16:].T for k in (0, 8, 16))
+    expected = np.ones((8, 8))
+    for k in (0, 8, 16):
+        expected += left[:, k : k + 8] @ right[k : k + 8, 16:].T
     np.testing.assert_allclose(found[0], expected, rtol=tolerance, atol=tolerance)
     np.testing.assert_allclose(found[1], expected.T, rtol=tolerance, atol=tolerance)
     np.testing.assert_allclose(found[2], 2 * left[:, 16:], rtol=tolerance, atol=tolerance)
