@@ -109,7 +109,9 @@ def compensate(writer: Writer, reduced: Reduced, name: str) -> None:
     corrected, raised = writer.fresh("corrected"), writer.fresh("raised")
     writer.line(f"float {corrected} = {value} - {name}_lost;")
     writer.line(f"float {raised} = {name} + {corrected};")
-    writer.line(f"{name}_lost = ({raised} - {name}) - {corrected};")
+    # An infinite sum lost nothing; the difference of infinities would make it NaN.
+    lost = f"({raised} - {name}) - {corrected}"
+    writer.line(f"{name}_lost = metal::isfinite({raised}) ? {lost} : 0.0f;")
     writer.line(f"{name} = {raised};")
 
 

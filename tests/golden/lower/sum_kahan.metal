@@ -22,7 +22,7 @@ for (uint start = lane * 4; start < columns; start += 128) {
   for (uint k = 0; k < 4; ++k) {
     float corrected = float(x_run[k]) - total_lost;
     float raised = total + corrected;
-    total_lost = (raised - total) - corrected;
+    total_lost = metal::isfinite(raised) ? (raised - total) - corrected : 0.0f;
     total = raised;
   }
 }

@@ -161,6 +161,11 @@ EDGES: dict[str, Case] = {
         (mx.zeros((4, 4)),),
         "rowwise(lanes=32, cached=0)",
     ),
+    "Kahan": (
+        lambda x: mx.sum(x * x, -1),
+        (mx.zeros((4, 4)),),
+        "rowwise(lanes=1, rows=64, cached=0, kahan=1)",
+    ),
     "elementwise": (
         lambda x: (mx.maximum(x, 0), mx.sigmoid(x), mx.tanh(x), mx.erf(x), mx.exp(x)),
         (mx.zeros((4, 4)),),
