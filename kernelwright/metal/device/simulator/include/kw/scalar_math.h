@@ -47,6 +47,8 @@ KW_CONSTANT(M_SQRT1_2, 0.707106781186547524401)
 
 namespace kw {
 
+KW_INLINE constexpr float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+
 #define KW_LIBRARY_1(name) \
   KW_SPECIAL_FUNCTION float name(float x) { \
     KW_COUNT_SPECIAL return __builtin_##name##f(x); \
@@ -59,8 +61,6 @@ KW_LIBRARY_1(atan)
 KW_LIBRARY_1(atanh)
 KW_LIBRARY_1(cos)
 KW_LIBRARY_1(cosh)
-KW_LIBRARY_1(exp)
-KW_LIBRARY_1(exp2)
 KW_LIBRARY_1(log)
 KW_LIBRARY_1(log10)
 KW_LIBRARY_1(log2)
@@ -70,6 +70,35 @@ KW_LIBRARY_1(sqrt)
 KW_LIBRARY_1(tan)
 KW_LIBRARY_1(tanh)
 #undef KW_LIBRARY_1
+// e^r * 2^n for |r| <= ln(2)/2, by the polynomial of Cephes' expf; scaled twice, so that results
+// near both ends of the range come out. Written here because loops vectorise over no library call.
+KW_INLINE float exp_scaled(float r, float n) {
+  float p = fma(1.9875691500e-4f, r, 1.3981999507e-3f);
+  p = fma(p, r, 8.3334519073e-3f);
+  p = fma(p, r, 4.1665795894e-2f);
+  p = fma(p, r, 1.6666665459e-1f);
+  p = fma(p, r, 5.0000001201e-1f);
+  p = fma(p, r * r, r) + 1.0f;
+  int whole = int(n), half_of = whole >> 1;
+  float first = __builtin_bit_cast(float, uint(half_of + 127) << 23);
+  float second = __builtin_bit_cast(float, uint(whole - half_of + 127) << 23);
+  return p * first * second;
+}
+// Beyond these the result is infinite or zero; a NaN fails both comparisons and stays.
+KW_INLINE float bounded(float x, float low, float high) {
+  x = x < low ? low : x;
+  return x > high ? high : x;
+}
+KW_SPECIAL_FUNCTION float exp(float x) {
+  KW_COUNT_SPECIAL x = bounded(x, -104.0f, 89.0f);
+  float n = __builtin_rintf(x * 1.44269504088896341f);
+  return exp_scaled(fma(n, 2.12194440e-4f, fma(n, -0.693359375f, x)), n);
+}
+KW_SPECIAL_FUNCTION float exp2(float x) {
+  KW_COUNT_SPECIAL x = bounded(x, -150.0f, 129.0f);
+  float n = __builtin_rintf(x);
+  return exp_scaled((x - n) * 0.693147180559945309f, n);
+}
 KW_SPECIAL_FUNCTION float exp10(float x) {
   KW_COUNT_SPECIAL return float(__builtin_exp2(double(x) * 3.32192809488736234787));
 }
@@ -97,7 +126,6 @@ KW_INLINE float rint(float x) { return __builtin_rintf(x); }
 KW_INLINE float round(float x) { return __builtin_roundf(x); }
 KW_INLINE constexpr float fabs(float x) { return __builtin_fabsf(x); }
 KW_INLINE constexpr float copysign(float x, float y) { return __builtin_copysignf(x, y); }
-KW_INLINE constexpr float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 KW_INLINE constexpr float fmax(float x, float y) { return __builtin_fmaxf(x, y); }
 KW_INLINE constexpr float fmin(float x, float y) { return __builtin_fminf(x, y); }
 KW_INLINE constexpr float divide(float x, float y) { return x / y; }
