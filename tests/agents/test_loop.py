@@ -1,6 +1,7 @@
 """The whole loop against loopback servers: plan, write, judge on the simulator, repair, record."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import mlx.core as mx
@@ -15,13 +16,16 @@ from kernelwright.campaign import (
     capture_subjects,
     offline_team,
 )
+from kernelwright.campaign.judge import EvaluatorJudge
 from kernelwright.campaign.model_team import hiring
 from kernelwright.errors import InputError, ModelError
 from kernelwright.evaluator import Evaluation, Status, Task
-from kernelwright.evaluator.evaluate import Evaluator
+from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.evaluator.shape import hidden_graphs
 from kernelwright.metal import Program
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.store import KernelStore, RecordedModelCall
+from tests.agents.loopback.example import add_rms_norm, norm_model
 from tests.agents.loopback.model import SCENARIOS, role_of
 from tests.agents.loopback.partner import NAMES, QUICK
 from tests.agents.loopback.scene import COLUMNS, ROWS, double_plus_one
@@ -34,17 +38,33 @@ SUBJECT = Subject(
 
 
 class Shared:
-    """One judge for every search of this module: starting a worker takes longer than judging."""
+    """One judge for every search of this module, which judges each program once."""
 
-    def __init__(self, evaluator: Evaluator) -> None:
-        self._evaluator = evaluator
+    def __init__(self, judge: EvaluatorJudge) -> None:
+        self._judge = judge
+        self._verdicts: dict[tuple[str, str], Evaluation] = {}
 
     @property
     def info(self) -> DeviceInfo:
-        return self._evaluator.info
+        return self._judge.info
 
     def evaluate(self, task: Task, program: Program) -> Evaluation:
-        return self._evaluator.evaluate(task, program)
+        return self._once("screen", task, program, self._judge.evaluate)
+
+    def confirm(self, task: Task, program: Program) -> Evaluation:
+        return self._once("confirm", task, program, self._judge.confirm)
+
+    def _once(
+        self,
+        how: str,
+        task: Task,
+        program: Program,
+        judge: Callable[[Task, Program], Evaluation],
+    ) -> Evaluation:
+        key = (how, program.id)
+        if key not in self._verdicts:
+            self._verdicts[key] = judge(task, program)
+        return self._verdicts[key]
 
     def close(self) -> None:
         """The module closes it."""
@@ -52,8 +72,9 @@ class Shared:
 
 @pytest.fixture(scope="module")
 def judge() -> Iterator[Shared]:
-    with Evaluator("simulator") as evaluator:
-        yield Shared(evaluator)
+    judge = EvaluatorJudge("simulator", EvaluatorConfig())
+    yield Shared(judge)
+    judge.close()
 
 
 @pytest.fixture
@@ -73,7 +94,7 @@ def search(
         models=(model,),
         base_url=base_url,
         caps=caps or Caps(dollars=5.0),
-        candidates_per_task=8,
+        candidates_per_task=6,
         batch=2,
         jobs=1,
     )
@@ -195,3 +216,40 @@ def test_an_interrupted_search_goes_on_without_paying_twice(
     assert statuses(store, name)[-1] == ("Through a tile.", Status.CORRECT)
     first_ideas = [c for c in calls_of(store) if c.call.role == "coder"]
     assert len({c.call.request_hash for c in first_ideas}) == len(first_ideas)
+
+
+def test_a_models_program_becomes_the_champion_and_no_prompt_held_a_closed_check(
+    store: KernelStore,
+) -> None:
+    x, weight = mx.zeros((64, 256), mx.float16), mx.zeros((256,), mx.float16)
+    subject = Subject("add_rms_norm", add_rms_norm, (x, x, weight), {}, "norm.py")
+    config = EvaluatorConfig(secret="5ecre7-0f-7h15-534rch")
+    model, heard = norm_model(), list[str]()
+
+    def listening(request: Heard) -> Response:
+        heard.append(request.text)
+        return model(request)
+
+    with LoopbackServer(listening) as server:
+        spec = SearchSpec(
+            models=("openai:gpt-5",),
+            base_url=server.base_url("openai"),
+            candidates_per_task=4,
+            batch=1,
+            jobs=1,
+        )
+        with hiring(store, spec, QUICK) as hire:
+            make_judge = partial(EvaluatorJudge, "simulator", config)
+            Engine(store, spec, offline_team(), make_judge, hire=hire).run(
+                capture_subjects([subject])
+            )
+    champion = store.best()[0]
+    assert champion.author == "openai:gpt-5"
+    detail = store.show(champion.candidate_id)
+    assert [ancestor.author for ancestor in detail.lineage] == ["openai:gpt-5"]
+    closed = hidden_graphs(detail.reference, detail.program, config)
+    assert closed
+    shapes = {str(type_) for graph in closed for type_ in graph.input_types}
+    secrets = {config.secret, config.commitment, *shapes}
+    assert len(heard) == 4
+    assert not [secret for secret in secrets for text in heard if secret in text]

@@ -1,7 +1,5 @@
 """Prompts: rendered as reviewed, versioned by content, their examples sound, their secrets kept."""
 
-import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +10,6 @@ from numpy.typing import NDArray
 
 from kernelwright.agents import prompt
 from kernelwright.agents.coder import Brief, coder_prompt
-from kernelwright.agents.draft import ProgramDraft
 from kernelwright.agents.interface import Interface
 from kernelwright.agents.planner import planner_prompt
 from kernelwright.agents.prompt import EXAMPLES, source, version
@@ -21,6 +18,7 @@ from kernelwright.evaluator.task import Task
 from kernelwright.ir import capture
 from kernelwright.metal.device.base import RunOptions
 from kernelwright.metal.device.simulator.device import SimulatorDevice
+from tests.agents.loopback.example import draft_in
 from tests.agents.loopback.scene import (
     DEVICE,
     TASK,
@@ -32,19 +30,8 @@ from tests.agents.loopback.scene import (
     wrong_at_the_tail,
 )
 
-_BLOCK = re.compile(r"```(\w+)\n(.*?)\n```", re.DOTALL)
 ROWS, COLUMNS = 5, 70
 GOLDEN = Path(__file__).parent / "golden"
-
-
-def draft_in(example: str) -> ProgramDraft:
-    """The program that a worked example shows, its bodies put where it says they are."""
-    blocks = _BLOCK.findall(source(f"examples/{example}.md"))
-    bodies = [text for language, text in blocks if language == "metal"]
-    draft = json.loads(next(text for language, text in blocks if language == "json"))
-    for kernel, body in zip(draft["kernels"], bodies, strict=True):
-        kernel["source"] = body
-    return ProgramDraft.model_validate(draft)
 
 
 def rowwise(x: mx.array, residual: mx.array, weight: mx.array) -> mx.array:
