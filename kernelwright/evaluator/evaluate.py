@@ -27,6 +27,7 @@ _FORGET_TIMEOUT_S = 30.0
 _KEPT_SUITES = 16
 _SUITES_BYTES = 1 << 30
 _ORDER = tuple(Stage)
+_GPUS = ("metal", "cuda")
 
 
 def evaluate(
@@ -59,6 +60,8 @@ class Evaluator:
         """Cases that have caught a program, those found here last; keep them for the next time."""
         self._device = device
         self._worker: Worker | None = None
+        self._simulator: Worker | None = None
+        """Sanitizes what is meant for a GPU; unused where the device is the simulator itself."""
         self._info: DeviceInfo | None = None
         self._suites: OrderedDict[tuple[str, ...], Suite] = OrderedDict()
         self._quarantined: dict[tuple[str, str], Evaluation] = {}
@@ -75,10 +78,12 @@ class Evaluator:
         self.close()
 
     def close(self) -> None:
-        """End the worker, from any thread, even in the middle of an evaluation."""
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            worker.close()
+        """End the workers, from any thread, even in the middle of an evaluation."""
+        workers = (self._worker, self._simulator)
+        self._worker = self._simulator = None
+        for worker in workers:
+            if worker is not None:
+                worker.close()
 
     @property
     def info(self) -> DeviceInfo:
@@ -126,10 +131,10 @@ class Evaluator:
         task, verdict = examination.task, examination.verdict
         plain = examination.check_text(program)
         trial = self._fresh_trial(plain)
-        examination.compile(trial)
         suite = self._suite("visible", task, program)
+        examination.compile(trial)
         examination.check_proof(suite)
-        examination.sanitize(trial, suite)
+        examination.sanitize(self._sanitizing_trial(trial, plain), suite)
         try:
             examination.check_cases(trial, suite)
         except Failure as failure:
@@ -180,6 +185,15 @@ class Evaluator:
         worker = self._ready_worker()
         worker.call(Forget(), _FORGET_TIMEOUT_S)
         return Trial(worker, program, self.config)
+
+    def _sanitizing_trial(self, trial: Trial, program: Program) -> Trial:
+        """Return where the sanitizer runs: a candidate for a GPU goes to the simulator first."""
+        if self._device not in _GPUS:
+            return trial
+        if self._simulator is None or not self._simulator.is_alive:
+            self._simulator, _ = open_worker("simulator", self.config.memory_bytes)
+        self._simulator.call(Forget(), _FORGET_TIMEOUT_S)
+        return Trial(self._simulator, program, self.config)
 
     def _trial_in_a_new_process(self, program: Program) -> Trial:
         self.close()

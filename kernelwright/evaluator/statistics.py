@@ -10,6 +10,8 @@ from scipy.stats import binom, norm
 
 Reals = NDArray[np.float64]
 _MAD_TO_SIGMA = 1.4826
+_ASTRAY = 0.15
+"""Pairs that interruptions may turn against a faster candidate."""
 _CONVERGENT = 2.4
 """Bounds the sum of 1 / (k (1 + ln k)^2) over all k >= 1, which is below 2.39."""
 
@@ -58,10 +60,10 @@ def sign_test_lower(ratios: Reals, alpha: float) -> float:
     return float(np.exp(ordered[rank - 1]))
 
 
-def pairs_for(alpha: float, spare: int = 8) -> int:
-    """Return how many pairs a sign test at `alpha` needs, with some allowed to go astray."""
-    count = max(spare, math.ceil(math.log2(1 / alpha)))
-    while binom.cdf(spare // 4, count, 0.5) > alpha:
+def pairs_for(alpha: float) -> int:
+    """Return how many pairs a sign test at `alpha` needs, with a share of them going astray."""
+    count = math.ceil(math.log2(1 / alpha))
+    while binom.cdf(math.ceil(_ASTRAY * count), count, 0.5) > alpha:
         count += 1
     return count
 
