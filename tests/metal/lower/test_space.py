@@ -1,0 +1,61 @@
+"""The schedules of a graph: legal on the device, all of them different, the best guess first."""
+
+import mlx.core as mx
+import pytest
+
+from kernelwright.errors import InputError, UnsupportedError
+from kernelwright.ir import Graph, canonicalize, capture
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.lower import footprint, schedules
+from kernelwright.metal.schedule import Columnwise, Elementwise, Rowwise, Split, parse, render
+
+DEVICE = DeviceInfo(name="simulator", chip="test", runtime="test", measures_time=False)
+
+
+def softmax(rows: int, columns: int) -> Graph:
+    return canonicalize(capture(lambda x: mx.softmax(x, -1), mx.zeros((rows, columns))))
+
+
+@pytest.mark.parametrize("columns", [5, 100, 512, 4096, 50000])
+def test_every_schedule_fits_the_device(columns: int) -> None:
+    graph = softmax(8, columns)
+    space = schedules(graph, DEVICE)
+    assert len(set(space)) == len(space) > 5
+    for schedule in space:
+        taken = footprint(graph, schedule)
+        assert taken.threadgroup_bytes <= DEVICE.threadgroup_bytes
+        assert taken.registers <= 96
+        assert parse(render(schedule)) == schedule
+
+
+def test_long_rows_begin_with_a_threadgroup_and_short_ones_with_a_thread() -> None:
+    assert schedules(softmax(8, 4096), DEVICE)[0] == Rowwise(512, 1, 4, cached=True)
+    assert schedules(softmax(8, 256), DEVICE)[0] == Rowwise(32, 4, 4, cached=True)
+    assert schedules(softmax(8, 5), DEVICE)[0] == Rowwise(1, 64, 1, cached=False)
+
+
+def test_reductions_along_memory_rows_and_columns_have_their_own_families() -> None:
+    columns = canonicalize(capture(lambda x: mx.sum(x, 0), mx.zeros((64, 64))))
+    everything = canonicalize(capture(mx.sum, mx.zeros((512, 512))))
+    chain = canonicalize(capture(mx.tanh, mx.zeros((8, 8))))
+    assert isinstance(schedules(columns, DEVICE)[0], Columnwise)
+    assert isinstance(schedules(everything, DEVICE)[0], Split)
+    assert isinstance(schedules(chain, DEVICE)[0], Elementwise)
+
+
+def test_a_small_device_gets_small_threadgroups() -> None:
+    small = DEVICE.model_copy(update={"threads_per_threadgroup": 256})
+    found = [s for s in schedules(softmax(8, 4096), small) if isinstance(s, Rowwise)]
+    assert max(s.lanes for s in found) == 256
+
+
+def test_a_contraction_has_no_schedule() -> None:
+    graph = canonicalize(capture(lambda x: x @ x, mx.zeros((4, 4))))
+    with pytest.raises(UnsupportedError, match="leave it to MLX"):
+        schedules(graph, DEVICE)
+
+
+@pytest.mark.parametrize("text", ["tiled(k=4)", "rowwise(lanes)", "rowwise(tile=4)", ""])
+def test_other_text_is_no_schedule(text: str) -> None:
+    with pytest.raises(InputError, match="expected"):
+        parse(text)
