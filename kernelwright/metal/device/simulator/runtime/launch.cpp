@@ -142,6 +142,15 @@ void* work(void* opaque) {
   return nullptr;
 }
 
+// A worker's stacks are 2048 mappings, of which Linux allows a process 65530.
+constexpr uint64_t MOST_WORKERS = 24;
+
+uint32_t useful_workers(const Launch& launch) {
+  uint64_t workers = launch.request.workers;
+  if (workers > launch.group_count) workers = launch.group_count;
+  return (uint32_t)(workers < MOST_WORKERS ? workers : MOST_WORKERS);
+}
+
 kw_uint3 groups_of(const Request& request) {
   const kw_uint3 grid = request.grid, size = request.threadgroup;
   return {(grid.x + size.x - 1) / size.x, (grid.y + size.y - 1) / size.y,
@@ -220,7 +229,7 @@ KW_EXPORT Team* kw_start(const Request* request) {
   pthread_mutex_lock(&launching);
   catch_faults();
   team->start_s = now_s();
-  start_workers(*team, request->workers);
+  start_workers(*team, useful_workers(launch));
   return team;
 }
 
