@@ -1,0 +1,118 @@
+"""Pages fit the terminal, and what one has to type is never cut."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from kernelwright.campaign import Engine, Event, SearchReport, SearchSpec, capture_subjects
+from kernelwright.service.console import THEME
+from kernelwright.service.view.figure import in_bytes, in_microseconds, in_seconds, less
+from kernelwright.service.view.listing import print_champions, print_history
+from kernelwright.service.view.progress import LiveTable, PlainLines
+from kernelwright.service.view.summary import print_search_summary
+from kernelwright.store import KernelStore
+from tests.campaign.scripted import ScriptedJudge, subjects, team
+
+WIDTHS = [60, 80, 112, 160]
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[KernelStore, SearchReport]:
+    store = KernelStore(str(tmp_path_factory.mktemp("view") / "kernels.db"))
+    engine = Engine(store, SearchSpec(), team(), ScriptedJudge)
+    return store, engine.run(capture_subjects(subjects()))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_summary_fits_and_names_every_champion(
+    searched: tuple[KernelStore, SearchReport], width: int
+) -> None:
+    _, report = searched
+    console = _console(width)
+    print_search_summary(console, report)
+    text = _text(console, width)
+    for task in report.tasks:
+        assert str(task.champion_id)[:8] in text
+    assert f"kernelwright show {str(report.tasks[0].champion_id)[:8]}" in text
+    assert "6 wrong, 2 compile error" in re.sub(r"\s*│\s*", " ", text)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_lists_fit_and_keep_their_ids(
+    searched: tuple[KernelStore, SearchReport], width: int
+) -> None:
+    store, _ = searched
+    console = _console(width)
+    print_champions(console, store.best(), store.label)
+    print_history(console, store.history())
+    text = _text(console, width)
+    for champion in store.best():
+        assert champion.candidate_id[:8] in text
+    assert "2.00" in text
+
+
+def test_plain_lines_say_each_verdict_once(tmp_path_factory: pytest.TempPathFactory) -> None:
+    console = _console(200)
+    report = _followed(PlainLines(console), tmp_path_factory)
+    lines = _text(console, 200).splitlines()
+    assert sum(": correct, ~" in line for line in lines) == 10
+    assert sum(line.endswith(": confirmed") for line in lines) == 2
+    assert report.store in lines[0]
+
+
+@pytest.mark.parametrize("width", [50, 120])
+def test_the_live_table_leaves_nothing_behind(
+    tmp_path_factory: pytest.TempPathFactory, width: int
+) -> None:
+    console = Console(theme=THEME, file=io.StringIO(), force_terminal=True, width=width, height=20)
+    view = LiveTable(console, 12)
+    _followed(view, tmp_path_factory)
+    assert console.file.getvalue().endswith("\x1b[2K")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("rendered", "wanted"),
+    [
+        (in_bytes(0), "0 B"),
+        (in_bytes(999), "999 B"),
+        (in_bytes(1000), "1.00 kB"),
+        (in_bytes(52_600), "52.6 kB"),
+        (in_bytes(1_050_000), "1.05 MB"),
+        (in_microseconds(12.44), "12.4 µs"),
+        (in_microseconds(1300), "1.30 ms"),
+        (in_seconds(0.84), "0.8 s"),
+        (in_seconds(125), "2 min 05 s"),
+        (in_seconds(7500), "2 h 05 min"),
+        (less(0.81), "-81 %"),
+        (less(-0.05), "+5 %"),
+        (less(0.001), "0 %"),
+    ],
+)
+def test_figures_read_well(rendered: str, wanted: str) -> None:
+    assert rendered == wanted
+
+
+def _followed(
+    view: LiveTable | PlainLines, tmp_path_factory: pytest.TempPathFactory
+) -> SearchReport:
+    events: list[Event] = []
+
+    def listen(event: Event) -> None:
+        events.append(event)
+        view.show(event)
+
+    with KernelStore(str(tmp_path_factory.mktemp("followed") / "kernels.db")) as store, view:
+        engine = Engine(store, SearchSpec(), team(), ScriptedJudge, listen=listen)
+        return engine.run(capture_subjects(subjects()))
+
+
+def _console(width: int) -> Console:
+    return Console(theme=THEME, file=io.StringIO(), width=width, highlight=False)
+
+
+def _text(console: Console, width: int) -> str:
+    text = str(console.file.getvalue())  # type: ignore[attr-defined]
+    assert all(len(line) <= width for line in text.splitlines())
+    return text
