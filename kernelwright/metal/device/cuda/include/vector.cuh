@@ -152,7 +152,11 @@ template <class T, int N> KW_FUNC packed_vec<T, N> kw_load_from(const packed_vec
   using V = packed_vec<T, N>;
   if constexpr (kw_is_word_v<V>) {
     using W = typename kw_word<sizeof(V)>::type;
-    if ((ulong)p % sizeof(V) == 0) return kw_bits<V>(*reinterpret_cast<const W*>(p));
+    if ((ulong)p % sizeof(V) == 0) {
+      // By way of a variable: a copy from the reference would lose the word's alignment.
+      W word = *reinterpret_cast<const W*>(p);
+      return kw_bits<V>(word);
+    }
   }
   V v;
 #pragma unroll
