@@ -119,7 +119,7 @@ def _measure_float(found: NDArray[np.float64], yardstick: Yardstick) -> Deviatio
         return problem
     usable = np.isfinite(rounded) & ~ignored
     error = np.abs(np.where(usable, found, 0.0) - np.where(usable, expected, 0.0))
-    error[error <= _FLUSHED.get(yardstick.type.dtype, 0.0)] = 0.0
+    error = np.where(error <= _FLUSHED.get(yardstick.type.dtype, 0.0), 0.0, error)
     size = np.where(usable, np.abs(expected), 0.0)
     rows, row_size = row_norms(error), row_norms(size)
     relative_rows = _ratio(rows, row_size)

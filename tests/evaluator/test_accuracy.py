@@ -21,6 +21,12 @@ def test_the_rounded_oracle_is_right() -> None:
     assert measure(ROWS.astype(np.float32), yardstick(ROWS)).is_acceptable
 
 
+def test_an_output_without_dimensions_is_measured() -> None:
+    whole = np.array(2.5)
+    assert measure(whole.astype(np.float32), yardstick(whole)).is_acceptable
+    assert not measure(np.array(2.6, np.float32), yardstick(whole)).is_acceptable
+
+
 @pytest.mark.parametrize(
     ("found", "problem"),
     [
