@@ -41,6 +41,8 @@ _DTYPES: dict[mx.Dtype, Dtype] = {
 }
 
 _VIEWED_BYTES = 65536
+# MLX 0.32.4 was seen, once in many thousand traces, to name a result that it never reported.
+_ATTEMPTS = 3
 
 _ADVICE = {
     "BitwiseInvert": "write x ^ -1 (or 0xFF… for unsigned integers) instead of ~x",
@@ -65,6 +67,16 @@ def capture(fn: Function, *arrays: object, **keyword_arrays: object) -> Graph:
     """
     example = _Example.of(fn, arrays, keyword_arrays)
     _evaluate_parameters(fn)
+    for _ in range(_ATTEMPTS):
+        trace = _traced(example)
+        if trace.is_complete:
+            return trace.graph(example)
+    raise UnsupportedError(
+        f"MLX's tracer left out a result of {_name(fn)}; return each array once, and capture again."
+    )
+
+
+def _traced(example: "_Example") -> "_Trace":
     trace = _Trace()
     with _tracing():
         try:
@@ -72,8 +84,8 @@ def capture(fn: Function, *arrays: object, **keyword_arrays: object) -> Graph:
         except KernelwrightError:
             raise
         except Exception as e:
-            raise _translated(e, _name(fn)) from e
-    return trace.graph(example)
+            raise _translated(e, _name(example.fn)) from e
+    return trace
 
 
 def to_dtype(dtype: mx.Dtype) -> Dtype:
@@ -331,6 +343,11 @@ class _Trace:
         else:
             op, attributes = translate_bare(event["name"])
         self.nodes.append(Node(op, inputs, outputs, attributes))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every result was reported as an input, a constant or a node's output."""
+        return all(name in self.number for name in self.outputs)
 
     def graph(self, example: _Example) -> Graph:
         """Return the whole, once the trace has ended."""
