@@ -18,6 +18,8 @@ from kernelwright.ir.graph import TensorType
 
 Function = Callable[..., object]
 EXAMPLE_INPUTS = "example_inputs"
+CATALOG = "catalog:"
+CATALOG_DTYPE = "bf16"
 _TYPE = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<dtype>\w+)\[(?P<shape>[\d,\s]*)\]")
 _HOW = (
     f"write one as -i 'bf16[2048,4096]', define {EXAMPLE_INPUTS}() in the file, "
@@ -42,13 +44,15 @@ class Subject:
 
 
 def load_subjects(target: str, inputs: Sequence[str] = ()) -> tuple[Subject, ...]:
-    """Read `FILE.py[:function]` and pair its functions with inputs.
+    """Read `FILE.py[:function]` or `catalog:NAME[:dtype]` and pair functions with inputs.
 
     `inputs` are types from the command line and win over the file's own.
 
     Raises:
         InputError: the file, the function or the inputs are not there or do not parse.
     """
+    if target.startswith(CATALOG):
+        return (_from_catalog(target.removeprefix(CATALOG), inputs),)
     path, name = _split(target)
     if inputs:
         # Parsed first: nothing of the user's runs for a typing error.
@@ -80,6 +84,18 @@ def parse_input(text: str) -> tuple[str | None, TensorType]:
     if 0 in shape:
         raise InputError(f"expected sizes of at least 1, found {text!r}.")
     return match["name"], TensorType(shape, Dtype.parse(match["dtype"]))
+
+
+def _from_catalog(target: str, inputs: Sequence[str]) -> Subject:
+    # Every task of the catalog is a module's worth of MLX code, which few searches need.
+    from kernelwright import catalog
+
+    name, _, dtype = target.partition(":")
+    entry = catalog.find(name)
+    call = Example(entry.types(Dtype.parse(dtype or CATALOG_DTYPE)))
+    if inputs:
+        call = _from_command_line(inputs)
+    return _subject(entry.function, Path(f"{CATALOG}{name}"), call)
 
 
 def _split(target: str) -> tuple[Path, str | None]:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from kernelwright.errors import KernelwrightError
+from kernelwright.service.catalog_command import list_catalog
 from kernelwright.service.console import error_console
 from kernelwright.service.export_command import export
 from kernelwright.service.machine_commands import devices, doctor
@@ -15,6 +16,7 @@ from kernelwright.service.metal_commands import metal_group
 from kernelwright.service.search_command import search
 from kernelwright.service.store_commands import best, history, show
 from kernelwright.service.store_group import store_group
+from kernelwright.service.verify_command import verify
 
 app = typer.Typer(
     name="kernelwright",
@@ -28,11 +30,12 @@ _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Find": (search,),
     "Ask": (best, show, history),
     "Take": (export,),
-    "Check": (doctor, devices),
+    "Check": (verify, doctor, devices),
 }
 for panel, commands in _COMMANDS.items():
     for command in commands:
         app.command(rich_help_panel=panel)(command)
+app.command("catalog", rich_help_panel="Find")(list_catalog)
 app.add_typer(store_group, name="store", rich_help_panel="Ask")
 app.add_typer(metal_group, name="metal", rich_help_panel="Check")
 

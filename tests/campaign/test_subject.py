@@ -5,6 +5,7 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
+from kernelwright import catalog
 from kernelwright.campaign import Subject, load_subjects, parse_input
 from kernelwright.errors import InputError
 from kernelwright.ir import Dtype, TensorType
@@ -133,6 +134,19 @@ def test_a_file_that_cannot_be_used_is_one_sentence(
     with pytest.raises(InputError, match=sentence) as caught:
         load_subjects(_file(tmp_path, text) + suffix, inputs)
     assert "\n" not in str(caught.value)
+
+
+def test_a_catalog_task_comes_with_its_inputs_at_any_dtype() -> None:
+    name = catalog.entries()[0].name
+    (half,) = load_subjects(f"catalog:{name}")
+    (single,) = load_subjects(f"catalog:{name}:f32")
+    assert half.name == single.name == name
+    assert {d for _, d in _shapes(half)} != {d for _, d in _shapes(single)}
+
+
+def test_an_unknown_catalog_task_is_one_sentence() -> None:
+    with pytest.raises(InputError, match="expected a catalog task, found 'nothing'"):
+        load_subjects("catalog:nothing")
 
 
 @pytest.mark.parametrize("target", ["nowhere.py", "nowhere.py:softmax", "/tmp", ""])

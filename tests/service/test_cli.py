@@ -195,7 +195,7 @@ def test_a_search_names_what_mlx_keeps_and_repeats_nothing(run: Run, tmp_path: P
 def test_version_and_help(run: Run) -> None:
     assert run("--version").out.startswith("kernelwright 0.")
     helped = run("--help").out
-    for command in ("search", "best", "show", "history", "export", "doctor", "devices", "store"):
+    for command in ("search", "best", "show", "history", "export", "verify", "doctor", "devices"):
         assert command in helped
 
 
