@@ -61,7 +61,11 @@ class _Agency:
         model = open_model(
             self._models,
             ledger=StoreLedger(self._store, campaign_id),
-            budget=Budget(self._spec.caps, self._spec.task_caps),
+            # A call in flight at the deadline is cut off there.
+            budget=Budget(
+                self._spec.caps.model_copy(update={"seconds": self._spec.seconds}),
+                self._spec.task_caps,
+            ),
             recorded=lambda prefix: calls_to_replay(self._store, prefix),
             settings=self._settings,
         )

@@ -143,7 +143,12 @@ class Wager:
             if len(batch) >= count:
                 break
             pursuit.repaired.add(attempt.proposal.program.id)
-            proposal = self._team.repairer.repair(pursuit.task, self._device, attempt)
+            try:
+                proposal = self._team.repairer.repair(pursuit.task, self._device, attempt)
+            except (BudgetError, OutageError):
+                if not batch:
+                    raise
+                break
             if proposal is not None:
                 batch.append(proposal)
         return batch

@@ -23,6 +23,7 @@ from tests.agents.loopback.wire import Heard, Said
 
 ROOT = Path(__file__).parents[3]
 CALLS = 500
+FEWER = 200
 
 
 def verse(number: int) -> str:
@@ -89,15 +90,15 @@ def test_500_calls_through_a_bad_network_lose_nothing(provider: str) -> None:
 
 
 def test_caps_hold_through_a_bad_network(provider: str) -> None:
-    cap = Caps(tokens=120_000)
+    cap = Caps(tokens=50_000)
     with LoopbackServer(FaultPlan(seed=11)) as server:
         partner = Partner(server, provider, caps=cap)
         with Switchboard(partner.open()) as board:
-            answers = [board.submit(prompt(f"number {n}"), Verse, PURPOSE) for n in range(CALLS)]
+            answers = [board.submit(prompt(f"number {n}"), Verse, PURPOSE) for n in range(FEWER)]
             ends = Counter(type(answer.exception(timeout=60)) for answer in answers)
     assert set(ends) == {type(None), BudgetError}
-    assert ends[type(None)] > 50
-    assert server.billed_tokens <= partner.budget.spent().tokens <= 120_000
+    assert ends[type(None)] > 20
+    assert server.billed_tokens <= partner.budget.spent().tokens <= 50_000
 
 
 def test_a_kill_in_the_middle_of_a_call_pays_for_no_reply_twice(
