@@ -1,14 +1,9 @@
 """Everything here runs on the CPU, where a graph has to give MLX's own bits."""
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import mlx.core as mx
 import pytest
-
-# The room's shared cases are a module beside the tests.
-sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(autouse=True)

@@ -8,10 +8,10 @@ from dataclasses import fields, replace
 
 import mlx.core as mx
 import pytest
-from functions import CASES, Case, arrays
 
 from kernelwright import ir
 from kernelwright.ir import Constant, Dtype, Graph, Node, TensorType, canonicalize, capture
+from tests.ir.functions import CASES, Case, arrays
 
 X = mx.arange(24.0).reshape(4, 6)
 

@@ -5,13 +5,13 @@ from collections.abc import Callable
 import mlx.core as mx
 import mlx.nn as nn
 import pytest
-from functions import flat
 from mlx.nn import losses
 from mlx.nn.layers import activations
 from mlx.nn.layers.base import Module
 from mlx.nn.utils import value_and_grad
 
 from kernelwright import ir
+from tests.ir.functions import flat
 
 Layer = Callable[[], Module]
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import mlx.core as mx
 import pytest
 from hypothesis import given, settings
-from programs import Program, example, programs
 
 from kernelwright import ir
 from kernelwright.ir import Graph, Pattern, Region, canonicalize, capture
+from tests.ir.programs import Program, example, programs
 
 X = mx.random.normal((4, 8), key=mx.random.key(0))
 W = mx.ones((8,))

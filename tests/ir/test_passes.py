@@ -6,7 +6,6 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from programs import Program, example, programs
 
 from kernelwright import ir
 from kernelwright.errors import InputError
@@ -21,6 +20,7 @@ from kernelwright.ir.passes import (
     recognise_means,
     split_views,
 )
+from tests.ir.programs import Program, example, programs
 
 PASSES: tuple[Callable[[Graph], Graph], ...] = (
     canonicalize,

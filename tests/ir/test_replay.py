@@ -3,10 +3,17 @@
 import mlx.core as mx
 import numpy as np
 import pytest
-from functions import CASES, EITHER_ANSWER_IS_RIGHT, SINGLE_PRECISION_ONLY, Case, arrays, flat
 
 from kernelwright import ir
 from kernelwright.ir.capture import to_numpy
+from tests.ir.functions import (
+    CASES,
+    EITHER_ANSWER_IS_RIGHT,
+    SINGLE_PRECISION_ONLY,
+    Case,
+    arrays,
+    flat,
+)
 
 CAPTURED = {case.name: ir.capture(case.function, *arrays(case.kinds, 0)) for case in CASES}
 
