@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from kernelwright.agents.bandit import Bandit, Step, gain_of, parents, repairable
 from kernelwright.agents.chat.fault import OutageError
-from kernelwright.agents.coder import ModelCoder
 from kernelwright.agents.novelty import signature
 from kernelwright.agents.role import Attempt, Proposal
 from kernelwright.agents.tuning import tuned
@@ -16,12 +16,28 @@ from kernelwright.campaign.ranking import rank_of
 from kernelwright.campaign.spec import SearchSpec
 from kernelwright.campaign.strategy import Enough, Later, Team
 from kernelwright.errors import BudgetError
+from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo
 
 Batch = list[Proposal]
 _ASKS_MODEL = frozenset({Step.IDEA, Step.IMPROVE, Step.REPAIR})
 _FIRST_SILENCE_S = 30.0
 _MOST_OUTAGES = 5
+
+
+class Improver(Protocol):
+    """A coder that can start from a given program; `ModelCoder` is one."""
+
+    def write(
+        self,
+        task: Task,
+        device: DeviceInfo,
+        history: Sequence[Attempt],
+        *,
+        count: int,
+        improve: Attempt | None = None,
+    ) -> Sequence[Proposal]:
+        """Propose new programs, or better ones than `improve`."""
 
 
 @dataclass
@@ -50,7 +66,7 @@ class Wager:
     def __init__(
         self,
         team: Team,
-        coder: ModelCoder,
+        coder: Improver,
         device: DeviceInfo,
         spec: SearchSpec,
         clock: Callable[[], float] = time.monotonic,

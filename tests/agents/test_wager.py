@@ -1,0 +1,166 @@
+"""The search goes on when models are silent, and says why when it ends."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from kernelwright.agents.chat.fault import OutageError
+from kernelwright.agents.role import Attempt, Plan, Proposal
+from kernelwright.campaign.pursuit import Pursuit
+from kernelwright.campaign.spec import SearchSpec
+from kernelwright.campaign.strategy import Enough, Later, Team
+from kernelwright.campaign.wager import Batch, Wager
+from kernelwright.errors import BudgetError, ModelError
+from kernelwright.evaluator.task import Task
+from kernelwright.ir import Graph
+from kernelwright.metal.device.base import DeviceInfo
+from tests.agents.loopback.scene import DEVICE, TASK, correct, racing
+
+
+class Offline:
+    """Plans nothing, writes one program, repairs nothing."""
+
+    def plan(self, graph: Graph, device: DeviceInfo) -> Plan:
+        return Plan(regions=(), author="offline")
+
+    def write(
+        self, task: Task, device: DeviceInfo, history: Sequence[Attempt], *, count: int
+    ) -> Sequence[Proposal]:
+        return [] if history else [correct().proposal]
+
+    def repair(self, task: Task, device: DeviceInfo, failed: Attempt) -> Proposal | None:
+        return None
+
+
+class Asked:
+    """A model's coder that always ends the same way."""
+
+    def __init__(self, ending: Exception | Sequence[Proposal]) -> None:
+        self.ending = ending
+        self.count = 0
+
+    def write(
+        self,
+        task: Task,
+        device: DeviceInfo,
+        history: Sequence[Attempt],
+        *,
+        count: int,
+        improve: Attempt | None = None,
+    ) -> Sequence[Proposal]:
+        self.count += 1
+        if isinstance(self.ending, Exception):
+            raise self.ending
+        return self.ending
+
+
+class Clock:
+    """Time that passes when told to."""
+
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+Open = Callable[[Asked], Wager]
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def wagers(clock: Clock) -> Iterator[Open]:
+    opened: list[Wager] = []
+
+    def make(coder: Asked) -> Wager:
+        offline = Offline()
+        team = Team(planner=offline, coder=offline, repairer=offline)
+        opened.append(Wager(team, coder, DEVICE, SearchSpec(models=("openai:x",)), clock))
+        return opened[-1]
+
+    yield make
+    for wager in opened:
+        wager.close()
+
+
+def judged(wager: Wager, pursuit: Pursuit) -> Batch | Enough | Later:
+    """The next batch that needs no thought, its programs judged correct."""
+    while True:
+        batch = wager.next(pursuit)
+        if not isinstance(batch, list):
+            return batch
+        pursuit.begin(batch)
+        for proposal in batch:
+            pursuit.judged(proposal.program.id, correct().evaluation, reused=False)
+        pursuit.close_batch()
+
+
+def test_models_are_left_alone_after_an_outage_and_given_up_after_five(
+    wagers: Open, clock: Clock
+) -> None:
+    coder = Asked(OutageError("openai:x stayed busy through every retry; try again later."))
+    wager, pursuit = wagers(coder), Pursuit(TASK, "affine")
+    answer: Batch | Enough | Later = Later()
+    for _ in range(2000):
+        answer = judged(wager, pursuit)
+        clock.now_s += 1.0
+        # The clock is the test's own; the thread that asks needs a moment of real time.
+        time.sleep(0.0005)
+        if isinstance(answer, Enough):
+            break
+    assert isinstance(answer, Enough)
+    assert "stayed busy" in answer.reason
+    assert coder.count == 5
+    assert clock.now_s > 30 + 60 + 120 + 240
+
+
+def test_a_spent_budget_ends_the_task_with_what_was_next(wagers: Open) -> None:
+    coder = Asked(BudgetError("the next call could take $1.00; raise the cap to go on."))
+    wager, pursuit = wagers(coder), Pursuit(TASK, "affine")
+    answer = judged(wager, pursuit)
+    while isinstance(answer, Later):
+        answer = judged(wager, pursuit)
+    assert isinstance(answer, Enough)
+    assert answer.reason.endswith("raise the cap to go on (next would have been: idea)")
+    assert coder.count == 1
+
+
+def test_what_no_waiting_mends_ends_the_search(wagers: Open) -> None:
+    wager, pursuit = wagers(Asked(ModelError("refuses the key"))), Pursuit(TASK, "affine")
+
+    def wait() -> None:
+        while isinstance(judged(wager, pursuit), Later):
+            time.sleep(0.001)
+
+    with pytest.raises(ModelError, match="refuses the key"):
+        wait()
+
+
+def test_no_new_idea_from_anybody_ends_the_task(wagers: Open) -> None:
+    coder = Asked([correct().proposal])
+    wager, pursuit = wagers(coder), Pursuit(TASK, "affine")
+    answer = judged(wager, pursuit)
+    while isinstance(answer, Later):
+        answer = judged(wager, pursuit)
+    assert answer == Enough("every schedule tried, and no new idea")
+    assert coder.count == 2
+
+
+def test_a_models_program_is_evaluated_like_any_other(wagers: Open) -> None:
+    wager, pursuit = wagers(Asked([racing().proposal])), Pursuit(TASK, "affine")
+    seen: list[str] = []
+    for _ in range(100):
+        batch = wager.next(pursuit)
+        if isinstance(batch, Enough):
+            break
+        if isinstance(batch, list):
+            pursuit.begin(batch)
+            for proposal in batch:
+                seen.append(proposal.idea)
+                pursuit.judged(proposal.program.id, correct().evaluation, reused=False)
+            pursuit.close_batch()
+    assert len(seen) == 2
