@@ -53,7 +53,8 @@ def set_up(device: Device, executable: Executable, request: SetUp) -> tuple[MlxL
     mx.set_default_device(mx.gpu)
     laboratory = MlxLaboratory(
         device=device,
-        candidate=lambda *arrays: executable.graph(arrays),
+        # As people use it: recorded once, like the compiled baseline.
+        candidate=mx.compile(lambda *arrays: executable.graph(arrays)),
         baselines=baselines_of(request.graph),
         make_inputs=lambda slot: [to_mlx(a) for a in slots[slot % len(slots)]],
         plan=request.plan,

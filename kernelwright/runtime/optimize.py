@@ -141,11 +141,9 @@ class _Calling:
 
 
 def _stitched(service: Service) -> Flat:
+    """Record the launches once, where the device lets MLX do it."""
     run = stitch(service.graph, service.programs)
-    covered = sum(len(region.indices) for region in service.programs)
-    if covered == len(service.graph.nodes):
-        return run
-    compiled: Flat = mx.compile(run)
+    compiled: Flat = mx.compile(run) if service.is_lazy else run
     return compiled
 
 

@@ -31,6 +31,8 @@ class Service:
     regions: tuple[ServedRegion, ...]
     reason: str
     """What is covered, or why nothing is."""
+    is_lazy: bool = True
+    """False on a device that has to see its inputs' values at once: the simulator."""
 
 
 class KernelServer:
@@ -83,7 +85,7 @@ class KernelServer:
         if left := _lost_idioms(graph, programs):
             return _nothing(graph, f"no champion for {left}, which MLX runs in one kernel")
         covered = f"{len(programs)} of {len(regions)} regions run kernels"
-        return Service(graph, programs, tuple(rows), covered)
+        return Service(graph, programs, tuple(rows), covered, self.device.info.measures_time)
 
     def _prepare(self, served: ServedProgram, task: Graph) -> RunRegion | None:
         assert self.device is not None

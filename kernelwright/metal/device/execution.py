@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import mlx.core as mx
@@ -39,22 +40,43 @@ class CompiledLaunch(Protocol):
 
 
 @dataclass(frozen=True)
+class _Step:
+    """A launch with the names that it reads and writes."""
+
+    launch: CompiledLaunch
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    types: tuple[TensorType, ...]
+
+
+@dataclass(frozen=True)
 class MlxExecutable:
     """A compiled program; `graph` adds it to a computation, `run` checks what it does."""
 
     program: BoundProgram
     launches: tuple[CompiledLaunch, ...]
 
+    @cached_property
+    def _steps(self) -> tuple[_Step, ...]:
+        return tuple(
+            _Step(launch, launch.kernel.inputs, launch.kernel.outputs, self._types(launch))
+            for launch in self.launches
+        )
+
+    def _types(self, launch: CompiledLaunch) -> tuple[TensorType, ...]:
+        return tuple(self.program.type_of(name) for name in launch.kernel.outputs)
+
     def graph(self, inputs: Sequence[mx.array]) -> list[mx.array]:
-        """Return the program's outputs as unevaluated arrays, for timing and for use."""
-        names = [t.name for t in self.program.program.inputs]
+        """Return the program's outputs as unevaluated arrays, for timing and for use.
+
+        Under `mx.compile` the launches are recorded once: a call then costs little on the host.
+        """
+        names = (t.name for t in self.program.program.inputs)
         arrays = dict(zip(names, inputs, strict=True))
-        for launch in self.launches:
-            written = launch.kernel.outputs
-            types = [self.program.type_of(name) for name in written]
-            read = [arrays[name] for name in launch.kernel.inputs]
-            made = launch.call(read, types, launch.kernel.init_value)
-            arrays.update(zip(written, made, strict=True))
+        for step in self._steps:
+            read = [arrays[name] for name in step.reads]
+            made = step.launch.call(read, step.types, step.launch.kernel.init_value)
+            arrays.update(zip(step.writes, made, strict=True))
         return [arrays[t.name] for t in self.program.program.outputs]
 
     def run(self, inputs: Sequence[Array], options: RunOptions) -> RunResult:
@@ -85,7 +107,7 @@ class MlxExecutable:
         options: RunOptions,
     ) -> None:
         kernel = launch.kernel
-        types = [self.program.type_of(name) for name in kernel.outputs]
+        types = self._types(launch)
         padded = [_padded(t, options.padding_bytes) for t in types]
         fill = _poison(options.poison, types) if kernel.init_value is None else kernel.init_value
         try:
