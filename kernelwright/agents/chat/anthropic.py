@@ -21,6 +21,7 @@ from kernelwright.agents.chat.wire import (
     Limits,
     ReplyMode,
     ReplyShape,
+    Text,
     broken_fault,
     spelled_out,
     status_fault,
@@ -46,9 +47,7 @@ class AnthropicWire:
             max_retries=0,
             # A ping is a byte: only a server that says nothing at all has stalled.
             timeout=timeouts(limits, read_s=limits.stall_s),
-            http_client=anthropic.DefaultAsyncHttpxClient(
-                transport=BoundedTransport(limits.reply_bytes)
-            ),
+            http_client=anthropic.DefaultAsyncHttpxClient(transport=BoundedTransport(limits)),
         )
 
     @property
@@ -58,7 +57,7 @@ class AnthropicWire:
 
     async def send(self, prompt: Prompt, shape: ReplyShape, limits: Limits) -> Reply:
         """Send one request; see `Wire.send`."""
-        gathered = _Gathered()
+        gathered = _Gathered(limits)
         try:
             async with asyncio.timeout(limits.total_s):
                 await self._stream(prompt, shape, limits, gathered)
@@ -128,9 +127,9 @@ class AnthropicWire:
 class _Gathered:
     """A reply as far as it has arrived."""
 
-    def __init__(self) -> None:
-        self.text: list[str] = []
-        self.tool: list[str] = []
+    def __init__(self, limits: Limits) -> None:
+        self.text = Text(limits.reply_bytes)
+        self.tool = Text(limits.reply_bytes)
         self.usage = Usage()
         self.has_begun = False
         self.stop_reason: str | None = None
@@ -148,9 +147,9 @@ class _Gathered:
             )
         elif event.type == "content_block_delta":
             if event.delta.type == "text_delta":
-                self.text.append(event.delta.text)
+                self.text.add(event.delta.text)
             elif event.delta.type == "input_json_delta":
-                self.tool.append(event.delta.partial_json)
+                self.tool.add(event.delta.partial_json)
         elif event.type == "message_delta":
             self.stop_reason = event.delta.stop_reason
             self.usage = self.usage.model_copy(update={"output_tokens": event.usage.output_tokens})
@@ -165,7 +164,7 @@ class _Gathered:
                 usage=self.usage if self.has_begun else None,
             )
         return Reply(
-            text="".join(self.tool) or "".join(self.text),
+            text=str(self.tool) or str(self.text),
             stop=_STOPS.get(self.stop_reason or "", "done"),
             usage=self.usage,
             model=model,

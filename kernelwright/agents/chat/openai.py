@@ -22,6 +22,7 @@ from kernelwright.agents.chat.wire import (
     Limits,
     ReplyMode,
     ReplyShape,
+    Text,
     broken_fault,
     spelled_out,
     status_fault,
@@ -49,9 +50,7 @@ class OpenAIWire:
             base_url=endpoint.base_url,
             max_retries=0,
             timeout=timeouts(limits, read_s=limits.first_event_s),
-            http_client=openai.DefaultAsyncHttpxClient(
-                transport=BoundedTransport(limits.reply_bytes)
-            ),
+            http_client=openai.DefaultAsyncHttpxClient(transport=BoundedTransport(limits)),
         )
 
     @property
@@ -61,7 +60,7 @@ class OpenAIWire:
 
     async def send(self, prompt: Prompt, shape: ReplyShape, limits: Limits) -> Reply:
         """Send one request; see `Wire.send`."""
-        gathered = _Gathered()
+        gathered = _Gathered(limits)
         try:
             async with asyncio.timeout(limits.total_s):
                 await self._stream(prompt, shape, limits, gathered)
@@ -159,10 +158,10 @@ async def _watched(
 class _Gathered:
     """A reply as far as it has arrived."""
 
-    def __init__(self) -> None:
-        self.text: list[str] = []
-        self.tool: list[str] = []
-        self.refusal: list[str] = []
+    def __init__(self, limits: Limits) -> None:
+        self.text = Text(limits.reply_bytes)
+        self.tool = Text(limits.reply_bytes)
+        self.refusal = Text(limits.reply_bytes)
         self.usage: CompletionUsage | None = None
         self.finish_reason: str | None = None
 
@@ -170,17 +169,17 @@ class _Gathered:
         self.usage = chunk.usage or self.usage
         for choice in chunk.choices:
             self.finish_reason = choice.finish_reason or self.finish_reason
-            self.text.append(choice.delta.content or "")
-            self.refusal.append(choice.delta.refusal or "")
+            self.text.add(choice.delta.content or "")
+            self.refusal.add(choice.delta.refusal or "")
             for call in choice.delta.tool_calls or ():
                 if call.function is not None:
-                    self.tool.append(call.function.arguments or "")
+                    self.tool.add(call.function.arguments or "")
 
     def reply(self, model: str, prompt: Prompt) -> Reply:
         if self.finish_reason is None:
             raise Fault(FaultKind.DROPPED, "the stream ended in the middle of the reply")
-        text = "".join(self.tool) or "".join(self.text)
-        refusal = "".join(self.refusal)
+        text = str(self.tool) or str(self.text)
+        refusal = str(self.refusal)
         stop: Stop = "refused" if refusal else _STOPS.get(self.finish_reason, "done")
         return Reply(
             text=refusal or text, stop=stop, usage=_usage(self.usage, prompt, text), model=model

@@ -38,7 +38,8 @@ class Limits(Record):
     """Until a reply begins: local servers read long prompts slowly."""
     stall_s: float = 60.0
     """Between two pieces of a reply that has begun."""
-    reply_bytes: int = 4_000_000
+    reply_bytes: int = 2_000_000
+    """Of what the model says; the stream around it may be ten times as long."""
     connect_s: float = 10.0
 
 
@@ -76,6 +77,28 @@ class TooManyBytes(Exception):  # noqa: N818 - becomes a Fault at the wire
     """A server sent more than one reply may hold."""
 
 
+class Text:
+    """Pieces of a reply, up to a limit."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._pieces: list[str] = []
+        self._room = most_bytes
+
+    def add(self, piece: str) -> None:
+        """Append a piece.
+
+        Raises:
+            TooManyBytes: the limit is passed.
+        """
+        self._room -= len(piece)
+        if self._room < 0:
+            raise TooManyBytes("a reply without an end")
+        self._pieces.append(piece)
+
+    def __str__(self) -> str:
+        return "".join(self._pieces)
+
+
 class _CountedStream(httpx2.AsyncByteStream):
     def __init__(self, stream: httpx2.AsyncByteStream, most_bytes: int) -> None:
         self._stream = stream
@@ -96,9 +119,10 @@ class _CountedStream(httpx2.AsyncByteStream):
 class BoundedTransport(httpx2.AsyncHTTPTransport):
     """HTTP that stops reading an endless reply, before any SDK buffers it."""
 
-    def __init__(self, most_bytes: int) -> None:
+    def __init__(self, limits: Limits) -> None:
         super().__init__()
-        self._most_bytes = most_bytes
+        # Servers that send an event for every token wrap 4 bytes in 300.
+        self._most_bytes = 10 * limits.reply_bytes
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request whose response counts what it reads."""

@@ -126,10 +126,11 @@ def test_an_unreachable_server_is_said_in_a_sentence(provider: str) -> None:
         Misbehaviour("stall", stall_s=0.6),
         Misbehaviour("garbled_stream"),
         Misbehaviour("huge"),
+        Said("x" * 1_000_000),
         Refused(408, "too slow"),
         Refused(409, "conflict"),
     ],
-    ids=lambda fault: fault.name if isinstance(fault, Misbehaviour) else str(fault.status),
+    ids=lambda fault: getattr(fault, "name", "") or str(getattr(fault, "status", "endless")),
 )
 def test_passing_faults_are_retried(provider: str, fault: Response) -> None:
     with LoopbackServer(Sequence(fault, fault, Said(VERSE))) as server:
