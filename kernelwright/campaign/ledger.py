@@ -71,11 +71,13 @@ def calls_to_replay(store: KernelStore, prefix: str) -> list[RecordedCall]:
     Raises:
         InputError: no campaign's id, or more than one, begins like this.
     """
-    found = [c for c in store.campaigns(limit=_MOST_CAMPAIGNS) if c.id.startswith(prefix)]
+    campaigns = store.campaigns(limit=_MOST_CAMPAIGNS)
+    found = [c for c in campaigns if c.id.startswith(prefix)]
     if len(found) != 1:
+        latest = ", ".join(f"{c.id[:8]} ({c.name})" for c in campaigns[:3]) or "none"
         raise InputError(
             f"expected the beginning of one campaign's id after replay:, found {prefix!r}, which "
-            f"{len(found) or 'no'} campaigns have; `kernelwright store campaigns` lists them."
+            f"{len(found) or 'no'} campaigns have; the latest are: {latest}."
         )
     runs = [*abandoned(store, found[0].id), found[0].id]
     return [recorded for run in runs for recorded in recorded_calls(store, run)]
