@@ -84,8 +84,9 @@ def markdown(solutions: list[Solution], dtype: Dtype) -> str:
         "# The catalog",
         "",
         (
-            f"{len(solutions)} ready tasks; at {dtype} the offline planner and coder solve {solved} of "
-            "them whole: every op but views runs in kernels that pass the evaluator on the simulator."
+            f"{len(solutions)} ready tasks; at {dtype} the offline planner and coder solve {solved} "
+            "of them whole: every op but views runs in kernels that pass the evaluator on the "
+            "simulator."
         ),
         "",
         (

@@ -15,9 +15,7 @@ from kernelwright.metal.extent import evaluate, symbols_in
 
 Extent = int | str
 """A size: an integer, or launch arithmetic over dimension and tunable names."""
-TemplateValue = Annotated[
-    Dtype | StrictBool | StrictInt | str, Field(union_mode="left_to_right")
-]
+TemplateValue = Annotated[Dtype | StrictBool | StrictInt | str, Field(union_mode="left_to_right")]
 """A template argument: a dtype, a flag, or an extent. MLX allows no floats here."""
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
 MathMode = Literal["safe", "relaxed", "fast"]
@@ -63,7 +61,7 @@ class Kernel(Record):
     outputs: tuple[Identifier, ...] = Field(min_length=1)
     source: str
     header: str = ""
-    template: dict[Identifier, TemplateValue] = {}
+    template: dict[Identifier, TemplateValue] = Field(default_factory=dict)
     grid: Dimensions
     threadgroup: Dimensions
     ensure_row_contiguous: bool = True
@@ -148,7 +146,8 @@ class Program(Record):
         symbols = {t.name: t.value for t in self.tunables}
         if len(types) != len(self.inputs):
             raise InputError(
-                f"the program takes {len(self.inputs)} arrays, found {len(types)}; pass them in order."
+                f"the program takes {len(self.inputs)} arrays, found {len(types)}; "
+                "pass them in order."
             )
         for tensor, type_ in zip(self.inputs, types, strict=True):
             _match(tensor, type_, symbols)

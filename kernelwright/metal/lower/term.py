@@ -78,6 +78,13 @@ class Place(Term):
     """An index as a value, as `arange` needs it."""
 
     index: Index
+    places: tuple[Term, ...] = ()
+    """The terms that the index is computed from."""
+
+    @property
+    def operands(self) -> tuple[Term, ...]:
+        """The places."""
+        return self.places
 
     @property
     def axes(self) -> frozenset[Axis]:
@@ -108,11 +115,13 @@ class Choose(Term):
     place: Index
     edges: tuple[int, ...]
     arms: tuple[Term, ...]
+    places: tuple[Term, ...] = ()
+    """The terms that the place is computed from."""
 
     @property
     def operands(self) -> tuple[Term, ...]:
-        """The arms."""
-        return self.arms
+        """The places and the arms."""
+        return (*self.places, *self.arms)
 
     @property
     def axes(self) -> frozenset[Axis]:
@@ -170,13 +179,18 @@ class Terms:
     def load(self, array: str, offset: Index, stored: Dtype) -> Term:
         """Return an element of an input, converted to the type that it is computed in."""
         key: Key = ("load", array, offset)
-        places = tuple(self.listed[n] for n in sorted(offset.places))
+        places = self._places(offset)
         dtype, name = computed(stored), f"{array}_value"
         return self._once(key, lambda n: Load(dtype, name, n, array, offset, stored, places))
 
     def place(self, index: Index) -> Term:
         """Return an index as a value."""
-        return self._once(("place", index), lambda n: Place(Dtype.UINT32, "place", n, index))
+        places = self._places(index)
+        key: Key = ("place", index)
+        return self._once(key, lambda n: Place(Dtype.UINT32, "place", n, index, places))
+
+    def _places(self, index: Index) -> tuple[Term, ...]:
+        return tuple(self.listed[n] for n in sorted(index.places))
 
     def apply(self, template: str, dtype: Dtype, name: str, *arguments: Term) -> Term:
         """Return an expression over other terms."""
@@ -194,8 +208,8 @@ class Terms:
             return arms[0]
         ends, left = tuple(edges[i - 1] for i in kept[1:]), tuple(arms[i] for i in kept)
         key: Key = ("choose", place, ends, *(arm.number for arm in left))
-        dtype = arms[0].dtype
-        return self._once(key, lambda n: Choose(dtype, "element", n, place, ends, left))
+        dtype, places = arms[0].dtype, self._places(place)
+        return self._once(key, lambda n: Choose(dtype, "element", n, place, ends, left, places))
 
     def reduced(
         self,
@@ -223,8 +237,11 @@ def computed(dtype: Dtype) -> Dtype:
     return Dtype.FLOAT32 if dtype.is_float else dtype
 
 
-def walk(roots: Iterable[Term], known: Container[int] = ()) -> Iterator[Term]:
-    """Yield every term below `roots`, operands first; a term numbered in `known` hides its own."""
+def walk(roots: Iterable[Term], known: Container[int] = (), *, arms: bool = True) -> Iterator[Term]:
+    """Yield every term below `roots`, operands first; a term numbered in `known` hides its own.
+
+    Without `arms`, what only a choice's arms need is left out.
+    """
     seen: set[int] = set()
     stack = [(root, False) for root in reversed(list(roots))]
     while stack:
@@ -235,12 +252,10 @@ def walk(roots: Iterable[Term], known: Container[int] = ()) -> Iterator[Term]:
             seen.add(term.number)
             stack.append((term, True))
             if term.number not in known:
-                stack.extend((operand, False) for operand in reversed(term.operands))
+                below = term.places if isinstance(term, Choose) and not arms else term.operands
+                stack.extend((operand, False) for operand in reversed(below))
 
 
 def always(roots: Iterable[Term], known: Container[int] = ()) -> Iterator[Term]:
     """Yield the terms that are computed whatever is chosen: no arm of a choice."""
-    listed = list(roots)
-    choices = {t.number for t in walk(listed) if isinstance(t, Choose)}
-    hidden = choices | {t.number for t in walk(listed) if t.number in known}
-    return walk(listed, hidden)
+    return walk(roots, known, arms=False)
