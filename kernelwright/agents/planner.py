@@ -109,5 +109,5 @@ def _objection(nodes: tuple[int, ...], graph: Graph, taken: set[int]) -> str:
         return f"there is no node {unknown[0]}; they are numbered 0 to {len(graph.nodes) - 1}"
     if shared := sorted(taken & set(nodes)):
         return f"node {shared[0]} is in another region already"
-    verdict = legality(Region(graph, nodes))
+    verdict = legality(Region(graph, nodes), needs_template=False)
     return "" if verdict.is_legal else str(verdict)

@@ -28,8 +28,12 @@ class Verdict:
         return "; ".join(self.reasons) or "legal"
 
 
-def legality(region: Region) -> Verdict:
-    """Judge a region: connected, convex, free of barriers, and of one kernel family."""
+def legality(region: Region, *, needs_template: bool = True) -> Verdict:
+    """Judge a region: connected, convex, free of barriers, and of one kernel family.
+
+    A kernel that somebody else writes needs no family: without `needs_template` only what no
+    kernel could do speaks against a region.
+    """
     if not region.indices:
         return Verdict(("the region is empty",))
     reasons = [
@@ -44,7 +48,7 @@ def legality(region: Region) -> Verdict:
         reasons.append(f"it needs {buffers} buffers, a Metal function takes {MAX_BUFFERS}")
     if not region.outputs:
         reasons.append("nothing outside reads what it makes")
-    if not reasons:
+    if needs_template and not reasons:
         family = classify(region.extract())
         if family.pattern is Pattern.NONE:
             reasons.append(family.reason)

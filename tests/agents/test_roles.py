@@ -241,12 +241,19 @@ def test_a_legal_cut_becomes_the_plan(provider: str) -> None:
 
 
 def test_an_illegal_region_goes_back_with_the_reason(provider: str) -> None:
-    everything = list(range(len(GRAPH.nodes)))
-    with talking(provider, cut(everything), cut(BEFORE, AFTER)) as (board, server):
+    around = [*BEFORE, *AFTER]
+    with talking(provider, cut(around), cut(BEFORE, AFTER)) as (board, server):
         plan = ModelPlanner(board, NoPlan()).plan(GRAPH, DEVICE)
     assert len(plan.regions) == 2
     assert "matmul" in server.requests[1].messages[-1][1]
     assert "not legal" in server.requests[1].messages[-1][1]
+
+
+def test_a_region_that_no_template_knows_is_a_models_to_write(provider: str) -> None:
+    everything = list(range(len(GRAPH.nodes)))
+    with talking(provider, cut(everything)) as (board, _):
+        plan = ModelPlanner(board, NoPlan()).plan(GRAPH, DEVICE)
+    assert [list(r.indices) for r in plan.regions] == [everything]
 
 
 def test_overlapping_and_unknown_nodes_are_refused_and_the_rest_kept(provider: str) -> None:
