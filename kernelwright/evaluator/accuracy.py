@@ -122,7 +122,8 @@ def _measure_float(found: NDArray[np.float64], yardstick: Yardstick) -> Deviatio
     error = np.where(error <= _FLUSHED.get(yardstick.type.dtype, 0.0), 0.0, error)
     size = np.where(usable, np.abs(expected), 0.0)
     rows, row_size = row_norms(error), row_norms(size)
-    relative_rows = _ratio(rows, row_size)
+    # A row of zeros has no relative error; the absolute tolerance holds it.
+    relative_rows = np.where(row_size > 0, _ratio(rows, row_size), 0.0)
     tolerance = yardstick.tolerance
     allowed = tolerance.absolute + tolerance.relative * size
     far = error > (allowed if yardstick.slack is None else np.maximum(allowed, yardstick.slack))

@@ -82,7 +82,13 @@ class Case:
 
 
 _FOCUSED = frozenset(
-    (Distribution.MASKED, Distribution.SPECIAL, Distribution.ONE_HOT, Distribution.CONSTANT)
+    (
+        Distribution.OFFSET,
+        Distribution.MASKED,
+        Distribution.SPECIAL,
+        Distribution.ONE_HOT,
+        Distribution.CONSTANT,
+    )
 )
 """Kinds that only one input takes, lest they drown the others."""
 

@@ -48,7 +48,7 @@ def _normal(shape: tuple[int, ...], _: Dtype, random: np.random.Generator) -> Re
 
 
 def _offset(shape: tuple[int, ...], _: Dtype, random: np.random.Generator) -> Reals:
-    return random.standard_normal(shape) + 30.0
+    return random.standard_normal(shape) + 14.0
 
 
 def _small(shape: tuple[int, ...], _: Dtype, random: np.random.Generator) -> Reals:

@@ -65,7 +65,7 @@ def names_of(program: Program) -> tuple[str, ...]:
 
 def _off_grid(names: tuple[str, ...], count: int) -> Iterator[Sizes]:
     """Give each name in turn an awkward size, and the others small ones."""
-    for number in range(count * len(names)):
+    for number in range(max(count, len(names))):
         chosen = len(names) - 1 - number % len(names)
         yield {
             name: _OFF_GRID[number % len(_OFF_GRID)]

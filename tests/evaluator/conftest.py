@@ -7,7 +7,7 @@ import pytest
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
 
-CONFIG = EvaluatorConfig(secret="tests", run_timeout_s=2, generic_shapes=2)
+CONFIG = EvaluatorConfig(secret="tests", run_timeout_s=2, generic_shapes=4)
 
 
 @pytest.fixture(scope="session")

@@ -74,7 +74,7 @@ def test_a_wrong_kernel_is_never_timed(evaluator: Evaluator) -> None:
 
 @pytest.fixture(scope="module")
 def strict() -> EvaluatorConfig:
-    return EvaluatorConfig(secret="gate", through=Stage.CONFIRMATION, generic_shapes=2)
+    return EvaluatorConfig(secret="gate", through=Stage.CONFIRMATION, generic_shapes=4)
 
 
 def test_a_right_and_faster_kernel_is_promoted(strict: EvaluatorConfig) -> None:
