@@ -33,8 +33,13 @@ def host_name(structure: Structure, attributes: Sequence[tuple[int, int]]) -> st
     return None
 
 
-def caller(structure: Structure, function: Function, parameters: Sequence[Parameter]) -> str:
-    """Write the function that calls a kernel with what the entry point is given."""
+def caller(
+    structure: Structure, function: Function, parameters: Sequence[Parameter], *, waits: bool
+) -> str:
+    """Write the function that calls a kernel with what the entry point is given.
+
+    A kernel that `waits` gets no entry that runs a row of threads.
+    """
     declared = declared_parameters(structure, function)
     arguments = []
     for d, p in zip(declared, parameters, strict=True):
@@ -57,7 +62,7 @@ def caller(structure: Structure, function: Function, parameters: Sequence[Parame
     )
     if not template:
         host = host_name(structure, function.attributes) or f'"{name}"'
-        call += f" KW_ENTRY({name}, {host})"
+        call += f" {'KW_WAITING_ENTRY' if waits else 'KW_ENTRY'}({name}, {host})"
     return call
 
 

@@ -1,7 +1,7 @@
 """Metal text to the C++ that clang compiles for the simulator, every line where it was."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.errors import InputError
@@ -21,6 +21,7 @@ from kernelwright.metal.msl.structure import (
     split,
 )
 from kernelwright.metal.msl.token import Token, TokenKind, tokenize
+from kernelwright.metal.msl.waiting import waiting_functions
 
 MEMBER_SPACES = frozenset({"device", "threadgroup", "constant", "thread"})
 MEMORY_SPACES = frozenset({"device", "threadgroup", "constant"})
@@ -192,11 +193,12 @@ class _Rewriter:
     def declarations(self, structure: Structure, *, is_macro: bool = False) -> None:
         """Rewrite kernels, instantiations, methods, threadgroup variables, constants."""
         macros = _object_macros(self.tokens)
+        waiting = waiting_functions(structure)
         self.binding_attributes(structure)
         for function in structure.functions:
             self.array_parameters(structure, function)
             if is_kernel(structure, function):
-                self.kernel(structure, function, macros)
+                self.kernel(structure, function, macros, waiting)
             else:
                 self.method(structure, function)
             if function.body is not None and not is_macro:
@@ -211,7 +213,13 @@ class _Rewriter:
         for variable in structure.variables:
             self.constant(structure, variable.start, variable.end, macros)
 
-    def kernel(self, structure: Structure, function: Function, macros: Mapping[str, int]) -> None:
+    def kernel(
+        self,
+        structure: Structure,
+        function: Function,
+        macros: Mapping[str, int],
+        waiting: Collection[str],
+    ) -> None:
         """Make a kernel an ordinary function followed by its caller."""
         place = function.start
         for start, end in function.attributes:
@@ -231,9 +239,8 @@ class _Rewriter:
             return
         parameters = read_parameters(structure, function, macros)
         self.result.kernels[function.name] = parameters
-        self.editor.insert(
-            structure.code[function.end].end, caller(structure, function, parameters)
-        )
+        call = caller(structure, function, parameters, waits=function.name in waiting)
+        self.editor.insert(structure.code[function.end].end, call)
 
     def method(self, structure: Structure, function: Function) -> None:
         """Name the address space of `this` in the words that overload resolution needs.

@@ -1,7 +1,6 @@
 """Metal text to a shared object of this machine, kept by content."""
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +9,8 @@ from pathlib import Path
 
 from kernelwright.errors import DeviceError
 from kernelwright.metal.device.simulator.mirror import Mirror
-from kernelwright.metal.device.simulator.record import ThreadgroupVariable
+from kernelwright.metal.device.simulator.reach import waiting_entries
+from kernelwright.metal.device.simulator.record import Code, ThreadgroupVariable
 from kernelwright.metal.device.simulator.toolchain import (
     COMPILE_TIMEOUT_S,
     DIAGNOSTIC_FLAGS,
@@ -25,7 +25,7 @@ from kernelwright.metal.device.simulator.toolchain import (
     workspace,
 )
 from kernelwright.metal.device.simulator.unit import Prelude, Unit, mlx_folders
-from kernelwright.metal.diagnostic import CompileError, Diagnostic, Severity
+from kernelwright.metal.diagnostic import CompileError, Diagnostic, Record, Severity
 from kernelwright.metal.msl.signature import Entry, Parameter
 
 LIBRARIES_PER_FOLDER = 64
@@ -43,8 +43,14 @@ class Image:
     path: Path
     variant: Variant
     entries: tuple[Entry, ...]
+    waiting: frozenset[str]
+    """Symbols of the entries whose threads may have to wait for others."""
     variables: tuple[ThreadgroupVariable, ...]
     warnings: tuple[Diagnostic, ...] = ()
+
+    def code(self, entry: Entry) -> Code:
+        """Return what a launch runs of one entry."""
+        return Code(self.path, entry.symbol, waits=entry.symbol in self.waiting)
 
 
 def compile_unit(
@@ -61,7 +67,7 @@ def compile_unit(
         CompileError: clang refuses the text.
         DeviceError: the compiler failed.
     """
-    text = unit.text(constants or {}, rows=variant == "plain" and not unit.may_wait)
+    text = unit.text(constants or {}, rows=variant == "plain")
     header = precompiled_header(_prelude_text(unit.prelude), variant, unit.math_mode)
     options = (*flags(variant, unit.math_mode), *DIAGNOSTIC_FLAGS)
     key = hashlib.sha256("\0".join((text, header.stem, *options)).encode()).hexdigest()[:32]
@@ -71,25 +77,30 @@ def compile_unit(
         # What was used last is deleted last.
         output.touch()
     else:
-        _write_record(record, _build(unit, text, header, variant, output))
+        _write(record, _build(unit, text, header, variant, output))
         _prune(output.parent)
-    warnings = tuple(
-        Diagnostic.model_validate(d) for d in json.loads(record.read_text())["warnings"]
-    )
-    return Image(output, variant, _entries(output, unit.kernels), unit.variables, warnings)
+    built = _Built.model_validate_json(record.read_text())
+    entries = tuple(_entry(symbol, unit.kernels) for symbol in built.entries)
+    return Image(output, variant, entries, built.waiting, unit.variables, built.warnings)
 
 
-def _write_record(record: Path, warnings: tuple[Diagnostic, ...]) -> None:
+class _Built(Record):
+    """What a build tells besides its library."""
+
+    entries: tuple[str, ...]
+    waiting: frozenset[str]
+    warnings: tuple[Diagnostic, ...]
+
+
+def _write(record: Path, built: _Built) -> None:
     with workspace() as folder:
         written = folder / "record.json"
-        written.write_text(json.dumps({"warnings": [d.model_dump(mode="json") for d in warnings]}))
+        written.write_text(built.model_dump_json())
         publish(written, record)
 
 
-def _build(
-    unit: Unit, text: str, header: Path, variant: Variant, output: Path
-) -> tuple[Diagnostic, ...]:
-    """Compile and link into the cache, and return the compiler's warnings."""
+def _build(unit: Unit, text: str, header: Path, variant: Variant, output: Path) -> _Built:
+    """Compile and link into the cache."""
     with workspace() as folder:
         source, built = folder / "kernel.cpp", folder / "kernel.o"
         source.write_text(text)
@@ -104,8 +115,10 @@ def _build(
             run([*command, "-S", "-emit-llvm", str(source), "-o", str(listing)])
             publish(listing, output.with_suffix(".so.ll"))
         link([built], folder / "kernel.so")
+        entries = _entry_symbols(folder / "kernel.so")
+        waiting = waiting_entries(built, frozenset(entries))
         publish(folder / "kernel.so", output)
-    return found
+    return _Built(entries=entries, waiting=waiting, warnings=found)
 
 
 def _prune(folder: Path) -> None:
@@ -129,14 +142,15 @@ def _failure(status: int, said: str, found: tuple[Diagnostic, ...]) -> CompileEr
     return DeviceError(f"the compiler failed: {said.strip()[:300]}")
 
 
-def _entries(path: Path, kernels: Mapping[str, tuple[Parameter, ...]]) -> tuple[Entry, ...]:
+def _entry_symbols(path: Path) -> tuple[str, ...]:
     """Find the exported entries in the string table of a shared object."""
     found = dict.fromkeys(_SYMBOL.findall(path.read_bytes()))
-    names = ((kernel.decode(), host.decode()) for kernel, host in found)
-    return tuple(
-        Entry(host, f"kw_entry:{kernel}:{host}", kernel, kernels.get(kernel, ()))
-        for kernel, host in names
-    )
+    return tuple(f"kw_entry:{kernel.decode()}:{host.decode()}" for kernel, host in found)
+
+
+def _entry(symbol: str, kernels: Mapping[str, tuple[Parameter, ...]]) -> Entry:
+    _, kernel, host = symbol.split(":", 2)
+    return Entry(host, symbol, kernel, kernels.get(kernel, ()))
 
 
 @cache

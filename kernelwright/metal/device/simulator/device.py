@@ -97,7 +97,10 @@ class SimulatorExecutable:
             sanitized = self.run(inputs, options.model_copy(update={"count": False}))
             return sanitized.model_copy(update={"counters": counted.counters})
         variant: Variant = "sanitize" if options.sanitize else "count" if options.count else "plain"
-        run = _Run(self._program, self._launches, self.images(variant), inputs, options)
+        # Threadgroups outside of a counting launch's sample run the plain build.
+        uncounted = self.images("plain" if options.count else variant)
+        builds = tuple(zip(self.images(variant), uncounted, strict=True))
+        run = _Run(self._program, self._launches, builds, inputs, options)
         run.execute()
         return run.result()
 
@@ -119,11 +122,11 @@ class _Run:
         self,
         program: BoundProgram,
         launches: tuple[PreparedLaunch, ...],
-        images: tuple[Image, ...],
+        builds: tuple[tuple[Image, Image], ...],
         inputs: Sequence[Array],
         options: RunOptions,
     ) -> None:
-        self.program, self.launches, self.images = program, launches, images
+        self.program, self.launches, self.builds = program, launches, builds
         self.options = options
         names = [t.name for t in program.program.inputs]
         self.originals = dict(zip(names, inputs, strict=True))
@@ -134,12 +137,14 @@ class _Run:
     def execute(self) -> None:
         """Run every launch on what the ones before it made."""
         remaining_s = self.options.timeout_s
-        for prepared, image in zip(self.launches, self.images, strict=True):
-            outcome = self._launch(prepared, image, remaining_s)
+        for prepared, (image, uncounted) in zip(self.launches, self.builds, strict=True):
+            outcome = self._launch(prepared, image, uncounted, remaining_s)
             self.outcomes.append(outcome)
             remaining_s = max(remaining_s - outcome.elapsed_s, 0.001)
 
-    def _launch(self, prepared: PreparedLaunch, image: Image, timeout_s: float) -> Outcome:
+    def _launch(
+        self, prepared: PreparedLaunch, image: Image, uncounted: Image, timeout_s: float
+    ) -> Outcome:
         one = prepared.launch
         # MLX compares the whole threadgroup with the limit before it clamps it to the grid.
         if (threads := prod(one.threadgroup)) > _THREADS_PER_THREADGROUP:
@@ -155,13 +160,13 @@ class _Run:
                 init_value=one.kernel.init_value,
             )
         return launch(
-            image.path,
-            self._entry(prepared, image).symbol,
+            image.code(self._entry(prepared, image)),
             [self._buffer(b, one) for b in prepared.rendered.buffers],
             kernel=one.kernel.name,
             grid=one.grid,
             threadgroup=one.threadgroup,
             threadgroup_variables=image.variables,
+            uncounted=uncounted.code(self._entry(prepared, uncounted)),
             options=self.options.model_copy(update={"timeout_s": timeout_s}),
         )
 

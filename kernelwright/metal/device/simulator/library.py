@@ -162,15 +162,16 @@ class SimulatedKernel:
         options = RunOptions(
             order_seed=order_seed, sanitize=sanitize, count=count, timeout_s=timeout_s
         )
+        plain = self.library.image("plain", self.constants) if count else None
         return launch(
-            image.path,
-            entry.symbol,
+            image.code(entry),
             _Binding(entry, self._disabled(entry), fresh).bind(buffers),
             kernel=self.name,
             grid=grid,
             threadgroup=threadgroup,
             threadgroup_arguments=_threadgroups(entry, threadgroup_bytes or {}),
             threadgroup_variables=image.variables,
+            uncounted=plain.code(entry) if plain is not None else None,
             options=options,
         )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kernelwright.errors import DeviceError
 from kernelwright.metal.device.simulator.counters import BlockTally, Tally
-from kernelwright.metal.device.simulator.record import UInt3
+from kernelwright.metal.device.simulator.record import Code, UInt3
 from kernelwright.metal.device.simulator.sanitizer import RawReports
 
 _TICK_S = 0.1
@@ -30,12 +30,23 @@ class RawArgument(ctypes.Structure):
     _fields_ = (("size", ctypes.c_uint64), ("itemsize", ctypes.c_uint64))
 
 
-class RawRequest(ctypes.Structure):
-    """`Request` of launch.h."""
+class RawCode(ctypes.Structure):
+    """`Code` of launch.h."""
 
     _fields_ = (
         ("entry", ctypes.c_void_p),
         ("row", ctypes.c_void_p),
+        ("waits", ctypes.c_uint32),
+        ("padding", ctypes.c_uint32),
+    )
+
+
+class RawRequest(ctypes.Structure):
+    """`Request` of launch.h."""
+
+    _fields_ = (
+        ("code", RawCode),
+        ("uncounted", RawCode),
         ("buffers", ctypes.POINTER(RawBuffer)),
         ("arguments", ctypes.POINTER(RawArgument)),
         ("buffer_count", ctypes.c_uint32),
@@ -43,7 +54,6 @@ class RawRequest(ctypes.Structure):
         ("grid", UInt3),
         ("threadgroup", UInt3),
         ("workers", ctypes.c_uint32),
-        ("synchronises", ctypes.c_uint32),
         ("sanitizes", ctypes.c_uint32),
         ("counts", ctypes.c_uint32),
         ("poison", ctypes.c_uint32),
@@ -89,30 +99,27 @@ def perform(runtime: ctypes.CDLL, request: RawRequest, timeout_s: float) -> RawO
     return outcome
 
 
-def load_library(library: Path) -> ctypes.CDLL:
-    """Load a compiled kernel; the runtime must have been loaded.
-
-    Raises:
-        DeviceError: the library does not load.
-    """
+def _load_library(library: Path) -> ctypes.CDLL:
     try:
         return ctypes.CDLL(str(library), mode=ctypes.RTLD_LOCAL)
     except OSError as e:
         raise DeviceError(f"a compiled kernel does not load: {e}.") from e
 
 
-def find_entry(library: ctypes.CDLL, symbol: str) -> int:
-    """Return the address of an entry.
+def load_code(code: Code) -> RawCode:
+    """Load one entry of a compiled kernel; the runtime must have been loaded.
 
     Raises:
-        DeviceError: the library has no such symbol.
+        DeviceError: the library does not load, or has no such symbol.
     """
-    if (address := find_optional(library, symbol)) is None:
-        raise DeviceError(f"the compiled library has no entry {symbol!r}.")
-    return address
+    library = _load_library(code.library)
+    if (entry := _find(library, code.symbol)) is None:
+        raise DeviceError(f"the compiled library has no entry {code.symbol!r}.")
+    row = _find(library, code.symbol.replace("kw_entry", "kw_row", 1))
+    return RawCode(entry=entry, row=row, waits=code.waits)
 
 
-def find_optional(library: ctypes.CDLL, symbol: str) -> int | None:
+def _find(library: ctypes.CDLL, symbol: str) -> int | None:
     """Return the address of a symbol, None where there is none."""
     try:
         return ctypes.cast(library[symbol], ctypes.c_void_p).value

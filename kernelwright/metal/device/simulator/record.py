@@ -2,9 +2,20 @@
 
 import ctypes
 from dataclasses import dataclass
+from pathlib import Path
 
 from kernelwright.metal.device.base import Array, Counters
 from kernelwright.metal.diagnostic import SanitizerReport
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One entry of one build of a text."""
+
+    library: Path
+    symbol: str
+    waits: bool
+    """A thread may have to wait for others: in a barrier or a simdgroup operation."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,10 @@
 """Runs a compiled kernel: one fiber per GPU thread, threadgroups over all cores."""
 
 import ctypes
-import functools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from pathlib import Path
 
 from kernelwright.errors import DeviceError
 from kernelwright.metal.device.base import Counters, RunOptions
@@ -15,6 +13,7 @@ from kernelwright.metal.device.simulator.build import load_runtime
 from kernelwright.metal.device.simulator.counters import BlockTally, Tally, read_counters
 from kernelwright.metal.device.simulator.record import (
     Buffer,
+    Code,
     Outcome,
     ThreadgroupArgument,
     ThreadgroupVariable,
@@ -26,14 +25,12 @@ from kernelwright.metal.diagnostic import LaunchError, ReportKind, SanitizerRepo
 THREADGROUP_BYTES = 32768
 THREADS_PER_THREADGROUP = 1024
 _MOST_BUFFERS, _MOST_ARGUMENTS = 64, 32
-_WAITING_SYMBOLS = (b"kw_barrier", b"kw_simdgroup", b"kw_simdgroup_barrier")
 _OTHER_POISONS = (0x7B, 0xFB)
 """Large positive and negative numbers in each of float, half and bfloat."""
 
 
 def launch(
-    library: Path,
-    entry: str,
+    code: Code,
     buffers: Sequence[Buffer],
     *,
     kernel: str,
@@ -42,12 +39,14 @@ def launch(
     threadgroup_arguments: Sequence[ThreadgroupArgument] = (),
     threadgroup_variables: Sequence[ThreadgroupVariable] = (),
     threads: int | None = None,
+    uncounted: Code | None = None,
     options: RunOptions = RunOptions(),  # noqa: B008 (a frozen record)
 ) -> Outcome:
-    """Run `entry` of a compiled library over `grid` threads, on `threads` cores.
+    """Run an entry of a compiled library over `grid` threads, on `threads` cores.
 
-    `entry`'s i-th argument is `buffers[i]`; the threadgroup arguments follow. Sanitizing and
-    counting need a library that was compiled for it.
+    The entry's i-th argument is `buffers[i]`; the threadgroup arguments follow. Sanitizing and
+    counting need a library that was compiled for it. A counting launch runs the threadgroups that
+    are not in its sample faster when it is given the plain build as `uncounted`.
 
     Raises:
         LaunchError: the launch exceeds a limit, does not end in time, overflows a stack or
@@ -56,8 +55,8 @@ def launch(
     """
     size = tuple(min(t, g) for t, g in zip(threadgroup, grid, strict=True))
     dispatch = _Dispatch(
-        library=library,
-        entry=entry,
+        code=code,
+        uncounted=uncounted or code,
         kernel=kernel,
         grid=grid,
         threadgroup=size,
@@ -81,8 +80,8 @@ def launch(
 class _Dispatch:
     """Everything of a launch but its buffers."""
 
-    library: Path
-    entry: str
+    code: Code
+    uncounted: Code
     kernel: str
     grid: tuple[int, int, int]
     threadgroup: tuple[int, ...]
@@ -92,19 +91,18 @@ class _Dispatch:
 
     def run(self, buffers: Sequence[Buffer], options: RunOptions) -> Outcome:
         """Launch once."""
-        runtime, loaded = load_runtime(), native.load_library(self.library)
-        entry = native.find_entry(loaded, self.entry)
-        request = self._request(loaded, entry, buffers, options)
+        runtime = load_runtime()
+        request = self._request(buffers, options)
         raw = RawReports() if options.sanitize else None
         if raw is not None:
             request.reports = ctypes.pointer(raw)
         tally, blocks = Tally(), (BlockTally * 0)()
         if options.count:
-            blocks = (BlockTally * native.count_blocks(runtime, entry))()
+            blocks = (BlockTally * native.count_blocks(runtime, request.code.entry))()
             request.tally = ctypes.pointer(tally)
             request.blocks, request.block_count = blocks, len(blocks)
         outcome = native.perform(runtime, request, options.timeout_s)
-        names = Names(self.library, buffers, self.arguments, self.variables)
+        names = Names(self.code.library, buffers, self.arguments, self.variables)
         reports = read_reports(raw, names) if raw is not None else ()
         # A stray access that had to be stopped has a report, which says more than an exception.
         if outcome.failure not in (_INVALID_ADDRESS, _TRAP, _PROTECTION) or not reports:
@@ -128,12 +126,10 @@ class _Dispatch:
                 return False
         return True
 
-    def _request(
-        self, loaded: ctypes.CDLL, entry: int, buffers: Sequence[Buffer], options: RunOptions
-    ) -> native.RawRequest:
+    def _request(self, buffers: Sequence[Buffer], options: RunOptions) -> native.RawRequest:
         return native.RawRequest(
-            entry=entry,
-            row=native.find_optional(loaded, self.entry.replace("kw_entry", "kw_row", 1)),
+            code=native.load_code(self.code),
+            uncounted=native.load_code(self.uncounted),
             buffers=_raw_buffers(buffers),
             arguments=_raw_arguments(self.arguments),
             buffer_count=len(buffers),
@@ -141,7 +137,6 @@ class _Dispatch:
             grid=UInt3(*self.grid),
             threadgroup=UInt3(*self.threadgroup),
             workers=self.workers,
-            synchronises=options.sanitize or options.count or _synchronises(self.library),
             sanitizes=options.sanitize,
             counts=options.count,
             poison=options.poison,
@@ -152,7 +147,7 @@ class _Dispatch:
         self, buffers: Sequence[Buffer], tally: Tally, blocks: Sequence[BlockTally]
     ) -> Counters:
         return read_counters(
-            self.kernel, self.library, self.grid, self.threadgroup, buffers, tally, blocks
+            self.kernel, self.code.library, self.grid, self.threadgroup, buffers, tally, blocks
         )
 
 
@@ -194,13 +189,6 @@ def _check(dispatch: _Dispatch, buffers: Sequence[Buffer]) -> None:
                 f"{kernel}: buffer {buffer.name} is not a contiguous array that can be written; "
                 f"pass a copy."
             )
-
-
-@functools.lru_cache(maxsize=256)
-def _synchronises(library: Path) -> bool:
-    """Return whether the library can wait: an undefined symbol's name is in its string table."""
-    text = library.read_bytes()
-    return any(symbol in text for symbol in _WAITING_SYMBOLS)
 
 
 def _raw_buffers(buffers: Sequence[Buffer]) -> "ctypes.Array[native.RawBuffer]":

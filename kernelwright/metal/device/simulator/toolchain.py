@@ -30,6 +30,8 @@ LANGUAGE_FLAGS = (
     *("-fno-strict-aliasing", "-fsigned-char", "-fno-char8_t"),
     *("-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-unwind-tables"),
     *("-fno-asynchronous-unwind-tables", "-fno-stack-protector", "-fno-math-errno"),
+    # What each function refers to can then be read from the object: see reach.py.
+    "-ffunction-sections",
     *("-ffp-contract=on", "-fPIC", "-Xclang", "-ffloat16-excess-precision=none"),
     *("-nostdinc", "-isystem", str(INCLUDE)),
 )

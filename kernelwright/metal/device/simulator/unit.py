@@ -24,6 +24,7 @@ Prelude = Literal["metal", "mlx"]
 _METAL_INCLUDE = re.compile(
     r"^[ \t]*#[ \t]*(?:include|import)[ \t]*<(?:metal_|simd/)", re.MULTILINE
 )
+_ROW_MACROS = {True: "KW_EXPORT_ROW", False: "KW_NO_ROW"}
 _WAITS = re.compile(r"\b(?:simd_\w+|simdgroup_\w+|quad_\w+|threadgroup_barrier|threadgroup)\b")
 
 
@@ -100,10 +101,15 @@ class Unit:
 
         Args:
             constants: Values of function constants, by index.
-            rows: Whether each kernel also gets an entry that runs a row of threads.
+            rows: Whether kernels that never wait also get an entry that runs a row of threads;
+                those that are templates get it only where nothing in the text waits.
         """
         lines = self.rewritten.edited.text.split("\n")
-        parts = [f"#define KW_ROW_ENTRY {'KW_EXPORT_ROW' if rows else 'KW_NO_ROW'}\n"]
+        instance_rows = rows and not self.may_wait
+        parts = [
+            f"#define KW_ROW_ENTRY {_ROW_MACROS[rows]}\n",
+            f"#define KW_ROW_INSTANCE {_ROW_MACROS[instance_rows]}\n",
+        ]
         for index in dict.fromkeys(c.index for c in self.constants):
             parts.append(f"#define KW_CONSTANT_{index} {constants.get(index, 0)}\n")
             parts.append(f"#define KW_CONSTANT_DEFINED_{index} {int(index in constants)}\n")

@@ -14,6 +14,7 @@ from kernelwright.metal.device.simulator.compiler import (
     _prune,
     compile_unit,
 )
+from kernelwright.metal.device.simulator.toolchain import Variant
 from kernelwright.metal.device.simulator.unit import Section, prepare
 from kernelwright.metal.diagnostic import Diagnostic, Severity
 
@@ -206,3 +207,42 @@ def test_targets_follow_the_machine(machine: str, system: str, target: str) -> N
 def test_an_unknown_processor_is_one_sentence() -> None:
     with pytest.raises(DeviceError, match="x86-64 and arm64 processors, found 'riscv64'"):
         toolchain.target_flags("riscv64", "linux")
+
+
+_MIXED = """
+#include <metal_stdlib>
+using namespace metal;
+
+float total(float v) { return simd_sum(v); }
+
+kernel void scaled(device float* x [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+  x[i] *= 2;
+}
+
+kernel void centred(device float* x [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+  x[i] -= total(x[i]);
+}
+
+template <typename T, bool waits>
+kernel void maybe(device T* x [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+  if (waits) threadgroup_barrier(mem_flags::mem_device);
+  x[i] = T(i);
+}
+template [[host_name("waits")]] kernel void maybe<float, true>(device float*, uint);
+template [[host_name("never")]] kernel void maybe<float, false>(device float*, uint);
+"""
+
+
+@pytest.mark.parametrize("variant", ["plain", "sanitize", "count"])
+def test_each_entry_tells_whether_its_threads_wait(variant: Variant) -> None:
+    image = metal.simulator.compile(_MIXED, variant=variant).image(variant)
+
+    waits = {e.name: image.code(e).waits for e in image.entries}
+    assert waits == {"scaled": False, "centred": True, "waits": True, "never": False}
+
+
+def test_only_kernels_that_never_wait_run_in_rows() -> None:
+    image = metal.simulator.compile(_MIXED).image("plain")
+
+    assert b"kw_row:scaled:scaled\0" in image.path.read_bytes()
+    assert b"kw_row:centred" not in image.path.read_bytes()

@@ -48,6 +48,20 @@ struct Team {
 // One launch at a time: signal handlers belong to the process.
 pthread_mutex_t launching = PTHREAD_MUTEX_INITIALIZER;
 
+// Lanes are compared while they are counted, so these wait for each other.
+bool shares_a_fiber(const Request& request) { return !request.code.waits && !request.counts; }
+
+void run_group(Worker& worker) {
+  const Request& request = worker.launch->request;
+  if (shares_a_fiber(request)) return run_in_order(worker);
+  const bool is_uncounted = worker.meter != nullptr && !worker.meter->counted;
+  worker.code = is_uncounted ? &request.uncounted : &request.code;
+  if (is_uncounted && !request.uncounted.waits)
+    run_alone(worker);
+  else
+    run_fibers(worker);
+}
+
 void run_batch(Worker& worker, uint64_t first, uint64_t last) {
   Launch& launch = *worker.launch;
   const Permutation order(launch.group_count, launch.request.order_seed);
@@ -55,10 +69,7 @@ void run_batch(Worker& worker, uint64_t first, uint64_t last) {
     enter_group(worker, order(i));
     if (worker.memory.count != 0) worker.memory.poison((unsigned char)launch.request.poison);
     if (worker.meter != nullptr) meter_group(worker);
-    if (launch.request.synchronises)
-      run_fibers(worker);
-    else
-      run_in_order(worker);
+    run_group(worker);
   }
 }
 
@@ -115,6 +126,7 @@ void* work(void* opaque) {
   current = &worker;
   use_signal_stack(worker);
   worker.shape++;  // a new launch
+  worker.code = &team.launch.request.code;
   worker.group_size = {0, 0, 0};
   free_stacks(worker);
   // Lanes are compared when their simdgroup stops, so counting runs one simdgroup at a time.
@@ -123,7 +135,7 @@ void* work(void* opaque) {
     fail(team.launch, NO_MEMORY, 0, 0, nullptr);
   } else if (!place_arguments(worker)) {
     fail(team.launch, THREADGROUP_MEMORY, 0, worker.memory.used, nullptr);
-  } else if (team.launch.request.synchronises) {
+  } else if (!shares_a_fiber(team.launch.request)) {
     run_share(worker);
   } else {
     Fiber& fiber = worker.fibers[0];
@@ -210,7 +222,7 @@ KW_EXPORT Team* kw_start(const Request* request) {
   launch.group_count = (uint64_t)launch.groups.x * launch.groups.y * launch.groups.z;
   launch.group_batch = launch.group_count / (request->workers * 32ull) + 1;
   Dl_info library;
-  if (dladdr((void*)request->entry, &library)) launch.module_low = (uint64_t)library.dli_fbase;
+  if (dladdr((void*)request->code.entry, &library)) launch.module_low = (uint64_t)library.dli_fbase;
   if (request->sanitizes) {
     launch.reports = request->reports;
     launch.arena = &team->arena;

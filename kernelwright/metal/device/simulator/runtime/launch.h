@@ -30,19 +30,26 @@ struct Argument {
   uint64_t itemsize;
 };
 
+// One build of the kernel.
+struct Code {
+  Entry entry;
+  Row row;  // may be null
+  uint32_t waits;  // 0: no barrier or simdgroup operation can be reached
+  uint32_t padding;
+};
+
 struct BlockTally;
 struct Reports;
 struct Tally;
 
 struct Request {
-  Entry entry;
-  Row row;  // may be null
+  Code code;
+  Code uncounted;  // of a counting launch: runs the threadgroups that are not counted
   const Buffer* buffers;
   const Argument* arguments;
   uint32_t buffer_count, argument_count;
   kw_uint3 grid, threadgroup;
   uint32_t workers;
-  uint32_t synchronises;  // 0: no barrier or simdgroup operation in the library
   uint32_t sanitizes, counts;
   uint32_t poison;
   uint64_t order_seed;

@@ -6,6 +6,7 @@
 #include "access.h"
 #include "coalesce.h"
 #include "order.h"
+#include "platform.h"
 #include "scheduler.h"
 
 namespace kw {
@@ -24,12 +25,16 @@ uint32_t sample_of(const Request& request) {
   return groups <= EXACT_GROUPS ? 1 : (uint32_t)(groups / EXACT_GROUPS);
 }
 
-// Sectors with a mark, which cover `width` marks each.
+// Sectors with a mark, which cover `width` marks each: a multiple of 8, as is the allocation.
 uint64_t marked_sectors(const unsigned char* marks, uint64_t count, uint64_t width) {
   uint64_t sum = 0;
   for (uint64_t start = 0; start < count; start += width) {
-    const uint64_t stop = start + width < count ? start + width : count;
-    sum += memchr(marks + start, 1, stop - start) != nullptr;
+    uint64_t any = 0, word;
+    for (uint64_t i = start; i < start + width; i += sizeof word) {
+      memcpy(&word, marks + i, sizeof word);
+      any |= word;
+    }
+    sum += any != 0;
   }
   return sum;
 }
@@ -101,7 +106,8 @@ bool open_counting(Counting& counting, const Request& request) {
     Footprint& footprint = counting.footprints[i];
     const uint32_t itemsize = request.buffers[i].itemsize;
     footprint.grain_shift = itemsize >= 4 ? 2 : itemsize >= 2 ? 1 : 0;
-    footprint.grains = (request.buffers[i].size >> footprint.grain_shift) + 1;
+    // Whole sectors, so that they can be counted by words.
+    footprint.grains = round_up(request.buffers[i].size + 1, SECTOR_BYTES) >> footprint.grain_shift;
     footprint.read = (unsigned char*)calloc(2, footprint.grains);
     if (footprint.read == nullptr) return false;
     footprint.written = footprint.read + footprint.grains;

@@ -1,13 +1,15 @@
 #include "plain.h"
 
 #include "grid.h"
+#include "observe.h"
+#include "stack.h"
 
 namespace kw {
 
 namespace {
 
 void run_row(Worker& worker, kw_thread& thread) {
-  const Entry entry = worker.launch->request.entry;
+  const Entry entry = worker.code->entry;
   void* const* buffers = worker.buffers;
   for (uint32_t x = 0; x < worker.group_size.x; x++) {
     entry(buffers, &thread);
@@ -24,8 +26,13 @@ void run_shuffled(Worker& worker, Fiber& fiber) {
   for (uint32_t i = 0; i < worker.threads; i++) {
     fiber.shape = 0;
     place_thread(worker, (uint32_t)order(i), fiber);
-    worker.launch->request.entry(worker.buffers, &fiber.context);
+    worker.code->entry(worker.buffers, &fiber.context);
   }
+}
+
+void run_in_order_and_leave() {
+  run_in_order(*current);
+  abandon(*current);
 }
 
 }  // namespace
@@ -33,8 +40,11 @@ void run_shuffled(Worker& worker, Fiber& fiber) {
 void run_in_order(Worker& worker) {
   Fiber& fiber = *worker.running;
   kw_thread& thread = fiber.context;
-  if (worker.shuffles) return run_shuffled(worker, fiber);
-  const Row row = worker.launch->request.row;
+  if (worker.shuffles) {
+    run_shuffled(worker, fiber);
+    return observe_pause(worker);
+  }
+  const Row row = worker.code->row;
   for (uint32_t i = 0; i < worker.threads; i += worker.group_size.x) {
     fiber.shape = 0;  // one fiber plays every thread
     place_thread(worker, i, fiber);
@@ -44,6 +54,16 @@ void run_in_order(Worker& worker) {
       run_row(worker, thread);
   }
   fiber.shape = 0;
+  observe_pause(worker);
+}
+
+void run_alone(Worker& worker) {
+  Fiber& fiber = worker.fibers[0];
+  give_stack(worker, fiber, run_in_order_and_leave);
+  worker.running = &fiber;
+  kw_switch(&worker.own_stack, fiber.stack_pointer);
+  worker.free_stacks[worker.free_stack_count++] = fiber.stack;
+  fiber.stack = NO_STACK;
 }
 
 }  // namespace kw

@@ -5,7 +5,9 @@
 
 namespace kw {
 
-// Runs every thread of the worker's threadgroup, one after another.
+// Runs every thread of the worker's threadgroup, one after another, on the running fiber.
 void run_in_order(Worker& worker);
+// The same on a fiber of its own, from outside of any.
+void run_alone(Worker& worker);
 
 }  // namespace kw

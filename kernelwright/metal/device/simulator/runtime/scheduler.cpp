@@ -94,7 +94,7 @@ Fiber* next_fiber(Worker& worker, Simdgroup& simdgroup) {
 // started, so threads that never wait run in a loop without a switch.
 void run_threads() {
   Worker& worker = *current;
-  const Entry entry = worker.launch->request.entry;
+  const Entry entry = worker.code->entry;
   for (;;) {
     Fiber& fiber = *worker.running;
     entry(worker.buffers, &fiber.context);

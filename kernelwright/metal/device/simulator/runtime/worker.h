@@ -36,6 +36,8 @@ struct Worker {
   void* own_stack;   // the worker's stack pointer while a fiber runs
   Launch* launch;
 
+  const Code* code;  // that the threadgroup at hand runs
+
   // The threadgroup at hand.
   uint64_t group;
   kw_uint3 group_position;

@@ -74,14 +74,18 @@ inline struct kw_thread kw_along_row(const struct kw_thread* first, kw_uint step
     } \
   }
 #define KW_NO_ROW(...)
-// Every text defines KW_ROW_ENTRY as KW_EXPORT_ROW where no thread waits for another, else KW_NO_ROW.
-#define KW_ENTRY_(n, label, ...) \
+// Every text defines KW_ROW_ENTRY and, for instances of templates, KW_ROW_INSTANCE: as
+// KW_EXPORT_ROW where a loop over threads is of use, else as KW_NO_ROW.
+#define KW_ENTRY_(row, n, label, ...) \
   KW_EXPORT(KW_JOIN(kw_entry_, n), "kw_entry:" label, __VA_ARGS__) \
-  KW_ROW_ENTRY(KW_JOIN(kw_row_, n), "kw_row:" label, __VA_ARGS__)
+  row(KW_JOIN(kw_row_, n), "kw_row:" label, __VA_ARGS__)
 
 // A kernel under its host name, and a template's instantiation under one.
-#define KW_ENTRY(kernel, host) KW_ENTRY_(__COUNTER__, #kernel ":" host, kw_call_##kernel)
+#define KW_ENTRY(kernel, host) \
+  KW_ENTRY_(KW_ROW_ENTRY, __COUNTER__, #kernel ":" host, kw_call_##kernel)
+#define KW_WAITING_ENTRY(kernel, host) \
+  KW_ENTRY_(KW_NO_ROW, __COUNTER__, #kernel ":" host, kw_call_##kernel)
 #define KW_INSTANTIATE(host, kernel, ...) \
-  KW_ENTRY_(__COUNTER__, #kernel ":" host, kw_call_##kernel<__VA_ARGS__>)
+  KW_ENTRY_(KW_ROW_INSTANCE, __COUNTER__, #kernel ":" host, kw_call_##kernel<__VA_ARGS__>)
 #define KW_INSTANTIATE_IN(scope, host, kernel, ...) \
-  KW_ENTRY_(__COUNTER__, #kernel ":" host, scope kw_call_##kernel<__VA_ARGS__>)
+  KW_ENTRY_(KW_ROW_INSTANCE, __COUNTER__, #kernel ":" host, scope kw_call_##kernel<__VA_ARGS__>)
