@@ -17,6 +17,7 @@ from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.lower import lower, schedules
+from kernelwright.metal.schedule import Schedule
 
 _ATTEMPTS = 3
 _OUT = Path("docs/catalog.md")
@@ -62,14 +63,27 @@ def _prove(task: Task, evaluator: Evaluator) -> str:
     """Return nothing when a schedule passes the evaluator, else why the last did not."""
     verdict = ""
     try:
-        for schedule in schedules(task.graph, evaluator.info)[:_ATTEMPTS]:
-            evaluation = evaluator.evaluate(task, lower(task.graph, schedule))
-            if evaluation.is_correct:
-                return ""
-            verdict = f"{evaluation.status}: {evaluation.summary}"
+        tried = schedules(task.graph, evaluator.info)[:_ATTEMPTS]
     except KernelwrightError as e:
         return str(e)
+    for schedule in tried:
+        verdict = _verdict(task, schedule, evaluator)
+        if not verdict:
+            return ""
     return verdict or "no schedule"
+
+
+def _verdict(task: Task, schedule: Schedule, evaluator: Evaluator) -> str:
+    """Return nothing when a schedule's program is correct, else what became of it."""
+    try:
+        program = lower(task.graph, schedule)
+    except KernelwrightError as e:
+        return str(e)
+    except (LookupError, TypeError, ValueError) as e:
+        # A defect of the compiler is one more line of the page, not the end of it.
+        return f"lowering fails with {type(e).__name__}: {e}"
+    evaluation = evaluator.evaluate(task, program)
+    return "" if evaluation.is_correct else f"{evaluation.status}: {evaluation.summary}"
 
 
 def _mlx(dtype: Dtype) -> mx.Dtype:
@@ -84,9 +98,9 @@ def markdown(solutions: list[Solution], dtype: Dtype) -> str:
         "# The catalog",
         "",
         (
-            f"{len(solutions)} ready tasks; at {dtype} the offline planner and coder solve {solved} "
-            "of them whole: every op but views runs in kernels that pass the evaluator on the "
-            "simulator."
+            f"{len(solutions)} ready tasks; at {dtype} the offline planner and coder solve "
+            f"{solved} of them whole: every op but views runs in kernels that pass the "
+            "evaluator on the simulator."
         ),
         "",
         (
