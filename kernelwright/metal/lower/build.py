@@ -242,7 +242,18 @@ class Builder:
         return self.element(source, tuple(place if i == axis else p for i, p in enumerate(places)))
 
     def dynamic(self, term: Term, extent: int) -> Index:
-        """Return a computed place below `extent`; a negative one counts from the end."""
+        """Return a computed place below `extent`; a negative one counts from the end.
+
+        Raises:
+            UnsupportedError: the place is a number outside the array.
+        """
+        if isinstance(term, Literal):
+            place = int(term.text.rstrip("ul"))
+            if not -extent <= place < extent:
+                raise UnsupportedError(
+                    f"the place {place} is outside an axis of {extent}; leave the region to MLX."
+                )
+            return Index.of(place % extent)
         if term.dtype.value.startswith("int"):
             template = f"{{0}} < 0 ? {{0}} + {extent} : {{0}}"
             term = self.apply(template, term.dtype, "place", term)

@@ -119,6 +119,9 @@ class Writer:
             self.prepare([term])
             self.line(f"{name} = {self.expression(term).text};")
             return
+        self.prepare(term.places)
+        for computed in term.places:
+            self.named(computed)
         place = self.index(term.place)
         # The first of a pair is even.
         heads = [f"if ({place} {'== 0' if e == 1 else f'< {e}'})" for e in term.edges]
@@ -158,6 +161,8 @@ class Writer:
         if hoisted:
             uses.update(root.number for root in roots if not root.axes & inner)
         for term in self._pending(roots):
+            if isinstance(term, Load | Place | Choose):
+                uses.update({place.number: 2 for place in term.places})
             if isinstance(term, Choose):
                 continue
             for operand, times in _occurrences(term):
@@ -165,8 +170,6 @@ class Writer:
                 if hoisted and term.axes & inner and not operand.axes & inner:
                     # Used in a loop and computed outside it: once is already many.
                     uses[operand.number] += 1
-            if isinstance(term, Load):
-                uses.update({place.number: 2 for place in term.places})
         return uses
 
     def _pending(self, roots: Sequence[Term]) -> list[Term]:

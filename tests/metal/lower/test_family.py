@@ -68,6 +68,26 @@ CASES: dict[str, Case] = {
         (mx.zeros((6, 16)), mx.zeros((5,), mx.int32)),
         "elementwise(vector=4)",
     ),
+    "rows at fixed places": (
+        lambda x, w: x * w[mx.array(1)] + w[mx.array(-1)],
+        (mx.zeros((4, 16)), mx.zeros((3, 16))),
+        "elementwise(vector=4)",
+    ),
+    "computed places in parts": (
+        lambda x, i: mx.take_along_axis(mx.concatenate([x * 2, x + 1], axis=1), i, axis=1) * 2,
+        (mx.zeros((6, 4)), mx.zeros((6, 4), mx.int32)),
+        "elementwise(vector=4)",
+    ),
+    "computed places in padding": (
+        lambda x, i: mx.pad(x, [(2, 2), (2, 2)])[i] * 2,
+        (mx.zeros((8, 8)), mx.zeros((3,), mx.int32)),
+        "elementwise(vector=4)",
+    ),
+    "computed numbers": (
+        lambda x, i: mx.arange(20)[i] * x[i],
+        (mx.zeros((20,)), mx.zeros((7,), mx.int32)),
+        "elementwise(vector=1)",
+    ),
     "cache update": (
         update,
         (mx.zeros((4, 6)), mx.zeros((2, 6))),
