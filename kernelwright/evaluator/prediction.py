@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kernelwright.evaluator.evaluation import Speedup
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Call, op_named
-from kernelwright.ir.traffic import Traffic, compiled_traffic, eager_traffic
+from kernelwright.ir.traffic import Traffic, compiled_traffic, eager_traffic, fast_traffic
 from kernelwright.metal.device.base import Counters
 from kernelwright.metal.perf import ChipProfile, predict
 
@@ -27,13 +27,15 @@ def predict_program(counters: Sequence[Counters], profile: ChipProfile) -> Predi
 
 
 def predict_baselines(graph: Graph, profile: ChipProfile) -> dict[str, PredictedTime]:
-    """Predict eager MLX and `mx.compile`, each op or fused chain as a perfect kernel.
+    """Predict eager MLX, `mx.compile` and `mx.fast`, each op or chain as a perfect kernel.
 
     A perfect kernel reads each input once, writes each output once, at the chip's bandwidth or
     its peak arithmetic: real ones are slower, so a predicted gain errs on the careful side.
     """
     flops = sum(op_named(n.op).flops(Call.of(graph, n)) for n in graph.nodes)
     traffics = {"eager": eager_traffic(graph), "compile": compiled_traffic(graph)}
+    if (fast := fast_traffic(graph)) != traffics["compile"]:
+        traffics["fast"] = fast
     return {name: _perfect(traffic, flops, profile) for name, traffic in traffics.items()}
 
 
