@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kernelwright.agents.role import Plan, Planner
 from kernelwright.campaign.event import FunctionPlanned, FunctionRefused, LeftOperation
@@ -114,7 +114,7 @@ def plan_function(function: CapturedFunction, planner: Planner, device: DeviceIn
 
 
 def _tasks(subject: Subject, regions: Sequence[Region]) -> tuple[PlannedTask, ...]:
-    references = [_named(region) for region in regions]
+    references = [region.extract() for region in regions]
     signatures = [operation(reference) for reference in references]
     if len(references) == 1:
         names = [subject.name]
@@ -124,20 +124,6 @@ def _tasks(subject: Subject, regions: Sequence[Region]) -> tuple[PlannedTask, ..
         PlannedTask(Task(reference, name), signature)
         for reference, name, signature in zip(references, names, signatures, strict=True)
     )
-
-
-def _named(region: Region) -> Graph:
-    """Extract a region and let its inputs keep the names that people gave them."""
-    graph = region.graph
-    given = dict(zip(graph.inputs, graph.input_names(), strict=True))
-    names = []
-    for place, value in enumerate(region.inputs):
-        weight = "weight" if value in graph.constant_of else f"x{place}"
-        names.append(given.get(value, weight).replace(".", "_"))
-    distinct = tuple(
-        name if names.count(name) == 1 else f"{name}{place}" for place, name in enumerate(names)
-    )
-    return replace(region.extract(), names=distinct)
 
 
 def _short(signature: str) -> str:

@@ -44,7 +44,7 @@ class Judge:
         return known
 
     def _has_family(self, region: Region) -> bool:
-        return classify(region.extract()).pattern is not Pattern.NONE
+        return classify(region.bare()).pattern is not Pattern.NONE
 
     def time_us(self, cluster: Cluster) -> float:
         """Estimate the time of the cluster as one kernel: bytes, launch, and what it strains."""

@@ -64,7 +64,7 @@ def cost(region: Region, profile: Profile = DEFAULT_PROFILE) -> Cost:
     eager = eager_traffic(graph, region.indices)
     compiled = compiled_traffic(graph, region.indices)
     fused = planned_traffic(graph, [region], region.indices)
-    extracted = region.extract()
+    extracted = region.bare()
     fused_us = time_us(fused, profile)
     is_compiled_alike = _compiles_whole(region)
     return Cost(
@@ -84,7 +84,7 @@ def cost(region: Region, profile: Profile = DEFAULT_PROFILE) -> Cost:
 
 def penalty_us(region: Region, fused: Traffic, profile: Profile) -> float:
     """Estimate the time that recomputation and low occupancy cost a fused region."""
-    extracted = region.extract()
+    extracted = region.bare()
     strain = max(live_values(extracted) / profile.registers_per_thread - 1.0, 0.0)
     strain += max(threadgroup_bytes(extracted) / profile.threadgroup_bytes - 0.5, 0.0)
     recomputed_us = recomputed_flops(extracted) / profile.flops_per_us

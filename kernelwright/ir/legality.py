@@ -49,7 +49,7 @@ def legality(region: Region, *, needs_template: bool = True) -> Verdict:
     if not region.outputs:
         reasons.append("nothing outside reads what it makes")
     if needs_template and not reasons:
-        family = classify(region.extract())
+        family = classify(region.bare())
         if family.pattern is Pattern.NONE:
             reasons.append(family.reason)
     return Verdict(tuple(reasons))

@@ -25,7 +25,7 @@ def partition(graph: Graph, *, width: int = 1, profile: Profile = DEFAULT_PROFIL
     regions = [judge.region(cluster) for cluster in cut.all()]
     regions.sort(key=lambda region: region.indices[0])
     worthwhile = [region for region in regions if len(work(region)) > 1]
-    return worthwhile or [r for r in regions if classify(r.extract()).pattern is not Pattern.NONE]
+    return worthwhile or [r for r in regions if classify(r.bare()).pattern is not Pattern.NONE]
 
 
 def work(region: Region) -> tuple[Node, ...]:

@@ -1,9 +1,10 @@
 """A connected, convex set of nodes of a graph that one program may replace."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.naming import names_of
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,14 @@ class Region:
         )
 
     def extract(self) -> Graph:
-        """Return the region as a graph of its own: what a task's reference is."""
+        """Return the region as a graph of its own: what a task's reference is.
+
+        Its inputs have the names that the graph's caller gave them, or those of their roles.
+        """
+        return replace(self.bare(), names=names_of(self.graph, self.inputs, self.nodes))
+
+    def bare(self) -> Graph:
+        """Return the region as a graph of its own without names, which is quicker."""
         number: dict[ValueId, ValueId] = {}
         constants = [
             v
