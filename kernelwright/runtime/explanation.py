@@ -39,13 +39,3 @@ class Explanation(Record):
             for r in self.regions
         ]
         return "\n".join([head, *rows])
-
-
-class Wanted(Record):
-    """A call that no kernel could serve: what a campaign should look at tonight."""
-
-    function: str
-    fingerprint: str
-    inputs: tuple[str, ...]
-    calls: int
-    graph_json: str

@@ -1,7 +1,7 @@
 """`kernelwright.optimize`: a function that runs verified kernels where there are some."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import update_wrapper
 from typing import ParamSpec, TypeVar
@@ -14,9 +14,11 @@ from kernelwright.ir.graph import Graph
 from kernelwright.ir.stitch import stitch
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.runtime.call import Key, flatten, plain_key, rebuild
+from kernelwright.runtime.demand import save_at_exit, without_weights
 from kernelwright.runtime.derivative import Flat, with_derivatives_of
-from kernelwright.runtime.explanation import Explanation, Wanted
+from kernelwright.runtime.explanation import Explanation
 from kernelwright.runtime.server import KernelServer, Service
+from kernelwright.store import KernelStore, Wanted
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,6 +44,8 @@ class Optimized:
         self._server = server
         self._routes: dict[Key, _Route] = {}
         self._calls: Counter[Key] = Counter()
+        self._saved: Counter[Key] = Counter()
+        save_at_exit(self)
         update_wrapper(self, function)
 
     def __call__(self, *args: object, **kwargs: object) -> object:
@@ -58,16 +62,31 @@ class Optimized:
 
     def wanted(self) -> tuple[Wanted, ...]:
         """Return the calls that no kernel could serve, the most frequent first."""
+        return self._wanted(self._calls)
+
+    def save_wanted(self, *, busy_timeout_s: float = 10.0, must_exist: bool = False) -> int:
+        """Add the wanted calls since the last time to the store; return how many.
+
+        It happens by itself when the interpreter exits, where there is a store.
+
+        Raises:
+            StoreError: the store cannot be written, or is missing although it `must_exist`.
+        """
+        counted = self._calls.copy()
+        wanted = self._wanted(counted - self._saved)
+        if not wanted:
+            return 0
+        url = self._server.url
+        with KernelStore(url, must_exist=must_exist, busy_timeout_s=busy_timeout_s) as store:
+            store.want(wanted)
+        self._saved = counted
+        return sum(call.calls for call in wanted)
+
+    def _wanted(self, calls: Mapping[Key, int]) -> tuple[Wanted, ...]:
         rows = [
-            Wanted(
-                function=route.explanation.function,
-                fingerprint=route.graph.fingerprint,
-                inputs=route.explanation.inputs,
-                calls=self._calls[key],
-                graph_json=route.graph.to_json(),
-            )
+            _wanted_call(route.explanation, without_weights(route.graph), calls[key])
             for key, route in self._routes.items()
-            if route.explanation.path == "original" and route.graph is not None
+            if route.explanation.path == "original" and route.graph is not None and calls[key]
         ]
         return tuple(sorted(rows, key=lambda w: (-w.calls, w.fingerprint)))
 
@@ -145,6 +164,16 @@ def _stitched(service: Service) -> Flat:
     run = stitch(service.graph, service.programs)
     compiled: Flat = mx.compile(run) if service.is_lazy else run
     return compiled
+
+
+def _wanted_call(explanation: Explanation, graph: Graph, calls: int) -> Wanted:
+    return Wanted(
+        function=explanation.function,
+        fingerprint=graph.fingerprint,
+        inputs=explanation.inputs,
+        calls=calls,
+        graph_json=graph.to_json(),
+    )
 
 
 def _key(args: tuple[object, ...], kwargs: dict[str, object]) -> Key | None:

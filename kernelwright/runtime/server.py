@@ -39,7 +39,7 @@ class KernelServer:
     """One store and one device, both opened when first needed."""
 
     def __init__(self, store: str | None = None, device: DeviceName | None = None) -> None:
-        self._url = store
+        self.url = store
         self._wanted_device = device
 
     @cached_property
@@ -55,7 +55,7 @@ class KernelServer:
     def store(self) -> KernelStore | None:
         """The store; None when there is none yet, or none that can be read."""
         try:
-            return KernelStore(self._url, must_exist=True)
+            return KernelStore(self.url, must_exist=True)
         except KernelwrightError:
             return None
 

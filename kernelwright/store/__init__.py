@@ -22,6 +22,7 @@ from kernelwright.store.record import (
     StoreStatistics,
     TaskSummary,
     Trial,
+    Wanted,
 )
 from kernelwright.store.serving import ServedProgram
 from kernelwright.store.store import KernelStore
@@ -51,6 +52,7 @@ __all__ = [
     "StoreStatistics",
     "TaskSummary",
     "Trial",
+    "Wanted",
     "default_url",
     "label_of",
     "url_of",

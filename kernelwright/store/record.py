@@ -169,6 +169,19 @@ class CandidateDetail(Record):
         return Task(self.graph, self.candidate.task.name)
 
 
+class Wanted(Record):
+    """A call that no kernel could serve: what a campaign should look at tonight."""
+
+    function: str
+    fingerprint: str
+    inputs: tuple[str, ...]
+    """The types of the call's arrays, such as `bf16[2048,4096]`."""
+    calls: int
+    graph_json: str
+    last_seen_at: datetime | None = None
+    """None until a store keeps it."""
+
+
 class StoreStatistics(Record):
     """How much a store holds."""
 

@@ -2,7 +2,7 @@
 
 import os
 import platform
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +15,7 @@ from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.device.base import DeviceName
-from kernelwright.store import reading, serving, writing
+from kernelwright.store import reading, serving, wanting, writing
 from kernelwright.store.connection import BUSY_TIMEOUT_S, connect, translated
 from kernelwright.store.dialogue_store import DialogueStore
 from kernelwright.store.location import default_url, label_of, url_of
@@ -31,6 +31,8 @@ from kernelwright.store.record import (
     Rank,
     StoreStatistics,
     Trial,
+    Wanted,
+    digest,
 )
 from kernelwright.store.schema import SCHEMA_VERSION, EnvironmentRow
 from kernelwright.store.serving import ServedProgram
@@ -191,6 +193,17 @@ class KernelStore:
         """Return the fresh champion of each task that has one on a chip, with its program."""
         with self._read() as session:
             return serving.served(session, task_ids, device=device, chip=chip)
+
+    def want(self, wanted: Sequence[Wanted]) -> None:
+        """Add calls that no kernel could serve to the wanted list; counts add up."""
+        origin = digest(platform.node(), self.label)
+        with self._write() as session:
+            wanting.want(session, wanted, origin=origin)
+
+    def wanted(self, *, limit: int = 50) -> tuple[Wanted, ...]:
+        """Return the wanted list, the most frequently called first."""
+        with self._read() as session:
+            return wanting.wanted(session, limit=limit)
 
     def show(self, prefix: str) -> CandidateDetail:
         """Return everything about the candidate whose id begins with `prefix`."""

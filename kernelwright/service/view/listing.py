@@ -15,7 +15,7 @@ from kernelwright.service.view.figure import (
     ranked,
     short,
 )
-from kernelwright.store import Champion, HistoryEntry, StoreStatistics
+from kernelwright.store import Champion, HistoryEntry, StoreStatistics, Wanted
 from kernelwright.store.record import Spend
 
 _NARROW = 100
@@ -139,4 +139,31 @@ def print_statistics(console: Console, statistics: StoreStatistics) -> None:
     for name, count in statistics.rows.items():
         if count:
             table.add_row(name.replace("_", " "), f"{count:,}")
+    console.print(table)
+
+
+def print_wanted(console: Console, wanted: Sequence[Wanted]) -> None:
+    """Print the calls that no kernel could serve, or how they come to be here."""
+    if not wanted:
+        console.print(
+            "Nothing is wanted: functions under @kernelwright.optimize add the calls that no "
+            "kernel could serve.",
+            style="quiet",
+        )
+        return
+    table = _table()
+    table.add_column("graph", style="id", no_wrap=True, min_width=SHORT_ID)
+    table.add_column("function", style="task", no_wrap=True, overflow="ellipsis", ratio=3)
+    table.add_column("inputs", style="quiet", no_wrap=True, overflow="ellipsis", ratio=4)
+    table.add_column("calls", style="figure", justify="right", no_wrap=True, min_width=7)
+    table.add_column("seen", style="quiet", justify="right", no_wrap=True, min_width=6)
+    for call in wanted:
+        seen = _age(call.last_seen_at) if call.last_seen_at else "–"
+        table.add_row(
+            Text(short(call.fingerprint)),
+            Text(call.function),
+            Text(", ".join(call.inputs)),
+            Text(f"{call.calls:,}"),
+            Text(seen),
+        )
     console.print(table)

@@ -21,8 +21,9 @@ from kernelwright.store.schema.search import (
     TaskWordRow,
     TrialRow,
 )
+from kernelwright.store.schema.wanted import WantedRow
 
-SCHEMA_VERSION = "0001"
+SCHEMA_VERSION = "0002"
 """The newest migration; a file of a later one belongs to a newer Kernelwright."""
 
 __all__ = [
@@ -45,4 +46,5 @@ __all__ = [
     "TaskRow",
     "TaskWordRow",
     "TrialRow",
+    "WantedRow",
 ]
