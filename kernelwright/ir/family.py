@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kernelwright.ir.alignment import Alignment, reduced_axes
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
@@ -15,7 +16,7 @@ class Pattern(StrEnum):
     ELEMENTWISE = "elementwise"
     """Each output element depends on a fixed handful of input elements."""
     ROWWISE = "rowwise"
-    """Map, reduce and map again over rows: the trailing axes of one common shape."""
+    """Map, reduce and map again over rows: some axes of one common shape."""
     NONE = "none"
     """No kernel family; `reason` says why."""
 
@@ -56,9 +57,8 @@ FUSED_INDEXING = frozenset({"arange", "concatenate", "gather", "gather_axis", "p
 def classify(graph: Graph) -> Family:
     """Say which kernel family computes a region's graph, or why none does.
 
-    Row-wise means: all reductions reduce the same trailing axes of the same shape; what
-    depends on a reduction stays within its row; every output holds one element a row or one
-    an element.
+    Row-wise means: all reductions reduce the same axes of the same shape; what depends on a
+    reduction stays within its row; every output holds one element a row or one an element.
     """
     reductions: list[Node] = []
     for node in graph.nodes:
@@ -69,16 +69,6 @@ def classify(graph: Graph) -> Family:
     if not reductions:
         return _elementwise(graph)
     return _rowwise(graph, reductions)
-
-
-def reduced_axes(call: Call, op: str) -> tuple[int, ...]:
-    """Return the axes over which a reduction combines values."""
-    rank = len(call.inputs[0].shape)
-    if op in ("softmax", "logsumexp"):
-        return (rank - 1,)
-    if "axis" in call.attributes:
-        return (call.integer("axis") % rank,)
-    return tuple(sorted(axis % rank for axis in call.integers("axes")))
 
 
 def _unfit(graph: Graph, node: Node) -> str:
@@ -109,32 +99,30 @@ def _elementwise(graph: Graph) -> Family:
 def _rowwise(graph: Graph, reductions: list[Node]) -> Family:
     first = Call.of(graph, reductions[0])
     shape, axes = first.inputs[0].shape, reduced_axes(first, reductions[0].op)
-    if not _are_trailing(shape, axes):
-        return Family(
-            Pattern.NONE, reason=f"{reductions[0].op} reduces axes {axes} of {shape}, not rows"
-        )
     rows = math.prod(n for i, n in enumerate(shape) if i not in axes)
     length = math.prod(shape) // max(rows, 1)
-    for node in reductions:
-        call = Call.of(graph, node)
-        other = reduced_axes(call, node.op)
-        inner = math.prod(call.inputs[0].shape[axis] for axis in other)
-        if (
-            call.inputs[0].size != rows * length
-            or inner != length
-            or not _are_trailing(call.inputs[0].shape, other)
-        ):
-            return Family(
-                Pattern.NONE,
-                reason=f"{node.op} over axes {other} of {call.inputs[0].shape} has other rows "
-                f"than {reductions[0].op} over axes {axes} of {shape}",
-            )
-    if reason := _crosses_rows(graph, rows, length):
+    reason = _leaves_trailing(graph, reductions, rows, length)
+    # Few trailing graphs need the closer look: what is reduced may stand anywhere, if all
+    # reductions agree.
+    if reason and (reason := Alignment(graph, shape, axes).crossing()):
         return Family(Pattern.NONE, reason=reason)
     for type_ in graph.output_types:
         if type_.size not in (rows, rows * length):
             return Family(Pattern.NONE, reason=f"the output {type_} is neither rows nor elements")
     return Family(Pattern.ROWWISE, shape, axes)
+
+
+def _leaves_trailing(graph: Graph, reductions: list[Node], rows: int, length: int) -> str:
+    """Say why not all reductions reduce trailing axes, and stay there, or nothing."""
+    for node in reductions:
+        call = Call.of(graph, node)
+        source, axes = call.inputs[0], reduced_axes(call, node.op)
+        inner = math.prod(source.shape[axis] for axis in axes)
+        if not _are_trailing(source.shape, axes):
+            return f"{node.op} reduces axes {axes} of {source.shape}, not rows"
+        if source.size != rows * length or inner != length:
+            return f"{node.op} over axes {axes} of {source.shape} has other rows"
+    return _crosses_rows(graph, rows, length)
 
 
 def _are_trailing(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:

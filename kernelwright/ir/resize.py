@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kernelwright.errors import InputError, UnsupportedError
-from kernelwright.ir.family import reduced_axes
+from kernelwright.ir.alignment import reduced_axes
 from kernelwright.ir.graph import Attribute, Graph, Node, TensorType, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.shape import Shapes

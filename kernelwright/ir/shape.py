@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+from kernelwright.ir.alignment import reduced_axes
 from kernelwright.ir.dimension import ONE, Equations, Size, product
-from kernelwright.ir.family import reduced_axes
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.ops.view import slices
@@ -204,6 +204,9 @@ def _gather(shapes: Shapes, node: Node, call: Call) -> None:
         elif axis not in axes or size != 1:
             shapes.equations.pin(source[axis], _why(node))
             shapes.equations.pin(result[lead + axis], _why(node))
+    for axis, value in zip(axes, node.inputs[1:], strict=True):
+        if value in shapes.graph.constant_of:
+            shapes.equations.pin(source[axis], "it is read at places that are captured numbers")
 
 
 def _gather_axis(shapes: Shapes, node: Node, call: Call) -> None:
@@ -212,6 +215,8 @@ def _gather_axis(shapes: Shapes, node: Node, call: Call) -> None:
     for axis, (a, b) in enumerate(zip(source, index, strict=True)):
         if axis != call.integer("axis"):
             shapes.equations.equate(a, b, _why(node))
+        elif node.inputs[1] in shapes.graph.constant_of:
+            shapes.equations.pin(a, "it is read at places that are captured numbers")
 
 
 def _arange(shapes: Shapes, node: Node, call: Call) -> None:

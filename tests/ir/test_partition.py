@@ -46,6 +46,9 @@ def written_softmax(x: mx.array) -> mx.array:
         (lambda x: mx.softmax(mx.where(x > 0, x, -mx.inf), axis=-1), [X], Pattern.ROWWISE),
         (lambda x: mx.softmax(x.T * 2, axis=-1), [X], Pattern.ROWWISE),
         (lambda x: mx.mean((x * 2) ** 2), [X], Pattern.ROWWISE),
+        (lambda x: mx.softmax(x * 2, axis=0), [X], Pattern.ROWWISE),
+        (lambda x, w: x * mx.rsqrt(mx.var(x, 0) + 1) * w, [X, W], Pattern.ROWWISE),
+        (lambda x, w: mx.sum(x[..., None] * w, axis=1), [X, W], Pattern.ROWWISE),
     ],
 )
 def test_one_region_covers_what_one_kernel_can_do(
@@ -71,7 +74,12 @@ def test_a_row_family_says_what_a_row_is() -> None:
     [
         (lambda x: x @ x.T, "matmul is a contraction op"),
         (lambda x: mx.sort(x * 2, axis=-1), "sort is a sort op"),
-        (lambda x: mx.exp(x) - x.mean(axis=0), r"mean reduces axes \(0,\) of \(4, 8\), not rows"),
+        (
+            lambda x: x.mean(axis=0) + x.mean(axis=1)[0],
+            r"mean over axes \(1,\) of \(4, 8\) has other",
+        ),
+        (lambda x: mx.softmax(x, axis=-1).mean(axis=0), r"mean over axes \(0,\) .* has other rows"),
+        (lambda x: x * x.mean(axis=0)[::-1], r"slice from \(8,\) to \(8,\) mixes rows"),
         (lambda x: x.max(axis=-1).sum() * x, r"sum over axes \(0,\) of \(4,\) has other rows"),
         (lambda x: mx.softmax(x, axis=-1)[::-1], "mixes rows"),
         (lambda x: [x + 1, x[:2] * 2], "differ in size"),

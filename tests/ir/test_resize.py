@@ -104,6 +104,7 @@ WEIGHT = mx.ones((COLUMNS, 3))
         (lambda x: x @ WEIGHT, (0, 1), "x axis 1 is 24 and 5 was asked for, but it cannot change"),
         (lambda x: x[:, 2:7] * 2, (0, 1), "a slice cuts it at fixed places"),
         (lambda x: x * (1 / 24), (0, 1), r"constant 0\.0416667 may have been computed"),
+        (lambda x: mx.take(x, mx.array(3), axis=1) * 2, (0, 1), "places that are captured numbers"),
         (lambda x: x / 24**0.5, (0, 1), "may have been computed from its size"),
         (lambda x: mx.fft.fft(x), (0, 1), "fft fixes it"),
     ],
