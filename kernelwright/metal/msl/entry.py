@@ -57,7 +57,7 @@ def caller(
         names = f"<{', '.join(_template_names(structure, function.template))}>"
     name = function.name
     call = (
-        f" {template}inline void kw_call_{name}(void* const* kw_buffers, "
+        f" {template}KW_UNSEEN inline void kw_call_{name}(void* const* kw_buffers, "
         f"const struct kw_thread* kw_who) {{ {name}{names}({', '.join(arguments)}); }}"
     )
     if not template:

@@ -65,7 +65,7 @@ def launch(
         workers=threads or os.cpu_count() or 1,
     )
     _check(dispatch, buffers)
-    if not options.sanitize:
+    if not options.sanitize or not (threadgroup_arguments or threadgroup_variables):
         return dispatch.run(buffers, options)
     before = [_copy(b) for b in buffers]
     outcome = dispatch.run(buffers, options)

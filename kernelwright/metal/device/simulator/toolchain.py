@@ -180,7 +180,16 @@ def link(
     Raises:
         DeviceError: the linker failed.
     """
-    elf = ("ld.lld", "-shared", "-z", "norelro", "--hash-style=gnu", "--build-id=none")
+    # Symbolic: a kernel calls its own functions directly.
+    elf = (
+        "ld.lld",
+        "-shared",
+        "-Bsymbolic",
+        "-z",
+        "norelro",
+        "--hash-style=gnu",
+        "--build-id=none",
+    )
     tool = _macos_linker(machine) if system == "darwin" else (*elf, "-o")
     # Only the Mach-O linker wants the name joined to its flag.
     named = (f"{tool[-1]}{output}",) if system == "darwin" else (tool[-1], str(output))

@@ -28,14 +28,6 @@ Grains grains_of(Shadow& shadow, uint64_t offset, uint32_t size, uint32_t shift,
           (end & mask) != 0, false, false};
 }
 
-Trace trace_now(const Worker& worker, uint32_t phase, uint64_t flags) {
-  const Fiber& fiber = *worker.running;
-  return trace_of(worker.group, fiber.context.index_in_threadgroup, phase, fiber.simdgroup->epoch,
-                  flags);
-}
-
-bool is_same_place(Trace a, Trace b) { return ((a.bits ^ b.bits) & ~Trace::FLAGS) == 0; }
-
 // True when an earlier access conflicts with this one, given that one of them writes.
 bool conflicts(const Grains& grains, Trace before, Trace now) {
   if (!before.exists() || (grains.forgets && before.group() != now.group())) return false;
@@ -110,6 +102,7 @@ void check_read(Worker& worker, const Access& access, const Grains& grains, uint
     const Trace read = load_trace(&shadow.reads[i]);
     if (is_same_place(read, mine) && !read.has(Trace::ATOMIC)) continue;
     if (conflicts(grains, read, mine)) mine.bits |= Trace::SEVERAL;
+    note_reads(shadow);
     store_trace(&shadow.reads[i], mine);
     shadow.read_sites[i] = site;
   }
@@ -182,7 +175,7 @@ void check_threadgroup(Worker& worker, const Access& access) {
     report_out_of_bounds(worker, access, Kind::THREADGROUP_OUT_OF_BOUNDS);
     return;
   }
-  const uint32_t shift = variable->grain >= 4 ? 2 : variable->grain >= 2 ? 1 : 0;
+  const uint32_t shift = grain_shift_of(variable->grain);
   const uint64_t base = (uint64_t)(variable->address - worker.memory.start());
   Grains grains = grains_of(*worker.shadow, offset, access.size, shift, base);
   grains.forgets = grains.tracks_first_use = true;

@@ -35,8 +35,6 @@ bool reserve_slots(Arena& arena, const Request& request) {
   return false;
 }
 
-uint32_t grain_shift_of(uint32_t itemsize) { return itemsize >= 4 ? 2 : itemsize >= 2 ? 1 : 0; }
-
 }  // namespace
 
 bool open_arena(Arena& arena, const Request& request) {
@@ -45,14 +43,18 @@ bool open_arena(Arena& arena, const Request& request) {
   for (uint32_t i = 0; i < request.buffer_count; i++) {
     const Buffer& buffer = request.buffers[i];
     const uint64_t bytes = round_up(buffer.size, page_size());
-    const uint64_t middle = ((1ull << arena.slot_shift) - bytes) / 2 / page_size() * page_size();
+    // A slot is at least four times as long as its buffer, so there is room to align.
+    const uint64_t alignment = bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : page_size();
+    const uint64_t middle = ((1ull << arena.slot_shift) - bytes) / 2;
+    char* slot_start = arena.base + ((uint64_t)i << arena.slot_shift);
     Slot& slot = arena.slots[arena.count++];
-    slot.start = arena.base + ((uint64_t)i << arena.slot_shift) + middle;
+    slot.start = (char*)(((uint64_t)slot_start + middle) / alignment * alignment);
     slot.size = buffer.size;
     slot.grain_shift = grain_shift_of(buffer.itemsize);
     slot.writable = buffer.writable;
     slot.initialised = buffer.initialised;
     if (!commit(slot.start, bytes)) return false;
+    prefer_huge_pages(slot.start, bytes);
     memcpy(slot.start, buffer.data, buffer.size);
     if (slot.writable && (slot.shadow = make_shadow(slot.size, slot.grain_shift)) == nullptr)
       return false;

@@ -110,7 +110,8 @@ bool prepare_sanitizer(Worker& worker) {
   worker.pending.size = 0;
   worker.threadgroup_phase = worker.device_phase = 0;
   worker.constants_low = worker.constants_high = 0;
-  if (worker.launch->arena == nullptr) return true;
+  worker.sanitizes = worker.launch->arena != nullptr;
+  if (!worker.sanitizes) return true;
   worker.arena_low = (uint64_t)worker.launch->arena->base;
   worker.arena_size = worker.launch->arena->size;
   if (worker.shadow != nullptr)

@@ -31,6 +31,14 @@ bool commit(char* start, uint64_t size) {
   return mprotect(start, size, PROT_READ | PROT_WRITE) == 0;
 }
 
+void prefer_huge_pages(char* start, uint64_t size) {
+#if defined(MADV_HUGEPAGE)
+  if (size >= HUGE_PAGE_BYTES) madvise(start, size, MADV_HUGEPAGE);
+#else
+  (void)start, (void)size;
+#endif
+}
+
 void discard(char* start, uint64_t size) {
   // Mapping afresh, because MADV_DONTNEED zeroes on Linux only.
   mmap(start, size, PROT_READ | PROT_WRITE,

@@ -25,6 +25,11 @@ double now_s();
 char* reserve(uint64_t size);
 // Turns part of a reservation into zeroed memory that costs nothing until it is touched.
 bool commit(char* start, uint64_t size);
+// Of every system with 4 KiB pages; elsewhere it only aligns.
+constexpr uint64_t HUGE_PAGE_BYTES = 2ull << 20;
+// Asks for few large pages under memory that will all be touched: a page fault costs more than the
+// sanitizer's work on the bytes of a small page.
+void prefer_huge_pages(char* start, uint64_t size);
 // Gives the memory back and keeps the addresses; the next touch reads zeros.
 void discard(char* start, uint64_t size);
 void release(char* start, uint64_t size);

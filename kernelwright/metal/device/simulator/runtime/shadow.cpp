@@ -4,12 +4,13 @@ namespace kw {
 
 namespace {
 
-void lay_out(Shadow& shadow) {
-  char* place = (char*)&shadow + sizeof(Shadow);
-  shadow.writes = (uint64_t*)place;
-  shadow.reads = shadow.writes + shadow.count;
-  shadow.write_sites = (uint32_t*)(shadow.reads + shadow.count);
-  shadow.read_sites = shadow.write_sites + shadow.count;
+void set(Shadow& shadow, uint64_t count, uint64_t bytes) {
+  shadow.count = count;
+  shadow.bytes = bytes;
+  shadow.writes = (uint64_t*)(&shadow + 1);
+  shadow.reads = shadow.writes + count;
+  shadow.write_sites = (uint32_t*)(shadow.reads + count);
+  shadow.read_sites = shadow.write_sites + count;
 }
 
 }  // namespace
@@ -24,10 +25,9 @@ Shadow* make_shadow(uint64_t size, uint32_t grain_shift) {
     release(memory, bytes);
     return nullptr;
   }
+  prefer_huge_pages(memory, bytes);
   Shadow* shadow = (Shadow*)memory;
-  shadow->count = count;
-  shadow->bytes = bytes;
-  lay_out(*shadow);
+  set(*shadow, count, bytes);
   return shadow;
 }
 
@@ -38,9 +38,7 @@ void release_shadow(Shadow* shadow) {
 void clear_shadow(Shadow& shadow) {
   const uint64_t count = shadow.count, bytes = shadow.bytes;
   discard((char*)&shadow, bytes);
-  shadow.count = count;
-  shadow.bytes = bytes;
-  lay_out(shadow);
+  set(shadow, count, bytes);
 }
 
 }  // namespace kw

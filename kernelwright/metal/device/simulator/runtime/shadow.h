@@ -34,6 +34,19 @@ inline Trace trace_of(uint64_t group, uint32_t thread, uint32_t phase, uint32_t 
           (uint64_t)(phase & 0xffff) << 9 | (epoch & 0x3f) << 3 | flags};
 }
 
+inline Trace trace_now(const Worker& worker, uint32_t phase, uint64_t flags) {
+  const Fiber& fiber = *worker.running;
+  return trace_of(worker.group, fiber.context.index_in_threadgroup, phase, fiber.simdgroup->epoch,
+                  flags);
+}
+
+inline bool is_same_place(Trace a, Trace b) { return ((a.bits ^ b.bits) & ~Trace::FLAGS) == 0; }
+
+// log2 of the bytes that are tracked as one in memory of such elements.
+inline uint32_t grain_shift_of(uint32_t itemsize) {
+  return itemsize >= 4 ? 2 : itemsize >= 2 ? 1 : 0;
+}
+
 // True when nothing orders an earlier access before one that `now` describes.
 inline bool concurrent(Trace before, Trace now) {
   if (before.group() != now.group()) return true;
@@ -43,14 +56,16 @@ inline bool concurrent(Trace before, Trace now) {
   return before.thread() != now.thread() || before.has(Trace::SEVERAL);
 }
 
-// The last write and read of every grain, with the place in the code of each.
+// The last write and read of every grain, with the place in the code of each. In arrays of their
+// own: most outputs are never read, and what nobody reads costs no memory then.
 struct Shadow {
   uint64_t count;
   uint64_t* writes;
   uint64_t* reads;
   uint32_t* write_sites;
   uint32_t* read_sites;
-  uint64_t bytes;  // of the whole allocation, which starts here
+  uint64_t bytes;     // of the whole allocation, which starts here
+  uint32_t was_read;  // atomic; 0 while all of `reads` is still zero
 };
 
 // Null without memory. Memory is zeroed and costs nothing until it is touched.
@@ -59,6 +74,11 @@ void release_shadow(Shadow* shadow);
 // Forgets everything.
 void clear_shadow(Shadow& shadow);
 
+// Before the first read is stored.
+inline void note_reads(Shadow& shadow) {
+  if (!__atomic_load_n(&shadow.was_read, __ATOMIC_RELAXED))
+    __atomic_store_n(&shadow.was_read, 1, __ATOMIC_SEQ_CST);
+}
 inline Trace load_trace(const uint64_t* cell) { return {__atomic_load_n(cell, __ATOMIC_RELAXED)}; }
 inline void store_trace(uint64_t* cell, Trace trace) {
   __atomic_store_n(cell, trace.bits, __ATOMIC_RELAXED);

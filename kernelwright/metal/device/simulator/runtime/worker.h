@@ -56,6 +56,7 @@ struct Worker {
   ThreadgroupMemory memory;
   void* buffers[MAXIMUM_BUFFERS + MAXIMUM_ARGUMENTS];
 
+  bool sanitizes;
   // Of a sanitizing launch.
   uint64_t arena_low, arena_size;
   Shadow* shadow;  // of threadgroup memory; kept between launches

@@ -3,27 +3,34 @@
 
 #include "kw/abi.h"
 
+// Unpacking the arguments is the simulator's work, which the sanitizer need not see.
+#ifdef KW_SANITIZE
+#define KW_UNSEEN __attribute__((no_sanitize("thread", "alignment")))
+#else
+#define KW_UNSEEN
+#endif
+
 // Vectors are built from their elements, scalars take the first: `uint i [[thread_position_in_grid]]`.
 template <typename T>
 struct kw_components {
-  static T from(struct kw_uint3 v) { return T(v.x); }
+  KW_UNSEEN static T from(struct kw_uint3 v) { return T(v.x); }
 };
 template <typename T>
 struct kw_components<metal::vec<T, 2>> {
-  static metal::vec<T, 2> from(struct kw_uint3 v) { return metal::vec<T, 2>(T(v.x), T(v.y)); }
+  KW_UNSEEN static metal::vec<T, 2> from(struct kw_uint3 v) { return metal::vec<T, 2>(T(v.x), T(v.y)); }
 };
 template <typename T>
 struct kw_components<metal::vec<T, 3>> {
-  static metal::vec<T, 3> from(struct kw_uint3 v) {
+  KW_UNSEEN static metal::vec<T, 3> from(struct kw_uint3 v) {
     return metal::vec<T, 3>(T(v.x), T(v.y), T(v.z));
   }
 };
 template <typename T>
-inline T kw_attribute(struct kw_uint3 v) {
+KW_UNSEEN inline T kw_attribute(struct kw_uint3 v) {
   return kw_components<T>::from(v);
 }
 template <typename T>
-inline T kw_attribute(kw_uint v) {
+KW_UNSEEN inline T kw_attribute(kw_uint v) {
   return T(v);
 }
 
@@ -56,7 +63,7 @@ inline struct kw_thread kw_along_row(const struct kw_thread* first, kw_uint step
 #define KW_EXPORT(name, label, ...) \
   extern "C" [[clang::sycl_external]] void name( \
       void* const* buffers, const struct kw_thread* who) KW_LABEL(label); \
-  extern "C" [[clang::sycl_external]] void name( \
+  extern "C" [[clang::sycl_external]] KW_UNSEEN void name( \
       void* const* buffers, const struct kw_thread* who) { \
     __VA_ARGS__(buffers, who); \
   }
