@@ -18,6 +18,8 @@ class Elementwise:
     """Elements per thread, side by side along the innermost axis."""
     threads: int = 256
     """Threads per threadgroup."""
+    unroll: int = 1
+    """Runs per thread, a threadgroup's width apart; all are read before any is used."""
 
     @classmethod
     def of(cls, decisions: Mapping[str, int]) -> "Elementwise":

@@ -70,8 +70,9 @@ def idea(schedule: Schedule) -> str:
         case Elementwise(vector=1):
             return f"One element a thread, {schedule.threads} threads a threadgroup."
         case Elementwise():
+            runs = f"{schedule.unroll} runs of " if schedule.unroll > 1 else ""
             return (
-                f"{schedule.vector} neighbouring elements a thread, "
+                f"{runs}{schedule.vector} neighbouring elements a thread, "
                 f"{schedule.threads} threads a threadgroup."
             )
         case Columnwise():

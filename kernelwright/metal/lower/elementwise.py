@@ -11,7 +11,7 @@ from kernelwright.metal.kernel import Dimensions, Kernel
 from kernelwright.metal.lower.build import Builder, moved
 from kernelwright.metal.lower.function import header_for
 from kernelwright.metal.lower.index import Axis, Index, flatten, unflatten
-from kernelwright.metal.lower.layout import span, surround
+from kernelwright.metal.lower.layout import Block, Line, span, surround
 from kernelwright.metal.lower.run import Run, Span
 from kernelwright.metal.lower.signature import Signature, kernel_name
 from kernelwright.metal.lower.term import Choose, Load, Place, Reduced, Store, walk
@@ -34,10 +34,19 @@ def lower_elementwise(
     axes = domain(graph, signature, parts)
     stores = _stores(graph, signature, parts, axes)
     writer = Writer(signature.scalars, taken=signature.taken)
-    _write(writer, axes, stores, schedule.vector)
+    grid = _grid(axes, schedule)
+    threadgroup = _threadgroup(grid, schedule)
+    if not is_even(axes, schedule):
+        raise UnsupportedError(
+            f"{schedule.unroll} runs of {schedule.vector} for each of {threadgroup[0]} threads do "
+            f"not divide {axes[-1].extent} elements; use unroll=1."
+        )
+    if schedule.unroll > 1:
+        _write_unrolled(writer, axes, stores, schedule, int(threadgroup[0]))
+    else:
+        _write(writer, axes, stores, schedule.vector)
     source = "\n".join(writer.lines) + "\n"
     used = {t.array for t in walk([s.value for s in stores]) if isinstance(t, Load)}
-    grid = _grid(axes, schedule.vector)
     return Kernel(
         name=kernel_name(graph),
         inputs=tuple(name for name, _ in signature.inputs if name in used),
@@ -45,7 +54,7 @@ def lower_elementwise(
         source=source,
         header=header_for(source),
         grid=grid,
-        threadgroup=_threadgroup(grid, schedule.threads),
+        threadgroup=threadgroup,
     )
 
 
@@ -188,8 +197,7 @@ def _stores(
 
 
 def _write(writer: Writer, axes: Sequence[Axis], stores: Sequence[Store], vector: int) -> None:
-    for letter, axis in zip(_GRID[3 - len(axes) :], axes[:-1], strict=False):
-        writer.line(f"uint {axis.name} = thread_position_in_grid.{letter};")
+    _write_outer(writer, axes)
     inner = axes[-1]
     if vector == 1:
         writer.line(f"uint {inner.name} = thread_position_in_grid.x;")
@@ -212,6 +220,47 @@ def _write(writer: Writer, axes: Sequence[Axis], stores: Sequence[Store], vector
     surround(writer, span(inner.name, vector), body)
 
 
+def _write_outer(writer: Writer, axes: Sequence[Axis]) -> None:
+    for letter, axis in zip(_GRID[3 - len(axes) :], axes[:-1], strict=False):
+        writer.line(f"uint {axis.name} = thread_position_in_grid.{letter};")
+
+
+def _write_unrolled(
+    writer: Writer,
+    axes: Sequence[Axis],
+    stores: Sequence[Store],
+    schedule: Elementwise,
+    threads: int,
+) -> None:
+    """Write several runs a thread, `threads` runs apart: all are read before any is used."""
+    _write_outer(writer, axes)
+    inner, vector, count = axes[-1], schedule.vector, schedule.unroll
+    values = [s.value for s in stores]
+    group = f"threadgroup_position_in_grid.x * {threads * count}"
+    writer.line(f"uint first = ({group} + thread_position_in_threadgroup.x) * {vector};")
+    writer.prepare(values, (inner,))
+    body = writer.branch()
+    runs = Span(inner, vector, count).bind(body, values, stores)
+    reads = [run for run in runs if run.declared]
+    for run in reads:
+        writer.line(run.declared)
+    head = f"for (uint j = 0; j < {count}; ++j)"
+    start = f"uint start = first + j * {threads * vector};"
+    with writer.block(head):
+        writer.line(start)
+        for run in reads:
+            writer.line(run.before)
+
+    def element(one: Writer) -> list[Run]:
+        one.runs = body.runs
+        one.taken = body.taken
+        _write_element(one, axes, stores)
+        return [run for run in runs if not run.declared]
+
+    around = (Block(head), Line(start, "start"), *span(inner.name, vector))
+    surround(writer, around, element)
+
+
 def _write_element(writer: Writer, axes: Sequence[Axis], stores: Sequence[Store]) -> None:
     if len(axes) > 1:
         written = [o for s in stores for o in _offsets(s)]
@@ -222,19 +271,28 @@ def _write_element(writer: Writer, axes: Sequence[Axis], stores: Sequence[Store]
         writer.store(store)
 
 
-def _grid(axes: Sequence[Axis], vector: int) -> Dimensions:
-    inner = -(-axes[-1].extent // vector)
+def _grid(axes: Sequence[Axis], schedule: Elementwise) -> Dimensions:
+    inner = -(-axes[-1].extent // (schedule.vector * schedule.unroll))
     outer = [a.extent for a in reversed(axes[:-1])]
     x, y, z = (inner, *outer, 1, 1)[:3]
     return x, y, z
 
 
-def _threadgroup(grid: Dimensions, threads: int) -> Dimensions:
+def _threadgroup(grid: Dimensions, schedule: Elementwise) -> Dimensions:
     """Return a threadgroup that fits the innermost axis; the device trims it at the edges."""
     if grid[1] == 1:
-        return threads, 1, 1
-    x = min(threads, _power_of_two(int(grid[0])))
-    return x, threads // x, 1
+        return schedule.threads, 1, 1
+    x = min(schedule.threads, _power_of_two(int(grid[0])))
+    return x, schedule.threads // x, 1
+
+
+def is_even(axes: Sequence[Axis], schedule: Elementwise) -> bool:
+    """Say whether whole threadgroups take all of the innermost axis, where threads take several."""
+    if schedule.unroll == 1:
+        return True
+    threads = int(_threadgroup(_grid(axes, schedule), schedule)[0])
+    taken = schedule.vector * schedule.unroll * threads
+    return schedule.vector > 1 and axes[-1].extent % taken == 0
 
 
 def _power_of_two(number: int) -> int:

@@ -32,14 +32,20 @@ class Run:
     name: str
     before: str
     after: str = ""
+    declared: str = ""
+    """What stands before everything else where several runs are read at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """`width` neighbours along `axis`, from `start` on; `k` counts them."""
+    """`width` neighbours along `axis`, from `start` on; `k` counts them.
+
+    Where a thread takes `count` of them, `j` counts those, and all are read before any is used.
+    """
 
     axis: Axis
     width: int
+    count: int = 1
 
     def bind(self, writer: Writer, roots: Sequence[Term], stores: Iterable[Store]) -> list[Run]:
         """Let the writer reach what a loop's terms read and write through runs."""
@@ -62,10 +68,16 @@ class Span:
         )
 
     def _load(self, writer: Writer, load: Load) -> Run:
-        name = writer.fresh(f"{load.array}_run")
         address = writer.address(load.array, self._first(load.offset))
+        kind = self._kind(load.stored)
+        if self.count > 1:
+            name = writer.fresh(f"{load.array}_runs")
+            writer.runs[load.array, load.offset] = f"{name}[j][k]"
+            text = f"{name}[j] = load_run<{kind}>({address});"
+            return Run(name, text, declared=f"{kind} {name}[{self.count}];")
+        name = writer.fresh(f"{load.array}_run")
         writer.runs[load.array, load.offset] = f"{name}[k]"
-        return Run(name, f"auto {name} = load_run<{self._kind(load.stored)}>({address});")
+        return Run(name, f"auto {name} = load_run<{kind}>({address});")
 
     def _store(self, writer: Writer, store: Store) -> Run:
         name = writer.fresh(f"{store.array}_run")

@@ -9,7 +9,7 @@ from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower.accumulator import is_compensated, online_pairs
-from kernelwright.metal.lower.elementwise import domain, pieces, split_at_choices
+from kernelwright.metal.lower.elementwise import domain, is_even, pieces, split_at_choices
 from kernelwright.metal.lower.passes import Loop, loops, register_count
 from kernelwright.metal.lower.rowwise import row_count, row_stores
 from kernelwright.metal.lower.run import WIDTHS
@@ -22,6 +22,11 @@ MAXIMUM_KEPT = 64
 """Registers that a lane's kept values may take; our choice, to keep many simdgroups resident."""
 FEW_ROWS, LONG_ROW = 32, 1 << 15
 """Up to how many rows, and from which length on, a threadgroup a row leaves a GPU idle."""
+UNROLLS = (1, 2, 4)
+"""Runs that a thread of an elementwise kernel may take."""
+BYTES_IN_FLIGHT = 16
+"""Bytes that a thread should have asked for before it waits; measured on an H200, where kernels
+with fewer left bandwidth unused."""
 _WORKING = 16
 """Registers for addresses and intermediate values, beside what is kept."""
 
@@ -77,14 +82,27 @@ def _elementwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
     total = math.prod(a.extent for a in axes)
     # 16 bytes a thread fill a memory transaction; a small array needs the threads more.
     best = 1 if total < 1 << 16 else min(16 // width, max(WIDTHS))
-    vectors = [v for v in (1, *WIDTHS) if v <= axes[-1].extent]
-    if axes[-1].extent % best and best > 1:
+    inner = axes[-1].extent
+    if inner % best and best > 1:
         best = 1
-    vectors.sort(key=lambda v: (axes[-1].extent % v != 0, abs(math.log2(v / best))))
-    threads = [t for t in (256, 128, 512, 64, 1024) if t <= device.threads_per_threadgroup]
-    for count in threads:
-        for vector in vectors:
-            yield Elementwise(vector, count)
+    vectors = [v for v in (1, *WIDTHS) if v <= inner]
+    vectors.sort(key=lambda v: (inner % v != 0, abs(math.log2(v / best))))
+    pairs = [(v, u) for v in vectors for u in UNROLLS if u == 1 or (v > 1 and best > 1)]
+    # The plain run first: it is the simplest, and the only one that serves other sizes.
+    pairs.sort(key=lambda p: (p != (vectors[0], 1), inner % p[0] != 0, _shortfall(p, width, best)))
+    for threads in (256, 128, 512, 64, 1024):
+        if threads > device.threads_per_threadgroup:
+            continue
+        for vector, unroll in pairs:
+            schedule = Elementwise(vector, threads, unroll)
+            if unroll == 1 or is_even(axes, schedule):
+                yield schedule
+
+
+def _shortfall(pair: tuple[int, int], width: int, best: int) -> float:
+    """Return how far a thread's bytes in flight are from what hides the memory's latency."""
+    wanted = width if best == 1 else BYTES_IN_FLIGHT
+    return abs(math.log2(pair[0] * pair[1] * width / wanted))
 
 
 def _rowwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
@@ -167,10 +185,11 @@ def _strangeness(schedule: Rowwise, columns: int, *, strided: bool) -> tuple[flo
     lanes = abs(math.log2(schedule.lanes / wanted))
     vector = abs(math.log2(schedule.vector / (4 if columns % 4 == 0 else 1)))
     kept = 0.0 if schedule.cached else 0.5 if schedule.online else 1.0
-    rows = 0.0 if schedule.rows in (4, 64) or schedule.lanes > 32 else 0.25
+    # Rows a threadgroup matter least, so that other choices are tried before they are.
+    rows = 0.0 if schedule.rows in (4, 64) or schedule.lanes > 32 else 2.0
     if schedule.lanes == 1:
         kept = 0.0 if schedule.online or not schedule.cached else 0.5
-    return (lanes + vector / 2 + kept + rows, lanes, vector, kept, rows)
+    return (0.6 * lanes + vector / 2 + kept + rows, lanes, vector, kept, rows)
 
 
 def _is_strided(stores: list[Store]) -> bool:

@@ -88,6 +88,16 @@ CASES: dict[str, Case] = {
         (mx.zeros((20,)), mx.zeros((7,), mx.int32)),
         "elementwise(vector=1)",
     ),
+    "several runs a thread": (
+        lambda x, y, b: (mx.tanh(x + b) * y, x[:, ::-1] - y),
+        (mx.zeros((3, 512)), mx.zeros((3, 512)), mx.zeros((512,))),
+        "elementwise(vector=4, threads=64, unroll=2)",
+    ),
+    "several runs of rows at places": (
+        lambda w, t: w[t] * 2,
+        (mx.zeros((6, 256), mx.bfloat16), mx.zeros((5,), mx.int32)),
+        "elementwise(vector=2, threads=32, unroll=4)",
+    ),
     "cache update": (
         update,
         (mx.zeros((4, 6)), mx.zeros((2, 6))),
@@ -209,6 +219,12 @@ def test_float64_has_no_kernel() -> None:
     assert graph.input_types[0].dtype is Dtype.FLOAT64
     with pytest.raises(UnsupportedError, match="Metal has no f64"):
         lower(graph, parse("elementwise(vector=1)"))
+
+
+def test_runs_that_do_not_divide_an_axis_are_refused() -> None:
+    graph = canonicalize(capture(mx.tanh, mx.zeros((4, 100))))
+    with pytest.raises(UnsupportedError, match="do not divide 400 elements; use unroll=1"):
+        lower(graph, parse("elementwise(vector=4, threads=64, unroll=2)"))
 
 
 def test_other_families_refuse_a_contraction() -> None:

@@ -103,6 +103,7 @@ CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
         "split(chunks=64, lanes=64, vector=4)",
     ),
     "swiglu_bias": (swiglu, (X, X, W), "elementwise(vector=4, threads=256)"),
+    "swiglu_unrolled": (swiglu, (X, X, W), "elementwise(vector=4, threads=64, unroll=2)"),
     "transposed": (transposed, (X, mx.array(2.0, mx.float16)), "elementwise(vector=1)"),
     "integers": (
         integers,

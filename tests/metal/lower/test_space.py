@@ -49,6 +49,16 @@ def test_a_small_device_gets_small_threadgroups() -> None:
     assert max(s.lanes for s in found) == 256
 
 
+@pytest.mark.parametrize("dtype", [mx.float16, mx.float32])
+def test_the_first_schedules_differ_in_memory_accesses_and_teams(dtype: mx.Dtype) -> None:
+    chain = canonicalize(capture(lambda x: mx.tanh(x) * 2, mx.zeros((1024, 4096), dtype)))
+    first = [s for s in schedules(chain, DEVICE)[:7] if isinstance(s, Elementwise)]
+    assert len({(s.vector, s.unroll) for s in first}) == 7
+    assert first[1].vector * first[1].unroll * chain.input_types[0].dtype.itemsize >= 16
+    rows = [s for s in schedules(softmax(64, 512), DEVICE)[:10] if isinstance(s, Rowwise)]
+    assert len({(s.lanes, s.vector, s.cached, s.online) for s in rows}) == 10
+
+
 def test_a_contraction_has_no_schedule() -> None:
     graph = canonicalize(capture(lambda x: x @ x, mx.zeros((4, 4))))
     with pytest.raises(UnsupportedError, match="leave it to MLX"):
