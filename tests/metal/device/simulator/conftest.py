@@ -1,14 +1,21 @@
 """Small Metal kernels for tests: a body, its arrays, and what it wrote."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 from kernelwright.metal.device.base import Array
-from kernelwright.metal.device.simulator.library import Argument, Library, SimulatedKernel
+from kernelwright.metal.device.simulator.library import (
+    Argument,
+    Constants,
+    Key,
+    Library,
+    SimulatedKernel,
+)
 from kernelwright.metal.device.simulator.library import compile as compile_metal
+from kernelwright.metal.device.simulator.record import Outcome
 
 _NAMES = {
     np.dtype(np.bool_): "bool",
@@ -24,6 +31,63 @@ _NAMES = {
     np.dtype(np.float32): "float",
     np.dtype(ml_dtypes.bfloat16): "bfloat",
 }
+
+
+class WatchedLibrary(Library):
+    """A library whose kernels must give the sanitizer nothing to report."""
+
+    def kernel(self, name: str, constants: Constants | None = None) -> "WatchedKernel":
+        """Return a kernel that sanitizes each launch first."""
+        kernel = super().kernel(name, constants)
+        return WatchedKernel(self, name, kernel.constants)
+
+
+class WatchedKernel(SimulatedKernel):
+    """A kernel whose launches are first sanitized on copies, in two orders of the threads."""
+
+    def launch(
+        self,
+        buffers: Mapping[Key, Argument] | Sequence[Argument],
+        *,
+        grid: tuple[int, int, int],
+        threadgroup: tuple[int, int, int],
+        threadgroup_bytes: Mapping[Key, int] | None = None,
+        fresh: Collection[Key] = (),
+        sanitize: bool = False,
+        count: bool = False,
+        order_seed: int = 0,
+        timeout_s: float = 30.0,
+    ) -> Outcome:
+        """Sanitize, then launch."""
+
+        def run(arguments: Mapping[Key, Argument] | Sequence[Argument], seed: int) -> Outcome:
+            return super(WatchedKernel, self).launch(
+                arguments,
+                grid=grid,
+                threadgroup=threadgroup,
+                threadgroup_bytes=threadgroup_bytes,
+                fresh=fresh,
+                sanitize=sanitize or seed != order_seed,
+                count=count,
+                order_seed=seed,
+                timeout_s=timeout_s,
+            )
+
+        for seed in (1, 2):
+            assert run(_copies(buffers), seed).reports == ()
+        return run(buffers, order_seed)
+
+
+def _copies(
+    buffers: Mapping[Key, Argument] | Sequence[Argument],
+) -> Mapping[Key, Argument] | Sequence[Argument]:
+    if isinstance(buffers, Mapping):
+        return {key: _copy(value) for key, value in buffers.items()}
+    return [_copy(value) for value in buffers]
+
+
+def _copy(value: Argument) -> Argument:
+    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 @pytest.fixture(scope="session")
@@ -85,7 +149,8 @@ def mlx_library() -> Callable[..., Library]:
         lines = [f'#include "mlx/backend/metal/kernels/{name}"' for name in ("utils.h", *headers)]
         for name, (function, arguments) in kernels.items():
             lines.append(f'instantiate_kernel("{name}", {function}, {arguments})')
-        return compile_metal("\n".join((*lines, more, "")), prelude="metal")
+        text = "\n".join((*lines, more, ""))
+        return WatchedLibrary(compile_metal(text, prelude="metal", variant="sanitize").unit)
 
     return load
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kernelwright.metal.device.base import Array
 from kernelwright.metal.device.simulator.library import Argument, SimulatedKernel
+from kernelwright.metal.diagnostic import ReportKind, SanitizerReport
 
 Load = Callable[..., SimulatedKernel]
 Floats = NDArray[np.floating]
@@ -181,11 +182,11 @@ def test_quantize_as_mlx_does(mlx_kernel: Load) -> None:
     _close(_cpu(found), _cpu(expected), 1e-5)
 
 
-@pytest.mark.parametrize(("stride", "padding", "dilation"), [(1, 1, 1), (2, 0, 2)])
-def test_implicit_gemm_convolution(
-    mlx_kernel: Load, stride: int, padding: int, dilation: int
-) -> None:
-    n, h, w, c, o, f = 2, 12, 11, 32, 40, 3
+def _convolve(
+    kernel: SimulatedKernel, o: int, stride: int, padding: int, dilation: int, *, sanitize: bool
+) -> tuple[SanitizerReport, ...]:
+    """Compare a convolution of `o` output channels with MLX's, in tiles of 32."""
+    n, h, w, c, f = 2, 12, 11, 32, 3
     x, weight = _random(n, h, w, c), _random(o, f, f, c, seed=1)
     oh, ow = ((s + 2 * padding - dilation * (f - 1) - 1) // stride + 1 for s in (h, w))
     out = np.zeros((n, oh, ow, o), np.float32)
@@ -225,15 +226,34 @@ def test_implicit_gemm_convolution(
         -(-m // 32),
         0,
     )
-    headers = ["steel/gemm/gemm.h", "steel/conv/conv.h", "steel/conv/kernels/steel_conv.h"]
-    arguments = ["float", 32, 32, 16, 2, 2, 0, True]
-    mlx_kernel(headers, "implicit_gemm_conv_2d", arguments).launch(
+    outcome = kernel.launch(
         [x, weight, out, convolution, gemm],
         grid=(-(-o // 32) * 32, -(-m // 32) * 2, 2),
         threadgroup=(32, 2, 2),
+        sanitize=sanitize,
     )
     expected = mx.conv2d(mx.array(x), mx.array(weight), stride, padding, dilation)
     _close(out, _cpu(expected), 2e-5)
+    return outcome.reports
+
+
+CONVOLUTION = ["steel/gemm/gemm.h", "steel/conv/conv.h", "steel/conv/kernels/steel_conv.h"]
+TILES = ["float", 32, 32, 16, 2, 2, 0, True]
+
+
+@pytest.mark.parametrize(("stride", "padding", "dilation"), [(1, 1, 1), (2, 0, 2)])
+def test_implicit_gemm_convolution(
+    mlx_kernel: Load, stride: int, padding: int, dilation: int
+) -> None:
+    kernel = mlx_kernel(CONVOLUTION, "implicit_gemm_conv_2d", TILES)
+    _convolve(kernel, 64, stride, padding, dilation, sanitize=False)
+
+
+def test_convolution_reads_beyond_the_weights_of_a_ragged_tile(mlx_kernel: Load) -> None:
+    """Its loader of weights checks no row; what it reads there is never stored."""
+    kernel = mlx_kernel(CONVOLUTION, "implicit_gemm_conv_2d", TILES)
+    reports = _convolve(_unwatched(kernel), 40, 1, 1, 1, sanitize=True)
+    assert {(r.kind, r.variable) for r in reports} == {(ReportKind.DEVICE_OUT_OF_BOUNDS, "B")}
 
 
 def test_hadamard(mlx_kernel: Load) -> None:
@@ -246,22 +266,59 @@ def test_hadamard(mlx_kernel: Load) -> None:
 RADIX_CONSTANT = {13: 4, 11: 5, 8: 6, 7: 7, 6: 8, 5: 9, 4: 10, 3: 11, 2: 12}
 
 
+def _fft_kernel(
+    load: Load, n: int, radices: list[int], per_thread: int, *, inverse: bool = False
+) -> SimulatedKernel:
+    constants: dict[int, int] = dict.fromkeys(range(22), 0)
+    constants |= {0: int(inverse), 1: int(n & (n - 1) == 0), 2: per_thread, 3: n}
+    for radix in radices:
+        constants[RADIX_CONSTANT[radix]] += 1
+    return load(["fft.h"], "fft", [256, "float2", "float2"], constants)
+
+
+def _transform(
+    kernel: SimulatedKernel,
+    x: NDArray[np.complex64],
+    per_thread: int,
+    *,
+    inverse: bool = False,
+    sanitize: bool = False,
+) -> tuple[SanitizerReport, ...]:
+    """Compare the transforms of rows with MLX's, as many in a threadgroup as MLX puts there."""
+    rows, n = x.shape
+    out = np.zeros_like(x)
+    threads, batch = -(-n // per_thread), 256 // n
+    grid = (-(-rows // batch), batch, threads)
+    outcome = kernel.launch(
+        [x, out, n, rows], grid=grid, threadgroup=(1, batch, threads), sanitize=sanitize
+    )
+    reference = mx.fft.ifft if inverse else mx.fft.fft
+    np.testing.assert_allclose(
+        out, _cpu(reference(mx.array(x))).astype(np.complex64), rtol=2e-5, atol=2e-5
+    )
+    return outcome.reports
+
+
+def _waves(rows: int, n: int) -> NDArray[np.complex64]:
+    return (_random(rows, n) + 1j * _random(rows, n, seed=1)).astype(np.complex64)
+
+
 @pytest.mark.parametrize(
     ("n", "radices", "per_thread"), [(64, [4, 4, 4], 4), (60, [6, 5, 2], 5), (77, [11, 7], 7)]
 )
 @pytest.mark.parametrize("inverse", [False, True])
 def test_fft(mlx_kernel: Load, n: int, radices: list[int], per_thread: int, inverse: bool) -> None:
-    x = (_random(5, n) + 1j * _random(5, n, seed=1)).astype(np.complex64)
-    out = np.zeros((5, n), np.complex64)
-    constants: dict[int, int] = dict.fromkeys(range(22), 0)
-    constants |= {0: int(inverse), 1: int(n & (n - 1) == 0), 2: per_thread, 3: n}
-    for radix in radices:
-        constants[RADIX_CONSTANT[radix]] += 1
-    threads, batch = -(-n // per_thread), 256 // n
-    kernel = mlx_kernel(["fft.h"], "fft", [256, "float2", "float2"], constants)
-    grid = (-(-5 // batch), batch, threads)
-    kernel.launch([x, out, n, 5], grid=grid, threadgroup=(1, batch, threads))
-    reference = mx.fft.ifft if inverse else mx.fft.fft
-    np.testing.assert_allclose(
-        out, _cpu(reference(mx.array(x))).astype(np.complex64), rtol=2e-5, atol=2e-5
-    )
+    kernel = _fft_kernel(mlx_kernel, n, radices, per_thread, inverse=inverse)
+    _transform(kernel, _waves(2 * (256 // n), n), per_thread, inverse=inverse)
+
+
+def test_fft_of_a_ragged_batch_returns_before_its_barriers(mlx_kernel: Load) -> None:
+    """Metal asks all threads of a threadgroup to reach a barrier, those without a row too."""
+    kernel = _unwatched(_fft_kernel(mlx_kernel, 64, [4, 4, 4], 4))
+    reports = _transform(kernel, _waves(5, 64), 4, sanitize=True)
+    assert {r.kind for r in reports} == {ReportKind.DIVERGENT_BARRIER}
+
+
+def _unwatched(kernel: SimulatedKernel) -> SimulatedKernel:
+    """Return a kernel that is launched once, with whatever there is to report."""
+    return SimulatedKernel(kernel.library, kernel.name, kernel.constants)

@@ -11,7 +11,6 @@ namespace {
 
 // 32 GiB: any 32-bit index of 4-byte elements stays within its own buffer's slot.
 constexpr uint32_t WIDEST_SLOT_SHIFT = 35;
-constexpr uint32_t MOST_RED_PAGES = 4096;
 
 uint32_t narrowest_slot_shift(const Request& request) {
   uint64_t largest = 0;
@@ -33,6 +32,25 @@ bool reserve_slots(Arena& arena, const Request& request) {
     if (arena.base != nullptr || arena.size == 0) return true;
   }
   return false;
+}
+
+// Where a page's address is, or would be: the table is never more than half full.
+uint64_t* find_red_page(Arena& arena, uint64_t address, uint64_t page) {
+  constexpr uint64_t PLACES = 2 * MOST_RED_PAGES;
+  for (uint64_t i = address / page % PLACES;; i = (i + 1) % PLACES) {
+    const uint64_t found = __atomic_load_n(&arena.red_pages[i], __ATOMIC_ACQUIRE);
+    if (found == 0 || found == address) return &arena.red_pages[i];
+  }
+}
+
+void note_red_page(Arena& arena, uint64_t address, uint64_t page) {
+  uint64_t *place, none;
+  do {
+    none = 0;
+    place = find_red_page(arena, address, page);
+  } while (__atomic_load_n(place, __ATOMIC_RELAXED) != address &&
+           !__atomic_compare_exchange_n(place, &none, address, false, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED));
 }
 
 }  // namespace
@@ -84,10 +102,12 @@ bool commit_red_zone(Arena& arena, uint64_t address, uint64_t size, uint32_t poi
   for (uint64_t at = first; at <= last; at += page) {
     if (at >= low && at < high) continue;
     if (!arena.contains(at) || !arena.contains(at + page - 1)) return false;
-    if (__atomic_add_fetch(&arena.committed_pages, 1, __ATOMIC_RELAXED) > MOST_RED_PAGES)
-      return false;
+    uint64_t* place = find_red_page(arena, at, page);
+    if (__atomic_load_n(place, __ATOMIC_ACQUIRE) == at) continue;
+    if (__atomic_add_fetch(&arena.red_count, 1, __ATOMIC_RELAXED) > MOST_RED_PAGES) return false;
     if (!commit((char*)at, page)) return false;
     memset((char*)at, (int)poison, page);
+    note_red_page(arena, at, page);
   }
   return true;
 }

@@ -20,12 +20,16 @@ struct Slot {
   Shadow* shadow;  // of a writable buffer, else null
 };
 
+constexpr uint32_t MOST_RED_PAGES = 4096;
+
 struct Arena {
   char* base;
   uint64_t size;
   uint32_t slot_shift;
   uint32_t count;
-  uint32_t committed_pages;  // atomic; pages of red zones that stray accesses made real
+  uint32_t red_count;  // atomic; pages of red zones that stray accesses made real
+  // Their addresses, found by hashing; atomic, 0 where there is none.
+  uint64_t red_pages[2 * MOST_RED_PAGES];
   Slot slots[MAXIMUM_BUFFERS];
 
   bool contains(uint64_t address) const { return address - (uint64_t)base < size; }
