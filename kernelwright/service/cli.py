@@ -8,11 +8,13 @@ from typing import Annotated
 import typer
 
 from kernelwright.errors import KernelwrightError
+from kernelwright.service.campaign_command import campaign_group
 from kernelwright.service.catalog_command import list_catalog
 from kernelwright.service.console import error_console
 from kernelwright.service.export_command import export
 from kernelwright.service.machine_commands import devices, doctor
 from kernelwright.service.metal_commands import metal_group
+from kernelwright.service.plan_command import plan
 from kernelwright.service.search_command import search
 from kernelwright.service.store_commands import best, history, show
 from kernelwright.service.store_group import store_group
@@ -27,7 +29,7 @@ app = typer.Typer(
 )
 
 _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Find": (search,),
+    "Find": (search, plan),
     "Ask": (best, show, history),
     "Take": (export,),
     "Check": (verify, doctor, devices),
@@ -36,6 +38,7 @@ for panel, commands in _COMMANDS.items():
     for command in commands:
         app.command(rich_help_panel=panel)(command)
 app.command("catalog", rich_help_panel="Find")(list_catalog)
+app.add_typer(campaign_group, name="campaign", rich_help_panel="Find")
 app.add_typer(store_group, name="store", rich_help_panel="Ask")
 app.add_typer(metal_group, name="metal", rich_help_panel="Check")
 

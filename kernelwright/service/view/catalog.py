@@ -15,7 +15,9 @@ _NARROW = 100
 def print_catalog(console: Console, entries: Sequence[Entry]) -> None:
     """Print every task, and how to search one."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
-    table.add_column("task", style="task", no_wrap=True)
+    # A name is what one types: it is never cut.
+    widest = max((len(entry.name) for entry in entries), default=0)
+    table.add_column("task", style="task", no_wrap=True, min_width=widest)
     table.add_column("computes", overflow="ellipsis", no_wrap=True)
     if console.width >= _NARROW:
         table.add_column("inputs (T: any float)", style="quiet", overflow="ellipsis", no_wrap=True)

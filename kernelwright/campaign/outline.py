@@ -1,0 +1,147 @@
+"""A plan put into words and figures: its kernels, what stays with MLX, and why."""
+
+from collections.abc import Iterator
+
+from kernelwright.campaign.event import LeftOperation
+from kernelwright.campaign.flow import Flow, Unit
+from kernelwright.campaign.planning import FunctionPlan, PlannedTask
+from kernelwright.campaign.savings import Traffic, traffic_of
+from kernelwright.ir import Region, cost, legality
+from kernelwright.ir import Traffic as Count
+from kernelwright.metal.diagnostic import Record
+
+
+class Work(Record):
+    """Bytes to and from memory and kernel launches of one call."""
+
+    nbytes: int
+    launches: int
+
+    @classmethod
+    def of(cls, count: Count) -> "Work":
+        """Take the totals of a count."""
+        return cls(nbytes=count.nbytes, launches=count.launches)
+
+
+class RegionOutline(Record):
+    """One kernel of the plan."""
+
+    label: str
+    operation: str
+    task_id: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    eager: Work
+    compiled: Work
+    planned: Work
+    live_values: int
+    """Most values that one thread holds at once."""
+    threadgroup_bytes: int
+    recomputed_flops: int
+
+
+class Step(Record):
+    """One launch, of a kernel or of MLX's."""
+
+    label: str
+    """`R1`, `R2`, … for kernels of the plan, `m1`, `m2`, … for MLX's."""
+    ops: tuple[str, ...]
+    """In graph order, views left out."""
+    reads: tuple[str, ...]
+    """Names of inputs and labels of earlier steps."""
+
+
+class Seam(Record):
+    """Two neighbours that are not one kernel, and why not."""
+
+    source: str
+    target: str
+    reason: str
+
+
+class PlanOutline(Record):
+    """One function's plan."""
+
+    function: str
+    inputs: str
+    author: str
+    nodes: int
+    steps: tuple[Step, ...]
+    """In an order in which they can run."""
+    regions: tuple[RegionOutline, ...]
+    left: tuple[LeftOperation, ...]
+    seams: tuple[Seam, ...]
+    traffic: Traffic
+
+
+def outline(plan: FunctionPlan) -> PlanOutline:
+    """Describe a plan; nothing is compiled and nothing is timed."""
+    flow = Flow(plan.graph, plan.regions)
+    tasks = dict(zip(plan.regions, plan.tasks, strict=True))
+    return PlanOutline(
+        function=plan.subject.name,
+        inputs=", ".join(map(str, plan.graph.input_types)),
+        author=plan.author,
+        nodes=len(plan.graph.nodes),
+        steps=tuple(_step(flow, u) for u in flow.units),
+        regions=tuple(_region(u, u.region, tasks[u.region]) for u in flow.units if u.region),
+        left=plan.left,
+        seams=tuple(_seams(flow)),
+        traffic=traffic_of(plan.graph, plan.regions),
+    )
+
+
+def _region(unit: Unit, region: Region, planned: PlannedTask) -> RegionOutline:
+    graph, figures = region.graph, cost(region)
+    return RegionOutline(
+        label=unit.label,
+        operation=planned.signature,
+        task_id=planned.task.fingerprint,
+        inputs=tuple(str(graph.types[v]) for v in region.inputs),
+        outputs=tuple(str(graph.types[v]) for v in region.outputs),
+        eager=Work.of(figures.eager),
+        compiled=Work.of(figures.compiled),
+        planned=Work.of(figures.fused),
+        live_values=figures.live_values,
+        threadgroup_bytes=figures.threadgroup_bytes,
+        recomputed_flops=figures.recomputed_flops,
+    )
+
+
+def _step(flow: Flow, unit: Unit) -> Step:
+    graph = flow.graph
+    names = dict(zip(graph.inputs, graph.input_names(), strict=True))
+    values = (v for i in unit.nodes for v in flow.reads(i))
+    given = [names[v] for v in dict.fromkeys(values) if v in names]
+    return Step(
+        label=unit.label,
+        ops=tuple(graph.nodes[i].op for i in unit.nodes),
+        reads=(*given, *(source.label for source in flow.sources(unit))),
+    )
+
+
+def _seams(flow: Flow) -> Iterator[Seam]:
+    """Yield each kernel's neighbours that could be kernels too, and are not one with it.
+
+    What MLX runs because no kernel family computes it is among what is left, with its reason.
+    """
+    for unit in flow.units:
+        for source in flow.sources(unit):
+            is_pair = _is_fusible(flow, unit) and _is_fusible(flow, source)
+            if is_pair and (unit.region or source.region):
+                yield Seam(
+                    source=source.label,
+                    target=unit.label,
+                    reason=_reason(flow, source, unit),
+                )
+
+
+def _is_fusible(flow: Flow, unit: Unit) -> bool:
+    return unit.region is not None or legality(Region(flow.graph, unit.nodes)).is_legal
+
+
+def _reason(flow: Flow, source: Unit, target: Unit) -> str:
+    own = [i for unit in (source, target) for i in (unit.region.indices if unit.region else ())]
+    joined = {*own, *source.nodes, *target.nodes, *flow.views_between(target.nodes)}
+    verdict = legality(Region(flow.graph, tuple(sorted(joined))))
+    return "; ".join(verdict.reasons) or "nothing forbids it; the planner kept them apart"

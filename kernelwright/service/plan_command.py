@@ -1,0 +1,74 @@
+"""`kernelwright plan`: how a function would be cut into kernels, before anything is compiled."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kernelwright.campaign import capture_subjects, load_subjects, offline_team
+from kernelwright.campaign.flow import Flow
+from kernelwright.campaign.outline import outline
+from kernelwright.campaign.planning import plan_function
+from kernelwright.errors import InputError
+from kernelwright.metal.device.base import DeviceName
+from kernelwright.metal.device.registry import open_device
+from kernelwright.service.console import console, error_console
+from kernelwright.service.option import JsonOption, print_json
+from kernelwright.service.view.plan import print_plan
+from kernelwright.service.view.plan_svg import draw_plan
+
+
+def plan(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE.py[:function]",
+            help="What to plan; catalog:NAME plans a ready task.",
+            show_default=False,
+        ),
+    ],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("-i", "--input", help="An input's type, such as 'bf16[2048,4096]'; repeat."),
+    ] = None,
+    svg: Annotated[
+        Path | None,
+        typer.Option("--svg", help="Draw the plan into this file.", show_default=False),
+    ] = None,
+    device: Annotated[
+        DeviceName, typer.Option(help="Whose limits the kernels keep.")
+    ] = "simulator",
+    json: JsonOption = False,
+) -> None:
+    """Show a function's graph, its regions, and what they save; nothing is compiled."""
+    captured = capture_subjects(load_subjects(target, inputs or []))
+    if svg is not None and len(captured.functions) > 1:
+        names = ", ".join(f.subject.name for f in captured.functions)
+        raise InputError(
+            f"expected one function for {svg}, found {names}; name one, as "
+            f"{captured.functions[0].subject.place}."
+        )
+    info, planner = open_device(device).info, offline_team().planner
+    plans = [plan_function(function, planner, info) for function in captured.functions]
+    outlines = [outline(planned) for planned in plans]
+    if svg is not None:
+        drawing = draw_plan(Flow(plans[0].graph, plans[0].regions), outlines[0])
+        _write(svg, drawing)
+    if json:
+        print_json(outlines)
+        return
+    for outlined in outlines:
+        print_plan(console(), outlined)
+    for refused in captured.refused:
+        error_console().print(f"{refused.function}: {refused.reason}", style="warn")
+    if svg is not None:
+        console().print(f"\ndrawn   {svg}", style="quiet")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as e:
+        raise InputError(
+            f"{path} cannot be written: {e.strerror}; choose another place for the drawing."
+        ) from e

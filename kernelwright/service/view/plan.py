@@ -1,0 +1,199 @@
+"""A plan in the terminal: the graph step by step, why it is cut there, and what it saves."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.bar import Bar
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from kernelwright.campaign.outline import PlanOutline, RegionOutline, Step
+from kernelwright.service.view.figure import counted, in_bytes, less
+
+_COLORS = ("cyan", "magenta", "yellow", "green", "blue", "red")
+_NARROW, _WIDE = 72, 100
+_BAR = 24
+_MOST_STEPS = 48
+"""Beyond this many rows, steps that are alike share one."""
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A step of the graph, or several in a row that MLX runs."""
+
+    steps: tuple[Step, ...]
+    region: RegionOutline | None = None
+    times: int = 1
+
+
+def print_plan(console: Console, plan: PlanOutline) -> None:
+    """Print a plan: its steps, the reasons for its cuts, its traffic."""
+    console.print(_headline(plan))
+    console.print(_steps(plan, console.width))
+    if plan.left or plan.seams:
+        console.print(_reasons(plan))
+    console.print(_traffic(plan, width=_BAR if console.width >= _NARROW else _BAR // 3))
+    if not plan.regions:
+        console.print("MLX keeps all of it: no part of this graph gains.", style="warn")
+
+
+def _headline(plan: PlanOutline) -> Text:
+    kernels = counted(len(plan.regions), "kernel")
+    rest = plan.traffic.planned_launches - len(plan.regions)
+    launches = counted(rest, "launch", "launches")
+    return Text.assemble(
+        ("\n", ""),
+        (plan.function, "title"),
+        (f"  {plan.inputs}", "quiet"),
+        f"\n{counted(plan.nodes, 'node')}: {kernels}, {launches} of MLX\n",
+    )
+
+
+def _steps(plan: PlanOutline, width: int) -> Table:
+    wide = width >= _WIDE
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="label")
+    # Figures are never cut: what is computed takes the room that they leave.
+    room = max(12, min(44, width - (80 if wide else 48)))
+    table.add_column("step", no_wrap=True, min_width=7)
+    table.add_column("computes", overflow="ellipsis", no_wrap=True, max_width=room)
+    table.add_column(
+        "reads", overflow="ellipsis", no_wrap=True, style="quiet", min_width=8, max_width=24
+    )
+    table.add_column("launches", justify="right", no_wrap=True, min_width=8)
+    if wide:
+        table.add_column("bytes", justify="right", no_wrap=True, min_width=18)
+        table.add_column("vs eager", justify="right", no_wrap=True, min_width=8)
+    table.add_column("vs compile", justify="right", no_wrap=True, min_width=10)
+    tint = tints(plan)
+    for row in _rows(plan):
+        color = _COLORS[tint.get(row.steps[0].label, 0)]
+        table.add_row(*_cells(row, color, wide=wide))
+    return table
+
+
+def _rows(plan: PlanOutline) -> list[_Row]:
+    rows = list(_in_order(plan))
+    if len(rows) <= _MOST_STEPS:
+        return rows
+    alike: dict[str, _Row] = {}
+    for row in rows:
+        key = row.region.task_id if row.region else _ops(row.steps)
+        first = alike.get(key)
+        times = first.times + 1 if first else 1
+        alike[key] = _Row((first or row).steps, (first or row).region, times)
+    return list(alike.values())
+
+
+def _in_order(plan: PlanOutline) -> Iterator[_Row]:
+    regions = {region.label: region for region in plan.regions}
+    waiting: list[Step] = []
+    for step in plan.steps:
+        if region := regions.get(step.label):
+            if waiting:
+                yield _Row(tuple(waiting))
+            waiting = []
+            yield _Row((step,), region)
+        else:
+            waiting.append(step)
+    if waiting:
+        yield _Row(tuple(waiting))
+
+
+def _cells(row: _Row, color: str, *, wide: bool) -> list[Text]:
+    region = row.region
+    if region is None:
+        return _mlx_cells(row)
+    operation = Text(operation_of(region), style="task")
+    if wide:
+        operation.append(f"  {counted(len(row.steps[0].ops), 'op')}", style="quiet")
+    cells = [
+        Text(f"▌{region.label}{_multiple(row)}", style=color),
+        operation,
+        Text(", ".join(row.steps[0].reads)),
+        Text(f"{region.eager.launches} → {region.planned.launches}"),
+    ]
+    if wide:
+        cells += [
+            Text(f"{in_bytes(region.eager.nbytes)} → {in_bytes(region.planned.nbytes)}"),
+            _saved(region.eager.nbytes, region.planned.nbytes),
+        ]
+    return [*cells, _saved(region.compiled.nbytes, region.planned.nbytes)]
+
+
+def _mlx_cells(row: _Row) -> list[Text]:
+    first, last = row.steps[0], row.steps[-1]
+    label = first.label if first is last else f"{first.label}–{last.label[1:]}"
+    inside = {step.label for step in row.steps}
+    reads = dict.fromkeys(r for step in row.steps for r in step.reads if r not in inside)
+    return [
+        Text(f" {label}{_multiple(row)}", style="quiet"),
+        Text(_ops(row.steps), style="quiet"),
+        Text(", ".join(reads)),
+        Text(str(len(row.steps)), style="quiet"),
+    ]
+
+
+def _multiple(row: _Row) -> str:
+    return f" ×{row.times}" if row.times > 1 else ""
+
+
+def operation_of(region: RegionOutline) -> str:
+    """Name what a region computes, for people."""
+    return region.operation.removeprefix("elementwise:").replace("*", "+")
+
+
+def tints(plan: PlanOutline) -> dict[str, int]:
+    """Return the number of each region's tint; regions that are alike share theirs."""
+    tasks = list(dict.fromkeys(region.task_id for region in plan.regions))
+    return {region.label: tasks.index(region.task_id) % len(_COLORS) for region in plan.regions}
+
+
+def _ops(steps: Sequence[Step]) -> str:
+    names = ["+".join(dict.fromkeys(step.ops)) for step in steps]
+    counts = {name: names.count(name) for name in names}
+    return ", ".join(name if n == 1 else f"{name} ×{n}" for name, n in counts.items())
+
+
+def _saved(before: int, after: int) -> Text:
+    change = 1 - after / before if before else 0.0
+    style = "good" if change >= 0.01 else "bad" if change <= -0.01 else "quiet"
+    return Text(less(change), style=style)
+
+
+def _reasons(plan: PlanOutline) -> Tree:
+    """Say why the kernels are not larger."""
+    tree = Tree(Text("why it is cut there", style="label"), guide_style="quiet")
+    by_reason: dict[str, list[str]] = {}
+    for left in plan.left:
+        ops = left.op if left.count == 1 else f"{left.op} ×{left.count}"
+        by_reason.setdefault(left.reason, []).append(ops)
+    for seam in plan.seams:
+        by_reason.setdefault(seam.reason, []).append(f"{seam.source} | {seam.target}")
+    for reason, names in by_reason.items():
+        tree.add(Text.assemble((", ".join(names), "task"), f"  {reason}"))
+    return tree
+
+
+def _traffic(plan: PlanOutline, width: int) -> Table:
+    traffic = plan.traffic
+    rows = [
+        ("eager", traffic.eager, str(traffic.eager_launches)),
+        ("mx.compile", traffic.compiled, str(traffic.compiled_launches)),
+        ("plan", traffic.planned, str(traffic.planned_launches)),
+    ]
+    if traffic.fast < traffic.compiled:
+        rows.insert(2, ("with mx.fast", traffic.fast, "–"))
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="label")
+    table.add_column("\nwhole function", style="label", no_wrap=True, min_width=14)
+    table.add_column("\nbytes", justify="right", style="figure", no_wrap=True)
+    table.add_column("", width=width)
+    table.add_column("\nlaunches", justify="right", style="figure", no_wrap=True)
+    table.add_column("\nvs eager", justify="right", no_wrap=True)
+    for name, nbytes, launches in rows:
+        color = "cyan" if name == "plan" else "bright_black"
+        bar = Bar(max(traffic.eager, 1), 0, nbytes, width=width, color=color)
+        saved = _saved(traffic.eager, nbytes) if name != "eager" else Text()
+        table.add_row(name, in_bytes(nbytes), bar, launches, saved)
+    return table

@@ -1,0 +1,203 @@
+"""`kernelwright plan`: the graph in order, reasons for its cuts, and a sound drawing."""
+
+import io
+import json
+from itertools import combinations
+from pathlib import Path
+from xml.etree import ElementTree
+
+import mlx.core as mx
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+from kernelwright import ir
+from kernelwright.campaign import Subject, capture_subjects, offline_team
+from kernelwright.campaign.flow import Flow
+from kernelwright.campaign.outline import PlanOutline, outline
+from kernelwright.campaign.planning import FunctionPlan, plan_function
+from kernelwright.errors import InputError
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.service.cli import app
+from kernelwright.service.console import THEME
+from kernelwright.service.view.layered import Box, Edge, Key, arrange
+from kernelwright.service.view.plan import print_plan
+from kernelwright.service.view.plan_svg import draw_plan
+
+DEVICE = DeviceInfo(name="simulator", chip="test", runtime="test", measures_time=False)
+SVG = "{http://www.w3.org/2000/svg}"
+WEIGHT = mx.ones((64, 64), mx.float16)
+
+
+def block(x: mx.array, scale: mx.array) -> mx.array:
+    """Normalize, project, gate and add: two regions, two products, a residual."""
+    h = mx.softmax(x * scale, axis=-1) @ WEIGHT
+    return x + mx.sigmoid(h) * h @ WEIGHT
+
+
+def test_steps_come_in_an_order_in_which_they_can_run() -> None:
+    plan = _outline(_planned())
+    known = {"x", "scale"}
+    for step in plan.steps:
+        assert known.issuperset(step.reads)
+        known.add(step.label)
+    assert [step.label for step in plan.steps if step.label.startswith("R")] == [
+        region.label for region in plan.regions
+    ]
+
+
+def test_every_node_that_works_is_in_one_step() -> None:
+    planned = _planned()
+    units = Flow(planned.graph, planned.regions).units
+    found = sorted(i for unit in units for i in unit.nodes)
+    views = {i for i, n in enumerate(planned.graph.nodes) if ir.op_named(n.op).kind is ir.Kind.VIEW}
+    assert len(found) == len(set(found))
+    assert set(range(len(planned.graph.nodes))) - set(found) <= views
+
+
+def test_launches_add_up_to_the_traffic_of_the_plan() -> None:
+    plan = _outline(_planned())
+    assert len(plan.steps) == plan.traffic.planned_launches
+    assert plan.traffic.planned < plan.traffic.compiled < plan.traffic.eager
+    for region in plan.regions:
+        assert region.planned.launches == 1
+        assert region.planned.nbytes <= region.compiled.nbytes <= region.eager.nbytes
+
+
+def test_what_stays_with_mlx_and_what_stays_apart_have_reasons() -> None:
+    plan = _outline(_planned())
+    assert ("matmul", 2) in {(left.op, left.count) for left in plan.left}
+
+    def two_sizes(x: mx.array) -> tuple[mx.array, mx.array]:
+        table = mx.exp(x) * 2
+        return table + 1, mx.broadcast_to(table, (8, 4, 16)) * mx.ones((8, 4, 16)) - 1
+
+    regions = _outline(_planned(two_sizes, mx.zeros((4, 16)))).regions
+    seams = _outline(_planned(two_sizes, mx.zeros((4, 16)))).seams
+    assert len(regions) == 1 or all("differ in size" in seam.reason for seam in seams)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_the_page_fits_the_terminal_and_names_every_region(width: int) -> None:
+    plan = _outline(_planned())
+    console = Console(theme=THEME, file=io.StringIO(), width=width, highlight=False)
+    print_plan(console, plan)
+    text = str(console.file.getvalue())  # type: ignore[attr-defined]
+    assert all(len(line) <= width for line in text.splitlines())
+    for region in plan.regions:
+        assert f"▌{region.label}" in text
+        assert f"{region.eager.launches} → {region.planned.launches}" in text
+    assert "matmul ×2  it is a contraction op" in text
+    assert "mx.compile" in text
+
+
+def test_a_long_graph_shares_rows_among_steps_that_are_alike() -> None:
+    def deep(x: mx.array) -> mx.array:
+        for _ in range(30):
+            x = mx.softmax(x * 2, axis=-1) @ WEIGHT
+        return x
+
+    plan = _outline(_planned(deep, mx.zeros((8, 64), mx.float16)))
+    assert len(plan.regions) == 30
+    console = Console(theme=THEME, file=io.StringIO(), width=100, highlight=False)
+    print_plan(console, plan)
+    text = str(console.file.getvalue())  # type: ignore[attr-defined]
+    assert "×30" in text
+    assert len(text.splitlines()) < 30
+
+
+def test_the_drawing_is_a_file_of_its_own_for_light_and_dark_pages() -> None:
+    planned = _planned()
+    plan = _outline(planned)
+    drawing = draw_plan(Flow(planned.graph, planned.regions), plan)
+    root = ElementTree.fromstring(drawing)
+    texts = [text.text or "" for text in root.iter(f"{SVG}text")]
+    for region in plan.regions:
+        assert any(text.startswith(f"{region.label}  ") for text in texts)
+    assert sum("matmul" in text for text in texts) == 2
+    assert "prefers-color-scheme:dark" in drawing
+    # Nothing is fetched: no script, image, font or style sheet from elsewhere.
+    assert drawing.count("http") == 1
+    assert drawing == draw_plan(Flow(planned.graph, planned.regions), plan)
+
+
+def test_names_are_escaped_in_the_drawing() -> None:
+    plan = _outline(_planned()).model_copy(update={"function": "<lambda> & more"})
+    planned = _planned()
+    root = ElementTree.fromstring(draw_plan(Flow(planned.graph, planned.regions), plan))
+    assert "<lambda> & more" in [text.text for text in root.iter(f"{SVG}text")]
+
+
+def test_a_layout_keeps_boxes_apart_and_leads_every_edge_down() -> None:
+    boxes: dict[Key, Box] = {("op", i): Box(30.0 + 7 * i % 5, 20.0) for i in range(12)}
+    pairs = [
+        (0, 3),
+        (0, 4),
+        (1, 4),
+        (2, 5),
+        (3, 6),
+        (4, 6),
+        (5, 7),
+        (0, 7),
+        (6, 8),
+        (7, 11),
+        (2, 11),
+    ]
+    edges = [Edge(("op", a), ("op", b), 15, 15) for a, b in pairs]
+    layout = arrange(boxes, edges, gap=10, drop=12)
+    for a, b in combinations(boxes, 2):
+        (ax, ay), (bx, by) = layout.corners[a], layout.corners[b]
+        is_beside = ax + boxes[a].width <= bx + 1e-6 or bx + boxes[b].width <= ax + 1e-6
+        assert is_beside or ay + 20 <= by or by + 20 <= ay
+    for route in layout.routes:
+        heights = [y for _, y in route]
+        assert heights == sorted(heights)
+    assert arrange(boxes, edges, gap=10, drop=12) == layout
+
+
+def test_the_command_draws_prints_and_speaks_json(tmp_path: Path) -> None:
+    path = tmp_path / "plan.svg"
+    result = _typed("plan", "catalog:softmax_by_hand:f16", "--svg", str(path))
+    assert result.exit_code == 0
+    assert "softmax" in result.output
+    assert ElementTree.parse(path).getroot().tag == f"{SVG}svg"
+    (plan,) = json.loads(_typed("plan", "catalog:softmax_by_hand:f16", "--json").output)
+    assert PlanOutline.model_validate(plan).traffic.planned_launches == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("catalog:nothing",), "expected a catalog task, found 'nothing'"),
+        (("{file}", "--svg", "{folder}/two.svg"), "expected one function for .*found add, double"),
+        (("{file}:add", "--svg", "{folder}/no/such.svg"), "cannot be written: No such file"),
+    ],
+)
+def test_a_bad_request_is_one_sentence(
+    tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    file = tmp_path / "functions.py"
+    file.write_text(
+        "def add(x, y):\n    return x + y\ndef double(x):\n    return x * 2\n"
+        "def example_inputs():\n    return {'add': ('f32[2]', 'f32[2]'), 'double': 'f16[3]'}\n"
+    )
+    result = _typed("plan", *(a.format(file=file, folder=tmp_path) for a in arguments))
+    assert isinstance(result.exception, InputError)
+    with pytest.raises(InputError, match=message):
+        raise result.exception
+
+
+def _planned(function: object = block, *inputs: mx.array) -> FunctionPlan:
+    arrays = inputs or (mx.zeros((32, 64), mx.float16), mx.zeros((64,), mx.float16))
+    assert callable(function)
+    subject = Subject("block", function, arrays, {}, "block.py")
+    (captured,) = capture_subjects([subject]).functions
+    return plan_function(captured, offline_team().planner, DEVICE)
+
+
+def _outline(planned: FunctionPlan) -> PlanOutline:
+    return outline(planned)
+
+
+def _typed(*arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments, env={"COLUMNS": "120"})
