@@ -1,6 +1,7 @@
 """`kernelwright metal` on files as a person has them."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,18 @@ def test_profile_counts_and_predicts(file: str) -> None:
     assert found["counters"]["threads"] == 64
     assert [p["label"] for p in found["predictions"]] == ["prediction"]
     assert "prediction" in typed("profile", file, *sizes).output
+
+
+def test_profile_shows_the_dominating_bound_on_a_named_chip(file: str) -> None:
+    sizes = ("-k", "saxpy", "-g", "64", *BUFFERS, "-b", "a=1", "--chip", "m4-max")
+    (found,) = json.loads(typed("profile", file, *sizes, "--json").output)["predictions"]
+    assert (found["chip"], found["bound"]) == (
+        "m4-max",
+        max(found["bounds_us"], key=found["bounds_us"].__getitem__),
+    )
+    shown = typed("profile", file, *sizes).output.split("\n")
+    row = next(line for line in shown if line.startswith("m4-max"))
+    assert re.search(rf"~[\d.]+ \S+ +{found['bound']} +\d+% +prediction", row)
 
 
 @pytest.mark.parametrize(

@@ -104,15 +104,27 @@ class _Parallelism:
 
 
 def _memory_bytes(counters: Counters, profile: ChipProfile) -> int:
-    """Every sector comes once; what is asked for again hits the cache as far as it fits."""
-    unique = sum(_unique_bytes(b) for b in counters.buffers)
-    again = sum(
-        max(b.bytes_read - b.unique_bytes_read, 0)
-        + max(b.bytes_written - b.unique_bytes_written, 0)
-        for b in counters.buffers
-    )
-    missing = max(1 - profile.last_cache_bytes / unique, 0.0) if unique else 0.0
-    return round(unique + min(again, _sector_bytes(counters)) * missing)
+    """Every sector comes once; what is asked for again hits the cache as far as it fits.
+
+    The buffers that are asked most often for each of their bytes stay in the cache first: a bias
+    or a size does, beside streams of any length.
+    """
+    total = 0.0
+    room = profile.last_cache_bytes
+    touched = [b for b in counters.buffers if _unique_bytes(b)]
+    for buffer in sorted(touched, key=lambda b: _again_bytes(b) / _unique_bytes(b), reverse=True):
+        unique, again = _unique_bytes(buffer), _again_bytes(buffer)
+        kept = min(room, unique) if again else 0
+        room -= kept
+        total += unique + again * (1 - kept / unique)
+    return round(total)
+
+
+def _again_bytes(buffer: BufferTraffic) -> int:
+    """What is asked for beyond the first time, no more than the sectors that lanes share."""
+    again = max(buffer.bytes_read - buffer.unique_bytes_read, 0)
+    again += max(buffer.bytes_written - buffer.unique_bytes_written, 0)
+    return min(again, _SECTOR_BYTES * (buffer.sectors_read + buffer.sectors_written))
 
 
 def _unique_bytes(buffer: BufferTraffic) -> int:

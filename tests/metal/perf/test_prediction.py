@@ -103,6 +103,22 @@ def test_what_is_read_again_misses_a_cache_that_it_does_not_fit() -> None:
     assert again(240) == 3
 
 
+def test_a_bias_that_every_row_reads_stays_in_the_cache() -> None:
+    stream = BufferTraffic(
+        name="x",
+        bytes_read=1 << 28,
+        sectors_read=1 << 23,
+        unique_bytes_read=1 << 28,
+        unique_sectors_read=1 << 23,
+    )
+    bias = stream.model_copy(
+        update={"name": "b", "unique_bytes_read": 1 << 14, "unique_sectors_read": 1 << 9}
+    )
+    counters = _counters().model_copy(update={"buffers": (stream, bias)})
+
+    assert predict(counters, find_profile("h200")).memory_bytes == (1 << 28) + (1 << 14)
+
+
 def test_every_faster_chip_is_predicted_faster() -> None:
     times = [_predict(chip).time_us for chip in ("m1", "m2", "m2-pro", "m4-pro", "m4-max", "h200")]
 
