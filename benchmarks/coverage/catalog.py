@@ -120,8 +120,9 @@ def markdown(solutions: list[Solution], dtype: Dtype) -> str:
 
 def _row(solution: Solution) -> str:
     kernels = f"{solution.proved}" if solution.proved == solution.regions else "not yet"
-    left = ", ".join(dict.fromkeys(solution.left)) or solution.problem.split(". ")[0][:90]
     mark = "✓" if solution.is_solved else "–"
+    words = (solution.problem.split(". ")[0].rstrip("."), ", ".join(dict.fromkeys(solution.left)))
+    left = "; ".join(filter(None, words)) or ("" if solution.regions else "views alone")
     return f"| `{solution.entry.name}` | {solution.entry.summary} | {mark} {kernels} | {left} |"
 
 

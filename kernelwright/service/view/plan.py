@@ -15,6 +15,7 @@ from kernelwright.service.view.figure import counted, in_bytes, less
 _COLORS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 _NARROW, _WIDE = 72, 100
 _BAR = 24
+_MOST_NAMES = 6
 _MOST_STEPS = 48
 """Beyond this many rows, steps that are alike share one."""
 
@@ -172,7 +173,10 @@ def _reasons(plan: PlanOutline) -> Tree:
     for seam in plan.seams:
         by_reason.setdefault(seam.reason, []).append(f"{seam.source} | {seam.target}")
     for reason, names in by_reason.items():
-        tree.add(Text.assemble((", ".join(names), "task"), f"  {reason}"))
+        named = ", ".join(names[:_MOST_NAMES])
+        if more := names[_MOST_NAMES:]:
+            named += f" and {len(more)} more"
+        tree.add(Text.assemble((named, "task"), f"  {reason}"))
     return tree
 
 
