@@ -11,6 +11,7 @@ from datetime import timedelta
 
 from kernelwright.agents.role import Proposal
 from kernelwright.campaign.bench import Bench
+from kernelwright.campaign.earlier import Earlier, earlier_runs
 from kernelwright.campaign.event import (
     CampaignBegan,
     CampaignEnded,
@@ -20,6 +21,7 @@ from kernelwright.campaign.event import (
     Event,
     TaskEnded,
 )
+from kernelwright.campaign.interleave import Order, in_given_order
 from kernelwright.campaign.judge import MakeJudge, environment_of
 from kernelwright.campaign.planning import Captured, FunctionPlan, plan_function
 from kernelwright.campaign.pursuit import Pursuit
@@ -77,13 +79,21 @@ class Engine:
         *,
         listen: Listener = lambda event: None,
         hire: Hire | None = None,
+        order: Order = in_given_order,
+        resumes: bool = False,
     ) -> None:
+        """Prepare a search; one that `resumes` counts what its dead runs took of the caps."""
         self._store = store
         self._spec = spec
         self._team = team
         self._make_judge = make_judge
         self._listen = listen
         self._hire = hire or self._keep_team
+        self._order = order
+        self._resumes = resumes
+        self._earlier = Earlier()
+        self._quarantined: set[str] = set()
+        self._held: deque[_Work] = deque()
         self._stopping = threading.Event()
         self._stopped_at: float | None = None
         self._deadline: float | None = None
@@ -107,9 +117,11 @@ class Engine:
             StoreError: the store failed; what it acknowledged is kept.
         """
         started = time.monotonic()
-        self._deadline = started + self._spec.seconds if self._spec.seconds else None
         with Bench(self._make_judge, self._spec.jobs) as bench:
             self._begin(bench, captured)
+            if self._spec.seconds:
+                used = self._earlier.seconds if self._resumes else 0.0
+                self._deadline = started + self._spec.seconds - used
             for refusal in captured.refused:
                 self._say(refusal, log=True)
             with self._failing_in_order():
@@ -149,11 +161,13 @@ class Engine:
     def _begin(self, bench: Bench, captured: Captured) -> None:
         names = tuple(function.subject.name for function in captured.functions)
         campaign = self._store.begin_campaign(
-            name=", ".join(names)[:200],
+            name=self._spec.name or ", ".join(names)[:200],
             spec=self._spec.model_dump_json(),
             environment=environment_of(bench.info),
         )
         self._campaign_id = campaign.id
+        self._earlier = earlier_runs(self._store, campaign.id)
+        self._quarantined = set(self._earlier.in_flight)
         began = CampaignBegan(
             campaign_id=campaign.id,
             device=bench.info,
@@ -180,7 +194,8 @@ class Engine:
                     self._refill(pursuits, strategy, ready, bench)
                 else:
                     self._wind_up(pursuits, ready, bench, reason)
-                while ready and len(running) < bench.jobs:
+                room = 1 if any(self._is_quarantined(w) for w in running.values()) else bench.jobs
+                while ready and len(running) < room:
                     work = ready.popleft()
                     running[self._begin_work(work, pool, bench)] = work
                     if self._halted() is not None:
@@ -189,8 +204,11 @@ class Engine:
                     if reason is None and any(pursuit.is_pending for pursuit in pursuits):
                         self._stopping.wait(_POLL_S)
                         continue
-                    if not ready:
+                    if not ready and not self._held:
                         return reason or "every task is done"
+                    if not ready:
+                        work = self._held.popleft()
+                        running[self._begin_work(work, pool, bench)] = work
                 if self._is_out_of_patience():
                     # Whoever still runs is cut off; nothing of theirs is recorded.
                     bench.close()
@@ -211,6 +229,7 @@ class Engine:
         return pool.submit(bench.evaluate, work.pursuit.task, work.proposal.program)
 
     def _take(self, work: _Work, evaluation: Evaluation, ready: deque[_Work], bench: Bench) -> None:
+        self._quarantined.discard(work.trial.candidate_id)
         if not work.confirms:
             self._record(work, evaluation)
             return
@@ -222,10 +241,11 @@ class Engine:
         self, pursuits: Sequence[Pursuit], ready: deque[_Work], bench: Bench, reason: str
     ) -> None:
         """Begin nothing new; unless interrupted, what was found is still confirmed."""
-        dropped = [work for work in ready if not work.confirms or self._stopping.is_set()]
-        for work in dropped:
-            ready.remove(work)
-            work.pursuit.abandon([work.proposal])
+        for waiting in (ready, self._held):
+            dropped = [work for work in waiting if not work.confirms or self._stopping.is_set()]
+            for work in dropped:
+                waiting.remove(work)
+                work.pursuit.abandon([work.proposal])
         for pursuit in pursuits:
             if not pursuit.ended and not pursuit.is_waiting and not self._stopping.is_set():
                 pursuit.close_batch()
@@ -243,7 +263,7 @@ class Engine:
         work = _Work(pursuit, proposal, trial, confirms=True)
         known = self._known(work, bench)
         if known is None or not was_put_to_the_test(known.evaluation):
-            ready.append(work)
+            self._queue(work, ready)
             return
         if is_confirmed(known.evaluation):
             self._store.crown(known.id)
@@ -281,7 +301,8 @@ class Engine:
             return "interrupted"
         if self._deadline is not None and time.monotonic() >= self._deadline:
             return f"the {self._spec.seconds:g} s that were allowed are over"
-        if self._spec.evaluations is not None and self._evaluated >= self._spec.evaluations:
+        used = self._evaluated + (self._earlier.evaluations if self._resumes else 0)
+        if self._spec.evaluations is not None and used >= self._spec.evaluations:
             return f"the {self._spec.evaluations} evaluations that were allowed are done"
         return None
 
@@ -296,7 +317,7 @@ class Engine:
         bench: Bench,
     ) -> None:
         """Ask for batches until every worker has something to do or every task waits."""
-        for pursuit in pursuits:
+        for pursuit in self._order(pursuits):
             while not pursuit.ended and not pursuit.is_waiting and len(ready) < bench.jobs:
                 pursuit.close_batch()
                 batch = strategy.next(pursuit)
@@ -308,7 +329,19 @@ class Engine:
                     break
                 pursuit.begin(batch)
                 works = [self._intend(pursuit, proposal) for proposal in batch]
-                ready.extend(w for w in works if not self._reuse(w, bench))
+                for work in works:
+                    if not self._reuse(work, bench):
+                        self._queue(work, ready)
+
+    def _queue(self, work: _Work, ready: deque[_Work]) -> None:
+        """Let work wait its turn; a candidate that was in flight at a death is tried last, alone.
+
+        Its task waits with it: what is proposed next is what an undisturbed run proposes.
+        """
+        (self._held if self._is_quarantined(work) else ready).append(work)
+
+    def _is_quarantined(self, work: _Work) -> bool:
+        return work.trial.candidate_id in self._quarantined
 
     def _intend(self, pursuit: Pursuit, proposal: Proposal) -> _Work:
         intent = Intent(

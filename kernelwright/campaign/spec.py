@@ -10,6 +10,8 @@ from kernelwright.metal.diagnostic import Record
 class SearchSpec(Record):
     """The settings of one search; the store keeps them as JSON."""
 
+    name: str = ""
+    """What people call the search; its functions' names by default."""
     device: DeviceName = "simulator"
     candidates_per_task: int = Field(default=12, ge=1)
     batch: int = Field(default=4, ge=1)

@@ -1,0 +1,184 @@
+"""A night's work as a TOML file, and the searches that it stands for."""
+
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, ValidationError
+
+from kernelwright.agents.budget import Caps
+from kernelwright.campaign.spec import SearchSpec
+from kernelwright.campaign.subject import CATALOG, Subject, load_subjects
+from kernelwright.errors import InputError
+from kernelwright.metal.device.base import DeviceName
+from kernelwright.metal.diagnostic import Record
+
+_SECONDS_PER_HOUR = 3600.0
+
+
+class NightFunction(Record):
+    """Something to make faster, as `search` takes it."""
+
+    target: str
+    inputs: tuple[str, ...] = ()
+    priority: float = Field(default=1.0, gt=0)
+
+
+class NightSettings(Record):
+    """How the night's searches go about it."""
+
+    name: str = Field(default="nightly", min_length=1, max_length=200)
+    devices: tuple[DeviceName, ...] = Field(default=("simulator",), min_length=1)
+    jobs: int = Field(default=2, ge=1)
+    candidates: int = Field(default=12, ge=1)
+    repairs: int = Field(default=2, ge=0)
+    plateau: int = Field(default=8, ge=1)
+    minimum_effect: float = Field(default=0.02, ge=0, lt=1)
+
+
+class NightModels(Record):
+    """Whom to ask."""
+
+    ask: tuple[str, ...] = ()
+    base_url: str | None = None
+
+
+class NightCaps(Record):
+    """What the whole night may take; None leaves a kind unlimited."""
+
+    dollars: float | None = Field(default=None, ge=0)
+    tokens: int | None = Field(default=None, ge=1)
+    calls: int | None = Field(default=None, ge=1)
+    hours: float | None = Field(default=None, gt=0)
+    evaluations: int | None = Field(default=None, ge=1)
+
+
+class NightExport(Record):
+    """Where champions go in the morning."""
+
+    folder: str
+
+
+class NightFile(Record):
+    """The whole file."""
+
+    campaign: NightSettings = NightSettings()
+    functions: Annotated[tuple[NightFunction, ...], Field(min_length=1)]
+    models: NightModels = NightModels()
+    caps: NightCaps = NightCaps()
+    export: NightExport | None = None
+
+
+class NightSpec(SearchSpec):
+    """One device's search of a night; the store keeps all that it takes to run it again."""
+
+    functions: tuple[NightFunction, ...]
+    devices: tuple[DeviceName, ...] = ()
+    """All of the night's, in the order in which they take turns."""
+    folder: str
+    """From where targets and exports are found."""
+    minimum_effect: float = 0.02
+    export: NightExport | None = None
+
+    def subjects(self) -> dict[NightFunction, tuple[Subject, ...]]:
+        """Load every function.
+
+        Raises:
+            InputError: one is not there; says which.
+        """
+        return {f: load_subjects(self._place(f.target), f.inputs) for f in self.functions}
+
+    def to_the_end(self) -> "tuple[NightSpec, ...]":
+        """Return this search and those of the devices after it."""
+        place = self.devices.index(self.device)
+        return tuple(self.model_copy(update={"device": d}) for d in self.devices[place:])
+
+    @property
+    def export_folder(self) -> Path | None:
+        """Where champions are exported to."""
+        return None if self.export is None else Path(self.folder) / self.export.folder
+
+    def _place(self, target: str) -> str:
+        return target if target.startswith(CATALOG) else str(Path(self.folder) / target)
+
+
+def template() -> str:
+    """Return the commented file to start from."""
+    return files("kernelwright.campaign").joinpath("nightly.toml").read_text()
+
+
+def read_night(path: Path) -> tuple[NightSpec, ...]:
+    """Read a night's file; return one search for each device.
+
+    Raises:
+        InputError: the file is not there, is no TOML, or a key is wrong; one sentence says which.
+    """
+    try:
+        parsed = NightFile.model_validate(tomllib.loads(path.read_text()))
+    except OSError as e:
+        raise InputError(
+            f"expected a campaign's TOML file, found nothing readable at {str(path)!r}; "
+            f"write one with: kernelwright campaign init {path}"
+        ) from e
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+        raise InputError(f"{path} is no TOML: {e}.") from e
+    except ValidationError as e:
+        raise InputError(_sentence(path, e)) from e
+    return _spec(parsed, path).to_the_end()
+
+
+def _spec(night: NightFile, path: Path) -> NightSpec:
+    """Return the first device's search."""
+    devices = tuple(dict.fromkeys(night.campaign.devices))
+    # Devices take turns and share the caps evenly, so that none can exceed them.
+    share = len(devices)
+    caps, settings = night.caps, night.campaign
+    return NightSpec(
+        name=settings.name,
+        device=devices[0],
+        devices=devices,
+        candidates_per_task=settings.candidates,
+        repairs=settings.repairs,
+        patience=settings.plateau,
+        evaluations=_shared(caps.evaluations, share, path, "evaluations"),
+        seconds=caps.hours * _SECONDS_PER_HOUR / share if caps.hours else None,
+        jobs=settings.jobs,
+        models=night.models.ask,
+        base_url=night.models.base_url,
+        caps=Caps(
+            dollars=None if caps.dollars is None else caps.dollars / share,
+            tokens=_shared(caps.tokens, share, path, "tokens"),
+            calls=_shared(caps.calls, share, path, "calls"),
+        ),
+        functions=night.functions,
+        folder=str(path.resolve().parent),
+        minimum_effect=settings.minimum_effect,
+        export=night.export,
+    )
+
+
+def _shared(cap: int | None, share: int, path: Path, key: str) -> int | None:
+    if cap is not None and cap < share:
+        raise InputError(
+            f"{path}: [caps] {key} = {cap} is less than one for each of {share} devices."
+        )
+    return None if cap is None else cap // share
+
+
+def _sentence(path: Path, error: ValidationError) -> str:
+    """Name the table and the key of the first fault, what was found and what is allowed."""
+    first = error.errors()[0]
+    steps = list(first["loc"])
+    table = f"[{steps[0]}]" if len(steps) > 1 else ""
+    if len(steps) > 1 and isinstance(steps[1], int):
+        table = f"[[{steps[0]}]] number {steps[1] + 1}"
+        steps.pop(1)
+    key = str(steps[1]) if len(steps) > 1 else f"[{steps[0]}]" if steps else "the file"
+    place = f"{table} {key}".strip()
+    if first["type"] == "extra_forbidden":
+        return f"{path}: {place} is no key of a campaign; see: kernelwright campaign init"
+    if first["type"] == "missing":
+        return f"{path}: {place} is missing; see: kernelwright campaign init"
+    words = first["msg"][0].lower() + first["msg"][1:]
+    return f"{path}: {place}: {words}, found {first['input']!r}."

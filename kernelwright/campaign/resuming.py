@@ -1,0 +1,137 @@
+"""Runs of one campaign: which is alive, which was left behind, and how to stop or take one up."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from pydantic import ValidationError
+
+from kernelwright.campaign.event import CampaignBegan, Event
+from kernelwright.campaign.night import NightSpec
+from kernelwright.errors import InputError
+from kernelwright.store import Campaign, KernelStore
+from kernelwright.store.store import owner_name
+
+_MOST_CAMPAIGNS = 1000
+_LOOK_S = 1.0
+STOP = "StopAsked"
+"""The kind of the line in a run's log that asks it to end."""
+
+
+def nights(store: KernelStore) -> list[Campaign]:
+    """Return the runs of campaigns, newest first; plain searches are none."""
+    return [c for c in store.campaigns(limit=_MOST_CAMPAIGNS) if spec_of(c) is not None]
+
+
+def spec_of(campaign: Campaign) -> NightSpec | None:
+    """Read what a run was asked to do; None for a plain search."""
+    try:
+        return NightSpec.model_validate_json(campaign.spec)
+    except ValidationError:
+        return None
+
+
+def is_alive(campaign: Campaign) -> bool:
+    """Say whether a run goes on; of another machine one believes what the store says."""
+    if campaign.state != "running":
+        return False
+    host, _, process = campaign.owner.rpartition(":")
+    if host != owner_name().rpartition(":")[0]:
+        return True
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def current(runs: Sequence[Campaign]) -> list[Campaign]:
+    """Return the newest run of each campaign: later ones have taken the others up."""
+    newest: dict[tuple[str, str], Campaign] = {}
+    for run in runs:
+        newest.setdefault((run.name, run.spec), run)
+    return list(newest.values())
+
+
+def find_night(runs: Sequence[Campaign], wanted: str | None) -> Campaign:
+    """Return the newest run whose id begins with `wanted` or whose name it is; the newest of all.
+
+    Raises:
+        InputError: there is none.
+    """
+    if not runs:
+        raise InputError(
+            "no campaign in the store yet; write a file with `kernelwright campaign init`, "
+            "start it with `kernelwright campaign run nightly.toml`."
+        )
+    for run in runs:
+        if wanted is None or wanted == run.name or run.id.startswith(wanted):
+            return run
+    listed = ", ".join(f"{c.id[:8]} ({c.name})" for c in runs[:3])
+    raise InputError(f"no campaign has the id or name {wanted!r}; the latest are: {listed}.")
+
+
+def to_resume(store: KernelStore, wanted: str | None) -> NightSpec:
+    """Return what the run to take up was asked to do.
+
+    Raises:
+        InputError: there is none, it still runs, or it ran to its end.
+    """
+    runs = current(nights(store))
+    left = [run for run in runs if run.state != "finished"]
+    run = find_night(left if wanted is None and left else runs, wanted)
+    if is_alive(run):
+        raise InputError(
+            f"campaign {run.id[:8]} ({run.name}) still runs in {run.owner}; "
+            f"stop it with: kernelwright campaign stop {run.id[:8]}"
+        )
+    if run.state == "finished":
+        raise InputError(
+            f"campaign {run.id[:8]} ({run.name}) ran to its end; read it with: "
+            f"kernelwright report {run.id[:8]} --html report.html"
+        )
+    spec = spec_of(run)
+    assert spec is not None
+    return spec
+
+
+def ask_to_stop(store: KernelStore, campaign_id: str) -> None:
+    """Ask a run to end in order, wherever it runs; it looks every second."""
+    store.log(campaign_id, STOP, "{}")
+
+
+class StopWatch:
+    """Looks every second whether somebody asked the run that it follows to end."""
+
+    def __init__(self, store: KernelStore) -> None:
+        self._store = store
+        self._campaign_id = ""
+        self._over = threading.Event()
+
+    def show(self, event: Event) -> None:
+        """Learn the run's id from its first event."""
+        if isinstance(event, CampaignBegan):
+            self._campaign_id = event.campaign_id
+
+    @contextmanager
+    def calling(self, stop: Callable[[], None]) -> Iterator[None]:
+        """Look, on a thread of its own, and call `stop` once."""
+        thread = threading.Thread(target=self._look, args=(stop,), name="stop-watch", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            thread.join()
+
+    def _look(self, stop: Callable[[], None]) -> None:
+        while not self._over.wait(_LOOK_S):
+            if self._campaign_id and self._is_asked():
+                stop()
+                return
+
+    def _is_asked(self) -> bool:
+        return any(event.kind == STOP for event in self._store.events(self._campaign_id))

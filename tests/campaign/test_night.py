@@ -1,0 +1,69 @@
+"""A night's file is read strictly, and means the searches that it says."""
+
+from pathlib import Path
+
+import pytest
+
+from kernelwright.campaign.interleave import BySavings
+from kernelwright.campaign.night import NightSpec, read_night, template
+from kernelwright.campaign.planning import capture_subjects
+from kernelwright.campaign.pursuit import Pursuit
+from kernelwright.campaign.subject import load_subjects
+from kernelwright.errors import InputError
+from kernelwright.evaluator import Task
+
+_SOFTMAX = '[[functions]]\ntarget = "catalog:softmax"\n'
+
+
+def test_the_template_is_a_night_by_itself(tmp_path: Path) -> None:
+    (spec,) = _read(tmp_path, template())
+    assert (spec.name, spec.device, spec.seconds) == ("nightly", "simulator", 8 * 3600)
+    assert [s.name for found in spec.subjects().values() for s in found] == ["softmax"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (_SOFTMAX + '[caps]\nhours = "x"', r"\[caps\] hours: .*valid number.*found 'x'"),
+        (_SOFTMAX + "[caps]\ndollars = -1", r"\[caps\] dollars: .*greater than.*found -1"),
+        (_SOFTMAX + "[cap]\nhours = 1", r"\[cap\] is no key"),
+        (_SOFTMAX + "prio = 1", r"\[\[functions\]\] number 1 prio is no key"),
+        (_SOFTMAX + '[campaign]\ndevices = ["gpu"]', r"\[campaign\] devices: .*found 'gpu'"),
+        ("[campaign]", r"\[functions\] is missing"),
+        ("[campaign", "is no TOML"),
+    ],
+)
+def test_a_bad_field_gets_one_sentence(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(InputError, match=words) as caught:
+        _read(tmp_path, text)
+    assert "\n" not in str(caught.value)
+
+
+def test_devices_share_the_caps(tmp_path: Path) -> None:
+    text = '[campaign]\ndevices = ["metal", "simulator"]\n[caps]\ndollars = 3.0\nhours = 2.0\n'
+    specs = _read(tmp_path, text + "evaluations = 9\n" + _SOFTMAX)
+    assert [s.device for s in specs] == ["metal", "simulator"]
+    assert specs[1].to_the_end() == specs[1:]
+    assert {(s.caps.dollars, s.seconds, s.evaluations) for s in specs} == {(1.5, 3600.0, 4)}
+
+
+def test_a_night_survives_the_store(tmp_path: Path) -> None:
+    (spec,) = _read(tmp_path, template())
+    assert NightSpec.model_validate_json(spec.model_dump_json()) == spec
+
+
+def test_what_could_save_most_comes_first_and_a_priority_weighs_it() -> None:
+    small, large = _pursuit("f32[8,8]", "small"), _pursuit("f32[64,64]", "large")
+    assert list(BySavings({})([small, large])) == [large, small]
+    assert list(BySavings({"small": 1e6})([small, large])) == [small, large]
+
+
+def _pursuit(type_: str, name: str) -> Pursuit:
+    (function,) = capture_subjects(load_subjects("catalog:softmax", [type_])).functions
+    return Pursuit(Task(function.graph, name), "softmax")
+
+
+def _read(folder: Path, text: str) -> tuple[NightSpec, ...]:
+    path = folder / "nightly.toml"
+    path.write_text(text)
+    return read_night(path)
