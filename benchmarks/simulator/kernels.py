@@ -94,4 +94,24 @@ kernel void gemm(const device half* a [[buffer(0)]], const device half* b [[buff
 """,
 }
 
+_BODIES["bias_gelu"] = """
+kernel void bias_gelu(const device float* x [[buffer(0)]], const device float* bias [[buffer(1)]],
+                      device float* y [[buffer(2)]], constant uint& n [[buffer(3)]],
+                      uint i [[thread_position_in_grid]]) {
+  float v = x[i] + bias[i % n];
+  y[i] = 0.5f * v * (1.0f + precise::tanh(0.7978845608f * (v + 0.044715f * v * v * v)));
+}
+"""
+
 TEXTS = {name: _HEAD + body for name, body in _BODIES.items()}
+_POSITION = "uint i [[thread_position_in_grid]]) {"
+
+
+def one_by_one(text: str) -> str:
+    """Return a text whose elementwise kernel runs in a loop that calls it once for each thread.
+
+    A barrier that is never reached keeps the compiler from a loop over threads, and so from
+    vector instructions: what instrumented builds, which have none, are fairly compared with.
+    """
+    never = " if (false) threadgroup_barrier(mem_flags::mem_none);"
+    return text.replace(_POSITION, _POSITION + never)
