@@ -4,6 +4,7 @@ from kernelwright.campaign.engine import Engine
 from kernelwright.campaign.event import Event
 from kernelwright.campaign.judge import Judge, MakeJudge, environment_of, judges_on
 from kernelwright.campaign.planning import Captured, CapturedFunction, capture_subjects
+from kernelwright.campaign.recheck import Recheck, recheck
 from kernelwright.campaign.report import FunctionReport, SearchReport, TaskReport
 from kernelwright.campaign.savings import Traffic, traffic_of
 from kernelwright.campaign.spec import SearchSpec
@@ -19,6 +20,7 @@ __all__ = [
     "FunctionReport",
     "Judge",
     "MakeJudge",
+    "Recheck",
     "RepairThenWrite",
     "SearchReport",
     "SearchSpec",
@@ -33,5 +35,6 @@ __all__ = [
     "load_subjects",
     "offline_team",
     "parse_input",
+    "recheck",
     "traffic_of",
 ]

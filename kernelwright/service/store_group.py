@@ -1,11 +1,27 @@
 """`kernelwright store`: the database itself."""
 
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
+from kernelwright.campaign import recheck
+from kernelwright.metal.device.base import DeviceName
 from kernelwright.service.console import console
 from kernelwright.service.option import JsonOption, LimitOption, StoreOption, print_json
 from kernelwright.service.view.listing import print_statistics, print_wanted
-from kernelwright.store import KernelStore
+from kernelwright.service.view.upkeep import (
+    BackedUp,
+    print_backup,
+    print_merged,
+    print_pruned,
+    print_recheck,
+    print_recheck_summary,
+)
+from kernelwright.store import KernelStore, merge_stores
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A file that is not there yet.")]
 
 store_group = typer.Typer(help="The database itself.", no_args_is_help=True)
 
@@ -30,3 +46,71 @@ def wanted(store: StoreOption = None, limit: LimitOption = 50, json: JsonOption 
         print_json(calls)
     else:
         print_wanted(console(), calls)
+
+
+@store_group.command()
+def backup(file: FileArgument, store: StoreOption = None, json: JsonOption = False) -> None:
+    """Copy the store to a file while searches go on."""
+    with KernelStore(store, must_exist=True) as opened:
+        copied = BackedUp(url=opened.label, file=str(file), size_bytes=opened.backup(file))
+    if json:
+        print_json(copied)
+    else:
+        print_backup(console(), copied)
+
+
+@store_group.command()
+def merge(
+    first: Annotated[str, typer.Argument(metavar="A", help="A store.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Another store.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="C", help="A file that is not there yet.")
+    ],
+    json: JsonOption = False,
+) -> None:
+    """Join two stores in a third: every row of both once, and the better champions."""
+    merged = merge_stores(first, second, output)
+    if json:
+        print_json(merged)
+    else:
+        print_merged(console(), merged)
+
+
+@store_group.command()
+def prune(
+    days: Annotated[int, typer.Option(min=1, help="Keep what is younger than this.")] = 30,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Forget old timings and failed candidates, never a champion or its ancestors."""
+    with KernelStore(store, must_exist=True) as opened:
+        pruned = opened.prune(timedelta(days=days), dry_run=dry_run)
+    if json:
+        print_json(pruned)
+    else:
+        print_pruned(console(), pruned)
+
+
+@store_group.command()
+def verify(
+    device: Annotated[
+        DeviceName | None, typer.Option(help="Only its champions.", show_default=False)
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Judge also what was judged here already.")
+    ] = False,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Judge champions again after MLX, the system, the chip or the evaluator changed."""
+    found = []
+    with KernelStore(store, must_exist=True) as opened:
+        for result in recheck(opened, device=device, everything=everything):
+            found.append(result)
+            if not json:
+                print_recheck(console(), result)
+    if json:
+        print_json(found)
+    else:
+        print_recheck_summary(console(), found)

@@ -2,6 +2,8 @@
 
 from kernelwright.store.dialogue_store import DialogueStore
 from kernelwright.store.location import default_url, label_of, url_of
+from kernelwright.store.merging import Merged, merge_stores
+from kernelwright.store.pruning import Pruned
 from kernelwright.store.record import (
     Campaign,
     CampaignState,
@@ -9,6 +11,7 @@ from kernelwright.store.record import (
     CandidateDetail,
     Champion,
     Environment,
+    Freshness,
     HistoryEntry,
     KnownEvaluation,
     Lesson,
@@ -25,6 +28,7 @@ from kernelwright.store.record import (
     Wanted,
 )
 from kernelwright.store.serving import ServedProgram
+from kernelwright.store.standing import Standing
 from kernelwright.store.store import KernelStore
 from kernelwright.store.writing import Intent
 
@@ -36,24 +40,29 @@ __all__ = [
     "Champion",
     "DialogueStore",
     "Environment",
+    "Freshness",
     "HistoryEntry",
     "Intent",
     "KernelStore",
     "KnownEvaluation",
     "Lesson",
     "LoggedEvent",
+    "Merged",
     "Message",
     "ModelCall",
     "ModelOutcome",
+    "Pruned",
     "Rank",
     "RecordedModelCall",
     "ServedProgram",
     "Spend",
+    "Standing",
     "StoreStatistics",
     "TaskSummary",
     "Trial",
     "Wanted",
     "default_url",
     "label_of",
+    "merge_stores",
     "url_of",
 ]

@@ -3,8 +3,8 @@
 import os
 import platform
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
-from datetime import timedelta
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,16 +15,18 @@ from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.device.base import DeviceName
-from kernelwright.store import reading, serving, wanting, writing
+from kernelwright.store import backup, pruning, reading, serving, standing, wanting, writing
 from kernelwright.store.connection import BUSY_TIMEOUT_S, connect, translated
 from kernelwright.store.dialogue_store import DialogueStore
 from kernelwright.store.location import default_url, label_of, url_of
+from kernelwright.store.pruning import Pruned
 from kernelwright.store.record import (
     Campaign,
     CampaignState,
     CandidateDetail,
     Champion,
     Environment,
+    Freshness,
     HistoryEntry,
     KnownEvaluation,
     LoggedEvent,
@@ -36,6 +38,7 @@ from kernelwright.store.record import (
 )
 from kernelwright.store.schema import SCHEMA_VERSION, EnvironmentRow
 from kernelwright.store.serving import ServedProgram
+from kernelwright.store.standing import Standing
 from kernelwright.store.writing import Intent
 
 LEASE = timedelta(minutes=10)
@@ -249,6 +252,42 @@ class KernelStore:
                 rows=reading.row_counts(session),
                 size_bytes=self._size_bytes(),
             )
+
+    def standings(self) -> tuple[Standing, ...]:
+        """Return every champion with where its verdict holds."""
+        with self._read() as session:
+            return standing.standings(session)
+
+    def settle(
+        self, champion: Champion, freshness: Freshness, *, evaluation_id: str | None = None
+    ) -> bool:
+        """Mark a champion after a later verdict; False when it is one no longer."""
+        with self._write() as session:
+            return standing.settle(session, champion, freshness, evaluation_id)
+
+    def backup(self, target: Path) -> int:
+        """Copy the store to a new file while others use it; return its size in bytes.
+
+        Raises:
+            StoreError: the store is no SQLite file, or the target exists or cannot be written.
+        """
+        with translated(self.url):
+            backup.copy(self.url, target)
+        return target.expanduser().stat().st_size
+
+    def prune(self, older_than: timedelta, *, dry_run: bool = False) -> Pruned:
+        """Forget old timings and old failed candidates; champions and their ancestors stay."""
+        size = self._size_bytes()
+        with self._write() as session:
+            pruned = pruning.prune(session, datetime.now(UTC) - older_than, dry_run=dry_run)
+        if dry_run or size is None:
+            return pruned
+        with translated(self.url), closing(self._engine.raw_connection()) as connection:
+            # Deleted rows leave holes; only a rewritten file gives their space back.
+            connection.cursor().execute("VACUUM")
+            connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        freed = size - (self._size_bytes() or 0)
+        return pruned.model_copy(update={"bytes_freed": max(freed, 0)})
 
     def _size_bytes(self) -> int | None:
         database = self._engine.url.database
