@@ -23,7 +23,7 @@ def plan(
         str,
         typer.Argument(
             metavar="FILE.py[:function]",
-            help="What to plan; catalog:NAME plans a ready task.",
+            help="What to plan; catalog:NAME, or catalog:NAME:f16, is a ready task.",
             show_default=False,
         ),
     ],

@@ -40,7 +40,10 @@ _DEFAULTS = SearchSpec()
 def search(
     targets: Annotated[
         list[str],
-        typer.Argument(metavar="FILE.py[:function]...", help="What to make faster."),
+        typer.Argument(
+            metavar="FILE.py[:function]...",
+            help="What to make faster; catalog:NAME, or catalog:NAME:f16, is a ready task.",
+        ),
     ],
     inputs: Annotated[
         list[str] | None,

@@ -2,6 +2,7 @@
 
 import io
 import json
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -41,6 +42,15 @@ def test_an_unknown_group_is_one_sentence() -> None:
     result = _typed("catalog", "--group", "nothing")
     with pytest.raises(InputError, match=r"expected a group, one of activation, .*found 'nothing'"):
         raise result.exception or AssertionError
+
+
+def test_a_ready_task_is_searched_by_its_name(tmp_path: Path) -> None:
+    store = ("--store", str(tmp_path / "kernels.db"))
+    limits = ("--candidates", "1", "--jobs", "1", "--quiet", "--json")
+    result = _typed("search", "catalog:pack_bits", *limits, *store)
+    assert result.exit_code == 0
+    (task,) = json.loads(result.stdout)["tasks"]
+    assert task["champion_id"]
 
 
 def _typed(*arguments: str) -> Result:
