@@ -10,7 +10,7 @@ from kernelwright.ir.ops import Kind, op_named
 from kernelwright.ir.region import Region
 from kernelwright.ir.traffic import planned_traffic
 
-_FUSED = frozenset({Kind.ELEMENTWISE, Kind.REDUCTION})
+_FUSED = frozenset({Kind.ELEMENTWISE, Kind.REDUCTION, Kind.SCAN})
 _COPIES = FUSED_INDEXING - {"arange"}
 Cluster = frozenset[int]
 

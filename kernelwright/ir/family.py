@@ -17,6 +17,8 @@ class Pattern(StrEnum):
     """Each output element depends on a fixed handful of input elements."""
     ROWWISE = "rowwise"
     """Map, reduce and map again over rows: some axes of one common shape."""
+    SCAN = "scan"
+    """Running values along the last axis of rows, with elementwise work before and after."""
     NONE = "none"
     """No kernel family; `reason` says why."""
 
@@ -50,6 +52,7 @@ _NOT_IN_METAL = frozenset({Dtype.FLOAT64, Dtype.COMPLEX64})
 _ROW_OPS = frozenset(
     {"sum", "prod", "max", "min", "all", "any", "mean", "softmax", "logsumexp", "argmax", "argmin"}
 )
+_FUSED_KINDS = frozenset({Kind.ELEMENTWISE, Kind.VIEW, Kind.REDUCTION, Kind.SCAN})
 FUSED_INDEXING = frozenset({"arange", "concatenate", "gather", "gather_axis", "pad"})
 """Indexing ops that are index arithmetic where they are read: they need no kernel of their own."""
 
@@ -66,6 +69,8 @@ def classify(graph: Graph) -> Family:
             return Family(Pattern.NONE, reason=reason)
         if op_named(node.op).kind is Kind.REDUCTION:
             reductions.append(node)
+    if any(op_named(node.op).kind is Kind.SCAN for node in graph.nodes):
+        return _scan(graph, reductions)
     if not reductions:
         return _elementwise(graph)
     return _rowwise(graph, reductions)
@@ -78,7 +83,7 @@ def _unfit(graph: Graph, node: Node) -> str:
             return f"Metal has no {graph.types[value].dtype} for {node.op}"
     if kind is Kind.REDUCTION and node.op not in _ROW_OPS:
         return f"{node.op} has no kernel family yet"
-    if kind in (Kind.ELEMENTWISE, Kind.VIEW, Kind.REDUCTION) or node.op in FUSED_INDEXING:
+    if kind in _FUSED_KINDS or node.op in FUSED_INDEXING:
         return ""
     return f"{node.op} is {_article(kind)}"
 
@@ -94,6 +99,36 @@ def _elementwise(graph: Graph) -> Family:
         return Family(Pattern.NONE, reason=f"its outputs {shapes} differ in size")
     shape = max((t.shape for t in graph.output_types), key=len)
     return Family(Pattern.ELEMENTWISE, shape)
+
+
+def _scan(graph: Graph, reductions: list[Node]) -> Family:
+    """Say whether scans along the rows of one shape are all that is not elementwise."""
+    if reductions:
+        reason = f"{reductions[0].op} and a scan are not one kernel yet"
+        return Family(Pattern.NONE, reason=reason)
+    shapes: dict[tuple[int, int], tuple[int, ...]] = {}
+    directions: set[bool] = set()
+    dependent: set[ValueId] = set()
+    for node in graph.nodes:
+        reads = any(v in dependent for v in node.inputs)
+        if op_named(node.op).kind is Kind.SCAN:
+            call, source = Call.of(graph, node), graph.types[node.inputs[0]]
+            axis = call.integer("axis") % len(source.shape)
+            if axis != len(source.shape) - 1 or reads or source.dtype.itemsize not in (2, 4):
+                return Family(Pattern.NONE, reason=f"{node.op} of {source} has no kernel family")
+            shapes[source.size // source.shape[axis], source.shape[axis]] = source.shape
+            directions.add(call.flag("reverse"))
+            dependent.update(node.outputs)
+        elif reads and op_named(node.op).kind is not Kind.ELEMENTWISE:
+            return Family(Pattern.NONE, reason=f"{node.op} moves what a scan made")
+        elif reads:
+            dependent.update(node.outputs)
+    if len(shapes) != 1 or len(directions) != 1:
+        return Family(Pattern.NONE, reason="its scans run along different rows")
+    (shape,) = shapes.values()
+    if any(t.size != math.prod(shape) for t in graph.output_types):
+        return Family(Pattern.NONE, reason="an output is not what its scan runs along")
+    return Family(Pattern.SCAN, shape, (len(shape) - 1,))
 
 
 def _rowwise(graph: Graph, reductions: list[Node]) -> Family:

@@ -103,8 +103,30 @@ class Split:
         return cls(**decisions)
 
 
-Schedule = Elementwise | Rowwise | Columnwise | Split
-_FAMILIES: dict[str, type[Elementwise] | type[Rowwise] | type[Columnwise] | type[Split]] = {
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Lanes share a row and carry a running value along it, one tile after the other."""
+
+    family: ClassVar[str] = "scan"
+
+    lanes: int = 256
+    """Threads per row: a simdgroup (32), or a threadgroup of several."""
+    rows: int = 1
+    """Rows per threadgroup; 1 where a whole threadgroup shares a row."""
+    vector: int = 4
+    """Elements per lane, side by side, in each tile."""
+
+    @classmethod
+    def of(cls, decisions: Mapping[str, int]) -> "Scan":
+        """Return the schedule of some decisions, defaults for the others."""
+        return cls(**decisions)
+
+
+Schedule = Elementwise | Rowwise | Columnwise | Split | Scan
+_FAMILIES: dict[
+    str, type[Elementwise] | type[Rowwise] | type[Columnwise] | type[Split] | type[Scan]
+] = {
+    "scan": Scan,
     "split": Split,
     "elementwise": Elementwise,
     "rowwise": Rowwise,

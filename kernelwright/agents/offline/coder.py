@@ -13,6 +13,7 @@ from kernelwright.metal.schedule import (
     Columnwise,
     Elementwise,
     Rowwise,
+    Scan,
     Schedule,
     Split,
     parse,
@@ -80,6 +81,11 @@ def idea(schedule: Schedule) -> str:
         case Split():
             return (
                 f"{schedule.chunks} chunks a row reduced first, their results in a second kernel."
+            )
+        case Scan():
+            return (
+                f"{schedule.lanes} threads a row, {schedule.vector} elements each, joined by a "
+                "prefix over the lanes and a carry from tile to tile."
             )
         case Rowwise():
             return f"{_team(schedule)}, {_vector(schedule)}, {_memory(schedule)}."

@@ -18,6 +18,7 @@ from kernelwright.metal.lower.term import (
     Place,
     Reduced,
     Reducer,
+    Scanner,
     Term,
     Terms,
     computed,
@@ -37,6 +38,13 @@ _REDUCERS = {
     "any": (Reducer.ANY, "some"),
     "argmax": (Reducer.ARGMAX, "position"),
     "argmin": (Reducer.ARGMIN, "position"),
+}
+_SCANNERS = {
+    "cumsum": Scanner.SUM,
+    "cumprod": Scanner.PRODUCT,
+    "cummax": Scanner.MAXIMUM,
+    "cummin": Scanner.MINIMUM,
+    "logcumsumexp": Scanner.LOGSUMEXP,
 }
 
 
@@ -81,6 +89,8 @@ class Builder:
             return self.element(node.inputs[0], source_coordinates(node.op, call, number, places))
         if op.kind is Kind.REDUCTION:
             return self._reduction(node, call, places)
+        if op.kind is Kind.SCAN:
+            return self._scan(node, call, places)
         if node.op in _INDEXING:
             return _INDEXING[node.op](self, node, call, places)
         raise UnsupportedError(f"{node.op} cannot be part of a fused kernel yet; leave it to MLX.")
@@ -141,6 +151,22 @@ class Builder:
         reducer, name = _REDUCERS[node.op]
         body, axis = self._along(source, axes, places)
         return self.reduce(self.terms.reduced(reducer, body, axis, dtype=result, name=name))
+
+    def _scan(self, node: Node, call: Call, places: Coordinates) -> Term:
+        """Return a running value; a kernel reads it only at the place that it visits."""
+        along = call.integer("axis") % len(places)
+        axis = Axis(REDUCED_AXIS, self.graph.types[node.inputs[0]].shape[along])
+        if places[along] != Index.of(axis):
+            raise UnsupportedError(
+                f"{node.op} is not read in the order in which it runs; split the region there."
+            )
+        return self.terms.scanned(
+            _SCANNERS[node.op],
+            self.element(node.inputs[0], places),
+            axis,
+            is_inclusive=call.flag("inclusive"),
+            is_reverse=call.flag("reverse"),
+        )
 
     def reduced_axis(self, length: int) -> tuple[Index, Axis]:
         """Return the place in a row that a reduction visits, and the axis that it runs over."""

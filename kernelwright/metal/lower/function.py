@@ -277,6 +277,72 @@ inline T strips_{word}(T value, threadgroup T* partial, uint strip, uint strips,
     for word, step in _STEPS.items()
 }
 
+_RUNNING = {
+    "sum": ("a + b", "metal::simd_prefix_inclusive_sum(value)"),
+    "product": ("a * b", "metal::simd_prefix_inclusive_product(value)"),
+    "max": ("metal::max(a, b)", ""),
+    "min": ("metal::min(a, b)", ""),
+    "maximum": ("larger(a, b)", ""),
+    "minimum": ("smaller(a, b)", ""),
+    "logsumexp": ("logaddexp(a, b)", ""),
+}
+
+
+def _combined(text: str, a: str, b: str) -> str:
+    return re.sub(r"\b[ab]\b", lambda match: {"a": a, "b": b}[match[0]], text)
+
+
+def _running(word: str, combination: str, prefix: str) -> dict[str, str]:
+    up = _combined(combination, "below", "value")
+    prefixes = (
+        f"  value = {prefix};\n"
+        if prefix
+        else f"""\
+  for (uint apart = 1; apart < 32; apart *= 2) {{
+    T below = metal::simd_shuffle_up(value, apart);
+    value = simd_lane < apart ? value : {up};
+  }}
+"""
+    )
+    return {
+        f"simd_running_{word}": f"""\
+// Running {word} before each lane of a simdgroup, from `carry` on, which moves behind the last.
+template <typename T>
+inline T simd_running_{word}(T value, thread T& carry, uint simd_lane) {{
+{prefixes}  T below = metal::simd_shuffle_up(value, 1);
+  T before = simd_lane == 0 ? carry : {_combined(combination, "carry", "below")};
+  carry = {_combined(combination, "carry", "metal::simd_broadcast(value, 31)")};
+  return before;
+}}
+""",
+        f"threadgroup_running_{word}": f"""\
+// Running {word} before each lane of a threadgroup, from `carry` on, which moves behind the last.
+template <typename T>
+inline T threadgroup_running_{word}(
+    T value, thread T& carry, threadgroup T* partial, uint simdgroup, uint simdgroups,
+    uint simd_lane) {{
+{prefixes}  T below = metal::simd_shuffle_up(value, 1);
+  if (simd_lane == 31) {{
+    partial[simdgroup] = value;
+  }}
+  // Every simdgroup's total is written before any is read.
+  threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+  T before = carry;
+  for (uint other = 0; other < simdgroups; ++other) {{
+    before = other == simdgroup ? carry : before;
+    carry = {_combined(combination, "carry", "partial[other]")};
+  }}
+  // Every total is read before the next tile's are written.
+  threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+  return simd_lane == 0 ? before : {_combined(combination, "before", "below")};
+}}
+""",
+    }
+
+
+for _word, (_text, _prefix) in _RUNNING.items():
+    _FUNCTIONS |= _running(_word, _text, _prefix)
+
 _CALL = re.compile(r"(?<![\w:.])([a-z]\w*)(?:<\w+>)?\(")
 
 

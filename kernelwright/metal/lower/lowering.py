@@ -7,9 +7,10 @@ from kernelwright.metal.lower.elementwise import lower_elementwise
 from kernelwright.metal.lower.generic import generalize
 from kernelwright.metal.lower.operator import MSL_TYPE
 from kernelwright.metal.lower.rowwise import lower_rowwise
+from kernelwright.metal.lower.scan import lower_scan
 from kernelwright.metal.lower.signature import Signature
 from kernelwright.metal.lower.split import lower_split
-from kernelwright.metal.schedule import Columnwise, Elementwise, Rowwise, Schedule, Split
+from kernelwright.metal.schedule import Columnwise, Elementwise, Rowwise, Scan, Schedule, Split
 
 
 def lower(graph: Graph, schedule: Schedule) -> Program:
@@ -65,7 +66,7 @@ def _split(graph: Graph, signature: Signature, schedule: Split) -> Program:
 
 
 def _kernels(
-    graph: Graph, signature: Signature, schedule: Elementwise | Rowwise | Columnwise
+    graph: Graph, signature: Signature, schedule: Elementwise | Rowwise | Columnwise | Scan
 ) -> tuple[Kernel, ...]:
     match schedule:
         case Elementwise():
@@ -77,3 +78,5 @@ def _kernels(
             return tuple(lower_elementwise(graph, signature, g, schedule) for g in groups)
         case Rowwise() | Columnwise():
             return (lower_rowwise(graph, signature, schedule),)
+        case Scan():
+            return (lower_scan(graph, signature, schedule),)

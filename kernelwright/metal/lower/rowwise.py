@@ -55,7 +55,7 @@ def row_kernel(
     # What is no input of the program comes from a kernel before this one.
     spelled = {t.array: str(t.stored.short) for t in loads} | signature.spelled
     writer = Writer(signature.scalars, taken=signature.taken | {*used})
-    source = _Rows(writer, stores, schedule, spelled).write()
+    source = Rows(writer, stores, schedule, spelled).write()
     grid, threadgroup = _launch(rows, schedule)
     inputs = [array for array, _ in signature.inputs if array in used]
     return Kernel(
@@ -166,7 +166,7 @@ def _reduced_place(graph: Graph, row: Index) -> _Reduced:
 
 
 @dataclass
-class _Rows:
+class Rows:
     """One row-wise kernel being written."""
 
     writer: Writer

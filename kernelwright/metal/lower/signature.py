@@ -17,7 +17,7 @@ _WORDS = """
     while metal bfloat bfloat16_t float16_t vec array atomic in out NAN INFINITY
     abs all any ceil clamp cos erf exp exp2 fabs floor fma fmod isinf isnan log max min pow rint
     round rsqrt select sign sin sqrt tan tanh
-    row column columns plane index start first i j k lane simdgroup step base offset outer
+    row column columns plane index start first i j k tile lane simdgroup step base offset outer
     larger smaller exceeds undercuts same load_run sigmoid
     logaddexp floor_quotient floor_remainder floor_modulus integer_power
     sign_of log1p_of expm1_of erf_of erfinv_of simd_maximum simd_minimum

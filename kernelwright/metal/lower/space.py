@@ -13,10 +13,11 @@ from kernelwright.metal.lower.elementwise import domain, is_even, pieces, split_
 from kernelwright.metal.lower.passes import Loop, loops, register_count
 from kernelwright.metal.lower.rowwise import row_count, row_stores
 from kernelwright.metal.lower.run import WIDTHS
+from kernelwright.metal.lower.scan import scan_shape, scan_stores, scanned
 from kernelwright.metal.lower.signature import Signature
 from kernelwright.metal.lower.split import lower_split
 from kernelwright.metal.lower.term import Load, Reduced, Reducer, Store, walk
-from kernelwright.metal.schedule import Columnwise, Elementwise, Rowwise, Schedule, Split
+from kernelwright.metal.schedule import Columnwise, Elementwise, Rowwise, Scan, Schedule, Split
 
 MAXIMUM_KEPT = 64
 """Registers that a lane's kept values may take; our choice, to keep many simdgroups resident."""
@@ -45,7 +46,10 @@ def schedules(graph: Graph, device: DeviceInfo) -> tuple[Schedule, ...]:
     Raises:
         UnsupportedError: no family computes the graph.
     """
-    if any(op_named(node.op).kind is Kind.REDUCTION for node in graph.nodes):
+    kinds = {op_named(node.op).kind for node in graph.nodes}
+    if Kind.SCAN in kinds:
+        return tuple(_scans(graph, device))
+    if Kind.REDUCTION in kinds:
         return tuple(_rowwise(graph, device))
     return tuple(_elementwise(graph, device))
 
@@ -54,6 +58,10 @@ def footprint(graph: Graph, schedule: Schedule) -> Footprint:
     """Estimate what a graph's kernel takes on chip under a schedule."""
     if isinstance(schedule, Elementwise):
         return Footprint(_WORKING + len(graph.nodes) // 4, 0)
+    if isinstance(schedule, Scan):
+        found = scanned(scan_stores(graph, Signature.of(graph), *scan_shape(graph)))
+        shared = schedule.lanes // 32 if schedule.lanes > 32 else 0
+        return Footprint(_WORKING + schedule.vector * len(found), 4 * shared * len(found))
     stores = row_stores(graph, Signature.of(graph), row_count(graph))
     if isinstance(schedule, Split):
         schedule = Rowwise(schedule.lanes, 1, schedule.vector, cached=False)
@@ -103,6 +111,30 @@ def _shortfall(pair: tuple[int, int], width: int, best: int) -> float:
     """Return how far a thread's bytes in flight are from what hides the memory's latency."""
     wanted = width if best == 1 else BYTES_IN_FLIGHT
     return abs(math.log2(pair[0] * pair[1] * width / wanted))
+
+
+def _scans(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
+    """Yield scans, those that take a row in one tile or a few first."""
+    rows, columns = scan_shape(graph)
+    is_reverse = scanned(scan_stores(graph, Signature.of(graph), rows, columns))[0].is_reverse
+    vectors = [v for v in (1, *WIDTHS) if columns % v == 0 and (v == 1 or not is_reverse)]
+    lanes = [n for n in (32, 64, 128, 256, 512, 1024) if n <= device.threads_per_threadgroup]
+    found = [
+        Scan(n, rows_together, v)
+        for n in lanes
+        for v in vectors
+        if n == 32 or n * v < 2 * columns
+        for rows_together in ((4, 1, 8) if n == 32 else (1,))
+    ]
+    wanted = min(columns, 1024)
+    found.sort(
+        key=lambda s: (
+            s.lanes == 32 and s.rows != 4,
+            abs(math.log2(s.lanes * s.vector / wanted)),
+            -s.vector,
+        )
+    )
+    return iter(found)
 
 
 def _rowwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:

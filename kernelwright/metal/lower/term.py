@@ -150,6 +150,37 @@ class Reduced(Term):
         return self.body.axes - {self.axis}
 
 
+class Scanner(StrEnum):
+    """How a scan combines its running value with the next."""
+
+    SUM = "sum"
+    PRODUCT = "product"
+    MAXIMUM = "maximum"
+    MINIMUM = "minimum"
+    LOGSUMEXP = "logsumexp"
+
+
+@dataclass(frozen=True, eq=False)
+class Scanned(Term):
+    """The running value of `body` along `axis`, at the place where the body stands."""
+
+    scanner: Scanner
+    body: Term
+    axis: Axis
+    is_inclusive: bool
+    is_reverse: bool
+
+    @property
+    def operands(self) -> tuple[Term, ...]:
+        """The body alone."""
+        return (self.body,)
+
+    @property
+    def axes(self) -> frozenset[Axis]:
+        """The body's axes and the scanned one."""
+        return self.body.axes | {self.axis}
+
+
 @dataclass(frozen=True, slots=True)
 class Store:
     """One element of an output, at a row-major offset."""
@@ -224,6 +255,17 @@ class Terms:
         """Return a reduction of a term over an axis."""
         key: Key = ("reduced", reducer, body.number, axis, drops_nan)
         return self._once(key, lambda n: Reduced(dtype, name, n, reducer, body, axis, drops_nan))
+
+    def scanned(
+        self, scanner: Scanner, body: Term, axis: Axis, *, is_inclusive: bool, is_reverse: bool
+    ) -> Term:
+        """Return the running value of a term along an axis."""
+        key: Key = ("scanned", scanner, body.number, axis, is_inclusive, is_reverse)
+        name = f"running_{scanner}"
+        return self._once(
+            key,
+            lambda n: Scanned(body.dtype, name, n, scanner, body, axis, is_inclusive, is_reverse),
+        )
 
     def _once(self, key: Key, make: Maker) -> Term:
         if key not in self.made:

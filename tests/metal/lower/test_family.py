@@ -1,6 +1,7 @@
 """Each family computes what its own kind of graph asks for, edge cases included."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import mlx.core as mx
 import numpy as np
@@ -145,6 +146,30 @@ CASES: dict[str, Case] = {
         (INTEGERS, INTEGERS),
         "elementwise(vector=4)",
     ),
+    "running sums of several tiles": (
+        lambda x, y: (mx.cumsum(x * 2, -1) + y, mx.cumsum(y, -1, inclusive=False)),
+        (mx.zeros((3, 2, 300), mx.float16), mx.zeros((3, 2, 300), mx.float16)),
+        "scan(lanes=64, rows=1, vector=2)",
+    ),
+    "running products and extremes backwards": (
+        lambda x: (
+            mx.cumprod(x * 0.5, -1, reverse=True),
+            mx.cummax(x, -1, reverse=True, inclusive=False),
+            mx.cummin(x, -1, reverse=True),
+        ),
+        (F,),
+        "scan(lanes=32, rows=4, vector=1)",
+    ),
+    "running sums backwards in runs": (
+        lambda x: mx.cumsum(x, -1, reverse=True) * x,
+        (mx.zeros((3, 100)),),
+        "scan(lanes=32, rows=4, vector=4)",
+    ),
+    "running integers": (
+        lambda x: (mx.cumsum(x, -1) + 1, mx.cummax(x - 3, -1)),
+        (INTEGERS,),
+        "scan(lanes=64, rows=1, vector=1)",
+    ),
     "split sums": (
         lambda x: (mx.sum(x), mx.max(x)),
         (mx.zeros((64, 128)),),
@@ -176,6 +201,16 @@ def test_a_family_computes_its_graphs(name: str, run: Run, draw: Draw) -> None:
         assert np.allclose(output.astype(np.float64), exact, rtol=tolerance, atol=tolerance)
 
 
+def test_running_log_sum_exp(run: Run, draw: Draw) -> None:
+    # MLX cannot export its own: the graph of a running sum with another op.
+    sums = canonicalize(capture(lambda x: mx.cumsum(x * 2, -1), F))
+    nodes = [replace(n, op="logcumsumexp") if n.op == "cumsum" else n for n in sums.nodes]
+    graph = replace(sums, nodes=tuple(nodes))
+    arrays = [draw(graph.input_types[0], 0)]
+    (found,) = run(lower(graph, parse("scan(lanes=64, rows=1, vector=1)")), graph, arrays)
+    assert np.allclose(found, reference(graph, arrays)[0], rtol=1e-6, atol=1e-6)
+
+
 SPECIAL = np.array(
     [[-np.inf] * 4, [-np.inf, 1, 2, 3], [np.nan, 1, 2, 3], [np.inf, 1, -np.inf, 0]], np.float32
 )
@@ -190,6 +225,11 @@ EDGES: dict[str, Case] = {
         lambda x: (mx.max(x, -1), mx.min(x, -1), mx.argmax(x, -1), mx.argmin(x, -1)),
         (mx.zeros((4, 4)),),
         "rowwise(lanes=32, cached=0)",
+    ),
+    "running values": (
+        lambda x: (mx.cumsum(x, -1), mx.cummax(x, -1), mx.cummin(x, -1)),
+        (mx.zeros((4, 4)),),
+        "scan(lanes=32, rows=4, vector=2)",
     ),
     "Kahan": (
         lambda x: mx.sum(x * x, -1),
@@ -225,6 +265,12 @@ def test_runs_that_do_not_divide_an_axis_are_refused() -> None:
     graph = canonicalize(capture(mx.tanh, mx.zeros((4, 100))))
     with pytest.raises(UnsupportedError, match="do not divide 400 elements; use unroll=1"):
         lower(graph, parse("elementwise(vector=4, threads=64, unroll=2)"))
+
+
+def test_a_scan_of_a_scan_is_refused() -> None:
+    graph = canonicalize(capture(lambda x: mx.cumsum(mx.cummax(x, -1), -1), F))
+    with pytest.raises(UnsupportedError, match="a scan of a scan is not lowered yet"):
+        lower(graph, parse("scan(lanes=32, rows=4, vector=1)"))
 
 
 def test_other_families_refuse_a_contraction() -> None:

@@ -63,6 +63,10 @@ def column_mean(x: mx.array) -> mx.array:
     return mx.mean(x, axis=0)
 
 
+def decay(logits: mx.array) -> mx.array:
+    return mx.exp(mx.cumsum(-mx.logaddexp(logits, 0), axis=-1))
+
+
 CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
     "softmax_simdgroup": (softmax, (X,), "rowwise(lanes=32, rows=4, vector=4, cached=1)"),
     "softmax_threadgroup": (softmax, (X,), "rowwise(lanes=128, rows=1, vector=4, cached=1)"),
@@ -101,6 +105,12 @@ CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
         lambda x: (mx.mean(x), mx.max(x)),
         (mx.zeros((64, 1024), mx.float16),),
         "split(chunks=64, lanes=64, vector=4)",
+    ),
+    "decay": (decay, (X,), "scan(lanes=64, rows=1, vector=4)"),
+    "reverse_maximum": (
+        lambda x: mx.cummax(x, axis=-1, reverse=True) - x,
+        (mx.zeros((8, 50)),),
+        "scan(lanes=32, rows=4, vector=1)",
     ),
     "swiglu_bias": (swiglu, (X, X, W), "elementwise(vector=4, threads=256)"),
     "swiglu_unrolled": (swiglu, (X, X, W), "elementwise(vector=4, threads=64, unroll=2)"),
