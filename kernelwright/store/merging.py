@@ -38,6 +38,12 @@ _LOGS = {"event": ("campaign_id", ("at", "kind", "body")),
          "message": ("conversation_id", ("author", "content"))}  # fmt: skip
 """Numbered lines: what they belong to, and what tells two lines of one number apart."""
 
+_DATE_WORDS = """
+    UPDATE champion_word AS w SET crowned_at = c.crowned_at FROM champion AS c
+    WHERE (c.task_id, c.device, c.chip) = (w.task_id, w.device, w.chip)
+    AND c.crowned_at <> w.crowned_at"""
+"""A champion that took another's place is found where it was crowned itself."""
+
 
 class Merged(Record):
     """What a merge made."""
@@ -82,6 +88,7 @@ def _add(path: Path, other: str) -> dict[str, int]:
         # Trials point at evaluations and evaluations at candidates, and champions at them all.
         tables = [table.name for table in Base.metadata.sorted_tables]
         added = {table: _add_table(connection, table) for table in tables}
+        connection.execute(_DATE_WORDS)
         connection.execute("COMMIT")
         connection.execute("DETACH DATABASE other")
     return {table: count for table, count in added.items() if count}

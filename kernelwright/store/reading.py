@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from sqlalchemy import ColumnElement, func, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, defer
 
 from kernelwright.errors import InputError
 from kernelwright.evaluator.evaluation import Evaluation, Samples, Status
@@ -26,17 +26,18 @@ from kernelwright.store.record import (
     with_samples,
 )
 from kernelwright.store.schema import (
+    EVERY,
     Base,
     CampaignRow,
     CandidateRow,
     ChampionRow,
+    ChampionWordRow,
     EnvironmentRow,
     EvaluationRow,
     EventRow,
     ProgramRow,
     SampleSetRow,
     TaskRow,
-    TaskWordRow,
     TrialRow,
 )
 
@@ -57,31 +58,41 @@ def best(
     session: Session, tasks: TaskFilter, *, device: DeviceName | None, limit: int
 ) -> tuple[Champion, ...]:
     """Return champions, the most recently crowned first."""
+    found = (
+        select(ChampionWordRow.task_id, ChampionWordRow.device, ChampionWordRow.chip)
+        .where(*_about(tasks, device))
+        .order_by(ChampionWordRow.crowned_at.desc())
+        .limit(limit)
+        .subquery()
+    )
     query = (
         select(ChampionRow, CandidateRow, TaskRow, EvaluationRow.status)
+        .join(
+            found,
+            (found.c.task_id == ChampionRow.task_id)
+            & (found.c.device == ChampionRow.device)
+            & (found.c.chip == ChampionRow.chip),
+        )
         .join(CandidateRow, CandidateRow.id == ChampionRow.candidate_id)
         .join(TaskRow, TaskRow.id == ChampionRow.task_id)
         .join(EvaluationRow, EvaluationRow.id == ChampionRow.evaluation_id)
-        .where(*_about(tasks))
+        .options(defer(TaskRow.graph))
         .order_by(ChampionRow.crowned_at.desc(), TaskRow.name)
-        .limit(limit)
     )
-    if device is not None:
-        query = query.where(ChampionRow.device == device)
     return tuple(
         champion_of(champion, candidate, task, Status(status))
         for champion, candidate, task, status in session.execute(query)
     )
 
 
-def _about(tasks: TaskFilter) -> Iterator[ColumnElement[bool]]:
-    if tasks.op is not None:
-        named = select(TaskWordRow.task_id).where(TaskWordRow.word == tasks.op.lower())
-        yield TaskRow.id.in_(named)
+def _about(tasks: TaskFilter, device: DeviceName | None) -> Iterator[ColumnElement[bool]]:
+    yield ChampionWordRow.word == (EVERY if tasks.op is None else tasks.op.lower())
+    if device is not None:
+        yield ChampionWordRow.device == device
     if tasks.dtype is not None:
-        yield TaskRow.dtype == tasks.dtype
+        yield ChampionWordRow.dtype == tasks.dtype
     if tasks.shape is not None:
-        yield TaskRow.shapes.contains(tasks.shape, autoescape=True)
+        yield ChampionWordRow.shapes.contains(tasks.shape, autoescape=True)
 
 
 def history(

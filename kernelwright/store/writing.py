@@ -14,6 +14,7 @@ from kernelwright.errors import StoreError
 from kernelwright.evaluator.evaluation import Evaluation, Samples
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.kernel import Program
+from kernelwright.store.finding import index_champion
 from kernelwright.store.record import CampaignState, Candidate, Environment, Rank, digest
 from kernelwright.store.schema import (
     CampaignRow,
@@ -281,6 +282,7 @@ def crown(session: Session, evaluation_id: str) -> None:
     crowned.rank_kind = row.rank_kind
     crowned.rank_value = row.rank_value
     session.add(crowned)
+    index_champion(session, crowned)
 
 
 def _leads(row: EvaluationRow, champion: ChampionRow) -> bool:

@@ -100,7 +100,15 @@ def test_the_better_champion_is_crowned_in_either_order(
     filled(tmp_path / "b.db", {"quick": 2.0}, of=task_of((4, 8)))
     merge_stores(str(tmp_path / order[0]), str(tmp_path / order[1]), tmp_path / "c.db")
     with KernelStore(str(tmp_path / "c.db")) as store:
-        assert [c.rank.value for c in store.best()] == [2.0]
+        assert [c.rank.value for c in store.best(op="softmax", dtype="f16")] == [2.0]
+        # The index of champions dates each by its own coronation.
+        (champion,) = store.best()
+    with sqlite3.connect(tmp_path / "c.db") as connection:
+        dates = connection.execute(
+            "SELECT DISTINCT crowned_at FROM champion_word UNION SELECT crowned_at FROM champion"
+        ).fetchall()
+    connection.close()
+    assert [date for (date,) in dates] == [champion.crowned_at.strftime("%F %T.%f")]
 
 
 def test_a_revoked_champion_does_not_come_back(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from kernelwright.store.schema.dialogue import (
     MessageRow,
     RegressionCaseRow,
 )
+from kernelwright.store.schema.finding import EVERY, ChampionWordRow
 from kernelwright.store.schema.search import (
     CampaignRow,
     CandidateRow,
@@ -23,16 +24,18 @@ from kernelwright.store.schema.search import (
 )
 from kernelwright.store.schema.wanted import WantedRow
 
-SCHEMA_VERSION = "0002"
+SCHEMA_VERSION = "0003"
 """The newest migration; a file of a later one belongs to a newer Kernelwright."""
 
 __all__ = [
+    "EVERY",
     "SCHEMA_VERSION",
     "Base",
     "CallRow",
     "CampaignRow",
     "CandidateRow",
     "ChampionRow",
+    "ChampionWordRow",
     "ConversationRow",
     "EnvironmentRow",
     "EvaluationRow",
