@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 from xml.etree import ElementTree
@@ -36,7 +37,7 @@ def block(x: mx.array, scale: mx.array) -> mx.array:
 
 
 def test_steps_come_in_an_order_in_which_they_can_run() -> None:
-    plan = _outline(_planned())
+    plan = outline(_planned())
     known = {"x", "scale"}
     for step in plan.steps:
         assert known.issuperset(step.reads)
@@ -56,7 +57,7 @@ def test_every_node_that_works_is_in_one_step() -> None:
 
 
 def test_launches_add_up_to_the_traffic_of_the_plan() -> None:
-    plan = _outline(_planned())
+    plan = outline(_planned())
     assert len(plan.steps) == plan.traffic.planned_launches
     assert plan.traffic.planned < plan.traffic.compiled < plan.traffic.eager
     for region in plan.regions:
@@ -64,22 +65,52 @@ def test_launches_add_up_to_the_traffic_of_the_plan() -> None:
         assert region.planned.nbytes <= region.compiled.nbytes <= region.eager.nbytes
 
 
-def test_what_stays_with_mlx_and_what_stays_apart_have_reasons() -> None:
-    plan = _outline(_planned())
-    assert ("matmul", 2) in {(left.op, left.count) for left in plan.left}
+def test_what_stays_with_mlx_has_a_reason() -> None:
+    left = {left.op: left for left in outline(_planned()).left}
+    assert left["matmul"].count == 2
+    assert "contraction" in left["matmul"].reason
+    assert "alone it saves nothing" in left["add"].reason
 
-    def two_sizes(x: mx.array) -> tuple[mx.array, mx.array]:
-        table = mx.exp(x) * 2
-        return table + 1, mx.broadcast_to(table, (8, 4, 16)) * mx.ones((8, 4, 16)) - 1
 
-    regions = _outline(_planned(two_sizes, mx.zeros((4, 16)))).regions
-    seams = _outline(_planned(two_sizes, mx.zeros((4, 16)))).seams
-    assert len(regions) == 1 or all("differ in size" in seam.reason for seam in seams)
+def of_two_sizes(x: mx.array, y: mx.array) -> tuple[mx.array, mx.array]:
+    """Return a table and something larger that reads it."""
+    table = mx.exp(x) * 2
+    return table + 1, table * y - 1
+
+
+def around_a_product(x: mx.array) -> mx.array:
+    """Use a result before and after a product."""
+    h = mx.exp(x) * 2
+    return (h @ WEIGHT + 1) * 2 + h
+
+
+def rows_then_columns(x: mx.array) -> mx.array:
+    """Reduce rows, then columns."""
+    y = mx.softmax(mx.exp(x) * 2, axis=-1)
+    return mx.exp(y - mx.sum(y, axis=0)) * 3
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "reason"),
+    [
+        (of_two_sizes, [(4, 16), (8, 4, 16)], "differ in size"),
+        (around_a_product, [(8, 64)], "comes back through matmul"),
+        (rows_then_columns, [(32, 64)], "has other rows"),
+    ],
+    ids=["two sizes", "around a product", "rows then columns"],
+)
+def test_kernels_that_stay_apart_have_a_reason(
+    function: Callable[..., object], shapes: list[tuple[int, ...]], reason: str
+) -> None:
+    arrays = [mx.zeros(shape, mx.float16) for shape in shapes]
+    (seam,) = outline(_planned(function, *arrays)).seams
+    assert (seam.source, seam.target) == ("R1", "R2")
+    assert reason in seam.reason
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 160])
 def test_the_page_fits_the_terminal_and_names_every_region(width: int) -> None:
-    plan = _outline(_planned())
+    plan = outline(_planned())
     console = Console(theme=THEME, file=io.StringIO(), width=width, highlight=False)
     print_plan(console, plan)
     text = str(console.file.getvalue())  # type: ignore[attr-defined]
@@ -97,7 +128,7 @@ def test_a_long_graph_shares_rows_among_steps_that_are_alike() -> None:
             x = mx.softmax(x * 2, axis=-1) @ WEIGHT
         return x
 
-    plan = _outline(_planned(deep, mx.zeros((8, 64), mx.float16)))
+    plan = outline(_planned(deep, mx.zeros((8, 64), mx.float16)))
     assert len(plan.regions) == 30
     console = Console(theme=THEME, file=io.StringIO(), width=100, highlight=False)
     print_plan(console, plan)
@@ -108,7 +139,7 @@ def test_a_long_graph_shares_rows_among_steps_that_are_alike() -> None:
 
 def test_the_drawing_is_a_file_of_its_own_for_light_and_dark_pages() -> None:
     planned = _planned()
-    plan = _outline(planned)
+    plan = outline(planned)
     drawing = draw_plan(Flow(planned.graph, planned.regions), plan)
     root = ElementTree.fromstring(drawing)
     texts = [text.text or "" for text in root.iter(f"{SVG}text")]
@@ -122,7 +153,7 @@ def test_the_drawing_is_a_file_of_its_own_for_light_and_dark_pages() -> None:
 
 
 def test_names_are_escaped_in_the_drawing() -> None:
-    plan = _outline(_planned()).model_copy(update={"function": "<lambda> & more"})
+    plan = outline(_planned()).model_copy(update={"function": "<lambda> & more"})
     planned = _planned()
     root = ElementTree.fromstring(draw_plan(Flow(planned.graph, planned.regions), plan))
     assert "<lambda> & more" in [text.text for text in root.iter(f"{SVG}text")]
@@ -187,16 +218,11 @@ def test_a_bad_request_is_one_sentence(
         raise result.exception
 
 
-def _planned(function: object = block, *inputs: mx.array) -> FunctionPlan:
+def _planned(function: Callable[..., object] = block, *inputs: mx.array) -> FunctionPlan:
     arrays = inputs or (mx.zeros((32, 64), mx.float16), mx.zeros((64,), mx.float16))
-    assert callable(function)
     subject = Subject("block", function, arrays, {}, "block.py")
     (captured,) = capture_subjects([subject]).functions
     return plan_function(captured, offline_team().planner, DEVICE)
-
-
-def _outline(planned: FunctionPlan) -> PlanOutline:
-    return outline(planned)
 
 
 def _typed(*arguments: str) -> Result:
