@@ -1,6 +1,16 @@
-"""Takes a kernel out of the store as code that needs no Kernelwright."""
+"""Takes kernels out of the store as code that needs no Kernelwright."""
 
-from kernelwright.runtime.export.module import ExportedFile, ExportedModule, export_module
+from kernelwright.runtime.export.catalog import FORMATS, FormatName, export_as
+from kernelwright.runtime.export.format import ExportedFile, ExportedModule
+from kernelwright.runtime.export.module import export_module
 from kernelwright.runtime.export.reference_code import function_source
 
-__all__ = ["ExportedFile", "ExportedModule", "export_module", "function_source"]
+__all__ = [
+    "FORMATS",
+    "ExportedFile",
+    "ExportedModule",
+    "FormatName",
+    "export_as",
+    "export_module",
+    "function_source",
+]

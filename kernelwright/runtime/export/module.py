@@ -1,50 +1,34 @@
 """A kernel as a module whose only import is MLX, with its tests and its proof."""
 
-import re
-from pathlib import Path
+from collections.abc import Sequence
 
-from kernelwright.errors import InputError
-from kernelwright.evaluator.evaluation import Evaluation
-from kernelwright.metal.diagnostic import Record
+from kernelwright.runtime.export.format import ExportedFile, ExportedModule
+from kernelwright.runtime.export.selection import Selection, select
 from kernelwright.runtime.export.test_code import test_source
 from kernelwright.runtime.export.verification import verification_text
 from kernelwright.runtime.export.wrapper_code import module_source
 from kernelwright.store import CandidateDetail
 
 
-class ExportedFile(Record):
-    """One file of an export."""
+class ModuleFormat:
+    """A Python module, a pytest file and VERIFICATION.md."""
 
-    name: str
-    text: str
+    takes_several = False
 
+    def files(self, selections: Sequence[Selection]) -> tuple[ExportedFile, ...]:
+        """Print the three files."""
+        (chosen,) = selections
+        name, detail = chosen.name, chosen.detail
+        text = module_source(detail, name, is_verified=chosen.is_verified)
+        return (
+            ExportedFile(name=f"{name}.py", text=text),
+            ExportedFile(name=f"test_{name}.py", text=test_source(detail, name)),
+            ExportedFile(name="VERIFICATION.md", text=verification_text(chosen)),
+        )
 
-class ExportedModule(Record):
-    """What an export consists of, before anything is written."""
-
-    name: str
-    files: tuple[ExportedFile, ...]
-    is_verified: bool
-
-    def write(self, folder: Path) -> tuple[Path, ...]:
-        """Write the files; return their paths.
-
-        Raises:
-            InputError: the folder cannot be written to.
-        """
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            paths = []
-            for file in self.files:
-                path = folder / file.name
-                path.write_text(file.text)
-                paths.append(path)
-        except OSError as e:
-            raise InputError(
-                f"expected a folder to write to, found {str(folder)!r} ({e.strerror}); "
-                "choose another with -o."
-            ) from e
-        return tuple(paths)
+    def use(self, name: str) -> str:
+        """Return an import."""
+        return f"from {name} import {name}"
 
 
 def export_module(
@@ -61,38 +45,7 @@ def export_module(
         InputError: the candidate is not verified, or the name is no identifier.
         UnsupportedError: the fallback cannot be printed, because of an op that it names.
     """
-    function = name or _identifier(detail.candidate.task.name)
-    if not function.isidentifier():
-        raise InputError(f"expected a Python identifier as the name, found {function!r}.")
-    evaluation = verdict_of(detail)
-    is_verified = evaluation is not None and evaluation.is_correct
-    if not is_verified and not force:
-        found = evaluation.status.value if evaluation else "not evaluated"
-        raise InputError(
-            f"expected a verified kernel, found one that is {found}; export a champion "
-            "(`kernelwright best`), or add --force and check it yourself."
-        )
+    chosen = select(detail, name=name, force=force)
     return ExportedModule(
-        name=function,
-        is_verified=is_verified,
-        files=(
-            ExportedFile(
-                name=f"{function}.py",
-                text=module_source(detail, function, is_verified=is_verified),
-            ),
-            ExportedFile(name=f"test_{function}.py", text=test_source(detail, function)),
-            ExportedFile(
-                name="VERIFICATION.md", text=verification_text(detail, function, evaluation)
-            ),
-        ),
+        name=chosen.name, is_verified=chosen.is_verified, files=ModuleFormat().files([chosen])
     )
-
-
-def verdict_of(detail: CandidateDetail) -> Evaluation | None:
-    """Return the newest verdict."""
-    return detail.evaluations[0].evaluation if detail.evaluations else None
-
-
-def _identifier(text: str) -> str:
-    name = re.sub(r"\W+", "_", text).strip("_").lower() or "kernel"
-    return f"kernel_{name}" if name[0].isdigit() else name

@@ -1,7 +1,13 @@
 """Prints VERIFICATION.md: what was verified, on what, and what was not."""
 
 from kernelwright.evaluator.evaluation import Evaluation, Stage
+from kernelwright.runtime.export.selection import Selection
 from kernelwright.store import CandidateDetail
+
+MODULE_LIMITS = (
+    "Other shapes and dtypes go to the fallback, which is plain MLX.",
+    "Gradients: differentiate `reference`; a Metal kernel has none of its own.",
+)
 
 _MEANING = {
     Stage.STATIC: "the text breaks no static rule: no includes, pragmas, inline assembly or "
@@ -16,9 +22,10 @@ _MEANING = {
 }
 
 
-def verification_text(detail: CandidateDetail, name: str, evaluation: Evaluation | None) -> str:
-    """Return the file's text."""
-    parts = [f"# What is known about `{name}`\n", _identity(detail)]
+def verification_text(chosen: Selection, limits: tuple[str, ...] = MODULE_LIMITS) -> str:
+    """Return the file's text; `limits` says what the format leaves open."""
+    detail, evaluation = chosen.detail, chosen.evaluation
+    parts = [f"# What is known about `{chosen.name}`\n", _identity(detail)]
     if evaluation is None:
         parts.append("**Nothing was verified.** The kernel was exported by force.\n")
         return "\n".join(parts)
@@ -27,8 +34,10 @@ def verification_text(detail: CandidateDetail, name: str, evaluation: Evaluation
             f"**The evaluator refused this kernel ({evaluation.status}): {evaluation.summary}** "
             "It was exported by force.\n"
         )
+    if chosen.is_revoked:
+        parts.append("**This kernel was revoked.** It was exported by force.\n")
     parts += [_verified(evaluation), _accuracy(evaluation), _environment(detail, evaluation)]
-    parts.append(_not_verified(detail, evaluation))
+    parts.append(_not_verified(detail, evaluation, limits))
     return "\n".join(part for part in parts if part)
 
 
@@ -94,7 +103,7 @@ def _free(detail: CandidateDetail) -> list[str]:
     return [f"`{name}`" for name in dict.fromkeys(e for e in extents if isinstance(e, str))]
 
 
-def _not_verified(detail: CandidateDetail, evaluation: Evaluation) -> str:
+def _not_verified(detail: CandidateDetail, evaluation: Evaluation, limits: tuple[str, ...]) -> str:
     lines = ["## Not verified\n"]
     if evaluation.device.name != "metal":
         lines.append(
@@ -120,6 +129,5 @@ def _not_verified(detail: CandidateDetail, evaluation: Evaluation) -> str:
             f"- Every size of {', '.join(_free(detail))}: the kernel serves them all, and a few "
             "were tried besides the one above."
         )
-    lines.append("- Other shapes and dtypes go to the fallback, which is plain MLX.")
-    lines.append("- Gradients: differentiate `reference`; a Metal kernel has none of its own.")
+    lines += [f"- {limit}" for limit in limits]
     return "\n".join(lines) + "\n"

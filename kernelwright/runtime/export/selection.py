@@ -1,0 +1,56 @@
+"""Decides what may leave the store: verified kernels, or others by force and labelled so."""
+
+import re
+from dataclasses import dataclass
+
+from kernelwright.errors import InputError
+from kernelwright.evaluator.evaluation import Evaluation
+from kernelwright.store import CandidateDetail
+
+WARNING = "NOT VERIFIED: no standing evaluation found this kernel correct."
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A kernel that may be exported, under the name that it goes by."""
+
+    detail: CandidateDetail
+    name: str
+    is_verified: bool
+    is_revoked: bool = False
+
+    @property
+    def evaluation(self) -> Evaluation | None:
+        """The newest verdict."""
+        return verdict_of(self.detail)
+
+
+def select(detail: CandidateDetail, *, name: str | None, force: bool) -> Selection:
+    """Admit a candidate to an export.
+
+    Raises:
+        InputError: it is not verified or was revoked, or the name is no identifier.
+    """
+    function = name or _identifier(detail.candidate.task.name)
+    if not function.isidentifier():
+        raise InputError(f"expected a Python identifier as the name, found {function!r}.")
+    evaluation = verdict_of(detail)
+    is_revoked = any(champion.freshness == "revoked" for champion in detail.champion_on)
+    is_verified = evaluation is not None and evaluation.is_correct and not is_revoked
+    if not is_verified and not force:
+        found = "not evaluated" if evaluation is None else evaluation.status.value
+        raise InputError(
+            f"expected a verified kernel, found one that is {'revoked' if is_revoked else found}; "
+            "export a champion (`kernelwright best`), or add --force and check it yourself."
+        )
+    return Selection(detail, function, is_verified, is_revoked)
+
+
+def verdict_of(detail: CandidateDetail) -> Evaluation | None:
+    """Return the newest verdict."""
+    return detail.evaluations[0].evaluation if detail.evaluations else None
+
+
+def _identifier(text: str) -> str:
+    name = re.sub(r"\W+", "_", text).strip("_").lower() or "kernel"
+    return f"kernel_{name}" if name[0].isdigit() else name

@@ -1,0 +1,56 @@
+"""Kernels in a store, ready to be exported."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from kernelwright.agents.role import Proposal
+from kernelwright.evaluator import Evaluation, Stage, Status, Task
+from kernelwright.evaluator.evaluation import StageResult
+from kernelwright.ir import canonicalize, capture
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.lower import lower, schedules
+from kernelwright.store import CandidateDetail, Environment, Intent, KernelStore
+
+INFO = DeviceInfo(name="simulator", chip="x86_64", runtime="ziglang 0.17.0", measures_time=False)
+Recorder = Callable[..., CandidateDetail]
+
+
+def scaled_softmax(x: mx.array) -> mx.array:
+    return mx.softmax(x * 0.5, axis=-1)
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Iterator[Recorder]:
+    """Record a softmax kernel for an array with the verdict that a test wants."""
+    with KernelStore(str(tmp_path / "kernels.db")) as store:
+
+        def record(array: mx.array, status: Status = Status.CORRECT) -> CandidateDetail:
+            graph = canonicalize(capture(scaled_softmax, array))
+            task = Task(graph, "scaled_softmax")
+            proposal = Proposal(
+                program=lower(graph, schedules(graph, INFO)[0]), author="offline", idea="rows"
+            )
+            environment = Environment(device=INFO, mlx="0.32.4", system="Linux x86_64")
+            campaign = store.begin_campaign(name="test", spec="{}", environment=environment)
+            trial = store.intend(
+                Intent(campaign.id, task, proposal.program, proposal.author, proposal.idea)
+            )
+            stage = StageResult(
+                stage=Stage.CORRECTNESS, passed=status is Status.CORRECT, summary=""
+            )
+            verdict = Evaluation(
+                task=task.fingerprint,
+                program=proposal.program.id,
+                device=INFO,
+                status=status,
+                summary="seen",
+                stages=(stage,),
+                cases=14,
+            )
+            store.record(trial.id, verdict, rank=None)
+            return store.show(trial.candidate_id)
+
+        yield record
