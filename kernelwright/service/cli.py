@@ -15,6 +15,7 @@ from kernelwright.service.export_command import export
 from kernelwright.service.machine_commands import devices, doctor
 from kernelwright.service.metal_commands import metal_group
 from kernelwright.service.plan_command import plan
+from kernelwright.service.report_command import report
 from kernelwright.service.search_command import search
 from kernelwright.service.store_commands import best, history, show
 from kernelwright.service.store_group import store_group
@@ -30,7 +31,7 @@ app = typer.Typer(
 
 _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Find": (search, plan),
-    "Ask": (best, show, history),
+    "Ask": (best, show, history, report),
     "Take": (export,),
     "Check": (verify, doctor, devices),
 }

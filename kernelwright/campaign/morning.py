@@ -1,0 +1,265 @@
+"""What a campaign leaves in the morning, gathered from the store as one record."""
+
+from collections.abc import Mapping, Sequence
+
+from kernelwright.campaign.earlier import lasted_s
+from kernelwright.campaign.event import CampaignEnded, FunctionPlanned, FunctionRefused
+from kernelwright.campaign.gain import Gain, gain_of
+from kernelwright.campaign.ledger import abandoned
+from kernelwright.campaign.savings import traffic_of
+from kernelwright.evaluator.evaluation import Status
+from kernelwright.metal.diagnostic import Record
+from kernelwright.store import (
+    Campaign,
+    CandidateDetail,
+    Champion,
+    Environment,
+    HistoryEntry,
+    KernelStore,
+    Rank,
+    TaskSummary,
+)
+
+_ALL = 1_000_000
+_RIGHT = (Status.CORRECT, Status.PROMOTED)
+
+
+class Point(Record):
+    """The best of a task from a moment on."""
+
+    seconds: float
+    """Of running time; nights that were interrupted are joined."""
+    rank: Rank
+
+
+class TaskMorning(Record):
+    """What became of one task."""
+
+    task: TaskSummary
+    tried: int
+    right: int
+    champion: Champion | None
+    gain: Gain | None
+    points: tuple[Point, ...]
+
+
+class Failure(Record):
+    """Verdicts of one kind, and the example that teaches most."""
+
+    status: Status
+    count: int
+    example_id: str
+    task: str
+    idea: str
+    summary: str
+    was_repaired: bool
+
+
+class Quarantined(Record):
+    """A candidate that was in flight when a run died."""
+
+    candidate_id: str
+    task: str
+    outcome: str
+
+
+class Spending(Record):
+    """What one model took for one task."""
+
+    task: str
+    model: str
+    calls: int
+    tokens: int
+    dollars: float
+
+
+class Morning(Record):
+    """The whole report."""
+
+    campaign_id: str
+    name: str
+    state: str
+    reason: str
+    runs: int
+    seconds: float
+    environment: Environment
+    tasks: tuple[TaskMorning, ...]
+    failures: tuple[Failure, ...]
+    quarantined: tuple[Quarantined, ...]
+    spending: tuple[Spending, ...]
+    refused: tuple[FunctionRefused, ...]
+
+    @property
+    def won(self) -> tuple[TaskMorning, ...]:
+        """Tasks with a champion that gains, the greatest gain first."""
+        won = [t for t in self.tasks if t.gain is not None and t.gain.ratio > 1.005]
+        return tuple(sorted(won, key=lambda t: -t.gain.ratio if t.gain else 0.0))
+
+    @property
+    def tried(self) -> int:
+        """Candidates over all tasks."""
+        return sum(task.tried for task in self.tasks)
+
+
+def morning_of(store: KernelStore, campaign: Campaign) -> Morning:
+    """Gather a run and the dead runs that it took up."""
+    campaigns = {c.id: c for c in store.campaigns(limit=_ALL)}
+    runs = [campaigns[run] for run in [*abandoned(store, campaign.id), campaign.id]]
+    trials = [(run, store.history(campaign=run.id, limit=_ALL)[::-1]) for run in runs]
+    latest = _latest(trials)
+    champions = {
+        c.task.id: c
+        for c in store.best(device=campaign.environment.device.name, limit=_ALL)
+        if c.chip == campaign.environment.device.chip
+    }
+    log = [event for run in runs for event in store.events(run.id)]
+    planned = [
+        task
+        for event in log
+        if event.kind == FunctionPlanned.__name__
+        for task in FunctionPlanned.model_validate_json(event.body).tasks
+    ]
+    tasks = {t.id: t for t in [*planned, *(entry.task for entry in latest.values())]}
+    points = _points(store, trials)
+    ended = [e for e in store.events(campaign.id) if e.kind == CampaignEnded.__name__]
+    refusals = [e for e in store.events(campaign.id) if e.kind == FunctionRefused.__name__]
+    return Morning(
+        campaign_id=campaign.id,
+        name=campaign.name,
+        state=campaign.state,
+        reason=CampaignEnded.model_validate_json(ended[-1].body).reason if ended else "",
+        runs=len(runs),
+        seconds=sum(lasted_s(store, run) for run in runs),
+        environment=campaign.environment,
+        tasks=tuple(
+            _task(store, task, latest, champions.get(task.id), points.get(task.id, ()))
+            for task in tasks.values()
+        ),
+        failures=_failures(store, latest),
+        quarantined=_quarantined(trials, latest),
+        spending=_spending(store, runs, tasks),
+        refused=tuple(FunctionRefused.model_validate_json(e.body) for e in refusals),
+    )
+
+
+_Trials = Sequence[tuple[Campaign, Sequence[HistoryEntry]]]
+
+
+def _latest(trials: _Trials) -> dict[str, HistoryEntry]:
+    """Return each candidate's last turn that has a verdict, else its last."""
+    latest: dict[str, HistoryEntry] = {}
+    for _, entries in trials:
+        for entry in entries:
+            known = latest.get(entry.candidate_id)
+            if known is None or entry.status is not None or known.status is None:
+                latest[entry.candidate_id] = entry
+    return latest
+
+
+def _task(
+    store: KernelStore,
+    task: TaskSummary,
+    latest: Mapping[str, HistoryEntry],
+    champion: Champion | None,
+    points: Sequence[Point],
+) -> TaskMorning:
+    entries = [entry for entry in latest.values() if entry.task.id == task.id]
+    return TaskMorning(
+        task=task,
+        tried=len(entries),
+        right=sum(entry.status in _RIGHT for entry in entries),
+        champion=champion,
+        gain=None if champion is None else _gain(store.show(champion.candidate_id), champion),
+        points=tuple(points),
+    )
+
+
+def _gain(detail: CandidateDetail, champion: Champion) -> Gain:
+    known = next(e for e in detail.evaluations if e.id == champion.evaluation_id)
+    return gain_of(known.evaluation, traffic_of(detail.graph))
+
+
+def _points(store: KernelStore, trials: _Trials) -> dict[str, list[Point]]:
+    points: dict[str, list[Point]] = {}
+    before = 0.0
+    for run, entries in trials:
+        for entry in entries:
+            if entry.rank is None or entry.status not in _RIGHT:
+                continue
+            line = points.setdefault(entry.task.id, [])
+            if not line or entry.rank.value < line[-1].rank.value:
+                seconds = before + max((entry.at - run.started_at).total_seconds(), 0.0)
+                line.append(Point(seconds=seconds, rank=entry.rank))
+        before += lasted_s(store, run)
+    return points
+
+
+def _failures(store: KernelStore, latest: Mapping[str, HistoryEntry]) -> tuple[Failure, ...]:
+    by_status: dict[Status, list[HistoryEntry]] = {}
+    for entry in latest.values():
+        if entry.status is not None and entry.status not in _RIGHT:
+            by_status.setdefault(entry.status, []).append(entry)
+    mended = _mended(store, latest) if by_status else frozenset[str]()
+    return tuple(
+        _failure(status, entries, mended)
+        for status, entries in sorted(by_status.items(), key=lambda pair: -len(pair[1]))
+    )
+
+
+def _failure(status: Status, entries: Sequence[HistoryEntry], mended: frozenset[str]) -> Failure:
+    """A failure that somebody mended teaches most; else the one that says most about itself."""
+    best = max(entries, key=lambda e: (e.candidate_id in mended, len(e.summary)))
+    return Failure(
+        status=status,
+        count=len(entries),
+        example_id=best.candidate_id,
+        task=best.task.name,
+        idea=best.idea,
+        summary=best.summary,
+        was_repaired=best.candidate_id in mended,
+    )
+
+
+def _mended(store: KernelStore, latest: Mapping[str, HistoryEntry]) -> frozenset[str]:
+    right = [entry.candidate_id for entry in latest.values() if entry.status in _RIGHT]
+    parents = [store.show(candidate_id).lineage[:1] for candidate_id in right]
+    return frozenset(parent.id for line in parents for parent in line)
+
+
+def _quarantined(trials: _Trials, latest: Mapping[str, HistoryEntry]) -> tuple[Quarantined, ...]:
+    in_flight = {
+        entry.candidate_id: entry
+        for run, entries in trials
+        for entry in entries
+        if entry.state in ("evaluating", "confirming") and entry.campaign_id == run.id
+    }
+    return tuple(
+        Quarantined(
+            candidate_id=id_,
+            task=entry.task.name,
+            outcome=str(latest[id_].status or "not tried again yet"),
+        )
+        for id_, entry in in_flight.items()
+    )
+
+
+def _spending(
+    store: KernelStore, runs: Sequence[Campaign], tasks: Mapping[str, TaskSummary]
+) -> tuple[Spending, ...]:
+    spent: dict[tuple[str, str], Spending] = {}
+    for run in runs:
+        for recorded in store.dialogue.calls(run.id):
+            call, outcome = recorded.call, recorded.outcome
+            known = tasks.get(call.task_id or "")
+            key = (known.name if known else "planning", f"{call.provider}:{call.model}")
+            old = spent.get(key, Spending(task=key[0], model=key[1], calls=0, tokens=0, dollars=0))
+            tokens = outcome.input_tokens + outcome.output_tokens if outcome else 0
+            dollars = outcome.cost_microdollars / 1_000_000 if outcome else 0.0
+            spent[key] = Spending(
+                task=key[0],
+                model=key[1],
+                calls=old.calls + 1,
+                tokens=old.tokens + tokens,
+                dollars=old.dollars + dollars,
+            )
+    return tuple(sorted(spent.values(), key=lambda s: (s.task, s.model)))

@@ -1,0 +1,77 @@
+"""The morning's report as one self-contained file, for people and for their tools."""
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from kernelwright.campaign.morning import Morning
+from kernelwright.campaign.morning_plot import best_so_far
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("kernelwright.campaign", "pages"),
+    undefined=StrictUndefined,
+    autoescape=lambda name: name is not None and name.endswith(".html"),
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def as_html(morning: Morning) -> str:
+    """Render a page that opens anywhere, light or dark, without network or script."""
+    return _rendered("morning.html", morning)
+
+
+def as_markdown(morning: Morning) -> str:
+    """Render the same without the plot."""
+    return _rendered("morning.md", morning)
+
+
+def _rendered(template: str, morning: Morning) -> str:
+    return _TEMPLATES.get_template(template).render(
+        m=morning,
+        plot=best_so_far(morning.tasks, morning.seconds),
+        duration=_duration(morning.seconds),
+        headline=_headline(morning),
+        kinds=_kinds(morning),
+        commands=_commands(morning),
+    )
+
+
+def _headline(morning: Morning) -> str:
+    if not morning.won:
+        return f"Nothing got faster yet; {morning.tried} candidates were tried."
+    best = morning.won[0]
+    assert best.gain is not None
+    return (
+        f"{len(morning.won)} of {len(morning.tasks)} tasks got faster; "
+        f"the most: {best.task.name}, {best.gain.words}."
+    )
+
+
+def _kinds(morning: Morning) -> str:
+    if morning.environment.device.measures_time:
+        return "Times were measured on the device; intervals are of paired runs."
+    return (
+        "Nothing was timed: this device runs kernels on the CPU and counts their work. Every time "
+        "and every ratio here is a prediction from those counts; measure on a Mac before you rely "
+        "on it."
+    )
+
+
+def _commands(morning: Morning) -> tuple[tuple[str, str], ...]:
+    short = morning.campaign_id[:8]
+    commands = []
+    if morning.state != "finished":
+        commands.append((f"kernelwright campaign resume {short}", "go on where it ended"))
+    if morning.won and (champion := morning.won[0].champion):
+        id_ = champion.candidate_id[:8]
+        commands += [
+            (f"kernelwright show {id_}", "look at the best one: source, lineage, errors"),
+            (f"kernelwright export {id_} -o vendored/", "take it into a project"),
+        ]
+    commands.append((f"kernelwright history --campaign {short}", "everything that was tried"))
+    return tuple(commands)
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"

@@ -1,0 +1,54 @@
+"""`kernelwright report`: what a campaign leaves in the morning, as one file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from kernelwright.campaign.morning import morning_of
+from kernelwright.campaign.morning_page import as_html, as_markdown
+from kernelwright.campaign.resuming import find_night
+from kernelwright.errors import InputError
+from kernelwright.service.console import console
+from kernelwright.service.option import JsonOption, StoreOption, print_json
+from kernelwright.store import KernelStore
+
+_MOST_CAMPAIGNS = 1000
+
+
+def report(
+    campaign: Annotated[
+        str | None,
+        typer.Argument(metavar="[CAMPAIGN]", help="An id's first digits, or a name; the latest."),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write a page here.", show_default=False)
+    ] = None,
+    md: Annotated[
+        Path | None, typer.Option("--md", help="Write Markdown here.", show_default=False)
+    ] = None,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Say what got faster, what failed, what it cost and what to do next."""
+    with KernelStore(store, must_exist=True) as opened:
+        found = find_night(opened.campaigns(limit=_MOST_CAMPAIGNS), campaign)
+        morning = morning_of(opened, found)
+    if json:
+        print_json(morning)
+    elif html is None and md is None:
+        typer.echo(as_markdown(morning), nl=False)
+    if html is not None:
+        _write(html, as_html(morning), is_quiet=json)
+    if md is not None:
+        _write(md, as_markdown(morning), is_quiet=json)
+
+
+def _write(path: Path, text: str, *, is_quiet: bool) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as e:
+        raise InputError(f"{path} cannot be written: {e.strerror}; name another file.") from e
+    if not is_quiet:
+        console().print(Text.assemble(("wrote ", "label"), str(path)))

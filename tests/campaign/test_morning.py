@@ -1,0 +1,93 @@
+"""The morning's report says what happened, keeps predictions apart, and is one file."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from kernelwright.campaign import Engine, SearchSpec, capture_subjects
+from kernelwright.campaign.gain import gain_of
+from kernelwright.campaign.morning import Morning, morning_of
+from kernelwright.campaign.morning_page import as_html, as_markdown
+from kernelwright.campaign.morning_plot import best_so_far
+from kernelwright.campaign.savings import Traffic
+from kernelwright.evaluator import Evaluation, Status
+from kernelwright.evaluator.evaluation import Speedup
+from kernelwright.store import KernelStore
+from tests.campaign.scripted import INFO, ScriptedCoder, ScriptedJudge, subjects, team
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[KernelStore]:
+    with KernelStore(str(tmp_path / "kernels.db")) as opened:
+        yield opened
+
+
+def test_it_counts_what_was_tried_and_shows_the_example_that_was_mended(
+    store: KernelStore,
+) -> None:
+    morning = _morning(store)
+    assert [(t.task.name, t.right, t.tried) for t in morning.tasks] == [
+        ("norm", 5, 9),
+        ("softmax", 5, 9),
+    ]
+    assert [(f.status, f.count) for f in morning.failures] == [
+        (Status.WRONG, 6),
+        (Status.COMPILE_ERROR, 2),
+    ]
+    assert [f.was_repaired for f in morning.failures] == [False, True]
+    assert [p.rank.value for p in morning.tasks[0].points] == [9.0, 3.0, 2.0]
+
+
+def test_both_files_name_champions_and_label_predictions(store: KernelStore) -> None:
+    morning = _morning(store)
+    champions = [t.champion.candidate_id[:8] for t in morning.tasks if t.champion]
+    assert len(champions) == 2
+    for text in (as_html(morning), as_markdown(morning)):
+        assert all(id_ in text for id_ in champions)
+        assert "Every time and every ratio here is a prediction" in text
+        assert f"kernelwright history --campaign {morning.campaign_id[:8]}" in text
+
+
+def test_the_page_needs_nothing_but_itself_and_escapes_what_others_wrote(
+    store: KernelStore,
+) -> None:
+    page = as_html(_morning(store, ScriptedCoder(("wrong <script>", "correct 3"))))
+    assert not re.search(r"<script|<link|src=|@import|url\(", page)
+    assert "&lt;script&gt;" in page
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_the_plot_is_well_formed_and_empty_without_right_candidates(store: KernelStore) -> None:
+    morning = _morning(store)
+    plot = ElementTree.fromstring(best_so_far(morning.tasks, morning.seconds))
+    labels = [node.text for node in plot.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"norm 4.50×", "softmax 4.50×"} <= set(labels)
+    assert best_so_far((), 1.0) == ""
+
+
+def test_a_gain_is_over_the_strongest_baseline_that_was_measured() -> None:
+    measured = [
+        Speedup(baseline=b, ratio=r, lower=r, upper=r, confidence=0.95, kind="measured")
+        for b, r in (("eager", 3.0), ("compile", 1.5))
+    ]
+    guess = measured[0].model_copy(update={"kind": "predicted", "ratio": 0.5})
+    evaluation = Evaluation(
+        task="t", program="p", device=INFO, status=Status.CORRECT, summary="",
+        speedups=(guess, *measured),
+    )  # fmt: skip
+    traffic = Traffic(eager=10, compiled=8, fast=8, planned=4)
+    gain = gain_of(evaluation, traffic)
+    assert (gain.kind, gain.baseline, gain.ratio) == ("measured", "compile", 1.5)
+    assert gain.words == "1.50× [1.50, 1.50] at 95% over compile (measured)"
+    by_bytes = gain_of(evaluation.model_copy(update={"speedups": ()}), traffic)
+    assert (by_bytes.kind, by_bytes.ratio, by_bytes.saved) == ("traffic", 2.0, 0.5)
+    assert "not timed" in by_bytes.words
+
+
+def _morning(store: KernelStore, coder: ScriptedCoder | None = None) -> Morning:
+    engine = Engine(store, SearchSpec(jobs=1), team(coder), ScriptedJudge)
+    engine.run(capture_subjects(subjects()))
+    return morning_of(store, store.campaigns()[0])
