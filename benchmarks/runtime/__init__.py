@@ -1,0 +1,1 @@
+"""What dispatch at run time costs."""

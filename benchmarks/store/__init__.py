@@ -1,0 +1,1 @@
+"""How long the store takes to answer."""
