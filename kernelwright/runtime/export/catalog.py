@@ -8,12 +8,14 @@ from kernelwright.runtime.export.format import ExportedModule, Format
 from kernelwright.runtime.export.metal_text import MetalFormat
 from kernelwright.runtime.export.mlxfn import MlxfnFormat
 from kernelwright.runtime.export.module import ModuleFormat
+from kernelwright.runtime.export.package import PackageFormat
 from kernelwright.runtime.export.selection import select
 from kernelwright.store import CandidateDetail
 
-FormatName = Literal["module", "metal", "mlxfn"]
+FormatName = Literal["module", "package", "metal", "mlxfn"]
 FORMATS: Mapping[FormatName, Format] = {
     "module": ModuleFormat(),
+    "package": PackageFormat(),
     "metal": MetalFormat(),
     "mlxfn": MlxfnFormat(),
 }

@@ -1,0 +1,227 @@
+"""A pip-installable package over several kernels, with gradients, tests and its proof."""
+
+from collections.abc import Sequence
+
+from kernelwright.errors import InputError
+from kernelwright.runtime.export.format import ExportedFile
+from kernelwright.runtime.export.reference_code import dtype_source
+from kernelwright.runtime.export.selection import WARNING, Selection
+from kernelwright.runtime.export.test_code import test_source
+from kernelwright.runtime.export.verification import verification_text
+from kernelwright.runtime.export.wrapper_code import module_source
+
+_LIMITS = (
+    "Other shapes, dtypes and machines go to the fallback, which is plain MLX.",
+    "Gradients, `jvp` and `vmap` are those of the fallback; they are MLX's own.",
+)
+
+_PYPROJECT = """\
+[build-system]
+requires = ["hatchling>=1.27"]
+build-backend = "hatchling.build"
+
+[project]
+name = "{distribution}"
+version = "0.1.0"
+description = "{description}"
+readme = "VERIFICATION.md"
+requires-python = ">=3.11"
+dependencies = ["mlx>=0.32.4,<0.33"]
+
+[tool.hatch.build.targets.wheel]
+packages = ["{name}"]
+"""
+
+_DISPATCH = '''\
+"""{name} by the fastest kernel that serves the arrays and this chip, else by plain MLX.
+
+Found by Kernelwright; VERIFICATION.md says what was checked.{warning}
+"""
+
+import functools
+
+import mlx.core as mx
+
+from . import {modules}
+
+# The chip that each kernel was judged on, its input dtypes, and its module.
+_VARIANTS = [
+{variants}]
+
+
+def {name}(*arrays):
+    """Compute {name}; `mx.grad`, `mx.jvp` and `mx.vmap` give what MLX gives for the fallback."""
+    variant = serving(*arrays)
+    if variant is None:
+        return reference(*arrays)
+    return _differentiable(variant)(*arrays)
+
+
+def reference(*arrays):
+    """Compute the same with MLX's own ops, by the code for the nearest dtypes."""
+    dtypes = tuple(a.dtype for a in arrays)
+    matching = [module for _, known, module in _VARIANTS if known == dtypes]
+    module = matching[0] if matching else _VARIANTS[0][2]
+    return module.reference(*arrays)
+
+
+def serving(*arrays):
+    """Return the module whose kernel serves the arrays; None where none does.
+
+    Kernels that were judged on this chip come before all others.
+    """
+    if not mx.metal.is_available():
+        return None
+    chip = _chip()
+    ordered = sorted(_VARIANTS, key=lambda variant: variant[0] != chip)
+    return next((module for _, _, module in ordered if module._serves(*arrays)), None)
+
+
+@functools.cache
+def _chip():
+    return mx.device_info(mx.gpu).get("device_name")
+
+
+@functools.cache
+def _differentiable(module):
+    """Give a kernel the derivatives of its fallback; it has none of its own."""
+
+    @mx.custom_function
+    def run(*arrays):
+        return module.{name}(*arrays)
+
+    @run.vjp
+    def _(primals, cotangents, outputs):
+        return tuple(mx.vjp(module.reference, _listed(primals), _listed(cotangents))[1])
+
+    @run.jvp
+    def _(primals, tangents):
+        results = mx.jvp(module.reference, _listed(primals), _listed(tangents))[1]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    @run.vmap
+    def _(inputs, axes):
+        arrays, along = _listed(inputs), _listed(axes)
+        along = [None if axis is None or axis < 0 else axis for axis in along]
+        made = mx.vmap(module.reference, in_axes=tuple(along))(*arrays)
+        return (made, 0) if isinstance(made, mx.array) else (made, (0,) * len(made))
+
+    return run
+
+
+def _listed(value):
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+'''
+
+_GRADIENT_TEST = """
+
+def test_derivatives_are_those_of_the_fallback():
+    arrays = example(0)
+    places = [i for i, a in enumerate(arrays) if mx.issubdtype(a.dtype, mx.floating)]
+    if not places:
+        pytest.skip("no input has a gradient")
+
+    def gradients(function):
+        def total(*given):
+            return sum(r.astype(mx.float32).sum() for r in outputs(function(*given)))
+
+        return outputs(mx.grad(total, argnums=places)(*arrays))
+
+    found, wanted = gradients(package.{name}), gradients(exported.reference)
+    relative, absolute = map(max, zip(*TOLERANCES))
+    for a, b in zip(found, wanted):
+        assert mx.allclose(a, b, rtol=relative, atol=absolute, equal_nan=True).item()
+"""
+
+
+class PackageFormat:
+    """pyproject.toml, a package with a module for each kernel, its tests and VERIFICATION.md."""
+
+    takes_several = True
+
+    def files(self, selections: Sequence[Selection]) -> tuple[ExportedFile, ...]:
+        """Print the package; the first kernel's fallback serves dtypes that none knows."""
+        _check(selections)
+        name = selections[0].name
+        modules = [f"kernel_{place + 1}" for place in range(len(selections))]
+        return (
+            ExportedFile(name="pyproject.toml", text=_pyproject(selections)),
+            ExportedFile(name=f"{name}/__init__.py", text=_dispatch(selections, modules)),
+            *(
+                ExportedFile(
+                    name=f"{name}/{module}.py",
+                    text=module_source(chosen.detail, name, is_verified=chosen.is_verified),
+                )
+                for chosen, module in zip(selections, modules, strict=True)
+            ),
+            *(
+                ExportedFile(name=f"tests/test_{module}.py", text=_tests(chosen, module))
+                for chosen, module in zip(selections, modules, strict=True)
+            ),
+            ExportedFile(
+                name="VERIFICATION.md",
+                text="\n".join(verification_text(chosen, _LIMITS) for chosen in selections),
+            ),
+        )
+
+    def use(self, name: str) -> str:
+        """Return an import."""
+        return f"from {name} import {name}"
+
+
+def _check(selections: Sequence[Selection]) -> None:
+    first = selections[0].detail
+    programs = {chosen.detail.candidate.id for chosen in selections}
+    if len(programs) != len(selections):
+        raise InputError("expected different kernels, found one of them twice; name each once.")
+    for chosen in selections[1:]:
+        found = chosen.detail
+        arity = (len(found.graph.inputs), len(found.graph.outputs))
+        if found.candidate.task.name != first.candidate.task.name or arity != (
+            len(first.graph.inputs),
+            len(first.graph.outputs),
+        ):
+            raise InputError(
+                f"a package holds kernels of one function, found {first.candidate.task.name!r} and "
+                f"{found.candidate.task.name!r}; export them apart."
+            )
+
+
+def _pyproject(selections: Sequence[Selection]) -> str:
+    name = selections[0].name
+    verified = all(chosen.is_verified for chosen in selections)
+    description = f"{name} as Metal kernels for MLX."
+    return _PYPROJECT.format(
+        name=name,
+        distribution=name.strip("_").replace("_", "-"),
+        description=description if verified else f"{description} {WARNING}",
+    )
+
+
+def _dispatch(selections: Sequence[Selection], modules: Sequence[str]) -> str:
+    verified = all(chosen.is_verified for chosen in selections)
+    return _DISPATCH.format(
+        name=selections[0].name,
+        warning="" if verified else f"\n\n{WARNING}",
+        modules=", ".join(modules),
+        variants="".join(
+            f"    ({_chip(chosen)!r}, {_dtypes(chosen)}, {module}),\n"
+            for chosen, module in zip(selections, modules, strict=True)
+        ),
+    )
+
+
+def _chip(chosen: Selection) -> str:
+    return chosen.evaluation.device.chip if chosen.evaluation else ""
+
+
+def _dtypes(chosen: Selection) -> str:
+    names = [dtype_source(type_.dtype) for type_ in chosen.detail.graph.input_types]
+    return f"({', '.join(names)},)"
+
+
+def _tests(chosen: Selection, module: str) -> str:
+    text = test_source(chosen.detail, chosen.name)
+    imported = f"import {chosen.name} as exported\n"
+    replaced = f"import {chosen.name} as package\nfrom {chosen.name} import {module} as exported\n"
+    return text.replace(imported, replaced) + _GRADIENT_TEST.format(name=chosen.name)
