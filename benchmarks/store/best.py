@@ -20,7 +20,7 @@ from kernelwright.store import Champion, KernelStore
 
 PAGE = Path(__file__).parents[2] / "docs" / "store.md"
 BEGIN, END = "<!-- best: begin -->\n", "<!-- best: end -->\n"
-ROUNDS = 400
+ROUNDS = 200
 Taken = tuple[float, float]
 """Milliseconds on the clock, and of the CPU: they part where others want the machine, too."""
 Ask = Callable[[KernelStore, random.Random], tuple[Champion, ...]]
@@ -85,7 +85,7 @@ def measure(store: KernelStore) -> list[Figure]:
             spent = (time.perf_counter() - begun, time.thread_time() - worked)
             taken[question].append((spent[0] * 1e3, spent[1] * 1e3))
             rows[question].append(len(found))
-    everything = [spent for times in taken.values() for ms in times]
+    everything = [spent for times in taken.values() for spent in times]
     figures = [_figure(q, times, rows[q]) for q, times in taken.items()]
     return [*figures, _figure("**all**", everything, [n for r in rows.values() for n in r])]
 
