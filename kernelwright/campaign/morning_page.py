@@ -31,19 +31,24 @@ def _rendered(template: str, morning: Morning) -> str:
         duration=_duration(morning.seconds),
         headline=_headline(morning),
         kinds=_kinds(morning),
+        became=_became(morning),
         commands=_commands(morning),
     )
 
 
 def _headline(morning: Morning) -> str:
     if not morning.won:
-        return f"Nothing got faster yet; {morning.tried} candidates were tried."
+        return f"Nothing {_became(morning)} faster yet; {morning.tried} candidates were tried."
     best = morning.won[0]
     assert best.gain is not None
     return (
-        f"{len(morning.won)} of {len(morning.tasks)} tasks got faster; "
+        f"{len(morning.won)} of {len(morning.tasks)} tasks {_became(morning)} faster; "
         f"the most: {best.task.name}, {best.gain.words}."
     )
+
+
+def _became(morning: Morning) -> str:
+    return "got" if morning.environment.device.measures_time else "should get"
 
 
 def _kinds(morning: Morning) -> str:

@@ -72,7 +72,7 @@ def _axes(last: float, top: float) -> Iterator[str]:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    rough = (high - low) / 4
+    rough = (high - low) / 6
     step = next(
         m * 10.0**e for e in range(-4, 8) for m in (1, 2, 5) if m * 10.0**e >= rough * 0.999
     )
