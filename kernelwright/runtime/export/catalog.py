@@ -4,20 +4,24 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from kernelwright.errors import InputError
+from kernelwright.runtime.export.cpp import CppFormat
 from kernelwright.runtime.export.format import ExportedModule, Format
 from kernelwright.runtime.export.metal_text import MetalFormat
 from kernelwright.runtime.export.mlxfn import MlxfnFormat
 from kernelwright.runtime.export.module import ModuleFormat
 from kernelwright.runtime.export.package import PackageFormat
 from kernelwright.runtime.export.selection import select
+from kernelwright.runtime.export.swift import SwiftFormat
 from kernelwright.store import CandidateDetail
 
-FormatName = Literal["module", "package", "metal", "mlxfn"]
+FormatName = Literal["module", "package", "metal", "mlxfn", "swift", "cpp"]
 FORMATS: Mapping[FormatName, Format] = {
     "module": ModuleFormat(),
     "package": PackageFormat(),
     "metal": MetalFormat(),
     "mlxfn": MlxfnFormat(),
+    "swift": SwiftFormat(),
+    "cpp": CppFormat(),
 }
 
 

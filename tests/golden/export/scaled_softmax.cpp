@@ -1,0 +1,77 @@
+// scaled_softmax: f16[8,64] -> f16[8,64].
+// Found by Kernelwright; VERIFICATION.md says what was checked.
+
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include <mlx/mlx.h>
+
+namespace mx = mlx::core;
+
+std::vector<mx::array> scaled_softmax(const std::vector<mx::array>& arrays) {
+  if (arrays.size() != 1 ||
+      arrays[0].dtype() != mx::float16 ||
+      arrays[0].shape() != mx::Shape{8, 64}) {
+    throw std::invalid_argument("scaled_softmax takes f16[8,64].");
+  }
+  static const auto kernel_1 = mx::fast::metal_kernel(
+      "multiply_softmax_e715fa4891a2",
+      {"x"},
+      {"out"},
+      R"msl(constexpr uint columns = 64;
+uint row = thread_position_in_grid.y;
+uint lane = thread_index_in_simdgroup;
+// x: f16[rows,64]
+auto x_row = x + row * columns;
+// out: f16[rows,64]
+auto out_row = out + row * columns;
+float products[2];
+float maximum = -INFINITY;
+uint start = lane * 2;
+auto x_run = load_run<packed_half2>(x_row + start);
+for (uint k = 0; k < 2; ++k) {
+  products[k] = float(x_run[k]) * 0.5f;
+  maximum = metal::max(maximum, products[k]);
+}
+maximum = metal::simd_max(maximum);
+float exponentials[2];
+float total = 0.0f;
+for (uint k = 0; k < 2; ++k) {
+  exponentials[k] = metal::precise::exp(products[k] - maximum);
+  total += exponentials[k];
+}
+total = metal::simd_sum(total);
+float normalizer = 1.0f / total;
+packed_half2 out_run;
+for (uint k = 0; k < 2; ++k) {
+  out_run[k] = half(exponentials[k] * normalizer);
+}
+*(device packed_half2*)(out_row + start) = out_run;
+)msl",
+      R"msl(// Neighbouring values in one access; MLX places inputs of fewer than 8 elements in `constant`.
+template <typename V, typename T>
+inline V load_run(const device T* values) {
+  return *(const device V*)values;
+}
+template <typename V, typename T>
+inline V load_run(const constant T* values) {
+  return *(const constant V*)values;
+}
+)msl",
+      /* ensure_row_contiguous = */ true,
+      /* atomic_outputs = */ false,
+      mx::CompileOptions(static_cast<int>(mx::MathMode::Safe)));
+  auto made_1 = kernel_1(
+      {arrays[0]},
+      {mx::Shape{8, 64}},
+      {mx::float16},
+      {32, 8, 1},
+      {32, 4, 1},
+      {},
+      std::nullopt,
+      /* verbose = */ false,
+      mx::Device::gpu);
+  return {made_1[0]};
+}

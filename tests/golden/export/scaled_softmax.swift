@@ -1,0 +1,69 @@
+// Found by Kernelwright; VERIFICATION.md says what was checked.
+
+import MLX
+
+private let kernel1 = MLXFast.metalKernel(
+    name: "multiply_softmax_e715fa4891a2",
+    inputNames: ["x"],
+    outputNames: ["out"],
+    source: #"""
+        constexpr uint columns = 64;
+        uint row = thread_position_in_grid.y;
+        uint lane = thread_index_in_simdgroup;
+        // x: f16[rows,64]
+        auto x_row = x + row * columns;
+        // out: f16[rows,64]
+        auto out_row = out + row * columns;
+        float products[2];
+        float maximum = -INFINITY;
+        uint start = lane * 2;
+        auto x_run = load_run<packed_half2>(x_row + start);
+        for (uint k = 0; k < 2; ++k) {
+          products[k] = float(x_run[k]) * 0.5f;
+          maximum = metal::max(maximum, products[k]);
+        }
+        maximum = metal::simd_max(maximum);
+        float exponentials[2];
+        float total = 0.0f;
+        for (uint k = 0; k < 2; ++k) {
+          exponentials[k] = metal::precise::exp(products[k] - maximum);
+          total += exponentials[k];
+        }
+        total = metal::simd_sum(total);
+        float normalizer = 1.0f / total;
+        packed_half2 out_run;
+        for (uint k = 0; k < 2; ++k) {
+          out_run[k] = half(exponentials[k] * normalizer);
+        }
+        *(device packed_half2*)(out_row + start) = out_run;
+
+        """#,
+    header: #"""
+        // Neighbouring values in one access; MLX places inputs of fewer than 8 elements in `constant`.
+        template <typename V, typename T>
+        inline V load_run(const device T* values) {
+          return *(const device V*)values;
+        }
+        template <typename V, typename T>
+        inline V load_run(const constant T* values) {
+          return *(const constant V*)values;
+        }
+
+        """#,
+    ensureRowContiguous: true,
+    atomicOutputs: false)
+
+/// scaled_softmax: f16[8,64] -> f16[8,64].
+public func scaled_softmax(_ arrays: [MLXArray]) -> [MLXArray] {
+    precondition(arrays.count == 1)
+    precondition(arrays[0].dtype == .float16)
+    precondition(arrays[0].shape == [8, 64])
+    let made1 = kernel1(
+        [arrays[0]],
+        grid: (32, 8, 1),
+        threadGroup: (32, 4, 1),
+        outputShapes: [[8, 64]],
+        outputDTypes: [.float16],
+        stream: .gpu)
+    return [made1[0]]
+}

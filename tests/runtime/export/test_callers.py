@@ -1,0 +1,54 @@
+"""Callers in other languages are reviewed as golden files, and compiled where that can be."""
+
+import math
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from kernelwright.ir.dtype import Dtype
+from kernelwright.runtime.export import FormatName, export_as
+from kernelwright.store import CandidateDetail
+
+Recorder = Callable[..., CandidateDetail]
+GOLDEN = Path(__file__).parents[2] / "golden" / "export"
+INCLUDE = Path(str(mx.__file__)).parent / "include"
+COMPILER = shutil.which("c++")
+
+
+@pytest.mark.parametrize("format_name", ["swift", "cpp"])
+def test_the_caller_is_as_reviewed(
+    recorded: Recorder, format_name: FormatName, pytestconfig: pytest.Config
+) -> None:
+    export = export_as(format_name, [recorded(mx.zeros((8, 64), mx.float16))])
+    golden = GOLDEN / export.files[0].name
+    if pytestconfig.getoption("--update-golden"):
+        golden.parent.mkdir(parents=True, exist_ok=True)
+        golden.write_text(export.files[0].text)
+    assert export.files[0].text == golden.read_text()
+
+
+@pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
+@pytest.mark.skipif(not (INCLUDE / "mlx" / "mlx.h").exists(), reason="needs MLX's headers")
+@pytest.mark.parametrize("init_value", [None, 1.5, -math.inf])
+def test_the_cpp_caller_compiles(
+    recorded: Recorder, tmp_path: Path, init_value: float | None
+) -> None:
+    detail = recorded(mx.zeros((8, 64), mx.float16))
+    if init_value is not None:
+        options = {"init_value": init_value, "template": {"T": Dtype.BOOL, "N": 4, "B": True}}
+        kernel = detail.program.kernels[0].model_copy(update=options)
+        program = detail.program.model_copy(update={"kernels": (kernel,)})
+        detail = detail.model_copy(update={"program": program})
+    export_as("cpp", [detail]).write(tmp_path)
+    file = str(tmp_path / "scaled_softmax.cpp")
+    done = subprocess.run(
+        [str(COMPILER), "-std=c++20", "-fsyntax-only", "-w", "-I", str(INCLUDE), file],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
