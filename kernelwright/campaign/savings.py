@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 
-from kernelwright.ir import Graph, Region, compiled_traffic, eager_traffic, idioms, planned_traffic
+from kernelwright.ir import (
+    Graph,
+    Region,
+    compiled_traffic,
+    eager_traffic,
+    fast_traffic,
+    planned_traffic,
+)
 from kernelwright.metal.diagnostic import Record
-
-# A graph traced on the CPU shows what these are made of; on a GPU each is one kernel
-# (mlx 0.32.4, python/src/fast.cpp).
-IN_MLX_FAST = frozenset({"rms_norm", "layer_norm", "rope", "attention", "cross_entropy"})
 
 
 class Traffic(Record):
@@ -44,9 +47,7 @@ def traffic_of(graph: Graph, regions: Sequence[Region] | None = None) -> Traffic
         regions = [Region(graph, tuple(range(len(graph.nodes))))]
     eager, compiled = eager_traffic(graph), compiled_traffic(graph)
     planned = planned_traffic(graph, regions)
-    fast = planned_traffic(
-        graph, [Region(graph, i.indices) for i in idioms(graph) if i.name in IN_MLX_FAST]
-    )
+    fast = fast_traffic(graph)
     return Traffic(
         eager=eager.nbytes,
         compiled=compiled.nbytes,

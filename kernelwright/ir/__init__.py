@@ -20,6 +20,7 @@ from kernelwright.ir.traffic import (
     Traffic,
     compiled_traffic,
     eager_traffic,
+    fast_traffic,
     planned_traffic,
 )
 from kernelwright.ir.verify import verify
@@ -51,6 +52,7 @@ __all__ = [
     "describe",
     "eager_traffic",
     "expand",
+    "fast_traffic",
     "free_dimensions",
     "gather_attention",
     "idioms",

@@ -4,12 +4,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.idioms import idioms
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.ir.region import Region
 
 # mlx/compile.cpp: max_compile_depth and max_compile_arrays of 0.32.4.
 COMPILE_DEPTH = 11
 COMPILE_ARRAYS = 24
+# On a GPU each of these is one kernel (mlx 0.32.4, python/src/fast.cpp).
+IN_MLX_FAST = frozenset({"rms_norm", "layer_norm", "rope", "attention", "cross_entropy"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,12 @@ def compiled_traffic(graph: Graph, indices: Iterable[int] | None = None) -> Traf
     chosen = set(range(len(graph.nodes)) if indices is None else indices)
     groups = [g for g in compile_groups(graph) if chosen.intersection(g)]
     return _total(graph, [tuple(i for i in g if i in chosen) for g in groups])
+
+
+def fast_traffic(graph: Graph) -> Traffic:
+    """Count `mx.compile` around `mx.fast`, whose kernels a trace on the CPU takes apart."""
+    whole = [Region(graph, i.indices) for i in idioms(graph) if i.name in IN_MLX_FAST]
+    return planned_traffic(graph, whole)
 
 
 def planned_traffic(
