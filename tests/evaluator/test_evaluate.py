@@ -78,7 +78,7 @@ def strict() -> EvaluatorConfig:
 
 
 def test_a_right_and_faster_kernel_is_promoted(strict: EvaluatorConfig) -> None:
-    found = evaluate(task_of("rms_norm"), bases()["rms_norm"].program, config=strict)
+    found = evaluate(task_of("rotate"), bases()["rotate"].program, config=strict)
     assert found.status is Status.PROMOTED
     assert "predicted" in found.summary
 
