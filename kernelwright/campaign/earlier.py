@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from kernelwright.campaign.ledger import abandoned
+from kernelwright.campaign.pausing import paused_s
 from kernelwright.store import Campaign, KernelStore
 
 _MOST_CAMPAIGNS = 1000
@@ -41,8 +42,12 @@ def earlier_runs(store: KernelStore, campaign_id: str) -> Earlier:
 
 
 def lasted_s(store: KernelStore, campaign: Campaign) -> float:
-    """Return how long a run went on, to its last sign of life where it has no end."""
+    """Return how long a run went on, to its last sign of life where it has no end.
+
+    The time that it was asked to hold still does not count.
+    """
     last = campaign.ended_at or campaign.heartbeat_at
     if campaign.ended_at is None and (newest := store.history(campaign=campaign.id, limit=1)):
         last = max(last, newest[0].at)
-    return max((last - campaign.started_at).total_seconds(), 0.0)
+    held = paused_s(store.events(campaign.id), last)
+    return max((last - campaign.started_at).total_seconds() - held, 0.0)

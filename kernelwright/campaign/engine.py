@@ -23,6 +23,7 @@ from kernelwright.campaign.event import (
 )
 from kernelwright.campaign.interleave import Order, in_given_order
 from kernelwright.campaign.judge import MakeJudge, environment_of
+from kernelwright.campaign.pausing import Pause
 from kernelwright.campaign.planning import Captured, FunctionPlan, plan_function
 from kernelwright.campaign.pursuit import Pursuit
 from kernelwright.campaign.ranking import is_confirmed, is_final, rank_of, was_put_to_the_test
@@ -81,8 +82,10 @@ class Engine:
         hire: Hire | None = None,
         order: Order = in_given_order,
         resumes: bool = False,
+        pause: Pause | None = None,
     ) -> None:
         """Prepare a search; one that `resumes` counts what its dead runs took of the caps."""
+        self._pause = pause or Pause()
         self._store = store
         self._spec = spec
         self._team = team
@@ -190,18 +193,20 @@ class Engine:
         with ThreadPoolExecutor(bench.jobs, thread_name_prefix="evaluate") as pool:
             while True:
                 reason = self._halted()
-                if reason is None:
-                    self._refill(pursuits, strategy, ready, bench)
-                else:
+                is_held = self._pause.is_on and not self._stopping.is_set()
+                if reason is not None:
                     self._wind_up(pursuits, ready, bench, reason)
+                elif not is_held:
+                    self._refill(pursuits, strategy, ready, bench)
                 room = 1 if any(self._is_quarantined(w) for w in running.values()) else bench.jobs
-                while ready and len(running) < room:
+                while ready and not is_held and len(running) < room:
                     work = ready.popleft()
                     running[self._begin_work(work, pool, bench)] = work
                     if self._halted() is not None:
                         break
                 if not running:
-                    if reason is None and any(pursuit.is_pending for pursuit in pursuits):
+                    is_pending = any(pursuit.is_pending for pursuit in pursuits)
+                    if is_held or (reason is None and is_pending):
                         self._stopping.wait(_POLL_S)
                         continue
                     if not ready and not self._held:
@@ -257,7 +262,7 @@ class Engine:
         pursuit.reason = reason
         proposal = pursuit.next_to_confirm()
         if proposal is None or len(pursuit.refuted) >= _MOST_REFUTED:
-            self._say(TaskEnded(task_id=pursuit.task.fingerprint, reason=reason))
+            self._say(TaskEnded(task_id=pursuit.task.fingerprint, reason=reason), log=True)
             return
         trial = self._trials[pursuit.task.fingerprint, proposal.program.id]
         work = _Work(pursuit, proposal, trial, confirms=True)
@@ -291,7 +296,8 @@ class Engine:
             )
         )
         if survived:
-            self._say(TaskEnded(task_id=pursuit.task.fingerprint, reason=pursuit.reason))
+            ended = TaskEnded(task_id=pursuit.task.fingerprint, reason=pursuit.reason)
+            self._say(ended, log=True)
         elif not self._stopping.is_set():
             self._finish(pursuit, pursuit.reason, ready, bench)
 
@@ -299,7 +305,8 @@ class Engine:
         """Say why nothing new may begin, None while it may."""
         if self._stopping.is_set():
             return "interrupted"
-        if self._deadline is not None and time.monotonic() >= self._deadline:
+        now = time.monotonic() - self._pause.seconds
+        if self._deadline is not None and now >= self._deadline:
             return f"the {self._spec.seconds:g} s that were allowed are over"
         used = self._evaluated + (self._earlier.evaluations if self._resumes else 0)
         if self._spec.evaluations is not None and used >= self._spec.evaluations:

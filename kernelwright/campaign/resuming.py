@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from kernelwright.campaign.event import CampaignBegan, Event
 from kernelwright.campaign.night import NightSpec
+from kernelwright.campaign.pausing import GO_ON, PAUSE, Pause, is_paused
 from kernelwright.errors import InputError
 from kernelwright.store import Campaign, KernelStore
 from kernelwright.store.store import owner_name
@@ -103,11 +104,33 @@ def ask_to_stop(store: KernelStore, campaign_id: str) -> None:
     store.log(campaign_id, STOP, "{}")
 
 
-class StopWatch:
-    """Looks every second whether somebody asked the run that it follows to end."""
+def ask_to_pause(store: KernelStore, campaign_id: str) -> None:
+    """Ask a run to hold still, wherever it runs; it keeps its place and its hours."""
+    store.log(campaign_id, PAUSE, "{}")
 
-    def __init__(self, store: KernelStore) -> None:
+
+def ask_to_go_on(store: KernelStore, campaign_id: str) -> None:
+    """Ask a run that holds still to go on."""
+    store.log(campaign_id, GO_ON, "{}")
+
+
+def find_paused(
+    store: KernelStore, runs: Sequence[Campaign], wanted: str | None
+) -> Campaign | None:
+    """Return the newest run that is alive and holds still, if it is one that is meant."""
+    for run in runs:
+        is_meant = wanted is None or wanted == run.name or run.id.startswith(wanted)
+        if is_meant and is_alive(run) and is_paused(store.events(run.id)):
+            return run
+    return None
+
+
+class StopWatch:
+    """Looks every second whether somebody asked its run to end, to hold still or to go on."""
+
+    def __init__(self, store: KernelStore, pause: Pause | None = None) -> None:
         self._store = store
+        self._pause = pause or Pause()
         self._campaign_id = ""
         self._over = threading.Event()
 
@@ -129,9 +152,11 @@ class StopWatch:
 
     def _look(self, stop: Callable[[], None]) -> None:
         while not self._over.wait(_LOOK_S):
-            if self._campaign_id and self._is_asked():
+            log = self._store.events(self._campaign_id) if self._campaign_id else ()
+            if any(event.kind == STOP for event in log):
                 stop()
                 return
-
-    def _is_asked(self) -> bool:
-        return any(event.kind == STOP for event in self._store.events(self._campaign_id))
+            if is_paused(log):
+                self._pause.hold()
+            else:
+                self._pause.go_on()
