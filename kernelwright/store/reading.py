@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, Row, func, select
 from sqlalchemy.orm import Session, defer
 
 from kernelwright.errors import InputError
@@ -66,7 +66,7 @@ def best(
         .subquery()
     )
     query = (
-        select(ChampionRow, CandidateRow, TaskRow, EvaluationRow.status)
+        select(*_CHAMPION)
         .join(
             found,
             (found.c.task_id == ChampionRow.task_id)
@@ -76,12 +76,45 @@ def best(
         .join(CandidateRow, CandidateRow.id == ChampionRow.candidate_id)
         .join(TaskRow, TaskRow.id == ChampionRow.task_id)
         .join(EvaluationRow, EvaluationRow.id == ChampionRow.evaluation_id)
-        .options(defer(TaskRow.graph))
         .order_by(ChampionRow.crowned_at.desc(), TaskRow.name)
     )
-    return tuple(
-        champion_of(champion, candidate, task, Status(status))
-        for champion, candidate, task, status in session.execute(query)
+    return tuple(map(_champion_in, session.execute(query)))
+
+
+# Columns rather than entities: three objects a row and their bookkeeping would double the time.
+_CHAMPION = (
+    TaskRow.id,
+    TaskRow.name,
+    TaskRow.signature,
+    TaskRow.dtype,
+    TaskRow.shapes,
+    ChampionRow.candidate_id,
+    ChampionRow.evaluation_id,
+    ChampionRow.device,
+    ChampionRow.chip,
+    ChampionRow.state,
+    ChampionRow.rank_kind,
+    ChampionRow.rank_value,
+    ChampionRow.crowned_at,
+    EvaluationRow.status,
+    CandidateRow.author,
+    CandidateRow.idea,
+)
+
+
+def _champion_in(row: Row[*tuple[object, ...]]) -> Champion:
+    """Read the columns of `_CHAMPION`."""
+    found = row._mapping
+    task = ("id", "name", "signature", "dtype", "shapes")
+    rest = ("candidate_id", "evaluation_id", "device", "chip", "crowned_at", "author", "idea")
+    return Champion.model_validate(
+        {
+            "task": {name: found[name] for name in task},
+            "freshness": found["state"],
+            "rank": {"kind": found["rank_kind"], "value": found["rank_value"]},
+            "status": Status(found["status"]),
+            **{name: found[name] for name in rest},
+        }
     )
 
 
@@ -110,6 +143,7 @@ def history(
         .join(CandidateRow, CandidateRow.id == TrialRow.candidate_id)
         .join(TaskRow, TaskRow.id == CandidateRow.task_id)
         .outerjoin(EvaluationRow, EvaluationRow.id == TrialRow.evaluation_id)
+        .options(defer(TaskRow.graph), defer(EvaluationRow.body))
         .order_by(TrialRow.created_at.desc())
         .limit(limit)
     )
