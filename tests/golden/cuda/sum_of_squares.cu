@@ -40,7 +40,7 @@ if (thread_index_in_threadgroup == 0) y[row] = T(partial[0] + partial[1]);
 }
 }  // namespace candidate
 #line 1 "entry"
-extern "C" __global__ void __launch_bounds__(kw_full_threads) kw_kernel(const bfloat* x, const float* scale, bfloat* y) {
+extern "C" __global__ void __launch_bounds__(kw_full_threads) kw_kernel(const bfloat* __restrict__ x, const float* __restrict__ scale, bfloat* __restrict__ y) {
   if (kw_is_outside()) return;
   candidate::body(x, *scale, y, kw_threadgroup_position_in_grid(), kw_simdgroup_index_in_threadgroup(), kw_thread_index_in_simdgroup(), kw_thread_index_in_threadgroup());
 }

@@ -7,7 +7,7 @@ from importlib.resources import files
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
 from kernelwright.metal.device.cuda.rewrite import mentions, rewrite_body, rewrite_header
-from kernelwright.metal.kernel import BoundProgram, Launch
+from kernelwright.metal.kernel import BoundProgram, Kernel, Launch
 
 _INCLUDES = ("scalar", "vector", "launch", "math", "simdgroup", "atomic", "matrix")
 _SYMBOL = "kw_kernel"
@@ -163,8 +163,8 @@ def _entry(
     used: list[tuple[str, str]],
 ) -> list[str]:
     parameters = [
-        *(f"const {_type(t)}* {name}" for name, t in inputs),
-        *(f"{_output_type(launch, t)}* {name}" for name, t in outputs),
+        *(f"const {_type(t)}* __restrict__ {name}" for name, t in inputs),
+        *(f"{_output_type(launch, t)}* __restrict__ {name}" for name, t in outputs),
     ]
     arguments = [
         *(f"*{name}" if not t.shape else name for name, t in inputs),
@@ -172,11 +172,29 @@ def _entry(
         *(f"kw_{name}()" for name, _ in used),
     ]
     bounds = "__launch_bounds__(kw_full_threads)"
+    arrays = [name for name, t in inputs if t.shape] + [name for name, _ in outputs]
+    call = f"  candidate::body({', '.join(arguments)});"
     return [
         f'extern "C" __global__ void {bounds} {_SYMBOL}({", ".join(parameters)}) {{',
         "  if (kw_is_outside()) return;",
-        f"  candidate::body({', '.join(arguments)});",
+        *(_where_aligned(arrays, call) if _has_packed_access(launch.kernel) else [call]),
         "}",
+    ]
+
+
+def _has_packed_access(kernel: Kernel) -> bool:
+    return "packed_" in kernel.source or "packed_" in kernel.header
+
+
+def _where_aligned(arrays: list[str], call: str) -> list[str]:
+    """Write the call twice, so that the compiler knows in one of them what is aligned."""
+    return [
+        f"  if ({' && '.join(f'kw_is_aligned({name})' for name in arrays)}) {{",
+        *(f"    __builtin_assume((ulong){name} % 16 == 0);" for name in arrays),
+        f"  {call}",
+        "  } else {",
+        f"  {call}",
+        "  }",
     ]
 
 

@@ -89,6 +89,14 @@ def test_translation_matches_its_golden_text(request: pytest.FixtureRequest) -> 
     assert text == golden.read_text()
 
 
+def test_packed_access_learns_once_what_is_aligned() -> None:
+    source = "((device packed_half4*)y)[0] = ((const device packed_half4*)a)[0];"
+    program = bound(source, squares_of(8), tensor("y", Dtype.FLOAT16, 8))
+    text = translate(program, program.launches[0]).text
+    assert "if (kw_is_aligned(a) && kw_is_aligned(b) && kw_is_aligned(y))" in text
+    assert text.count("candidate::body(") == 2
+
+
 def test_blocks_cover_the_grid_in_one_dimension() -> None:
     program = bound(
         VECTORS,

@@ -64,4 +64,7 @@ KW_FUNC uint kw_quadgroup_index_in_threadgroup() { return threadIdx.x / 4u; }
 KW_FUNC uint kw_quadgroups_per_threadgroup() { return (kw_threads() + 3u) / 4u; }
 KW_FUNC uint kw_dispatch_quadgroups_per_threadgroup() { return (kw_full_threads + 3u) / 4u; }
 
+// MLX's allocations are aligned for every packed vector; views of them may begin anywhere.
+template <class T> KW_FUNC bool kw_is_aligned(const T* p) { return (ulong)p % 16u == 0; }
+
 }  // namespace metal

@@ -140,99 +140,48 @@ KW_PACKED(uchar)
 
 // A packed vector in one access where its address allows, element by element elsewhere: Metal's
 // hardware needs no more alignment than the element's, CUDA faults without the vector's own. The
-// choice is predicated rather than branched, so that several loads can be in flight at once.
+// entry says once whether all arrays are aligned, so that the compiler settles most choices.
 template <class V> KW_FUNC V kw_load_from(const V* p) { return *p; }
 template <class V> KW_FUNC V& kw_store_at(V* p) { return *p; }
 
-template <class T, int N>
-constexpr bool kw_has_predicated_access_v = (sizeof(T) == 2 && (N == 2 || N == 4)) ||
-                                            (sizeof(T) == 4 && (N == 2 || N == 4));
+// The word of a vector's size that CUDA reads and writes at once.
+template <int bytes> struct kw_word { static constexpr bool exists = false; };
+template <> struct kw_word<2> { static constexpr bool exists = true; using type = ushort; };
+template <> struct kw_word<4> { static constexpr bool exists = true; using type = uint; };
+template <> struct kw_word<8> { static constexpr bool exists = true; using type = ::uint2; };
+template <> struct kw_word<16> { static constexpr bool exists = true; using type = ::uint4; };
 
-KW_FUNC void kw_predicated_load(::uint2& v, const void* p, uint whole, ushort) {
-  asm volatile(
-      "{ .reg .pred q; .reg .b16 a, b, c, d; setp.ne.u32 q, %3, 0;"
-      " @q ld.v2.u32 {%0, %1}, [%2];"
-      " @!q ld.u16 a, [%2]; @!q ld.u16 b, [%2+2]; @!q ld.u16 c, [%2+4]; @!q ld.u16 d, [%2+6];"
-      " @!q mov.b32 %0, {a, b}; @!q mov.b32 %1, {c, d}; }"
-      : "=r"(v.x), "=r"(v.y) : "l"(p), "r"(whole) : "memory");
-}
-KW_FUNC void kw_predicated_load(uint& v, const void* p, uint whole, ushort) {
-  asm volatile(
-      "{ .reg .pred q; .reg .b16 a, b; setp.ne.u32 q, %2, 0;"
-      " @q ld.u32 %0, [%1]; @!q ld.u16 a, [%1]; @!q ld.u16 b, [%1+2]; @!q mov.b32 %0, {a, b}; }"
-      : "=r"(v) : "l"(p), "r"(whole) : "memory");
-}
-KW_FUNC void kw_predicated_load(::uint4& v, const void* p, uint whole, uint) {
-  asm volatile(
-      "{ .reg .pred q; setp.ne.u32 q, %5, 0; @q ld.v4.u32 {%0, %1, %2, %3}, [%4];"
-      " @!q ld.u32 %0, [%4]; @!q ld.u32 %1, [%4+4]; @!q ld.u32 %2, [%4+8]; @!q ld.u32 %3, [%4+12]; }"
-      : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p), "r"(whole) : "memory");
-}
-KW_FUNC void kw_predicated_load(::uint2& v, const void* p, uint whole, uint) {
-  asm volatile(
-      "{ .reg .pred q; setp.ne.u32 q, %3, 0; @q ld.v2.u32 {%0, %1}, [%2];"
-      " @!q ld.u32 %0, [%2]; @!q ld.u32 %1, [%2+4]; }"
-      : "=r"(v.x), "=r"(v.y) : "l"(p), "r"(whole) : "memory");
-}
-KW_FUNC void kw_predicated_store(void* p, ::uint2 v, uint whole, ushort) {
-  asm volatile(
-      "{ .reg .pred q; .reg .b16 a, b, c, d; setp.ne.u32 q, %3, 0;"
-      " mov.b32 {a, b}, %1; mov.b32 {c, d}, %2; @q st.v2.u32 [%0], {%1, %2};"
-      " @!q st.u16 [%0], a; @!q st.u16 [%0+2], b; @!q st.u16 [%0+4], c; @!q st.u16 [%0+6], d; }"
-      :: "l"(p), "r"(v.x), "r"(v.y), "r"(whole) : "memory");
-}
-KW_FUNC void kw_predicated_store(void* p, uint v, uint whole, ushort) {
-  asm volatile(
-      "{ .reg .pred q; .reg .b16 a, b; setp.ne.u32 q, %2, 0; mov.b32 {a, b}, %1;"
-      " @q st.u32 [%0], %1; @!q st.u16 [%0], a; @!q st.u16 [%0+2], b; }"
-      :: "l"(p), "r"(v), "r"(whole) : "memory");
-}
-KW_FUNC void kw_predicated_store(void* p, ::uint4 v, uint whole, uint) {
-  asm volatile(
-      "{ .reg .pred q; setp.ne.u32 q, %5, 0; @q st.v4.u32 [%0], {%1, %2, %3, %4};"
-      " @!q st.u32 [%0], %1; @!q st.u32 [%0+4], %2; @!q st.u32 [%0+8], %3; @!q st.u32 [%0+12], %4; }"
-      :: "l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), "r"(whole) : "memory");
-}
-KW_FUNC void kw_predicated_store(void* p, ::uint2 v, uint whole, uint) {
-  asm volatile(
-      "{ .reg .pred q; setp.ne.u32 q, %3, 0; @q st.v2.u32 [%0], {%1, %2};"
-      " @!q st.u32 [%0], %1; @!q st.u32 [%0+4], %2; }"
-      :: "l"(p), "r"(v.x), "r"(v.y), "r"(whole) : "memory");
-}
+template <class V> KW_FUNC bool kw_is_whole(const V* p) { return (ulong)p % sizeof(V) == 0; }
 
-template <class T, int N> struct kw_access {
-  using V = packed_vec<T, N>;
-  using Word = conditional_t<sizeof(V) == 4, uint, conditional_t<sizeof(V) == 8, ::uint2, ::uint4>>;
-  using Element = conditional_t<sizeof(T) == 2, ushort, uint>;
-  static KW_FUNC uint whole(const V* p) { return (ulong)p % sizeof(V) == 0; }
-  static KW_FUNC V load(const V* p) {
-    if constexpr (kw_has_predicated_access_v<T, N>) {
-      Word word;
-      kw_predicated_load(word, p, whole(p), Element());
-      return kw_bits<V>(word);
-    } else {
-      V v;
-#pragma unroll
-      for (int i = 0; i < N; i++) v[i] = (*p)[i];
-      return v;
-    }
-  }
-  static KW_FUNC void store(V* p, const V& v) {
-    if constexpr (kw_has_predicated_access_v<T, N>) {
-      kw_predicated_store(p, kw_bits<Word>(v), whole(p), Element());
-    } else {
-#pragma unroll
-      for (int i = 0; i < N; i++) (*p)[i] = v[i];
-    }
-  }
-};
-template <class T, int N> struct kw_packed_place {
-  packed_vec<T, N>* p;
-  KW_FUNC void operator=(const packed_vec<T, N>& v) { kw_access<T, N>::store(p, v); }
-};
 template <class T, int N> KW_FUNC packed_vec<T, N> kw_load_from(const packed_vec<T, N>* p) {
-  return kw_access<T, N>::load(p);
+  using V = packed_vec<T, N>;
+  using Word = kw_word<sizeof(V)>;
+  if constexpr (Word::exists) {
+    if (kw_is_whole(p)) {
+      typename Word::type word = *(const typename Word::type*)p;
+      return kw_bits<V>(word);
+    }
+  }
+  V v;
+#pragma unroll
+  for (int i = 0; i < N; i++) v[i] = (*p)[i];
+  return v;
 }
+template <class T, int N> struct kw_packed_place {
+  using V = packed_vec<T, N>;
+  V* p;
+  KW_FUNC void operator=(const V& v) {
+    using Word = kw_word<sizeof(V)>;
+    if constexpr (Word::exists) {
+      if (kw_is_whole(p)) {
+        *(typename Word::type*)p = kw_bits<typename Word::type>(v);
+        return;
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++) (*p)[i] = v[i];
+  }
+};
 template <class T, int N> KW_FUNC kw_packed_place<T, N> kw_store_at(packed_vec<T, N>* p) { return {p}; }
 
 // vec op vec, vec op scalar, scalar op vec; the result keeps the vector's element type.
