@@ -1,10 +1,12 @@
 """The functions that a user's file offers, each with example inputs."""
 
+import importlib
 import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +23,7 @@ EXAMPLE_INPUTS = "example_inputs"
 CATALOG = "catalog:"
 CATALOG_DTYPE = "bf16"
 _TYPE = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<dtype>\w+)\[(?P<shape>[\d,\s]*)\]")
+_MODULE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::(?P<function>\w+))?")
 _HOW = (
     f"write one as -i 'bf16[2048,4096]', define {EXAMPLE_INPUTS}() in the file, "
     "or decorate the function with @kernelwright.example"
@@ -43,21 +46,23 @@ class Subject:
         return f"{self.file}:{self.name}"
 
 
-def load_subjects(target: str, inputs: Sequence[str] = ()) -> tuple[Subject, ...]:
-    """Read `FILE.py[:function]` or `catalog:NAME[:dtype]` and pair functions with inputs.
+def load_subjects(
+    target: str, inputs: Sequence[str] = (), *, folder: Path = Path()
+) -> tuple[Subject, ...]:
+    """Read `FILE.py[:function]`, `package.module[:function]` or `catalog:NAME[:dtype]`.
 
-    `inputs` are types from the command line and win over the file's own.
+    `inputs` are types from the command line and win over the file's own. Files and modules are
+    found from `folder`, modules also where Python finds them.
 
     Raises:
         InputError: the file, the function or the inputs are not there or do not parse.
     """
     if target.startswith(CATALOG):
         return (_from_catalog(target.removeprefix(CATALOG), inputs),)
-    path, name = _split(target)
     if inputs:
         # Parsed first: nothing of the user's runs for a typing error.
         typed = _from_command_line(inputs)
-    module = _import(path)
+    module, path, name = _opened(target, folder)
     functions = _chosen(module, path, name)
     if inputs:
         return (_only(functions, path, typed),)
@@ -98,42 +103,69 @@ def _from_catalog(target: str, inputs: Sequence[str]) -> Subject:
     return _subject(entry.function, Path(f"{CATALOG}{name}"), call)
 
 
-def _split(target: str) -> tuple[Path, str | None]:
+def _opened(target: str, folder: Path) -> tuple[ModuleType, Path, str | None]:
+    """Import what a target names; return also how to call its place, and its function's name."""
+    named = _MODULE.fullmatch(target)
+    if named is not None and not target.endswith(".py") and not (folder / target).exists():
+        place = Path(named["module"])
+        return _import_module(named["module"], place, folder), place, named["function"]
+    path, name = _split(target, folder)
+    return _import_file(path), path, name
+
+
+def _split(target: str, folder: Path) -> tuple[Path, str | None]:
     text, separator, name = target.rpartition(":")
     if not separator or not text.endswith(".py"):
         text, name = target, ""
-    path = Path(text)
+    path = folder / text
     if not path.is_file():
-        raise InputError(f"expected a Python file, found nothing at {text!r}; check the path.")
+        raise InputError(f"expected a Python file, found nothing at {str(path)!r}; check the path.")
     if path.suffix != ".py":
         raise InputError(f"expected a Python file that ends in .py, found {text!r}.")
     return path, name or None
 
 
-def _import(path: Path) -> ModuleType:
+def _import_module(name: str, place: Path, folder: Path) -> ModuleType:
+    with _importing(place, folder, missing=name):
+        return importlib.import_module(name)
+
+
+def _import_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"kernelwright_subject_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    # A script finds its neighbours; so does a file that is searched.
-    sys.path.insert(0, str(path.parent.resolve()))
-    try:
+    with _importing(path, path.parent):
         spec.loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def _importing(place: Path, folder: Path, *, missing: str = "") -> Iterator[None]:
+    """Let a module find its neighbours, as a script does, and say in a sentence what fails."""
+    search = str(folder.resolve())
+    sys.path.insert(0, search)
+    try:
+        yield
     except KernelwrightError:
         raise
     except ModuleNotFoundError as e:
+        if e.name and f"{missing}.".startswith(f"{e.name}."):
+            raise InputError(
+                f"expected a Python file or module, found no {e.name!r} from {search}; "
+                "check the name, or write a path that ends in .py."
+            ) from e
         raise InputError(
-            f"{path} needs the package {e.name!r}, which is not installed; "
+            f"{place} needs the package {e.name!r}, which is not installed; "
             "install it and run the command again."
         ) from e
     except Exception as e:
         raise InputError(
-            f"{path} cannot be imported: {type(e).__name__}: {e}; run it with Python to see where."
+            f"{place} cannot be imported: {type(e).__name__}: {e}; run it with Python to see where."
         ) from e
     finally:
-        sys.path.remove(str(path.parent.resolve()))
-    return module
+        sys.path.remove(search)
 
 
 def _chosen(module: ModuleType, path: Path, name: str | None) -> list[Function]:

@@ -42,7 +42,7 @@ def search(
         list[str],
         typer.Argument(
             metavar="FILE.py[:function]...",
-            help="What to make faster; catalog:NAME, or catalog:NAME:f16, is a ready task.",
+            help="What to make faster: a file, package.module[:function], or catalog:NAME[:f16].",
         ),
     ],
     inputs: Annotated[

@@ -1,5 +1,6 @@
 """Functions and their inputs, read from files as people write them."""
 
+import sys
 from pathlib import Path
 
 import mlx.core as mx
@@ -163,3 +164,30 @@ def _file(folder: Path, text: str) -> str:
 
 def _shapes(subject: Subject) -> list[tuple[tuple[int, ...], mx.Dtype]]:
     return [(tuple(a.shape), a.dtype) for a in subject.inputs if isinstance(a, mx.array)]
+
+
+@pytest.mark.parametrize("target", ["blocks.activation", "blocks.activation:softmax"])
+def test_a_module_is_found_by_its_dotted_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    monkeypatch.delitem(sys.modules, "blocks", raising=False)
+    monkeypatch.delitem(sys.modules, "blocks.activation", raising=False)
+    (tmp_path / "blocks").mkdir()
+    (tmp_path / "blocks" / "__init__.py").touch()
+    (tmp_path / "blocks" / "activation.py").write_text(SOFTMAX)
+    (subject,) = load_subjects(target, ["f16[2,4]"], folder=tmp_path)
+    assert subject.place == "blocks.activation:softmax"
+    assert str(tmp_path) not in sys.path
+
+
+@pytest.mark.parametrize(
+    ("target", "sentence"),
+    [
+        ("blocks_not_there:f", r"found no 'blocks_not_there' from .*; check the name"),
+        ("mlx.nothing", r"found no 'mlx\.nothing'"),
+        ("mlx.nn:nothing", r"mlx\.nn has no function 'nothing'"),
+    ],
+)
+def test_a_module_that_is_not_there_is_one_sentence(target: str, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        load_subjects(target, ["f32[2]"])
