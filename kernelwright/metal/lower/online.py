@@ -31,14 +31,14 @@ def update_online(writer: Writer, pair: Pair, names: PairNames) -> None:
     """Write what one element does to the pair."""
     peak = pair[0]
     value = writer.named(peak.body)
-    raised = writer.fresh("raised")
     larger = "metal::max" if peak.drops_nan else "larger"
-    writer.line(f"float {raised} = {larger}({names.peak}, {value});")
-    writer.line(
-        f"{names.total} = {names.total} * metal::precise::exp({names.peak} - {raised})"
-        f" + metal::precise::exp({value} - {raised});"
-    )
-    writer.line(f"{names.peak} = {raised};")
+    # Maxima are rare, so most elements cost one exponential; a NaN counts as one.
+    with writer.block(f"if (!({value} <= {names.peak}))"):
+        raised = writer.fresh("raised")
+        writer.line(f"float {raised} = {larger}({names.peak}, {value});")
+        writer.line(f"{names.total} *= metal::precise::exp({names.peak} - {raised});")
+        writer.line(f"{names.peak} = {raised};")
+    writer.line(f"{names.total} += metal::precise::exp({value} - {names.peak});")
 
 
 def finish_online(writer: Writer, pair: Pair, names: PairNames, team: Team) -> None:

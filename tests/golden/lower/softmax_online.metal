@@ -51,9 +51,12 @@ for (uint start = lane * 4; start < columns; start += 512) {
   auto x_run = load_run<packed_half4>(x_row + start);
   for (uint k = 0; k < 4; ++k) {
     float x_value = x_run[k];
-    float raised = metal::max(maximum, x_value);
-    total = total * metal::precise::exp(maximum - raised) + metal::precise::exp(x_value - raised);
-    maximum = raised;
+    if (!(x_value <= maximum)) {
+      float raised = metal::max(maximum, x_value);
+      total *= metal::precise::exp(maximum - raised);
+      maximum = raised;
+    }
+    total += metal::precise::exp(x_value - maximum);
   }
 }
 threadgroup float partial_maximum[4];
