@@ -21,9 +21,12 @@ from kernelwright.metal.device.execution import MlxExecutable
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.schedule import Schedule
 
-SCHEDULES = 10
+SCHEDULES = 24
 """Schedules tried per region, in the order in which the coder would try them."""
 _SCREEN_SAMPLES = 5
+_SCREEN_LAUNCHES = 16
+_ROTATION_BYTES, _MOST_COPIES = 256 << 20, 8
+"""Inputs take turns over more bytes than any last-level cache holds."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +80,14 @@ def _choose(
     except KernelwrightError as e:
         failed = ScheduleResult(region=number, operation=operation, schedule="", problem=str(e))
         return None, [failed]
-    inputs = [_random(t, seed) for seed, t in enumerate(graph.input_types)]
+    nbytes = max(sum(t.nbytes for t in graph.input_types), 1)
+    rotating = [
+        [_random(t, seed) for seed, t in enumerate(graph.input_types, start=100 * copy)]
+        for copy in range(min(max(_ROTATION_BYTES // nbytes, 1), _MOST_COPIES))
+    ]
+    inputs = rotating[0]
     expected = ir.interpret(graph, *inputs)
-    mx.eval(inputs, expected)
+    mx.eval(rotating, expected)
     with ThreadPoolExecutor() as pool:
         built = list(pool.map(lambda s: _build(graph, s, device), wanted))
     # MLX rounds intermediate values to their dtypes: its own error is that of the coarsest.
@@ -94,7 +102,7 @@ def _choose(
         if problem:
             results.append(row.model_copy(update={"problem": problem}))
             continue
-        measured_us = _screen(executable, inputs)
+        measured_us = _screen(executable, rotating)
         results.append(row.model_copy(update={"measured_us": measured_us}))
         if measured_us < best_us:
             best, best_us = executable, measured_us
@@ -149,17 +157,17 @@ def _is_rounding(a: mx.array, b: mx.array, type_: TensorType) -> bool:
     return bool((error <= 2 * type_.dtype.epsilon * scale).item())
 
 
-def _screen(executable: MlxExecutable, inputs: Sequence[mx.array]) -> float:
+def _screen(executable: MlxExecutable, rotating: Sequence[Sequence[mx.array]]) -> float:
     """Time a schedule alone: the best of a few samples of several launches, in microseconds."""
-    count = 16
     times = []
     run = mx.compile(lambda *arrays: tuple(executable.graph(arrays)))
+    turns = [rotating[i % len(rotating)] for i in range(_SCREEN_LAUNCHES)]
     for sample in range(_SCREEN_SAMPLES + 1):
         began = time.perf_counter()
-        mx.eval([run(*inputs) for _ in range(count)])
+        mx.eval([run(*inputs) for inputs in turns])
         mx.synchronize()
         if sample:
-            times.append((time.perf_counter() - began) / count * 1e6)
+            times.append((time.perf_counter() - began) / len(turns) * 1e6)
     return float(np.min(times))
 
 
