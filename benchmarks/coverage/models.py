@@ -1,6 +1,6 @@
 """Captures every architecture of mlx-lm and checks that its graph replays bit for bit.
 
-Run `python benchmarks/coverage/models.py` (a few minutes on two cores); `--only NAME` picks one.
+Run `python -m benchmarks.coverage.models` (a few minutes on two cores); `--only NAME` picks one.
 It writes docs/coverage.md.
 """
 
@@ -16,9 +16,9 @@ from pathlib import Path
 
 import mlx.core as mx
 import mlx_lm
-from configuration import LAYERS, Architecture, architectures
 from mlx_lm.models.cache import make_prompt_cache
 
+from benchmarks.coverage.configuration import LAYERS, Architecture, architectures
 from kernelwright import ir
 from kernelwright.errors import KernelwrightError
 
@@ -75,7 +75,7 @@ def sweep(architecture: Architecture) -> Row:
     try:
         model = architecture.build()
         mx.eval(model.parameters())  # type: ignore[attr-defined]
-        for name, step, arrays in _steps(model):
+        for name, step, arrays in steps(model):
             row.steps[name] = _replay(row, step, arrays)
     except KernelwrightError as e:
         row.note = str(e)
@@ -84,7 +84,8 @@ def sweep(architecture: Architecture) -> Row:
     return row
 
 
-def _steps(model: object) -> list[tuple[str, Step, list[mx.array]]]:
+def steps(model: object) -> list[tuple[str, Step, list[mx.array]]]:
+    """Return the ways to call a model: a prompt, a batch of two, and a cached decode step."""
     call: Step = model  # type: ignore[assignment]
     prompt = mx.array([[5, 17, 42, 3, 9, 1]])
 
@@ -154,7 +155,7 @@ def page(rows: Sequence[Row]) -> str:
     versions = f"mlx-lm {mlx_lm.__version__} and MLX {mx.__version__}"
     head = f"""# Coverage: the architectures of mlx-lm
 
-Written by `python benchmarks/coverage/models.py` with {versions} on the CPU.
+Written by `python -m benchmarks.coverage.models` with {versions} on the CPU.
 Every family is built with a tiny configuration of {LAYERS} layers and random weights. A prompt,
 a batch of two and a decode step behind a cached prompt are captured, canonicalized and replayed;
 *exact* means equal in every bit to calling the model, before and after canonicalization.

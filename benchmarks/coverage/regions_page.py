@@ -1,0 +1,60 @@
+"""The page that tells which regions of mlx-lm's families were proved."""
+
+from collections.abc import Sequence
+
+import mlx_lm
+
+from benchmarks.coverage.finding import Finding, Occurrence
+
+_MOST_NAMES = 6
+
+
+def page(proved: Sequence[tuple[Occurrence, Finding]]) -> str:
+    """Render the sweep as a Markdown page, failures first."""
+    passed = sum(finding.passed for _, finding in proved)
+    families = {name for occurrence, _ in proved for name in occurrence.families}
+    head = f"""# The regions of mlx-lm's families, proved
+
+Written by `python -m benchmarks.coverage.regions` with mlx-lm {mlx_lm.__version__}.
+The offline planner cuts a prompt, a batch and a decode step of every family
+([coverage](coverage.md)); each distinct region is lowered with the first schedule that lowering
+suggests, and the program goes through the evaluator on the simulator.
+
+**{passed} of {len(proved)}** distinct regions of {len(families)} families pass with that schedule.
+"""
+    failures = [
+        f"| `{occurrence.fingerprint[:8]}` | {finding.kind} | {_names(occurrence)} | "
+        + "; ".join(finding.problems).replace("|", "\\|")
+        + " |"
+        for occurrence, finding in proved
+        if not finding.passed
+    ]
+    if failures:
+        rule = ["", "## Failures", "", "| region | kind | families | reason |", "|---|---|---|---|"]
+        head += "\n".join([*rule, *failures]) + "\n"
+    return head + _table(proved)
+
+
+def _table(proved: Sequence[tuple[Occurrence, Finding]]) -> str:
+    kinds: dict[str, list[tuple[Occurrence, Finding]]] = {}
+    for occurrence, finding in proved:
+        kinds.setdefault(finding.kind, []).append((occurrence, finding))
+    lines = ["", "## By kind", ""]
+    lines += ["| kind | regions | passed | failed | models |", "|---|---:|---:|---:|---:|"]
+    for kind, found in sorted(kinds.items(), key=lambda pair: (_failed(pair[1]) == 0, pair[0])):
+        failed = _failed(found)
+        models = {name for occurrence, _ in found for name in occurrence.families}
+        lines.append(
+            f"| {kind} | {len(found)} | {len(found) - failed} | {failed} | {len(models)} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _failed(found: Sequence[tuple[Occurrence, Finding]]) -> int:
+    return sum(not finding.passed for _, finding in found)
+
+
+def _names(occurrence: Occurrence) -> str:
+    names = list(occurrence.families)
+    rest = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + rest
