@@ -3,18 +3,21 @@
 import tomllib
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated
+from typing import Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from kernelwright.agents.budget import Caps
 from kernelwright.campaign.spec import SearchSpec
-from kernelwright.campaign.subject import CATALOG, Subject, load_subjects
+from kernelwright.campaign.subject import Subject, load_subjects
+from kernelwright.campaign.toml_line import line_of
 from kernelwright.errors import InputError
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.diagnostic import Record
 
 _SECONDS_PER_HOUR = 3600.0
+WANTED = "wanted:"
+"""Before the fingerprint of a call that an optimized function made in vain."""
 
 
 class NightFunction(Record):
@@ -22,6 +25,14 @@ class NightFunction(Record):
 
     target: str
     inputs: tuple[str, ...] = ()
+    priority: float = Field(default=1.0, gt=0)
+
+
+class NightWanted(Record):
+    """How much of the store's wanted list a night takes up."""
+
+    most: int = Field(default=10, ge=1)
+    """The most frequent calls, those that have kernels by now left out."""
     priority: float = Field(default=1.0, gt=0)
 
 
@@ -64,16 +75,25 @@ class NightFile(Record):
     """The whole file."""
 
     campaign: NightSettings = NightSettings()
-    functions: Annotated[tuple[NightFunction, ...], Field(min_length=1)]
+    functions: tuple[NightFunction, ...] = ()
+    wanted: NightWanted | None = None
     models: NightModels = NightModels()
     caps: NightCaps = NightCaps()
     export: NightExport | None = None
+
+    @model_validator(mode="after")
+    def _has_work(self) -> Self:
+        if not self.functions and self.wanted is None:
+            raise ValueError("expected at least one [[functions]], or [wanted]")
+        return self
 
 
 class NightSpec(SearchSpec):
     """One device's search of a night; the store keeps all that it takes to run it again."""
 
     functions: tuple[NightFunction, ...]
+    wanted: NightWanted | None = None
+    """None once the wanted calls are among the functions."""
     devices: tuple[DeviceName, ...] = ()
     """All of the night's, in the order in which they take turns."""
     folder: str
@@ -82,12 +102,16 @@ class NightSpec(SearchSpec):
     export: NightExport | None = None
 
     def subjects(self) -> dict[NightFunction, tuple[Subject, ...]]:
-        """Load every function.
+        """Load every function but the wanted calls, which are in the store.
 
         Raises:
             InputError: one is not there; says which.
         """
-        return {f: load_subjects(self._place(f.target), f.inputs) for f in self.functions}
+        return {
+            f: load_subjects(f.target, f.inputs, folder=Path(self.folder))
+            for f in self.functions
+            if not f.target.startswith(WANTED)
+        }
 
     def to_the_end(self) -> "tuple[NightSpec, ...]":
         """Return this search and those of the devices after it."""
@@ -99,13 +123,16 @@ class NightSpec(SearchSpec):
         """Where champions are exported to."""
         return None if self.export is None else Path(self.folder) / self.export.folder
 
-    def _place(self, target: str) -> str:
-        return target if target.startswith(CATALOG) else str(Path(self.folder) / target)
-
 
 def template() -> str:
     """Return the commented file to start from."""
     return files("kernelwright.campaign").joinpath("nightly.toml").read_text()
+
+
+def night_of_wishes() -> NightSpec:
+    """Return the night that needs no file: what is wanted, with every default."""
+    night = NightFile(campaign=NightSettings(name="wanted"), wanted=NightWanted())
+    return _spec(night, Path("wanted.toml"))
 
 
 def read_night(path: Path) -> tuple[NightSpec, ...]:
@@ -114,8 +141,10 @@ def read_night(path: Path) -> tuple[NightSpec, ...]:
     Raises:
         InputError: the file is not there, is no TOML, or a key is wrong; one sentence says which.
     """
+    text = ""
     try:
-        parsed = NightFile.model_validate(tomllib.loads(path.read_text()))
+        text = path.read_text()
+        parsed = NightFile.model_validate(tomllib.loads(text))
     except OSError as e:
         raise InputError(
             f"expected a campaign's TOML file, found nothing readable at {str(path)!r}; "
@@ -124,7 +153,7 @@ def read_night(path: Path) -> tuple[NightSpec, ...]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
         raise InputError(f"{path} is no TOML: {e}.") from e
     except ValidationError as e:
-        raise InputError(_sentence(path, e)) from e
+        raise InputError(_sentence(path, text, e)) from e
     return _spec(parsed, path).to_the_end()
 
 
@@ -152,6 +181,7 @@ def _spec(night: NightFile, path: Path) -> NightSpec:
             calls=_shared(caps.calls, share, path, "calls"),
         ),
         functions=night.functions,
+        wanted=night.wanted,
         folder=str(path.resolve().parent),
         minimum_effect=settings.minimum_effect,
         export=night.export,
@@ -166,19 +196,23 @@ def _shared(cap: int | None, share: int, path: Path, key: str) -> int | None:
     return None if cap is None else cap // share
 
 
-def _sentence(path: Path, error: ValidationError) -> str:
-    """Name the table and the key of the first fault, what was found and what is allowed."""
+def _sentence(path: Path, text: str, error: ValidationError) -> str:
+    """Name the line, the table and the key of the first fault, what was found, what is allowed."""
     first = error.errors()[0]
     steps = list(first["loc"])
+    line = line_of(text, steps)
+    where = f"{path}, line {line}" if line else str(path)
     table = f"[{steps[0]}]" if len(steps) > 1 else ""
     if len(steps) > 1 and isinstance(steps[1], int):
         table = f"[[{steps[0]}]] number {steps[1] + 1}"
         steps.pop(1)
-    key = str(steps[1]) if len(steps) > 1 else f"[{steps[0]}]" if steps else "the file"
+    key = str(steps[1]) if len(steps) > 1 else f"[{steps[0]}]" if steps else "[[functions]]"
     place = f"{table} {key}".strip()
     if first["type"] == "extra_forbidden":
-        return f"{path}: {place} is no key of a campaign; see: kernelwright campaign init"
+        return f"{where}: {place} is no key of a campaign; see: kernelwright campaign init"
     if first["type"] == "missing":
-        return f"{path}: {place} is missing; see: kernelwright campaign init"
+        return f"{where}: {place} is missing; see: kernelwright campaign init"
+    if not steps:
+        return f"{where}: {place} is missing, and so is [wanted]; see: kernelwright campaign init"
     words = first["msg"][0].lower() + first["msg"][1:]
-    return f"{path}: {place}: {words}, found {first['input']!r}."
+    return f"{where}: {place}: {words}, found {first['input']!r}."

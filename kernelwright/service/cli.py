@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kernelwright.errors import KernelwrightError
-from kernelwright.service.campaign_command import campaign_group
+from kernelwright.service import campaign_command, campaign_control
 from kernelwright.service.catalog_command import list_catalog
 from kernelwright.service.console import error_console
 from kernelwright.service.export_command import export
@@ -35,6 +35,19 @@ _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Take": (export,),
     "Check": (verify, doctor, devices),
 }
+campaign_group = typer.Typer(
+    help="Nights over many functions, that survive whatever happens.", no_args_is_help=True
+)
+for command in (
+    campaign_command.init,
+    campaign_command.check,
+    campaign_command.run,
+    campaign_control.status,
+    campaign_control.pause,
+    campaign_command.resume,
+    campaign_control.stop,
+):
+    campaign_group.command()(command)
 for panel, commands in _COMMANDS.items():
     for command in commands:
         app.command(rich_help_panel=panel)(command)

@@ -18,6 +18,10 @@ StoreOption = Annotated[
         show_default=False,
     ),
 ]
+RunArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="[CAMPAIGN]", help="An id's first digits, or a name; the latest."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 ModelOption = Annotated[
     list[str] | None,

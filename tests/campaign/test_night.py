@@ -24,13 +24,17 @@ def test_the_template_is_a_night_by_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (_SOFTMAX + '[caps]\nhours = "x"', r"\[caps\] hours: .*valid number.*found 'x'"),
+        (
+            _SOFTMAX + '[caps]\nhours = "x"',
+            r"nightly\.toml, line 4: \[caps\] hours: .*valid number.*found 'x'",
+        ),
         (_SOFTMAX + "[caps]\ndollars = -1", r"\[caps\] dollars: .*greater than.*found -1"),
-        (_SOFTMAX + "[cap]\nhours = 1", r"\[cap\] is no key"),
-        (_SOFTMAX + "prio = 1", r"\[\[functions\]\] number 1 prio is no key"),
+        (_SOFTMAX + "[cap]\nhours = 1", r"line 3: \[cap\] is no key"),
+        (_SOFTMAX + "[[functions]]\npriority = 2", r"line 3: .*number 2 target is missing"),
+        (_SOFTMAX + "prio = 1", r"line 3: \[\[functions\]\] number 1 prio is no key"),
         (_SOFTMAX + '[campaign]\ndevices = ["gpu"]', r"\[campaign\] devices: .*found 'gpu'"),
-        ("[campaign]", r"\[functions\] is missing"),
-        ("[campaign", "is no TOML"),
+        ("[campaign]", r"\[\[functions\]\] is missing, and so is \[wanted\]"),
+        ("\n[campaign\n", r"is no TOML: .*at line 2, column 10"),
     ],
 )
 def test_a_bad_field_gets_one_sentence(tmp_path: Path, text: str, words: str) -> None:

@@ -1,0 +1,114 @@
+"""`kernelwright campaign status`, `pause` and `stop`: for any terminal, by the store alone."""
+
+from rich.table import Table
+from rich.text import Text
+
+from kernelwright.campaign.pausing import is_paused
+from kernelwright.campaign.resuming import (
+    ask_to_pause,
+    ask_to_stop,
+    current,
+    find_night,
+    is_alive,
+    nights,
+)
+from kernelwright.campaign.run_state import RunState, state_of
+from kernelwright.errors import InputError
+from kernelwright.service.console import console
+from kernelwright.service.option import JsonOption, RunArgument, StoreOption, print_json
+from kernelwright.service.view.figure import in_seconds, short
+from kernelwright.store import Campaign, KernelStore
+
+_STYLES = {"running": "good", "paused": "warn", "dead": "bad", "failed": "bad"}
+_MOST_RUNS = 20
+
+
+def pause(campaign: RunArgument = None, store: StoreOption = None) -> None:
+    """Let a campaign hold still, from any terminal; `resume` lets it go on."""
+    with KernelStore(store, must_exist=True) as opened:
+        found = _living(opened, campaign)
+        if is_paused(opened.events(found.id)):
+            raise InputError(
+                f"campaign {short(found.id)} ({found.name}) holds still already; let it go on "
+                f"with: kernelwright campaign resume {short(found.id)}"
+            )
+        ask_to_pause(opened, found.id)
+    console().print(
+        f"asked {short(found.id)} ({found.name}) to hold still; what runs ends, nothing new begins"
+    )
+    _print_next(f"kernelwright campaign resume {short(found.id)}")
+
+
+def stop(campaign: RunArgument = None, store: StoreOption = None) -> None:
+    """Ask a campaign to end in order, from any terminal."""
+    with KernelStore(store, must_exist=True) as opened:
+        found = _living(opened, campaign)
+        ask_to_stop(opened, found.id)
+    console().print(f"asked {short(found.id)} ({found.name}) to stop; it ends within seconds")
+
+
+def status(
+    campaign: RunArgument = None, store: StoreOption = None, json: JsonOption = False
+) -> None:
+    """List campaigns: what runs, what was left behind, what each has tried and spent."""
+    with KernelStore(store, must_exist=True) as opened:
+        runs = nights(opened)
+        chosen = [find_night(runs, campaign)] if campaign else runs[:_MOST_RUNS]
+        newest = {run.id for run in current(runs)}
+        states = [state_of(opened, run, is_newest=run.id in newest) for run in chosen]
+    if json:
+        print_json(states)
+        return
+    if not states:
+        console().print(
+            "No campaign in this store yet; `kernelwright campaign init` writes a file for one.",
+            style="quiet",
+        )
+        return
+    console().print(_table(states))
+    if command := _next_of(states[0]):
+        _print_next(command)
+
+
+def _living(store: KernelStore, wanted: str | None) -> Campaign:
+    """Return the newest run that is meant and goes on.
+
+    Raises:
+        InputError: it does not run.
+    """
+    runs = nights(store)
+    alive = [run for run in runs if is_alive(run)]
+    found = find_night(alive if wanted is None and alive else runs, wanted)
+    if not is_alive(found):
+        raise InputError(f"campaign {short(found.id)} ({found.name}) does not run.")
+    return found
+
+
+def _table(states: list[RunState]) -> Table:
+    table = Table(box=None, header_style="label", pad_edge=False)
+    for column in ("campaign", "name", "device", "state", "tried", "right", "time", "spent"):
+        table.add_column(column, no_wrap=True, overflow="ellipsis")
+    for found in states:
+        table.add_row(
+            Text(short(found.id), style="id"),
+            found.name,
+            found.device,
+            Text(found.state, style=_STYLES.get(found.state, "")),
+            str(found.tried),
+            str(found.correct),
+            in_seconds(found.seconds),
+            f"${found.dollars:.2f}",
+        )
+    return table
+
+
+def _next_of(newest: RunState) -> str:
+    return {
+        "running": f"kernelwright campaign watch {short(newest.id)}",
+        "finished": f"kernelwright report {short(newest.id)} --html report.html",
+        "taken up": "",
+    }.get(newest.state, f"kernelwright campaign resume {short(newest.id)}")
+
+
+def _print_next(command: str) -> None:
+    console().print(Text.assemble(("next  ", "label"), (command, "command")))

@@ -1,0 +1,81 @@
+"""A night takes up what programs asked for in vain, and only what has no kernel yet."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from kernelwright.campaign import Engine, judges_on, offline_team
+from kernelwright.campaign.night import NightSpec, NightWanted, night_of_wishes
+from kernelwright.campaign.wish import capture_night, joined, with_wishes
+from kernelwright.errors import InputError
+from kernelwright.runtime.optimize import Optimized, optimize
+from kernelwright.store import KernelStore
+
+
+def twice(x: mx.array, y: mx.array) -> mx.array:
+    return mx.exp(x) * 2 + y
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[KernelStore]:
+    with KernelStore(str(tmp_path / "kernels.db")) as opened:
+        yield opened
+
+
+def test_a_wish_becomes_a_kernel_overnight(store: KernelStore) -> None:
+    arrays = (mx.ones((4, 8)), mx.ones((4, 8)))
+    _call(store, *arrays)
+    spec = _night(store)
+    captured = capture_night(spec, store)
+    assert [f.target[:7] for f in captured] == ["wanted:"]
+    engine = Engine(store, spec, offline_team(), judges_on("simulator"), resumes=False)
+    report = engine.run(joined(tuple(captured.values())))
+    assert [task.name for task in report.tasks] == ["twice"]
+    assert _call(store, *arrays).explain(*arrays).path == "kernels"
+    with pytest.raises(InputError, match=r"nothing is wanted in .* that has no kernel yet"):
+        with_wishes(night_of_wishes(), store)
+
+
+def test_a_resumed_night_has_the_same_wishes(store: KernelStore) -> None:
+    _call(store, mx.ones((4, 8)), mx.ones((4, 8)))
+    spec = _night(store)
+    _call(store, mx.ones((2, 8)), mx.ones((2, 8)))
+    assert len(spec.functions) == 1
+    assert with_wishes(spec, store) == spec
+    assert NightSpec.model_validate_json(spec.model_dump_json()) == spec
+
+
+def test_the_most_frequent_wishes_come_first(store: KernelStore) -> None:
+    for rows in (2, 3, 4):
+        for _ in range(rows):
+            _call(store, mx.ones((rows, 8)), mx.ones((rows, 8)))
+    spec = night_of_wishes().model_copy(update={"wanted": NightWanted(most=2, priority=3.0)})
+    night = with_wishes(spec, store)
+    fingerprints = [w.fingerprint for w in store.wanted(limit=2)]
+    assert [f.target for f in night.functions] == [f"wanted:{f}" for f in fingerprints]
+    assert {f.priority for f in night.functions} == {3.0}
+
+
+def test_a_wish_of_another_store_is_one_sentence(store: KernelStore, tmp_path: Path) -> None:
+    _call(store, mx.ones((4, 8)), mx.ones((4, 8)))
+    spec = _night(store)
+    with (
+        KernelStore(str(tmp_path / "other.db")) as other,
+        pytest.raises(InputError, match=r"wanted list of .*other\.db has no call"),
+    ):
+        capture_night(spec, other)
+
+
+def _call(store: KernelStore, *arrays: mx.array) -> Optimized:
+    made = optimize(twice, store=store.url, device="simulator")
+    assert isinstance(made, Optimized)
+    made(*arrays)
+    made.save_wanted()
+    return made
+
+
+def _night(store: KernelStore) -> NightSpec:
+    few = {"candidates_per_task": 2, "jobs": 1}
+    return with_wishes(night_of_wishes().model_copy(update=few), store)
