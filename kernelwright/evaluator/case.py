@@ -135,4 +135,6 @@ def _integers(type_: TensorType, domain: Domain, random: np.random.Generator) ->
         return random.integers(0, max(domain.index_limit, 1), type_.shape).astype(type_.dtype.numpy)
     limits = np.iinfo(type_.dtype.numpy)
     low, high = max(limits.min, -100), min(limits.max, 100)
+    if domain.is_packed:
+        low, high = limits.min, limits.max
     return random.integers(low, high, type_.shape, endpoint=True).astype(type_.dtype.numpy)

@@ -17,14 +17,21 @@ _INDEX_PLACES = {
     "gather_qmm": (4, None),
 }
 """Ops that read indices, with the slice of `Node.inputs` that holds them."""
+_PACKED_PLACES = {"dequantize": 0, "quantized_matmul": 1, "gather_qmm": 1, "right_shift": 0}
+"""Ops that read packed words, with their place in `Node.inputs`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The range of one input: `index_limit` bounds indices, `is_positive` keeps logs defined."""
+    """The range of one input.
+
+    `index_limit` bounds indices, `is_positive` keeps logs defined, and `is_packed` asks for every
+    bit of an integer: a small number would leave all but the first packed digits zero.
+    """
 
     index_limit: int | None = None
     is_positive: bool = False
+    is_packed: bool = False
 
 
 def domains_of(graph: Graph) -> tuple[Domain, ...]:
@@ -34,13 +41,14 @@ def domains_of(graph: Graph) -> tuple[Domain, ...]:
 
 def _domain(graph: Graph, value: ValueId) -> Domain:
     limits: list[int] = []
-    positive = False
+    positive = packed = False
     for index, place in _uses(graph, value):
         node = graph.nodes[index]
         if place in _index_places(node) and graph.types[value].dtype.is_integer:
             limits.append(_limit(graph, node, place))
         positive = positive or node.op in _POSITIVE
-    return Domain(min(limits) if limits else None, positive)
+        packed = packed or _PACKED_PLACES.get(node.op) == place
+    return Domain(min(limits) if limits else None, positive, packed)
 
 
 def _index_places(node: Node) -> range:

@@ -53,8 +53,8 @@ _ROW_OPS = frozenset(
     {"sum", "prod", "max", "min", "all", "any", "mean", "softmax", "logsumexp", "argmax", "argmin"}
 )
 _FUSED_KINDS = frozenset({Kind.ELEMENTWISE, Kind.VIEW, Kind.REDUCTION, Kind.SCAN})
-FUSED_INDEXING = frozenset({"arange", "concatenate", "gather", "gather_axis", "pad"})
-"""Indexing ops that are index arithmetic where they are read: they need no kernel of their own."""
+FUSED_INDEXING = frozenset({"arange", "concatenate", "dequantize", "gather", "gather_axis", "pad"})
+"""Indexing ops that are arithmetic where they are read: they need no kernel of their own."""
 
 
 def classify(graph: Graph) -> Family:

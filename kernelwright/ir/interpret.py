@@ -400,6 +400,9 @@ _REPLAYS: Mapping[str, Replay] = {
     "gather_mm": _gather_mm,
     "quantized_matmul": _quantized_matmul,
     "gather_qmm": _gather_qmm,
+    "dequantize": lambda call, w, scales, biases: mx.dequantize(
+        w, scales, biases, call.integer("group_size"), call.integer("bits")
+    ),
     "block_masked_mm": _block_masked,
     "attention": lambda call, q, k, v, *mask: mx.fast.scaled_dot_product_attention(
         q, k, v, scale=call.number("scale"), mask=_mask(call, *mask)

@@ -191,6 +191,29 @@ def _matmul(shapes: Shapes, node: Node, call: Call) -> None:
         shapes.equate(shapes.of[bias], result, _why(node))
 
 
+def _dequantize(shapes: Shapes, node: Node, call: Call) -> None:
+    """Rows are free; a row's length hangs together with its words and groups, and is kept."""
+    result = shapes.of[node.outputs[0]]
+    for value in node.inputs:
+        shapes.equate(shapes.of[value][:-1], result[:-1], _why(node))
+        shapes.equations.pin(shapes.of[value][-1], _why(node))
+    shapes.equations.pin(result[-1], _why(node))
+
+
+def _quantized_matmul(shapes: Shapes, node: Node, call: Call) -> None:
+    left, packed, *rest = (shapes.of[v] for v in node.inputs)
+    result = shapes.of[node.outputs[0]]
+    if not call.flag("transpose") or len(packed) != 2:
+        _pinned(shapes, node, call)
+        return
+    shapes.equate(left[:-1], result[:-1], _why(node))
+    shapes.equations.equate(packed[0], result[-1], _why(node))
+    for parameters in rest:
+        shapes.equations.equate(parameters[0], packed[0], _why(node))
+    for operand in (left, packed, *rest):
+        shapes.equations.pin(operand[-1], _why(node))
+
+
 def _gather(shapes: Shapes, node: Node, call: Call) -> None:
     """Whole windows of the axes that are not indexed, one element of those that are."""
     axes, source = call.integers("axes"), shapes.of[node.inputs[0]]
@@ -245,6 +268,8 @@ _RELATIONS: dict[str, Relation] = {
     "concatenate": _concatenate,
     "matmul": _matmul,
     "addmm": _matmul,
+    "quantized_matmul": _quantized_matmul,
+    "dequantize": _dequantize,
     "gather": _gather,
     "gather_axis": _gather_axis,
     "arange": _arange,

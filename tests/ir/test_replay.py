@@ -68,7 +68,14 @@ def test_the_cases_cover_the_op_table() -> None:
     assert len(seen) >= 60
     assert seen <= set(ir.OPS)
     factorisations = {"qr", "svd", "eig", "eigh", "cholesky", "inverse", "hadamard"}
-    quantized = {"quantize", "quantized_matmul", "gather_qmm", "gather_mm", "block_masked_mm"}
+    quantized = {
+        "quantize",
+        "dequantize",
+        "quantized_matmul",
+        "gather_qmm",
+        "gather_mm",
+        "block_masked_mm",
+    }
     only_by_rewriting = {"mean", "attention", "copy", "contiguous"}
     not_exported = {"bitwise_invert", "logcumsumexp", "number_of_elements", "custom_kernel"}
     rare = {"search_sorted", "depends", "stop_gradient", "expand_dims"}

@@ -51,6 +51,15 @@ def _quantized_matmul(call: Call, x: Array, *weights: Array) -> Array:
     return x @ _weights(call, *weights)
 
 
+def _dequantize(call: Call, packed: Array, scales: Array, biases: Array) -> Array:
+    return dequantized(packed, scales, biases, call.integer("group_size"), call.integer("bits"))
+
+
+def _dequantized_shape(call: Call) -> tuple[Shape, ...]:
+    packed = call.inputs[0].shape
+    return ((*packed[:-1], packed[-1] * 32 // call.integer("bits")),)
+
+
 def _gather_qmm(call: Call, x: Array, *rest: Array) -> Array:
     *weights, left, right = rest
     full = _weights(call, *weights)
@@ -174,6 +183,15 @@ OPS: tuple[Op, ...] = (
         attributes=(*_QUANTIZED, "left_sorted", "right_sorted"),
         shapes=_gather_qmm_shape,
         flops_of=_matmul_flops,
+    ),
+    # Of MLX's formats the affine one alone: a trace on the CPU takes others apart in its own way.
+    Op(
+        "dequantize",
+        Kind.INDEXING,
+        _dequantize,
+        attributes=("group_size", "bits"),
+        shapes=_dequantized_shape,
+        flops_per_element=2,
     ),
     Op("block_masked_mm", Kind.CONTRACTION, None, ("block_size",), _matmul_shape),
     Op(

@@ -2,7 +2,7 @@
 
 from kernelwright.ir.builder import rewrite
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.passes import fold, mean, view
+from kernelwright.ir.passes import fold, mean, quantization, view
 from kernelwright.ir.passes.attention import gather_attention
 from kernelwright.ir.passes.duplicate import (
     eliminate_dead_code,
@@ -13,15 +13,15 @@ from kernelwright.ir.passes.fold import fold_constants
 from kernelwright.ir.passes.mean import expand_means, recognise_means
 from kernelwright.ir.passes.view import canonicalize_views
 
-_RULES = (*fold.RULES, *view.RULES, *mean.RULES)
+_RULES = (*fold.RULES, *view.RULES, *mean.RULES, *quantization.RULES)
 
 
 def canonicalize(graph: Graph) -> Graph:
     """Return the one graph that stands for all ways to write the same computation.
 
-    Constants are folded, views reduced to their canonical kinds, means recognised, equal nodes
-    merged, dead ones dropped, and every reader given its own views. Replaying the result
-    gives the same bits as replaying `graph`.
+    Constants are folded, views reduced to their canonical kinds, means and dequantized weights
+    recognised, equal nodes merged, dead ones dropped, and every reader given its own views.
+    Replaying the result gives the same bits as replaying `graph`.
     """
     while True:
         simpler = rewrite(graph, _RULES, merge=True)

@@ -1,7 +1,7 @@
 """From a graph to scalar terms: what one element of each value is made of."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -260,6 +260,31 @@ class Builder:
             return place
         return self.apply("{0} + {1}", dtype, "place", place, self.number(start, dtype))
 
+    def _dequantize(self, node: Node, call: Call, places: Coordinates) -> Term:
+        """Return a digit of a packed word, scaled and moved as its group says."""
+        packed, scales, biases = node.inputs
+        bits, (*lead, column) = call.integer("bits"), places
+        first = column * bits
+        digit = self._digit(packed, lead, first, bits)
+        dtype = computed(self.graph.types[node.outputs[0]].dtype)
+        level = self.apply(conversion(Dtype.UINT32, dtype), dtype, "level", digit)
+        group = (*lead, column // call.integer("group_size"))
+        scaled = self.apply("{0} * {1}", dtype, "scaled", level, self.element(scales, group))
+        return self.apply("{0} + {1}", dtype, "weight", scaled, self.element(biases, group))
+
+    def _digit(self, packed: ValueId, lead: Sequence[Index], first: Index, bits: int) -> Term:
+        """Return the digit that begins at bit `first` of a row of packed words."""
+        word = self.element(packed, (*lead, first // 32))
+        shift = self.terms.place(first % 32)
+        mask = self.number((1 << bits) - 1, Dtype.UINT32)
+        moved = self.apply("{0} >> {1}", Dtype.UINT32, "moved", word, shift)
+        if 32 % bits:
+            # The digit may go on in the next word.
+            last = self.element(packed, (*lead, (first + (bits - 1)) // 32))
+            both = "uint((ulong({0}) << 32 | {1}) >> {2})"
+            moved = self.apply(both, Dtype.UINT32, "moved", last, word, shift)
+        return self.apply("{0} & {1}", Dtype.UINT32, "digit", moved, mask)
+
     def _gather_axis(self, node: Node, call: Call, places: Coordinates) -> Term:
         source, index = node.inputs
         axis = call.integer("axis")
@@ -349,6 +374,7 @@ def moved(places: Coordinates, axis: int, by: int) -> Coordinates:
 _INDEXING = {
     "arange": Builder._arange,
     "concatenate": Builder._concatenate,
+    "dequantize": Builder._dequantize,
     "gather": Builder._gather,
     "gather_axis": Builder._gather_axis,
     "pad": Builder._pad,

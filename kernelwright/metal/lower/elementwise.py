@@ -252,7 +252,7 @@ def _write_unrolled(
             writer.line(run.before)
 
     def element(one: Writer) -> list[Run]:
-        one.runs = body.runs
+        one.runs, one.bound = body.runs, body.bound
         one.taken = body.taken
         _write_element(one, axes, stores)
         return [run for run in runs if not run.declared]

@@ -148,6 +148,18 @@ class Index:
         kept = tuple((a, c) for a, c in self.terms if not (_axes_of(a) & banned))
         return Index(kept, self.offset)
 
+    def renamed(self, axis: Axis, name: str) -> "Index":
+        """Return the index with an axis under another name."""
+        terms = {_renamed(atom, axis, name): c for atom, c in self.terms}
+        return Index(_ordered(terms), self.offset)
+
+    def is_still(self, axis: Axis, width: int) -> bool:
+        """Say whether the index stays the same from each multiple of `width` on `axis` to the next.
+
+        It does where only quotients read the axis, by what `width` divides.
+        """
+        return all(_is_still(atom, axis, width) for atom, _ in self.terms)
+
     def minus(self, other: "Index") -> "Index":
         """Return the difference."""
         return self + other * -1
@@ -196,6 +208,27 @@ def _axes_of(atom: Atom) -> frozenset[Axis]:
     if isinstance(atom, Axis):
         return frozenset({atom})
     return atom.axes if isinstance(atom, Dynamic) else atom.of.axes
+
+
+def _renamed(atom: Atom, axis: Axis, name: str) -> Atom:
+    match atom:
+        case Axis():
+            return Axis(name, atom.extent) if atom == axis else atom
+        case Quotient():
+            return Quotient(atom.of.renamed(axis, name), atom.by)
+        case Remainder():
+            return Remainder(atom.of.renamed(axis, name), atom.by)
+    return atom
+
+
+def _is_still(atom: Atom, axis: Axis, width: int) -> bool:
+    if axis not in _axes_of(atom):
+        return True
+    if not isinstance(atom, Quotient) or atom.by % width:
+        return False
+    rest = atom.of + Index.of(axis) * -1
+    steps = (rest.offset, *(c for _, c in rest.terms))
+    return axis not in rest.axes and all(step % width == 0 for step in steps)
 
 
 def _smallest(atom: Atom) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.lower.index import Axis, Index
+from kernelwright.metal.lower.operator import MSL_TYPE
 from kernelwright.metal.lower.term import Load, Store, Term, always
 from kernelwright.metal.lower.writer import Writer
 
@@ -38,7 +39,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """`width` neighbours along `axis`, from `start` on; `k` counts them.
+    """`width` neighbours along `axis`, from `start` on; `counter` counts them.
 
     Where a thread takes `count` of them, `j` counts those, and all are read before any is used.
     """
@@ -46,6 +47,7 @@ class Span:
     axis: Axis
     width: int
     count: int = 1
+    counter: str = "k"
 
     def bind(self, writer: Writer, roots: Sequence[Term], stores: Iterable[Store]) -> list[Run]:
         """Let the writer reach what a loop's terms read and write through runs."""
@@ -53,6 +55,7 @@ class Span:
             return []
         loads = [t for t in always(roots, writer.bound) if isinstance(t, Load)]
         runs = [self._load(writer, load) for load in loads if self._fits(writer, load)]
+        runs += [self._still(writer, load) for load in loads if self._is_still(writer, load)]
         written = [s for s in stores if s.stored in _PACKED]
         return runs + [
             self._store(writer, s) for s in written if s.offset.coefficient(self.axis) == 1
@@ -67,22 +70,44 @@ class Span:
             and not any(self.axis in place.axes for place in load.places)
         )
 
+    def _is_still(self, writer: Writer, load: Load) -> bool:
+        """Say whether all of a run read the same element, as with packed words and groups."""
+        return (
+            load.number not in writer.bound
+            and load.array not in writer.scalars
+            and self.axis in load.axes
+            and not load.places
+            and load.offset.is_still(self.axis, self.width)
+        )
+
+    def _still(self, writer: Writer, load: Load) -> Run:
+        text = writer.access(load.array, load.offset.renamed(self.axis, "start"))
+        kind = MSL_TYPE[load.dtype]
+        several = f"[{self.count}]" if self.count > 1 else ""
+        name = writer.fresh(f"{load.name}s" if several else load.name)
+        place = f"{name}[j]" if several else name
+        writer.runs[load.array, load.offset] = place
+        writer.bind(load, place)
+        if several:
+            return Run(name, f"{place} = {text};", declared=f"{kind} {name}{several};")
+        return Run(name, f"{kind} {name} = {text};")
+
     def _load(self, writer: Writer, load: Load) -> Run:
         address = writer.address(load.array, self._first(load.offset))
         kind = self._kind(load.stored)
         if self.count > 1:
             name = writer.fresh(f"{load.array}_runs")
-            writer.runs[load.array, load.offset] = f"{name}[j][k]"
+            writer.runs[load.array, load.offset] = f"{name}[j][{self.counter}]"
             text = f"{name}[j] = load_run<{kind}>({address});"
             return Run(name, text, declared=f"{kind} {name}[{self.count}];")
         name = writer.fresh(f"{load.array}_run")
-        writer.runs[load.array, load.offset] = f"{name}[k]"
+        writer.runs[load.array, load.offset] = f"{name}[{self.counter}]"
         return Run(name, f"auto {name} = load_run<{kind}>({address});")
 
     def _store(self, writer: Writer, store: Store) -> Run:
         name = writer.fresh(f"{store.array}_run")
         address = writer.address(store.array, self._first(store.offset))
-        writer.runs[store.array, store.offset] = f"{name}[k]"
+        writer.runs[store.array, store.offset] = f"{name}[{self.counter}]"
         kind = self._kind(store.stored)
         return Run(name, f"{kind} {name};", f"*(device {kind}*)({address}) = {name};")
 

@@ -1,0 +1,51 @@
+"""Dequantization is one op, however MLX's trace took it apart, and replays the same bits."""
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from kernelwright.ir import canonicalize, capture, interpret, reference
+
+CASES = [
+    (bits, group_size, dtype)
+    for bits, group_size, dtype in (
+        (2, 128, mx.float16),
+        (3, 64, mx.bfloat16),
+        (4, 32, mx.float32),
+        (5, 128, mx.float16),
+        (6, 32, mx.float32),
+        (8, 64, mx.bfloat16),
+    )
+]
+
+
+@pytest.mark.parametrize(("bits", "group_size", "dtype"), CASES)
+@pytest.mark.parametrize("shape", [(6, 128), (1, 256), (2, 3, 128)])
+def test_a_dequantization_is_one_op(
+    bits: int, group_size: int, dtype: mx.Dtype, shape: tuple[int, ...]
+) -> None:
+    def dequantize(packed: mx.array, scales: mx.array, biases: mx.array) -> mx.array:
+        return mx.dequantize(packed, scales, biases, group_size, bits)
+
+    with mx.stream(mx.cpu):
+        weights = mx.random.normal(shape, key=mx.random.key(bits)).astype(dtype)
+        arrays = mx.quantize(weights, group_size, bits)
+        graph = canonicalize(capture(dequantize, *arrays))
+        (node,) = graph.nodes
+        assert node.op == "dequantize"
+        assert dict(node.attributes) == {"group_size": group_size, "bits": bits}
+        expected = dequantize(*arrays)
+        assert mx.array_equal(interpret(graph, *arrays)[0], expected)
+        wide = [np.array(a.astype(mx.float32)) if a.dtype == dtype else np.array(a) for a in arrays]
+        exact = reference(graph, wide)[0]
+        assert np.allclose(np.array(expected.astype(mx.float32)), exact, rtol=0.02, atol=0.02)
+
+
+def test_other_shifts_stay_what_they_are() -> None:
+    def unpack(packed: mx.array, scales: mx.array) -> mx.array:
+        shifts = mx.arange(0, 32, 4, dtype=mx.uint32)
+        digits = mx.right_shift(packed[..., None], shifts) & 7
+        return digits.reshape(4, 2, 64).astype(mx.float32) * scales[..., None] + scales[..., None]
+
+    graph = canonicalize(capture(unpack, mx.zeros((4, 16), mx.uint32), mx.zeros((4, 2))))
+    assert "dequantize" not in {node.op for node in graph.nodes}
