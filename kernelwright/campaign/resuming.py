@@ -1,9 +1,9 @@
 """Runs of one campaign: which is alive, which was left behind, and how to stop or take one up."""
 
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
@@ -12,7 +12,8 @@ from kernelwright.campaign.night import NightSpec
 from kernelwright.campaign.pausing import GO_ON, PAUSE, Pause, is_paused
 from kernelwright.errors import InputError
 from kernelwright.store import Campaign, KernelStore
-from kernelwright.store.store import owner_name
+from kernelwright.store import owner as store_owner
+from kernelwright.store.owner import Owner
 
 _MOST_CAMPAIGNS = 1000
 _LOOK_S = 1.0
@@ -34,19 +35,8 @@ def spec_of(campaign: Campaign) -> NightSpec | None:
 
 
 def is_alive(campaign: Campaign) -> bool:
-    """Say whether a run goes on; of another machine one believes what the store says."""
-    if campaign.state != "running":
-        return False
-    host, _, process = campaign.owner.rpartition(":")
-    if host != owner_name().rpartition(":")[0]:
-        return True
-    try:
-        os.kill(int(process), 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    """Say whether a run goes on; of another machine's, its signs of life say so."""
+    return store_owner.is_alive(campaign, datetime.now(UTC))
 
 
 def current(runs: Sequence[Campaign]) -> list[Campaign]:
@@ -86,7 +76,7 @@ def to_resume(store: KernelStore, wanted: str | None) -> NightSpec:
     run = find_night(left if wanted is None and left else runs, wanted)
     if is_alive(run):
         raise InputError(
-            f"campaign {run.id[:8]} ({run.name}) still runs in {run.owner}; "
+            f"campaign {run.id[:8]} ({run.name}) still runs in {Owner.parse(run.owner)}; "
             f"stop it with: kernelwright campaign stop {run.id[:8]}"
         )
     if run.state == "finished":

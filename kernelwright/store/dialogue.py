@@ -2,12 +2,12 @@
 
 import json
 import uuid
-from datetime import UTC, datetime
 
 from sqlalchemy import case, func, select, update
 from sqlalchemy.orm import Session
 
 from kernelwright.errors import StoreError
+from kernelwright.store.clock import now
 from kernelwright.store.record import (
     Lesson,
     Message,
@@ -31,11 +31,7 @@ def begin_call(session: Session, call: ModelCall) -> None:
     if session.get(CallRow, call.id) is not None:
         return
     earlier = session.scalar(select(func.count()).where(CallRow.request_hash == call.request_hash))
-    session.add(
-        CallRow(
-            **call.model_dump(), state="begun", ordinal=earlier or 0, created_at=datetime.now(UTC)
-        )
-    )
+    session.add(CallRow(**call.model_dump(), state="begun", ordinal=earlier or 0, created_at=now()))
 
 
 def finish_call(session: Session, call_id: str, outcome: ModelOutcome) -> None:
@@ -98,7 +94,7 @@ def begin_conversation(
         role=role,
         campaign_id=campaign_id,
         task_id=task_id,
-        created_at=datetime.now(UTC),
+        created_at=now(),
     )
     session.add(row)
     return row.id
@@ -134,7 +130,7 @@ def keep_lesson(session: Session, lesson: Lesson) -> None:
     values = lesson.model_dump(exclude={"id", "evidence"})
     evidence = json.dumps(lesson.evidence)
     if session.get(LessonRow, lesson.id) is None:
-        created_at = datetime.now(UTC)
+        created_at = now()
         session.add(LessonRow(id=lesson.id, evidence=evidence, created_at=created_at, **values))
         return
     session.execute(
@@ -168,7 +164,7 @@ def keep_regression_case(
                 task_id=task_id,
                 candidate_id=candidate_id,
                 body=body,
-                created_at=datetime.now(UTC),
+                created_at=now(),
             )
         )
     return case_id

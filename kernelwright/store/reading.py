@@ -1,6 +1,6 @@
 """Reads from the store: champions, history, one candidate, what is known already."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,6 +77,24 @@ def best(
         .join(TaskRow, TaskRow.id == ChampionRow.task_id)
         .join(EvaluationRow, EvaluationRow.id == ChampionRow.evaluation_id)
         .order_by(ChampionRow.crowned_at.desc(), TaskRow.name)
+    )
+    return tuple(map(_champion_in, session.execute(query)))
+
+
+def champions_of(
+    session: Session, task_ids: Collection[str], *, device: DeviceName, chip: str
+) -> tuple[Champion, ...]:
+    """Return the champions of some tasks on one chip."""
+    query = (
+        select(*_CHAMPION)
+        .join(CandidateRow, CandidateRow.id == ChampionRow.candidate_id)
+        .join(TaskRow, TaskRow.id == ChampionRow.task_id)
+        .join(EvaluationRow, EvaluationRow.id == ChampionRow.evaluation_id)
+        .where(
+            ChampionRow.task_id.in_(task_ids),
+            ChampionRow.device == device,
+            ChampionRow.chip == chip,
+        )
     )
     return tuple(map(_champion_in, session.execute(query)))
 
@@ -295,6 +313,7 @@ def campaign_of(row: CampaignRow, environment: EnvironmentRow) -> Campaign:
             "owner": row.owner,
             "started_at": row.started_at,
             "heartbeat_at": row.heartbeat_at,
+            "elapsed_s": row.elapsed_s,
             "ended_at": row.ended_at,
         }
     )

@@ -58,6 +58,8 @@ class Campaign(Record):
     """Host and process that runs it."""
     started_at: datetime
     heartbeat_at: datetime
+    elapsed_s: float = 0.0
+    """How long it went on, by a clock that nobody sets; as of its last heartbeat."""
     ended_at: datetime | None = None
 
 

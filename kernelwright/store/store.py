@@ -1,6 +1,5 @@
 """The kernel store: what is remembered, in one database, behind plain methods."""
 
-import os
 import platform
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -15,10 +14,21 @@ from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.device.base import DeviceName
-from kernelwright.store import backup, pruning, reading, serving, standing, wanting, writing
+from kernelwright.store import (
+    backup,
+    leasing,
+    pruning,
+    reading,
+    serving,
+    standing,
+    wanting,
+    writing,
+)
 from kernelwright.store.connection import BUSY_TIMEOUT_S, connect, translated
 from kernelwright.store.dialogue_store import DialogueStore
+from kernelwright.store.leasing import Beat
 from kernelwright.store.location import default_url, label_of, url_of
+from kernelwright.store.owner import owner_name
 from kernelwright.store.pruning import Pruned
 from kernelwright.store.record import (
     Campaign,
@@ -89,17 +99,33 @@ class KernelStore:
         self.close()
 
     def begin_campaign(self, *, name: str, spec: str, environment: Environment) -> Campaign:
-        """Open a campaign owned by this process; `spec` is its settings as JSON."""
+        """Open a campaign owned by this process; `spec` is its settings as JSON.
+
+        Dead runs of the same search end here; of another machine's, those are dead whose last
+        sign of life is old.
+
+        Raises:
+            InputError: another process runs the same search.
+        """
+        owner = owner_name()
         with self._write() as session:
+            leasing.take_over(session, name=name, spec=spec, environment=environment, owner=owner)
             row = writing.add_campaign(
-                session, name=name, spec=spec, environment=environment, owner=owner_name()
+                session, name=name, spec=spec, environment=environment, owner=owner
             )
             return reading.campaign_of(row, session.get_one(EnvironmentRow, environment.id))
 
-    def end_campaign(self, campaign_id: str, state: CampaignState) -> None:
-        """Close a campaign."""
+    def end_campaign(
+        self, campaign_id: str, state: CampaignState, *, elapsed_s: float | None = None
+    ) -> None:
+        """Close a campaign, unless another process has taken it up."""
         with self._write() as session:
-            writing.end_campaign(session, campaign_id, state)
+            writing.end_campaign(session, campaign_id, state, elapsed_s)
+
+    def beat(self, campaign_id: str, *, elapsed_s: float, lease: timedelta = LEASE) -> bool:
+        """Give a sign of life, renew leases; False when another process has taken the run up."""
+        with self._write() as session:
+            return leasing.beat(session, campaign_id, owner_name(), Beat(elapsed_s, lease))
 
     def keep_task(self, task: Task, *, signature: str = "") -> None:
         """Write a task down before anything is tried for it; the same task is kept once."""
@@ -115,7 +141,7 @@ class KernelStore:
             return reading.trial_of(writing.add_trial(session, intent, signature))
 
     def lease(self, trial_id: str, *, duration: timedelta = LEASE) -> bool:
-        """Take a trial for this process; False when it is done or another holds it."""
+        """Take a trial for this process; False when it is done or others are at its candidate."""
         with self._write() as session:
             return writing.lease_trial(session, trial_id, owner_name(), duration.total_seconds())
 
@@ -127,10 +153,13 @@ class KernelStore:
         with self._write() as session:
             return writing.finish_trial(session, trial_id, evaluation, rank)
 
-    def begin_confirmation(self, trial_id: str, *, duration: timedelta = LEASE) -> None:
-        """Write down that a finished trial's candidate is about to be confirmed."""
+    def begin_confirmation(self, trial_id: str, *, duration: timedelta = LEASE) -> bool:
+        """Write down that a finished trial's candidate is about to be confirmed.
+
+        False when another campaign is at it.
+        """
         with self._write() as session:
-            writing.reopen_trial(session, trial_id, owner_name(), duration.total_seconds())
+            return writing.reopen_trial(session, trial_id, owner_name(), duration.total_seconds())
 
     def confirm(self, trial_id: str, evaluation: Evaluation, *, rank: Rank | None) -> str:
         """Write the verdict of a confirmation, and crown the candidate if it leads.
@@ -164,9 +193,9 @@ class KernelStore:
             writing.reuse_evaluation(session, trial_id, evaluation_id)
 
     def log(self, campaign_id: str, kind: str, body: str) -> None:
-        """Append a line to a campaign's log and renew its heartbeat."""
+        """Append a line to a campaign's log."""
         with self._write() as session:
-            writing.log_event(session, campaign_id, kind, body)
+            writing.log_event(session, campaign_id, kind, body, owner_name())
 
     def best(
         self,
@@ -189,6 +218,13 @@ class KernelStore:
         )
         with self._read() as session:
             return reading.best(session, tasks, device=device, limit=limit)
+
+    def champions(
+        self, task_ids: Collection[str], *, device: DeviceName, chip: str
+    ) -> tuple[Champion, ...]:
+        """Return the champions of some tasks on one chip, whatever their freshness."""
+        with self._read() as session:
+            return reading.champions_of(session, task_ids, device=device, chip=chip)
 
     def served(
         self, task_ids: Collection[str], *, device: DeviceName, chip: str
@@ -305,8 +341,3 @@ class KernelStore:
     def _write(self) -> Iterator[Session]:
         with translated(self.url), Session(self._writing_engine) as session, session.begin():
             yield session
-
-
-def owner_name() -> str:
-    """Name this process for leases: host and process id."""
-    return f"{platform.node()}:{os.getpid()}"

@@ -4,7 +4,7 @@ import re
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import numpy as np
 from sqlalchemy import func, select, update
@@ -14,8 +14,17 @@ from kernelwright.errors import StoreError
 from kernelwright.evaluator.evaluation import Evaluation, Samples
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.kernel import Program
+from kernelwright.store.clock import CLOCK, now
 from kernelwright.store.finding import index_champion
-from kernelwright.store.record import CampaignState, Candidate, Environment, Rank, digest
+from kernelwright.store.leasing import is_held_elsewhere, keep
+from kernelwright.store.record import (
+    CampaignState,
+    Candidate,
+    Environment,
+    Rank,
+    TrialState,
+    digest,
+)
 from kernelwright.store.schema import (
     CampaignRow,
     CandidateRow,
@@ -64,8 +73,10 @@ def add_environment(session: Session, environment: Environment) -> str:
 def add_campaign(
     session: Session, *, name: str, spec: str, environment: Environment, owner: str
 ) -> CampaignRow:
-    """Open a campaign."""
-    now = datetime.now(UTC)
+    """Open a campaign; it is the newest, whatever was done to the clock since the last."""
+    if (newest := session.scalar(select(func.max(CampaignRow.heartbeat_at)))) is not None:
+        CLOCK.pass_by(newest)
+    started_at = now()
     row = CampaignRow(
         id=digest(uuid.uuid4().hex),
         name=name,
@@ -73,21 +84,25 @@ def add_campaign(
         spec=spec,
         environment_id=add_environment(session, environment),
         owner=owner,
-        started_at=now,
-        heartbeat_at=now,
+        started_at=started_at,
+        heartbeat_at=started_at,
+        elapsed_s=0.0,
     )
     session.add(row)
     session.flush()
     return row
 
 
-def end_campaign(session: Session, campaign_id: str, state: CampaignState) -> None:
-    """Close a campaign."""
-    now = datetime.now(UTC)
+def end_campaign(
+    session: Session, campaign_id: str, state: CampaignState, elapsed_s: float | None
+) -> None:
+    """Close a campaign, unless another process has taken it up."""
+    ended_at = now()
+    values = {"state": state, "ended_at": ended_at, "heartbeat_at": ended_at}
     session.execute(
         update(CampaignRow)
-        .where(CampaignRow.id == campaign_id)
-        .values(state=state, ended_at=now, heartbeat_at=now)
+        .where(CampaignRow.id == campaign_id, CampaignRow.state == "running")
+        .values(**values if elapsed_s is None else {**values, "elapsed_s": elapsed_s})
     )
 
 
@@ -104,7 +119,7 @@ def add_task(session: Session, task: Task, signature: str) -> str:
             dtype=types[0].dtype.value,
             shapes=", ".join(map(str, task.graph.input_types)),
             graph=task.graph.to_json(),
-            created_at=datetime.now(UTC),
+            created_at=now(),
         )
     )
     session.flush()
@@ -139,7 +154,7 @@ def add_trial(session: Session, intent: Intent, signature: str) -> TrialRow:
         state="intended",
         attempts=0,
         reused=False,
-        created_at=datetime.now(UTC),
+        created_at=now(),
     )
     session.add(row)
     session.flush()
@@ -165,7 +180,7 @@ def _add_candidate(session: Session, intent: Intent, signature: str) -> str:
             schedule=intent.schedule,
             parent_program_id=intent.parent_program_id,
             campaign_id=intent.campaign_id,
-            created_at=datetime.now(UTC),
+            created_at=now(),
         )
     )
     session.flush()
@@ -173,17 +188,24 @@ def _add_candidate(session: Session, intent: Intent, signature: str) -> str:
 
 
 def lease_trial(session: Session, trial_id: str, owner: str, seconds: float) -> bool:
-    """Take the trial for `owner`; False when it is done or somebody else holds it."""
-    now = datetime.now(UTC)
+    """Take the trial for `owner`; False when it is done or somebody else is at the candidate."""
     row = _trial(session, trial_id)
-    held = row.lease_expires_at is not None and row.lease_expires_at > now
+    moment = now()
+    held = row.lease_expires_at is not None and row.lease_expires_at > moment
     if row.state == "done" or (held and row.lease_owner != owner):
         return False
-    row.state = "evaluating"
+    if is_held_elsewhere(session, row, owner, moment):
+        return False
+    _take(session, row, "evaluating", owner, seconds)
+    return True
+
+
+def _take(session: Session, row: TrialRow, state: TrialState, owner: str, seconds: float) -> None:
+    keep(session, row.campaign_id)
+    row.state = state
     row.attempts += 1
     row.lease_owner = owner
-    row.lease_expires_at = now + timedelta(seconds=seconds)
-    return True
+    row.lease_expires_at = now() + timedelta(seconds=seconds)
 
 
 def finish_trial(session: Session, trial_id: str, evaluation: Evaluation, rank: Rank | None) -> str:
@@ -194,18 +216,19 @@ def finish_trial(session: Session, trial_id: str, evaluation: Evaluation, rank: 
     trial = _trial(session, trial_id)
     if trial.evaluation_id is not None:
         return trial.evaluation_id
+    keep(session, trial.campaign_id)
     row = _add_evaluation(session, trial, evaluation, rank)
     _end_trial(trial, row.id)
     return row.id
 
 
-def reopen_trial(session: Session, trial_id: str, owner: str, seconds: float) -> None:
-    """Take a finished trial for the confirmation of its candidate."""
-    trial = _trial(session, trial_id)
-    trial.state = "confirming"
-    trial.attempts += 1
-    trial.lease_owner = owner
-    trial.lease_expires_at = datetime.now(UTC) + timedelta(seconds=seconds)
+def reopen_trial(session: Session, trial_id: str, owner: str, seconds: float) -> bool:
+    """Take a finished trial for the confirmation of its candidate; False while another does."""
+    row = _trial(session, trial_id)
+    if is_held_elsewhere(session, row, owner, now()):
+        return False
+    _take(session, row, "confirming", owner, seconds)
+    return True
 
 
 def finish_confirmation(
@@ -213,6 +236,7 @@ def finish_confirmation(
 ) -> str:
     """Write the verdict of a confirmation, which is the trial's from now on."""
     trial = _trial(session, trial_id)
+    keep(session, trial.campaign_id)
     row = _add_evaluation(session, trial, evaluation, rank)
     _end_trial(trial, row.id)
     if rank is not None:
@@ -240,7 +264,7 @@ def _add_evaluation(
         rank_value=rank.value if rank else None,
         body=evaluation.model_copy(update={"samples": ()}).model_dump_json(),
         duration_s=evaluation.duration_s,
-        created_at=datetime.now(UTC),
+        created_at=now(),
     )
     session.add(row)
     session.flush()
@@ -274,7 +298,7 @@ def crown(session: Session, evaluation_id: str) -> None:
         return
     crowned = champion or ChampionRow(task_id=row.task_id, device=row.device, chip=chip)
     if champion is None or champion.candidate_id != row.candidate_id:
-        crowned.crowned_at = datetime.now(UTC)
+        crowned.crowned_at = now()
     crowned.candidate_id = row.candidate_id
     crowned.evaluation_id = row.id
     crowned.environment_id = row.environment_id
@@ -295,16 +319,18 @@ def _leads(row: EvaluationRow, champion: ChampionRow) -> bool:
     return mine < (_PREFERENCE.index(champion.rank_kind), champion.rank_value)
 
 
-def log_event(session: Session, campaign_id: str, kind: str, body: str) -> None:
-    """Append a line to the campaign's log, which is also its heartbeat."""
-    now = datetime.now(UTC)
+def log_event(session: Session, campaign_id: str, kind: str, body: str, owner: str) -> None:
+    """Append a line to the campaign's log; from its own process it is a sign of life, too."""
+    at = now()
     last = session.scalar(
         select(func.max(EventRow.ordinal)).where(EventRow.campaign_id == campaign_id)
     )
     ordinal = 0 if last is None else last + 1
-    session.add(EventRow(campaign_id=campaign_id, ordinal=ordinal, at=now, kind=kind, body=body))
+    session.add(EventRow(campaign_id=campaign_id, ordinal=ordinal, at=at, kind=kind, body=body))
     session.execute(
-        update(CampaignRow).where(CampaignRow.id == campaign_id).values(heartbeat_at=now)
+        update(CampaignRow)
+        .where(CampaignRow.id == campaign_id, CampaignRow.owner == owner)
+        .values(heartbeat_at=at)
     )
 
 

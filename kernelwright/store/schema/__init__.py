@@ -24,7 +24,7 @@ from kernelwright.store.schema.search import (
 )
 from kernelwright.store.schema.wanted import WantedRow
 
-SCHEMA_VERSION = "0003"
+SCHEMA_VERSION = "0004"
 """The newest migration; a file of a later one belongs to a newer Kernelwright."""
 
 __all__ = [

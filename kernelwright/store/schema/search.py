@@ -34,6 +34,7 @@ class CampaignRow(Base):
     owner: Mapped[str] = mapped_column(String(200))
     started_at: Mapped[datetime] = mapped_column(index=True)
     heartbeat_at: Mapped[datetime]
+    elapsed_s: Mapped[float] = mapped_column(default=0.0, server_default="0")
     ended_at: Mapped[datetime | None]
 
 
