@@ -21,6 +21,10 @@ class StoreError(KernelwrightError):
     """The kernel store cannot be opened, read or written."""
 
 
+class BlockedError(StoreError):
+    """The kernel store cannot be written now and may be later: no room, or somebody's lock."""
+
+
 class ModelError(KernelwrightError):
     """A language model or its service failed in a way that a retry will not mend."""
 

@@ -10,7 +10,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from kernelwright.errors import StoreError
+from kernelwright.errors import BlockedError, StoreError
 from kernelwright.store.location import label_of
 from kernelwright.store.schema import SCHEMA_VERSION
 
@@ -24,6 +24,8 @@ _REASONS = {
     "malformed": "is damaged; restore a backup or choose another with --store",
     "disk i/o error": "cannot be read or written; check the disk",
 }
+_PASSING = ("database is locked", "disk is full")
+"""Those among them that may be over in a minute."""
 
 
 def connect(url: str, *, create: bool, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Engine:
@@ -53,16 +55,21 @@ def translated(url: str) -> Iterator[None]:
             f"expected a path or a SQLAlchemy URL with its driver installed, found {url!r} ({e})."
         ) from e
     except (SQLAlchemyError, sqlite3.Error) as e:
-        raise StoreError(f"the store {label_of(url)} {_reason(e)}.") from e
+        said = _words(e).lower()
+        kind = BlockedError if any(words in said for words in _PASSING) else StoreError
+        raise kind(f"the store {label_of(url)} {_reason(e)}.") from e
 
 
 def _reason(error: SQLAlchemyError | sqlite3.Error) -> str:
-    cause = error.orig if isinstance(error, DatabaseError) else error
-    said = str(cause).strip()
+    said = _words(error)
     for words, reason in _REASONS.items():
         if words in said.lower():
             return reason
     return f"failed: {said.splitlines()[0] if said else type(error).__name__}"
+
+
+def _words(error: SQLAlchemyError | sqlite3.Error) -> str:
+    return str(error.orig if isinstance(error, DatabaseError) else error).strip()
 
 
 def _engine(url: str, *, create: bool, busy_timeout_s: float) -> Engine:

@@ -138,6 +138,15 @@ def keep_lesson(session: Session, lesson: Lesson) -> None:
     )
 
 
+def credit_lesson(session: Session, lesson_id: str, *, helped: int, hurt: int) -> None:
+    """Count verdicts for and against a lesson; whoever else counts at the same time is not lost."""
+    session.execute(
+        update(LessonRow)
+        .where(LessonRow.id == lesson_id)
+        .values(helped=LessonRow.helped + helped, hurt=LessonRow.hurt + hurt)
+    )
+
+
 def lessons(session: Session, signature: str | None) -> tuple[Lesson, ...]:
     """Return lessons, the most helpful first."""
     query = select(LessonRow).order_by((LessonRow.hurt - LessonRow.helped), LessonRow.created_at)

@@ -26,6 +26,7 @@ from kernelwright.store import (
 )
 from kernelwright.store.connection import BUSY_TIMEOUT_S, connect, translated
 from kernelwright.store.dialogue_store import DialogueStore
+from kernelwright.store.lasting import Lasting, give_up, lasting
 from kernelwright.store.leasing import Beat
 from kernelwright.store.location import default_url, label_of, url_of
 from kernelwright.store.owner import owner_name
@@ -54,7 +55,7 @@ from kernelwright.store.writing import Intent
 LEASE = timedelta(minutes=10)
 
 
-class KernelStore:
+class KernelStore(Lasting):
     """One database of kernels; a path, or any SQLAlchemy URL.
 
     Opening creates and migrates the database unless `must_exist`. Every method is one
@@ -75,7 +76,8 @@ class KernelStore:
         self.url = url_of(url) if url else default_url()
         self._engine = connect(self.url, create=not must_exist, busy_timeout_s=busy_timeout_s)
         self._writing_engine = self._engine.execution_options(writes=True)
-        self.dialogue = DialogueStore(self._read, self._write)
+        self.hold_on = give_up
+        self.dialogue = DialogueStore(self._read, self._write, lambda e: self.hold_on(e))
         """Model calls, conversations, lessons and regression cases."""
 
     @property
@@ -98,6 +100,7 @@ class KernelStore:
     ) -> None:
         self.close()
 
+    @lasting
     def begin_campaign(self, *, name: str, spec: str, environment: Environment) -> Campaign:
         """Open a campaign owned by this process; `spec` is its settings as JSON.
 
@@ -115,6 +118,7 @@ class KernelStore:
             )
             return reading.campaign_of(row, session.get_one(EnvironmentRow, environment.id))
 
+    @lasting
     def end_campaign(
         self, campaign_id: str, state: CampaignState, *, elapsed_s: float | None = None
     ) -> None:
@@ -127,11 +131,13 @@ class KernelStore:
         with self._write() as session:
             return leasing.beat(session, campaign_id, owner_name(), Beat(elapsed_s, lease))
 
+    @lasting
     def keep_task(self, task: Task, *, signature: str = "") -> None:
         """Write a task down before anything is tried for it; the same task is kept once."""
         with self._write() as session:
             writing.add_task(session, task, signature)
 
+    @lasting
     def intend(self, intent: Intent, *, signature: str = "") -> Trial:
         """Write down what is about to be evaluated, before it is; the same intent is one trial.
 
@@ -140,11 +146,13 @@ class KernelStore:
         with self._write() as session:
             return reading.trial_of(writing.add_trial(session, intent, signature))
 
+    @lasting
     def lease(self, trial_id: str, *, duration: timedelta = LEASE) -> bool:
         """Take a trial for this process; False when it is done or others are at its candidate."""
         with self._write() as session:
             return writing.lease_trial(session, trial_id, owner_name(), duration.total_seconds())
 
+    @lasting
     def record(self, trial_id: str, evaluation: Evaluation, *, rank: Rank | None) -> str:
         """Write an evaluation with its samples and end its trial, once; return its id.
 
@@ -153,6 +161,7 @@ class KernelStore:
         with self._write() as session:
             return writing.finish_trial(session, trial_id, evaluation, rank)
 
+    @lasting
     def begin_confirmation(self, trial_id: str, *, duration: timedelta = LEASE) -> bool:
         """Write down that a finished trial's candidate is about to be confirmed.
 
@@ -161,6 +170,7 @@ class KernelStore:
         with self._write() as session:
             return writing.reopen_trial(session, trial_id, owner_name(), duration.total_seconds())
 
+    @lasting
     def confirm(self, trial_id: str, evaluation: Evaluation, *, rank: Rank | None) -> str:
         """Write the verdict of a confirmation, and crown the candidate if it leads.
 
@@ -169,6 +179,7 @@ class KernelStore:
         with self._write() as session:
             return writing.finish_confirmation(session, trial_id, evaluation, rank)
 
+    @lasting
     def crown(self, evaluation_id: str) -> None:
         """Crown the candidate of a confirmed evaluation if it leads its task."""
         with self._write() as session:
@@ -187,11 +198,13 @@ class KernelStore:
                 evaluator_version=evaluator_version,
             )
 
+    @lasting
     def reuse(self, trial_id: str, evaluation_id: str) -> None:
         """End a trial with an evaluation that the store held already."""
         with self._write() as session:
             writing.reuse_evaluation(session, trial_id, evaluation_id)
 
+    @lasting
     def log(self, campaign_id: str, kind: str, body: str) -> None:
         """Append a line to a campaign's log."""
         with self._write() as session:
@@ -294,6 +307,7 @@ class KernelStore:
         with self._read() as session:
             return standing.standings(session)
 
+    @lasting
     def settle(
         self, champion: Champion, freshness: Freshness, *, evaluation_id: str | None = None
     ) -> bool:

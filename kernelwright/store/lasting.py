@@ -1,0 +1,50 @@
+"""Writes that outlast what passes: a full disk, another program's lock."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+from kernelwright.errors import BlockedError
+
+HoldOn = Callable[[BlockedError], None]
+"""Returns when a write that failed is worth another try, and raises the error when it is not."""
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Lasting:
+    """Whoever writes; gives up at once unless told to hold on."""
+
+    hold_on: HoldOn
+
+    @contextmanager
+    def holding_on(self, hold_on: HoldOn) -> Iterator[None]:
+        """Let writes of every thread ask `hold_on` before they give up."""
+        before, self.hold_on = self.hold_on, hold_on
+        try:
+            yield
+        finally:
+            self.hold_on = before
+
+
+S = TypeVar("S", bound=Lasting)
+
+
+def lasting(write: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Repeat a method that is one transaction for as long as it is told to hold on."""
+
+    @wraps(write)
+    def repeated(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        while True:
+            try:
+                return write(self, *args, **kwargs)
+            except BlockedError as e:
+                self.hold_on(e)
+
+    return repeated
+
+
+def give_up(error: BlockedError) -> None:
+    """Hold on to nothing."""
+    raise error
