@@ -20,6 +20,7 @@ from kernelwright.service.search_command import search
 from kernelwright.service.store_commands import best, history, show
 from kernelwright.service.store_group import store_group
 from kernelwright.service.verify_command import verify
+from kernelwright.service.watch_command import watch
 
 app = typer.Typer(
     name="kernelwright",
@@ -43,6 +44,7 @@ for command in (
     campaign_command.check,
     campaign_command.run,
     campaign_control.status,
+    watch,
     campaign_control.pause,
     campaign_command.resume,
     campaign_control.stop,

@@ -1,0 +1,212 @@
+"""One frame of `campaign watch`: how a run stands, at any width of the terminal."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from kernelwright.campaign.gain import Gain
+from kernelwright.campaign.outlook import Outlook, TaskOutlook, UnderWay
+from kernelwright.service.view.figure import counted, in_seconds, ranked, short
+
+_WIDE, _NARROW = 96, 64
+"""Columns from which gains are told in full, and below which bars and kinds are left out."""
+_BAR = 14
+_FRAME_LINES = 10
+"""What a frame shows besides its tasks and lists."""
+_TALL = 28
+"""Lines from which several candidates are listed rather than one."""
+_STATES = {"running": "good", "paused": "warn", "finished": "good", "dead": "bad", "failed": "bad"}
+
+
+def frame(outlook: Outlook, *, width: int, height: int) -> RenderableType:
+    """Draw a run so that nothing wraps."""
+    listed = 3 if height >= _TALL else 1
+    foot = [*_failed(outlook), *_work(outlook, listed), *_spent(outlook)]
+    room = max(3, height - _FRAME_LINES - 2 * listed)
+    return Group(
+        _cut(_head(outlook), width),
+        _cut(_progress(outlook, width), width),
+        Text(),
+        _tasks(outlook, width, room),
+        Text(),
+        *(_cut(line, width) for line in foot),
+    )
+
+
+def _head(outlook: Outlook) -> Text:
+    runs = f", run {outlook.runs}" if outlook.runs > 1 else ""
+    head = Text.assemble(
+        (f"{outlook.name} ", "title"),
+        (short(outlook.id), "id"),
+        " ",
+        (outlook.state, _STATES.get(outlook.state, "warn")),
+        (f" on {outlook.device} ({outlook.chip}){runs}", "quiet"),
+    )
+    if outlook.reason:
+        head.append(f": {outlook.reason}", style="quiet")
+    return head
+
+
+def _progress(outlook: Outlook, width: int) -> Text:
+    tried = sum(task.tried for task in outlook.tasks)
+    right = sum(task.right for task in outlook.tasks)
+    most = sum(task.tried if task.reason else max(task.limit, task.tried) for task in outlook.tasks)
+    open_ = sum(not task.reason for task in outlook.tasks)
+    words = Text(f"  {tried} of at most {most} candidates", style="figure")
+    if width >= _NARROW:
+        words.append(f"  {open_} of {counted(len(outlook.tasks), 'task')} open", style="quiet")
+    return _bar(right, tried, most, max(8, min(40, width - words.cell_len))) + words
+
+
+def _bar(right: int, tried: int, most: int, cells: int) -> Text:
+    """Draw right ones as a line, failed ones as dashes, what is left thinly."""
+    full = cells * right // most if most else 0
+    failed = cells * tried // most - full if most else 0
+    return Text.assemble(
+        ("━" * full, "good"), ("╍" * failed, "bad"), ("─" * (cells - full - failed), "quiet")
+    )
+
+
+def _tasks(outlook: Outlook, width: int, room: int) -> Table:
+    wide, narrow = width >= _WIDE, width < _NARROW
+    gap = 1 if narrow else 2
+    table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="label")
+    table.add_column("", width=1, min_width=1)
+    table.add_column("task", no_wrap=True, overflow="ellipsis", max_width=30)
+    if not narrow:
+        table.add_column("", width=_BAR, no_wrap=True)
+    table.add_column("tried", justify="right", no_wrap=True, min_width=5)
+    table.add_column("right", justify="right", no_wrap=True, min_width=5)
+    table.add_column("best", justify="right", no_wrap=True, min_width=8)
+    if not narrow:
+        table.add_column("champion", no_wrap=True, min_width=8)
+    table.add_column("gain", no_wrap=True, overflow="ellipsis", min_width=6)
+    shown = _shown(outlook.tasks, room)
+    for task in shown:
+        champion = Text(short(task.champion.candidate_id) if task.champion else "", style="id")
+        most = task.tried if task.reason else task.limit
+        bar = _bar(task.right, task.tried, most, _BAR)
+        cells = [
+            _mark(task, is_over=outlook.is_over),
+            Text(task.task.name, style="task"),
+            *([] if narrow else [bar]),
+            Text(str(task.tried)),
+            Text(str(task.right), style="good" if task.right else "quiet"),
+            Text(ranked(task.best) if task.best else "", style="figure"),
+            *([] if narrow else [champion]),
+            _gain(task.gain, wide=wide),
+        ]
+        table.add_row(*cells)
+    if hidden := len(outlook.tasks) - len(shown):
+        table.add_row("", Text(f"and {counted(hidden, 'more task')}", style="quiet"))
+    return table
+
+
+def _shown(tasks: Sequence[TaskOutlook], room: int) -> list[TaskOutlook]:
+    """Keep what moves, then what won, in the order of the plan."""
+    if len(tasks) <= room:
+        return list(tasks)
+    moving = sorted(tasks, key=lambda t: (bool(t.reason), t.champion is None))
+    kept = {task.task.id for task in moving[: room - 1]}
+    return [task for task in tasks if task.task.id in kept]
+
+
+def _mark(task: TaskOutlook, *, is_over: bool) -> Text:
+    if task.under_way and not is_over:
+        return Text("▶", style="title")
+    if task.reason:
+        return Text("✓", style="good") if task.champion else Text("–", style="quiet")
+    return Text("·", style="quiet")
+
+
+def _gain(gain: Gain | None, *, wide: bool) -> Text:
+    if gain is None:
+        return Text()
+    style = "good" if gain.ratio > 1.005 else "quiet"
+    if wide:
+        return Text(gain.words, style=style)
+    mark = "" if gain.kind == "measured" else "~"
+    return Text(f"{mark}{gain.ratio:.2f}×", style=style)
+
+
+def _failed(outlook: Outlook) -> Iterator[Text]:
+    kinds = outlook.failures.most_common()
+    words = ", ".join(f"{count} {status.value.replace('_', ' ')}" for status, count in kinds)
+    yield _line("failed", words or "nothing", "bad" if words else "quiet")
+
+
+def _work(outlook: Outlook, listed: int) -> Iterator[Text]:
+    """Say what runs, which candidates wait, and which tasks have not begun."""
+    if outlook.state == "finished":
+        yield _advice(outlook)
+        return
+    now = [*map(_words, outlook.now), *(Text(f"asking {model}") for model in outlook.asked)]
+    if not now and outlook.state == "paused":
+        now = [Text("holds still; it goes on with: kernelwright campaign resume")]
+    label = "cut off" if outlook.is_over and now else "now"
+    yield from _list(label, now or [Text("nothing", style="quiet")], listed)
+    if outlook.is_over:
+        yield _advice(outlook)
+        return
+    following = [_words(work) for work in outlook.next]
+    unbegun = [t.task.name for t in outlook.tasks if not (t.tried or t.under_way or t.waiting)]
+    if unbegun:
+        following = [*following[: listed - 1], Text(f"then {', '.join(unbegun)}")]
+    idle = Text("what its team proposes", style="quiet")
+    yield from _list("next", following or [idle], listed)
+
+
+def _advice(outlook: Outlook) -> Text:
+    command = f"kernelwright campaign resume {short(outlook.id)}"
+    if outlook.state == "finished":
+        command = f"kernelwright report {short(outlook.id)} --html report.html"
+    return _line("next", command, "command")
+
+
+def _spent(outlook: Outlook) -> Iterator[Text]:
+    used, limits = outlook.used, outlook.limits
+    time = in_seconds(used.seconds) + _of(limits.seconds and in_seconds(limits.seconds))
+    if not outlook.is_over and outlook.left_s is not None:
+        time += f"; at most {in_seconds(outlook.left_s)} left at this pace"
+    yield _line("time", time)
+    yield _line("judged", f"{used.evaluations}{_of(limits.evaluations)} evaluations")
+    if not used.calls:
+        yield _line("spent", "$0.00, no model was asked", "quiet")
+        return
+    dollars = limits.dollars is not None and f"${limits.dollars:.2f}"
+    yield _line(
+        "spent",
+        f"${used.dollars:.4f}{_of(dollars)}, {used.calls}{_of(limits.calls)} calls, "
+        f"{used.tokens:,}{_of(limits.tokens and f'{limits.tokens:,}')} tokens",
+    )
+
+
+def _words(work: UnderWay) -> Text:
+    verb = "confirming " if work.state == "confirming" else ""
+    return Text.assemble(
+        (short(work.candidate_id), "id"), f" {verb}{work.task}  ", (work.idea, "quiet")
+    )
+
+
+def _of(limit: object) -> str:
+    return f" of {limit}" if limit else ""
+
+
+def _list(label: str, lines: Sequence[Text], most: int) -> Iterator[Text]:
+    for line in lines[:most]:
+        yield Text(f"{label:<8}", style="label") + line
+        label = ""
+    if (rest := len(lines) - most) > 0:
+        yield _line("", f"and {rest} more", "quiet")
+
+
+def _line(label: str, words: str, style: str = "") -> Text:
+    return Text.assemble((f"{label:<8}", "label"), (words, style))
+
+
+def _cut(line: Text, width: int) -> Text:
+    line.truncate(width, overflow="ellipsis")
+    line.no_wrap = True
+    return line

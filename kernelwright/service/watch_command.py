@@ -1,0 +1,85 @@
+"""`kernelwright campaign watch`: a run as it goes on, in any terminal, from the store alone."""
+
+import time
+from typing import Annotated
+
+import typer
+from rich.console import Console, RenderableType
+from rich.live import Live
+
+from kernelwright.campaign.outlook import Lookout, Outlook
+from kernelwright.campaign.resuming import find_night, is_alive, nights, spec_of
+from kernelwright.service.console import console
+from kernelwright.service.option import JsonOption, RunArgument, StoreOption, print_json
+from kernelwright.service.view.watch import frame
+from kernelwright.store import Campaign, KernelStore
+
+_LOOK_S = 1.0
+_NEXT_DEVICE_S = 5.0
+"""How long the next device's run may take to appear once one has ended."""
+
+
+def watch(
+    campaign: RunArgument = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Show how it stands now, and leave.")
+    ] = False,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Follow a campaign live, from any terminal; Ctrl-C leaves it running."""
+    printed = console()
+    with KernelStore(store, must_exist=True) as opened:
+        run = _chosen(opened, campaign)
+        lookout = Lookout(opened, run)
+        outlook = lookout.look()
+        if json:
+            print_json(outlook)
+        elif once or outlook.is_over or not printed.is_terminal:
+            printed.print(_drawn(outlook, printed))
+        else:
+            _follow(opened, run, lookout, printed)
+
+
+def _chosen(store: KernelStore, wanted: str | None) -> Campaign:
+    """Return the run that is meant: one that goes on before one that does not."""
+    runs = nights(store)
+    alive = [run for run in runs if is_alive(run)]
+    return find_night(alive if wanted is None and alive else runs, wanted)
+
+
+def _follow(store: KernelStore, run: Campaign, lookout: Lookout, printed: Console) -> None:
+    """Draw a run every second until it ends, then that of the next device."""
+    with Live(console=printed, auto_refresh=False, screen=printed.is_terminal) as live:
+        try:
+            while True:
+                outlook = lookout.look()
+                live.update(_drawn(outlook, printed), refresh=True)
+                if outlook.is_over:
+                    following = _following(store, run)
+                    if following is None:
+                        break
+                    run, lookout = following, Lookout(store, following)
+                time.sleep(_LOOK_S)
+        except KeyboardInterrupt:
+            # Whoever watches leaves; the campaign neither knows nor minds.
+            pass
+    printed.print(_drawn(outlook, printed))
+
+
+def _following(store: KernelStore, run: Campaign) -> Campaign | None:
+    """Return the run of the night's next device, if it begins soon."""
+    spec = spec_of(run)
+    is_last = spec is None or len(spec.to_the_end()) == 1
+    end = time.monotonic() + _NEXT_DEVICE_S
+    while not is_last and time.monotonic() < end:
+        for other in nights(store):
+            is_later = other.started_at > run.started_at and other.name == run.name
+            if is_later and is_alive(other):
+                return other
+        time.sleep(_LOOK_S)
+    return None
+
+
+def _drawn(outlook: Outlook, printed: Console) -> RenderableType:
+    return frame(outlook, width=printed.width, height=printed.height)
