@@ -10,6 +10,7 @@ from kernelwright.agents.chat.switchboard import Switchboard
 from kernelwright.agents.draft import ProgramDraft, Programs, drafted
 from kernelwright.agents.feedback import outcome, profile
 from kernelwright.agents.interface import Interface
+from kernelwright.agents.lesson import Lesson
 from kernelwright.agents.novelty import signature
 from kernelwright.agents.prompt import build, example_texts, render
 from kernelwright.agents.role import Attempt, Proposal
@@ -18,14 +19,14 @@ from kernelwright.errors import InputError
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo
 
-Lessons = Callable[[Task, DeviceInfo], Sequence[str]]
+Lessons = Callable[[Task, DeviceInfo], Sequence[Lesson]]
 """Gives the lessons that fit a task and a device, most helpful first."""
 _MOST_ATTEMPTS = 12
 _MOST_LESSONS = 8
 _LONGEST_LESSON = 300
 
 
-def no_lessons(task: Task, device: DeviceInfo) -> Sequence[str]:
+def no_lessons(task: Task, device: DeviceInfo) -> Sequence[Lesson]:
     """Return nothing: nothing has been learnt."""
     return ()
 
@@ -39,7 +40,7 @@ class Brief:
     """The program to start from; None asks for new ideas."""
     strategy: str = ""
     """What the planner had in mind."""
-    lessons: tuple[str, ...] = ()
+    lessons: tuple[Lesson, ...] = ()
 
 
 class ModelCoder:
@@ -72,7 +73,7 @@ class ModelCoder:
             count=count,
             improve=improve,
             strategy=self._strategies.get(task.fingerprint, ""),
-            lessons=tuple(self._lessons(task, device)),
+            lessons=tuple(self._lessons(task, device))[:_MOST_LESSONS],
         )
         prompt = coder_prompt(task, device, history, brief)
         purpose = Purpose(role="coder", task=task.fingerprint, parent=parent)
@@ -91,6 +92,7 @@ class ModelCoder:
                 parent=parent,
                 dollars=answer.cost.dollars / len(usable),
                 seconds=answer.latency_s / len(usable),
+                lessons=tuple(lesson.id for lesson in brief.lessons),
             )
             for draft in usable
         ]
@@ -107,7 +109,7 @@ def coder_prompt(
             "count": brief.count,
             "improve": brief.improve is not None,
             "strategy": brief.strategy,
-            "lessons": [text[:_LONGEST_LESSON] for text in brief.lessons[:_MOST_LESSONS]],
+            "lessons": [lesson.sentence[:_LONGEST_LESSON] for lesson in brief.lessons],
             "champion": None if best is None else shown(best, Interface(task)),
             "attempts": [
                 {"idea": a.proposal.idea, "outcome": outcome(a.evaluation)}

@@ -1,8 +1,10 @@
 """What verdicts teach across tasks, in sentences that cite them; no model has a say."""
 
+import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 
 from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.metal.diagnostic import Record
@@ -14,6 +16,8 @@ _MOST_CITED = 6
 _LEAST_TASKS = 2
 _LEAST_FAILURES = 3
 _DECIDED = 0.7
+_MOST_HURT = 3
+"""Verdicts by which harm may exceed help before a lesson is told no more."""
 _WORD = re.compile(r"'[^']*'|\"[^\"]*\"|\d+")
 
 _TRAITS: Mapping[str, re.Pattern[str]] = {
@@ -36,15 +40,59 @@ class Observation(Record):
     evaluation: Evaluation
 
 
+class Advice(StrEnum):
+    """What a lesson tells a coder to do about its subject."""
+
+    USE = "use"
+    AVOID = "avoid"
+    """A technique that lost."""
+    PREVENT = "prevent"
+    """An error that keeps coming back."""
+
+
 class Lesson(Record):
     """One sentence with the evaluations that support it."""
 
     kind: str
+    subject: str
+    """A technique, or the words of an error: what the lesson is about, whatever its counts."""
+    advice: Advice
     text: str
     evidence: tuple[str, ...]
     device: str
     strength: float
     """Tasks that it rests on, weighted by how clearly they agree."""
+
+    @property
+    def id(self) -> str:
+        """64 hex digits that stay the same while the evidence grows."""
+        identity = "\0".join((self.device, self.kind, self.advice, self.subject))
+        return hashlib.sha256(identity.encode()).hexdigest()
+
+    @property
+    def sentence(self) -> str:
+        """Say it with what it rests on, as prompts do."""
+        return f"{self.text} [{', '.join(e[:12] for e in self.evidence)}]"
+
+
+class Credit(Record):
+    """What became of programs that were written under a lesson."""
+
+    helped: int = 0
+    hurt: int = 0
+
+    @property
+    def net(self) -> int:
+        """How much more it helped than hurt."""
+        return self.helped - self.hurt
+
+    @property
+    def is_spent(self) -> bool:
+        """True when the lesson did so much more harm than good that nobody should be told."""
+        return -self.net >= _MOST_HURT
+
+
+NO_CREDIT = Credit()
 
 
 def derive(observations: Sequence[Observation]) -> tuple[Lesson, ...]:
@@ -53,18 +101,45 @@ def derive(observations: Sequence[Observation]) -> tuple[Lesson, ...]:
     return tuple(sorted(lessons, key=lambda lesson: (-lesson.strength, lesson.text)))
 
 
-def chosen(lessons: Iterable[Lesson], kind: str, device: str) -> tuple[str, ...]:
-    """Return the sentences that fit a task and a device, within the size limit."""
-    texts: list[str] = []
+def ranked(lessons: Iterable[Lesson], earned: Mapping[str, Credit]) -> tuple[Lesson, ...]:
+    """Return the lessons worth telling, those that helped most first.
+
+    `earned` holds what became of each lesson so far, by its id.
+    """
+    credited = [(earned.get(lesson.id, NO_CREDIT), lesson) for lesson in lessons]
+    kept = [(credit.net, lesson) for credit, lesson in credited if not credit.is_spent]
+    return tuple(
+        lesson
+        for _, lesson in sorted(kept, key=lambda pair: (-pair[0], -pair[1].strength, pair[1].text))
+    )
+
+
+def chosen(lessons: Iterable[Lesson], kind: str, device: str) -> tuple[Lesson, ...]:
+    """Return the first lessons that fit a task and a device, within the size limit."""
+    fitting: list[Lesson] = []
     room = LONGEST_TOTAL
     for lesson in lessons:
         if lesson.device != device or lesson.kind not in ("", kind):
             continue
-        text = f"{lesson.text} [{', '.join(e[:12] for e in lesson.evidence)}]"
-        if len(text) <= room:
-            texts.append(text)
-            room -= len(text)
-    return tuple(texts)
+        if len(lesson.sentence) <= room:
+            fitting.append(lesson)
+            room -= len(lesson.sentence)
+    return tuple(fitting)
+
+
+def credit(lesson: Lesson, program: Program, evaluation: Evaluation, *, leads: bool) -> Credit:
+    """Say what a verdict on a program that was written under a lesson speaks for.
+
+    A technique helps where a program that follows the lesson leads its task, and hurts where such
+    a program fails; a warning helps where the error stays away, and hurts where it comes again.
+    """
+    if lesson.advice is Advice.PREVENT:
+        recurs = _failure(evaluation) == lesson.subject
+        return Credit(helped=int(not recurs), hurt=int(recurs))
+    uses = lesson.subject in traits_of(program)
+    if uses is not (lesson.advice is Advice.USE):
+        return NO_CREDIT
+    return Credit(helped=int(leads), hurt=int(not evaluation.is_correct))
 
 
 def traits_of(program: Program) -> frozenset[str]:
@@ -114,10 +189,13 @@ def _comparison(trait: str, timed: list[_Timed], device: str, kind: str) -> Iter
     share = len(won) / len(compared) if compared else 0.5
     if len(compared) < _LEAST_TASKS or 1 - _DECIDED < share < _DECIDED:
         return
-    verb, count = ("won", len(won)) if share >= _DECIDED else ("lost", len(compared) - len(won))
-    cited = [best[share >= _DECIDED][1].evaluation_id for best in compared]
+    is_won = share >= _DECIDED
+    verb, count = ("won", len(won)) if is_won else ("lost", len(compared) - len(won))
+    cited = [best[is_won][1].evaluation_id for best in compared]
     yield Lesson(
         kind=kind,
+        subject=trait,
+        advice=Advice.USE if is_won else Advice.AVOID,
         text=f"{trait.capitalize()} {verb} on {count} of {len(compared)} {kind} tasks.",
         evidence=tuple(cited[:_MOST_CITED]),
         device=device,
@@ -129,19 +207,25 @@ def _warnings(observations: Sequence[Observation]) -> Iterator[Lesson]:
     """Name the errors that keep coming back."""
     seen: dict[tuple[str, str], list[Observation]] = defaultdict(list)
     for observation in observations:
-        evaluation = observation.evaluation
-        if evaluation.status is Status.COMPILE_ERROR and evaluation.diagnostics:
-            message = _WORD.sub("…", evaluation.diagnostics[0].message)
-            seen[evaluation.device.chip, f"the compiler said: {message}"].append(observation)
-        elif evaluation.status is Status.UNSAFE and evaluation.reports:
-            kind = evaluation.reports[0].kind.value
-            seen[evaluation.device.chip, f"the sanitizer found: {kind}"].append(observation)
+        if words := _failure(observation.evaluation):
+            seen[observation.evaluation.device.chip, words].append(observation)
     for (device, words), failures in sorted(seen.items(), key=lambda item: item[0]):
         if len(failures) >= _LEAST_FAILURES:
             yield Lesson(
                 kind="",
+                subject=words,
+                advice=Advice.PREVENT,
                 text=f"{len(failures)} programs failed because {words}.",
                 evidence=tuple(o.evaluation_id for o in failures[:_MOST_CITED]),
                 device=device,
                 strength=len(failures) / 2,
             )
+
+
+def _failure(evaluation: Evaluation) -> str:
+    """Say what kind of error a program failed by, without its names; empty for the other ends."""
+    if evaluation.status is Status.COMPILE_ERROR and evaluation.diagnostics:
+        return f"the compiler said: {_WORD.sub('…', evaluation.diagnostics[0].message)}"
+    if evaluation.status is Status.UNSAFE and evaluation.reports:
+        return f"the sanitizer found: {evaluation.reports[0].kind.value}"
+    return ""

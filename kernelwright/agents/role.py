@@ -51,6 +51,8 @@ class Proposal(Record):
     """What asking for it cost, its share of a reply with several programs."""
     seconds: float = 0.0
     """How long asking for it took, its share likewise."""
+    lessons: tuple[str, ...] = ()
+    """Ids of the lessons that its author was told."""
 
 
 class Attempt(Record):

@@ -1,9 +1,21 @@
 """What earlier searches in a store teach a coder, in sentences that cite their evaluations."""
 
-import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from kernelwright.agents.lesson import Lesson, Observation, chosen, derive
+from pydantic import TypeAdapter
+
+from kernelwright.agents.lesson import (
+    Credit,
+    Lesson,
+    Observation,
+    chosen,
+    credit,
+    derive,
+    ranked,
+)
+from kernelwright.agents.role import Proposal
+from kernelwright.campaign.ledger import abandoned
+from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph, classify
 from kernelwright.metal.device.base import DeviceInfo
@@ -11,19 +23,55 @@ from kernelwright.store import KernelStore
 from kernelwright.store import Lesson as KeptLesson
 
 _MOST_TRIALS = 500
+_TOLD = "LessonsTold"
+"""The kind of the line in a run's log that holds what its coders are told."""
+_LESSONS = TypeAdapter(tuple[Lesson, ...])
 
 
 class Experience:
-    """The lessons of a store as they stand when a search begins."""
+    """The lessons of a store as they stood when a search began.
 
-    def __init__(self, store: KernelStore) -> None:
-        self._lessons = derive(tuple(observations(store)))
-        for lesson in self._lessons:
-            store.dialogue.keep_lesson(_kept(lesson))
+    A search that takes up a killed one tells what that one told: prompts stay the same, so that
+    no reply on record is paid for twice.
+    """
 
-    def __call__(self, task: Task, device: DeviceInfo) -> Sequence[str]:
-        """Return the sentences that fit a task and a device, within the size of a prompt."""
+    def __init__(self, store: KernelStore, campaign_id: str) -> None:
+        self._store = store
+        told = _told(store, abandoned(store, campaign_id))
+        self._lessons = _learnt(store) if told is None else told
+        self._by_id = {lesson.id: lesson for lesson in self._lessons}
+        store.log(campaign_id, _TOLD, _LESSONS.dump_json(self._lessons).decode())
+
+    def __call__(self, task: Task, device: DeviceInfo) -> Sequence[Lesson]:
+        """Return the lessons that fit a task and a device, within the size of a prompt."""
         return chosen(self._lessons, kind_of(task.graph), device.chip)
+
+    def learn(self, proposal: Proposal, evaluation: Evaluation, *, leads: bool) -> None:
+        """Credit the lessons under which a program was written with its verdict."""
+        for lesson in (self._by_id[i] for i in proposal.lessons if i in self._by_id):
+            found = credit(lesson, proposal.program, evaluation, leads=leads)
+            if found.helped or found.hurt:
+                self._store.dialogue.credit_lesson(lesson.id, helped=found.helped, hurt=found.hurt)
+
+
+def _learnt(store: KernelStore) -> tuple[Lesson, ...]:
+    """Derive the lessons of a store, write them down, and rank them by what became of them."""
+    lessons = derive(tuple(observations(store)))
+    earned = {
+        kept.id: Credit(helped=kept.helped, hurt=kept.hurt) for kept in store.dialogue.lessons()
+    }
+    for lesson in lessons:
+        store.dialogue.keep_lesson(_kept(lesson, earned))
+    return ranked(lessons, earned)
+
+
+def _told(store: KernelStore, runs: Sequence[str]) -> tuple[Lesson, ...] | None:
+    """Return what a run before this one told its coders, None where none got so far."""
+    for run in runs:
+        for event in store.events(run):
+            if event.kind == _TOLD:
+                return _LESSONS.validate_json(event.body)
+    return None
 
 
 def observations(store: KernelStore) -> Iterator[Observation]:
@@ -49,13 +97,15 @@ def kind_of(graph: Graph) -> str:
     return classify(graph).pattern.value
 
 
-def _kept(lesson: Lesson) -> KeptLesson:
-    identity = f"{lesson.device}\0{lesson.kind}\0{lesson.text}"
+def _kept(lesson: Lesson, earned: Mapping[str, Credit]) -> KeptLesson:
+    found = earned.get(lesson.id, Credit())
     return KeptLesson(
-        id=hashlib.sha256(identity.encode()).hexdigest(),
+        id=lesson.id,
         text=lesson.text,
         signature=lesson.kind,
         device=lesson.device[:32],
-        state="trusted",
+        state="refuted" if found.is_spent else "trusted",
         evidence=lesson.evidence,
+        helped=found.helped,
+        hurt=found.hurt,
     )

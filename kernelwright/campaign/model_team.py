@@ -79,8 +79,9 @@ class _Agency:
             coder=offline.coder,
             repairer=FirstRepairer((offline.repairer, repairer)),
         )
-        coder = ModelCoder(board, Experience(self._store), strategies)
-        self._wager = Wager(team, coder, device, self._spec)
+        experience = Experience(self._store, campaign_id)
+        coder = ModelCoder(board, experience, strategies)
+        self._wager = Wager(team, coder, device, self._spec, learner=experience)
         return Hired(team, self._wager)
 
     def close(self) -> None:

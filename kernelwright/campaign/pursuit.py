@@ -39,6 +39,8 @@ class Pursuit:
     best_program_id: str | None = None
     since_best: int = 0
     reused: int = 0
+    recalled: set[str] = field(default_factory=set)
+    """Programs whose verdict the store knew already."""
     is_pending: bool = False
     """True while the next batch is being thought of."""
     ended: bool = False
@@ -62,6 +64,8 @@ class Pursuit:
         """Take a verdict, from a worker or from the store; True when the candidate leads now."""
         self.verdicts[program_id] = evaluation
         self.reused += reused
+        if reused:
+            self.recalled.add(program_id)
         rank = rank_of(evaluation)
         if rank is None or (self.best is not None and not _is_better(rank, self.best)):
             return False

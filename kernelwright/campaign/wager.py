@@ -16,6 +16,7 @@ from kernelwright.campaign.ranking import rank_of
 from kernelwright.campaign.spec import SearchSpec
 from kernelwright.campaign.strategy import Enough, Later, Team
 from kernelwright.errors import BudgetError
+from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo
 
@@ -38,6 +39,20 @@ class Improver(Protocol):
         improve: Attempt | None = None,
     ) -> Sequence[Proposal]:
         """Propose new programs, or better ones than `improve`."""
+
+
+class Learner(Protocol):
+    """Learns from verdicts what is worth telling; `Experience` is one."""
+
+    def learn(self, proposal: Proposal, evaluation: Evaluation, *, leads: bool) -> None:
+        """Take in a fresh verdict; `leads` says that the program is the best of its task."""
+
+
+class Unmoved:
+    """Learns nothing."""
+
+    def learn(self, proposal: Proposal, evaluation: Evaluation, *, leads: bool) -> None:
+        """Let it pass."""
 
 
 @dataclass
@@ -69,12 +84,15 @@ class Wager:
         coder: Improver,
         device: DeviceInfo,
         spec: SearchSpec,
+        *,
+        learner: Learner | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._team = team
         self._coder = coder
         self._device = device
         self._spec = spec
+        self._learner = learner or Unmoved()
         self._clock = clock
         self._plays: dict[str, _Play] = {}
         self._pool = ThreadPoolExecutor(spec.calls_at_once, thread_name_prefix="think")
@@ -213,14 +231,17 @@ class Wager:
         if play.step is None or not play.batch:
             return
         judged = {a.proposal.program.id: a for a in pursuit.history}
-        seconds = sum(
-            judged[p.program.id].evaluation.duration_s for p in play.batch if p.program.id in judged
-        )
+        found = [(p, judged[p.program.id].evaluation) for p in play.batch if p.program.id in judged]
+        for proposal, evaluation in found:
+            # What the store knew already has been learnt from.
+            if proposal.program.id not in pursuit.recalled:
+                leads = proposal.program.id == pursuit.best_program_id
+                self._learner.learn(proposal, evaluation, leads=leads)
         play.bandit.credit(
             play.step,
             gain=gain_of(play.before, _best(pursuit)),
             dollars=sum(p.dollars for p in play.batch),
-            seconds=seconds + sum(p.seconds for p in play.batch),
+            seconds=sum(e.duration_s for _, e in found) + sum(p.seconds for p in play.batch),
         )
         play.batch = []
         play.dry.clear()

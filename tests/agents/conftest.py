@@ -1,6 +1,14 @@
 """Every test of the agents runs with keys of its own and no proxy."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
+
+from kernelwright.campaign.judge import EvaluatorJudge
+from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.store import KernelStore
+from tests.agents.loopback.loop import Shared
 
 SECRET = "sk-test-5ecre7-0123456789"
 
@@ -23,3 +31,16 @@ def secret() -> str:
 def provider(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
+
+
+@pytest.fixture(scope="session")
+def judge() -> Iterator[Shared]:
+    judge = EvaluatorJudge("simulator", EvaluatorConfig())
+    yield Shared(judge)
+    judge.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[KernelStore]:
+    with KernelStore(str(tmp_path / "kernels.db")) as opened:
+        yield opened

@@ -4,15 +4,29 @@ import pytest
 
 from kernelwright.agents.lesson import (
     LONGEST_TOTAL,
+    NO_CREDIT,
+    Advice,
+    Credit,
     Lesson,
     Observation,
     chosen,
+    credit,
     derive,
+    ranked,
     traits_of,
 )
 from kernelwright.agents.role import Attempt
 from kernelwright.evaluator.evaluation import Status
-from tests.agents.loopback.scene import BODY, DEVICE, FIXED_RACE, attempt, draft, uncompiled
+from tests.agents.loopback.scene import (
+    BODY,
+    DEVICE,
+    FIXED_RACE,
+    attempt,
+    correct,
+    draft,
+    racing,
+    uncompiled,
+)
 
 WIDE = BODY.replace("x[i]", "(*(const device float4*)(x + i)).x")
 
@@ -64,15 +78,76 @@ def test_errors_that_keep_coming_back_are_named() -> None:
     assert lessons[0].evidence == ("e0", "e1", "e2")
 
 
-def test_only_what_fits_the_task_the_device_and_the_limit_is_chosen() -> None:
-    def lesson(kind: str, device: str) -> Lesson:
-        return Lesson(kind=kind, text="Wide. " * 90, evidence=("e1",), device=device, strength=1)
+def lesson(
+    subject: str, advice: Advice, kind: str = "elementwise", device: str = DEVICE.chip
+) -> Lesson:
+    return Lesson(
+        kind=kind,
+        subject=subject,
+        advice=advice,
+        text=f"{subject}. " * 40,
+        evidence=("e1",),
+        device=device,
+        strength=1,
+    )
 
-    lessons = [lesson("rowwise", DEVICE.chip), lesson("elementwise", "M9")]
-    lessons += [lesson("elementwise", DEVICE.chip)] * 9
-    texts = chosen(lessons, "elementwise", DEVICE.chip)
-    assert 0 < sum(map(len, texts)) <= LONGEST_TOTAL
-    assert all(text.endswith("[e1]") for text in texts)
+
+def test_only_what_fits_the_task_the_device_and_the_limit_is_chosen() -> None:
+    others = [lesson("wide", Advice.USE, "rowwise"), lesson("wide", Advice.USE, device="M9")]
+    fitting = [lesson(f"vector loads {n}", Advice.USE) for n in range(9)]
+    told = chosen([*others, *fitting], "elementwise", DEVICE.chip)
+    assert 0 < len(told) < len(fitting)
+    assert list(told) == fitting[: len(told)]
+    assert sum(len(each.sentence) for each in told) <= LONGEST_TOTAL
+    assert all(each.sentence.endswith("[e1]") for each in told)
+
+
+def test_a_lesson_keeps_its_identity_while_its_evidence_grows() -> None:
+    few = derive([observed(n, f"t{n}", uncompiled()) for n in range(3)])
+    more = derive([observed(n, f"t{n}", uncompiled()) for n in range(9)])
+    assert few[0].text != more[0].text
+    assert few[0].id == more[0].id
+
+
+SHARES = lesson("threadgroup memory", Advice.USE)
+AVOIDS = lesson("threadgroup memory", Advice.AVOID)
+PREVENTS = derive([observed(n, f"t{n}", uncompiled()) for n in range(3)])[0]
+TILED = attempt(draft(FIXED_RACE), Status.CORRECT, "correct")
+
+
+@pytest.mark.parametrize(
+    ("told", "verdict", "leads", "earned"),
+    [
+        (SHARES, TILED, True, Credit(helped=1)),
+        (SHARES, TILED, False, NO_CREDIT),
+        (SHARES, racing(), False, Credit(hurt=1)),
+        (SHARES, correct(), True, NO_CREDIT),
+        (AVOIDS, correct(), True, Credit(helped=1)),
+        (AVOIDS, racing(), False, NO_CREDIT),
+        (PREVENTS, uncompiled(), False, Credit(hurt=1)),
+        (PREVENTS, racing(), False, Credit(helped=1)),
+    ],
+    ids=[
+        "followed and leads",
+        "followed and slower",
+        "followed and wrong",
+        "not followed",
+        "avoided and leads",
+        "not avoided",
+        "the error again",
+        "another error",
+    ],
+)
+def test_a_verdict_credits_the_lessons_that_its_program_followed(
+    told: Lesson, verdict: Attempt, leads: bool, earned: Credit
+) -> None:
+    assert credit(told, verdict.proposal.program, verdict.evaluation, leads=leads) == earned
+
+
+def test_what_helped_is_told_first_and_what_only_hurt_no_more() -> None:
+    useful, plain, harmful = (lesson(name, Advice.USE) for name in ("b", "a", "c"))
+    earned = {useful.id: Credit(helped=2, hurt=1), harmful.id: Credit(helped=1, hurt=4)}
+    assert ranked([harmful, plain, useful], earned) == (useful, plain)
 
 
 def test_traits_are_read_from_the_source() -> None:

@@ -1,112 +1,25 @@
 """The whole loop against loopback servers: plan, write, judge on the simulator, repair, record."""
 
-from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 import mlx.core as mx
 import pytest
 
 from kernelwright.agents.budget import Caps
-from kernelwright.campaign import (
-    Engine,
-    SearchReport,
-    SearchSpec,
-    Subject,
-    capture_subjects,
-    offline_team,
-)
+from kernelwright.campaign import Engine, SearchSpec, Subject, capture_subjects, offline_team
 from kernelwright.campaign.judge import EvaluatorJudge
 from kernelwright.campaign.model_team import hiring
 from kernelwright.errors import InputError, ModelError
-from kernelwright.evaluator import Evaluation, Status, Task
+from kernelwright.evaluator import Status
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.shape import hidden_graphs
-from kernelwright.metal import Program
-from kernelwright.metal.device.base import DeviceInfo
-from kernelwright.store import KernelStore, RecordedModelCall
+from kernelwright.store import KernelStore
 from tests.agents.loopback.example import add_rms_norm, norm_model
-from tests.agents.loopback.model import SCENARIOS, role_of
+from tests.agents.loopback.loop import Shared, calls_of, search, statuses
+from tests.agents.loopback.model import SCENARIOS
 from tests.agents.loopback.partner import NAMES, QUICK
-from tests.agents.loopback.scene import COLUMNS, ROWS, double_plus_one
 from tests.agents.loopback.server import LoopbackServer, Refused, Response
 from tests.agents.loopback.wire import Heard
-
-SUBJECT = Subject(
-    "double_plus_one", double_plus_one, (mx.zeros((ROWS, COLUMNS)),), {}, "double_plus_one.py"
-)
-
-
-class Shared:
-    """One judge for every search of this module, which judges each program once."""
-
-    def __init__(self, judge: EvaluatorJudge) -> None:
-        self._judge = judge
-        self._verdicts: dict[tuple[str, str], Evaluation] = {}
-
-    @property
-    def info(self) -> DeviceInfo:
-        return self._judge.info
-
-    def evaluate(self, task: Task, program: Program) -> Evaluation:
-        return self._once("screen", task, program, self._judge.evaluate)
-
-    def confirm(self, task: Task, program: Program) -> Evaluation:
-        return self._once("confirm", task, program, self._judge.confirm)
-
-    def _once(
-        self,
-        how: str,
-        task: Task,
-        program: Program,
-        judge: Callable[[Task, Program], Evaluation],
-    ) -> Evaluation:
-        key = (how, program.id)
-        if key not in self._verdicts:
-            self._verdicts[key] = judge(task, program)
-        return self._verdicts[key]
-
-    def close(self) -> None:
-        """The module closes it."""
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Shared]:
-    judge = EvaluatorJudge("simulator", EvaluatorConfig())
-    yield Shared(judge)
-    judge.close()
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[KernelStore]:
-    with KernelStore(str(tmp_path / "kernels.db")) as opened:
-        yield opened
-
-
-def search(
-    store: KernelStore,
-    judge: Shared,
-    model: str,
-    base_url: str | None = None,
-    caps: Caps | None = None,
-) -> SearchReport:
-    spec = SearchSpec(
-        models=(model,),
-        base_url=base_url,
-        caps=caps or Caps(dollars=5.0),
-        candidates_per_task=6,
-        batch=2,
-        jobs=1,
-    )
-    with hiring(store, spec, QUICK) as hire:
-        engine = Engine(store, spec, offline_team(), lambda: judge, hire=hire)
-        return engine.run(capture_subjects([SUBJECT]))
-
-
-def statuses(store: KernelStore, author: str) -> list[tuple[str, Status | None]]:
-    entries = [e for e in store.history() if e.author == author]
-    return [(e.idea, e.status) for e in reversed(entries)]
-
 
 ENDINGS = {
     "right at once": [("One element a thread.", Status.CORRECT)],
@@ -135,10 +48,6 @@ def test_conversations_end_as_they_should(
         report = search(store, judge, name, server.base_url(provider))
     assert statuses(store, name) == ENDINGS[scenario]
     assert report.tasks[0].champion_id is not None
-
-
-def calls_of(store: KernelStore) -> list[RecordedModelCall]:
-    return [call for c in reversed(store.campaigns()) for call in store.dialogue.calls(c.id)]
 
 
 def test_a_replay_gives_the_same_candidates_without_a_key(
@@ -193,29 +102,6 @@ def test_a_bad_key_ends_the_search_in_a_sentence(
     ):
         search(store, judge, f"{provider}:{NAMES[provider]}", server.base_url(provider))
     assert store.campaigns()[0].state == "failed"
-
-
-def test_an_interrupted_search_goes_on_without_paying_twice(
-    store: KernelStore, judge: Shared, provider: str
-) -> None:
-    name = f"{provider}:{NAMES[provider]}"
-    model = SCENARIOS["race, then fixed"]()
-
-    def dying(request: Heard) -> Response:
-        if role_of(request) == "repairer" and model.asked.count("repairer") == 0:
-            model.asked.append("repairer")
-            return Refused(403, "the account was suspended for a minute")
-        return model(request)
-
-    with LoopbackServer(dying) as server:
-        url = server.base_url(provider)
-        with pytest.raises(ModelError, match="suspended"):
-            search(store, judge, name, url)
-        search(store, judge, name, url)
-    assert model.asked.count("planner") == 1
-    assert statuses(store, name)[-1] == ("Through a tile.", Status.CORRECT)
-    first_ideas = [c for c in calls_of(store) if c.call.role == "coder"]
-    assert len({c.call.request_hash for c in first_ideas}) == len(first_ideas)
 
 
 def test_a_models_program_becomes_the_champion_and_no_prompt_held_a_closed_check(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kernelwright.agents import prompt
 from kernelwright.agents.coder import Brief, coder_prompt
 from kernelwright.agents.interface import Interface
+from kernelwright.agents.lesson import Advice, Lesson
 from kernelwright.agents.planner import planner_prompt
 from kernelwright.agents.prompt import EXAMPLES, source, version
 from kernelwright.agents.repairer import repairer_prompt
@@ -82,6 +83,15 @@ def test_worked_examples_compile_and_are_right_and_clean(example: str) -> None:
     np.testing.assert_allclose(result.outputs[0].astype(np.float32), expected, rtol=2e-3, atol=1e-3)
 
 
+VECTORS = Lesson(
+    kind="elementwise",
+    subject="vector loads",
+    advice=Advice.USE,
+    text="Vector loads won on 9 of 10 elementwise tasks.",
+    evidence=("e1", "e2", "e3"),
+    device=DEVICE.chip,
+    strength=8,
+)
 RENDERINGS = {
     "coder-first": lambda: coder_prompt(TASK, DEVICE, (), Brief(count=3)),
     "coder-later": lambda: coder_prompt(
@@ -92,7 +102,7 @@ RENDERINGS = {
             count=2,
             improve=correct(),
             strategy="Several elements a thread.",
-            lessons=("Vector loads won on 9 of 10 elementwise tasks. [e1, e2, e3]",),
+            lessons=(VECTORS,),
         ),
     ),
     "repairer-compile": lambda: repairer_prompt(TASK, DEVICE, uncompiled()),

@@ -79,7 +79,7 @@ def wagers(clock: Clock) -> Iterator[Open]:
     def make(coder: Asked) -> Wager:
         offline = Offline()
         team = Team(planner=offline, coder=offline, repairer=offline)
-        opened.append(Wager(team, coder, DEVICE, SearchSpec(models=("openai:x",)), clock))
+        opened.append(Wager(team, coder, DEVICE, SearchSpec(models=("openai:x",)), clock=clock))
         return opened[-1]
 
     yield make

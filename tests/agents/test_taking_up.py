@@ -1,0 +1,105 @@
+"""Searches that ended in the middle of a call, and what the next one knows of them."""
+
+from collections import Counter
+
+import pytest
+
+from kernelwright.agents.draft import ProgramDraft
+from kernelwright.errors import ModelError
+from kernelwright.evaluator import Status
+from kernelwright.store import KernelStore
+from tests.agents.loopback.loop import Shared, calls_of, search, statuses
+from tests.agents.loopback.model import NOTHING, SCENARIOS, role_of, whole
+from tests.agents.loopback.partner import NAMES
+from tests.agents.loopback.scene import BODY, correction, draft, programs
+from tests.agents.loopback.server import LoopbackServer, Refused, Response, Script
+from tests.agents.loopback.wire import Heard, Said
+
+SUSPENDED = Refused(403, "the account was suspended for a minute")
+
+
+def paid(store: KernelStore) -> Counter[str]:
+    """How often each request was answered, and so has to be paid for."""
+    answered = (c for c in calls_of(store) if c.outcome is not None and not c.outcome.failure)
+    return Counter(c.call.request_hash for c in answered)
+
+
+class Dying:
+    """Refuses the key once, at the first call of a role, then goes on as its script does."""
+
+    def __init__(self, role: str, script: Script) -> None:
+        self._role = role
+        self._script = script
+        self.heard: list[Heard] = []
+
+    def __call__(self, request: Heard) -> Response:
+        is_first = self._role not in map(role_of, self.heard)
+        self.heard.append(request)
+        if role_of(request) == self._role and is_first:
+            return SUSPENDED
+        return self._script(request)
+
+
+@pytest.mark.parametrize("role", ["planner", "coder", "repairer"])
+def test_an_interrupted_search_goes_on_without_paying_twice(
+    store: KernelStore, judge: Shared, provider: str, role: str
+) -> None:
+    name = f"{provider}:{NAMES[provider]}"
+    with LoopbackServer(Dying(role, SCENARIOS["race, then fixed"]())) as server:
+        url = server.base_url(provider)
+        with pytest.raises(ModelError, match="suspended"):
+            search(store, judge, name, url)
+        search(store, judge, name, url)
+    assert statuses(store, name)[-1] == ("Through a tile.", Status.CORRECT)
+    assert set(paid(store).values()) == {1}
+
+
+def slip(number: int) -> ProgramDraft:
+    return draft(BODY.replace("2.0f", f"{number}.0g"), f"Slip {number}.")
+
+
+class Slips:
+    """Writes two programs with the same slip, mends neither, then writes a right one."""
+
+    def __init__(self) -> None:
+        self.ideas = 0
+        self.repairs = 0
+        self.told: list[str] = []
+
+    def __call__(self, request: Heard) -> Response:
+        if role_of(request) == "planner":
+            return whole(request)
+        if role_of(request) == "repairer":
+            self.repairs += 1
+            return Said(correction("A slip.", slip(10 + self.repairs)))
+        self.ideas += 1
+        self.told.append(request.text)
+        if self.ideas == 1:
+            return Said(programs(slip(3), slip(4)))
+        if self.ideas == 3:
+            return SUSPENDED
+        return NOTHING if self.ideas < 5 else Said(programs(draft(BODY)))
+
+
+LESSON = "4 programs failed because the compiler said: invalid suffix"
+
+
+def test_lessons_wait_for_the_next_search_and_are_credited_there(
+    store: KernelStore, judge: Shared
+) -> None:
+    model = Slips()
+    with LoopbackServer(model) as server:
+        url = server.base_url("openai")
+        with pytest.raises(ModelError, match="suspended"):
+            search(store, judge, "openai:gpt-5", url, candidates=10)
+        assert len(statuses(store, "openai:gpt-5")) == 4
+        search(store, judge, "openai:gpt-5", url, candidates=10)
+        assert set(paid(store).values()) == {1}
+        assert not [text for text in model.told if LESSON in text]
+        assert not store.dialogue.lessons()
+        model.ideas = 4
+        search(store, judge, "openai:gpt-5", url, candidates=12)
+    assert LESSON in model.told[-1]
+    (lesson,) = store.dialogue.lessons()
+    assert (lesson.helped, lesson.hurt) == (1, 0)
+    assert len(lesson.evidence) == 4
