@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from sqlalchemy.orm import Session
 
 from kernelwright.store import dialogue
+from kernelwright.store.lasting import HoldOn, Lasting, give_up, lasting
 from kernelwright.store.record import (
     Lesson,
     Message,
@@ -18,21 +19,24 @@ from kernelwright.store.record import (
 Transaction = Callable[[], AbstractContextManager[Session]]
 
 
-class DialogueStore:
+class DialogueStore(Lasting):
     """What models were told and said; reached as `KernelStore.dialogue`.
 
     Every method is one transaction, durable when it returns.
     """
 
-    def __init__(self, read: Transaction, write: Transaction) -> None:
+    def __init__(self, read: Transaction, write: Transaction, hold_on: HoldOn = give_up) -> None:
+        self.hold_on = hold_on
         self._read = read
         self._write = write
 
+    @lasting
     def begin_call(self, call: ModelCall) -> None:
         """Write a call before it is sent."""
         with self._write() as session:
             dialogue.begin_call(session, call)
 
+    @lasting
     def finish_call(self, call_id: str, outcome: ModelOutcome) -> None:
         """Write how a call ended, before anybody acts on the reply."""
         with self._write() as session:
@@ -53,6 +57,7 @@ class DialogueStore:
         with self._read() as session:
             return dialogue.spending(session)
 
+    @lasting
     def begin_conversation(
         self, *, role: str, campaign_id: str | None = None, task_id: str | None = None
     ) -> str:
@@ -62,6 +67,7 @@ class DialogueStore:
                 session, role=role, campaign_id=campaign_id, task_id=task_id
             )
 
+    @lasting
     def say(self, conversation_id: str, message: Message) -> int:
         """Append a message; return its place."""
         with self._write() as session:
@@ -72,11 +78,13 @@ class DialogueStore:
         with self._read() as session:
             return dialogue.messages(session, conversation_id)
 
+    @lasting
     def keep_lesson(self, lesson: Lesson) -> None:
         """Write a lesson, or its new state and credit."""
         with self._write() as session:
             dialogue.keep_lesson(session, lesson)
 
+    @lasting
     def credit_lesson(self, lesson_id: str, *, helped: int = 0, hurt: int = 0) -> None:
         """Count verdicts for and against a lesson."""
         with self._write() as session:
@@ -87,6 +95,7 @@ class DialogueStore:
         with self._read() as session:
             return dialogue.lessons(session, signature)
 
+    @lasting
     def keep_regression_case(
         self, *, task_id: str, body: str, candidate_id: str | None = None
     ) -> str:
