@@ -3,7 +3,7 @@
 import platform
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,6 +16,7 @@ from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.store import (
     backup,
+    clock,
     leasing,
     pruning,
     reading,
@@ -329,7 +330,7 @@ class KernelStore(Lasting):
         """Forget old timings and old failed candidates; champions and their ancestors stay."""
         size = self._size_bytes()
         with self._write() as session:
-            pruned = pruning.prune(session, datetime.now(UTC) - older_than, dry_run=dry_run)
+            pruned = pruning.prune(session, clock.now() - older_than, dry_run=dry_run)
         if dry_run or size is None:
             return pruned
         with translated(self.url), closing(self._engine.raw_connection()) as connection:

@@ -82,6 +82,7 @@ def test_a_run_that_was_taken_up_records_nothing_more(
     assert store.lease(trial.id)
     monkeypatch.undo()
     with monkeypatch.context() as later:
+        later.setattr(CLOCK, "_last", CLOCK.now())
         shown = CLOCK.machine() + 2 * EXPIRY
         later.setattr(CLOCK, "machine", lambda: shown)
         heir = store.begin_campaign(name="evening", spec="{}", environment=ENVIRONMENT)
