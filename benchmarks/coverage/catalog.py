@@ -43,7 +43,7 @@ class Solution:
 def solve(entry: Entry, dtype: Dtype, evaluator: Evaluator) -> Solution:
     """Plan, lower and evaluate one task."""
     zeros = [mx.zeros(t.shape, _mlx(t.dtype)) for t in entry.types(dtype)]
-    graph = ir.canonicalize(ir.capture(entry.function, *zeros))
+    graph = ir.gather_attention(ir.canonicalize(ir.capture(entry.function, *zeros)))
     regions = ir.partition(graph)
     covered = {i for region in regions for i in region.indices}
     left = tuple(

@@ -11,14 +11,21 @@ from kernelwright.campaign.savings import traffic_of
 from kernelwright.campaign.subject import Subject
 from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.evaluator.task import Task
-from kernelwright.ir import Graph, Region, canonicalize, capture, operation
+from kernelwright.ir import (
+    Graph,
+    Region,
+    canonicalize,
+    capture,
+    gather_attention,
+    operation,
+)
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.store import TaskSummary
 
 
 @dataclass(frozen=True)
 class CapturedFunction:
-    """A function and its canonical graph."""
+    """A function and its canonical graph, attention whole."""
 
     subject: Subject
     graph: Graph
@@ -92,7 +99,7 @@ def capture_subjects(subjects: Iterable[Subject]) -> Captured:
             errors.append(e)
             refused.append(FunctionRefused(function=subject.name, reason=str(e)))
         else:
-            functions.append(CapturedFunction(subject, canonicalize(graph)))
+            functions.append(CapturedFunction(subject, gather_attention(canonicalize(graph))))
     if errors and not functions:
         raise errors[0]
     return Captured(tuple(functions), tuple(refused))

@@ -80,14 +80,14 @@ def _recalled(function: NightFunction, store: KernelStore | None) -> Captured:
             f"the wanted list of {where} has no call {fingerprint!r}; "
             "see: kernelwright store wanted"
         )
-    graph = Graph.from_json(found.graph_json)
+    graph = ir.gather_attention(Graph.from_json(found.graph_json))
     name = found.function.rpartition(".")[2]
     subject = Subject(name, partial(ir.interpret, graph), (), {}, function.target[:15])
     return Captured((CapturedFunction(subject, graph),))
 
 
 def _is_served(wanted: Wanted, spec: NightSpec, store: KernelStore) -> bool:
-    graph = Graph.from_json(wanted.graph_json)
+    graph = ir.gather_attention(Graph.from_json(wanted.graph_json))
     tasks = {region.extract().fingerprint for region in ir.partition(graph)}
     if not tasks:
         # No part of it can be a kernel: nothing a night could do.

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from kernelwright.ir.cost import Profile, penalty_us, time_us
+from kernelwright.ir.contraction import CONTRACTIONS, is_memory_bound
+from kernelwright.ir.cost import DEFAULT_PROFILE, Profile, penalty_us, time_us
 from kernelwright.ir.family import FUSED_INDEXING, Pattern, classify
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.legality import MAX_BUFFERS
@@ -15,8 +16,18 @@ _COPIES = FUSED_INDEXING - {"arange"}
 Cluster = frozenset[int]
 
 
-def is_fused(node: Node) -> bool:
-    """Say whether MLX launches a kernel for a node that a region may hold."""
+def is_fused(graph: Graph, node: Node, profile: Profile = DEFAULT_PROFILE) -> bool:
+    """Say whether MLX launches a kernel for a node that a region may hold.
+
+    A contraction is held where its arithmetic costs nothing beside its bytes.
+    """
+    if node.op in CONTRACTIONS:
+        return is_memory_bound(
+            graph,
+            node,
+            flops_per_byte=profile.flops_per_us / profile.bytes_per_us,
+            launch_bytes=profile.launch_us * profile.bytes_per_us,
+        )
     return op_named(node.op).kind in _FUSED or node.op in _COPIES
 
 
@@ -25,7 +36,7 @@ class Judge:
 
     def __init__(self, graph: Graph, profile: Profile) -> None:
         self.graph = graph
-        self._profile = profile
+        self.profile = profile
         self._fits: dict[Cluster, bool] = {}
         self._time_us: dict[Cluster, float] = {}
 
@@ -52,7 +63,7 @@ class Judge:
         if known is None:
             region = self.region(cluster)
             fused = planned_traffic(self.graph, [region], region.indices)
-            known = time_us(fused, self._profile) + penalty_us(region, fused, self._profile)
+            known = time_us(fused, self.profile) + penalty_us(region, fused, self.profile)
             self._time_us[cluster] = known
         return known
 

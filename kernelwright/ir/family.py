@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kernelwright.ir.alignment import Alignment, reduced_axes
+from kernelwright.ir.contraction import trouble_with_attention
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
@@ -19,6 +20,8 @@ class Pattern(StrEnum):
     """Map, reduce and map again over rows: some axes of one common shape."""
     SCAN = "scan"
     """Running values along the last axis of rows, with elementwise work before and after."""
+    ATTENTION = "attention"
+    """One attention, with elementwise work before and after."""
     NONE = "none"
     """No kernel family; `reason` says why."""
 
@@ -64,6 +67,8 @@ def classify(graph: Graph) -> Family:
     reduction stays within its row; every output holds one element a row or one an element.
     """
     reductions: list[Node] = []
+    if any(node.op == "attention" for node in graph.nodes):
+        return _attention(graph)
     for node in graph.nodes:
         if reason := _unfit(graph, node):
             return Family(Pattern.NONE, reason=reason)
@@ -74,6 +79,15 @@ def classify(graph: Graph) -> Family:
     if not reductions:
         return _elementwise(graph)
     return _rowwise(graph, reductions)
+
+
+def _attention(graph: Graph) -> Family:
+    for node in graph.nodes:
+        if node.op != "attention" and (reason := _unfit(graph, node)):
+            return Family(Pattern.NONE, reason=reason)
+    if reason := trouble_with_attention(graph):
+        return Family(Pattern.NONE, reason=reason)
+    return Family(Pattern.ATTENTION, graph.output_types[0].shape)
 
 
 def _unfit(graph: Graph, node: Node) -> str:

@@ -252,8 +252,40 @@ def _quantization(call: Call) -> Mapping[str, int | str]:
     return {name: call.attributes[name] for name in ("group_size", "bits", "mode")}  # type: ignore[misc]
 
 
-def _mask(call: Call, *mask: mx.array) -> mx.array | str | None:
-    return "causal" if call.flag("is_causal") else mask[0] if mask else None
+def _attention(call: Call, q: mx.array, k: mx.array, v: mx.array, *rest: mx.array) -> mx.array:
+    masks = rest[: len(rest) - call.flag("has_sinks")]
+    mask = "causal" if call.flag("is_causal") else masks[0] if masks else None
+    sinks = rest[-1] if call.flag("has_sinks") else None
+    scale = call.number("scale")
+    if call.number("soft_cap"):
+        return _capped_attention(call, q * scale, k, v, mask, sinks)
+    return mx.fast.scaled_dot_product_attention(q, k, v, scale=scale, mask=mask, sinks=sinks)
+
+
+def _capped_attention(
+    call: Call,
+    q: mx.array,
+    k: mx.array,
+    v: mx.array,
+    mask: mx.array | str | None,
+    sinks: mx.array | None,
+) -> mx.array:
+    """Attention with bent scores, for which MLX has no function of its own."""
+    groups, cap = q.shape[1] // k.shape[1], call.number("soft_cap")
+    k, v = (mx.repeat(x, groups, axis=1) if groups > 1 else x for x in (k, v))
+    scores = mx.tanh((q @ k.swapaxes(-1, -2)) / cap) * cap
+    if isinstance(mask, str):
+        rows = mx.arange(k.shape[2] - q.shape[2], k.shape[2])[:, None]
+        mask = mx.arange(k.shape[2]) <= rows
+    if mask is not None and mask.dtype == mx.bool_:
+        scores = mx.where(mask, scores, mx.finfo(scores.dtype).min)
+    elif mask is not None:
+        scores = scores + mask
+    if sinks is not None:
+        column = mx.broadcast_to(sinks[:, None, None], (*scores.shape[:3], 1))
+        scores = mx.concatenate([column, scores], axis=-1)
+    weights = mx.softmax(scores, axis=-1, precise=True)
+    return (weights[..., 1:] if sinks is not None else weights) @ v
 
 
 def _quantized_matmul(call: Call, x: mx.array, w: mx.array, *scale: mx.array) -> mx.array:
@@ -404,9 +436,7 @@ _REPLAYS: Mapping[str, Replay] = {
         w, scales, biases, call.integer("group_size"), call.integer("bits")
     ),
     "block_masked_mm": _block_masked,
-    "attention": lambda call, q, k, v, *mask: mx.fast.scaled_dot_product_attention(
-        q, k, v, scale=call.number("scale"), mask=_mask(call, *mask)
-    ),
+    "attention": _attention,
     "convolution": _convolution,
     "random_bits": _random_bits,
     "view": lambda call, x: x.view(to_mlx_dtype(call.dtype("dtype"))),

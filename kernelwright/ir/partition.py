@@ -30,13 +30,13 @@ def partition(graph: Graph, *, width: int = 1, profile: Profile = DEFAULT_PROFIL
 
 def work(region: Region) -> tuple[Node, ...]:
     """Return the nodes of a region that MLX would launch a kernel for."""
-    return tuple(node for node in region.nodes if is_fused(node))
+    return tuple(node for node in region.nodes if is_fused(region.graph, node))
 
 
 def _greedy(judge: Judge) -> Clusters:
     cut = Clusters(judge)
     for index, node in enumerate(judge.graph.nodes):
-        if is_fused(node):
+        if is_fused(judge.graph, node, judge.profile):
             cut.add(cut.greediest(*cut.reach(index)))
     return cut
 
@@ -44,7 +44,7 @@ def _greedy(judge: Judge) -> Clusters:
 def _beam(judge: Judge, width: int) -> Clusters:
     beam = [Clusters(judge)]
     for index, node in enumerate(judge.graph.nodes):
-        if not is_fused(node):
+        if not is_fused(judge.graph, node, judge.profile):
             continue
         options = [cut.with_cluster(joined) for cut in beam for joined in _choices(cut, index)]
         # Sorting is stable: of equals, the one that fused most greedily stays in front.

@@ -122,10 +122,32 @@ class Scan:
         return cls(**decisions)
 
 
-Schedule = Elementwise | Rowwise | Columnwise | Split | Scan
-_FAMILIES: dict[
-    str, type[Elementwise] | type[Rowwise] | type[Columnwise] | type[Split] | type[Scan]
-] = {
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Queries against a cache: simdgroups take keys in turn and merge what they found."""
+
+    family: ClassVar[str] = "attention"
+
+    lanes: int = 16
+    """Lanes that share a key; a simdgroup takes 32 / `lanes` keys side by side."""
+    queries: int = 1
+    """Queries of one key head that read a key together."""
+    simdgroups: int = 4
+    """Simdgroups per threadgroup, each with keys of its own."""
+    keys: int = 1
+    """Keys that a lane reads before it weighs any."""
+    chunks: int = 1
+    """Threadgroups that share a query's keys; a second kernel merges what several found."""
+
+    @classmethod
+    def of(cls, decisions: Mapping[str, int]) -> "Attention":
+        """Return the schedule of some decisions, defaults for the others."""
+        return cls(**decisions)
+
+
+Schedule = Elementwise | Rowwise | Columnwise | Split | Scan | Attention
+_FAMILIES: dict[str, type[Schedule]] = {
+    "attention": Attention,
     "scan": Scan,
     "split": Split,
     "elementwise": Elementwise,

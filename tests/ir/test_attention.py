@@ -26,6 +26,24 @@ def projected(x: mx.array, w: mx.array) -> mx.array:
     return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.25, mask="causal")
 
 
+def with_sinks(q: mx.array, k: mx.array, v: mx.array, sinks: mx.array) -> mx.array:
+    return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.25, mask="causal", sinks=sinks)
+
+
+def written_out(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+    scores = (q @ k.swapaxes(-1, -2)).astype(mx.float32) * 0.25
+    return mx.softmax(scores, axis=-1).astype(q.dtype) @ v
+
+
+def soft_capped(q: mx.array, k: mx.array, v: mx.array, mask: mx.array) -> mx.array:
+    batch, heads, queries, size = q.shape
+    grouped = (q * 0.25).reshape(batch, k.shape[1], -1, queries, size)
+    scores = grouped @ mx.expand_dims(k, 2).swapaxes(-1, -2)
+    scores = mx.tanh(scores / 2.0) * 2.0 + mask
+    weights = mx.softmax(scores, axis=-1, precise=True)
+    return (weights @ mx.expand_dims(v, 2)).reshape(batch, heads, queries, -1)
+
+
 CASES: dict[str, tuple[Attend, list[tuple[int, ...]]]] = {
     "plain": (sdpa, [(2, 4, 6, 8)] * 3),
     "causal": (causal, [(2, 4, 6, 8)] * 3),
@@ -36,6 +54,9 @@ CASES: dict[str, tuple[Attend, list[tuple[int, ...]]]] = {
     "additive mask": (sdpa, [(2, 4, 6, 8)] * 3 + [(6, 6)]),
     "mask by head": (sdpa, [(2, 4, 6, 8), (2, 2, 6, 8), (2, 2, 6, 8), (2, 4, 6, 6)]),
     "values of another width": (sdpa, [(2, 4, 6, 8), (2, 4, 6, 8), (2, 4, 6, 5)]),
+    "sinks": (with_sinks, [(2, 4, 6, 8), (2, 2, 9, 8), (2, 2, 9, 8), (4,)]),
+    "written out": (written_out, [(2, 4, 6, 8)] * 3),
+    "soft cap": (soft_capped, [(2, 4, 3, 8), (2, 2, 9, 8), (2, 2, 9, 8), (3, 9)]),
     "projected": (projected, [(2, 6, 12), (12, 64)]),
 }
 

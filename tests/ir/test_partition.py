@@ -190,7 +190,7 @@ def _estimated_us(graph: Graph, regions: list[Region]) -> float:
 
     judge = Judge(graph, ir.Profile())
     covered = {i for region in regions for i in region.indices}
-    left = [i for i, n in enumerate(graph.nodes) if is_fused(n) and i not in covered]
+    left = [i for i, n in enumerate(graph.nodes) if is_fused(graph, n) and i not in covered]
     singles = [frozenset({i}) for i in left]
     return sum(map(judge.time_us, [*(frozenset(r.indices) for r in regions), *singles]))
 

@@ -10,6 +10,7 @@ from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.schedule import (
+    Attention,
     Columnwise,
     Elementwise,
     Rowwise,
@@ -86,6 +87,14 @@ def idea(schedule: Schedule) -> str:
             return (
                 f"{schedule.lanes} threads a row, {schedule.vector} elements each, joined by a "
                 "prefix over the lanes and a carry from tile to tile."
+            )
+        case Attention():
+            together = f"{schedule.queries} queries" if schedule.queries > 1 else "one query"
+            shared = f", {schedule.chunks} threadgroups a query" if schedule.chunks > 1 else ""
+            return (
+                f"{together.capitalize()} a threadgroup of {schedule.simdgroups} simdgroups"
+                f"{shared}, "
+                f"{schedule.lanes} lanes a key, {schedule.keys} keys read ahead, online softmax."
             )
         case Rowwise():
             return f"{_team(schedule)}, {_vector(schedule)}, {_memory(schedule)}."

@@ -5,7 +5,7 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir import Call, Graph, Kind, Node, Region, op_named, partition
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower import lower, schedules
-from kernelwright.metal.schedule import Elementwise, Scan, Schedule
+from kernelwright.metal.schedule import Attention, Elementwise, Scan, Schedule
 
 AUTHOR = "offline"
 
@@ -54,6 +54,10 @@ def _name(region: Region) -> str:
 def _strategy(schedule: Schedule) -> str:
     if isinstance(schedule, Elementwise):
         return "One pass over the elements; every input is read once and every output written once."
+    if isinstance(schedule, Attention):
+        return (
+            "Keys read once for several queries: online softmax, and the parts merged at the end."
+        )
     if isinstance(schedule, Scan):
         return "Rows shared by lanes: a running value carried along, mapped and written."
     return "Rows shared by lanes: reduce in as few passes as possible, then map and write."

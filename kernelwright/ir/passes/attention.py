@@ -1,7 +1,7 @@
 """Gathering the nodes into which a CPU trace decomposes attention."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,29 +16,29 @@ _HIDDEN = -1e4
 def gather_attention(graph: Graph) -> Graph:
     """Return the graph with attention as one op wherever it is written as MLX decomposes it.
 
-    The result computes the same up to rounding, not bit for bit: it is for plans that leave
-    attention to `mx.fast.scaled_dot_product_attention`, which a trace on the CPU takes apart.
+    The result computes the same up to rounding, not bit for bit: it is for plans that keep
+    attention whole, as `mx.fast.scaled_dot_product_attention` does on a GPU; a trace on the CPU
+    takes it apart.
     """
     return rewrite(graph, (_attention,))
 
 
 @dataclass(frozen=True)
 class _Scores:
-    """Masked and scaled scores, taken apart."""
+    """Masked, capped and scaled scores, taken apart."""
 
     query: ValueId
     key: ValueId
     scale: float
-    mask: ValueId | None
+    cap: float = 0.0
+    mask: ValueId | None = None
+    sinks: ValueId | None = None
 
 
 def _attention(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
     if node.op != "matmul":
         return None
-    weights = builder.made_by(node.inputs[0], "softmax")
-    if weights is None:
-        return None
-    scores = _scores(builder, weights.inputs[0])
+    scores = _weights(builder, node.inputs[0])
     if scores is None:
         return None
     value = _heads(builder, node.inputs[1])
@@ -50,12 +50,20 @@ def _attention(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueI
     mask = [] if scores.mask is None or causal else [scores.mask]
     if not all(_broadcasts(builder.types[m].shape, (*query[:3], key[2])) for m in mask):
         return None
+    sinks = [] if scores.sinks is None else [scores.sinks]
+    if any(builder.types[s].shape != query[1:2] for s in sinks):
+        return None
     type_ = TensorType((*query[:-1], values[-1]), call.outputs[0].dtype)
     (made,) = builder.add(
         "attention",
-        (scores.query, scores.key, value, *mask),
+        (scores.query, scores.key, value, *mask, *sinks),
         [type_],
-        (("scale", scores.scale), ("is_causal", causal)),
+        (
+            ("scale", scores.scale),
+            ("is_causal", causal),
+            ("soft_cap", scores.cap),
+            ("has_sinks", bool(sinks)),
+        ),
     )
     if type_.shape == call.outputs[0].shape:
         return (made,)
@@ -73,6 +81,44 @@ def _fits(query: Sequence[int], key: Sequence[int], value: Sequence[int]) -> boo
     )
 
 
+def _weights(builder: GraphBuilder, value: ValueId) -> _Scores | None:
+    """Take the weights of values apart: a softmax, without its first column where sinks were."""
+    part = builder.made_by(_uncast(builder, value), "slice")
+    weights = builder.made_by(part.inputs[0] if part else _uncast(builder, value), "softmax")
+    if weights is None:
+        return None
+    if part is None:
+        return _scores(builder, _uncast(builder, weights.inputs[0]))
+    joined = builder.made_by(weights.inputs[0], "concatenate")
+    start, last = dict(part.attributes)["start"], len(builder.types[value].shape) - 1
+    whole, kept = builder.types[part.inputs[0]].shape, builder.types[value].shape
+    is_sink = (
+        joined is not None
+        and len(joined.inputs) == 2
+        and builder.types[joined.inputs[0]].shape[last] == 1
+        and start == (*(0,) * last, 1)
+        and kept == (*whole[:-1], whole[-1] - 1)
+    )
+    if joined is None or not is_sink:
+        return None
+    scores = _scores(builder, joined.inputs[1])
+    sinks = _sinks(builder, joined.inputs[0])
+    return None if scores is None or sinks is None else replace(scores, sinks=sinks)
+
+
+def _sinks(builder: GraphBuilder, value: ValueId) -> ValueId | None:
+    """Return one logit a head, before it was given the shape of a column of scores."""
+    while (node := builder.producer(value)) is not None and node.op in ("broadcast", "reshape"):
+        value = node.inputs[0]
+    return value if len(builder.types[value].shape) == 1 else None
+
+
+def _uncast(builder: GraphBuilder, value: ValueId) -> ValueId:
+    node = builder.made_by(value, "cast")
+    is_float = node is not None and builder.types[node.inputs[0]].dtype.is_float
+    return node.inputs[0] if node is not None and is_float else value
+
+
 def _scores(builder: GraphBuilder, value: ValueId) -> _Scores | None:
     mask: ValueId | None = None
     masked = builder.made_by(value, "select")
@@ -83,29 +129,46 @@ def _scores(builder: GraphBuilder, value: ValueId) -> _Scores | None:
         mask, value = _bare(builder, masked.inputs[0]), masked.inputs[1]
     elif (added := builder.made_by(value, "add")) is not None:
         mask, value = _bare(builder, added.inputs[1]), added.inputs[0]
+    cap, value = _uncapped(builder, _uncast(builder, value))
+    scale, value = _unscaled(builder, value)
     product = builder.made_by(value, "matmul")
     if product is None:
         return None
-    query = _scaled_query(builder, product.inputs[0])
+    query = _query(builder, product.inputs[0])
     key = _transposed_key(builder, product.inputs[1])
     if query is None or key is None:
         return None
-    return _Scores(query[0], key, query[1], mask)
+    return _Scores(query[0], key, query[1] * scale, cap, mask)
 
 
-def _scaled_query(builder: GraphBuilder, value: ValueId) -> tuple[ValueId, float] | None:
+def _uncapped(builder: GraphBuilder, value: ValueId) -> tuple[float, ValueId]:
+    """Take `cap * tanh(x / cap)` apart; a cap of 0 is none."""
+    cap, inner = _unscaled(builder, value)
+    bent = builder.made_by(inner, "tanh")
+    part = builder.made_by(bent.inputs[0], "divide") if bent else None
+    if part is None or _splat(builder, part.inputs[1]) != cap:
+        return 0.0, value
+    return cap, part.inputs[0]
+
+
+def _unscaled(builder: GraphBuilder, value: ValueId) -> tuple[float, ValueId]:
+    """Take a factor that is the same everywhere away from a value."""
+    product = builder.made_by(value, "multiply")
+    scale = _splat(builder, product.inputs[1]) if product else None
+    if product is None or scale is None:
+        return 1.0, value
+    return scale, product.inputs[0]
+
+
+def _query(builder: GraphBuilder, value: ValueId) -> tuple[ValueId, float] | None:
     """Return the query before its scale, as [B, H, L, D]; a reshape may stand between them."""
     shape = builder.types[value].shape
     moved = builder.made_by(value, "reshape")
-    product = builder.made_by(moved.inputs[0] if moved else value, "multiply")
-    if product is None:
-        return None
-    scale = _splat(builder, product.inputs[1])
-    if scale is None:
-        return None
+    scale, query = _unscaled(builder, moved.inputs[0] if moved else value)
+    if query == (moved.inputs[0] if moved else value):
+        scale, query = 1.0, value
     if len(shape) == 5:
         shape = (shape[0], shape[1] * shape[2], *shape[3:])
-    query = product.inputs[0]
     if builder.types[query].shape != shape:
         query = builder.apply("reshape", query, shape=shape)
     return query, scale

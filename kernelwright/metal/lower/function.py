@@ -192,6 +192,26 @@ inline V load_run(const constant T* values) {
   return *(const constant V*)values;
 }
 """,
+        "lanes_sum": """\
+// Sum over `count` neighbouring lanes, the same for each of them.
+template <uint count>
+inline float lanes_sum(float value) {
+  for (uint apart = count / 2; apart > 0; apart /= 2) {
+    value += metal::simd_shuffle_xor(value, apart);
+  }
+  return value;
+}
+""",
+        "slots_sum": """\
+// Sum over the lanes of a simdgroup that stand `apart` lanes from each other.
+template <uint apart>
+inline float slots_sum(float value) {
+  for (uint distance = apart; distance < 32; distance *= 2) {
+    value += metal::simd_shuffle_xor(value, distance);
+  }
+  return value;
+}
+""",
         "simd_maximum": """\
 // metal::simd_max() drops NaN; MLX keeps it.
 inline float simd_maximum(float value) {

@@ -1,5 +1,6 @@
 """How a team of lanes walks a row: the lines around a loop's body."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -68,11 +69,11 @@ def _looped(columns: str, lanes: int, vector: int) -> Walk:
     )
 
 
-def span(name: str, width: int) -> tuple[Line | Block, ...]:
+def span(name: str, width: int, counter: str = "k") -> tuple[Line | Block, ...]:
     """Return what surrounds the body of a loop over neighbours."""
     return (
-        Block(f"for (uint k = 0; k < {width}; ++k)", is_span=True),
-        Line(f"uint {name} = start + k;", name),
+        Block(f"for (uint {counter} = 0; {counter} < {width}; ++{counter})", is_span=True),
+        Line(f"uint {name} = start + {counter};", name),
     )
 
 
@@ -129,7 +130,8 @@ def _place(writer: Writer, around: list[Line | Block], inner: Writer, runs: Sequ
         return
     further = [p.text if isinstance(p, Line) else p.head for p in rest]
     further += [run.before + run.after for run in runs]
-    is_read = inner.mentions(part.name) or any(part.name in text for text in further)
+    word = re.compile(rf"\b{part.name}\b")
+    is_read = inner.mentions(part.name) or any(word.search(text) for text in further)
     # Where no loop surrounds it, an earlier walk may have declared it already.
     if is_read and not (writer.depth == 0 and part.text in writer.lines):
         writer.line(part.text)

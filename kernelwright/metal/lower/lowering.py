@@ -3,6 +3,7 @@
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Kernel, Program, Tensor
+from kernelwright.metal.lower.attention import lower_attention
 from kernelwright.metal.lower.elementwise import lower_elementwise
 from kernelwright.metal.lower.generic import generalize
 from kernelwright.metal.lower.operator import MSL_TYPE
@@ -10,7 +11,15 @@ from kernelwright.metal.lower.rowwise import lower_rowwise
 from kernelwright.metal.lower.scan import lower_scan
 from kernelwright.metal.lower.signature import Signature
 from kernelwright.metal.lower.split import lower_split
-from kernelwright.metal.schedule import Columnwise, Elementwise, Rowwise, Scan, Schedule, Split
+from kernelwright.metal.schedule import (
+    Attention,
+    Columnwise,
+    Elementwise,
+    Rowwise,
+    Scan,
+    Schedule,
+    Split,
+)
 
 
 def lower(graph: Graph, schedule: Schedule) -> Program:
@@ -30,6 +39,8 @@ def lower(graph: Graph, schedule: Schedule) -> Program:
     signature = Signature.of(graph)
     if isinstance(schedule, Split):
         return _split(graph, signature, schedule)
+    if isinstance(schedule, Attention):
+        return _program(*lower_attention(graph, schedule))
 
     def write(other: Graph) -> tuple[Kernel, ...]:
         return _kernels(other, Signature.of(other), schedule)
@@ -56,7 +67,13 @@ def lower(graph: Graph, schedule: Schedule) -> Program:
 
 
 def _split(graph: Graph, signature: Signature, schedule: Split) -> Program:
-    kernels, temporaries = lower_split(graph, signature, schedule)
+    return _program(signature, *lower_split(graph, signature, schedule))
+
+
+def _program(
+    signature: Signature, kernels: tuple[Kernel, ...], temporaries: tuple[Tensor, ...]
+) -> Program:
+    """Return a program of fixed sizes."""
     return Program(
         inputs=tuple(Tensor(name=n, dtype=t.dtype, shape=t.shape) for n, t in signature.inputs),
         outputs=tuple(Tensor(name=n, dtype=t.dtype, shape=t.shape) for n, t in signature.outputs),

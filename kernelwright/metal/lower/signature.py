@@ -18,7 +18,7 @@ _WORDS = """
     abs all any ceil clamp cos erf exp exp2 fabs floor fma fmod isinf isnan log max min pow rint
     round rsqrt select sign sin sqrt tan tanh
     row column columns plane index start first i j k tile lane simdgroup step base offset outer
-    larger smaller exceeds undercuts same load_run sigmoid
+    larger smaller exceeds undercuts same load_run sigmoid token digit_of
     logaddexp floor_quotient floor_remainder floor_modulus integer_power
     sign_of log1p_of expm1_of erf_of erfinv_of simd_maximum simd_minimum
 """
@@ -41,9 +41,9 @@ class Signature:
     """Every array as people read it, such as `f16[rows,512]`."""
 
     @classmethod
-    def of(cls, graph: Graph) -> "Signature":
-        """Name the arrays of a graph."""
-        names = _distinct([_safe(name) for name in graph.input_names()])
+    def of(cls, graph: Graph, reserved: frozenset[str] = RESERVED) -> "Signature":
+        """Name the arrays of a graph, none of them like a `reserved` word."""
+        names = _distinct([_safe(name, reserved) for name in graph.input_names()])
         count = len(graph.outputs)
         outputs = ["out"] if count == 1 else [f"out{i}" for i in range(count)]
         outputs = _distinct(outputs, taken=names)
@@ -79,11 +79,11 @@ class Signature:
         return RESERVED | {name for name, _ in (*self.inputs, *self.outputs)}
 
 
-def _safe(name: str) -> str:
+def _safe(name: str, reserved: frozenset[str]) -> str:
     word = _TRAPS.sub(r"_of_\1", re.sub(r"\W", "_", name)) or "x"
     if word[0].isdigit() or word.startswith("__"):
         word = f"x{word}"
-    return f"{word}_in" if word in RESERVED or word.startswith("out") else word
+    return f"{word}_in" if word in reserved or word.startswith("out") else word
 
 
 def _distinct(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:

@@ -9,6 +9,7 @@ from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower.accumulator import is_compensated, online_pairs
+from kernelwright.metal.lower.attention_space import attention_layout, attention_schedules
 from kernelwright.metal.lower.elementwise import domain, is_even, pieces, split_at_choices
 from kernelwright.metal.lower.passes import Loop, loops, register_count
 from kernelwright.metal.lower.rowwise import row_count, row_stores
@@ -17,7 +18,15 @@ from kernelwright.metal.lower.scan import scan_shape, scan_stores, scanned
 from kernelwright.metal.lower.signature import Signature
 from kernelwright.metal.lower.split import lower_split
 from kernelwright.metal.lower.term import Load, Reduced, Reducer, Store, walk
-from kernelwright.metal.schedule import Columnwise, Elementwise, Rowwise, Scan, Schedule, Split
+from kernelwright.metal.schedule import (
+    Attention,
+    Columnwise,
+    Elementwise,
+    Rowwise,
+    Scan,
+    Schedule,
+    Split,
+)
 
 MAXIMUM_KEPT = 64
 """Registers that a lane's kept values may take; our choice, to keep many simdgroups resident."""
@@ -46,6 +55,8 @@ def schedules(graph: Graph, device: DeviceInfo) -> tuple[Schedule, ...]:
     Raises:
         UnsupportedError: no family computes the graph.
     """
+    if any(node.op == "attention" for node in graph.nodes):
+        return attention_schedules(graph, device)
     kinds = {op_named(node.op).kind for node in graph.nodes}
     if Kind.SCAN in kinds:
         return tuple(_scans(graph, device))
@@ -58,6 +69,9 @@ def footprint(graph: Graph, schedule: Schedule) -> Footprint:
     """Estimate what a graph's kernel takes on chip under a schedule."""
     if isinstance(schedule, Elementwise):
         return Footprint(_WORKING + len(graph.nodes) // 4, 0)
+    if isinstance(schedule, Attention):
+        layout = attention_layout(graph, schedule)
+        return Footprint(_WORKING + layout.registers, layout.threadgroup_bytes)
     if isinstance(schedule, Scan):
         found = scanned(scan_stores(graph, Signature.of(graph), *scan_shape(graph)))
         shared = schedule.lanes // 32 if schedule.lanes > 32 else 0

@@ -150,6 +150,18 @@ class Reduced(Term):
         return self.body.axes - {self.axis}
 
 
+@dataclass(frozen=True, eq=False)
+class Held(Term):
+    """What the kernel keeps in a variable of its own while it walks along `varying`."""
+
+    varying: frozenset[Axis]
+
+    @property
+    def axes(self) -> frozenset[Axis]:
+        """The axes along which the variable changes."""
+        return self.varying
+
+
 class Scanner(StrEnum):
     """How a scan combines its running value with the next."""
 
@@ -266,6 +278,11 @@ class Terms:
             key,
             lambda n: Scanned(body.dtype, name, n, scanner, body, axis, is_inclusive, is_reverse),
         )
+
+    def held(self, name: str, dtype: Dtype, varying: Iterable[Axis]) -> Term:
+        """Return what a variable of the kernel holds; the kernel binds it to its text."""
+        axes = frozenset(varying)
+        return self._once(("held", name), lambda n: Held(dtype, name, n, axes))
 
     def _once(self, key: Key, make: Maker) -> Term:
         if key not in self.made:

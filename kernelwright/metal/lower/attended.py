@@ -1,0 +1,210 @@
+"""Attention as terms: what queries, keys, scores and outputs are made of, element by element."""
+
+from dataclasses import dataclass, field
+
+from kernelwright.errors import UnsupportedError
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import Graph, Node, TensorType, ValueId
+from kernelwright.ir.ops import Call, Kind, op_named
+from kernelwright.metal.lower.build import Builder
+from kernelwright.metal.lower.index import Index, flatten, unflatten
+from kernelwright.metal.lower.signature import RESERVED, Signature
+from kernelwright.metal.lower.term import Store, Term
+from kernelwright.metal.lower.view import Coordinates, reshaped
+
+_WORDS = """
+    group block position part chunk slot feature query peak total attended score weight kept
+    raised last entry element result place partial_peak
+    partial_total partial_value row_peak row_total value_sum
+"""
+RESERVED_HERE = (RESERVED - {"k"}) | frozenset(_WORDS.split())
+"""Words that no array of an attention kernel can be called."""
+HIDDEN = "-FLT_MAX"
+"""The score of what a mask hides: finite, so that a row of them is uniform, as in MLX."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The dimensions of one attention op."""
+
+    batch: int
+    heads: int
+    queries: int
+    key_heads: int
+    keys: int
+    head: int
+    """Features of a query and of a key."""
+    width: int
+    """Features of a value."""
+
+    @classmethod
+    def of(cls, call: Call) -> "Sizes":
+        """Read them from the op's operands."""
+        batch, heads, queries, head = call.inputs[0].shape
+        _, key_heads, keys, width = call.inputs[2].shape
+        return cls(batch, heads, queries, key_heads, keys, head, width)
+
+    @property
+    def groups(self) -> int:
+        """Key heads over all batches."""
+        return self.batch * self.key_heads
+
+    @property
+    def rows(self) -> int:
+        """Queries that share a key head."""
+        return self.heads // self.key_heads * self.queries
+
+
+@dataclass
+class Attended(Builder):
+    """Builds the terms around the one attention op of a graph.
+
+    A row is a query of some head of some batch: `flat` counts all of them, those of a key head
+    side by side.
+    """
+
+    node: Node = field(init=False)
+    call: Call = field(init=False)
+    sizes: Sizes = field(init=False)
+    home: Coordinates = ()
+    """Where the attended element stands that the outputs are made of."""
+    held: Term | None = None
+
+    def __post_init__(self) -> None:
+        """Find the op."""
+        self.node = attention_node(self.graph)
+        self.call = Call.of(self.graph, self.node)
+        self.sizes = Sizes.of(self.call)
+
+    @classmethod
+    def of(cls, graph: Graph, signature: Signature) -> "Attended":
+        """Return the builder of a graph."""
+        return cls(graph, signature.arrays)
+
+    def query(self, flat: Index, feature: Index) -> Term:
+        """Return an element of a query, scaled."""
+        size = self.sizes
+        places = (*unflatten(flat, (size.batch, size.heads, size.queries)), feature)
+        scale = self.number(self.call.number("scale"), Dtype.FLOAT32)
+        element = self.element(self.node.inputs[0], places)
+        return self.apply("{0} * {1}", Dtype.FLOAT32, "scaled", element, scale)
+
+    def key(self, group: Index, position: Index, feature: Index) -> Term:
+        """Return an element of a key."""
+        return self._cached(1, group, position, feature)
+
+    def value(self, group: Index, position: Index, feature: Index) -> Term:
+        """Return an element of a value."""
+        return self._cached(2, group, position, feature)
+
+    def _cached(self, operand: int, group: Index, position: Index, feature: Index) -> Term:
+        places = unflatten(group, (self.sizes.batch, self.sizes.key_heads))
+        return self.element(self.node.inputs[operand], (*places, position, feature))
+
+    def score(self, product: Term, flat: Index, position: Index) -> Term:
+        """Return the score of a query and a key from their product: capped, masked."""
+        size = self.sizes
+        batch, head, query = unflatten(flat, (size.batch, size.heads, size.queries))
+        score = self._capped(product)
+        if self.call.flag("is_causal"):
+            last = self.terms.place(query + (size.keys - size.queries))
+            seen = self.apply("{0} <= {1}", Dtype.BOOL, "is_seen", self.terms.place(position), last)
+            score = self._shown(seen, score)
+        for mask in self._masks:
+            shape = self.graph.types[mask].shape
+            places = (batch, head, query, position)[4 - len(shape) :]
+            element = self.element(mask, places)
+            if element.dtype is Dtype.BOOL:
+                score = self._shown(element, score)
+            else:
+                score = self.apply("{0} + {1}", Dtype.FLOAT32, "score", score, element)
+        return score
+
+    def _capped(self, product: Term) -> Term:
+        cap = self.call.number("soft_cap")
+        if not cap:
+            return product
+        limit = self.number(cap, Dtype.FLOAT32)
+        part = self.apply("{0} / {1}", Dtype.FLOAT32, "part", product, limit)
+        bent = self.apply("metal::precise::tanh({0})", Dtype.FLOAT32, "bent", part)
+        return self.apply("{0} * {1}", Dtype.FLOAT32, "capped", bent, limit)
+
+    def _shown(self, seen: Term, score: Term) -> Term:
+        hidden = self.terms.literal(HIDDEN, Dtype.FLOAT32)
+        return self.apply("{0} ? {1} : {2}", Dtype.FLOAT32, "score", seen, score, hidden)
+
+    @property
+    def _masks(self) -> tuple[ValueId, ...]:
+        return self.node.inputs[3 : len(self.node.inputs) - self.call.flag("has_sinks")]
+
+    def sink(self, flat: Index) -> Term | None:
+        """Return the logit that takes weight of a row and is thrown away, if there is one."""
+        if not self.call.flag("has_sinks"):
+            return None
+        size = self.sizes
+        _, head, _ = unflatten(flat, (size.batch, size.heads, size.queries))
+        return self.element(self.node.inputs[-1], (head,))
+
+    def stores(self, signature: Signature, flat: Index, column: Index, held: Term) -> list[Store]:
+        """Return what is written of one attended element, which `held` stands for.
+
+        Raises:
+            UnsupportedError: an output is no elementwise function of it.
+        """
+        size = self.sizes
+        self.held = held
+        self.home = (*unflatten(flat, (size.batch, size.heads, size.queries)), column)
+        reached = self._reached()
+        stores = []
+        for value, (name, type_) in zip(self.graph.outputs, signature.outputs, strict=True):
+            if value not in reached:
+                raise UnsupportedError(f"the output {name} does not come from the attention.")
+            places = reached[value]
+            term = self.element(value, places)
+            stores.append(Store(name, flatten(places, type_.shape), term, type_.dtype))
+        return stores
+
+    def _reached(self) -> dict[ValueId, Coordinates]:
+        """Follow the attended element through what reads it."""
+        reached = {self.node.outputs[0]: self.home}
+        for node in self.graph.nodes:
+            found = {
+                _onward(node, self.graph.types[v], self.graph.types[node.outputs[0]], reached[v])
+                for v in node.inputs
+                if v in reached
+            }
+            if len(found) > 1:
+                raise UnsupportedError(f"{node.op} joins different parts of the attention.")
+            reached.update(dict.fromkeys(node.outputs, *found) if found else {})
+        return reached
+
+    def _make(self, value: ValueId, places: Coordinates) -> Term:
+        if value != self.node.outputs[0]:
+            return super()._make(value, places)
+        if self.held is None or places != self.home:
+            raise UnsupportedError("the attention is read elsewhere than where it is made.")
+        return self.held
+
+
+def attention_node(graph: Graph) -> Node:
+    """Return the one attention op of a graph.
+
+    Raises:
+        UnsupportedError: there is none, or several, or a head has no size that lanes share.
+    """
+    found = [node for node in graph.nodes if node.op == "attention"]
+    if len(found) != 1:
+        raise UnsupportedError(f"one attention makes a kernel, found {len(found)}.")
+    return found[0]
+
+
+def _onward(node: Node, before: TensorType, after: TensorType, places: Coordinates) -> Coordinates:
+    if op_named(node.op).kind is Kind.ELEMENTWISE:
+        return places
+    if node.op == "reshape":
+        return reshaped(places, before.shape, after.shape)
+    if node.op == "transpose":
+        axes = dict(node.attributes)["axes"]
+        assert isinstance(axes, tuple)
+        return tuple(places[axis] for axis in axes if isinstance(axis, int))
+    raise UnsupportedError(f"{node.op} of an attention's result is not lowered.")

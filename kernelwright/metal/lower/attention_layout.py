@@ -1,0 +1,83 @@
+"""How an attention is divided among threads."""
+
+from dataclasses import dataclass
+
+from kernelwright.errors import UnsupportedError
+from kernelwright.metal.lower.attended import Attended
+from kernelwright.metal.schedule import Attention
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a schedule divides an attention among threads."""
+
+    attended: Attended
+    schedule: Attention
+    vector: int
+    """Neighbouring features that a lane reads at once."""
+
+    @classmethod
+    def of(cls, attended: Attended, schedule: Attention) -> "Layout":
+        """Divide the features among lanes.
+
+        Raises:
+            UnsupportedError: they do not divide, or the queries do not.
+        """
+        size, lanes = attended.sizes, schedule.lanes
+        fits = [v for v in (4, 2, 1) if size.head % (lanes * v) == size.width % (lanes * v) == 0]
+        if not fits:
+            raise UnsupportedError(
+                f"{lanes} lanes do not divide heads of {size.head} and {size.width} features; "
+                "use fewer."
+            )
+        if size.rows % schedule.queries:
+            raise UnsupportedError(
+                f"{schedule.queries} queries do not divide the {size.rows} of a key head."
+            )
+        if schedule.simdgroups < 2:
+            raise UnsupportedError("attention needs at least 2 simdgroups.")
+        return cls(attended, schedule, fits[0])
+
+    @property
+    def slots(self) -> int:
+        """Keys that a simdgroup takes side by side."""
+        return 32 // self.schedule.lanes
+
+    @property
+    def stride(self) -> int:
+        """Keys that a threadgroup takes at a time."""
+        return self.schedule.simdgroups * self.slots * self.schedule.keys
+
+    @property
+    def length(self) -> int:
+        """Keys of a chunk."""
+        keys = self.attended.sizes.keys
+        return -(-keys // (self.schedule.chunks * self.stride)) * self.stride
+
+    @property
+    def chunks(self) -> int:
+        """Chunks that have any keys."""
+        return -(-self.attended.sizes.keys // self.length) if self.schedule.chunks > 1 else 1
+
+    @property
+    def is_ragged(self) -> bool:
+        """True where the lanes of a simdgroup do not all have keys in its last turn."""
+        return self.attended.sizes.keys % (self.slots * self.schedule.keys) != 0
+
+    def parts(self, features: int) -> int:
+        """Count the runs of a lane along some features."""
+        return features // (self.schedule.lanes * self.vector)
+
+    @property
+    def threadgroup_bytes(self) -> int:
+        """Bytes in which the simdgroups leave what they found."""
+        return (
+            4 * self.schedule.simdgroups * self.schedule.queries * (self.attended.sizes.width + 2)
+        )
+
+    @property
+    def registers(self) -> int:
+        """Registers that a lane keeps between keys."""
+        size, vector = self.attended.sizes, self.vector
+        features = (self.parts(size.head) + self.parts(size.width)) * vector
+        return self.schedule.queries * (features + self.schedule.keys + 2)

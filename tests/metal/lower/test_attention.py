@@ -1,0 +1,156 @@
+"""Attention as one kernel: every mask, grouping and schedule computes what the graph means."""
+
+from collections.abc import Callable, Sequence
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from kernelwright.errors import UnsupportedError
+from kernelwright.evaluator import evaluate
+from kernelwright.evaluator.task import Task
+from kernelwright.ir import (
+    Dtype,
+    Graph,
+    Pattern,
+    TensorType,
+    canonicalize,
+    capture,
+    classify,
+    gather_attention,
+    partition,
+    reference,
+)
+from kernelwright.metal.device.base import Array, DeviceInfo
+from kernelwright.metal.kernel import Program
+from kernelwright.metal.lower import footprint, lower, schedules
+from kernelwright.metal.schedule import Attention, parse
+
+Draw = Callable[[TensorType, int], Array]
+Run = Callable[[Program, Graph, Sequence[Array]], tuple[Array, ...]]
+Attend = Callable[..., mx.array]
+DEVICE = DeviceInfo(name="simulator", chip="test", runtime="test", measures_time=False)
+
+
+def plain(q: mx.array, k: mx.array, v: mx.array, mask: mx.array | None = None) -> mx.array:
+    return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.2, mask=mask)
+
+
+def causal(q: mx.array, k: mx.array, v: mx.array, sinks: mx.array | None = None) -> mx.array:
+    return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.2, mask="causal", sinks=sinks)
+
+
+def windowed(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+    rows = mx.arange(k.shape[2] - q.shape[2], k.shape[2])[:, None]
+    columns = mx.arange(k.shape[2])[None]
+    return plain(q, k, v, (columns <= rows) & (columns > rows - 9))
+
+
+def gated(q: mx.array, k: mx.array, v: mx.array, gate: mx.array) -> mx.array:
+    merged = plain(q * 2, k, v).transpose(0, 2, 1, 3).reshape(*gate.shape)
+    return merged * mx.sigmoid(gate)
+
+
+def quantized_cache(q: mx.array, k: mx.array, v: mx.array, scale: mx.array) -> mx.array:
+    return plain(q, k.astype(q.dtype) * scale, v.astype(q.dtype) * scale)
+
+
+def capped(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+    scores = mx.tanh((q * 0.2) @ k.swapaxes(-1, -2) / 1.5) * 1.5
+    return mx.softmax(scores, axis=-1, precise=True) @ v
+
+
+Q, KV = "[2,4,3,32]", "[2,2,50,32]"
+CASES: dict[str, tuple[Attend, list[str], str]] = {
+    "half": (plain, ["f16" + Q, "f16" + KV, "f16" + KV], "lanes=8, queries=2, keys=2"),
+    "one lane a key": (plain, ["f32" + Q, "f32" + KV, "f32" + KV], "lanes=1, queries=6"),
+    "one key a turn": (causal, ["bf16" + Q, "bf16" + KV, "bf16" + KV], "lanes=32, queries=1"),
+    "chunks": (causal, ["f32" + Q, "f32" + KV, "f32" + KV], "lanes=8, queries=3, chunks=4"),
+    "sinks": (causal, ["f32" + Q, "f32" + KV, "f32" + KV, "f32[4]"], "lanes=4, queries=2"),
+    "sinks after chunks": (
+        causal,
+        ["f16" + Q, "f16" + KV, "f16" + KV, "f16[4]"],
+        "lanes=8, queries=6, keys=2, chunks=2",
+    ),
+    "other width of values": (plain, ["f32" + Q, "f32" + KV, "f32[2,2,50,20]"], "lanes=4"),
+    "odd heads": (plain, ["f32[1,2,1,15]"] + ["f32[1,2,9,15]"] * 2, "lanes=1, simdgroups=2"),
+    "added mask": (plain, ["f16" + Q, "f16" + KV, "f16" + KV, "f16[3,50]"], "lanes=8, keys=4"),
+    "mask by head": (plain, ["f32" + Q, "f32" + KV, "f32" + KV, "bool[4,3,50]"], "lanes=8"),
+    "window": (windowed, ["f32" + Q, "f32" + KV, "f32" + KV], "lanes=16, queries=3, keys=2"),
+    "gate": (gated, ["f16" + Q, "f16" + KV, "f16" + KV, "f16[2,3,128]"], "lanes=8, chunks=2"),
+    "bytes": (quantized_cache, ["f16" + Q, "i8" + KV, "i8" + KV, "f16[1,1,1,32]"], "lanes=8"),
+    "soft cap": (capped, ["f32[1,2,3,32]"] + ["f32[1,2,40,32]"] * 2, "lanes=8, queries=3"),
+}
+
+
+def graph_of(function: Attend, types: Sequence[str]) -> Graph:
+    inputs = [
+        mx.zeros(t.shape, getattr(mx, "bool_" if t.dtype is Dtype.BOOL else t.dtype.value))
+        for t in map(TensorType.parse, types)
+    ]
+    return gather_attention(canonicalize(capture(function, *inputs)))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_attention_is_computed_as_written(name: str, run: Run, draw: Draw) -> None:
+    function, types, decisions = CASES[name]
+    graph = graph_of(function, types)
+    assert classify(graph).pattern is Pattern.ATTENTION
+    arrays = [draw(t, i) for i, t in enumerate(graph.input_types)]
+    (found,) = run(lower(graph, parse(f"attention({decisions})")), graph, arrays)
+    (exact,) = reference(graph, arrays)
+    tolerance = max(4 * graph.output_types[0].dtype.epsilon, 1e-5)
+    assert np.allclose(found.astype(np.float64), exact, rtol=tolerance, atol=tolerance)
+
+
+def test_a_row_that_sees_nothing_is_uniform_as_in_mlx(run: Run, draw: Draw) -> None:
+    graph = graph_of(plain, ["f32" + Q, "f32" + KV, "f32" + KV, "bool[3,50]"])
+    q, k, v, mask = (draw(t, i) for i, t in enumerate(graph.input_types))
+    mask[1] = False
+    (found,) = run(lower(graph, parse("attention(lanes=8)")), graph, [q, k, v, mask])
+    expected = np.array(plain(*map(mx.array, (q, k, v, mask))))
+    assert np.allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "place"), [("f16", 0), ("bf16", 1), ("f32", 2), ("f16", 40)], ids=str
+)
+def test_schedules_pass_the_evaluator(dtype: str, place: int) -> None:
+    types = [f"{dtype}[1,4,1,64]", f"{dtype}[1,2,77,64]", f"{dtype}[1,2,77,64]"]
+    task = Task(graph_of(plain, types), "decode")
+    program = lower(task.graph, schedules(task.graph, DEVICE)[place])
+    evaluation = evaluate(task, program)
+    assert evaluation.is_correct, evaluation.summary
+
+
+@pytest.mark.parametrize("head", [32, 64, 80, 96, 128, 256])
+def test_schedules_fit_the_device(head: int) -> None:
+    cache = f"f16[2,8,4096,{head}]"
+    graph = graph_of(plain, [f"f16[2,32,1,{head}]", cache, cache])
+    space = schedules(graph, DEVICE)
+    assert len(set(space)) == len(space) > 10
+    for schedule in space:
+        taken = footprint(graph, schedule)
+        assert taken.threadgroup_bytes <= DEVICE.threadgroup_bytes
+        assert taken.registers <= 160
+    first = space[0]
+    assert isinstance(first, Attention)
+    assert first.queries == 4
+    assert first.chunks > 1
+
+
+def test_the_planner_takes_a_decode_step_and_leaves_a_prompt_to_mlx() -> None:
+    cache = "f16[1,8,1024,64]"
+    (region,) = partition(graph_of(gated, ["f16[1,8,1,64]", cache, cache, "f16[1,1,512]"]))
+    assert "attention" in {node.op for node in region.nodes}
+    prompt = graph_of(gated, [cache, cache, cache, "f16[1,1024,512]"])
+    assert all(node.op != "attention" for r in partition(prompt) for node in r.nodes)
+
+
+def test_what_does_not_divide_is_refused() -> None:
+    graph = graph_of(plain, ["f32" + Q, "f32" + KV, "f32" + KV])
+    with pytest.raises(UnsupportedError, match="4 queries do not divide the 6 of a key head"):
+        lower(graph, parse("attention(queries=4)"))
+    odd = graph_of(plain, ["f32[1,2,1,15]"] + ["f32[1,2,9,15]"] * 2)
+    with pytest.raises(UnsupportedError, match="16 lanes do not divide heads of 15"):
+        lower(odd, parse("attention(lanes=16)"))
