@@ -1,6 +1,6 @@
 """One frame of `campaign watch`: how a run stands, at any width of the terminal."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -10,10 +10,11 @@ from kernelwright.campaign.gain import Gain
 from kernelwright.campaign.outlook import Outlook, TaskOutlook, UnderWay
 from kernelwright.service.view.figure import counted, in_seconds, ranked, short
 
-_WIDE, _NARROW = 96, 64
-"""Columns from which gains are told in full, and below which bars and kinds are left out."""
+_NARROW = 76
+"""Columns below which bars and champions are left out."""
 _BAR = 14
-_FRAME_LINES = 10
+_LONGEST_NAME = 30
+_FRAME_LINES = 12
 """What a frame shows besides its tasks and lists."""
 _TALL = 28
 """Lines from which several candidates are listed rather than one."""
@@ -54,10 +55,10 @@ def _progress(outlook: Outlook, width: int) -> Text:
     right = sum(task.right for task in outlook.tasks)
     most = sum(task.tried if task.reason else max(task.limit, task.tried) for task in outlook.tasks)
     open_ = sum(not task.reason for task in outlook.tasks)
-    words = Text(f"  {tried} of at most {most} candidates", style="figure")
+    words = Text.assemble((f"  {tried} of at most {most} candidates", "figure"))
     if width >= _NARROW:
         words.append(f"  {open_} of {counted(len(outlook.tasks), 'task')} open", style="quiet")
-    return _bar(right, tried, most, max(8, min(40, width - words.cell_len))) + words
+    return Text.assemble(_bar(right, tried, most, max(8, min(40, width - words.cell_len))), words)
 
 
 def _bar(right: int, tried: int, most: int, cells: int) -> Text:
@@ -70,38 +71,41 @@ def _bar(right: int, tried: int, most: int, cells: int) -> Text:
 
 
 def _tasks(outlook: Outlook, width: int, room: int) -> Table:
-    wide, narrow = width >= _WIDE, width < _NARROW
+    """Give every column its width, so that no terminal squeezes the figures out."""
+    narrow = width < _NARROW
     gap = 1 if narrow else 2
+    fixed = (1, 5, 5, 9) if narrow else (1, _BAR, 5, 5, 9, 8)
+    left = width - sum(fixed) - gap * len(fixed)
+    names = min(_LONGEST_NAME, max((len(t.task.name) for t in outlook.tasks), default=4))
+    gains = _gains(outlook.tasks, left - names - gap)
+    told = max((len(text) for text in gains.values()), default=4)
     table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="label")
-    table.add_column("", width=1, min_width=1)
-    table.add_column("task", no_wrap=True, overflow="ellipsis", max_width=30)
-    if not narrow:
-        table.add_column("", width=_BAR, no_wrap=True)
-    table.add_column("tried", justify="right", no_wrap=True, min_width=5)
-    table.add_column("right", justify="right", no_wrap=True, min_width=5)
-    table.add_column("best", justify="right", no_wrap=True, min_width=8)
-    if not narrow:
-        table.add_column("champion", no_wrap=True, min_width=8)
-    table.add_column("gain", no_wrap=True, overflow="ellipsis", min_width=6)
+    heads = {"": 1, "task": min(names, left - told - gap), " ": _BAR, "tried": 5, "right": 5,
+             "best": 9, "champion": 8, "gain": told}  # fmt: skip
+    for head, columns in heads.items():
+        if not (narrow and head in (" ", "champion")):
+            _column(table, head, columns)
     shown = _shown(outlook.tasks, room)
     for task in shown:
-        champion = Text(short(task.champion.candidate_id) if task.champion else "", style="id")
-        most = task.tried if task.reason else task.limit
-        bar = _bar(task.right, task.tried, most, _BAR)
-        cells = [
-            _mark(task, is_over=outlook.is_over),
-            Text(task.task.name, style="task"),
-            *([] if narrow else [bar]),
-            Text(str(task.tried)),
-            Text(str(task.right), style="good" if task.right else "quiet"),
-            Text(ranked(task.best) if task.best else "", style="figure"),
-            *([] if narrow else [champion]),
-            _gain(task.gain, wide=wide),
-        ]
-        table.add_row(*cells)
+        mark = _mark(task, is_over=outlook.is_over)
+        table.add_row(mark, *_cells(task, gains[task.task.id], narrow=narrow))
     if hidden := len(outlook.tasks) - len(shown):
         table.add_row("", Text(f"and {counted(hidden, 'more task')}", style="quiet"))
     return table
+
+
+def _cells(task: TaskOutlook, gain: Text, *, narrow: bool) -> list[Text]:
+    most = task.tried if task.reason else task.limit
+    champion = Text(short(task.champion.candidate_id) if task.champion else "", style="id")
+    return [
+        Text(task.task.name, style="task"),
+        *([] if narrow else [_bar(task.right, task.tried, most, _BAR)]),
+        Text(str(task.tried)),
+        Text(str(task.right), style="good" if task.right else "quiet"),
+        Text(ranked(task.best) if task.best else "", style="figure"),
+        *([] if narrow else [champion]),
+        gain,
+    ]
 
 
 def _shown(tasks: Sequence[TaskOutlook], room: int) -> list[TaskOutlook]:
@@ -121,14 +125,42 @@ def _mark(task: TaskOutlook, *, is_over: bool) -> Text:
     return Text("·", style="quiet")
 
 
-def _gain(gain: Gain | None, *, wide: bool) -> Text:
+def _gains(tasks: Sequence[TaskOutlook], room: int) -> dict[str, Text]:
+    """Tell every gain in full, with its interval or as a ratio, whatever fits for all."""
+    forms = (lambda g: g.words, _with_interval, _ratio)
+    for form in forms:
+        told = {t.task.id: _told(t.gain, form) for t in tasks}
+        if max(map(len, told.values()), default=0) <= room:
+            break
+    return told
+
+
+def _told(gain: Gain | None, form: Callable[[Gain], str]) -> Text:
     if gain is None:
         return Text()
-    style = "good" if gain.ratio > 1.005 else "quiet"
-    if wide:
-        return Text(gain.words, style=style)
-    mark = "" if gain.kind == "measured" else "~"
-    return Text(f"{mark}{gain.ratio:.2f}×", style=style)
+    return Text(form(gain), style="good" if gain.ratio > 1.005 else "quiet")
+
+
+def _with_interval(gain: Gain) -> str:
+    if gain.lower is None or gain.upper is None or gain.kind != "measured":
+        return _ratio(gain)
+    return f"{_ratio(gain)} [{gain.lower:.2f}, {gain.upper:.2f}]"
+
+
+def _ratio(gain: Gain) -> str:
+    return f"{'' if gain.kind == 'measured' else '~'}{gain.ratio:.2f}×"
+
+
+def _column(table: Table, head: str, width: int) -> None:
+    width = max(width, len(head.strip()), 1)
+    table.add_column(
+        head,
+        width=width,
+        min_width=width,
+        no_wrap=True,
+        overflow="ellipsis",
+        justify="right" if head in ("tried", "right", "best") else "left",
+    )
 
 
 def _failed(outlook: Outlook) -> Iterator[Text]:
@@ -196,7 +228,7 @@ def _of(limit: object) -> str:
 
 def _list(label: str, lines: Sequence[Text], most: int) -> Iterator[Text]:
     for line in lines[:most]:
-        yield Text(f"{label:<8}", style="label") + line
+        yield Text.assemble((f"{label:<8}", "label"), line)
         label = ""
     if (rest := len(lines) - most) > 0:
         yield _line("", f"and {rest} more", "quiet")

@@ -1,0 +1,111 @@
+"""A frame of `campaign watch` fits its terminal and keeps what matters."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from kernelwright.campaign.gain import Gain
+from kernelwright.campaign.outlook import Limits, Outlook, TaskOutlook, UnderWay, Used
+from kernelwright.evaluator.evaluation import Status
+from kernelwright.service.console import THEME
+from kernelwright.service.view.watch import frame
+from kernelwright.store import Rank, TaskSummary
+
+GAIN = Gain(
+    kind="measured", baseline="compile", ratio=1.52, lower=1.48, upper=1.55, confidence=0.95
+)
+
+
+def task(number: int, *, reason: str = "", gain: Gain | None = None) -> TaskOutlook:
+    name = f"attention_block_{number}/softmax+multiply+add"
+    return TaskOutlook(
+        task=TaskSummary(id=f"t{number}", name=name, signature="s", dtype="f16", shapes="f16[8,8]"),
+        verdicts={Status.CORRECT: 5, Status.WRONG: 2, Status.COMPILE_ERROR: 1},
+        under_way=number == 1,
+        waiting=1,
+        best=Rank(kind="measured", value=41.25),
+        champion=None,
+        gain=gain,
+        limit=12,
+        reason=reason,
+    )
+
+
+def outlook(tasks: int, state: str = "running") -> Outlook:
+    work = UnderWay(
+        candidate_id="c0ffee" * 10, task="attention_block_1", idea="rows " * 30, state="evaluating"
+    )
+    return Outlook(
+        id="ab12" * 16,
+        name="nightly",
+        device="metal",
+        chip="Apple M4 Pro",
+        state=state,
+        reason="",
+        runs=2,
+        tasks=tuple(
+            task(n, reason="done" if n > 3 else "", gain=GAIN if n % 2 else None)
+            for n in range(1, tasks + 1)
+        ),
+        now=(work,),
+        asked=("opus (coder)",),
+        next=(work.model_copy(update={"state": "intended"}),) * 5,
+        used=Used(seconds=4000, evaluations=321, dollars=1.25, tokens=123456, calls=40),
+        limits=Limits(seconds=28800, evaluations=2000, dollars=5, tokens=None, calls=None),
+        left_s=5400.0,
+    )
+
+
+def drawn(shown: Outlook, width: int, height: int = 40) -> list[str]:
+    page = io.StringIO()
+    console = Console(theme=THEME, file=page, width=width, height=height, color_system=None)
+    console.print(frame(shown, width=width, height=height))
+    return page.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [44, 75, 76, 80, 96, 140])
+def test_nothing_wraps_and_every_task_keeps_its_figures(width: int) -> None:
+    lines = drawn(outlook(4), width)
+    assert max(map(len, lines)) <= width
+    rows = [line for line in lines if "att" in line and "41.2 µs" in line]
+    assert len(rows) == 4
+    assert all(row.split().count("8") == 1 and row.split().count("5") == 1 for row in rows)
+    assert sum("1.52×" in row for row in rows) == 2
+
+
+def test_a_wide_frame_tells_intervals_limits_and_what_comes() -> None:
+    text = "\n".join(drawn(outlook(4), 140))
+    for words in (
+        "nightly ab12ab12 running on metal (Apple M4 Pro), run 2",
+        "1.52× [1.48, 1.55] at 95% over compile (measured)",
+        "8 wrong, 4 compile error",
+        "asking opus (coder)",
+        "and 2 more",
+        "1 h 06 min of 8 h 00 min; at most 1 h 30 min left at this pace",
+        "321 of 2000 evaluations",
+        "$1.2500 of $5.00, 40 calls, 123,456 tokens",
+    ):
+        assert words in text
+
+
+@pytest.mark.parametrize("height", [16, 24, 60])
+def test_a_low_terminal_keeps_the_tasks_that_move(height: int) -> None:
+    lines = drawn(outlook(40), 100, height)
+    assert len(lines) <= height
+    assert "▶" in "\n".join(lines)
+    assert ("more tasks" in "\n".join(lines)) == (height < 60)
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("paused", "asking opus"),
+        ("dead", "next    kernelwright campaign resume ab12ab12"),
+        ("finished", "next    kernelwright report ab12ab12 --html report.html"),
+    ],
+)
+def test_a_run_at_rest_says_what_to_type(state: str, words: str) -> None:
+    text = "\n".join(drawn(outlook(4, state), 100))
+    assert words in text
+    assert ("at this pace" in text) == (state == "paused")
