@@ -1,4 +1,4 @@
-"""`python -m benchmarks.suite run|compare|report`: the suite from the command line."""
+"""`python -m benchmarks.suite run|report|compare|predict`: the suite from the command line."""
 
 import argparse
 import sys
@@ -7,7 +7,9 @@ from pathlib import Path
 import mlx.core as mx
 
 from benchmarks.suite.comparison import compare
+from benchmarks.suite.counting import count
 from benchmarks.suite.measure import run_suite
+from benchmarks.suite.prediction import judge, markdown, profile_of
 from benchmarks.suite.report import write_report
 from benchmarks.suite.result import SuiteRun
 from benchmarks.suite.workloads import WORKLOADS
@@ -57,6 +59,14 @@ def _compare(arguments: argparse.Namespace) -> int:
     return 1 if regressions else 0
 
 
+def _predict(arguments: argparse.Namespace) -> int:
+    run = SuiteRun.load(arguments.run)
+    judged = judge(count(run, arguments.counters), profile_of(run))
+    arguments.out.write_text(markdown(run, judged))
+    print(f"wrote {arguments.out}")
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.suite", description=__doc__)
     commands = parser.add_subparsers(required=True)
@@ -74,6 +84,13 @@ def _parser() -> argparse.ArgumentParser:
     comparison.add_argument("before", type=Path)
     comparison.add_argument("after", type=Path)
     comparison.set_defaults(command=_compare)
+    prediction = commands.add_parser(
+        "predict", help="count a run's candidates, and judge the model"
+    )
+    prediction.add_argument("run", type=Path)
+    prediction.add_argument("--counters", type=Path, required=True, help="keeps what was counted")
+    prediction.add_argument("--out", type=Path, default=Path("prediction.md"))
+    prediction.set_defaults(command=_predict)
     return parser
 
 
