@@ -11,6 +11,7 @@ import numpy as np
 
 from kernelwright.errors import DeviceError, KernelwrightError
 from kernelwright.evaluator.case import Layout
+from kernelwright.evaluator.measuring import Measure, SetUp, Workbench, measure, set_up
 from kernelwright.evaluator.wire import Reply, send_reply
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
@@ -25,7 +26,7 @@ from kernelwright.metal.device.base import (
 from kernelwright.metal.diagnostic import CompileError, LaunchError
 from kernelwright.metal.kernel import BoundProgram, Kernel, Program, Tensor
 
-_CPU_ALLOWANCE_S = 300
+_CPU_ALLOWANCE_S = 900
 
 
 @dataclass(frozen=True)
@@ -59,18 +60,20 @@ class Run:
     layout: Layout = Layout.DENSE
 
 
-Request = Open | Forget | Compile | Run
+Request = Open | Forget | Compile | Run | SetUp | Measure
 
 
 class CandidateService:
     """Answers requests; every failure of a candidate is a reply, not an exception.
 
-    The header's `failure` is empty or one of `compile`, `launch`, `memory`, `device`, `internal`.
+    The header's `failure` is empty or one of `compile`, `launch`, `memory`, `device`, `internal`;
+    `is_spoilt` says that the process may be unfit for another candidate.
     """
 
     def __init__(self) -> None:
         self._device: Device | None = None
         self._executables: dict[str, Executable] = {}
+        self._laboratory: Workbench | None = None
 
     def answer(self, request: Request) -> Reply:
         """Serve one request."""
@@ -80,7 +83,9 @@ class CandidateService:
             diagnostics = [d.model_dump(mode="json") for d in e.diagnostics]
             return Reply({"failure": "compile", "message": str(e), "diagnostics": diagnostics})
         except LaunchError as e:
-            return Reply({"failure": "launch", "message": str(e)})
+            # A fault leaves a GPU's context unusable, and the next candidate is not to blame.
+            is_spoilt = self._device is not None and self._device.info.measures_time
+            return Reply({"failure": "launch", "message": str(e), "is_spoilt": is_spoilt})
         except MemoryError:
             return Reply({"failure": "memory", "message": "the worker's memory is exhausted."})
         except KernelwrightError as e:
@@ -89,11 +94,12 @@ class CandidateService:
     def _answer(self, request: Request) -> Reply:
         if isinstance(request, Open):
             self._device = open_device(request.device)
-            if request.device == "simulator":
+            if isinstance(request.device, str):
                 warm_up(self._device)
             return Reply({"info": self._device.info.model_dump(mode="json")})
         if isinstance(request, Forget):
             self._executables.clear()
+            self._laboratory = None
             return Reply({})
         if self._device is None:
             raise DeviceError("expected an open device; send Open first.")
@@ -101,10 +107,27 @@ class CandidateService:
             executable = self._device.compile(request.program, sanitize=request.sanitize)
             self._executables[request.key] = executable
             return Reply({})
+        if isinstance(request, SetUp):
+            # The last one's arrays go first, for two rotations may not fit.
+            self._laboratory = None
+            executable = self._executables[request.key]
+            self._laboratory, reply = set_up(self._device, executable, request)
+            return reply
+        if isinstance(request, Measure):
+            return self._measure(request)
         inputs = [request.layout.place(array) for array in request.inputs]
         started = time.perf_counter()
         result = self._executables[request.key].run(inputs, request.options)
         return _reply(result, time.perf_counter() - started)
+
+    def _measure(self, request: Measure) -> Reply:
+        if self._laboratory is None:
+            raise DeviceError("expected a laboratory; send SetUp first.")
+        try:
+            return measure(self._laboratory, request)
+        except (RuntimeError, ValueError) as e:
+            # Candidate and baselines have all run by now, so it is a launch that broke.
+            raise LaunchError(f"a launch failed while it was timed: {e}") from e
 
 
 def _reply(result: RunResult, elapsed_s: float) -> Reply:
@@ -135,7 +158,10 @@ def open_device(device: str | Device) -> Device:
 
 
 def warm_up(device: Device) -> None:
-    """Compile and run a kernel of our own in both builds, so that no candidate waits for it."""
+    """Compile and run a kernel of our own, so that no candidate waits for it.
+
+    A GPU's driver shows here, and not with a candidate, whether it can work as confined.
+    """
     array = Tensor(name="x", dtype=Dtype.FLOAT32, shape=(8,))
     kernel = Kernel(
         name="warm_up",
@@ -150,6 +176,9 @@ def warm_up(device: Device) -> None:
     )
     bound = program.bind((TensorType((8,), Dtype.FLOAT32),))
     inputs = (np.zeros(8, np.float32),)
+    if device.info.measures_time:
+        device.compile(bound).run(inputs, RunOptions())
+        return
     device.compile(bound).run(inputs, RunOptions(count=True))
     device.compile(bound, sanitize=True).run(inputs, RunOptions(sanitize=True))
 

@@ -20,8 +20,12 @@ class TimingPlan(Record):
     maximum_repeats: int = 256
     rotation_bytes: int = 128 << 20
     """Inputs rotate over more bytes than an M-series Ultra's last-level cache holds (96 MB)."""
+    copy_bytes: int = Field(default=256 << 20, ge=4096)
+    """Read and written by the copy that measures the bandwidth and watches for drift."""
     verified_share: float = 0.1
-    """Share of the timed launches whose outputs are compared with the oracle."""
+    """Share of the timed samples of which one launch is compared with the oracle."""
+    most_verified: int = 6
+    """Launches compared at most in one order, drawn evenly from all of it: oracles are slow."""
     canary_tolerance: float = 0.05
     """A block counts only while the canary kernel stays this close to its median."""
     resamples: int = 2000
@@ -51,6 +55,8 @@ class EvaluatorConfig(Record):
     """Above this many elements only the mixed, normal and masked cases run at full shape."""
     run_timeout_s: float = 20.0
     compile_timeout_s: float = 30.0
+    measure_timeout_s: float = 300.0
+    """For all the samples of one order: dozens of blocks against every baseline."""
     memory_bytes: int = 8 << 30
     """What a candidate's worker may allocate, and its arrays may take together."""
     chip: str = "m4-pro"

@@ -9,17 +9,26 @@ from typing import Self
 
 from kernelwright.evaluator.candidate import Forget
 from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.evaluator.distribution import Distribution
 from kernelwright.evaluator.evaluation import Evaluation, Stage
 from kernelwright.evaluator.examination import Examination
 from kernelwright.evaluator.opening import open_worker
 from kernelwright.evaluator.regression import RegressionCase
 from kernelwright.evaluator.shape import hidden_graphs, visible_graphs
 from kernelwright.evaluator.shrink import shrink
-from kernelwright.evaluator.suite import Suite, hidden_suite, visible_suite, with_regressions
+from kernelwright.evaluator.suite import (
+    HIDDEN_DISTRIBUTIONS,
+    Suite,
+    hidden_suite,
+    visible_suite,
+    with_regressions,
+)
 from kernelwright.evaluator.task import Task
+from kernelwright.evaluator.timing_cases import TimingCases, timing_cases
 from kernelwright.evaluator.trial import Failure, Trial
 from kernelwright.evaluator.verdict import Verdict
 from kernelwright.evaluator.worker import Worker
+from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import Device, DeviceInfo
 from kernelwright.metal.kernel import Program
 
@@ -64,6 +73,7 @@ class Evaluator:
         """Sanitizes what is meant for a GPU; unused where the device is the simulator itself."""
         self._info: DeviceInfo | None = None
         self._suites: OrderedDict[tuple[str, ...], Suite] = OrderedDict()
+        self._timing: TimingCases | None = None
         self._quarantined: dict[tuple[str, str], Evaluation] = {}
 
     def __enter__(self) -> Self:
@@ -93,10 +103,12 @@ class Evaluator:
         assert self._info is not None
         return self._info
 
-    def evaluate(self, task: Task, program: Program) -> Evaluation:
+    def evaluate(self, task: Task, program: Program, *, tried: int = 1) -> Evaluation:
         """Judge one program. Whatever it does is data in the evaluation.
 
-        A program that has taken a worker down is quarantined: it never runs here again.
+        A program that has taken a worker down is quarantined: it never runs here again. `tried`
+        counts the candidates of the task so far, this one included: where time is measured, the
+        luckiest of many must show more than the first.
 
         Raises:
             DeviceError: the device or the machine failed, so that there is no verdict.
@@ -106,7 +118,7 @@ class Evaluator:
             return known
         started, verdict = time.perf_counter(), Verdict()
         try:
-            self._examine(Examination(task, self.config, self.info, verdict), program)
+            self._examine(Examination(task, self.config, self.info, verdict, tried), program)
         except Failure as failure:
             verdict.fail(failure)
             self._remember(task, failure)
@@ -114,6 +126,7 @@ class Evaluator:
             task.fingerprint, program.id, self.info, time.perf_counter() - started
         )
         if verdict.failure is not None and verdict.failure.lost_worker:
+            # A process that is only suspected goes too, with what it holds on the GPU.
             self.close()
             self._quarantined[task.fingerprint, program.id] = evaluation
         return evaluation
@@ -134,22 +147,31 @@ class Evaluator:
         suite = self._suite("visible", task, program)
         examination.compile(trial)
         examination.check_proof(suite)
-        examination.sanitize(self._sanitizing_trial(trial, plain), suite)
+        simulated = self._sanitizing_trial(trial, plain)
+        examination.sanitize(simulated, suite)
         try:
             examination.check_cases(trial, suite)
         except Failure as failure:
             raise shrink(trial, task, failure) from None
         examination.check_determinism(trial, suite)
         verdict.summary = f"correct in {verdict.cases} cases"
+        is_faster: bool | None = None
         if self._wants(Stage.TIMING):
-            examination.predict(trial, suite)
+            if self.info.measures_time:
+                proves = self._wants(Stage.CONFIRMATION)
+                cases = self._timing_cases(task)
+                is_faster = examination.measure(trial, simulated, suite, cases, proves=proves)
+            else:
+                examination.predict(trial, suite)
         if self._wants(Stage.HIDDEN):
-            examination.pass_hidden_gate(trial, self._suite("hidden", task, program))
+            hidden = self._suite("hidden", task, program)
+            unseen = self._unseen_cases(task, hidden) if is_faster else ()
+            examination.pass_hidden_gate(trial, hidden, unseen)
         if self._wants(Stage.CONFIRMATION):
             fresh = self._suite("confirmation", task, program)
-            examination.confirm(lambda: self._trial_in_a_new_process(plain), fresh)
-            if verdict.speedups:
-                examination.promote()
+            again = self._confirming_cases(task) if is_faster else None
+            examination.confirm(lambda: self._trial_in_a_new_process(plain), fresh, again)
+            examination.promote(is_faster=is_faster)
 
     def _wants(self, stage: Stage) -> bool:
         return _ORDER.index(stage) <= _ORDER.index(self.config.through)
@@ -170,6 +192,28 @@ class Evaluator:
         self._suites.move_to_end(key)
         return self._suites[key]
 
+    def _timing_cases(self, task: Task) -> TimingCases:
+        """Return what every candidate of a task is timed on; one task's are kept at a time."""
+        if self._timing is None or self._timing.graph.fingerprint != task.fingerprint:
+            self._timing = self._cases_for(task, task.graph, "timing", (Distribution.NORMAL,))
+        return self._timing
+
+    def _unseen_cases(self, task: Task, hidden: Suite) -> tuple[TimingCases, ...]:
+        graphs = {r.case.graph.fingerprint: r.case.graph for r in hidden.references}
+        graphs.pop(task.fingerprint, None)
+        kinds = HIDDEN_DISTRIBUTIONS
+        return tuple(self._cases_for(task, g, "hidden timing", kinds) for g in graphs.values())
+
+    def _confirming_cases(self, task: Task) -> TimingCases:
+        kinds = HIDDEN_DISTRIBUTIONS
+        return self._cases_for(task, task.graph, "confirmation timing", kinds)
+
+    def _cases_for(
+        self, task: Task, graph: Graph, kind: str, distributions: Sequence[Distribution]
+    ) -> TimingCases:
+        secret, plan = self._secret(kind), self.config.timing
+        return timing_cases(graph, task.output_tolerances, plan, secret, distributions)
+
     def _secret(self, kind: str) -> str:
         """Return what draws the cases of a kind: from one, the others cannot be found."""
         return hashlib.sha256(f"{self.config.secret}|{kind}".encode()).hexdigest()
@@ -188,7 +232,7 @@ class Evaluator:
 
     def _sanitizing_trial(self, trial: Trial, program: Program) -> Trial:
         """Return where the sanitizer runs: a candidate for a GPU goes to the simulator first."""
-        if self._device not in _GPUS:
+        if self.info.name not in _GPUS:
             return trial
         if self._simulator is None or not self._simulator.is_alive:
             self._simulator, _ = open_worker("simulator", self.config.memory_bytes)
@@ -196,12 +240,12 @@ class Evaluator:
         return Trial(self._simulator, program, self.config)
 
     def _trial_in_a_new_process(self, program: Program) -> Trial:
-        self.close()
+        if self._worker is not None:
+            self._worker.close()
         return self._fresh_trial(program)
 
     def _ready_worker(self) -> Worker:
         if self._worker is not None and self._worker.is_alive:
             return self._worker
-        self.close()
         self._worker, self._info = open_worker(self._device, self.config.memory_bytes)
         return self._worker

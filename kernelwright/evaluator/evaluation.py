@@ -81,11 +81,28 @@ class Mismatch(Record):
 
 
 class Samples(Record):
-    """Raw timings of one arm, in nanoseconds per launch, in the order they were taken."""
+    """Raw timings of one arm, in nanoseconds per launch, in the order they were taken.
+
+    `candidate` is the candidate beside the fastest baseline; `eager`, `compile` and `fast` are
+    baselines; `candidate vs eager` stands beside `eager`. What was sampled later is marked:
+    `candidate, test`, `compile, confirmation`. No arm occurs twice in an evaluation.
+    """
 
     arm: str
-    """`candidate`, or a baseline: `eager`, `compile`, `fast`."""
     nanoseconds: tuple[float, ...]
+
+
+class Conditions(Record):
+    """What the machine was like while it measured."""
+
+    copy_bytes_per_s: float
+    """The bandwidth that a plain kernel reached, reads and writes counted."""
+    floor_ns: float
+    """What a launch takes that does nothing."""
+    noise: float
+    """Robust spread of the log ratios of equals (A/A), which widens the bar."""
+    rejected_blocks: int = 0
+    """Blocks thrown away because the machine changed its speed meanwhile."""
 
 
 class Speedup(Record):
@@ -124,6 +141,9 @@ class Evaluation(Record):
     """What dominates the prediction, such as `memory`."""
     samples: tuple[Samples, ...] = ()
     speedups: tuple[Speedup, ...] = ()
+    measured_us: float | None = None
+    """Median time of a launch, where the device measures time."""
+    conditions: Conditions | None = None
     evaluator_version: int = 1
     duration_s: float = 0.0
 

@@ -1,5 +1,6 @@
 """The stages that a program passes, each a method that raises `Failure` at the first no."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -9,19 +10,25 @@ from kernelwright.evaluator.evaluation import Speedup, Stage, Status
 from kernelwright.evaluator.launch import bytes_needed, check_launch, fit
 from kernelwright.evaluator.normal import normalise
 from kernelwright.evaluator.prediction import (
+    PredictedTime,
     predict_baselines,
     predict_program,
     speedups_of,
 )
+from kernelwright.evaluator.race import marked
 from kernelwright.evaluator.reference import Reference
 from kernelwright.evaluator.rules import check_program
 from kernelwright.evaluator.suite import Suite
 from kernelwright.evaluator.task import Task
+from kernelwright.evaluator.timing_cases import TimingCases
+from kernelwright.evaluator.track import Outcome, Track, profile_of
 from kernelwright.evaluator.trial import Failure, Trial, check_answer
 from kernelwright.evaluator.verdict import Verdict
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.kernel import Program
-from kernelwright.metal.perf import find_profile
+from kernelwright.metal.perf import ChipProfile, find_profile
+
+_SLOWER_UNSEEN = "the hidden gate did not hold: slower than MLX at an unseen shape."
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,12 @@ class Examination:
     config: EvaluatorConfig
     info: DeviceInfo
     verdict: Verdict
+    tried: int = 1
+    """Candidates tried on the task so far, this one included."""
+
+    @property
+    def _track(self) -> Track:
+        return Track(self.config, self.info, self.tried)
 
     def check_text(self, program: Program) -> Program:
         """Apply everything that needs no compiler; return the program in normal form."""
@@ -103,15 +116,11 @@ class Examination:
     def predict(self, trial: Trial, suite: Suite) -> None:
         """Count what the program does at the task's own shape and predict its time."""
         with self.verdict.stage(Stage.TIMING) as words:
-            own = suite.references[0]
-            self.verdict.counters = trial.run(own, count=True).counters
-            if not self.verdict.counters:
+            profile = find_profile(self.config.chip)
+            prediction = self._count(trial, suite, profile)
+            if prediction is None:
                 words.append("this device neither measures nor counts")
                 return
-            profile = find_profile(self.config.chip)
-            prediction = predict_program(self.verdict.counters, profile)
-            self.verdict.predicted_us = prediction.microseconds
-            self.verdict.bound = prediction.bound
             baselines = predict_baselines(self.task.graph, profile)
             self.verdict.speedups = speedups_of(prediction, baselines)
             words.append(
@@ -119,21 +128,96 @@ class Examination:
                 f"{fastest(self.verdict.speedups).ratio:.3g}x the fastest baseline's prediction"
             )
 
-    def pass_hidden_gate(self, trial: Trial, suite: Suite) -> None:
-        """Judge on cases that nobody has seen; a failure says that, and nothing about them."""
+    def _count(self, trial: Trial, suite: Suite, profile: ChipProfile) -> PredictedTime | None:
+        """Count what the program does at the task's own shape and predict its time."""
+        self.verdict.counters = trial.run(suite.references[0], count=True).counters
+        if not self.verdict.counters:
+            return None
+        prediction = predict_program(self.verdict.counters, profile)
+        self.verdict.predicted_us = prediction.microseconds
+        self.verdict.bound = prediction.bound
+        return prediction
+
+    def measure(
+        self, trial: Trial, simulated: Trial, suite: Suite, cases: TimingCases, *, proves: bool
+    ) -> bool:
+        """Time the program beside MLX's best; return whether it is faster, when that is asked.
+
+        What the simulator counts is kept beside the times, so that predictions can be judged.
+        """
+        with self.verdict.stage(Stage.TIMING) as words:
+            # Counts are an addition: what the simulator is too slow for, a GPU can still time.
+            with contextlib.suppress(Failure):
+                self._count(simulated, suite, self._profile)
+            outcome = self._track.screen(trial, cases, proves=proves)
+            if isinstance(outcome, str):
+                words.append(f"not timed, for MLX itself cannot compute this here: {outcome}")
+                return False
+            found = outcome.race
+            self.verdict.keep_race(found, outcome.bytes_per_s)
+            if found.status is not Status.CORRECT:
+                raise Failure(found.status, found.summary)
+            words.append(found.summary)
+            self.verdict.summary += f"; {found.summary}"
+            return found.is_faster
+
+    @property
+    def _profile(self) -> ChipProfile:
+        return profile_of(self.info.chip) or find_profile(self.config.chip)
+
+    def pass_hidden_gate(self, trial: Trial, suite: Suite, cases: Sequence[TimingCases]) -> None:
+        """Judge on cases that nobody has seen; a failure says that, and nothing about them.
+
+        `cases` are what to time a program on that was measured to be faster: hidden shapes.
+        """
         with self.verdict.stage(Stage.HIDDEN) as words:
             self._pass_quietly(trial, suite, "the hidden gate")
-            if self.verdict.speedups and self._is_ahead:
-                self._keep_pace(trial, suite)
+            for hidden in cases:
+                self._keep_pace(trial, hidden)
+            if self._is_ahead and self.verdict.measured_us is None:
+                self._keep_predicted_pace(trial, suite)
             words.append("hidden shapes, seeds and distributions hold")
 
-    def confirm(self, open_trial: Callable[[], Trial], suite: Suite) -> None:
-        """Repeat in a fresh process, on fresh seeds, in reversed order."""
+    def confirm(
+        self, open_trial: Callable[[], Trial], suite: Suite, cases: TimingCases | None
+    ) -> None:
+        """Repeat in a fresh process, on fresh seeds, in reversed order.
+
+        `cases` are what to time a program on that was measured to be faster, of every
+        distribution in turn.
+        """
         with self.verdict.stage(Stage.CONFIRMATION) as words:
             trial = open_trial()
             reversed_suite = Suite(tuple(reversed(suite.references)))
             self._pass_quietly(trial, reversed_suite, "the confirmation")
+            if cases is not None:
+                self._win_again(trial, cases)
             words.append("a fresh process on fresh seeds agrees")
+
+    def _win_again(self, trial: Trial, cases: TimingCases) -> None:
+        outcome = self._race_quietly(trial, cases, self._track.confirm, "the confirmation")
+        samples = marked(outcome.race.samples, "confirmation")
+        self.verdict.samples = (*self.verdict.samples, *samples)
+        if not outcome.race.is_faster:
+            summary = "the confirmation did not hold: not faster in a fresh process."
+            raise Failure(Status.UNPROVEN, summary)
+
+    def _race_quietly(
+        self,
+        trial: Trial,
+        cases: TimingCases,
+        run: Callable[[Trial, TimingCases], Outcome | str],
+        what: str,
+    ) -> Outcome:
+        """Race on inputs that nobody may learn about; any failure is one and the same."""
+        words = f"{what} did not hold: the program is right and fast on the visible cases only."
+        try:
+            outcome = run(trial, cases)
+        except Failure as failure:
+            raise Failure(Status.UNPROVEN, words, lost_worker=failure.lost_worker) from None
+        if isinstance(outcome, str) or outcome.race.status is not Status.CORRECT:
+            raise Failure(Status.UNPROVEN, words)
+        return outcome
 
     def _pass_quietly(self, trial: Trial, suite: Suite, what: str) -> None:
         try:
@@ -146,8 +230,19 @@ class Examination:
                 lost_worker=failure.lost_worker,
             ) from None
 
-    def _keep_pace(self, trial: Trial, suite: Suite) -> None:
-        """Ask for no regression at any hidden shape."""
+    def _keep_pace(self, trial: Trial, cases: TimingCases) -> None:
+        """Ask for no measured regression at a hidden shape."""
+
+        def screen(trial: Trial, cases: TimingCases) -> Outcome | str:
+            return self._track.screen(trial, cases, proves=False)
+
+        outcome = self._race_quietly(trial, cases, screen, "the hidden gate")
+        margin = self.config.timing.minimum_effect + outcome.race.aa_spread
+        if fastest(outcome.race.speedups).upper < 1 - margin:
+            raise Failure(Status.UNPROVEN, _SLOWER_UNSEEN)
+
+    def _keep_predicted_pace(self, trial: Trial, suite: Suite) -> None:
+        """Ask for no predicted regression at any hidden shape."""
         profile, seen = find_profile(self.config.chip), {self.task.graph.fingerprint}
         for reference in suite.references:
             graph = reference.case.graph
@@ -157,18 +252,24 @@ class Examination:
             prediction = predict_program(trial.run(reference, count=True).counters, profile)
             ratio = fastest(speedups_of(prediction, predict_baselines(graph, profile))).ratio
             if ratio < 1 - self.config.timing.minimum_effect:
-                summary = "the hidden gate did not hold: slower than MLX at an unseen shape."
-                raise Failure(Status.UNPROVEN, summary)
+                raise Failure(Status.UNPROVEN, _SLOWER_UNSEEN)
 
     @property
     def _is_ahead(self) -> bool:
         """True when the program beats the fastest baseline by more than the minimum effect."""
-        return fastest(self.verdict.speedups).lower > 1 + self.config.timing.minimum_effect
+        speedups = self.verdict.speedups
+        least = 1 + self.config.timing.minimum_effect
+        return bool(speedups) and fastest(speedups).lower > least
 
-    def promote(self) -> None:
-        """Promote what is faster than the fastest baseline; all gates have held."""
+    def promote(self, *, is_faster: bool | None) -> None:
+        """Promote what is faster than the fastest baseline; all gates have held.
+
+        `is_faster` is what the races said; None where nothing is measured.
+        """
+        if not self.verdict.speedups:
+            return
         gain = fastest(self.verdict.speedups)
-        if self._is_ahead:
+        if self._is_ahead if is_faster is None else is_faster:
             self.verdict.status = Status.PROMOTED
             self.verdict.summary += f"; {gain.kind} {gain.ratio:.3g}x of {gain.baseline}, confirmed"
         else:

@@ -1,30 +1,32 @@
 """Timing in a candidate's worker: what is asked, what comes back, and the laboratory between."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Protocol, cast, runtime_checkable
 
 import mlx.core as mx
 import numpy as np
 
 from kernelwright.errors import DeviceError
-from kernelwright.evaluator.baseline import baselines_of
+from kernelwright.evaluator.baseline import Function, baselines_of
 from kernelwright.evaluator.config import TimingPlan
 from kernelwright.evaluator.mlx_laboratory import MlxLaboratory
-from kernelwright.evaluator.timing import Comparison, Measurements, Order
+from kernelwright.evaluator.timing import Comparison, Laboratory, Measurements, Order
 from kernelwright.evaluator.wire import Reply
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.array import to_mlx
 from kernelwright.metal.device.base import Array, Device, Executable
 from kernelwright.metal.device.execution import MlxExecutable
-
-_MOST_OBSERVED = 8
-"""Checked outputs that travel back from one order; each is a full set of outputs."""
+from kernelwright.metal.diagnostic import LaunchError
 
 
 @dataclass(frozen=True)
 class SetUp:
-    """Make the laboratory for a compiled program; the reply's header has the copy bandwidth."""
+    """Make the laboratory for a compiled program.
+
+    The reply's header holds `bytes_per_s`, what a plain kernel moves; or `problem`, where MLX has
+    nothing to compare with.
+    """
 
     key: str
     graph: Graph
@@ -41,34 +43,89 @@ class Measure:
     order: Order
 
 
-def set_up(device: Device, executable: Executable, request: SetUp) -> tuple[MlxLaboratory, Reply]:
-    """Build the laboratory and measure what a copy moves.
+class Workbench(Laboratory, Protocol):
+    """A laboratory that also knows its machine's bandwidth."""
+
+    def bytes_per_s(self) -> float:
+        """Measure what a plain kernel moves, reads and writes counted."""
+
+
+@runtime_checkable
+class SelfTimed(Protocol):
+    """A device that brings a laboratory of its own, with its own clock and baselines."""
+
+    def laboratory(self, executable: Executable, request: SetUp) -> Workbench:
+        """Set up for one program."""
+
+
+def set_up(
+    device: Device, executable: Executable, request: SetUp
+) -> tuple[Workbench | None, Reply]:
+    """Build the laboratory and measure what a copy moves; None where there is no baseline.
 
     Raises:
+        LaunchError: the candidate does not run as it is timed.
         DeviceError: the device does not measure time.
     """
+    laboratory: Workbench
+    if isinstance(device, SelfTimed):
+        laboratory = device.laboratory(executable, request)
+    else:
+        try:
+            laboratory = _mlx_laboratory(device, executable, request)
+        except _NoBaselineError as e:
+            return None, Reply({"problem": str(e)})
+    return laboratory, Reply({"bytes_per_s": laboratory.bytes_per_s()})
+
+
+class _NoBaselineError(Exception):
+    """MLX cannot compute the task on this backend."""
+
+
+def _mlx_laboratory(device: Device, executable: Executable, request: SetUp) -> MlxLaboratory:
     if not isinstance(executable, MlxExecutable):
         raise DeviceError(f"the {device.info.name} device measures no time.")
+    if mx.metal.is_available() or mx.cuda.is_available():
+        mx.set_default_device(mx.gpu)
     slots = request.inputs
-    mx.set_default_device(mx.gpu)
-    laboratory = MlxLaboratory(
+    example = [to_mlx(array) for array in slots[0]]
+    # As people use it: recorded once, like the compiled baseline.
+    candidate: Function = mx.compile(lambda *arrays: executable.graph(arrays))
+    try:
+        mx.eval(candidate(*example))
+    except (RuntimeError, ValueError) as e:
+        raise LaunchError(f"the kernel did not run under mx.compile: {e}") from e
+    return MlxLaboratory(
         device=device,
-        # As people use it: recorded once, like the compiled baseline.
-        candidate=mx.compile(lambda *arrays: executable.graph(arrays)),
-        baselines=baselines_of(request.graph),
+        candidate=candidate,
+        baselines=_that_run(baselines_of(request.graph), example),
         make_inputs=lambda slot: [to_mlx(a) for a in slots[slot % len(slots)]],
         plan=request.plan,
         input_bytes=sum(t.nbytes for t in request.graph.input_types),
         output_bytes=sum(t.nbytes for t in request.graph.output_types),
         seed=request.seed,
     )
-    return laboratory, Reply({"bytes_per_s": laboratory.bytes_per_s()})
 
 
-def measure(laboratory: MlxLaboratory, request: Measure) -> Reply:
+def _that_run(
+    baselines: Mapping[str, Function], example: Sequence[mx.array]
+) -> dict[str, Function]:
+    """Keep the baselines that this backend has; MLX does not offer every op on every GPU."""
+    kept, reasons = {}, []
+    for name, function in baselines.items():
+        try:
+            mx.eval(function(*example))
+            kept[name] = function
+        except (RuntimeError, ValueError) as e:
+            reasons.append(f"{name}: {e}")
+    if not kept:
+        raise _NoBaselineError("; ".join(reasons)[:500])
+    return kept
+
+
+def measure(laboratory: Laboratory, request: Measure) -> Reply:
     """Carry out an order and describe what came of it."""
     measured = laboratory.measure(request.order)
-    observed = measured.observed[:_MOST_OBSERVED]
     return Reply(
         {
             "comparisons": {
@@ -81,9 +138,9 @@ def measure(laboratory: MlxLaboratory, request: Measure) -> Reply:
             },
             "noise": [float(x) for x in measured.noise],
             "floor_ns": measured.floor_ns,
-            "slots": [slot for slot, _ in observed],
+            "slots": [slot for slot, _ in measured.observed],
         },
-        tuple(array for _, outputs in observed for array in outputs),
+        tuple(array for _, outputs in measured.observed for array in outputs),
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.config import TimingPlan
-from kernelwright.evaluator.timing import Bench, Measurements, Order, Session
+from kernelwright.evaluator.timing import Arm, Bench, Clock, Measurements, Order, Session, slots_for
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
 from kernelwright.metal.device.array import to_numpy
@@ -21,9 +21,8 @@ Function = Callable[..., list[mx.array]]
 """Takes MLX arrays, returns unevaluated outputs."""
 _GROUP_BYTES = 4 << 30
 """Outputs that may wait for one evaluation: more launches a synchronisation, but not all."""
-_FEWEST_SLOTS, _MOST_SLOTS = 2, 64
-_COPY_ELEMENTS = 1 << 26
-"""256 MiB of float32, beyond any last-level cache."""
+_READ_PER_THREAD = 64
+"""Elements that a thread of the reading kernel sums up, in 16-byte words."""
 
 
 class SystemClock:
@@ -78,6 +77,7 @@ class MlxLaboratory:
     input_bytes: int
     output_bytes: int
     seed: int = 0
+    clock: Clock = field(default_factory=SystemClock)
     _session: Session | None = None
 
     @property
@@ -93,35 +93,45 @@ class MlxLaboratory:
         return self.session.measure(order)
 
     def bytes_per_s(self) -> float:
-        """Measure what a large copy moves, reads and writes counted."""
-        canary = self.session.bench.canary
-        self.session.repeats(canary)
+        """Measure what a large copy or a large sum moves, whichever is more."""
+        elements = self.plan.copy_bytes // 4
+        reader = MlxArm("read", self._function(read_program(elements)), self._copies(), 4)
+        copied = 2 * self.plan.copy_bytes / self._quickest_s(self.session.bench.canary)
+        # Some chips read faster than they copy, and a reduction may rightly do so.
+        return max(copied, self.plan.copy_bytes / self._quickest_s(reader))
+
+    def _quickest_s(self, arm: Arm) -> float:
+        """Return the best of several: what memory can do, not what the host let it do."""
+        self.session.repeats(arm)
         times = []
         for _ in range(10):
-            began = time.perf_counter()
-            canary.launch([0, 1] * 4)
-            times.append((time.perf_counter() - began) / 8)
-        # The best of several: what memory can do, not what the host let it do.
-        return 2 * 4 * _COPY_ELEMENTS / min(times)
+            began = self.clock.now_s()
+            arm.launch([0, 1] * 4)
+            times.append((self.clock.now_s() - began) / 8)
+        return max(min(times), 1e-9)
 
     def _bench(self) -> Bench:
         if not self.baselines:
             raise DeviceError("expected a baseline to time against, found none; give eager MLX.")
-        wanted = -(-self.plan.rotation_bytes // max(self.input_bytes, 1))
-        slots = min(max(wanted, _FEWEST_SLOTS), _MOST_SLOTS)
+        slots = slots_for(self.plan, self.input_bytes, self.output_bytes)
         inputs, copies_of_inputs = self._uploaded(slots), self._uploaded(slots)
         made = self.output_bytes
         arms = [MlxArm(name, f, inputs, made) for name, f in self.baselines.items()]
         first = arms[0]
-        copies = [[mx.full((_COPY_ELEMENTS,), float(i))] for i in range(2)]
+        copied = self._function(copy_program(self.plan.copy_bytes // 4))
         return Bench(
-            clock=SystemClock(),
+            clock=self.clock,
             candidate=MlxArm("candidate", self.candidate, inputs, made),
             baselines=tuple(arms),
-            canary=MlxArm("canary", self._function(copy_program()), copies, 4 * _COPY_ELEMENTS),
+            canary=MlxArm("canary", copied, self._copies(), self.plan.copy_bytes),
             twin=MlxArm("twin", first.function, copies_of_inputs, made),
             empty=MlxArm("empty", self._function(empty_program()), [[mx.zeros(1)]], 4),
         )
+
+    def _copies(self) -> list[list[mx.array]]:
+        copies = [[mx.full((self.plan.copy_bytes // 4,), float(i))] for i in range(2)]
+        mx.eval(copies)
+        return copies
 
     def _uploaded(self, slots: int) -> list[list[mx.array]]:
         arrays = [list(self.make_inputs(slot)) for slot in range(slots)]
@@ -136,14 +146,31 @@ class MlxLaboratory:
         return mx.compile(lambda *arrays: executable.graph(arrays))
 
 
-def copy_program() -> Program:
-    """Copy 256 MiB in 16-byte words: what memory can do, and the canary for drift."""
+def copy_program(elements: int) -> Program:
+    """Copy in 16-byte words: what memory can do, and the canary for drift."""
     return _one_kernel(
         "copy",
-        _COPY_ELEMENTS,
+        elements,
         "uint i = thread_position_in_grid.x;\n"
         "((device float4*)y)[i] = ((const device float4*)x)[i];",
-        threads=_COPY_ELEMENTS // 4,
+        threads=elements // 4,
+    )
+
+
+def read_program(elements: int) -> Program:
+    """Sum up in 16-byte words: what memory can do where next to nothing is written."""
+    threads = max(elements // _READ_PER_THREAD, 1)
+    return _one_kernel(
+        "read",
+        elements,
+        f"uint i = thread_position_in_grid.x;\n"
+        f"float4 sum = 0.0f;\n"
+        f"for (uint k = 0; k < {_READ_PER_THREAD // 4}; ++k) {{\n"
+        f"  sum += ((const device float4*)x)[k * {threads} + i];\n"
+        f"}}\n"
+        f"y[i] = sum.x + sum.y + sum.z + sum.w;",
+        threads=threads,
+        results=threads,
     )
 
 
@@ -152,7 +179,9 @@ def empty_program() -> Program:
     return _one_kernel("empty", 1, "if (thread_position_in_grid.x == 0) y[0] = 0.0f;", threads=32)
 
 
-def _one_kernel(name: str, size: int, source: str, *, threads: int) -> Program:
+def _one_kernel(
+    name: str, size: int, source: str, *, threads: int, results: int | None = None
+) -> Program:
     kernel = Kernel(
         name=name,
         inputs=("x",),
@@ -162,6 +191,5 @@ def _one_kernel(name: str, size: int, source: str, *, threads: int) -> Program:
         threadgroup=(min(threads, 256), 1, 1),
     )
     array = Tensor(name="x", dtype=Dtype.FLOAT32, shape=(size,))
-    return Program(
-        inputs=(array,), outputs=(array.model_copy(update={"name": "y"}),), kernels=(kernel,)
-    )
+    made = array.model_copy(update={"name": "y", "shape": (results or size,)})
+    return Program(inputs=(array,), outputs=(made,), kernels=(kernel,))

@@ -3,10 +3,15 @@
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.cache import shared_cache
 from kernelwright.evaluator.candidate import Open
-from kernelwright.evaluator.worker import Limits, Worker, WorkerLost
+from kernelwright.evaluator.worker import Limits, Means, Worker, WorkerLost
 from kernelwright.metal.device.base import Device, DeviceInfo
 
 _SERVICE = "kernelwright.evaluator.candidate"
+_GPUS = ("metal", "cuda")
+_LADDER: tuple[tuple[Means, ...], ...] = (("namespaces", "writes"), ("writes",), ())
+"""How a GPU's worker is confined, from all there is to what its driver puts up with."""
+_rungs: dict[str, int] = {}
+"""By device: the first rung of the ladder on which the driver worked on this machine."""
 _OPEN_TIMEOUT_S = 300.0
 """A first start compiles the simulator's runtime and headers."""
 
@@ -14,9 +19,14 @@ _OPEN_TIMEOUT_S = 300.0
 def open_worker(device: str | Device, memory_bytes: int) -> tuple[Worker, DeviceInfo]:
     """Start a worker whose device is ready for candidates.
 
+    Some drivers do not start in a namespace, or where they may not write; then their worker does
+    without, and its `confinement` does not name what was given up.
+
     Raises:
         DeviceError: this machine has no such device, or it does not start.
     """
+    if isinstance(device, str) and device in _GPUS:
+        return _open_gpu(device, memory_bytes)
     try:
         return _open(device, Limits(memory_bytes))
     except DeviceError:
@@ -25,6 +35,20 @@ def open_worker(device: str | Device, memory_bytes: int) -> tuple[Worker, Device
         # A worker may not write what all share: on a fresh machine somebody has to, once.
         fill_cache(memory_bytes)
         return _open(device, Limits(memory_bytes))
+
+
+def _open_gpu(device: str, memory_bytes: int) -> tuple[Worker, DeviceInfo]:
+    failures = []
+    for rung in range(_rungs.get(device, 0), len(_LADDER)):
+        try:
+            opened = _open(device, Limits(memory_bytes, drives_gpu=True, means=_LADDER[rung]))
+        except DeviceError as e:
+            failures.append(e)
+            continue
+        _rungs[device] = rung
+        return opened
+    # Without any confinement: the machine's own reason.
+    raise failures[-1]
 
 
 def fill_cache(memory_bytes: int) -> None:

@@ -1,7 +1,7 @@
 """From raw samples to a verdict on speed: screen, corrected test, confirmation elsewhere."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,7 +38,11 @@ class Race:
     samples: tuple[Samples, ...] = ()
     fastest: str = ""
     """The baseline that counts."""
+    candidate_ns: float = 0.0
+    """Median time of a launch beside the fastest baseline."""
     aa_spread: float = 0.0
+    floor_ns: float = 0.0
+    rejected_blocks: int = 0
 
 
 def race(
@@ -50,11 +54,13 @@ def race(
     tried: int = 1,
     reverse: bool = False,
     seed: int = 0,
+    proves: bool = True,
 ) -> Race:
     """Time a candidate against every baseline and say whether it beats the fastest.
 
     `tried` counts the candidates of the search up to this one: the more there were, the more
-    proof is asked for, on blocks that no decision has seen before.
+    proof is asked for, on blocks that no decision has seen before. Without `proves` those are
+    not taken, and nothing is said to be faster.
     """
     random = np.random.default_rng(seed)
     screen = laboratory.measure(Order(plan.pairs, noise_blocks=_NOISE_BLOCKS, reverse=reverse))
@@ -73,24 +79,23 @@ def race(
         False,
         _words(fastest, screen, intervals[fastest].ratio, bar.margin),
         speedups,
-        _samples(screen),
+        _samples(screen, fastest),
         fastest,
+        float(np.median(screen.comparisons[fastest].candidate_ns)),
         aa_spread,
+        screen.floor_ns,
+        screen.rejected_blocks,
     )
-    if intervals[fastest].lower <= 1 + bar.margin:
+    if not proves or intervals[fastest].lower <= 1 + bar.margin:
         return outcome
     fresh = laboratory.measure(Order(bar.blocks, baselines=(fastest,), reverse=reverse))
     if refused := _refuse(fresh, plan, roofline, judge):
-        return refused
-    is_faster = clears(fresh.comparisons[fastest].ratios, bar)
-    return Race(
-        outcome.status,
-        is_faster,
-        outcome.summary,
-        speedups,
-        (*outcome.samples, *_samples(fresh)),
-        fastest,
-        aa_spread,
+        return replace(refused, samples=(*outcome.samples, *marked(refused.samples, "test")))
+    return replace(
+        outcome,
+        is_faster=clears(fresh.comparisons[fastest].ratios, bar),
+        samples=(*outcome.samples, *marked(_samples(fresh, fastest), "test")),
+        rejected_blocks=screen.rejected_blocks + fresh.rejected_blocks,
     )
 
 
@@ -100,11 +105,13 @@ def _refuse(
     """Return a verdict against samples that cannot be true or came with wrong outputs."""
     for comparison in measured.comparisons.values():
         if reason := implausibility(comparison.candidate_ns, roofline, plan):
-            return Race(Status.IMPLAUSIBLE, False, f"{reason}.", samples=_samples(measured))
+            samples = _samples(measured, next(iter(measured.comparisons)))
+            return Race(Status.IMPLAUSIBLE, False, f"{reason}.", samples=samples)
     for slot, outputs in measured.observed:
         if problem := judge(slot, outputs):
             summary = f"a timed launch gave a wrong result: {problem}."
-            return Race(Status.WRONG, False, summary, samples=_samples(measured))
+            samples = _samples(measured, next(iter(measured.comparisons)))
+            return Race(Status.WRONG, False, summary, samples=samples)
     return None
 
 
@@ -119,13 +126,21 @@ def _words(fastest: str, measured: Measurements, ratio: float, margin: float) ->
     return words
 
 
-def _samples(measured: Measurements) -> tuple[Samples, ...]:
+def _samples(measured: Measurements, fastest: str) -> tuple[Samples, ...]:
     arms = [
         sample
         for name, comparison in measured.comparisons.items()
         for sample in (
-            Samples(arm=f"candidate vs {name}", nanoseconds=comparison.candidate_ns),
+            Samples(
+                arm="candidate" if name == fastest else f"candidate vs {name}",
+                nanoseconds=comparison.candidate_ns,
+            ),
             Samples(arm=name, nanoseconds=comparison.baseline_ns),
         )
     ]
     return tuple(arms)
+
+
+def marked(samples: Sequence[Samples], mark: str) -> tuple[Samples, ...]:
+    """Name samples apart from those of the same arms that were taken before."""
+    return tuple(s.model_copy(update={"arm": f"{s.arm}, {mark}"}) for s in samples)

@@ -21,7 +21,7 @@ _OFF_GRID = (
     Distribution.WIDE,
     Distribution.MASKED,
 )
-_HIDDEN = (
+HIDDEN_DISTRIBUTIONS = (
     Distribution.NORMAL,
     Distribution.WIDE,
     Distribution.OFFSET,
@@ -77,8 +77,11 @@ def with_regressions(
 
 def hidden_suite(task: Task, graphs: Sequence[Graph], config: EvaluatorConfig) -> Suite:
     """Build the suite whose results never leave the evaluator: other seeds, other shapes."""
-    own = [Case(task.graph, d, is_hidden=True) for d in _HIDDEN]
-    others = [Case(g, _HIDDEN[i % len(_HIDDEN)], is_hidden=True) for i, g in enumerate(graphs)]
+    own = [Case(task.graph, d, is_hidden=True) for d in HIDDEN_DISTRIBUTIONS]
+    others = [
+        Case(g, HIDDEN_DISTRIBUTIONS[i % len(HIDDEN_DISTRIBUTIONS)], is_hidden=True)
+        for i, g in enumerate(graphs)
+    ]
     return _build(task, [*own, *others], config)
 
 

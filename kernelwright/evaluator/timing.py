@@ -80,6 +80,8 @@ class Session:
     random: np.random.Generator
     observed: list[tuple[int, tuple[Array, ...]]] = field(default_factory=list)
     """(slot, outputs) of timed launches of the candidate, to be judged by someone else."""
+    _chosen: int = 0
+    """Samples chosen for a look so far, of which `observed` keeps an even draw."""
     _next_slot: dict[str, int] = field(default_factory=dict)
     _canary_ns: list[float] = field(default_factory=list)
 
@@ -159,9 +161,18 @@ class Session:
         arm.launch(slots)
         elapsed_s = self.bench.clock.now_s() - began
         if arm is self.bench.candidate and self.random.random() < self.plan.verified_share:
-            slot = int(self.random.choice(slots))
-            self.observed.append((slot, arm.outputs(slot)))
+            self._observe(arm, int(self.random.choice(slots)))
         return elapsed_s * 1e9 / count
+
+    def _observe(self, arm: Arm, slot: int) -> None:
+        """Keep a slot's outputs, or not: every chosen sample has the same chance to be kept."""
+        self._chosen += 1
+        if len(self.observed) < self.plan.most_verified:
+            self.observed.append((slot, arm.outputs(slot)))
+            return
+        place = int(self.random.integers(self._chosen))
+        if place < len(self.observed):
+            self.observed[place] = (slot, arm.outputs(slot))
 
     def measure(self, order: "Order") -> "Measurements":
         """Carry out an order."""
@@ -177,7 +188,7 @@ class Session:
             b.name: self.compare(self.bench.candidate, b, order.blocks, reverse=order.reverse)
             for b in chosen
         }
-        observed, self.observed = tuple(self.observed), []
+        observed, self.observed, self._chosen = tuple(self.observed), [], 0
         return Measurements(comparisons, noise, self._floor_ns(), observed)
 
     def _floor_ns(self) -> float:
@@ -206,6 +217,23 @@ class Measurements:
     """Log ratios of equals."""
     floor_ns: float
     observed: tuple[tuple[int, tuple[Array, ...]], ...] = ()
+
+    @property
+    def rejected_blocks(self) -> int:
+        """Blocks of all comparisons that were thrown away."""
+        return sum(c.rejected_blocks for c in self.comparisons.values())
+
+
+_FEWEST_SLOTS, _MOST_SLOTS = 2, 64
+_OUTPUT_BYTES = 1 << 30
+"""Outputs that one arm keeps of its slots."""
+
+
+def slots_for(plan: TimingPlan, input_bytes: int, output_bytes: int) -> int:
+    """Return how many sets of inputs rotate, so that no cache holds them all."""
+    wanted = -(-plan.rotation_bytes // max(input_bytes, 1))
+    most = min(_MOST_SLOTS, _OUTPUT_BYTES // max(output_bytes, 1))
+    return max(min(wanted, most), _FEWEST_SLOTS)
 
 
 class Laboratory(Protocol):

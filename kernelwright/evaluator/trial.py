@@ -53,7 +53,7 @@ class Trial:
         key = f"{graph.fingerprint}{'+sanitize' if sanitize else ''}"
         if key not in self._compiled:
             bound = self.program.bind(graph.input_types)
-            self._call(Compile(key, bound, sanitize), self.config.compile_timeout_s)
+            self.call(Compile(key, bound, sanitize), self.config.compile_timeout_s)
             self._compiled.add(key)
         return key
 
@@ -70,7 +70,7 @@ class Trial:
             timeout_s=self.config.run_timeout_s,
         )
         request = Run(key, reference.inputs, options, reference.case.layout)
-        reply = self._call(request, self.config.run_timeout_s + _COMPILE_SLACK_S)
+        reply = self.call(request, self.config.run_timeout_s + _COMPILE_SLACK_S)
         try:
             result = result_of(reply)
         except ValidationError as e:
@@ -80,7 +80,8 @@ class Trial:
         check_fences(result, reference, options.poison)
         return result
 
-    def _call(self, request: Request, timeout_s: float) -> Reply:
+    def call(self, request: Request, timeout_s: float) -> Reply:
+        """Send a request; what goes wrong is the candidate's `Failure` unless a machine failed."""
         try:
             reply = self.worker.call(request, timeout_s)
         except WorkerLost as e:
@@ -115,7 +116,8 @@ def _of_reply(reply: Reply) -> Failure:
         return Failure(Status.COMPILE_ERROR, f"does not compile: {first}", diagnostics)
     if reply.failure == "launch":
         late = "did not end" in message
-        return Failure(Status.TIMEOUT if late else Status.LAUNCH_ERROR, message)
+        status = Status.TIMEOUT if late else Status.LAUNCH_ERROR
+        return Failure(status, message, lost_worker=bool(reply.header.get("is_spoilt")))
     if reply.failure == "memory":
         return Failure(Status.OUT_OF_MEMORY, message, lost_worker=True)
     raise DeviceError(f"the device failed, not the candidate: {message}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from kernelwright.evaluator.accuracy import Deviation
 from kernelwright.evaluator.evaluation import (
+    Conditions,
     Evaluation,
     OutputAccuracy,
     Samples,
@@ -15,6 +16,7 @@ from kernelwright.evaluator.evaluation import (
     StageResult,
     Status,
 )
+from kernelwright.evaluator.race import Race
 from kernelwright.evaluator.reference import Reference
 from kernelwright.evaluator.trial import Failure
 from kernelwright.metal.device.base import Counters, DeviceInfo
@@ -33,6 +35,8 @@ class Verdict:
     bound: str = ""
     samples: tuple[Samples, ...] = ()
     speedups: tuple[Speedup, ...] = ()
+    measured_us: float | None = None
+    conditions: Conditions | None = None
     status: Status = Status.CORRECT
     summary: str = ""
     failure: Failure | None = None
@@ -71,6 +75,19 @@ class Verdict:
                 bound=yardstick.bound,
             )
 
+    def keep_race(self, race: Race, bytes_per_s: float) -> None:
+        """Remember what was measured, and in which conditions."""
+        self.samples, self.speedups = race.samples, race.speedups
+        if race.status is not Status.CORRECT:
+            return
+        self.measured_us = race.candidate_ns / 1e3
+        self.conditions = Conditions(
+            copy_bytes_per_s=bytes_per_s,
+            floor_ns=race.floor_ns,
+            noise=race.aa_spread,
+            rejected_blocks=race.rejected_blocks,
+        )
+
     def fail(self, failure: Failure) -> None:
         """Let a failure be the verdict."""
         self.failure, self.status, self.summary = failure, failure.status, failure.summary
@@ -97,5 +114,7 @@ class Verdict:
             bound=self.bound,
             samples=self.samples,
             speedups=self.speedups,
+            measured_us=self.measured_us,
+            conditions=self.conditions,
             duration_s=duration_s,
         )

@@ -24,7 +24,12 @@ from kernelwright.evaluator.wire import Reply, receive_reply
 _START_TIMEOUT_S = 60.0
 _KEPT_VARIABLES = ("LANG", "LC_ALL", "PATH")
 
+_DRIVER_VARIABLES = ("CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH")
+_END_TIMEOUT_S = 20.0
+"""A process that hangs in a driver may outlive its own killing for a while."""
+
 Loss = Literal["timeout", "crash"]
+Means = Literal["namespaces", "writes"]
 
 
 class WorkerLost(KernelwrightError):  # noqa: N818 (the worker is lost; that is no error of ours)
@@ -42,6 +47,10 @@ class Limits:
     memory_bytes: int
     builds_cache: bool = False
     """True for a worker that runs no candidate and fills the shared cache for the others."""
+    drives_gpu: bool = False
+    """True for a worker that loads a GPU's driver, which needs its device files and memory."""
+    means: tuple[Means, ...] = ("namespaces", "writes")
+    """What confines the worker beside its limits."""
 
 
 class Worker:
@@ -68,13 +77,16 @@ class Worker:
             "pipe": remote.fileno(),
             "service": service,
             "memory_bytes": limits.memory_bytes,
+            "drives_gpu": limits.drives_gpu,
+            "means": limits.means,
             "package_folder": str(Path(sandbox.__file__).parents[2]),
+            "import_folders": [path for path in sys.path if Path(path).is_absolute()],
             **self._folders(limits.builds_cache),
         }
         with (self._scratch / "stderr").open("wb") as errors:
             return subprocess.Popen(
                 [sys.executable, "-I", sandbox.__file__, json.dumps(order)],
-                env=self._environment(os.environ),
+                env=self._environment(os.environ, limits),
                 cwd=self._scratch / "tmp",
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -96,8 +108,9 @@ class Worker:
             "shared_folders": [cache],
         }
 
-    def _environment(self, given: Mapping[str, str]) -> dict[str, str]:
-        kept = {name: given[name] for name in _KEPT_VARIABLES if name in given}
+    def _environment(self, given: Mapping[str, str], limits: Limits) -> dict[str, str]:
+        wanted = (*_KEPT_VARIABLES, *(_DRIVER_VARIABLES if limits.drives_gpu else ()))
+        kept = {name: given[name] for name in wanted if name in given}
         scratch = str(self._scratch / "tmp")
         own = {"HOME": scratch, "TMPDIR": scratch, VARIABLE: str(shared_cache())}
         return {**kept, **own, "OPENBLAS_NUM_THREADS": "1"}
@@ -151,7 +164,8 @@ class Worker:
         self._pipe.close()
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_TIMEOUT_S)
         shutil.rmtree(self._scratch, ignore_errors=True)
 
 

@@ -61,12 +61,13 @@ class MisbehavingExecutable:
 
     def run(self, inputs: Sequence[Array], options: RunOptions) -> RunResult:
         """Commit the misdeed, then return ones where it succeeded and zeros where not."""
-        succeeded = _commit(self.device.misdeed, self.device.target)
+        succeeded = commit(self.device.misdeed, self.device.target)
         outputs = [np.full(t.shape, succeeded, t.dtype.numpy) for t in self.program.outputs]
         return RunResult(outputs=tuple(outputs))
 
 
-def _commit(misdeed: Misdeed, target: str) -> bool:
+def commit(misdeed: Misdeed, target: str) -> bool:
+    """Commit a misdeed against `target`; say whether it succeeded."""
     if misdeed is Misdeed.HANG:
         time.sleep(3600)
     elif misdeed is Misdeed.ABORT:

@@ -1,0 +1,90 @@
+"""The least that a task must move and compute, however clever the kernel."""
+
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.ops import Call, Kind, op_named
+
+_EARLY_EXITS = frozenset({"all", "any"})
+_WHOLE = frozenset({Kind.SORT, Kind.SCAN, Kind.CONTRACTION})
+_JOINS = frozenset({"concatenate", "pad"})
+
+
+def least_bytes(graph: Graph) -> int:
+    """Return the bytes that every right kernel reads or writes.
+
+    Outputs are written whole. An input counts where no kernel can know its elements to be
+    irrelevant: not what is gathered from, sliced away, or chosen against by a mask, since half of
+    a causal mask's scores may rightly stay unread.
+    """
+    needed = _needed_elements(graph)
+    read = sum(needed.get(v, 0) * graph.types[v].dtype.itemsize for v in graph.inputs)
+    return read + sum(t.nbytes for t in graph.output_types)
+
+
+def least_operations(graph: Graph) -> int:
+    """Return the float operations of the contractions whose every element shows in an output.
+
+    Other arithmetic can be arranged in ways that need less of it.
+    """
+    shown = set(graph.outputs)
+    total = 0
+    for node in reversed(graph.nodes):
+        if not shown.intersection(node.outputs):
+            continue
+        op = op_named(node.op)
+        if op.kind is Kind.CONTRACTION:
+            total += op.flops(Call.of(graph, node))
+        elif op.kind in (Kind.ELEMENTWISE, Kind.VIEW) and not _is_choice(graph, node):
+            size = graph.types[node.outputs[0]].size
+            shown.update(v for v in node.inputs if graph.types[v].size == size)
+    return total
+
+
+def _needed_elements(graph: Graph) -> dict[ValueId, int]:
+    """Count for each value how many of its elements every kernel must know."""
+    masked = _masked_values(graph)
+    needed = {v: graph.types[v].size for v in graph.outputs}
+    for node in reversed(graph.nodes):
+        wanted = max((needed.get(v, 0) for v in node.outputs), default=0)
+        if not wanted:
+            continue
+        for place, value in enumerate(node.inputs):
+            size = graph.types[value].size
+            count = min(size, _read(graph, node, place, wanted, masked))
+            needed[value] = max(needed.get(value, 0), count)
+    return needed
+
+
+def _read(graph: Graph, node: Node, place: int, wanted: int, masked: frozenset[ValueId]) -> int:
+    """Return how many elements of one operand `wanted` elements of the output depend on."""
+    kind, made = op_named(node.op).kind, graph.types[node.outputs[0]].size
+    size = graph.types[node.inputs[place]].size
+    is_whole = wanted == made
+    if node.op == "broadcast":
+        return wanted * size // max(made, 1)
+    if kind is Kind.VIEW and node.op != "as_strided":
+        return wanted
+    others = [v for i, v in enumerate(node.inputs) if i != place]
+    if any(v in masked for v in others) or (node.op == "select" and place > 0):
+        return 0
+    if kind is Kind.ELEMENTWISE:
+        return wanted
+    if kind is Kind.REDUCTION:
+        return 0 if node.op in _EARLY_EXITS else wanted * size // max(made, 1)
+    if kind in _WHOLE or node.op in _JOINS:
+        return size if is_whole else 0
+    # Of gathers, scatters and the rest, indices decide what is read, and nobody knows them.
+    return 0
+
+
+def _masked_values(graph: Graph) -> frozenset[ValueId]:
+    """Return the values that hold a mask's choice: what they meet may be known to be irrelevant."""
+    found: set[ValueId] = set()
+    for node in graph.nodes:
+        if _is_choice(graph, node) or found.intersection(node.inputs):
+            found.update(node.outputs)
+    return frozenset(found)
+
+
+def _is_choice(graph: Graph, node: Node) -> bool:
+    return node.op == "select" or graph.types[node.outputs[0]].dtype is Dtype.BOOL
