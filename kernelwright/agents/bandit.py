@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kernelwright.agents.feedback import is_gated
+from kernelwright.agents.lineage import is_repairable, may_go_on
 from kernelwright.agents.role import Attempt
 from kernelwright.evaluator.evaluation import Status
 
@@ -18,7 +19,6 @@ LEAST_DOLLARS = 0.002
 """What a step counts for at least: candidates are few even where they are free."""
 _LEAST_GAIN = 0.01
 _WITHIN = 1.5
-_UNREPAIRABLE = frozenset({Status.IMPLAUSIBLE, Status.CRASHED, Status.OUT_OF_MEMORY})
 
 
 class Step(StrEnum):
@@ -75,15 +75,18 @@ def gain_of(before_us: float | None, after_us: float | None) -> float:
     return gain if gain >= _LEAST_GAIN else 0.0
 
 
-def repairable(history: Sequence[Attempt], asked: Collection[str]) -> list[Attempt]:
-    """Return the failures that nobody has been asked to repair, the most nearly right first."""
+def repairable(history: Sequence[Attempt], asked: Collection[str], *, rounds: int) -> list[Attempt]:
+    """Return the failures worth a correction that nobody has been asked for, nearest right first.
+
+    No line of corrections is longer than `rounds`, nor goes on once its error comes again.
+    """
     return sorted(
         (
             a
             for a in history
-            if not a.evaluation.is_correct
-            and a.evaluation.status not in _UNREPAIRABLE
-            and a.proposal.program.id not in asked
+            if a.proposal.program.id not in asked
+            and is_repairable(a)
+            and may_go_on(a, history, rounds)
         ),
         key=_distance,
     )

@@ -7,36 +7,31 @@ from kernelwright.agents.chat.message import Prompt, Purpose
 from kernelwright.agents.chat.switchboard import Switchboard
 from kernelwright.agents.coder import shown
 from kernelwright.agents.draft import Correction
-from kernelwright.agents.feedback import diagnosis, error_signature, is_gated
+from kernelwright.agents.feedback import diagnosis
 from kernelwright.agents.interface import Interface
+from kernelwright.agents.lineage import is_repairable
 from kernelwright.agents.novelty import signature
 from kernelwright.agents.prompt import build, render
 from kernelwright.agents.role import Attempt, Proposal, Repairer
 from kernelwright.agents.sheet import task_text
 from kernelwright.errors import InputError
-from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo
 
-_HOPELESS = frozenset({Status.CORRECT, Status.PROMOTED, Status.IMPLAUSIBLE})
-"""Verdicts that ask for no correction, or that no honest correction can change."""
-
 
 class ModelRepairer:
-    """Asks for a whole corrected program, at most `rounds` times in a row, while errors change."""
+    """Asks for a whole corrected program.
 
-    def __init__(self, board: Switchboard, *, rounds: int = 3) -> None:
+    It remembers nothing: whether another round is worth it, `lineage` reads from the history.
+    """
+
+    def __init__(self, board: Switchboard) -> None:
         self._board = board
-        self._rounds = rounds
-        self._errors: dict[str, tuple[str, ...]] = {}
-        """Errors on the way to each program that a repair proposed."""
 
     def repair(self, task: Task, device: DeviceInfo, failed: Attempt) -> Proposal | None:
-        """Return a correction; None when the error repeats or the rounds are used up."""
+        """Return a correction; None when there is nothing to correct or the model has none."""
         program = failed.proposal.program
-        error = error_signature(failed.evaluation)
-        earlier = self._errors.get(program.id, ())
-        if len(earlier) >= self._rounds or error in earlier or not _is_repairable(failed):
+        if not is_repairable(failed):
             return None
         interface = Interface(task)
         known = signature(program)
@@ -50,10 +45,8 @@ class ModelRepairer:
             )
         except ReplyError:
             return None
-        corrected = answer.record.program.program(interface)
-        self._errors[corrected.id] = (*earlier, error)
         return Proposal(
-            program=corrected,
+            program=answer.record.program.program(interface),
             author=answer.model,
             idea=failed.proposal.idea,
             parent=program.id,
@@ -92,10 +85,6 @@ def repairer_prompt(task: Task, device: DeviceInfo, failed: Attempt) -> Prompt:
         request=request,
         templates="rules task repair",
     )
-
-
-def _is_repairable(failed: Attempt) -> bool:
-    return failed.evaluation.status not in _HOPELESS or is_gated(failed.evaluation)
 
 
 def _unusable(reply: Correction, interface: Interface, known: str) -> str:

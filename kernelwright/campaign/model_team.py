@@ -73,11 +73,10 @@ class _Agency:
         self._board = board = Switchboard(model)
         offline, strategies = offline_team(), dict[str, str]()
         # The offline repairer mends the mechanical classes and costs nothing.
-        repairer = ModelRepairer(board, rounds=max(self._spec.repairs, 1))
         team = Team(
             planner=ModelPlanner(board, offline.planner, strategies),
             coder=offline.coder,
-            repairer=FirstRepairer((offline.repairer, repairer)),
+            repairer=FirstRepairer((offline.repairer, ModelRepairer(board))),
         )
         experience = Experience(self._store, campaign_id)
         coder = ModelCoder(board, experience, strategies)

@@ -173,7 +173,7 @@ class Wager:
 
     def _repaired(self, pursuit: Pursuit, history: Sequence[Attempt], count: int) -> Batch:
         batch: Batch = []
-        for attempt in repairable(history, pursuit.repaired):
+        for attempt in repairable(history, pursuit.repaired, rounds=self._spec.repairs):
             if len(batch) >= count:
                 break
             pursuit.repaired.add(attempt.proposal.program.id)
@@ -206,7 +206,7 @@ class Wager:
             steps -= _ASKS_MODEL
         if not parents(pursuit.history, _slowness(pursuit.history)):
             steps.discard(Step.IMPROVE)
-        if not repairable(pursuit.history, pursuit.repaired):
+        if not repairable(pursuit.history, pursuit.repaired, rounds=self._spec.repairs):
             steps.discard(Step.REPAIR)
         return steps
 

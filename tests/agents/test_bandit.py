@@ -73,7 +73,7 @@ def test_gain_is_a_verified_speed_up_beyond_noise(
 def test_the_most_nearly_right_failure_is_repaired_first() -> None:
     history = [uncompiled(), racing(), wrong_at_the_tail(), correct(), unproven()]
     asked = {racing().proposal.program.id}
-    order = [a.evaluation.status for a in repairable(history, asked)]
+    order = [a.evaluation.status for a in repairable(history, asked, rounds=2)]
     assert order == [Status.UNPROVEN, Status.WRONG, Status.COMPILE_ERROR]
 
 

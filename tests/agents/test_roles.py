@@ -23,7 +23,6 @@ from tests.agents.loopback.scene import (
     CHEAT,
     DEVICE,
     FIXED_RACE,
-    RACE,
     TASK,
     TYPO,
     attempt,
@@ -131,40 +130,6 @@ def test_a_repair_that_changes_nothing_is_sent_back(provider: str) -> None:
     with talking(provider, same, right) as (board, server):
         assert ModelRepairer(board).repair(TASK, DEVICE, uncompiled()) is not None
     assert "nothing that matters has changed" in server.requests[1].messages[-1][1]
-
-
-def test_repairs_stop_when_the_error_repeats(provider: str) -> None:
-    second = draft(RACE.replace("64", "96"))
-    with talking(provider, Said(correction("Too small.", second))) as (board, server):
-        repairer = ModelRepairer(board)
-        first = racing()
-        proposal = repairer.repair(TASK, DEVICE, first)
-        assert proposal is not None
-        again = Attempt(
-            proposal=proposal,
-            evaluation=first.evaluation.model_copy(update={"program": proposal.program.id}),
-        )
-        assert repairer.repair(TASK, DEVICE, again) is None
-    assert len(server.requests) == 1
-
-
-def test_repairs_stop_after_their_rounds(provider: str) -> None:
-    replies = [
-        Said(correction(f"Guess {n}.", draft(BODY.replace("2.0", f"{n}.0")))) for n in range(3, 9)
-    ]
-    failed = uncompiled()
-    with talking(provider, *replies) as (board, server):
-        repairer = ModelRepairer(board, rounds=3)
-        for number in range(4):
-            proposal = repairer.repair(TASK, DEVICE, failed)
-            if proposal is None:
-                break
-            summary = f"error number {number}"
-            evaluation = failed.evaluation.model_copy(
-                update={"summary": summary, "diagnostics": (), "program": proposal.program.id}
-            )
-            failed = Attempt(proposal=proposal, evaluation=evaluation)
-    assert len(server.requests) == 3
 
 
 def test_a_closed_verdict_reaches_a_repairer_without_its_reasons(provider: str) -> None:

@@ -11,7 +11,7 @@ from kernelwright.store import KernelStore
 from tests.agents.loopback.loop import Shared, calls_of, search, statuses
 from tests.agents.loopback.model import NOTHING, SCENARIOS, role_of, whole
 from tests.agents.loopback.partner import NAMES
-from tests.agents.loopback.scene import BODY, correction, draft, programs
+from tests.agents.loopback.scene import BODY, TYPO, correction, draft, programs
 from tests.agents.loopback.server import LoopbackServer, Refused, Response, Script
 from tests.agents.loopback.wire import Heard, Said
 
@@ -103,3 +103,42 @@ def test_lessons_wait_for_the_next_search_and_are_credited_there(
     (lesson,) = store.dialogue.lessons()
     assert (lesson.helped, lesson.hurt) == (1, 0)
     assert len(lesson.evidence) == 4
+
+
+class Stubborn:
+    """Answers one error with another for ever."""
+
+    def __init__(self) -> None:
+        self.repairs = 0
+        self.ideas = 0
+
+    def __call__(self, request: Heard) -> Response:
+        if role_of(request) == "planner":
+            return whole(request)
+        if role_of(request) == "repairer":
+            self.repairs += 1
+            wrong = BODY.replace("2.0f", f"2.0{'svy'[self.repairs - 1]}")
+            return Said(correction("Another suffix.", draft(wrong, "A slip.")))
+        self.ideas += 1
+        return Said(programs(draft(TYPO, "A slip."))) if self.ideas == 1 else NOTHING
+
+
+def test_a_line_of_corrections_is_as_long_with_a_death_in_it(
+    store: KernelStore, judge: Shared
+) -> None:
+    model, deaths = Stubborn(), 1
+
+    def dying(request: Heard) -> Response:
+        nonlocal deaths
+        if model.repairs == 1 and deaths and role_of(request) == "repairer":
+            deaths = 0
+            return SUSPENDED
+        return model(request)
+
+    with LoopbackServer(dying) as server:
+        url = server.base_url("openai")
+        with pytest.raises(ModelError, match="suspended"):
+            search(store, judge, "openai:gpt-5", url, candidates=9)
+        search(store, judge, "openai:gpt-5", url, candidates=9)
+    # Two rounds, as `repairs` allows by default.
+    assert model.repairs == 2
