@@ -46,9 +46,35 @@ def _domain(graph: Graph, value: ValueId) -> Domain:
         node = graph.nodes[index]
         if place in _index_places(node) and graph.types[value].dtype.is_integer:
             limits.append(_limit(graph, node, place))
-        positive = positive or node.op in _POSITIVE
+        positive = positive or _needs_positive(graph, node)
         packed = packed or _PACKED_PLACES.get(node.op) == place
     return Domain(min(limits) if limits else None, positive, packed)
+
+
+_SIGN_KEEPING = frozenset({"sum", "mean", "max", "min", "multiply", "divide", "add"})
+"""Ops whose result is positive where what they read is."""
+
+
+def _needs_positive(graph: Graph, node: Node) -> bool:
+    """Say whether a node takes a logarithm or a root of what it reads, or of its sum or mean."""
+    while node.op in _SIGN_KEEPING:
+        others = [v for v in node.inputs[1:] if not _is_positive_constant(graph, v)]
+        readers = graph.consumers_of[node.outputs[0]]
+        if others or len(readers) != 1:
+            return False
+        node = graph.nodes[readers[0]]
+        while _only_moves(node) and len(graph.consumers_of[node.outputs[0]]) == 1:
+            node = graph.nodes[graph.consumers_of[node.outputs[0]][0]]
+    return node.op in _POSITIVE
+
+
+def _is_positive_constant(graph: Graph, value: ValueId) -> bool:
+    producer = graph.producer_of.get(value)
+    while producer is not None and graph.nodes[producer].op in ("broadcast", "reshape"):
+        value = graph.nodes[producer].inputs[0]
+        producer = graph.producer_of.get(value)
+    constant = graph.constant_of.get(value)
+    return constant is not None and bool((constant.array.astype(float) > 0).all())
 
 
 def _index_places(node: Node) -> range:

@@ -109,7 +109,7 @@ class Examination:
 
     def check_proof(self, suite: Suite) -> None:
         """Refuse to call a program correct when no case could have told it from a trivial one."""
-        if not suite.proving:
+        if not suite.is_proof:
             summary = "no case can tell a right answer from a trivial one for this task."
             raise Failure(Status.UNPROVEN, summary)
 

@@ -8,6 +8,8 @@ from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
 from kernelwright.metal.device.base import Array
 
+MEAN = "its mean"
+"""What a trivial answer is called that holds the right one's mean everywhere."""
 _LOWER_BITS = {Dtype.FLOAT32: 11, Dtype.FLOAT16: 8, Dtype.BFLOAT16: 4}
 """Significant bits one step down: half for float, bfloat16 for half, fp8 e4m3 for bfloat16."""
 
@@ -19,7 +21,7 @@ def trivial_answers(
     dtype = type_.dtype.numpy
     yield "zeros", np.zeros(type_.shape, dtype)
     if type_.size > 1:
-        yield "its mean", _mean(expected, type_)
+        yield MEAN, _mean(expected, type_)
     for place, array in enumerate(inputs):
         if array.shape == type_.shape and array.dtype == dtype:
             yield f"input {place}", array
@@ -44,9 +46,9 @@ def lower_precision(array: Array) -> Array:
     return keep_bits(array.astype(np.float64), bits).astype(array.dtype)
 
 
-def lower_precision_output(expected: Array, type_: TensorType) -> Array:
-    """Round the oracle's answer to one format less than `type_` and return it as `type_`."""
-    bits = _LOWER_BITS[type_.dtype]
+def lower_precision_output(expected: Array, type_: TensorType, precision: Dtype) -> Array:
+    """Round the oracle's answer to one format less than `precision` and return it as `type_`."""
+    bits = _LOWER_BITS[precision]
     with np.errstate(over="ignore", invalid="ignore"):
         return keep_bits(expected.astype(np.float64), bits).astype(type_.dtype.numpy)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import cast
 
 import mlx.core as mx
@@ -17,8 +18,10 @@ from kernelwright.evaluator.accuracy import (
     row_scale,
 )
 from kernelwright.evaluator.case import Case
+from kernelwright.evaluator.dependence import constant_outputs, discrete_outputs, precisions
 from kernelwright.evaluator.distribution import Reals
 from kernelwright.evaluator.domain import accumulation_length, has_jump_after_rounding
+from kernelwright.evaluator.noise import forgiving
 from kernelwright.evaluator.probe import (
     has_lower_precision,
     lower_precision,
@@ -44,22 +47,32 @@ _LUCK = 2.0
 class Reference:
     """A case made concrete: its inputs, and a yardstick for each output.
 
-    `dropped` says why the case cannot judge anybody (MLX itself fails on it); `weakness` says
-    which trivial answer it would accept, so that it proves nothing. Both are empty as a rule.
-    `ignored` lists inputs whose neglect this case does not show.
+    `dropped` says why the case cannot judge anybody (MLX itself fails on it); `accepted` lists
+    the trivial answers that it would accept, by output. Both are empty as a rule. `ignored`
+    lists inputs whose neglect this case does not show.
     """
 
     case: Case
     inputs: tuple[Array, ...]
     yardsticks: tuple[Yardstick, ...]
     dropped: str = ""
-    weakness: str = ""
+    accepted: tuple[tuple[int, str], ...] = ()
     ignored: tuple[int, ...] = ()
 
     @property
     def proves(self) -> bool:
         """True when MLX passes the case and every trivial answer fails it."""
-        return not self.dropped and not self.weakness
+        return not self.dropped and not self.accepted
+
+    @property
+    def weakness(self) -> str:
+        """Name a trivial answer that would pass; nothing where there is none."""
+        return "".join(f"{name} would pass as output {place}" for place, name in self.accepted[:1])
+
+    @cached_property
+    def forgiving(self) -> tuple[Yardstick, ...]:
+        """The yardsticks as wide as float32 rounding demands; costs several oracle runs."""
+        return forgiving(self.case.graph, self.inputs, self.yardsticks)
 
 
 def prepare(case: Case, tolerances: Sequence[Tolerance], secret: str) -> Reference:
@@ -67,7 +80,7 @@ def prepare(case: Case, tolerances: Sequence[Tolerance], secret: str) -> Referen
     prepared = calibrate(case, case.inputs(secret), tolerances)
     if prepared.dropped or case.is_edge:
         return prepared
-    return replace(prepared, weakness=_weakness(prepared), ignored=_ignored(prepared))
+    return replace(prepared, accepted=_accepted(prepared), ignored=_ignored(prepared))
 
 
 def calibrate(case: Case, inputs: tuple[Array, ...], tolerances: Sequence[Tolerance]) -> Reference:
@@ -81,7 +94,10 @@ def calibrate(case: Case, inputs: tuple[Array, ...], tolerances: Sequence[Tolera
 
 def judge(prepared: Reference, outputs: Sequence[Array]) -> tuple[Deviation, ...]:
     """Measure each output of a candidate; the caller has checked their number."""
-    return tuple(measure(o, y) for o, y in zip(outputs, prepared.yardsticks, strict=True))
+    strict = tuple(measure(o, y) for o, y in zip(outputs, prepared.yardsticks, strict=True))
+    if all(d.is_acceptable or not np.isfinite(d.row_relative) for d in strict):
+        return strict
+    return tuple(measure(o, y) for o, y in zip(outputs, prepared.forgiving, strict=True))
 
 
 def run_oracle(graph: Graph, inputs: Sequence[Array]) -> tuple[Array, ...]:
@@ -188,22 +204,34 @@ def _differs(before: Array, after: Array, tolerance: Tolerance) -> Mask:
         return np.asarray(~(np.abs(old - new) <= limit) & (old != new))
 
 
-def _weakness(prepared: Reference) -> str:
-    """Name the first trivial answer that some output would accept."""
-    coarse: tuple[Array, ...] | None = None
+def _accepted(prepared: Reference) -> tuple[tuple[int, str], ...]:
+    """List the trivial answers that outputs would accept.
+
+    An output that hangs on no input has one right answer, be it trivial or not, and one of
+    flags and constants has no digits to lose.
+    """
+    found: list[tuple[int, str]] = []
+    graph = prepared.case.graph
+    fixed, discrete = constant_outputs(graph), discrete_outputs(graph)
+    coarse = run_oracle(graph, [lower_precision(a) for a in prepared.inputs])
     for place, yardstick in enumerate(prepared.yardsticks):
-        for name, answer in trivial_answers(yardstick.type, yardstick.expected, prepared.inputs):
-            if measure(answer, yardstick).is_acceptable:
-                return f"{name} would pass as output {place}"
-        if not has_lower_precision(yardstick.type.dtype):
+        if place in fixed:
             continue
-        if coarse is None:
-            rounded = [lower_precision(a) for a in prepared.inputs]
-            coarse = run_oracle(prepared.case.graph, rounded)
-        answer = lower_precision_output(coarse[place], yardstick.type)
-        if measure(answer, yardstick).is_acceptable:
-            return f"a reference of lower precision would pass as output {place}"
-    return ""
+        answers = trivial_answers(yardstick.type, yardstick.expected, prepared.inputs)
+        found += [(place, name) for name, a in answers if measure(a, yardstick).is_acceptable]
+        if place not in discrete and _accepts(prepared, place, coarse[place]):
+            found.append((place, "a reference of lower precision"))
+    return tuple(found)
+
+
+def _accepts(prepared: Reference, place: int, coarse: Array) -> bool:
+    """Say whether an output computed in lower precision would pass."""
+    precision = precisions(prepared.case.graph)[place]
+    if not has_lower_precision(precision):
+        return False
+    yardstick = prepared.yardsticks[place]
+    answer = lower_precision_output(coarse, yardstick.type, precision)
+    return measure(answer, yardstick).is_acceptable
 
 
 def _ignored(prepared: Reference) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from kernelwright.evaluator.case import Case, Layout
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.distribution import Distribution
+from kernelwright.evaluator.probe import MEAN
 from kernelwright.evaluator.reference import Reference, prepare
 from kernelwright.evaluator.regression import RegressionCase
 from kernelwright.evaluator.task import Task
@@ -13,6 +14,9 @@ from kernelwright.ir.graph import Graph
 
 _REDRAWS = 2
 """Further draws of a case that proves nothing before an ordinary one takes its place."""
+_FURTHER, _FIRST_FURTHER = 48, 100
+"""Cases that may be drawn for a suite that proves nothing, and the number of the first."""
+_STRONG = (Distribution.NORMAL, Distribution.OFFSET, Distribution.ALTERNATING)
 _AT_FULL_SHAPE = (Distribution.MIXED, Distribution.NORMAL, Distribution.MASKED)
 _OFF_GRID = (
     Distribution.MIXED,
@@ -45,7 +49,31 @@ class Suite:
     @property
     def proving(self) -> int:
         """How many cases every trivial answer fails."""
-        return sum(r.proves and not r.case.is_edge for r in self.references)
+        return sum(r.proves for r in self._live)
+
+    @property
+    def is_proof(self) -> bool:
+        """True when every trivial answer for every output fails some case.
+
+        A program has to pass all cases, so each output may be told by another one. Where an
+        output never holds but one number, its mean is no trivial answer.
+        """
+        passing = self.passing
+        return bool(self._live) and all(n == MEAN and self._is_uniform(p) for p, n in passing)
+
+    @property
+    def passing(self) -> set[tuple[int, str]]:
+        """Trivial answers that every case accepts, by output."""
+        accepted = [set(r.accepted) for r in self._live]
+        return set.intersection(*accepted) if accepted else set()
+
+    @property
+    def _live(self) -> list[Reference]:
+        return [r for r in self.references if not r.dropped and not r.case.is_edge]
+
+    def _is_uniform(self, place: int) -> bool:
+        expected = (r.yardsticks[place].expected for r in self._live)
+        return all((e == e.flat[0]).all() or (e != e).all() for e in expected)
 
     @property
     def nbytes(self) -> int:
@@ -58,7 +86,21 @@ class Suite:
 
 def visible_suite(task: Task, graphs: Sequence[Graph], config: EvaluatorConfig) -> Suite:
     """Build the suite for the task's own graph and further graphs of the same function."""
-    return _build(task, [*_own_cases(task.graph, config), *_other_cases(graphs)], config)
+    suite = _build(task, [*_own_cases(task.graph, config), *_other_cases(graphs)], config)
+    return _strengthened(suite, task, config)
+
+
+def _strengthened(suite: Suite, task: Task, config: EvaluatorConfig) -> Suite:
+    """Draw further cases while some trivial answer passes all: small tasks leave much to luck."""
+    for number in range(_FURTHER):
+        if suite.is_proof:
+            break
+        kind = _STRONG[number % len(_STRONG)]
+        case = Case(task.graph, kind, attempt=_FIRST_FURTHER + number)
+        reference = prepare(case, task.output_tolerances, config.secret)
+        if not reference.dropped and not suite.passing <= set(reference.accepted):
+            suite = replace(suite, references=(*suite.references, reference))
+    return suite
 
 
 def with_regressions(

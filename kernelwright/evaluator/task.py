@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from kernelwright.evaluator.dependence import precisions
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph
 
@@ -40,7 +41,7 @@ class Task:
     graph: Graph
     name: str
     tolerances: tuple[Tolerance, ...] = ()
-    """Per output; empty means the default of each output's dtype."""
+    """Per output; empty means the default of the coarsest dtype it was rounded to on its way."""
     variants: tuple[Graph, ...] = field(default=(), compare=False)
 
     @property
@@ -53,4 +54,4 @@ class Task:
         """One tolerance per output."""
         if self.tolerances:
             return self.tolerances
-        return tuple(Tolerance.of(t.dtype) for t in self.graph.output_types)
+        return tuple(map(Tolerance.of, precisions(self.graph)))

@@ -1,6 +1,6 @@
 """The ideal answer of a graph: float64 arithmetic by NumPy and SciPy, integers exact."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +11,19 @@ from kernelwright.ir.ops import Call, exact_dtype, op_named
 from kernelwright.ir.ops.op import Array
 
 
-def reference(graph: Graph, arrays: Sequence[NDArray[np.generic]]) -> list[Array]:
+def reference(
+    graph: Graph,
+    arrays: Sequence[NDArray[np.generic]],
+    *,
+    rounded: Callable[[Array], Array] | None = None,
+) -> list[Array]:
     """Evaluate a graph as if floating point had no rounding (to float64).
 
     Inputs are taken at their exact values. A cast between float dtypes changes nothing: MLX
     rounds every intermediate to its dtype, the ideal answer rounds none. Where rounding is the
     meaning, it happens: casts to integers truncate, `round`, `floor` and comparisons see the
     float64 value, `view` sees the bits of the stored dtype. Integer arithmetic wraps as in MLX.
+    `rounded`, where it is given, rounds whatever a node makes of floats, to show what that does.
 
     Raises:
         InputError: the arrays are not those that the graph takes.
@@ -36,7 +42,10 @@ def reference(graph: Graph, arrays: Sequence[NDArray[np.generic]]) -> list[Array
     kept = set(graph.outputs)
     with np.errstate(all="ignore"):
         for index, node in enumerate(graph.nodes):
-            values.update(_evaluate(graph, node, [values[v] for v in node.inputs]))
+            made = _evaluate(graph, node, [values[v] for v in node.inputs])
+            if rounded is not None:
+                made = {v: rounded(a) if a.dtype == np.float64 else a for v, a in made.items()}
+            values.update(made)
             for value in set(node.inputs):
                 if last_use[value] == index and value not in kept:
                     del values[value]

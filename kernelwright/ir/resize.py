@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.ir.alignment import reduced_axes
 from kernelwright.ir.graph import Attribute, Graph, Node, TensorType, ValueId
+from kernelwright.ir.known import Known
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.shape import Shapes
 
@@ -84,7 +85,24 @@ def resize(graph: Graph, sizes: Mapping[Axis, int]) -> Graph:
 
     types = tuple(sized(v) for v in range(len(graph.types)))
     nodes = tuple(_resized(node, graph, types) for node in graph.nodes)
-    return replace(graph, types=types, nodes=nodes)
+    resized = replace(graph, types=types, nodes=nodes)
+    _check_places(resized)
+    return resized
+
+
+def _check_places(graph: Graph) -> None:
+    """Refuse a size at which the graph would read behind the end of a table, as of positions."""
+    known = Known(graph)
+    for node in graph.nodes:
+        if node.op != "gather":
+            continue
+        shape, axes = graph.types[node.inputs[0]].shape, Call.of(graph, node).integers("axes")
+        for value, axis in zip(node.inputs[1:], axes, strict=True):
+            if known.has(value) and (last := int(known.value(value).max())) >= shape[axis]:
+                raise UnsupportedError(
+                    f"place {last} would be read of an axis of {shape[axis]}; "
+                    "ask for a smaller size."
+                )
 
 
 def _solved(graph: Graph, shapes: Shapes, position: int, axis: int, wanted: int) -> tuple[int, int]:

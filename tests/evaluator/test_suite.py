@@ -1,5 +1,7 @@
 """Cases and suites: what is drawn, what is dropped, what proves something."""
 
+from collections.abc import Callable
+
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -66,7 +68,38 @@ def test_a_case_that_a_trivial_answer_passes_proves_nothing() -> None:
 def test_a_task_without_content_proves_nothing() -> None:
     with mx.stream(mx.cpu):
         graph = canonicalize(capture(lambda x: mx.softmax(x, axis=-1), mx.zeros((4, 1))))
-    assert visible_suite(Task(graph, "one"), (), CONFIG).proving == 0
+    suite = visible_suite(Task(graph, "one"), (), CONFIG)
+    assert (suite.proving, suite.is_proof) == (0, False)
+
+
+def test_outputs_may_be_told_from_trivial_answers_by_different_cases() -> None:
+    def best(x: mx.array) -> tuple[mx.array, mx.array]:
+        near = mx.where(mx.max(x, axis=-1, keepdims=True) - x > 0.1, -mx.inf, x)
+        return mx.argmax(x, axis=-1), mx.softmax(near, axis=-1).max(axis=-1)
+
+    graph = canonicalize(capture(best, mx.zeros((1, 4))))
+    assert visible_suite(Task(graph, "best"), (), CONFIG).is_proof
+
+
+def test_one_number_everywhere_is_no_trivial_mean() -> None:
+    graph = canonicalize(capture(lambda x: mx.broadcast_to(mx.cos(x), (8,)), mx.zeros((1,))))
+    assert visible_suite(Task(graph, "cosine"), (), CONFIG).is_proof
+
+
+@pytest.mark.parametrize(
+    ("function", "is_positive"),
+    [
+        (lambda x: mx.rsqrt(x.mean(axis=-1) + 1e-5), True),
+        (lambda x: mx.log(x.sum(axis=-1) * 2), True),
+        (lambda x: mx.rsqrt(mx.square(x).mean(axis=-1) + 1e-5), False),
+        (lambda x: mx.log(mx.exp(x) + 1), False),
+    ],
+)
+def test_what_a_root_or_logarithm_is_taken_of_is_positive(
+    function: Callable[[mx.array], mx.array], is_positive: bool
+) -> None:
+    graph = canonicalize(capture(function, mx.zeros((4, 8))))
+    assert domains_of(graph)[0].is_positive is is_positive
 
 
 def test_hidden_shapes_follow_the_secret_and_differ_from_the_visible() -> None:

@@ -118,6 +118,16 @@ def test_what_is_tied_to_a_size_is_refused(
         resize(graph, {axis: 5})
 
 
+def test_a_size_beyond_a_table_of_positions_is_refused() -> None:
+    def embed(tokens: mx.array, table: mx.array) -> mx.array:
+        return table[mx.arange(tokens.shape[0])] * tokens[:, None]
+
+    graph = canonicalize(capture(embed, mx.zeros((6,)), mx.zeros((16, 8))))
+    assert resize(graph, {(0, 0): 16}).input_types[0].shape == (16,)
+    with pytest.raises(UnsupportedError, match="place 16 would be read of an axis of 16"):
+        resize(graph, {(0, 0): 17})
+
+
 def test_contradicting_sizes_are_refused() -> None:
     graph = canonicalize(capture(lambda x, y: x + y, *example(PAIR)))
     with pytest.raises(InputError, match="y axis 0 is tied to another axis"):

@@ -26,7 +26,7 @@ from kernelwright.metal.lower.operator import MSL_TYPE
 from kernelwright.metal.lower.passes import Loop, column_of, kept_between, loops
 from kernelwright.metal.lower.run import Run, Span
 from kernelwright.metal.lower.signature import Signature, kernel_name
-from kernelwright.metal.lower.term import Load, Store, Term, walk
+from kernelwright.metal.lower.term import Load, Reduced, Store, Term, walk
 from kernelwright.metal.lower.writer import Writer
 from kernelwright.metal.schedule import Columnwise, Rowwise
 
@@ -232,15 +232,19 @@ class Rows:
         return self.writer.mentions(name)
 
     def _pointers(self) -> None:
-        """Point at the row of every array that has one, so that only the column remains."""
+        """Point at the row of every array that has one, so that only the column remains.
+
+        A place that a reduction finds is not known yet: such an access is written in full.
+        """
         accesses: list[tuple[str, Index]] = []
         for term in walk([s.value for s in self.stores]):
-            if isinstance(term, Load):
-                for place in term.places:
-                    if place.number not in self.writer.bound and not _has_column(place.axes):
-                        self.writer.prepare([place])
-                        self.writer.define(place)
-                accesses.append((term.array, term.offset))
+            if not isinstance(term, Load) or any(map(_waits, term.places)):
+                continue
+            for place in term.places:
+                if place.number not in self.writer.bound and not _has_column(place.axes):
+                    self.writer.prepare([place])
+                    self.writer.define(place)
+            accesses.append((term.array, term.offset))
         accesses += [(s.array, s.offset) for s in self.stores]
         for array, offset in accesses:
             if not _has_column(offset.axes):
@@ -332,6 +336,10 @@ class Rows:
             return runs
 
         surround(self.writer, walk_.around, body)
+
+
+def _waits(term: Term) -> bool:
+    return any(isinstance(t, Reduced) for t in walk([term]))
 
 
 def _has_column(axes: Iterable[Axis]) -> bool:

@@ -38,7 +38,19 @@ def batch_norm(x: mx.array) -> mx.array:
     return centred * mx.rsqrt(mx.var(x, axis=0, keepdims=True) + 1e-3)
 
 
+def at_its_best(scores: mx.array, x: mx.array) -> mx.array:
+    best = mx.argmax(scores, axis=-1, keepdims=True)
+    chances = mx.softmax(x, axis=-1)
+    return mx.take_along_axis(chances, best, axis=-1) * scores.max(axis=-1, keepdims=True)
+
+
 CASES: dict[str, Case] = {
+    "read where a reduction says": (at_its_best, (F, F), "rowwise(lanes=32)"),
+    "read where a reduction says, a thread a row": (
+        at_its_best,
+        (F, F),
+        "rowwise(lanes=1,rows=64)",
+    ),
     "rope in halves": (
         lambda x: rope(x, traditional=False),
         (mx.zeros((2, 4, 6, 8)),),

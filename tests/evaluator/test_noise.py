@@ -1,0 +1,46 @@
+"""Bounds are as wide as float32 arithmetic makes them, and no wider."""
+
+from collections.abc import Callable
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from kernelwright.evaluator.case import Case
+from kernelwright.evaluator.distribution import Distribution
+from kernelwright.evaluator.noise import rounded_by_chance
+from kernelwright.evaluator.reference import judge, prepare
+from kernelwright.evaluator.task import Task
+from kernelwright.ir import canonicalize, capture
+
+
+def spread(function: Callable[[mx.array], mx.array]) -> tuple[float, float]:
+    """Return the strict and the forgiving bound of a function's only output."""
+    task = Task(canonicalize(capture(function, mx.zeros((2, 64)))), "task")
+    prepared = prepare(Case(task.graph, Distribution.OFFSET), task.output_tolerances, "tests")
+    return prepared.yardsticks[0].bound, prepared.forgiving[0].bound
+
+
+def test_rounding_by_chance_takes_either_neighbour_and_keeps_what_fits() -> None:
+    values = np.array([1.0, 0.1, -3.0, 3.4028235e38 * 1.5, np.inf])
+    random = np.random.default_rng(0)
+    draws = np.array([rounded_by_chance(values, random) for _ in range(32)])
+    assert (draws[:, [0, 2, 3, 4]] == values[[0, 2, 3, 4]]).all()
+    assert len(set(draws[:, 1])) == 2
+    assert np.abs(draws[:, 1] - 0.1).max() < 2.0**-26
+
+
+def test_cancellation_widens_a_bound_and_sound_arithmetic_does_not() -> None:
+    strict, forgiving = spread(lambda x: 1 - mx.sigmoid(x))
+    assert forgiving > strict
+    strict, forgiving = spread(lambda x: mx.exp(-x) * x)
+    assert forgiving < 3 * strict
+
+
+@pytest.mark.parametrize(("error", "passes"), [(2.0**-24, True), (2.0**-12, False)])
+def test_lower_precision_is_not_forgiven(error: float, passes: bool) -> None:
+    task = Task(canonicalize(capture(lambda x: 1 - mx.sigmoid(x), mx.zeros((2, 64)))), "task")
+    prepared = prepare(Case(task.graph, Distribution.OFFSET), task.output_tolerances, "tests")
+    sigmoid = 1 / (1 + np.exp(-prepared.inputs[0].astype(np.float64)))
+    found = (1 - sigmoid * (1 + error)).astype(np.float32)
+    assert judge(prepared, [found])[0].is_acceptable is passes
