@@ -42,22 +42,26 @@ class MlxArm:
     inputs: Sequence[Sequence[mx.array]]
     output_bytes: int
     _last: dict[int, list[mx.array]] = field(default_factory=dict)
+    _pending: list[tuple[int, list[mx.array]]] = field(default_factory=list)
 
     @property
     def slots(self) -> int:
         """Return how many sets of inputs are on the device."""
         return len(self.inputs)
 
+    def prepare(self, slots: Sequence[int]) -> None:
+        """Build the graphs; nothing runs, and nothing is allocated, before they are evaluated."""
+        self._pending = [(slot, self.function(*self.inputs[slot])) for slot in slots]
+
     def launch(self, slots: Sequence[int]) -> None:
         """Evaluate in groups, so that one synchronisation serves many launches."""
         group = max(1, _GROUP_BYTES // max(self.output_bytes, 1))
         for first in range(0, len(slots), group):
-            pending = [
-                (slot, self.function(*self.inputs[slot])) for slot in slots[first : first + group]
-            ]
+            pending = self._pending[first : first + group]
             mx.async_eval([outputs for _, outputs in pending])  # type: ignore[no-untyped-call]
             self._last.update(pending)
         mx.synchronize()
+        self._pending = []
 
     def outputs(self, slot: int) -> tuple[Array, ...]:
         """Return what the last launch on a slot's inputs left."""

@@ -35,6 +35,9 @@ class Arm(Protocol):
     def slots(self) -> int:
         """Return how many different sets of inputs are ready on the device."""
 
+    def prepare(self, slots: Sequence[int]) -> None:
+        """Do on the host, off the clock, what can be done before the next launch."""
+
     def launch(self, slots: Sequence[int]) -> None:
         """Run once on each of the slots' inputs, and return when all outputs are complete."""
 
@@ -157,6 +160,7 @@ class Session:
         start = self._next_slot.get(arm.name, 0)
         slots = [(start + i) % arm.slots for i in range(count)]
         self._next_slot[arm.name] = (start + count) % arm.slots
+        arm.prepare(slots)
         began = self.bench.clock.now_s()
         arm.launch(slots)
         elapsed_s = self.bench.clock.now_s() - began

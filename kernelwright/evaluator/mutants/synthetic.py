@@ -77,6 +77,9 @@ class SyntheticArm:
     layout_bias: float = 1.0
     _last: Sequence[int] = field(default_factory=tuple)
 
+    def prepare(self, slots: Sequence[int]) -> None:
+        """Nothing is done ahead of a launch."""
+
     def launch(self, slots: Sequence[int]) -> None:
         """Spend the true cost."""
         self._last = slots

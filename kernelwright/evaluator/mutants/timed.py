@@ -72,6 +72,9 @@ class CandidateArm:
         """Return how many sets of inputs there are."""
         return len(self.inputs)
 
+    def prepare(self, slots: Sequence[int]) -> None:
+        """Nothing is done ahead of a launch."""
+
     def launch(self, slots: Sequence[int]) -> None:
         """Spend the declared cost, and misbehave where the device is told to."""
         self.launches += len(slots)
