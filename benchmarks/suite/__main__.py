@@ -1,4 +1,4 @@
-"""`python -m benchmarks.suite run|report|compare|predict`: the suite from the command line."""
+"""`python -m benchmarks.suite`: run, confirm, report, compare, predict."""
 
 import argparse
 import sys
@@ -8,13 +8,14 @@ import mlx.core as mx
 
 from benchmarks.suite.comparison import compare
 from benchmarks.suite.counting import count
-from benchmarks.suite.measure import run_suite
+from benchmarks.suite.measure import confirm_suite, run_suite
 from benchmarks.suite.prediction import judge, markdown, profile_of
 from benchmarks.suite.report import write_report
 from benchmarks.suite.result import SuiteRun
 from benchmarks.suite.workloads import WORKLOADS
 from kernelwright.errors import InputError, KernelwrightError
 from kernelwright.ir.dtype import Dtype
+from kernelwright.metal.device.base import Device
 from kernelwright.metal.device.registry import open_device
 
 
@@ -28,11 +29,16 @@ def main() -> int:
         return 1
 
 
-def _run(arguments: argparse.Namespace) -> int:
-    device = open_device(arguments.device)
+def _timing_device(name: str) -> Device:
+    device = open_device(name)
     if not device.info.measures_time:
         raise InputError(f"the {device.info.name} device measures no time; use metal or cuda.")
     mx.set_default_device(mx.gpu)
+    return device
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    device = _timing_device(arguments.device)
     dtypes = [Dtype.parse(text) for text in arguments.dtype.split(",")]
     chosen = [
         (w, d)
@@ -46,6 +52,12 @@ def _run(arguments: argparse.Namespace) -> int:
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(run.model_dump_json(indent=1))
     return _report(argparse.Namespace(run=arguments.out))
+
+
+def _confirm(arguments: argparse.Namespace) -> int:
+    run = confirm_suite(SuiteRun.load(arguments.run), _timing_device(arguments.device))
+    arguments.run.write_text(run.model_dump_json(indent=1))
+    return _report(arguments)
 
 
 def _report(arguments: argparse.Namespace) -> int:
@@ -80,6 +92,10 @@ def _parser() -> argparse.ArgumentParser:
     report = commands.add_parser("report", help="write the table and plots of a run")
     report.add_argument("run", type=Path)
     report.set_defaults(command=_report)
+    confirmation = commands.add_parser("confirm", help="time a run's gains in a fresh process")
+    confirmation.add_argument("run", type=Path)
+    confirmation.add_argument("--device", default="metal", help="metal or cuda")
+    confirmation.set_defaults(command=_confirm)
     comparison = commands.add_parser("compare", help="set two runs side by side")
     comparison.add_argument("before", type=Path)
     comparison.add_argument("after", type=Path)

@@ -1,7 +1,7 @@
 """The offline search for one workload on one GPU: plan, lower, compile, check, choose."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.suite.result import ScheduleResult
 from benchmarks.suite.workload import Function, Workload
 from kernelwright import ir
-from kernelwright.errors import KernelwrightError
+from kernelwright.errors import DeviceError, KernelwrightError
 from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, TensorType
@@ -57,6 +57,30 @@ def search(workload: Workload, dtype: Dtype, device: Device) -> Found:
         results.extend(tried)
         if best is not None:
             chosen[region] = best
+    return _found(graph, chosen, results)
+
+
+def rebuild(
+    workload: Workload, dtype: Dtype, device: Device, results: Sequence[ScheduleResult]
+) -> Found:
+    """Build what an earlier search chose, without searching."""
+    graph = capture(workload, dtype)
+    names = {r.region: r.schedule for r in results if r.is_chosen}
+    chosen: dict[ir.Region, MlxExecutable] = {}
+    for number, region in enumerate(ir.partition(graph)):
+        extracted = region.extract()
+        for schedule in schedules(extracted, device.info) if number in names else ():
+            if str(schedule) == names[number]:
+                built = _build(extracted, schedule, device)
+                if isinstance(built, str):
+                    raise DeviceError(built)
+                chosen[region] = built
+    return _found(graph, chosen, results)
+
+
+def _found(
+    graph: Graph, chosen: Mapping[ir.Region, MlxExecutable], results: Sequence[ScheduleResult]
+) -> Found:
     stitched = stitch(graph, {r: e.graph for r, e in chosen.items()})
 
     def run(*arrays: mx.array) -> tuple[mx.array, ...]:
