@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 
-from kernelwright.ir.contraction import CONTRACTIONS, is_memory_bound
+from kernelwright.ir.contraction import CONTRACTIONS, is_worth_holding
 from kernelwright.ir.cost import DEFAULT_PROFILE, Profile, penalty_us, time_us
 from kernelwright.ir.family import FUSED_INDEXING, Pattern, classify
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.legality import MAX_BUFFERS
+from kernelwright.ir.matvec import PRODUCTS
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.ir.region import Region
 from kernelwright.ir.traffic import planned_traffic
@@ -22,13 +23,13 @@ def is_fused(graph: Graph, node: Node, profile: Profile = DEFAULT_PROFILE) -> bo
     A contraction is held where its arithmetic costs nothing beside its bytes.
     """
     if node.op in CONTRACTIONS:
-        return is_memory_bound(
+        return is_worth_holding(
             graph,
             node,
             flops_per_byte=profile.flops_per_us / profile.bytes_per_us,
             launch_bytes=profile.launch_us * profile.bytes_per_us,
         )
-    return op_named(node.op).kind in _FUSED or node.op in _COPIES
+    return op_named(node.op).kind in _FUSED or node.op in _COPIES or node.op in PRODUCTS
 
 
 class Judge:

@@ -4,8 +4,9 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kernelwright.ir import matvec
 from kernelwright.ir.alignment import Alignment, reduced_axes
-from kernelwright.ir.contraction import trouble_with_attention
+from kernelwright.ir.contraction import DENSE, trouble_with_attention, trouble_with_dense
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
@@ -22,6 +23,10 @@ class Pattern(StrEnum):
     """Running values along the last axis of rows, with elementwise work before and after."""
     ATTENTION = "attention"
     """One attention, with elementwise work before and after."""
+    MATVEC = "matvec"
+    """Rows of a quantized matrix times few vectors, with elementwise work behind."""
+    DENSE = "dense"
+    """Few rows times matrices, with elementwise work before and after."""
     NONE = "none"
     """No kernel family; `reason` says why."""
 
@@ -66,9 +71,13 @@ def classify(graph: Graph) -> Family:
     Row-wise means: all reductions reduce the same axes of the same shape; what depends on a
     reduction stays within its row; every output holds one element a row or one an element.
     """
+    if any(node.op in matvec.PRODUCTS for node in graph.nodes):
+        return _matvec(graph)
     reductions: list[Node] = []
     if any(node.op == "attention" for node in graph.nodes):
         return _attention(graph)
+    if any(node.op in DENSE for node in graph.nodes):
+        return _dense(graph)
     for node in graph.nodes:
         if reason := _unfit(graph, node):
             return Family(Pattern.NONE, reason=reason)
@@ -88,6 +97,15 @@ def _attention(graph: Graph) -> Family:
     if reason := trouble_with_attention(graph):
         return Family(Pattern.NONE, reason=reason)
     return Family(Pattern.ATTENTION, graph.output_types[0].shape)
+
+
+def _dense(graph: Graph) -> Family:
+    for node in graph.nodes:
+        if node.op not in DENSE and (reason := _unfit(graph, node)):
+            return Family(Pattern.NONE, reason=reason)
+    if reason := trouble_with_dense(graph):
+        return Family(Pattern.NONE, reason=reason)
+    return Family(Pattern.DENSE, max((t.shape for t in graph.output_types), key=len))
 
 
 def _unfit(graph: Graph, node: Node) -> str:
@@ -113,6 +131,13 @@ def _elementwise(graph: Graph) -> Family:
         return Family(Pattern.NONE, reason=f"its outputs {shapes} differ in size")
     shape = max((t.shape for t in graph.output_types), key=len)
     return Family(Pattern.ELEMENTWISE, shape)
+
+
+def _matvec(graph: Graph) -> Family:
+    foreign = [d for t in graph.types if (d := t.dtype) in _NOT_IN_METAL]
+    if reason := f"Metal has no {foreign[0]}" if foreign else matvec.unfit(graph):
+        return Family(Pattern.NONE, reason=reason)
+    return Family(Pattern.MATVEC, max((t.shape for t in graph.output_types), key=len))
 
 
 def _scan(graph: Graph, reductions: list[Node]) -> Family:

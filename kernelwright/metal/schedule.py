@@ -145,9 +145,51 @@ class Attention:
         return cls(**decisions)
 
 
-Schedule = Elementwise | Rowwise | Columnwise | Split | Scan | Attention
+@dataclass(frozen=True, slots=True)
+class Matvec:
+    """Rows of a quantized matrix times few vectors: a simdgroup makes several results."""
+
+    family: ClassVar[str] = "matvec"
+
+    results: int = 4
+    """Rows of the matrix that a simdgroup multiplies with a vector that it reads once."""
+    words: int = 2
+    """Packed words of each row that a lane takes at a time."""
+    simdgroups: int = 2
+    """Simdgroups per threadgroup, each with results of its own."""
+
+    @classmethod
+    def of(cls, decisions: Mapping[str, int]) -> "Matvec":
+        """Return the schedule of some decisions, defaults for the others."""
+        return cls(**decisions)
+
+
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """Few rows times a matrix: simdgroups share its columns, and strips of what is summed."""
+
+    family: ClassVar[str] = "dense"
+
+    columns: int = 4
+    """Columns per simdgroup where lanes run along a dot product, else per lane."""
+    strips: int = 1
+    """Simdgroups that share the terms of a dot product."""
+    teams: int = 4
+    """Groups of such simdgroups per threadgroup, each with columns of its own."""
+    vector: int = 4
+    """Neighbours that a lane reads at once."""
+
+    @classmethod
+    def of(cls, decisions: Mapping[str, int]) -> "Dense":
+        """Return the schedule of some decisions, defaults for the others."""
+        return cls(**decisions)
+
+
+Schedule = Dense | Matvec | Elementwise | Rowwise | Columnwise | Split | Scan | Attention
 _FAMILIES: dict[str, type[Schedule]] = {
     "attention": Attention,
+    "dense": Dense,
+    "matvec": Matvec,
     "scan": Scan,
     "split": Split,
     "elementwise": Elementwise,

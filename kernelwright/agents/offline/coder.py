@@ -12,7 +12,9 @@ from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.schedule import (
     Attention,
     Columnwise,
+    Dense,
     Elementwise,
+    Matvec,
     Rowwise,
     Scan,
     Schedule,
@@ -95,6 +97,17 @@ def idea(schedule: Schedule) -> str:
                 f"{together.capitalize()} a threadgroup of {schedule.simdgroups} simdgroups"
                 f"{shared}, "
                 f"{schedule.lanes} lanes a key, {schedule.keys} keys read ahead, online softmax."
+            )
+        case Matvec():
+            words = f"{schedule.words} words" if schedule.words > 1 else "one word"
+            results = f"{schedule.results} results" if schedule.results > 1 else "One result"
+            return f"{results} a simdgroup, {words} of packed digits a lane at a time."
+        case Dense():
+            shared = f", {schedule.strips} simdgroups a sum" if schedule.strips > 1 else ""
+            own = f"{schedule.columns} columns a simdgroup" if schedule.columns > 1 else "tiles"
+            return (
+                f"Every weight read once: {own}{shared}, {schedule.vector} neighbouring weights "
+                f"a lane, {schedule.teams} teams a threadgroup."
             )
         case Rowwise():
             return f"{_team(schedule)}, {_vector(schedule)}, {_memory(schedule)}."

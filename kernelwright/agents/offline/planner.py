@@ -5,7 +5,7 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir import Call, Graph, Kind, Node, Region, op_named, partition
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower import lower, schedules
-from kernelwright.metal.schedule import Attention, Elementwise, Scan, Schedule
+from kernelwright.metal.schedule import Attention, Dense, Elementwise, Matvec, Scan, Schedule
 
 AUTHOR = "offline"
 
@@ -58,6 +58,10 @@ def _strategy(schedule: Schedule) -> str:
         return (
             "Keys read once for several queries: online softmax, and the parts merged at the end."
         )
+    if isinstance(schedule, Matvec):
+        return "Rows of a packed matrix shared by lanes: read once, unpacked, multiplied, mapped."
+    if isinstance(schedule, Dense):
+        return "Every weight read once for all rows; the results mapped before they are written."
     if isinstance(schedule, Scan):
         return "Rows shared by lanes: a running value carried along, mapped and written."
     return "Rows shared by lanes: reduce in as few passes as possible, then map and write."

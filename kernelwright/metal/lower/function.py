@@ -181,6 +181,19 @@ inline float erfinv_of(float x) {
   return p * x;
 }
 """,
+        "digit_of": """\
+// Digit number `k` of packed words, lowest bits first; it may go on in the next word.
+template <uint bits, typename V>
+inline uint digit_of(thread const V& words, uint k) {
+  uint first = k * bits;
+  uint shift = first % 32;
+  uint digit = words[first / 32] >> shift;
+  if (shift + bits > 32) {
+    digit |= words[first / 32 + 1] << (32 - shift);
+  }
+  return digit & ((1u << bits) - 1);
+}
+""",
         "load_run": """\
 // Neighbouring values in one access; MLX places inputs of fewer than 8 elements in `constant`.
 template <typename V, typename T>

@@ -4,8 +4,10 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Kernel, Program, Tensor
 from kernelwright.metal.lower.attention import lower_attention
+from kernelwright.metal.lower.dense_kernel import lower_dense
 from kernelwright.metal.lower.elementwise import lower_elementwise
 from kernelwright.metal.lower.generic import generalize
+from kernelwright.metal.lower.matvec import lower_matvec
 from kernelwright.metal.lower.operator import MSL_TYPE
 from kernelwright.metal.lower.rowwise import lower_rowwise
 from kernelwright.metal.lower.scan import lower_scan
@@ -14,7 +16,9 @@ from kernelwright.metal.lower.split import lower_split
 from kernelwright.metal.schedule import (
     Attention,
     Columnwise,
+    Dense,
     Elementwise,
+    Matvec,
     Rowwise,
     Scan,
     Schedule,
@@ -41,6 +45,8 @@ def lower(graph: Graph, schedule: Schedule) -> Program:
         return _split(graph, signature, schedule)
     if isinstance(schedule, Attention):
         return _program(*lower_attention(graph, schedule))
+    if isinstance(schedule, Dense):
+        return _program(*lower_dense(graph, schedule))
 
     def write(other: Graph) -> tuple[Kernel, ...]:
         return _kernels(other, Signature.of(other), schedule)
@@ -83,7 +89,9 @@ def _program(
 
 
 def _kernels(
-    graph: Graph, signature: Signature, schedule: Elementwise | Rowwise | Columnwise | Scan
+    graph: Graph,
+    signature: Signature,
+    schedule: Elementwise | Rowwise | Columnwise | Scan | Matvec,
 ) -> tuple[Kernel, ...]:
     match schedule:
         case Elementwise():
@@ -97,3 +105,5 @@ def _kernels(
             return (lower_rowwise(graph, signature, schedule),)
         case Scan():
             return (lower_scan(graph, signature, schedule),)
+        case Matvec():
+            return (lower_matvec(graph, signature, schedule),)

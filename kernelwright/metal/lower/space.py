@@ -5,12 +5,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kernelwright.errors import UnsupportedError
+from kernelwright.ir.contraction import DENSE
 from kernelwright.ir.graph import Graph
+from kernelwright.ir.matvec import PRODUCTS
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower.accumulator import is_compensated, online_pairs
 from kernelwright.metal.lower.attention_space import attention_layout, attention_schedules
+from kernelwright.metal.lower.dense_space import dense_schedules, dense_tiling
 from kernelwright.metal.lower.elementwise import domain, is_even, pieces, split_at_choices
+from kernelwright.metal.lower.matvec_space import matvec_registers, matvec_schedules
 from kernelwright.metal.lower.passes import Loop, loops, register_count
 from kernelwright.metal.lower.rowwise import row_count, row_stores
 from kernelwright.metal.lower.run import WIDTHS
@@ -21,7 +25,9 @@ from kernelwright.metal.lower.term import Load, Reduced, Reducer, Store, walk
 from kernelwright.metal.schedule import (
     Attention,
     Columnwise,
+    Dense,
     Elementwise,
+    Matvec,
     Rowwise,
     Scan,
     Schedule,
@@ -57,7 +63,11 @@ def schedules(graph: Graph, device: DeviceInfo) -> tuple[Schedule, ...]:
     """
     if any(node.op == "attention" for node in graph.nodes):
         return attention_schedules(graph, device)
+    if any(node.op in DENSE for node in graph.nodes):
+        return dense_schedules(graph, device)
     kinds = {op_named(node.op).kind for node in graph.nodes}
+    if any(node.op in PRODUCTS for node in graph.nodes):
+        return matvec_schedules(graph)
     if Kind.SCAN in kinds:
         return tuple(_scans(graph, device))
     if Kind.REDUCTION in kinds:
@@ -69,9 +79,14 @@ def footprint(graph: Graph, schedule: Schedule) -> Footprint:
     """Estimate what a graph's kernel takes on chip under a schedule."""
     if isinstance(schedule, Elementwise):
         return Footprint(_WORKING + len(graph.nodes) // 4, 0)
+    if isinstance(schedule, Dense):
+        tiling = dense_tiling(graph, schedule)
+        return Footprint(_WORKING + tiling.registers, tiling.threadgroup_bytes)
     if isinstance(schedule, Attention):
         layout = attention_layout(graph, schedule)
         return Footprint(_WORKING + layout.registers, layout.threadgroup_bytes)
+    if isinstance(schedule, Matvec):
+        return Footprint(_WORKING + matvec_registers(graph, schedule), 0)
     if isinstance(schedule, Scan):
         found = scanned(scan_stores(graph, Signature.of(graph), *scan_shape(graph)))
         shared = schedule.lanes // 32 if schedule.lanes > 32 else 0

@@ -67,6 +67,43 @@ def decay(logits: mx.array) -> mx.array:
     return mx.exp(mx.cumsum(-mx.logaddexp(logits, 0), axis=-1))
 
 
+def dequantized(packed: mx.array, scales: mx.array, biases: mx.array) -> mx.array:
+    return mx.dequantize(packed, scales, biases, group_size=64, bits=4)
+
+
+def quantized_glu(
+    x: mx.array,
+    gate: mx.array,
+    gate_scales: mx.array,
+    gate_biases: mx.array,
+    up: mx.array,
+    up_scales: mx.array,
+    up_biases: mx.array,
+) -> mx.array:
+    left = mx.quantized_matmul(x, gate, gate_scales, gate_biases, group_size=64, bits=4)
+    right = mx.quantized_matmul(x, up, up_scales, up_biases, group_size=64, bits=4)
+    activated: mx.array = silu(left) * right
+    return activated
+
+
+def quantized_residual(
+    x: mx.array, residual: mx.array, packed: mx.array, scales: mx.array, biases: mx.array
+) -> mx.array:
+    return residual + mx.quantized_matmul(x, packed, scales, biases, group_size=32, bits=6)
+
+
+def expert(
+    x: mx.array, packed: mx.array, scales: mx.array, biases: mx.array, chosen: mx.array
+) -> mx.array:
+    made: mx.array = silu(
+        mx.gather_qmm(x, packed, scales, biases, rhs_indices=chosen, group_size=64, bits=8)
+    )
+    return made
+
+
+Q4 = mx.quantize(mx.zeros((256, 512), mx.float16), 64, 4)
+Q6 = mx.quantize(mx.zeros((64, 256), mx.float16), 32, 6)
+Q8 = mx.quantize(mx.zeros((4, 64, 256), mx.float16), 64, 8)
 CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
     "softmax_simdgroup": (softmax, (X,), "rowwise(lanes=32, rows=4, vector=4, cached=1)"),
     "softmax_threadgroup": (softmax, (X,), "rowwise(lanes=128, rows=1, vector=4, cached=1)"),
@@ -114,6 +151,22 @@ CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
     ),
     "swiglu_bias": (swiglu, (X, X, W), "elementwise(vector=4, threads=256)"),
     "swiglu_unrolled": (swiglu, (X, X, W), "elementwise(vector=4, threads=64, unroll=2)"),
+    "dequantized": (dequantized, tuple(Q4), "elementwise(vector=4, threads=256)"),
+    "quantized_glu": (
+        quantized_glu,
+        (mx.zeros((1, 1, 512), mx.float16), *Q4, *Q4),
+        "matvec(results=4, words=2, simdgroups=2)",
+    ),
+    "quantized_residual": (
+        quantized_residual,
+        (mx.zeros((2, 256), mx.float16), mx.zeros((2, 64), mx.float16), *Q6),
+        "matvec(results=2, words=3, simdgroups=2)",
+    ),
+    "expert": (
+        expert,
+        (mx.zeros((3, 1, 1, 256), mx.float16), *Q8, mx.zeros((3, 2), mx.uint32)),
+        "matvec(results=1, words=2, simdgroups=4)",
+    ),
     "transposed": (transposed, (X, mx.array(2.0, mx.float16)), "elementwise(vector=1)"),
     "integers": (
         integers,

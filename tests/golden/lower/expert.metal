@@ -1,0 +1,45 @@
+// matvec(results=1, words=2, simdgroups=4)
+// arange_gather_qmm_sigmoid_multiply: x, packed, scales, biases, chosen -> out; grid (32, 64, 6), threadgroup (32, 4, 1)
+// Neighbouring values in one access; MLX places inputs of fewer than 8 elements in `constant`.
+template <typename V, typename T>
+inline V load_run(const device T* values) {
+  return *(const device V*)values;
+}
+template <typename V, typename T>
+inline V load_run(const constant T* values) {
+  return *(const constant V*)values;
+}
+
+// exp() of a negative magnitude alone: no overflow, and no cancellation near 0 and 1.
+inline float sigmoid(float x) {
+  float decay = metal::precise::exp(-metal::abs(x));
+  return (x < 0.0f ? decay : 1.0f) / (1.0f + decay);
+}
+
+constexpr uint columns = 256;
+uint lane = thread_index_in_simdgroup;
+uint row = thread_position_in_grid.y;
+uint token = thread_position_in_grid.z;
+uint chosen_value = chosen[token];
+float total = 0.0f;
+uint tile = lane * 8;
+float values[8];
+for (uint i = 0; i < 8; i += 4) {
+  uint start = tile + i;
+  auto x_run = load_run<packed_half4>(x + (token / 2) * columns + start);
+  for (uint k = 0; k < 4; ++k) {
+    values[i + k] = x_run[k];
+  }
+}
+auto packed_run = load_run<packed_uint2>(packed + chosen_value * 4096 + row * 64 + tile / 4);
+float scales_value = scales[chosen_value * 256 + row * 4 + tile / 64];
+float biases_value = biases[chosen_value * 256 + row * 4 + tile / 64];
+for (uint k = 0; k < 8; ++k) {
+  uint digit = (packed_run[k / 4] >> ((k % 4) * 8)) & 255u;
+  float weight = scales_value * float(digit) + biases_value;
+  total += values[k] * weight;
+}
+total = metal::simd_sum(total);
+if (lane == 0) {
+  out[token * 64 + row] = half(total * sigmoid(total));
+}
