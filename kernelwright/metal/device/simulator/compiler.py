@@ -2,12 +2,13 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from kernelwright.errors import DeviceError
+from kernelwright.metal.device.base import RunOptions
 from kernelwright.metal.device.simulator.mirror import Mirror
 from kernelwright.metal.device.simulator.reach import waiting_entries
 from kernelwright.metal.device.simulator.record import Code, ThreadgroupVariable
@@ -15,22 +16,32 @@ from kernelwright.metal.device.simulator.toolchain import (
     COMPILE_TIMEOUT_S,
     DIAGNOSTIC_FLAGS,
     TIMED_OUT,
+    WIDENED_FLAGS,
     Variant,
     cache_path,
+    digest_of,
     flags,
     link,
     precompiled_header,
     publish,
     run,
+    target_flags,
     workspace,
 )
 from kernelwright.metal.device.simulator.unit import Prelude, Unit, mlx_folders
+from kernelwright.metal.device.simulator.wide.widen import widen
 from kernelwright.metal.diagnostic import CompileError, Diagnostic, Record, Severity
 from kernelwright.metal.msl.signature import Entry, Parameter
 
 LIBRARIES_PER_FOLDER = 64
 """Of 256 folders: at most about 300 MB of small kernels."""
-_SYMBOL = re.compile(rb"kw_entry:([^:\0]+):([^\0]+)\0")
+_SYMBOL = re.compile(rb"kw_(?:entry|wide):([^:\0]+):([^\0]+)\0")
+WIDE_THREADS = 1 << 15
+"""Threads from which a launch repays the wide build: a tenth of a second, once."""
+MOST_WIDE_ENTRIES = 8
+"""Every instance of a template is compiled alone there, with all that it calls."""
+_WIDE_TIMEOUT_S = 10.0
+_WIDENING = Path(__file__).parent / "wide"
 _CRASH = "frontend command failed"
 _FAILURE = "the compiler crashed on this text; write it in a simpler way."
 _TIMEOUT = f"the text did not compile within {COMPILE_TIMEOUT_S:g} s; write it in a simpler way."
@@ -52,6 +63,17 @@ class Image:
         """Return what a launch runs of one entry."""
         return Code(self.path, entry.symbol, waits=entry.symbol in self.waiting)
 
+    def widen(self, code: Code) -> Code:
+        """Return what a launch runs of an entry that this wide build has, as before otherwise."""
+        has_entry = any(entry.symbol == code.symbol for entry in self.entries)
+        return replace(code, wide=self.path) if has_entry else code
+
+    def gains_from_width(self, entry: Entry, options: RunOptions, threads: int) -> bool:
+        """Say whether an entry of this plain build had better run 32 lanes at a time."""
+        is_plain = self.variant == "plain" and not options.order_seed
+        is_worth_it = threads >= WIDE_THREADS and len(self.entries) <= MOST_WIDE_ENTRIES
+        return is_plain and is_worth_it and entry.symbol in self.waiting
+
 
 def compile_unit(
     unit: Unit, variant: Variant, constants: Mapping[int, int | float] | None = None
@@ -70,6 +92,8 @@ def compile_unit(
     text = unit.text(constants or {}, rows=variant == "plain")
     header = precompiled_header(_prelude_text(unit.prelude), variant, unit.math_mode)
     options = (*flags(variant, unit.math_mode), *DIAGNOSTIC_FLAGS)
+    if variant == "wide":
+        options += (*WIDENED_FLAGS, digest_of(_WIDENING, "*.py"))
     key = hashlib.sha256("\0".join((text, header.stem, *options)).encode()).hexdigest()[:32]
     output = cache_path() / "libraries" / key[:2] / f"{key}.so"
     record = output.with_suffix(".json")
@@ -106,7 +130,8 @@ def _build(unit: Unit, text: str, header: Path, variant: Variant, output: Path) 
         source.write_text(text)
         command = ["clang", "-x", "c++", *flags(variant, unit.math_mode), *DIAGNOSTIC_FLAGS]
         command += ["-include-pch", str(header)]
-        status, said = run([*command, "-c", str(source), "-o", str(built)])
+        compiled = _compile_wide if variant == "wide" else _compile
+        status, said = compiled(command, source, built)
         found = unit.diagnostics(said)
         if status != 0:
             raise _failure(status, said, found)
@@ -119,6 +144,27 @@ def _build(unit: Unit, text: str, header: Path, variant: Variant, output: Path) 
         waiting = waiting_entries(built, frozenset(entries))
         publish(folder / "kernel.so", output)
     return _Built(entries=entries, waiting=waiting, warnings=found)
+
+
+def _compile(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
+    return run([*command, "-c", str(source), "-o", str(built)])
+
+
+def _compile_wide(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
+    """Compile by way of the listing, cut where threads wait.
+
+    What fails here has been compiled before in the plain way, which then goes on to serve.
+    """
+    listing = source.with_suffix(".ll")
+    second = ["clang", "-x", "ir", *target_flags(), *WIDENED_FLAGS]
+    second += ["-c", str(listing), "-o", str(built)]
+    first = [*command, "-S", "-emit-llvm", str(source), "-o", str(listing)]
+    if run(first, timeout_s=_WIDE_TIMEOUT_S)[0] == 0:
+        listing.write_text(widen(listing.read_text()))
+        if run(second, timeout_s=_WIDE_TIMEOUT_S)[0] == 0:
+            return 0, ""
+    listing.write_text("")
+    return run(second)
 
 
 def _prune(folder: Path) -> None:

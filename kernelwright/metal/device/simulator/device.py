@@ -17,7 +17,7 @@ from kernelwright.metal.device.base import (
 )
 from kernelwright.metal.device.simulator.compiler import Image, compile_unit
 from kernelwright.metal.device.simulator.memory import GuardedArray, InputCopy, layout
-from kernelwright.metal.device.simulator.record import Buffer, Outcome
+from kernelwright.metal.device.simulator.record import Buffer, Code, Outcome
 from kernelwright.metal.device.simulator.runtime import launch
 from kernelwright.metal.device.simulator.toolchain import Variant, compiler_version
 from kernelwright.metal.device.simulator.unit import Section, Unit, prepare
@@ -79,6 +79,7 @@ class SimulatorExecutable:
         self._program = program
         self._launches = launches
         self._images: dict[Variant, tuple[Image, ...]] = {}
+        self._wide: dict[int, Image] = {}
 
     def images(self, variant: Variant) -> tuple[Image, ...]:
         """Return one build of every launch."""
@@ -88,6 +89,12 @@ class SimulatorExecutable:
                     pool.map(lambda one: compile_unit(one.unit, variant), self._launches)
                 )
         return self._images[variant]
+
+    def wide_image(self, number: int) -> Image:
+        """Return the build of one launch that runs 32 lanes at a time."""
+        if number not in self._wide:
+            self._wide[number] = compile_unit(self._launches[number].unit, "wide")
+        return self._wide[number]
 
     def run(self, inputs: Sequence[Array], options: RunOptions) -> RunResult:
         """Run every launch in order; counting beside sanitizing runs the program twice."""
@@ -100,7 +107,7 @@ class SimulatorExecutable:
         # Threadgroups outside of a counting launch's sample run the plain build.
         uncounted = self.images("plain" if options.count else variant)
         builds = tuple(zip(self.images(variant), uncounted, strict=True))
-        run = _Run(self._program, self._launches, builds, inputs, options)
+        run = _Run(self, self._program, self._launches, builds, inputs, options)
         run.execute()
         return run.result()
 
@@ -120,13 +127,15 @@ class _Run:
 
     def __init__(
         self,
+        executable: SimulatorExecutable,
         program: BoundProgram,
         launches: tuple[PreparedLaunch, ...],
         builds: tuple[tuple[Image, Image], ...],
         inputs: Sequence[Array],
         options: RunOptions,
     ) -> None:
-        self.program, self.launches, self.builds = program, launches, builds
+        self.executable, self.program = executable, program
+        self.launches, self.builds = launches, builds
         self.options = options
         names = [t.name for t in program.program.inputs]
         self.originals = dict(zip(names, inputs, strict=True))
@@ -137,14 +146,13 @@ class _Run:
     def execute(self) -> None:
         """Run every launch on what the ones before it made."""
         remaining_s = self.options.timeout_s
-        for prepared, (image, uncounted) in zip(self.launches, self.builds, strict=True):
-            outcome = self._launch(prepared, image, uncounted, remaining_s)
+        for number in range(len(self.launches)):
+            outcome = self._launch(number, remaining_s)
             self.outcomes.append(outcome)
             remaining_s = max(remaining_s - outcome.elapsed_s, 0.001)
 
-    def _launch(
-        self, prepared: PreparedLaunch, image: Image, uncounted: Image, timeout_s: float
-    ) -> Outcome:
+    def _launch(self, number: int, timeout_s: float) -> Outcome:
+        prepared, (image, uncounted) = self.launches[number], self.builds[number]
         one = prepared.launch
         # MLX compares the whole threadgroup with the limit before it clamps it to the grid.
         if (threads := prod(one.threadgroup)) > _THREADS_PER_THREADGROUP:
@@ -160,15 +168,24 @@ class _Run:
                 init_value=one.kernel.init_value,
             )
         return launch(
-            image.code(self._entry(prepared, image)),
+            self._code(number, image),
             [self._buffer(b, one) for b in prepared.rendered.buffers],
             kernel=one.kernel.name,
             grid=one.grid,
             threadgroup=one.threadgroup,
             threadgroup_variables=image.variables,
-            uncounted=uncounted.code(self._entry(prepared, uncounted)),
+            uncounted=self._code(number, uncounted),
             options=self.options.model_copy(update={"timeout_s": timeout_s}),
         )
+
+    def _code(self, number: int, image: Image) -> Code:
+        """Return what a launch runs of a build, or of the wide one where that is faster."""
+        prepared = self.launches[number]
+        entry = self._entry(prepared, image)
+        code = image.code(entry)
+        if image.gains_from_width(entry, self.options, prod(prepared.launch.grid)):
+            return self.executable.wide_image(number).widen(code)
+        return code
 
     def _entry(self, prepared: PreparedLaunch, image: Image) -> Entry:
         return next(e for e in image.entries if e.name == prepared.rendered.name)

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 
 import ml_dtypes
@@ -9,7 +10,7 @@ import numpy as np
 
 from kernelwright.metal.device.base import Array, RunOptions
 from kernelwright.metal.device.simulator.compiler import Image, compile_unit
-from kernelwright.metal.device.simulator.record import Buffer, Outcome, ThreadgroupArgument
+from kernelwright.metal.device.simulator.record import Buffer, Code, Outcome, ThreadgroupArgument
 from kernelwright.metal.device.simulator.runtime import launch
 from kernelwright.metal.device.simulator.toolchain import Variant
 from kernelwright.metal.device.simulator.unit import (
@@ -162,18 +163,25 @@ class SimulatedKernel:
         options = RunOptions(
             order_seed=order_seed, sanitize=sanitize, count=count, timeout_s=timeout_s
         )
-        plain = self.library.image("plain", self.constants) if count else None
         return launch(
-            image.code(entry),
+            self._code(entry, variant, options, prod(grid)),
             _Binding(entry, self._disabled(entry), fresh).bind(buffers),
             kernel=self.name,
             grid=grid,
             threadgroup=threadgroup,
             threadgroup_arguments=_threadgroups(entry, threadgroup_bytes or {}),
             threadgroup_variables=image.variables,
-            uncounted=plain.code(entry) if plain is not None else None,
+            uncounted=self._code(entry, "plain", options, prod(grid)) if count else None,
             options=options,
         )
+
+    def _code(self, entry: Entry, variant: Variant, options: RunOptions, threads: int) -> Code:
+        """Return the build that a launch of so many threads runs."""
+        image = self.library.image(variant, self.constants)
+        code = image.code(entry)
+        if image.gains_from_width(entry, options, threads):
+            return self.library.image("wide", self.constants).widen(code)
+        return code
 
     def _disabled(self, entry: Entry) -> frozenset[str]:
         """Return the parameters that function constants switch off."""

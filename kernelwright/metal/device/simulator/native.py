@@ -36,6 +36,7 @@ class RawCode(ctypes.Structure):
     _fields_ = (
         ("entry", ctypes.c_void_p),
         ("row", ctypes.c_void_p),
+        ("wide", ctypes.c_void_p),
         ("waits", ctypes.c_uint32),
         ("padding", ctypes.c_uint32),
     )
@@ -116,7 +117,10 @@ def load_code(code: Code) -> RawCode:
     if (entry := _find(library, code.symbol)) is None:
         raise DeviceError(f"the compiled library has no entry {code.symbol!r}.")
     row = _find(library, code.symbol.replace("kw_entry", "kw_row", 1))
-    return RawCode(entry=entry, row=row, waits=code.waits)
+    wide = None
+    if code.wide is not None:
+        wide = _find(_load_library(code.wide), code.symbol.replace("kw_entry", "kw_wide", 1))
+    return RawCode(entry=entry, row=row, wide=wide, waits=code.waits)
 
 
 def _find(library: ctypes.CDLL, symbol: str) -> int | None:

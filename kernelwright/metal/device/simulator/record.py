@@ -16,6 +16,8 @@ class Code:
     symbol: str
     waits: bool
     """A thread may have to wait for others: in a barrier or a simdgroup operation."""
+    wide: Path | None = None
+    """The library in which the same entry runs 32 lanes at a time, where there is one."""
 
 
 @dataclass(frozen=True, slots=True)

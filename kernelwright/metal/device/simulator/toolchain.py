@@ -19,7 +19,7 @@ from platformdirs import user_cache_path
 from kernelwright.errors import DeviceError
 from kernelwright.metal.kernel import MathMode
 
-Variant = Literal["plain", "sanitize", "count"]
+Variant = Literal["plain", "sanitize", "count", "wide"]
 INCLUDE = Path(__file__).parent / "include"
 COMPILE_TIMEOUT_S = 60.0
 TIMED_OUT = 124
@@ -65,7 +65,16 @@ VARIANT_FLAGS: dict[Variant, tuple[str, ...]] = {
         # One operation of a thread must stay one, or lanes cannot be told apart.
         *("-fno-vectorize", "-fno-slp-vectorize"),
     ),
+    # Only the first half: its listing is cut at the waits (see wide/), then compiled. Everything
+    # that waits must stand in the kernel itself, and loops are worth unrolling once they are cut.
+    "wide": (
+        *("-O2", "-DKW_WIDE", "-fno-vectorize", "-fno-slp-vectorize"),
+        *("-mllvm", "-inline-threshold=20000", "-mllvm", "-unroll-runtime=false"),
+        *("-mllvm", "-unroll-allow-partial=false"),
+    ),
 }
+WIDENED_FLAGS = ("-O2", "-fno-slp-vectorize", "-fPIC", "-ffunction-sections", "-Wno-pass-failed")
+"""Of the second half of a wide build."""
 
 
 _RELAXED = ("-ffast-math", "-fhonor-infinities", "-fhonor-nans")
@@ -217,13 +226,18 @@ def _first_line(said: str) -> str:
 
 
 @cache
-def include_digest() -> str:
-    """Return a digest of the standard library's files, which decide what a build means."""
+def digest_of(folder: Path, pattern: str = "*") -> str:
+    """Return a digest of the files below a folder, which decide what a build means."""
     digest = hashlib.sha256()
-    for path in sorted(p for p in INCLUDE.rglob("*") if p.is_file()):
-        digest.update(path.relative_to(INCLUDE).as_posix().encode())
+    for path in sorted(p for p in folder.rglob(pattern) if p.is_file()):
+        digest.update(path.relative_to(folder).as_posix().encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def include_digest() -> str:
+    """Return a digest of the standard library."""
+    return digest_of(INCLUDE)
 
 
 def precompiled_header(text: str, variant: Variant, math_mode: MathMode = "safe") -> Path:

@@ -16,6 +16,7 @@
 #include "scheduler.h"
 #include "shadow.h"
 #include "stack.h"
+#include "wide.h"
 
 namespace kw {
 
@@ -51,13 +52,19 @@ pthread_mutex_t launching = PTHREAD_MUTEX_INITIALIZER;
 // Lanes are compared while they are counted, so these wait for each other.
 bool shares_a_fiber(const Request& request) { return !request.code.waits && !request.counts; }
 
+bool runs_wide(const Worker& worker) {
+  return worker.code->wide != nullptr && !worker.shuffles && fits_wide(worker);
+}
+
 void run_group(Worker& worker) {
   const Request& request = worker.launch->request;
   if (shares_a_fiber(request)) return run_in_order(worker);
   const bool is_uncounted = worker.meter != nullptr && !worker.meter->counted;
   worker.code = is_uncounted ? &request.uncounted : &request.code;
   if (is_uncounted && !request.uncounted.waits)
-    run_alone(worker);
+    run_alone(worker, run_in_order);
+  else if (runs_wide(worker))
+    run_alone(worker, run_wide);
   else
     run_fibers(worker);
 }
@@ -132,7 +139,7 @@ void* work(void* opaque) {
   free_stacks(worker);
   // Lanes are compared when their simdgroup stops, so counting runs one simdgroup at a time.
   worker.shuffles = team.launch.request.order_seed != 0 && !team.launch.request.counts;
-  if (!prepare_sanitizer(worker) || !prepare_meter(worker)) {
+  if (!prepare_sanitizer(worker) || !prepare_meter(worker) || !prepare_wide(worker)) {
     fail(team.launch, NO_MEMORY, 0, 0, nullptr);
   } else if (!place_arguments(worker)) {
     fail(team.launch, THREADGROUP_MEMORY, 0, worker.memory.used, nullptr);

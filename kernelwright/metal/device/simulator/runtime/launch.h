@@ -34,6 +34,7 @@ struct Argument {
 struct Code {
   Entry entry;
   Row row;  // may be null
+  const struct Wide* wide;  // may be null
   uint32_t waits;  // 0: no barrier or simdgroup operation can be reached
   uint32_t padding;
 };

@@ -30,9 +30,10 @@ void run_shuffled(Worker& worker, Fiber& fiber) {
   }
 }
 
-void run_in_order_and_leave() {
-  run_in_order(*current);
-  abandon(*current);
+void run_body_and_leave() {
+  Worker& worker = *current;
+  worker.body(worker);
+  abandon(worker);
 }
 
 }  // namespace
@@ -57,9 +58,10 @@ void run_in_order(Worker& worker) {
   observe_pause(worker);
 }
 
-void run_alone(Worker& worker) {
+void run_alone(Worker& worker, void (*body)(Worker&)) {
   Fiber& fiber = worker.fibers[0];
-  give_stack(worker, fiber, run_in_order_and_leave);
+  worker.body = body;
+  give_stack(worker, fiber, run_body_and_leave);
   worker.running = &fiber;
   kw_switch(&worker.own_stack, fiber.stack_pointer);
   worker.free_stacks[worker.free_stack_count++] = fiber.stack;

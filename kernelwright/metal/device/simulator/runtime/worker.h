@@ -37,6 +37,7 @@ struct Worker {
   Launch* launch;
 
   const Code* code;  // that the threadgroup at hand runs
+  void (*body)(Worker&);  // what a fiber that stands for all threads runs
 
   // The threadgroup at hand.
   uint64_t group;
@@ -65,6 +66,11 @@ struct Worker {
   uint64_t constants_low, constants_high;  // addresses known to be the library's own
 
   Meter* meter;  // of a counting launch, else null
+
+  // Of a launch that runs lanes in loops: see wide.h.
+  char* frames;
+  uint64_t frames_size;
+  uint32_t stops[MAXIMUM_THREADS];
 
   uint32_t free_stacks[MAXIMUM_THREADS];
   uint32_t free_stack_count;

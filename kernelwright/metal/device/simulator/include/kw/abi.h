@@ -38,7 +38,8 @@ enum { KW_SIMD_WIDTH = 32, KW_SLOT_BYTES = 64 };
 // that takes part.
 typedef void (*kw_combine)(const unsigned char* in, kw_uint active, unsigned char* out);
 
-const struct kw_thread* kw_current(void);
+// What it points to stays the same for a thread.
+__attribute__((const)) const struct kw_thread* kw_current(void);
 void kw_simdgroup(const void* in, kw_uint in_size, void* out, kw_uint out_size,
                   kw_combine combine, kw_uint site);
 void kw_barrier(kw_uint flags, kw_uint site);

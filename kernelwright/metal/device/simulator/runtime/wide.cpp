@@ -1,0 +1,197 @@
+#include "wide.h"
+
+#include <string.h>
+
+#include "grid.h"
+#include "scheduler.h"
+#include "stack.h"
+
+namespace kw {
+
+namespace {
+
+// The largest simdgroup operation of dense slots.
+constexpr uint32_t DENSE_BYTES = KW_SIMD_WIDTH * KW_SLOT_BYTES;
+
+// One simdgroup of the threadgroup at hand.
+struct Lanes {
+  Worker& worker;
+  const Wide& wide;
+  Simdgroup& simdgroup;
+  uint32_t* at;  // the stop of each lane
+  char* frame;
+  uint32_t count;
+
+  const Stop& stop(uint32_t lane) const { return wide.stops[at[lane] - 1]; }
+
+  void run(uint32_t from, uint32_t end) {
+    const kw_thread* first = &worker.running->context;
+    wide.regions[at[from]](worker.buffers, first, frame, from, end, at);
+  }
+};
+
+bool are_together(const uint32_t* at, uint32_t count) {
+  uint32_t differs = 0;
+  for (uint32_t i = 1; i < count; i++) differs |= at[i] ^ at[0];
+  return differs == 0;
+}
+
+// Runs the whole simdgroup while its lanes stay together. True when all wait in a barrier or have
+// ended; false once they wait at different places.
+bool run_together(Lanes& lanes) {
+  Simdgroup& simdgroup = lanes.simdgroup;
+  for (;;) {
+    lanes.run(0, lanes.count);
+    if (!are_together(lanes.at, lanes.count)) return false;
+    if (lanes.at[0] == 0) {
+      simdgroup.live = 0;
+      return true;
+    }
+    const Stop& stop = lanes.stop(0);
+    if (stop.kind == StopKind::BARRIER) {
+      simdgroup.at_barrier = simdgroup.present;
+      return true;
+    }
+    if (stop.kind == StopKind::SIMDGROUP)
+      stop.combine((const unsigned char*)lanes.frame + stop.in, simdgroup.present,
+                   (unsigned char*)lanes.frame + stop.out);
+  }
+}
+
+// Notes where the lanes `from` to `end` have come to.
+void sort(Lanes& lanes, uint32_t from, uint32_t end) {
+  Simdgroup& simdgroup = lanes.simdgroup;
+  for (uint32_t lane = from; lane < end; lane++) {
+    simdgroup.ready &= ~bit(lane);
+    if (lanes.at[lane] == 0)
+      simdgroup.live &= ~bit(lane);
+    else if (lanes.stop(lane).kind == StopKind::BARRIER)
+      simdgroup.at_barrier |= bit(lane);
+    else
+      simdgroup.at_simd |= bit(lane);
+  }
+}
+
+// Runs the lanes that can, in stretches of neighbours that go on from the same stop.
+void run_apart(Lanes& lanes) {
+  Simdgroup& simdgroup = lanes.simdgroup;
+  while (simdgroup.ready != 0) {
+    const uint32_t from = (uint32_t)__builtin_ctz(simdgroup.ready);
+    uint32_t end = from + 1;
+    while (end < lanes.count && simdgroup.ready & bit(end) && lanes.at[end] == lanes.at[from]) end++;
+    lanes.run(from, end);
+    sort(lanes, from, end);
+  }
+}
+
+// Two inlined copies of one operation are one place, though they keep their values apart.
+bool is_same_place(const Stop& a, const Stop& b) {
+  return a.kind == b.kind && a.site == b.site && a.combine == b.combine;
+}
+
+void combine_apart(Lanes& lanes, const Stop& stop, uint32_t together) {
+  unsigned char in[DENSE_BYTES], out[DENSE_BYTES];
+  for (uint32_t rest = together; rest != 0; rest &= rest - 1) {
+    const uint32_t lane = (uint32_t)__builtin_ctz(rest);
+    memcpy(in + lane * stop.in_size, lanes.frame + lanes.stop(lane).in + lane * stop.in_size,
+           stop.in_size);
+  }
+  stop.combine(in, together, out);
+  for (uint32_t rest = together; rest != 0; rest &= rest - 1) {
+    const uint32_t lane = (uint32_t)__builtin_ctz(rest);
+    memcpy(lanes.frame + lanes.stop(lane).out + lane * stop.out_size, out + lane * stop.out_size,
+           stop.out_size);
+  }
+}
+
+// The first lane that waits for its simdgroup goes on, with those that wait at the same place.
+void release_some(Lanes& lanes) {
+  Simdgroup& simdgroup = lanes.simdgroup;
+  const Stop& stop = lanes.stop((uint32_t)__builtin_ctz(simdgroup.at_simd));
+  uint32_t together = 0;
+  for (uint32_t rest = simdgroup.at_simd; rest != 0; rest &= rest - 1) {
+    const uint32_t lane = (uint32_t)__builtin_ctz(rest);
+    if (is_same_place(lanes.stop(lane), stop)) together |= bit(lane);
+  }
+  if (stop.kind == StopKind::SIMDGROUP) combine_apart(lanes, stop, together);
+  simdgroup.at_simd &= ~together;
+  simdgroup.ready = together;
+}
+
+// Runs a simdgroup until all its lanes wait in a barrier or have ended.
+void run_simdgroup(Lanes& lanes) {
+  Simdgroup& simdgroup = lanes.simdgroup;
+  for (;;) {
+    if (simdgroup.ready == simdgroup.present && are_together(lanes.at, lanes.count)) {
+      if (run_together(lanes)) {
+        simdgroup.ready = 0;
+        return;
+      }
+      sort(lanes, 0, lanes.count);
+    }
+    run_apart(lanes);
+    if (simdgroup.at_simd == 0) return;
+    release_some(lanes);
+  }
+}
+
+}  // namespace
+
+bool fits_wide(const Worker& worker) {
+  const kw_uint3 size = worker.group_size;
+  return size.x % KW_SIMD_WIDTH == 0 || (size.y == 1 && size.z == 1);
+}
+
+bool prepare_wide(Worker& worker) {
+  const Wide* wide = worker.launch->request.code.wide;
+  if (wide == nullptr) wide = worker.launch->request.uncounted.wide;
+  if (wide == nullptr) return true;
+  const uint64_t size = round_up(wide->frame_bytes * MAXIMUM_SIMDGROUPS, page_size());
+  if (size <= worker.frames_size) return true;
+  if (worker.frames != nullptr) release(worker.frames, worker.frames_size);
+  worker.frames_size = 0;
+  worker.frames = reserve(size);
+  if (worker.frames == nullptr || !commit(worker.frames, size)) return false;
+  worker.frames_size = size;
+  return true;
+}
+
+void run_wide(Worker& worker) {
+  const Wide& wide = *worker.code->wide;
+  Fiber* own = worker.running;
+  memset(worker.stops, 0, worker.threads * sizeof worker.stops[0]);
+  for (uint32_t i = 0; i < worker.simdgroup_count; i++) {
+    Simdgroup& simdgroup = worker.simdgroups[i];
+    const uint32_t rest = worker.threads - i * KW_SIMD_WIDTH;
+    simdgroup.present = rest >= KW_SIMD_WIDTH ? ~0u : bit(rest) - 1;
+    simdgroup.live = simdgroup.ready = simdgroup.present;
+    simdgroup.at_simd = simdgroup.at_barrier = 0;
+    place_thread(worker, i * KW_SIMD_WIDTH, worker.fibers[i * KW_SIMD_WIDTH]);
+  }
+  for (bool waits = true; waits;) {
+    waits = false;
+    for (uint32_t i = 0; i < worker.simdgroup_count; i++) {
+      Simdgroup& simdgroup = worker.simdgroups[i];
+      if (simdgroup.ready == 0) continue;
+      worker.running = &worker.fibers[i * KW_SIMD_WIDTH];
+      Lanes lanes = {worker,
+                     wide,
+                     simdgroup,
+                     worker.stops + i * KW_SIMD_WIDTH,
+                     worker.frames + i * wide.frame_bytes,
+                     (uint32_t)__builtin_popcount(simdgroup.present)};
+      run_simdgroup(lanes);
+    }
+    if (stops(*worker.launch)) break;
+    // Everyone who is left waits in a barrier, or has gone.
+    for (uint32_t i = 0; i < worker.simdgroup_count; i++) {
+      Simdgroup& simdgroup = worker.simdgroups[i];
+      simdgroup.ready = simdgroup.at_barrier;
+      simdgroup.at_barrier = 0;
+      waits |= simdgroup.ready != 0;
+    }
+  }
+  worker.running = own;
+}
+
+}  // namespace kw

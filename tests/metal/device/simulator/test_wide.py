@@ -1,0 +1,168 @@
+"""Lanes that run together compute, bit for bit, what lanes on fibers of their own compute."""
+
+import numpy as np
+import pytest
+
+from kernelwright.metal.device import simulator
+from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.simulator import compiler
+from kernelwright.metal.device.simulator.library import SimulatedKernel
+from kernelwright.metal.diagnostic import LaunchError
+
+_TEXT = """#include <metal_stdlib>
+using namespace metal;
+kernel void k(const device float* x [[buffer(0)]], device float* y [[buffer(1)]],
+              constant uint& n [[buffer(2)]], uint i [[thread_position_in_grid]],
+              uint l [[thread_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]],
+              uint s [[simdgroup_index_in_threadgroup]], uint size [[threads_per_threadgroup]],
+              uint group [[threadgroup_position_in_grid]]) {
+  threadgroup float shared[256];
+  BODY
+}
+"""
+_BODIES = {
+    "softmax": """
+  float v = x[i], high = simd_max(v);
+  if (lane == 0) shared[s] = high;
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  for (uint k = 0; k < (size + 31) / 32; k++) high = max(high, shared[k]);
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  v = exp(v - high);
+  float sum = simd_sum(v);
+  if (lane == 0) shared[s] = sum;
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  sum = 0;
+  for (uint k = 0; k < (size + 31) / 32; k++) sum += shared[k];
+  y[i] = v / sum;""",
+    "tree": """
+  shared[l] = x[i];
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  for (uint k = 128; k > 0; k /= 2) {
+    if (l < k && l + k < size) shared[l] += shared[l + k];
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+  }
+  y[i] = shared[0] + float(l);""",
+    "scan": """
+  float before = simd_prefix_exclusive_sum(x[i]);
+  y[i] = before + simd_shuffle_down(before, 3) * simd_broadcast(x[i], 1);""",
+    "swap": """
+  float a = x[i], b = 1, c = 2;
+  for (uint k = 0; k < n % 7 + 3; k++) {
+    float t = a; a = b; b = simd_shuffle_xor(t, 1 << (k & 3)); c += a;
+  }
+  y[i] = a + 2 * b + 3 * c;""",
+    "array": """
+  float v[8];
+  for (uint k = 0; k < 8; k++) v[k] = x[(i + k) % n];
+  for (uint k = 0; k < 8; k++) v[(k + lane) % 8] += simd_sum(v[k]);
+  y[i] = v[lane % 8] + v[n % 8];""",
+    "while": """
+  uint steps = uint(fabs(x[i]) * 5.0f), most = simd_max(steps);
+  float sum = 0;
+  for (uint k = 0; k < steps; k++) sum += x[(i + k * 7) % n];
+  for (uint k = 0; k < most; k++) sum += simd_sum(k < steps ? 1.0f : 0.5f);
+  y[i] = sum;""",
+    "switch": """
+  float v = x[i];
+  switch (lane % 5) {
+    case 0: v = v * 2; break;
+    case 1: v = exp(v); break;
+    case 2: for (uint k = 0; k < lane; k++) v += 1; break;
+    default: v = -v;
+  }
+  bool big = v > 0.5f;
+  y[i] = simd_sum(v) + (big ? v : float(simd_any(big)));""",
+    "leavers": """
+  if (x[i] > 1.0f) { y[i] = -1; return; }
+  y[i] = simd_sum(1.0f) + float(simd_is_first());
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  y[i] += 1;""",
+    "apart": """
+  float v = x[i];
+  if (lane % 3 == 0) v = simd_sum(v);
+  else if (lane % 3 == 1) { v = simd_max(v); simdgroup_barrier(mem_flags::mem_none); }
+  for (uint k = 0; k < lane % 4; k++) v += simd_sum(1.0f);
+  y[i] = v;""",
+    "matrix": """
+  simdgroup_matrix<float, 8, 8> a, b, c(0);
+  uint tile = (i / 32) * 64 % (n - 64);
+  simdgroup_load(a, x + tile, 8);
+  simdgroup_load(b, x + tile, 8, ulong2(0), true);
+  for (uint k = 0; k < 3; k++) simdgroup_multiply_accumulate(c, a, b, c);
+  y[i] = c.thread_elements()[0] + c.thread_elements()[1];""",
+}
+_SIZES = [(2048, 256), (1000, 96), (71, 64)]
+
+
+def _compile(body: str) -> SimulatedKernel:
+    return simulator.compile(_TEXT.replace("BODY", body)).kernel("k")
+
+
+def _launch(kernel: SimulatedKernel, threads: int, size: int, timeout_s: float = 30.0) -> Array:
+    x = np.random.default_rng(0).standard_normal(threads).astype(np.float32)
+    y = np.full(threads, np.nan, np.float32)
+    kernel.launch(
+        [x, y, np.uint32(threads)],
+        grid=(threads, 1, 1),
+        threadgroup=(size, 1, 1),
+        timeout_s=timeout_s,
+    )
+    return y
+
+
+@pytest.mark.parametrize("name", _BODIES)
+def test_lanes_together_compute_what_fibers_compute(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = _compile(_BODIES[name])
+    expected = [_launch(kernel, *sizes) for sizes in _SIZES]
+
+    monkeypatch.setattr(compiler, "WIDE_THREADS", 1)
+    found = [_launch(kernel, *sizes) for sizes in _SIZES]
+
+    assert [e.name for e in kernel.library.image("wide").entries] == ["k"]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one.view(np.uint32), other.view(np.uint32))
+
+
+def test_a_launch_is_wide_by_its_threads() -> None:
+    kernel = _compile(_BODIES["scan"])
+    _launch(kernel, compiler.WIDE_THREADS - 32, 32)
+    assert ("wide", ()) not in kernel.library._images
+
+    _launch(kernel, compiler.WIDE_THREADS, 32)
+
+    assert ("wide", ()) in kernel.library._images
+
+
+def test_rows_shorter_than_a_simdgroup_run_on_fibers(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """#include <metal_stdlib>
+using namespace metal;
+kernel void k(device uint* y [[buffer(0)]], uint2 at [[thread_position_in_grid]]) {
+  y[at.y * 8 + at.x] = simd_prefix_inclusive_sum(at.x + 10 * at.y);
+}
+"""
+    monkeypatch.setattr(compiler, "WIDE_THREADS", 1)
+    y = np.zeros((8, 8), np.uint32)
+
+    simulator.compile(text).kernel("k").launch([y], grid=(8, 8, 1), threadgroup=(8, 8, 1))
+
+    numbers = np.add.outer(10 * np.arange(8), np.arange(8)).reshape(2, 32)
+    np.testing.assert_array_equal(y.reshape(2, 32), numbers.cumsum(1))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("while (simd_any(x[0] < 100)) {} y[i] = 0;", r"did not end within 0\.2 s"),
+        ("y[i] = simd_sum(x[i]) + x[n * 1000000000ul];", "memory of no buffer"),
+    ],
+)
+def test_what_goes_wrong_ends_the_launch(
+    body: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiler, "WIDE_THREADS", 1)
+    kernel = _compile(body)
+
+    with pytest.raises(LaunchError, match=message):
+        _launch(kernel, 256, 64, timeout_s=0.2)
