@@ -29,7 +29,7 @@ def run_suite(
     first = _laboratory(
         workloads[0][0], workloads[0][1], _plain(workloads[0][0].function), device, plan
     )
-    copy_bytes_per_s = first.bytes_per_s()
+    copy_bytes_per_s = first.copy_bytes_per_s()
     floor_ns = first.measure(Order(blocks=6)).floor_ns
     results = []
     for workload, dtype in workloads:
