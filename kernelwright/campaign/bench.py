@@ -1,10 +1,19 @@
 """The workbench: as many judges as may work at once, lent out one to a thread."""
 
 import queue
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
-from kernelwright.campaign.judge import Judge, MakeJudge
+from kernelwright.campaign.endurance import (
+    USUAL_ENDURANCE,
+    Endurance,
+    EnduringJudge,
+    Health,
+    Rest,
+)
+from kernelwright.campaign.judge import MakeJudge
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo
@@ -14,39 +23,68 @@ from kernelwright.metal.kernel import Program
 class Bench:
     """Judges for one device; a device that measures time gets exactly one."""
 
-    def __init__(self, make_judge: MakeJudge, jobs: int) -> None:
+    def __init__(
+        self,
+        make_judge: MakeJudge,
+        jobs: int,
+        rest: Rest,
+        endurance: Endurance = USUAL_ENDURANCE,
+    ) -> None:
+        """Open the device; `rest` waits where it fails later.
+
+        Raises:
+            DeviceError: it does not open.
+        """
         first = make_judge()
         self.info: DeviceInfo = first.info
         self.jobs = 1 if self.info.measures_time else jobs
         self._make_judge = make_judge
-        self._judges = [first]
-        self._idle: queue.SimpleQueue[Judge] = queue.SimpleQueue()
-        self._idle.put(first)
+        self._health = Health(endurance, rest)
+        self._judges = [EnduringJudge(make_judge, self.info, self._health, first)]
+        self._idle: queue.SimpleQueue[EnduringJudge] = queue.SimpleQueue()
+        self._idle.put(self._judges[0])
 
-    def evaluate(self, task: Task, program: Program) -> Evaluation:
-        """Evaluate on the next free judge; call from at most `jobs` threads."""
-        judge = self._borrow()
-        try:
+    def evaluate(self, task: Task, program: Program, *, alone: bool = False) -> Evaluation:
+        """Evaluate on the next free judge, or with a worker of its own; from `jobs` threads.
+
+        Raises:
+            DeviceParkedError: the device failed again and again.
+        """
+        with self._borrowed(alone=alone) as judge:
             return judge.evaluate(task, program)
-        finally:
-            self._idle.put(judge)
 
-    def confirm(self, task: Task, program: Program) -> Evaluation:
+    def confirm(self, task: Task, program: Program, *, alone: bool = False) -> Evaluation:
         """Put a candidate through every stage on the next free judge."""
+        with self._borrowed(alone=alone) as judge:
+            return judge.confirm(task, program)
+
+    @contextmanager
+    def _borrowed(self, *, alone: bool) -> Iterator[EnduringJudge]:
         judge = self._borrow()
         try:
-            return judge.confirm(task, program)
+            if alone:
+                judge.start_again()
+            yield judge
         finally:
             self._idle.put(judge)
 
-    def _borrow(self) -> Judge:
+    def _borrow(self) -> EnduringJudge:
         try:
             return self._idle.get_nowait()
         except queue.Empty:
             # A search whose every candidate is known starts no second worker.
-            judge = self._make_judge()
+            judge = EnduringJudge(self._make_judge, self.info, self._health)
             self._judges.append(judge)
             return judge
+
+    @contextmanager
+    def closed_at_an_error(self) -> Iterator[None]:
+        """End the workers before anybody waits for their threads: a second Ctrl-C ends at once."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """End every worker."""

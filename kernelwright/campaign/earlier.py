@@ -1,7 +1,10 @@
 """What the runs that a search takes over from have used up, and what was in flight at their end."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from kernelwright.campaign.event import CampaignEnded
+from kernelwright.campaign.heartbeat import BEAT_S
 from kernelwright.campaign.ledger import abandoned
 from kernelwright.campaign.pausing import paused_s
 from kernelwright.store import Campaign, KernelStore
@@ -16,8 +19,8 @@ class Earlier:
 
     seconds: float = 0.0
     evaluations: int = 0
-    in_flight: frozenset[str] = frozenset()
-    """Candidates whose evaluation began and never ended."""
+    in_flight: Mapping[str, int] = field(default_factory=dict)
+    """Candidates whose evaluation began and never ended, and how many runs died of that."""
 
 
 def earlier_runs(store: KernelStore, campaign_id: str) -> Earlier:
@@ -25,19 +28,20 @@ def earlier_runs(store: KernelStore, campaign_id: str) -> Earlier:
     runs = abandoned(store, campaign_id)
     campaigns = {c.id: c for c in store.campaigns(limit=_MOST_CAMPAIGNS)}
     trials = {run: store.history(campaign=run, limit=_MOST_TRIALS)[::-1] for run in runs}
-    open_: set[str] = set()
+    open_: dict[str, int] = {}
     for run in runs:
+        died = int(not any(event.kind == CampaignEnded.__name__ for event in store.events(run)))
         for trial in trials[run]:
             if trial.state in ("evaluating", "confirming"):
-                open_.add(trial.candidate_id)
+                open_[trial.candidate_id] = open_.get(trial.candidate_id, 0) + died
             elif trial.state == "done":
-                open_.discard(trial.candidate_id)
+                open_.pop(trial.candidate_id, None)
     return Earlier(
         seconds=sum(lasted_s(store, campaigns[run]) for run in runs),
         evaluations=sum(
             trial.state != "intended" and not trial.reused for run in runs for trial in trials[run]
         ),
-        in_flight=frozenset(open_),
+        in_flight=open_,
     )
 
 
@@ -46,6 +50,11 @@ def lasted_s(store: KernelStore, campaign: Campaign) -> float:
 
     The time that it was asked to hold still does not count.
     """
+    if campaign.elapsed_s:
+        # A run that died went on for less than a beat after its last sign of life.
+        has_ended = any(e.kind == CampaignEnded.__name__ for e in store.events(campaign.id))
+        is_known = has_ended or campaign.state == "running"
+        return campaign.elapsed_s if is_known else campaign.elapsed_s + BEAT_S
     last = campaign.ended_at or campaign.heartbeat_at
     if campaign.ended_at is None and (newest := store.history(campaign=campaign.id, limit=1)):
         last = max(last, newest[0].at)

@@ -1,8 +1,5 @@
 """The search loop: capture, cut, propose, evaluate, record, until budgets or ideas end."""
 
-import threading
-import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -11,7 +8,9 @@ from datetime import timedelta
 
 from kernelwright.agents.role import Proposal
 from kernelwright.campaign.bench import Bench
+from kernelwright.campaign.cutting import plan_functions
 from kernelwright.campaign.earlier import Earlier, earlier_runs
+from kernelwright.campaign.endurance import USUAL_ENDURANCE, DeviceParkedError, Endurance
 from kernelwright.campaign.event import (
     CampaignBegan,
     CampaignEnded,
@@ -21,25 +20,29 @@ from kernelwright.campaign.event import (
     Event,
     TaskEnded,
 )
+from kernelwright.campaign.heartbeat import Heartbeat
 from kernelwright.campaign.interleave import Order, in_given_order
 from kernelwright.campaign.judge import MakeJudge, environment_of
 from kernelwright.campaign.pausing import Pause
-from kernelwright.campaign.planning import Captured, FunctionPlan, plan_function
+from kernelwright.campaign.planning import Captured, FunctionPlan
 from kernelwright.campaign.pursuit import Pursuit
 from kernelwright.campaign.ranking import is_confirmed, is_final, rank_of, was_put_to_the_test
 from kernelwright.campaign.report import SearchReport, TaskReport
 from kernelwright.campaign.spec import SearchSpec
 from kernelwright.campaign.strategy import Enough, Later, RepairThenWrite, Strategy, Team
+from kernelwright.campaign.suspicion import Suspects, given_up
+from kernelwright.campaign.vigil import Vigil
+from kernelwright.campaign.work import Queue, Work
+from kernelwright.errors import DeviceError
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.metal.device.base import DeviceInfo
-from kernelwright.store import Intent, KernelStore, KnownEvaluation, Trial
+from kernelwright.store import CampaignState, Intent, KernelStore, KnownEvaluation, Trial
 
 Listener = Callable[[Event], None]
 _POLL_S = 0.1
 _MOST_REFUTED = 3
 """Leaders that may fail confirmation before a task is left to MLX."""
-_GRACE_S = 5.0
-"""How long a search that was told to stop waits for what still runs."""
+_LOST = "another process has taken the run up"
 
 
 @dataclass(frozen=True)
@@ -52,16 +55,6 @@ class Hired:
 
 Hire = Callable[[str, DeviceInfo], Hired]
 """Makes a team once the campaign's id is known, for those who write into its records."""
-
-
-@dataclass(frozen=True)
-class _Work:
-    """A candidate on its way: the store holds its intent."""
-
-    pursuit: Pursuit
-    proposal: Proposal
-    trial: Trial
-    confirms: bool = False
 
 
 class Engine:
@@ -83,9 +76,9 @@ class Engine:
         order: Order = in_given_order,
         resumes: bool = False,
         pause: Pause | None = None,
+        endurance: Endurance = USUAL_ENDURANCE,
     ) -> None:
         """Prepare a search; one that `resumes` counts what its dead runs took of the caps."""
-        self._pause = pause or Pause()
         self._store = store
         self._spec = spec
         self._team = team
@@ -94,12 +87,11 @@ class Engine:
         self._hire = hire or self._keep_team
         self._order = order
         self._resumes = resumes
+        self._endurance = endurance
+        self._vigil = Vigil(pause or Pause(), listen)
         self._earlier = Earlier()
-        self._quarantined: set[str] = set()
-        self._held: deque[_Work] = deque()
-        self._stopping = threading.Event()
-        self._stopped_at: float | None = None
-        self._deadline: float | None = None
+        self._suspects = Suspects({}, spec.most_deaths)
+        self._queue = Queue(self._is_suspect)
         self._evaluated = 0
         self._campaign_id = ""
         self._trials: dict[tuple[str, str], Trial] = {}
@@ -109,43 +101,35 @@ class Engine:
 
         Safe in a signal handler.
         """
-        self._stopped_at = time.monotonic()
-        self._stopping.set()
+        self._vigil.stop()
 
     def run(self, captured: Captured) -> SearchReport:
         """Search every captured function; return what was found.
 
+        A device that fails is left alone for a while, then parked; writes wait while the
+        store's disk is full.
+
         Raises:
-            DeviceError: the device or its workers failed.
+            DeviceError: the device does not open.
+            InputError: another process runs the same search.
             StoreError: the store failed; what it acknowledged is kept.
         """
-        started = time.monotonic()
-        with Bench(self._make_judge, self._spec.jobs) as bench:
+        with (
+            Bench(self._make_judge, self._spec.jobs, self._vigil.rest, self._endurance) as bench,
+            self._store.holding_on(self._vigil.hold_on()),
+        ):
             self._begin(bench, captured)
-            if self._spec.seconds:
-                used = self._earlier.seconds if self._resumes else 0.0
-                self._deadline = started + self._spec.seconds - used
-            for refusal in captured.refused:
-                self._say(refusal, log=True)
-            with self._failing_in_order():
+            with self._heartbeat().beating(), self._failing_in_order():
                 hired = self._hire(self._campaign_id, bench.info)
-                plans = [
-                    plan_function(function, hired.team.planner, bench.info)
-                    for function in captured.functions
-                ]
-                for plan in plans:
+                plans: list[FunctionPlan] = []
+                for plan in plan_functions(captured, hired.team.planner, bench.info, self._vigil):
+                    plans.append(plan)
                     self._say(plan.event, log=True)
                 pursuits = _pursuits(plans)
                 for pursuit in pursuits:
                     self._store.keep_task(pursuit.task, signature=pursuit.signature)
                 reason = self._pursue(pursuits, hired.strategy, bench)
-        self._store.end_campaign(
-            self._campaign_id, "interrupted" if self._stopping.is_set() else "finished"
-        )
-        ended = CampaignEnded(
-            campaign_id=self._campaign_id, reason=reason, interrupted=self._stopping.is_set()
-        )
-        self._say(ended, log=True)
+            ended = self._end(reason)
         return SearchReport(
             campaign_id=self._campaign_id,
             store=self._store.label,
@@ -154,7 +138,7 @@ class Engine:
             refused=captured.refused,
             tasks=tuple(TaskReport.of(pursuit) for pursuit in pursuits),
             evaluated=self._evaluated,
-            duration_s=time.monotonic() - started,
+            duration_s=self._vigil.elapsed_s(),
             ended=ended,
         )
 
@@ -170,7 +154,8 @@ class Engine:
         )
         self._campaign_id = campaign.id
         self._earlier = earlier_runs(self._store, campaign.id)
-        self._quarantined = set(self._earlier.in_flight)
+        self._suspects = Suspects(self._earlier.in_flight, self._spec.most_deaths)
+        self._vigil.begin(self._spec.seconds, self._earlier.seconds if self._resumes else 0.0)
         began = CampaignBegan(
             campaign_id=campaign.id,
             device=bench.info,
@@ -178,85 +163,176 @@ class Engine:
             functions=names,
         )
         self._say(began, log=True)
+        for refusal in captured.refused:
+            self._say(refusal, log=True)
+
+    def _heartbeat(self) -> Heartbeat:
+        return Heartbeat(
+            self._store,
+            self._campaign_id,
+            lease=timedelta(seconds=self._spec.lease_s),
+            elapsed_s=self._vigil.elapsed_s,
+            when_lost=lambda: self._vigil.stop(_LOST),
+        )
+
+    def _end(self, reason: str) -> CampaignEnded:
+        is_cut_short = self._vigil.is_cut_short
+        state: CampaignState = "interrupted" if is_cut_short else "finished"
+        self._store.end_campaign(self._campaign_id, state, elapsed_s=self._vigil.elapsed_s())
+        ended = CampaignEnded(
+            campaign_id=self._campaign_id,
+            reason=reason,
+            interrupted=is_cut_short,
+            parked=bool(self._vigil.parked),
+        )
+        self._say(ended, log=True)
+        return ended
 
     @contextmanager
     def _failing_in_order(self) -> Iterator[None]:
         try:
             yield
         except BaseException:
-            self._store.end_campaign(self._campaign_id, "failed")
+            # Nobody waits for room in the store any more.
+            self._vigil.stop()
+            self._store.end_campaign(self._campaign_id, "failed", elapsed_s=self._vigil.elapsed_s())
             raise
 
     def _pursue(self, pursuits: Sequence[Pursuit], strategy: Strategy, bench: Bench) -> str:
-        ready: deque[_Work] = deque()
-        running: dict[Future[Evaluation], _Work] = {}
-        with ThreadPoolExecutor(bench.jobs, thread_name_prefix="evaluate") as pool:
+        running: dict[Future[Evaluation], Work] = {}
+        with (
+            ThreadPoolExecutor(bench.jobs, thread_name_prefix="evaluate") as pool,
+            bench.closed_at_an_error(),
+        ):
             while True:
                 reason = self._halted()
-                is_held = self._pause.is_on and not self._stopping.is_set()
                 if reason is not None:
-                    self._wind_up(pursuits, ready, bench, reason)
-                elif not is_held:
-                    self._refill(pursuits, strategy, ready, bench)
-                room = 1 if any(self._is_quarantined(w) for w in running.values()) else bench.jobs
-                while ready and not is_held and len(running) < room:
-                    work = ready.popleft()
-                    running[self._begin_work(work, pool, bench)] = work
-                    if self._halted() is not None:
-                        break
+                    self._wind_up(pursuits, bench, reason)
+                elif not self._vigil.is_held:
+                    self._look_elsewhere(bench)
+                    self._refill(pursuits, strategy, bench)
+                self._begin_what_may(running, pool, bench)
                 if not running:
                     is_pending = any(pursuit.is_pending for pursuit in pursuits)
-                    if is_held or (reason is None and is_pending):
-                        self._stopping.wait(_POLL_S)
+                    if self._vigil.is_held or (reason is None and is_pending):
+                        self._vigil.wait(_POLL_S)
                         continue
-                    if not ready and not self._held:
+                    if self._queue.is_empty:
+                        if self._vigil.parked:
+                            self._think_ahead(pursuits, strategy)
                         return reason or "every task is done"
-                    if not ready:
-                        work = self._held.popleft()
-                        running[self._begin_work(work, pool, bench)] = work
-                if self._is_out_of_patience():
+                    if not len(self._queue):
+                        self._begin_suspect(running, pool, bench)
+                if self._vigil.is_out_of_patience:
                     # Whoever still runs is cut off; nothing of theirs is recorded.
                     bench.close()
-                    return "interrupted"
+                    return reason or "interrupted"
                 done, _ = wait(running, timeout=_POLL_S, return_when=FIRST_COMPLETED)
                 for future in done:
-                    self._take(running.pop(future), future.result(), ready, bench)
+                    self._collect(running.pop(future), future, bench)
+                if not running:
+                    self._vigil.wait(0 if done else _POLL_S)
+
+    def _begin_what_may(
+        self, running: dict[Future[Evaluation], Work], pool: ThreadPoolExecutor, bench: Bench
+    ) -> None:
+        while not self._vigil.is_held:
+            work = self._queue.next(running.values(), bench.jobs)
+            if work is None:
+                return
+            self._begin_work(work, running, pool, bench)
+            if self._halted() is not None:
+                return
+
+    def _begin_suspect(
+        self, running: dict[Future[Evaluation], Work], pool: ThreadPoolExecutor, bench: Bench
+    ) -> None:
+        work = self._queue.next_alone()
+        if work is None:
+            return
+        deaths = self._suspects.deaths(work.candidate_id)
+        if not deaths:
+            self._begin_work(work, running, pool, bench)
+            return
+        task, program = work.pursuit.task, work.proposal.program
+        self._take(work, given_up(task, program, bench.info, deaths), bench)
 
     def _begin_work(
-        self, work: _Work, pool: ThreadPoolExecutor, bench: Bench
-    ) -> Future[Evaluation]:
+        self,
+        work: Work,
+        running: dict[Future[Evaluation], Work],
+        pool: ThreadPoolExecutor,
+        bench: Bench,
+    ) -> None:
         duration = timedelta(seconds=self._spec.lease_s)
-        if work.confirms:
-            self._store.begin_confirmation(work.trial.id, duration=duration)
-            return pool.submit(bench.confirm, work.pursuit.task, work.proposal.program)
-        self._store.lease(work.trial.id, duration=duration)
-        self._evaluated += 1
-        return pool.submit(bench.evaluate, work.pursuit.task, work.proposal.program)
+        begin = self._store.begin_confirmation if work.confirms else self._store.lease
+        if not begin(work.trial.id, duration=duration):
+            self._queue.leave(work)
+            return
+        # A candidate counts once, however many workers die under it.
+        self._evaluated += not work.confirms and not self._suspects.has_lost(work.candidate_id)
+        judge = bench.confirm if work.confirms else bench.evaluate
+        alone = self._is_suspect(work.candidate_id)
+        future = pool.submit(judge, work.pursuit.task, work.proposal.program, alone=alone)
+        running[future] = work
 
-    def _take(self, work: _Work, evaluation: Evaluation, ready: deque[_Work], bench: Bench) -> None:
-        self._quarantined.discard(work.trial.candidate_id)
+    def _collect(self, work: Work, future: Future[Evaluation], bench: Bench) -> None:
+        """Take a verdict, or what came instead of one."""
+        try:
+            evaluation = future.result()
+        except DeviceParkedError as e:
+            self._vigil.park(str(e))
+        except DeviceError:
+            if not self._vigil.is_cut_short and self._halted() is None:
+                raise
+        else:
+            if self._suspects.is_to_be_tried_again(work.candidate_id, evaluation):
+                self._queue.add(work)
+            else:
+                self._take(work, evaluation, bench)
+            return
+        work.pursuit.abandon([work.proposal])
+
+    def _take(self, work: Work, evaluation: Evaluation, bench: Bench) -> None:
         if not work.confirms:
             self._record(work, evaluation)
             return
         rank = rank_of(evaluation) if is_confirmed(evaluation) else None
         self._store.confirm(work.trial.id, evaluation, rank=rank)
-        self._confirmed(work, evaluation, ready, bench, reused=False)
+        self._confirmed(work, evaluation, bench, reused=False)
 
-    def _wind_up(
-        self, pursuits: Sequence[Pursuit], ready: deque[_Work], bench: Bench, reason: str
-    ) -> None:
-        """Begin nothing new; unless interrupted, what was found is still confirmed."""
-        for waiting in (ready, self._held):
-            dropped = [work for work in waiting if not work.confirms or self._stopping.is_set()]
-            for work in dropped:
-                waiting.remove(work)
-                work.pursuit.abandon([work.proposal])
+    def _look_elsewhere(self, bench: Bench) -> None:
+        """Ask for the verdicts of other campaigns, or whether their candidates are free."""
+        for work in self._queue.due_elsewhere():
+            if work.confirms:
+                self._confirm(work, bench)
+            elif not self._reuse(work, bench):
+                self._queue.add(work)
+
+    def _wind_up(self, pursuits: Sequence[Pursuit], bench: Bench, reason: str) -> None:
+        """Begin nothing new; unless cut short, what was found is still confirmed."""
+        is_cut_short = self._vigil.is_cut_short
+        for work in self._queue.drop(lambda work: is_cut_short or not work.confirms):
+            work.pursuit.abandon([work.proposal])
         for pursuit in pursuits:
-            if not pursuit.ended and not pursuit.is_waiting and not self._stopping.is_set():
+            if not pursuit.ended and not pursuit.is_waiting and not is_cut_short:
                 pursuit.close_batch()
-                self._finish(pursuit, reason, ready, bench)
+                self._finish(pursuit, reason, bench)
 
-    def _finish(self, pursuit: Pursuit, reason: str, ready: deque[_Work], bench: Bench) -> None:
+    def _think_ahead(self, pursuits: Sequence[Pursuit], strategy: Strategy) -> None:
+        """Ask for what can be asked for without a device; the store keeps it for later."""
+        waiting = [p for p in pursuits if not p.ended and not p.batch]
+        while waiting and not self._vigil.is_stopping:
+            for pursuit in tuple(waiting):
+                batch = strategy.next(pursuit)
+                if isinstance(batch, Later):
+                    continue
+                waiting.remove(pursuit)
+                for proposal in () if isinstance(batch, Enough) else batch:
+                    self._intend(pursuit, proposal)
+            self._vigil.wait(_POLL_S if waiting else 0)
+
+    def _finish(self, pursuit: Pursuit, reason: str, bench: Bench) -> None:
         """Try nothing more for a task but the confirmation of what leads it."""
         pursuit.ended = True
         pursuit.reason = reason
@@ -265,20 +341,21 @@ class Engine:
             self._say(TaskEnded(task_id=pursuit.task.fingerprint, reason=reason), log=True)
             return
         trial = self._trials[pursuit.task.fingerprint, proposal.program.id]
-        work = _Work(pursuit, proposal, trial, confirms=True)
+        self._confirm(Work(pursuit, proposal, trial, confirms=True), bench)
+
+    def _confirm(self, work: Work, bench: Bench) -> None:
         known = self._known(work, bench)
         if known is None or not was_put_to_the_test(known.evaluation):
-            self._queue(work, ready)
+            self._queue.add(work)
             return
         if is_confirmed(known.evaluation):
             self._store.crown(known.id)
-        self._confirmed(work, known.evaluation, ready, bench, reused=True)
+        self._confirmed(work, known.evaluation, bench, reused=True)
 
     def _confirmed(
         self,
-        work: _Work,
+        work: Work,
         evaluation: Evaluation,
-        ready: deque[_Work],
         bench: Bench,
         *,
         reused: bool,
@@ -288,7 +365,7 @@ class Engine:
         self._say(
             CandidateConfirmed(
                 task_id=pursuit.task.fingerprint,
-                candidate_id=work.trial.candidate_id,
+                candidate_id=work.candidate_id,
                 status=evaluation.status,
                 summary=evaluation.summary,
                 rank=rank_of(evaluation) if survived else None,
@@ -298,59 +375,40 @@ class Engine:
         if survived:
             ended = TaskEnded(task_id=pursuit.task.fingerprint, reason=pursuit.reason)
             self._say(ended, log=True)
-        elif not self._stopping.is_set():
-            self._finish(pursuit, pursuit.reason, ready, bench)
+        elif not self._vigil.is_cut_short:
+            self._finish(pursuit, pursuit.reason, bench)
 
     def _halted(self) -> str | None:
         """Say why nothing new may begin, None while it may."""
-        if self._stopping.is_set():
-            return "interrupted"
-        now = time.monotonic() - self._pause.seconds
-        if self._deadline is not None and now >= self._deadline:
-            return f"the {self._spec.seconds:g} s that were allowed are over"
+        if (reason := self._vigil.reason) is not None:
+            return reason
         used = self._evaluated + (self._earlier.evaluations if self._resumes else 0)
         if self._spec.evaluations is not None and used >= self._spec.evaluations:
             return f"the {self._spec.evaluations} evaluations that were allowed are done"
         return None
 
-    def _is_out_of_patience(self) -> bool:
-        return self._stopped_at is not None and time.monotonic() > self._stopped_at + _GRACE_S
-
-    def _refill(
-        self,
-        pursuits: Sequence[Pursuit],
-        strategy: Strategy,
-        ready: deque[_Work],
-        bench: Bench,
-    ) -> None:
+    def _refill(self, pursuits: Sequence[Pursuit], strategy: Strategy, bench: Bench) -> None:
         """Ask for batches until every worker has something to do or every task waits."""
         for pursuit in self._order(pursuits):
-            while not pursuit.ended and not pursuit.is_waiting and len(ready) < bench.jobs:
+            while not pursuit.ended and not pursuit.is_waiting and len(self._queue) < bench.jobs:
                 pursuit.close_batch()
                 batch = strategy.next(pursuit)
                 pursuit.is_pending = isinstance(batch, Later)
                 if isinstance(batch, Later):
                     break
                 if isinstance(batch, Enough):
-                    self._finish(pursuit, batch.reason, ready, bench)
+                    self._finish(pursuit, batch.reason, bench)
                     break
                 pursuit.begin(batch)
                 works = [self._intend(pursuit, proposal) for proposal in batch]
                 for work in works:
                     if not self._reuse(work, bench):
-                        self._queue(work, ready)
+                        self._queue.add(work)
 
-    def _queue(self, work: _Work, ready: deque[_Work]) -> None:
-        """Let work wait its turn; a candidate that was in flight at a death is tried last, alone.
+    def _is_suspect(self, candidate_id: str) -> bool:
+        return self._suspects.holds(candidate_id)
 
-        Its task waits with it: what is proposed next is what an undisturbed run proposes.
-        """
-        (self._held if self._is_quarantined(work) else ready).append(work)
-
-    def _is_quarantined(self, work: _Work) -> bool:
-        return work.trial.candidate_id in self._quarantined
-
-    def _intend(self, pursuit: Pursuit, proposal: Proposal) -> _Work:
+    def _intend(self, pursuit: Pursuit, proposal: Proposal) -> Work:
         intent = Intent(
             campaign_id=self._campaign_id,
             task=pursuit.task,
@@ -371,9 +429,9 @@ class Engine:
                 repairs=proposal.parent in pursuit.repaired,
             )
         )
-        return _Work(pursuit, proposal, trial)
+        return Work(pursuit, proposal, trial)
 
-    def _known(self, work: _Work, bench: Bench) -> KnownEvaluation | None:
+    def _known(self, work: Work, bench: Bench) -> KnownEvaluation | None:
         return self._store.known(
             work.pursuit.task.fingerprint,
             work.proposal.program.id,
@@ -381,7 +439,7 @@ class Engine:
             evaluator_version=Evaluation.model_fields["evaluator_version"].default,
         )
 
-    def _reuse(self, work: _Work, bench: Bench) -> bool:
+    def _reuse(self, work: Work, bench: Bench) -> bool:
         known = self._known(work, bench)
         if known is None or not is_final(known.evaluation):
             return False
@@ -389,16 +447,16 @@ class Engine:
         self._announce(work, known.evaluation, reused=True)
         return True
 
-    def _record(self, work: _Work, evaluation: Evaluation) -> None:
+    def _record(self, work: Work, evaluation: Evaluation) -> None:
         self._store.record(work.trial.id, evaluation, rank=rank_of(evaluation))
         self._announce(work, evaluation, reused=False)
 
-    def _announce(self, work: _Work, evaluation: Evaluation, *, reused: bool) -> None:
+    def _announce(self, work: Work, evaluation: Evaluation, *, reused: bool) -> None:
         leads = work.pursuit.judged(work.proposal.program.id, evaluation, reused=reused)
         self._say(
             CandidateJudged(
                 task_id=work.pursuit.task.fingerprint,
-                candidate_id=work.trial.candidate_id,
+                candidate_id=work.candidate_id,
                 status=evaluation.status,
                 summary=evaluation.summary,
                 rank=rank_of(evaluation),

@@ -78,11 +78,25 @@ class CandidateConfirmed(Record):
     reused: bool
 
 
+class ModelRemarked(Record):
+    """A model refused, was away or gave nothing usable; the search goes on."""
+
+    sentence: str
+
+
 class TaskEnded(Record):
     """Nothing more is tried for a task."""
 
     task_id: str
     reason: str
+
+
+class CampaignHeldUp(Record):
+    """The search waits: a disk is full, a device fails, the machine is hot."""
+
+    reason: str
+    seconds: float
+    """Until the next try."""
 
 
 class CampaignEnded(Record):
@@ -91,6 +105,9 @@ class CampaignEnded(Record):
     campaign_id: str
     reason: str
     interrupted: bool
+    """True when it leaves work behind, which the same search takes up later."""
+    parked: bool = False
+    """True when the device failed; other devices may go on."""
 
 
 Event = (
@@ -100,6 +117,8 @@ Event = (
     | CandidateProposed
     | CandidateJudged
     | CandidateConfirmed
+    | ModelRemarked
     | TaskEnded
+    | CampaignHeldUp
     | CampaignEnded
 )

@@ -26,6 +26,8 @@ class SearchSpec(Record):
     jobs: int = Field(default=2, ge=1)
     """Candidates evaluated at once, on a device that measures no time."""
     lease_s: float = 600.0
+    most_deaths: int = Field(default=3, ge=1)
+    """Runs that may die while a candidate is in flight before it is given up."""
     models: tuple[str, ...] = ()
     """Whom to ask, as `provider:name`; later ones step in where earlier ones fail."""
     base_url: str | None = None
