@@ -13,24 +13,27 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.stitch import stitch
 from kernelwright.metal.device.base import DeviceName
-from kernelwright.runtime.call import Key, flatten, plain_key, rebuild
+from kernelwright.runtime.call import Key, flatten, plain_key
+from kernelwright.runtime.calling import captured
 from kernelwright.runtime.demand import save_at_exit, without_weights
-from kernelwright.runtime.derivative import Flat, with_derivatives_of
+from kernelwright.runtime.derivative import Flat
 from kernelwright.runtime.explanation import Explanation
 from kernelwright.runtime.server import KernelServer, Service
+from kernelwright.runtime.state import state_of
 from kernelwright.store import KernelStore, Wanted
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class _Route:
     """How calls of one key are answered."""
 
     run: Callable[..., object]
     explanation: Explanation
     graph: Graph | None = None
+    calls: int = 0
 
 
 class Optimized:
@@ -43,26 +46,33 @@ class Optimized:
         self.function = function
         self._server = server
         self._routes: dict[Key, _Route] = {}
-        self._calls: Counter[Key] = Counter()
         self._saved: Counter[Key] = Counter()
+        self._modules = state_of(function).modules
         save_at_exit(self)
         update_wrapper(self, function)
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         """Call the kernels, or the original."""
-        route = self._route(args, kwargs)
+        if kwargs:
+            route = self._route(args, kwargs)
+        else:
+            # The common case, arrays alone, without a call of Python's that can be saved.
+            try:
+                key = tuple([v for a in args for v in (a.shape, hash(a.dtype))])  # type: ignore[attr-defined]
+                route = self._routes[key + self._flags() if self._modules else key]
+            except (AttributeError, KeyError, TypeError):
+                route = self._route(args, kwargs)
+        route.calls += 1
         return route.run(*args, **kwargs)
 
     def explain(self, *args: object, **kwargs: object) -> Explanation:
         """Say what runs for these arguments, why, and what it saves."""
-        key = _key(args, kwargs)
         route = self._route(args, kwargs)
-        calls = self._calls[key] - 1 if key is not None else 0
-        return route.explanation.model_copy(update={"calls": max(calls, 0)})
+        return route.explanation.model_copy(update={"calls": route.calls})
 
     def wanted(self) -> tuple[Wanted, ...]:
         """Return the calls that no kernel could serve, the most frequent first."""
-        return self._wanted(self._calls)
+        return self._wanted(self._calls())
 
     def save_wanted(self, *, busy_timeout_s: float = 10.0, must_exist: bool = False) -> int:
         """Add the wanted calls since the last time to the store; return how many.
@@ -72,7 +82,7 @@ class Optimized:
         Raises:
             StoreError: the store cannot be written, or is missing although it `must_exist`.
         """
-        counted = self._calls.copy()
+        counted = self._calls()
         wanted = self._wanted(counted - self._saved)
         if not wanted:
             return 0
@@ -81,6 +91,9 @@ class Optimized:
             store.want(wanted)
         self._saved = counted
         return sum(call.calls for call in wanted)
+
+    def _calls(self) -> Counter[Key]:
+        return Counter({key: route.calls for key, route in self._routes.items()})
 
     def _wanted(self, calls: Mapping[Key, int]) -> tuple[Wanted, ...]:
         rows = [
@@ -94,39 +107,30 @@ class Optimized:
         key = _key(args, kwargs)
         if key is None:
             return self._original((), "an argument is neither an array nor a plain value", None)
-        self._calls[key] += 1
-        route = self._routes.get(key)
+        route = self._routes.get((*key, *self._flags()))
         if route is None:
-            route = self._routes[key] = self._find(args, kwargs)
+            # A function may name a module that was made after it.
+            self._modules = state_of(self.function).modules
+            route = self._routes[(*key, *self._flags())] = self._find(args, kwargs)
         return route
+
+    def _flags(self) -> tuple[bool, ...]:
+        return tuple(module.training for module in self._modules)
 
     def _find(self, args: tuple[object, ...], kwargs: dict[str, object]) -> _Route:
         flat = flatten((args, kwargs))
         assert flat is not None
         types = tuple(_type(a) for a in flat.arrays)
-        calling = _Calling(self.function, (args, kwargs))
+        zeros = [mx.zeros(a.shape, a.dtype, stream=mx.cpu) for a in flat.arrays]
         try:
-            zeros = [mx.zeros(a.shape, a.dtype, stream=mx.cpu) for a in flat.arrays]
-            graph = ir.canonicalize(ir.capture(calling.run, *zeros))
+            calling, graph = captured(self.function, (args, kwargs), zeros)
         except KernelwrightError as e:
             return self._original(types, str(e), None)
         service = self._server.serve(ir.gather_attention(graph))
         if not service.programs:
             return self._original(types, service.reason, graph)
-        served = with_derivatives_of(calling.run, _stitched(service))
-
-        def run(*args: object, **kwargs: object) -> object:
-            given = flatten((args, kwargs))
-            assert given is not None
-            return rebuild(calling.result, list(served(*given.arrays)))
-
-        plain = all(type(a) is mx.array for a in args) and not kwargs
-        single = isinstance(calling.result, mx.array)
-        if plain and single:
-            # The common case, without walking through arguments and results.
-            def run(*args: object, **kwargs: object) -> object:
-                return served(*args)[0]
-
+        is_plain = all(type(a) is mx.array for a in args) and not kwargs
+        run = calling.served_by(_stitched(service), is_plain=is_plain, is_lazy=service.is_lazy)
         explanation = self._explanation(types, service.reason, "kernels")
         return _Route(run, explanation.model_copy(update={"regions": service.regions}), graph)
 
@@ -140,30 +144,8 @@ class Optimized:
         )
 
 
-@dataclass
-class _Calling:
-    """The original as a function of arrays alone, which notes the nest of its result."""
-
-    function: Callable[..., object]
-    like: tuple[tuple[object, ...], dict[str, object]]
-    result: object = None
-
-    def run(self, *arrays: mx.array) -> list[mx.array]:
-        args, kwargs = rebuild(self.like, list(arrays))  # type: ignore[misc]
-        made = self.function(*args, **kwargs)  # type: ignore[has-type]
-        flat = flatten(made)
-        if flat is None:
-            raise KernelwrightError("the function returns something that is no array.")
-        if self.result is None:
-            self.result = made
-        return flat.arrays
-
-
 def _stitched(service: Service) -> Flat:
-    """Record the launches once, where the device lets MLX do it."""
-    run = stitch(service.graph, service.programs)
-    compiled: Flat = mx.compile(run) if service.is_lazy else run
-    return compiled
+    return stitch(service.graph, service.programs)
 
 
 def _wanted_call(explanation: Explanation, graph: Graph, calls: int) -> Wanted:

@@ -1,0 +1,104 @@
+"""The original as a function of arrays alone, and kernels in its place."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import compress
+
+import mlx.core as mx
+
+from kernelwright import ir
+from kernelwright.errors import UnsupportedError
+from kernelwright.ir.graph import Graph
+from kernelwright.runtime.call import flatten, rebuild
+from kernelwright.runtime.derivative import Flat, with_derivatives_of
+from kernelwright.runtime.state import Slot, holding, state_of
+
+Function = Callable[..., object]
+Arguments = tuple[tuple[object, ...], dict[str, object]]
+
+
+@dataclass
+class Calling:
+    """Takes the arrays of the arguments, then those of the slots; notes the nest of its result."""
+
+    function: Function
+    like: Arguments
+    slots: tuple[Slot, ...]
+    result: object = None
+
+    def run(self, *arrays: mx.array) -> list[mx.array]:
+        """Call the original."""
+        count = len(arrays) - len(self.slots)
+        args, kwargs = rebuild(self.like, list(arrays[:count]))  # type: ignore[misc]
+        state = arrays[count:]
+        with holding(self.slots, state):
+            made = self.function(*args, **kwargs)  # type: ignore[has-type]
+            if any(s.get() is not a for s, a in zip(self.slots, state, strict=True)):
+                raise UnsupportedError("the function replaces arrays that it keeps.")
+        flat = flatten(made)
+        if flat is None:
+            raise UnsupportedError("the function returns something that is no array.")
+        if self.result is None:
+            self.result = made
+        return flat.arrays
+
+    def served_by(self, kernels: Flat, *, is_plain: bool, is_lazy: bool) -> Function:
+        """Return the kernels as a function like the original, with the original's derivatives.
+
+        Whatever can be is recorded once: MLX compares shapes faster than Python does.
+        """
+        slots = self.slots
+        served = with_derivatives_of(self.run, kernels)
+        if is_plain and isinstance(self.result, mx.array):
+            single = _recorded(lambda *arrays: served(*arrays)[0], is_lazy=is_lazy)
+            if not slots:
+                return single
+            return lambda *args: single(*args, *[slot.get() for slot in slots])
+        flat = _recorded(served, is_lazy=is_lazy)
+
+        def run(*args: object, **kwargs: object) -> object:
+            given = flatten((args, kwargs))
+            assert given is not None
+            made = flat(*given.arrays, *[slot.get() for slot in slots])
+            return rebuild(self.result, list(made))  # type: ignore[call-overload]
+
+        return run
+
+
+def captured(
+    function: Function, like: Arguments, arrays: Sequence[mx.array]
+) -> tuple[Calling, Graph]:
+    """Trace a function with everything that it reads as inputs.
+
+    Raises:
+        KernelwrightError: no kernel may take its place; a sentence says why.
+    """
+    state = state_of(function)
+    if not state.is_whole:
+        raise UnsupportedError("the function reads an array from a tuple; keep it in a list.")
+    # The arrays themselves may belong to a trace of MLX's that is under way, a gradient's.
+    kept = [mx.zeros(a.shape, a.dtype, stream=mx.cpu) for a in state.arrays]
+    with holding(state.slots, kept):
+        graph = _traced(Calling(function, like, tuple(state.slots)), [*arrays, *kept])
+        read = {v for node in graph.nodes for v in node.inputs}.union(graph.outputs)
+        is_used = [v in read for v in graph.inputs[len(arrays) :]]
+        calling = Calling(function, like, tuple(compress(state.slots, is_used)))
+        graph = _traced(calling, [*arrays, *compress(kept, is_used)])
+    return calling, ir.canonicalize(graph)
+
+
+def _traced(calling: Calling, arrays: Sequence[mx.array]) -> Graph:
+    before = state_of(calling.function)
+    try:
+        graph = ir.capture(calling.run, *arrays)
+        if not before.is_as_it_was:
+            raise UnsupportedError("the function changes what it keeps.")
+    finally:
+        before.restore()
+    if any(node.op == "random_bits" for node in graph.nodes):
+        raise UnsupportedError("the function draws random numbers, which differ at every call.")
+    return graph
+
+
+def _recorded(function: Function, *, is_lazy: bool) -> Function:
+    return mx.compile(function) if is_lazy else function

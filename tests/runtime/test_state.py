@@ -1,0 +1,147 @@
+"""What a function reads besides its arguments stays what it is: parameters, captures, globals."""
+
+from collections.abc import Callable, Mapping
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from mlx.nn.layers.activations import Softmax
+from mlx.nn.layers.base import Module
+from mlx.nn.layers.containers import Sequential
+from mlx.nn.layers.dropout import Dropout
+from mlx.nn.layers.linear import Linear
+from mlx.nn.utils import value_and_grad
+
+from kernelwright import ir
+from kernelwright.ir.graph import Graph
+from kernelwright.runtime.optimize import Optimized
+from kernelwright.runtime.server import KernelServer, Service
+from kernelwright.runtime.state import state_of
+
+SCALE = mx.full((8,), 2.0)
+NESTED = {"list": [mx.ones((8,))], "text": "no array"}
+
+
+class Replaying(KernelServer):
+    """Serves every region with MLX's own operations."""
+
+    def serve(self, graph: Graph) -> Service:
+        tasks = {region: region.extract() for region in ir.partition(graph)}
+        programs = {
+            region: (lambda arrays, task=task: ir.interpret(task, *arrays))
+            for region, task in tasks.items()
+        }
+        return Service(graph, programs, (), "every region replays MLX")
+
+
+class Layer(Module):
+    """A layer with its own array and a layer inside."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.weight = mx.ones((8,))
+        self.inner = Linear(8, 8)
+        self.cache: list[mx.array] = []
+
+    def __call__(self, x: mx.array) -> mx.array:
+        return mx.softmax(self.inner(x) * self.weight, axis=-1)
+
+    def remember(self, x: mx.array) -> mx.array:
+        self.cache.append(mx.exp(x))
+        return mx.exp(x) * 2 + 1
+
+    def renew(self, x: mx.array) -> mx.array:
+        self.weight = self.weight + 1
+        return mx.exp(x) * self.weight
+
+
+def with_global(x: mx.array) -> mx.array:
+    return mx.exp(x) * SCALE + NESTED["list"][0]  # type: ignore[operator]
+
+
+def x() -> mx.array:
+    return mx.array(np.random.default_rng(0).standard_normal((4, 8), dtype=np.float32))
+
+
+def same(found: object, expected: object) -> bool:
+    return bool(mx.allclose(found, expected).item())  # type: ignore[arg-type]
+
+
+def optimized(function: Callable[..., object]) -> Optimized:
+    return Optimized(function, Replaying())
+
+
+def test_a_module_computes_with_its_parameters_of_the_day() -> None:
+    layer = Layer()
+    for fast in (optimized(layer), optimized(layer.__call__), optimized(lambda x: layer(x))):
+        assert fast.explain(x()).path == "kernels"
+        assert same(fast(x()), layer(x()))
+        layer.weight = layer.weight * 3
+        layer.inner.weight = layer.inner.weight + 1
+        assert same(fast(x()), layer(x()))
+
+
+@pytest.mark.parametrize("is_warm", [True, False])
+def test_gradients_flow_to_parameters(*, is_warm: bool) -> None:
+    layer = Layer()
+    fast = optimized(layer)
+    if is_warm:
+        fast(x())
+
+    def gradients(function: Callable[..., object]) -> Mapping[str, mx.array]:
+        loss = value_and_grad(layer, lambda x: mx.sum(mx.square(function(x))))  # type: ignore[arg-type]
+        return loss(x())[1]  # type: ignore[no-any-return]
+
+    found, expected = gradients(fast), gradients(layer)
+    assert fast.explain(x()).path == "kernels"
+    assert same(found["weight"], expected["weight"])
+    assert same(found["inner"]["weight"], expected["inner"]["weight"])
+    assert mx.any(found["weight"] != 0).item()
+
+
+def test_captured_and_global_arrays_may_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    captured = mx.ones((8,))
+
+    def with_capture(x: mx.array) -> mx.array:
+        return mx.exp(x) * captured
+
+    for function in (with_capture, with_global):
+        fast = optimized(function)
+        assert same(fast(x()), function(x()))
+        captured = captured * 5
+        monkeypatch.setitem(globals(), "SCALE", SCALE * 7)
+        monkeypatch.setitem(NESTED, "list", [mx.zeros((8,))])
+        assert same(fast(x()), function(x()))
+        assert fast.explain(x()).path == "kernels"
+
+
+def test_training_and_evaluation_are_two_functions() -> None:
+    dropping = Sequential(Softmax(), Dropout(0.5))  # type: ignore[no-untyped-call]
+    fast = optimized(dropping)
+    dropping.eval()
+    assert same(fast(x()), mx.softmax(x(), axis=-1))
+    assert fast.explain(x()).path == "kernels"
+    dropping.train()
+    assert "draws random numbers" in fast.explain(x()).reason
+    assert not same(fast(x()), fast(x()))
+
+
+@pytest.mark.parametrize("name", ["remember", "renew"])
+def test_functions_that_change_what_they_keep_run_as_they_are(name: str) -> None:
+    layer, reference = Layer(), Layer()
+    fast = optimized(getattr(layer, name))
+    for _ in range(3):
+        assert same(fast(x()), getattr(reference, name)(x()))
+    assert fast.explain(x()).path == "original"
+    assert len(layer.cache) == len(reference.cache)
+
+
+def test_an_array_that_cannot_be_replaced_keeps_the_original() -> None:
+    pair = (mx.ones((8,)), mx.ones((8,)))
+    fast = optimized(lambda x: mx.exp(x) * pair[0])
+    assert "reads an array from a tuple" in fast.explain(x()).reason
+
+
+def test_other_names_are_not_state() -> None:
+    assert state_of(x).slots == []
+    assert len(state_of(with_global).slots) == 2
