@@ -1,0 +1,1 @@
+"""The same programs before two devices: every verdict must be the same."""
