@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from kernelwright.ir.contraction import CONTRACTIONS, is_worth_holding
+from kernelwright.ir.contraction import CONTRACTIONS, is_worth_holding, writes_no_more
 from kernelwright.ir.cost import DEFAULT_PROFILE, Profile, penalty_us, time_us
 from kernelwright.ir.family import FUSED_INDEXING, Pattern, classify
 from kernelwright.ir.graph import Graph, Node, ValueId
@@ -14,6 +14,7 @@ from kernelwright.ir.traffic import planned_traffic
 
 _FUSED = frozenset({Kind.ELEMENTWISE, Kind.REDUCTION, Kind.SCAN})
 _COPIES = FUSED_INDEXING - {"arange"}
+_CONTRACTING = frozenset({Pattern.ATTENTION, Pattern.DENSE, Pattern.MATVEC})
 Cluster = frozenset[int]
 
 
@@ -56,7 +57,11 @@ class Judge:
         return known
 
     def _has_family(self, region: Region) -> bool:
-        return classify(region.bare()).pattern is not Pattern.NONE
+        graph = region.bare()
+        pattern = classify(graph).pattern
+        return pattern is not Pattern.NONE and (
+            pattern not in _CONTRACTING or writes_no_more(graph)
+        )
 
     def time_us(self, cluster: Cluster) -> float:
         """Estimate the time of the cluster as one kernel: bytes, launch, and what it strains."""

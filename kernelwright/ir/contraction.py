@@ -1,14 +1,57 @@
 """Which contractions a region may hold, and which of them MLX's own kernels would win."""
 
+import math
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
 
-CONTRACTIONS = frozenset({"attention"})
-"""Those that a kernel family computes."""
+DENSE = frozenset({"matmul", "addmm"})
+"""Products with a matrix of plain numbers."""
+CONTRACTIONS = DENSE | {"attention"}
+"""Contractions that a kernel family computes."""
+FEW_TOKENS = 8
+"""Rows up to which a product is bound by reading its matrix once."""
+CHEAP_FLOPS = 16
+"""Operations an element that may be repeated wherever a row of a product is read."""
 MOVING = frozenset({"reshape", "transpose"})
 """Views of a contraction's result that a kernel follows to where it is stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class DenseSizes:
+    """The sizes that all products of a graph share."""
+
+    matrices: int
+    """Products with a matrix of their own."""
+    tokens: int
+    """Rows that meet the same matrix."""
+    depth: int
+    """Terms of a dot product."""
+
+    @classmethod
+    def of(cls, call: Call) -> "DenseSizes":
+        """Read them from an op's operands."""
+        shape, matrix = call.outputs[0].shape, call.inputs[1].shape
+        # A matrix that is the same for a whole batch has no batch, or one of size 1.
+        own = math.prod(shape[:-2]) if math.prod(matrix[:-2]) > 1 else 1
+        return cls(own, math.prod(shape[:-1]) // own, matrix[-2])
+
+
+def dense_sizes(graph: Graph) -> DenseSizes:
+    """Return the sizes of the first product of a graph."""
+    node = next(node for node in graph.nodes if node.op in DENSE)
+    return DenseSizes.of(Call.of(graph, node))
+
+
+def is_worth_holding(
+    graph: Graph, node: Node, *, flops_per_byte: float, launch_bytes: float
+) -> bool:
+    """Say whether a region should hold a contraction: few rows, and more bytes than arithmetic."""
+    if node.op in DENSE and DenseSizes.of(Call.of(graph, node)).tokens > FEW_TOKENS:
+        return False
+    return is_memory_bound(graph, node, flops_per_byte=flops_per_byte, launch_bytes=launch_bytes)
 
 
 def is_memory_bound(
@@ -22,6 +65,16 @@ def is_memory_bound(
     call = Call.of(graph, node)
     moved = sum(t.nbytes for t in (*call.inputs, *call.outputs))
     return op_named(node.op).flops(call) <= flops_per_byte * (moved + launch_bytes)
+
+
+def writes_no_more(graph: Graph) -> bool:
+    """Say whether a graph's outputs are no more than what its contractions make.
+
+    What reads a result beside others belongs to them: a square, or a wider copy, to its norm and
+    not to the product.
+    """
+    made = (v for n in graph.nodes if op_named(n.op).kind is Kind.CONTRACTION for v in n.outputs)
+    return sum(t.nbytes for t in graph.output_types) <= sum(graph.types[v].nbytes for v in made)
 
 
 def trouble_with_attention(graph: Graph) -> str:
@@ -50,6 +103,79 @@ def _trouble_before(graph: Graph, attention: Node) -> str:
         if op_named(node.op).kind is Kind.ELEMENTWISE and op_named(node.op).flops_per_element > 1:
             return f"every query would compute {node.op} of keys and values again"
     return ""
+
+
+def trouble_with_dense(graph: Graph) -> str:
+    """Say why a graph around products of few rows is no single kernel, or nothing."""
+    found = [node for node in graph.nodes if node.op in DENSE]
+    sizes = {DenseSizes.of(Call.of(graph, node)) for node in found}
+    if len(sizes) != 1:
+        return "its matrix products differ in rows or depth"
+    if sizes.pop().tokens > FEW_TOKENS:
+        return f"a product of more than {FEW_TOKENS} rows is left to MLX"
+    if foreign := [
+        t for t in map(graph.types.__getitem__, _results(found)) if not t.dtype.is_float
+    ]:
+        return f"a product of {foreign[0].dtype} has no kernel"
+    if len({t.size for t in graph.output_types}) != 1:
+        return "its outputs differ in size"
+    return _trouble_before_dense(graph, found) or _trouble_after_dense(graph, found)
+
+
+def _results(nodes: Iterable[Node]) -> Iterator[ValueId]:
+    return (v for node in nodes for v in node.outputs)
+
+
+def _trouble_before_dense(graph: Graph, found: list[Node]) -> str:
+    for product in found:
+        for operand, limit in zip(product.inputs[:2], (CHEAP_FLOPS, 2), strict=True):
+            work = 0
+            for node in _makers(graph, [operand]):
+                kind = op_named(node.op).kind
+                if kind not in (Kind.ELEMENTWISE, Kind.VIEW):
+                    return f"{node.op} stands before a matrix product"
+                if kind is Kind.ELEMENTWISE and node.op != "cast":
+                    work += op_named(node.op).flops_per_element
+            if work > limit:
+                return "what stands before a matrix product would be computed again and again"
+    return ""
+
+
+def _trouble_after_dense(graph: Graph, found: list[Node]) -> str:
+    tokens = math.prod(graph.types[found[0].outputs[0]].shape[:-1])
+    dependent: set[ValueId] = set()
+    for node in graph.nodes:
+        reads = bool(dependent.intersection(node.inputs))
+        if node.op in DENSE:
+            if dependent.intersection(node.inputs[:2]):
+                return f"{node.op} of another product needs all of it"
+            dependent.update(node.outputs)
+        elif op_named(node.op).kind not in (Kind.ELEMENTWISE, Kind.VIEW):
+            return f"{node.op} and a matrix product are not one kernel"
+        elif reads:
+            if not _keeps_rows(Call.of(graph, node), node, tokens):
+                return f"{node.op} moves what a matrix product made"
+            dependent.update(node.outputs)
+    if any(v not in dependent for v in graph.outputs):
+        return "an output is not made of the matrix products"
+    return ""
+
+
+def _keeps_rows(call: Call, node: Node, rows: int) -> bool:
+    """Say whether an element stays in the row of the product that it is made of."""
+    before, after = call.inputs[0].shape, call.outputs[0].shape
+    if op_named(node.op).kind is Kind.ELEMENTWISE:
+        return True
+    if node.op == "transpose":
+        axes = [a for a in call.integers("axes") if before[a] != 1]
+        return axes == sorted(axes)
+    if node.op == "slice":
+        return before[:-1] == after[:-1] or rows == 1
+    return node.op == "reshape" and _splits(before, rows) and _splits(after, rows)
+
+
+def _splits(shape: tuple[int, ...], rows: int) -> bool:
+    return any(math.prod(shape[:i]) == rows for i in range(len(shape) + 1))
 
 
 def _makers(graph: Graph, values: Iterable[ValueId]) -> Iterator[Node]:

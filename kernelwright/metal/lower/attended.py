@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from kernelwright.errors import UnsupportedError
+from kernelwright.ir.contraction import trouble_with_attention
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, TensorType, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
@@ -72,13 +73,19 @@ class Attended(Builder):
 
     def __post_init__(self) -> None:
         """Find the op."""
-        self.node = attention_node(self.graph)
+        self.node = next(node for node in self.graph.nodes if node.op == "attention")
         self.call = Call.of(self.graph, self.node)
         self.sizes = Sizes.of(self.call)
 
     @classmethod
     def of(cls, graph: Graph, signature: Signature) -> "Attended":
-        """Return the builder of a graph."""
+        """Return the builder of a graph.
+
+        Raises:
+            UnsupportedError: the graph is not of this family.
+        """
+        if reason := trouble_with_attention(graph):
+            raise UnsupportedError(f"{reason}; leave it to MLX.")
         return cls(graph, signature.arrays)
 
     def query(self, flat: Index, feature: Index) -> Term:
@@ -184,18 +191,6 @@ class Attended(Builder):
         if self.held is None or places != self.home:
             raise UnsupportedError("the attention is read elsewhere than where it is made.")
         return self.held
-
-
-def attention_node(graph: Graph) -> Node:
-    """Return the one attention op of a graph.
-
-    Raises:
-        UnsupportedError: there is none, or several, or a head has no size that lanes share.
-    """
-    found = [node for node in graph.nodes if node.op == "attention"]
-    if len(found) != 1:
-        raise UnsupportedError(f"one attention makes a kernel, found {len(found)}.")
-    return found[0]
 
 
 def _onward(node: Node, before: TensorType, after: TensorType, places: Coordinates) -> Coordinates:

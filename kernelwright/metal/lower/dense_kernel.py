@@ -1,0 +1,388 @@
+"""Few rows times a matrix: every weight is read once, and the results are mapped as they leave."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from kernelwright.errors import UnsupportedError
+from kernelwright.ir.graph import Graph
+from kernelwright.metal.kernel import Kernel, Tensor
+from kernelwright.metal.lower.dense import RESERVED_HERE, TAKEN, Dense, Dot, runs_along_depth
+from kernelwright.metal.lower.function import header_for
+from kernelwright.metal.lower.index import Axis
+from kernelwright.metal.lower.layout import Block, Line, span, surround
+from kernelwright.metal.lower.run import WIDTHS, Run, Span
+from kernelwright.metal.lower.signature import Signature, kernel_name
+from kernelwright.metal.lower.term import Load, Store, Term, walk
+from kernelwright.metal.lower.writer import Writer
+from kernelwright.metal.schedule import Dense as Schedule
+
+
+def lower_dense(
+    graph: Graph, schedule: Schedule
+) -> tuple[Signature, tuple[Kernel, ...], tuple[Tensor, ...]]:
+    """Write the kernel of a graph around products of few rows.
+
+    Returns:
+        The names of the arrays, the kernel, and nothing between kernels.
+
+    Raises:
+        UnsupportedError: the graph is none, or the schedule does not divide it.
+    """
+    signature = Signature.of(graph, RESERVED_HERE)
+    tiling = Tiling.of(graph, signature, schedule)
+    return signature, (_Tiles(graph, signature, tiling).kernel(),), ()
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How a schedule divides products among threads."""
+
+    dense: Dense
+    stores: tuple[Store, ...]
+    """What is written of the element `result` of a row."""
+    totals: tuple[Term, ...]
+    """The dot products of that element."""
+    schedule: Schedule
+
+    @classmethod
+    def of(cls, graph: Graph, signature: Signature, schedule: Schedule) -> "Tiling":
+        """Divide the columns among simdgroups.
+
+        Raises:
+            UnsupportedError: they do not divide.
+        """
+        dense = Dense.of(graph, signature)
+        last = Dense.of(graph, signature, "result")
+        stores = tuple(last.stores(signature))
+        dense.stores(signature)
+        if not dense.dots:
+            raise UnsupportedError("no output is made of a matrix product.")
+        tiling = cls(dense, stores, tuple(d.total for d in last.dots.values()), schedule)
+        if reason := tiling.trouble:
+            raise UnsupportedError(reason)
+        return tiling
+
+    def scheduled(self, schedule: Schedule) -> "Tiling | None":
+        """Return the same products divided in another way, None where they do not divide."""
+        other = replace(self, schedule=schedule)
+        return None if other.trouble else other
+
+    @property
+    def trouble(self) -> str:
+        """Say why the schedule does not divide the products, or nothing."""
+        schedule, columns = self.schedule, self.dense.column.extent
+        run = self.dense.depth if self.is_along else columns
+        if schedule.vector not in (1, *WIDTHS) or run % schedule.vector:
+            return f"runs of {schedule.vector} do not divide {run} neighbours; use vector=1."
+        if self.is_along and columns % self.tile:
+            return (
+                f"{schedule.teams} teams of {schedule.columns} columns do not divide "
+                f"{columns}; use fewer."
+            )
+        if not self.is_along and schedule.columns != 1:
+            return "lanes that share no column have columns=1."
+        return ""
+
+    @cached_property
+    def dots(self) -> tuple[Dot, ...]:
+        """The dot products of an output element."""
+        return tuple(self.dense.dots.values())
+
+    @cached_property
+    def is_along(self) -> bool:
+        """True where lanes share a dot product, else they have columns of their own."""
+        return runs_along_depth(self.dots)
+
+    @property
+    def tile(self) -> int:
+        """Columns of a threadgroup."""
+        own = self.schedule.columns if self.is_along else 32 * self.schedule.vector
+        return self.schedule.teams * own
+
+    @property
+    def threads(self) -> int:
+        """Threads of a threadgroup."""
+        return 32 * self.schedule.strips * self.schedule.teams
+
+    @property
+    def registers(self) -> int:
+        """Sums of a lane, and the row elements that it keeps while it reads weights."""
+        schedule, tokens = self.schedule, self.dense.tokens
+        own = schedule.columns if self.is_along else schedule.vector
+        kept = tokens * (schedule.vector if self.is_along else 1)
+        return len(self.dots) * tokens * own + kept
+
+    @property
+    def threadgroup_bytes(self) -> int:
+        """Bytes in which simdgroups leave their sums."""
+        return 4 * len(self.dots) * self.schedule.strips * self.dense.tokens * self.tile
+
+
+class _Tiles:
+    """The kernel being written; a threadgroup makes a tile of the columns."""
+
+    def __init__(self, graph: Graph, signature: Signature, tiling: Tiling) -> None:
+        self.graph, self.signature, self.tiling = graph, signature, tiling
+        self.dense, self.schedule, self.dots = tiling.dense, tiling.schedule, tiling.dots
+        self.writer = Writer(signature.scalars, taken=TAKEN | {*signature.spelled})
+        self.sums = [self.writer.fresh("sums") for _ in self.dots]
+        self.partials = [self.writer.fresh("shared_sums") for _ in self.dots]
+        self.rows = list(dict.fromkeys(dot.row for dot in self.dots))
+        self.row_names: dict[int, str] = {}
+
+    def kernel(self) -> Kernel:
+        """Write the kernel."""
+        self._declare()
+        if self.tiling.is_along:
+            self._walk_along()
+        else:
+            self._walk_across()
+        self._leave_sums()
+        self._finish()
+        source = "\n".join([*self._head(), *self.writer.lines]) + "\n"
+        roots = [t for dot in self.dots for t in (dot.row, dot.weight)]
+        written = walk([*roots, *(s.value for s in self.tiling.stores)])
+        loads = {t.array for t in written if isinstance(t, Load)}
+        groups = -(-self.dense.column.extent // self.tiling.tile)
+        return Kernel(
+            name=kernel_name(self.graph),
+            inputs=tuple(name for name, _ in self.signature.inputs if name in loads),
+            outputs=tuple(s.array for s in self.tiling.stores),
+            source=source,
+            header=header_for(source),
+            grid=(self.tiling.threads * groups, self.dense.matrices, 1),
+            threadgroup=(self.tiling.threads, 1, 1),
+        )
+
+    def _head(self) -> list[str]:
+        schedule, vector = self.schedule, self.schedule.vector
+        team = self._part_of_simdgroups(schedule.teams, f" / {schedule.strips}", schedule.strips)
+        strip = self._part_of_simdgroups(schedule.strips, f" % {schedule.strips}", schedule.teams)
+        group = "threadgroup_position_in_grid.x"
+        teams = f"{group} * {schedule.teams} + team" if schedule.teams > 1 else group
+        if self.tiling.is_along:
+            name, own = ("first", schedule.columns) if schedule.columns > 1 else ("column", 1)
+            place = f"({teams}) * {own}" if " " in teams and own > 1 else f"{teams} * {own}"
+            place = teams if own == 1 else place
+        else:
+            name = "start" if vector > 1 else "column"
+            lanes = f"({teams}) * 32 + lane" if " " in teams else f"{teams} * 32 + lane"
+            place = f"({lanes}) * {vector}" if vector > 1 else lanes
+        first = f"uint {name} = {place};"
+        head = [
+            "uint matrix = threadgroup_position_in_grid.y;",
+            "uint lane = thread_index_in_simdgroup;",
+            f"uint team = {team};",
+            f"uint strip = {strip};",
+        ]
+        lines = [*self.writer.lines, first]
+        body = Writer(lines=lines)
+        return [line for line in head if body.mentions(line.split()[1])] + [first]
+
+    def _part_of_simdgroups(self, count: int, operation: str, others: int) -> str:
+        """Return which part of the work a simdgroup has, of `count` that `others` have too."""
+        simdgroup = "simdgroup_index_in_threadgroup"
+        return simdgroup if others == 1 or count == 1 else f"{simdgroup}{operation}"
+
+    def _declare(self) -> None:
+        tokens, own = self.dense.tokens, self._own_columns
+        dimensions = "".join(f"[{n}]" for n in (tokens, own) if n > 1)
+        for name in self.sums:
+            self.writer.line(f"float {name}{dimensions} = {'{}' if dimensions else '0.0f'};")
+
+    @property
+    def _own_columns(self) -> int:
+        return self.schedule.columns if self.tiling.is_along else self.schedule.vector
+
+    def _place(self, counter: str) -> str:
+        """Return where a lane's sum of a token and a column stands."""
+        token = "[token]" if self.dense.tokens > 1 else ""
+        return token + (f"[{counter}]" if self._own_columns > 1 else "")
+
+    def _walk_along(self) -> None:
+        vector, strips = self.schedule.vector, self.schedule.strips
+        place = "strip * 32 + lane" if strips > 1 else "lane"
+        if vector > 1:
+            place = f"({place}) * {vector}" if strips > 1 else f"{place} * {vector}"
+        name = "start" if vector > 1 else "depth"
+        step = 32 * vector * strips
+        head = f"for (uint {name} = {place}; {name} < {self.dense.depth}; {name} += {step})"
+        around = span("depth", vector, "i") if vector > 1 else ()
+        axis = Axis("depth", self.dense.depth)
+        with self.writer.block(head):
+            self._read_rows(around, Span(axis, vector, counter="i"))
+            with self._each(self.writer, "c", self.schedule.columns):
+                if self.schedule.columns > 1:
+                    self.writer.line("uint column = first + c;")
+                self._multiply(around, Span(axis, vector, counter="i"), "c")
+
+    def _walk_across(self) -> None:
+        vector, strips, columns = (
+            self.schedule.vector,
+            self.schedule.strips,
+            self.dense.column.extent,
+        )
+        first = "strip" if strips > 1 else "0"
+        step = f"depth += {strips}" if strips > 1 else "++depth"
+        head = f"for (uint depth = {first}; depth < {self.dense.depth}; {step})"
+        around = span("column", vector, "i") if vector > 1 else ()
+        with self._where_columns_are(columns), self.writer.block(head):
+            self._read_rows((), Span(Axis("depth", self.dense.depth), 1))
+            self._multiply(around, Span(Axis("column", columns), vector, counter="i"), "i")
+
+    @contextmanager
+    def _where_columns_are(self, columns: int) -> Iterator[None]:
+        """Leave out lanes behind the last column."""
+        if columns % self.tiling.tile == 0:
+            yield
+            return
+        name = "start" if self.schedule.vector > 1 else "column"
+        with self.writer.block(f"if ({name} < {columns})"):
+            yield
+
+    def _read_rows(self, around: Sequence[Line | Block], run: Span) -> None:
+        """Keep a run of every row, converted once for all columns."""
+        tokens, length = self.dense.tokens, max(1, run.width)
+        for row in self.rows:
+            dimensions = "".join(f"[{n}]" for n in (tokens, length) if n > 1)
+            name = self.writer.fresh(f"{row.name}s" if dimensions else row.name)
+            self.row_names[row.number] = name
+            if dimensions:
+                self.writer.line(f"float {name}{dimensions};")
+            place = self._row_place(length)
+
+            def body(inner: Writer, row: Term = row, target: str = f"{name}{place}") -> list[Run]:
+                runs = run.bind(inner, [row], ())
+                inner.prepare([row])
+                kind = "" if "[" in target else "float "
+                inner.line(f"{kind}{target} = {self._read(inner, row)};")
+                return runs
+
+            with self._each(self.writer, "token", tokens):
+                surround(self.writer, around, body)
+
+    def _read(self, writer: Writer, term: Term) -> str:
+        """Return a term as what a float takes, which converts it without saying so."""
+        if isinstance(term, Load) and term.number not in writer.bound:
+            return writer.access(term.array, term.offset)
+        return writer.expression(term).text
+
+    def _row_place(self, length: int) -> str:
+        token = "[token]" if self.dense.tokens > 1 else ""
+        return token + ("[i]" if length > 1 else "")
+
+    def _multiply(self, around: Sequence[Line | Block], run: Span, counter: str) -> None:
+        length = self.schedule.vector if self.tiling.is_along else 1
+        weights = list(dict.fromkeys(dot.weight for dot in self.dots))
+
+        def body(inner: Writer) -> list[Run]:
+            runs = run.bind(inner, weights, ())
+            inner.prepare(weights)
+            for dot, total in zip(self.dots, self.sums, strict=True):
+                many = self.dense.tokens > 1
+                weight = inner.named(dot.weight) if many else inner.expression(dot.weight).text
+                row = self.row_names[dot.row.number] + self._row_place(length)
+                with self._each(inner, "token", self.dense.tokens):
+                    inner.line(f"{total}{self._place(counter)} += {row} * {weight};")
+            return runs
+
+        surround(self.writer, around, body)
+
+    def _leave_sums(self) -> None:
+        """Leave every simdgroup's sums where the whole threadgroup sees them."""
+        tokens, strips = self.dense.tokens, self.schedule.strips
+        dimensions = "".join(f"[{n}]" for n in (strips, tokens) if n > 1) + f"[{self.tiling.tile}]"
+        for name in self.partials:
+            self.writer.line(f"threadgroup float {name}{dimensions};")
+        place = self._shared("strip", self._column_in_tile())
+        counter = "c" if self.tiling.is_along else "i"
+        with (
+            self._each(self.writer, "token", tokens),
+            self._each(self.writer, counter, self._own_columns),
+        ):
+            for total, partial in zip(self.sums, self.partials, strict=True):
+                text = f"{total}{self._place(counter)}"
+                if self.tiling.is_along:
+                    self.writer.line(f"{text} = metal::simd_sum({text});")
+                else:
+                    self.writer.line(f"{partial}{place} = {text};")
+            if self.tiling.is_along:
+                with self.writer.block("if (lane == 0)"):
+                    for total, partial in zip(self.sums, self.partials, strict=True):
+                        self.writer.line(f"{partial}{place} = {total}{self._place(counter)};")
+        self.writer.line("// Every simdgroup's sums are written before any is read.")
+        self.writer.line("threadgroup_barrier(metal::mem_flags::mem_threadgroup);")
+
+    def _column_in_tile(self) -> str:
+        schedule, is_along = self.schedule, self.tiling.is_along
+        team = "team" if schedule.teams > 1 else ""
+        if is_along:
+            own = schedule.columns
+            whole = f"{team} * {own}" if team and own > 1 else team
+            return " + ".join(filter(None, (whole, "c" if own > 1 else ""))) or "0"
+        lanes = f"{team} * 32 + lane" if team else "lane"
+        if schedule.vector == 1:
+            return lanes
+        return f"({lanes}) * {schedule.vector} + i" if team else f"lane * {schedule.vector} + i"
+
+    def _shared(self, strip: str, column: str) -> str:
+        """Return where a strip's sum of a column stands in threadgroup memory."""
+        counters = [strip] * (self.schedule.strips > 1) + ["token"] * (self.dense.tokens > 1)
+        return "".join(f"[{c}]" for c in (*counters, column))
+
+    def _finish(self) -> None:
+        """Add the strips up and write what becomes of the results, an element a thread."""
+        tile, columns = self.tiling.tile, self.dense.column.extent
+        with self._threads_over(self.dense.tokens * tile), ExitStack() as inside:
+            if self.dense.tokens > 1:
+                self.writer.line(f"uint token = place / {tile};")
+            place = f"place % {tile}" if self.dense.tokens > 1 else "place"
+            self.writer.line(f"uint result = threadgroup_position_in_grid.x * {tile} + {place};")
+            if columns % tile:
+                inside.enter_context(self.writer.block(f"if (result < {columns})"))
+            for dot, partial in zip(self.tiling.totals, self.partials, strict=True):
+                self._add_strips(dot, partial, place)
+            values = [s.value for s in self.tiling.stores]
+            offsets = [t.offset for t in walk(values) if isinstance(t, Load)]
+            offsets += [s.offset for s in self.tiling.stores]
+            self.writer.share_offsets(offsets, "element")
+            self.writer.prepare(values)
+            for store in self.tiling.stores:
+                self.writer.store(store)
+
+    def _add_strips(self, dot: Term, partial: str, place: str) -> None:
+        total = self.writer.fresh("total")
+        if self.schedule.strips == 1:
+            self.writer.line(f"float {total} = {partial}{self._shared('', place)};")
+        else:
+            self.writer.line(f"float {total} = 0.0f;")
+            count = self.schedule.strips
+            with self.writer.block(f"for (uint strip = 0; strip < {count}; ++strip)"):
+                self.writer.line(f"{total} += {partial}{self._shared('strip', place)};")
+        self.writer.bind(dot, total)
+
+    @contextmanager
+    def _threads_over(self, elements: int) -> Iterator[None]:
+        """Let each thread of a threadgroup take elements in turn."""
+        threads = self.tiling.threads
+        mine = "uint place = thread_index_in_threadgroup"
+        if elements > threads:
+            with self.writer.block(f"for ({mine}; place < {elements}; place += {threads})"):
+                yield
+            return
+        self.writer.line(f"{mine};")
+        with ExitStack() as blocks:
+            if elements < threads:
+                blocks.enter_context(self.writer.block(f"if (place < {elements})"))
+            yield
+
+    @contextmanager
+    def _each(self, writer: Writer, counter: str, count: int) -> Iterator[None]:
+        """Write a loop, or nothing around a single turn."""
+        if count == 1:
+            yield
+            return
+        with writer.block(f"for (uint {counter} = 0; {counter} < {count}; ++{counter})"):
+            yield

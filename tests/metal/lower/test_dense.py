@@ -1,0 +1,167 @@
+"""Few rows times a matrix as one kernel: every layout, prologue and epilogue."""
+
+from collections.abc import Callable, Sequence
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from kernelwright.errors import UnsupportedError
+from kernelwright.evaluator import evaluate
+from kernelwright.evaluator.task import Task
+from kernelwright.ir import (
+    Graph,
+    Pattern,
+    TensorType,
+    canonicalize,
+    capture,
+    classify,
+    partition,
+    reference,
+)
+from kernelwright.metal.device.base import Array, DeviceInfo
+from kernelwright.metal.kernel import Program
+from kernelwright.metal.lower import footprint, lower, schedules
+from kernelwright.metal.schedule import parse
+
+Draw = Callable[[TensorType, int], Array]
+Run = Callable[[Program, Graph, Sequence[Array]], tuple[Array, ...]]
+Function = Callable[..., mx.array | tuple[mx.array, ...]]
+DEVICE = DeviceInfo(name="simulator", chip="test", runtime="test", measures_time=False)
+
+
+def linear(x: mx.array, w: mx.array, b: mx.array) -> mx.array:
+    y = x @ w.T + b
+    return y * mx.sigmoid(y)
+
+
+def gated(x: mx.array, gate: mx.array, up: mx.array) -> mx.array:
+    y = x @ gate.T
+    return y * mx.sigmoid(y) * (x @ up.T)
+
+
+def packed_gate(x: mx.array, w: mx.array) -> mx.array:
+    gate, up = mx.split(x @ w, 2, axis=-1)
+    return gate * mx.sigmoid(gate) * up
+
+
+def residual(x: mx.array, w: mx.array, h: mx.array) -> tuple[mx.array, mx.array]:
+    y = (x * 0.5) @ w
+    return h + y, mx.tanh(y)
+
+
+CASES: dict[str, tuple[Function, list[str], str]] = {
+    "bias and activation": (linear, ["f16[1,256]", "f16[64,256]", "f16[64]"], ""),
+    "several rows": (linear, ["bf16[3,128]", "bf16[32,128]", "bf16[32]"], "columns=2, strips=2"),
+    "odd sizes": (
+        linear,
+        ["f32[2,77]", "f32[33,77]", "f32[33]"],
+        "columns=1, teams=3, vector=1",
+    ),
+    "two products": (gated, ["f16[2,1,192]", "f16[64,192]", "f16[64,192]"], "strips=2, teams=2"),
+    "halves of one product": (
+        packed_gate,
+        ["f32[1,64]", "f32[64,144]"],
+        "columns=1, strips=4, teams=1, vector=2",
+    ),
+    "two results": (
+        residual,
+        ["f16[4,96]", "f16[96,80]", "f16[4,80]"],
+        "columns=1, strips=8, teams=1",
+    ),
+    "one strip": (residual, ["f32[1,9]", "f32[9,40]", "f32[1,40]"], "columns=1, vector=1"),
+    "a batch of matrices": (
+        lambda q, k: (q @ k.swapaxes(-1, -2)) * 0.125,
+        ["f32[2,3,1,64]", "f32[2,3,16,64]"],
+        "columns=2, vector=2",
+    ),
+    "addmm": (
+        lambda x, w, b: mx.tanh(mx.addmm(b, x, w.T, alpha=0.5, beta=2.0)),
+        ["f16[1,128]", "f16[16,128]", "f16[16]"],
+        "columns=2",
+    ),
+    "bytes": (
+        lambda x, w, s: x @ (w.astype(x.dtype) * s).T,
+        ["f16[1,128]", "i8[16,128]", "f16[16,1]"],
+        "columns=2",
+    ),
+    "heads": (
+        lambda x, w: (x @ w.T).reshape(2, 1, 4, 8).transpose(0, 2, 1, 3) * 2,
+        ["f32[2,1,64]", "f32[32,64]"],
+        "columns=4, vector=2",
+    ),
+}
+
+
+def graph_of(function: Function, types: Sequence[str]) -> Graph:
+    parsed = map(TensorType.parse, types)
+    zeros = [mx.zeros(t.shape, getattr(mx, t.dtype.value)) for t in parsed]
+    return canonicalize(capture(function, *zeros))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_products_are_computed_as_written(name: str, run: Run, draw: Draw) -> None:
+    function, types, decisions = CASES[name]
+    graph = graph_of(function, types)
+    assert classify(graph).pattern is Pattern.DENSE
+    arrays = [draw(t, i) for i, t in enumerate(graph.input_types)]
+    found = run(lower(graph, parse(f"dense({decisions})")), graph, arrays)
+    for output, exact in zip(found, reference(graph, arrays), strict=True):
+        tolerance = max(4 * graph.output_types[0].dtype.epsilon, 1e-5)
+        size = np.abs(exact).max()
+        assert np.allclose(output.astype(np.float64), exact, rtol=tolerance, atol=tolerance * size)
+
+
+@pytest.mark.parametrize(("dtype", "place"), [("f16", 0), ("bf16", 3), ("f32", 9)], ids=str)
+@pytest.mark.parametrize("transposed", [True, False], ids=["along", "across"])
+def test_schedules_pass_the_evaluator(dtype: str, place: int, transposed: bool) -> None:
+    def project(x: mx.array, w: mx.array, b: mx.array) -> mx.array:
+        return mx.maximum(x @ (w.T if transposed else w) + b, 0)
+
+    matrix = f"{dtype}[96,160]" if transposed else f"{dtype}[160,96]"
+    task = Task(graph_of(project, [f"{dtype}[2,160]", matrix, f"{dtype}[96]"]), "project")
+    evaluation = evaluate(task, lower(task.graph, schedules(task.graph, DEVICE)[place]))
+    assert evaluation.is_correct, evaluation.summary
+
+
+@pytest.mark.parametrize("matrix", ["f16[4096,4096]", "f16[100,4096]", "f16[4096,77]"])
+@pytest.mark.parametrize("transposed", [True, False], ids=["along", "across"])
+def test_schedules_fit_the_device(matrix: str, transposed: bool) -> None:
+    depth = TensorType.parse(matrix).shape[1 if transposed else 0]
+    graph = graph_of(
+        lambda x, w: mx.tanh(x @ (w.T if transposed else w)), [f"f16[4,{depth}]", matrix]
+    )
+    space = schedules(graph, DEVICE)
+    assert len(set(space)) == len(space) > 5
+    for schedule in space:
+        taken = footprint(graph, schedule)
+        assert taken.threadgroup_bytes <= DEVICE.threadgroup_bytes
+        assert taken.registers <= 96
+        lower(graph, schedule)
+
+
+def test_the_planner_takes_few_rows_and_leaves_many_to_mlx() -> None:
+    weights = ["f16[512,64]", "f16[512,64]"]
+    (region,) = partition(graph_of(gated, ["f16[1,64]", *weights]))
+    assert [node.op for node in region.nodes].count("matmul") == 2
+    assert all(
+        node.op != "matmul"
+        for r in partition(graph_of(gated, ["f16[64,64]", *weights]))
+        for node in r.nodes
+    )
+
+
+def test_a_norm_keeps_its_square_to_itself() -> None:
+    def normed(x: mx.array, w: mx.array, g: mx.array) -> mx.array:
+        return mx.fast.rms_norm(x @ w, g, 1e-5)
+
+    regions = partition(graph_of(normed, ["f16[1,64]", "f16[64,64]", "f16[64]"]))
+    assert [r.nodes[0].op == "matmul" for r in regions] == [False]
+
+
+def test_what_does_not_divide_is_refused() -> None:
+    graph = graph_of(linear, ["f32[2,77]", "f32[33,77]", "f32[33]"])
+    with pytest.raises(UnsupportedError, match="runs of 4 do not divide 77 neighbours"):
+        lower(graph, parse("dense(vector=4)"))
+    with pytest.raises(UnsupportedError, match="4 teams of 2 columns do not divide 33"):
+        lower(graph, parse("dense(columns=2, vector=1)"))
