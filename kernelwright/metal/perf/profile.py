@@ -11,7 +11,8 @@ Sources, by the letters that the table uses:
   https://resources.nvidia.com/en-us-tensor-core.
 - E: CUDA C++ programming guide, arithmetic instructions, compute capability 9.0,
   https://docs.nvidia.com/cuda/cuda-c-programming-guide/#arithmetic-instructions.
-- F: measured through MLX 0.32.4 on one H200: 16 us a launch, 4.3 of 4.8 TB/s for a copy.
+- F: measured through MLX 0.32.4 on one H200: 4.3 of 4.8 TB/s for a copy.
+- G: fitted to 400 kernels timed through MLX 0.32.4 on one H200, docs/prediction.md.
 """
 
 from typing import Literal
@@ -85,6 +86,10 @@ class ChipProfile(Record):
     launch_us: float
     """From one kernel's end to the next one's start."""
     memory_latency_us: float
+    barrier_us: float
+    """From the first simdgroup's arrival until the last goes on, with what it exchanges."""
+    threadgroups_per_us: float
+    """Threadgroups that the whole chip starts."""
     bandwidth_efficiency: float = 0.9
     """Share of the bandwidth that a plain copy reaches; F, and an estimate for Apple's chips."""
     sources: str
@@ -96,6 +101,15 @@ class ChipProfile(Record):
     def float_tflops(self) -> float:
         """Peak of 32-bit arithmetic."""
         return self.cores * self.core.float_operations * self.clock_ghz / 1e3
+
+
+_ASSUMED = (
+    "launch_us",
+    "memory_latency_us",
+    "barrier_us",
+    "threadgroups_per_us",
+    "bandwidth_efficiency",
+)
 
 
 def _apple(
@@ -120,8 +134,11 @@ def _apple(
         launch_us=4.0,
         # Pointer chasing on an M1 Max, https://github.com/ferasboulala/G13: below 350 ns.
         memory_latency_us=0.35,
+        # As on the H200, in units of the memory's latency and of clock cycles.
+        barrier_us=0.2,
+        threadgroups_per_us=0.75 * clock_ghz * 1e3,
         sources=sources,
-        estimates=("launch_us", "memory_latency_us", "bandwidth_efficiency", *estimates),
+        estimates=(*_ASSUMED, *estimates),
     )
 
 
@@ -154,10 +171,11 @@ _PROFILES = (
         bandwidth_gb_s=4800,
         last_cache_bytes=50 * _MIB,
         core=HOPPER_CORE,
-        launch_us=16.0,
-        memory_latency_us=0.6,
-        sources="D, E, F",
-        estimates=("memory_latency_us",),
+        launch_us=6.2,
+        memory_latency_us=1.0,
+        barrier_us=0.6,
+        threadgroups_per_us=1500,
+        sources="D, E, F, G",
     ),
 )
 PROFILES: dict[str, ChipProfile] = {profile.name: profile for profile in _PROFILES}
