@@ -1,6 +1,7 @@
 """The team that asks language models, with the offline one beside and behind it."""
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from kernelwright.agents.budget import Budget
@@ -9,6 +10,7 @@ from kernelwright.agents.coder import ModelCoder
 from kernelwright.agents.planner import ModelPlanner
 from kernelwright.agents.repairer import FirstRepairer, ModelRepairer
 from kernelwright.campaign.engine import Hire, Hired
+from kernelwright.campaign.event import ModelRemarked
 from kernelwright.campaign.experience import Experience
 from kernelwright.campaign.ledger import StoreLedger, calls_to_replay
 from kernelwright.campaign.spec import SearchSpec
@@ -18,12 +20,19 @@ from kernelwright.campaign.wager import Wager
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.store import KernelStore
 
+Listen = Callable[[ModelRemarked], None]
+
 
 @contextmanager
 def hiring(
-    store: KernelStore, spec: SearchSpec, settings: ChatSettings | None = None
+    store: KernelStore,
+    spec: SearchSpec,
+    settings: ChatSettings | None = None,
+    listen: Listen = lambda event: None,
 ) -> Iterator[Hire | None]:
     """Give what hires the models of a search, None where it names none; let them go at the end.
+
+    `listen` is told, once each, why models brought nothing.
 
     Raises:
         InputError: a name is no model's, or no campaign's.
@@ -36,7 +45,8 @@ def hiring(
     for model in named:
         if model.provider == "replay":
             calls_to_replay(store, model.name)
-    agency = _Agency(store, spec, named, settings or ChatSettings(concurrency=spec.calls_at_once))
+    settings = settings or ChatSettings(concurrency=spec.calls_at_once)
+    agency = _Agency(store, spec, named, settings, listen)
     try:
         yield agency.hire
     finally:
@@ -47,17 +57,27 @@ class _Agency:
     """Hires once the campaign has begun, and lets go of connections and threads."""
 
     def __init__(
-        self, store: KernelStore, spec: SearchSpec, models: list[ModelSpec], settings: ChatSettings
+        self,
+        store: KernelStore,
+        spec: SearchSpec,
+        models: list[ModelSpec],
+        settings: ChatSettings,
+        listen: Listen,
     ) -> None:
         self._store = store
         self._spec = spec
         self._models = models
         self._settings = settings
+        self._listen = listen
+        self._campaign_id = ""
+        self._said: set[str] = set()
+        self._saying = threading.Lock()
         self._board: Switchboard | None = None
         self._wager: Wager | None = None
 
     def hire(self, campaign_id: str, device: DeviceInfo) -> Hired:
         """Return the team and the strategy of a campaign."""
+        self._campaign_id = campaign_id
         model = open_model(
             self._models,
             ledger=StoreLedger(self._store, campaign_id),
@@ -70,7 +90,7 @@ class _Agency:
             settings=self._settings,
         )
         assert model is not None
-        self._board = board = Switchboard(model)
+        self._board = board = Switchboard(model, self._remark)
         offline, strategies = offline_team(), dict[str, str]()
         # The offline repairer mends the mechanical classes and costs nothing.
         team = Team(
@@ -82,6 +102,16 @@ class _Agency:
         coder = ModelCoder(board, experience, strategies)
         self._wager = Wager(team, coder, device, self._spec, learner=experience)
         return Hired(team, self._wager)
+
+    def _remark(self, sentence: str) -> None:
+        """Tell people and the campaign's log, once; called from the threads that ask."""
+        with self._saying:
+            if sentence in self._said:
+                return
+            self._said.add(sentence)
+            event = ModelRemarked(sentence=sentence)
+            self._store.log(self._campaign_id, ModelRemarked.__name__, event.model_dump_json())
+            self._listen(event)
 
     def close(self) -> None:
         if self._wager is not None:

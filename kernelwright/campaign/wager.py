@@ -1,5 +1,6 @@
 """A strategy that spends where verified gain has been cheapest: models, repairs or tuning."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -122,7 +123,7 @@ class Wager:
             play.step, play.before = step, _best(pursuit)
             if step in _ASKS_MODEL:
                 # Taken here, where nothing else changes the pursuit.
-                play.thinking = self._pool.submit(self._ask, step, pursuit, self._room(pursuit))
+                play.thinking = self._pool.submit(self._ask, step, pursuit, self._count(pursuit))
                 return Later()
             if batch := self._fresh(self._tuned(pursuit), pursuit):
                 play.batch = batch
@@ -158,9 +159,8 @@ class Wager:
         if self._outages >= _MOST_OUTAGES:
             play.over = str(error).rstrip(".")
 
-    def _ask(self, step: Step, pursuit: Pursuit, room: int) -> Batch:
+    def _ask(self, step: Step, pursuit: Pursuit, count: int) -> Batch:
         history = tuple(pursuit.history)
-        count = min(room, self._spec.batch)
         if step is Step.REPAIR:
             return self._repaired(pursuit, history, count)
         improve = None
@@ -189,7 +189,7 @@ class Wager:
 
     def _tuned(self, pursuit: Pursuit) -> Batch:
         """Take a template's next schedules, or the best programs' other tunable values."""
-        count = min(self._room(pursuit), self._spec.batch)
+        count = self._count(pursuit)
         tried = pursuit.tried()
         batch: Batch = []
         for attempt in parents(pursuit.history, _slowness(pursuit.history)):
@@ -245,6 +245,11 @@ class Wager:
         )
         play.batch = []
         play.dry.clear()
+
+    def _count(self, pursuit: Pursuit) -> int:
+        """How many programs a step may propose: few candidates are shared among the steps."""
+        share = math.ceil(self._spec.candidates_per_task / len(_ASKS_MODEL))
+        return min(self._room(pursuit), self._spec.batch, share)
 
     def _room(self, pursuit: Pursuit) -> int:
         return self._spec.candidates_per_task - len(pursuit.history)

@@ -132,8 +132,8 @@ def _run(spec: NightSpec, url: str | None, *, quiet: bool, resumes: bool) -> Non
     pause = Pause()
     with (
         KernelStore(url) as opened,
-        hiring(opened, spec) as hire,
         progress_view(console(), spec.candidates_per_task, quiet=quiet) as view,
+        hiring(opened, spec, listen=view.show) as hire,
     ):
         watch = StopWatch(opened, pause)
 

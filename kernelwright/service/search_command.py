@@ -100,11 +100,11 @@ def search(
     )
     progress = error_console() if json else console()
     if (expected := forecast((f.graph for f in captured.functions), spec)) is not None:
-        progress.print(expected.sentence, highlight=False)
+        progress.print(expected.sentence, highlight=False, soft_wrap=True)
     with (
         KernelStore(store) as opened,
-        hiring(opened, spec) as hire,
         progress_view(progress, spec.candidates_per_task, quiet=quiet) as view,
+        hiring(opened, spec, listen=view.show) as hire,
     ):
         engine = Engine(
             opened, spec, offline_team(), judges_on(spec.device), listen=view.show, hire=hire

@@ -1,25 +1,30 @@
 """The whole loop against loopback servers: plan, write, judge on the simulator, repair, record."""
 
+import io
+import re
 from functools import partial
 
 import mlx.core as mx
 import pytest
+from rich.console import Console
 
 from kernelwright.agents.budget import Caps
 from kernelwright.campaign import Engine, SearchSpec, Subject, capture_subjects, offline_team
+from kernelwright.campaign.event import ModelRemarked
 from kernelwright.campaign.judge import EvaluatorJudge
 from kernelwright.campaign.model_team import hiring
 from kernelwright.errors import InputError, ModelError
 from kernelwright.evaluator import Status
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.shape import hidden_graphs
+from kernelwright.service.view.progress import PlainLines
 from kernelwright.store import KernelStore
 from tests.agents.loopback.example import add_rms_norm, norm_model
 from tests.agents.loopback.loop import Shared, calls_of, search, statuses
 from tests.agents.loopback.model import SCENARIOS
 from tests.agents.loopback.partner import NAMES, QUICK
-from tests.agents.loopback.server import LoopbackServer, Refused, Response
-from tests.agents.loopback.wire import Heard
+from tests.agents.loopback.server import LoopbackServer, Misbehaviour, Refused, Response
+from tests.agents.loopback.wire import Heard, Said
 
 ENDINGS = {
     "right at once": [("One element a thread.", Status.CORRECT)],
@@ -91,6 +96,34 @@ def test_at_a_cap_the_search_ends_in_order_and_says_what_was_next(
     assert "cap of 2 calls" in report.tasks[0].reason
     assert "next would have been: improve" in report.tasks[0].reason
     assert len(calls_of(store)) == 2
+
+
+SPEECHLESS: dict[str, tuple[Response, str]] = {
+    "refuses": (Said("I would rather not.", stop="refused"), r"refused \(I would rather not\);"),
+    "babbles": (Said("Kernels are hard.", style="text"), "gave no usable reply, asked twice"),
+    "overflows": (Refused(400, "prompt is too long: 9 tokens > 8"), "the prompt does not fit"),
+    "is away": (Misbehaviour("overloaded"), "stayed busy through every retry"),
+}
+
+
+@pytest.mark.parametrize("how", SPEECHLESS)
+def test_a_model_that_brings_nothing_is_spoken_of_once_and_the_search_goes_on(
+    store: KernelStore, judge: Shared, provider: str, how: str
+) -> None:
+    response, words = SPEECHLESS[how]
+    said = io.StringIO()
+    view = PlainLines(Console(file=said, width=200))
+    name = f"{provider}:{NAMES[provider]}"
+    with LoopbackServer(lambda _: response) as server:
+        report = search(
+            store, judge, name, server.base_url(provider), candidates=3, listen=view.show
+        )
+    assert report.tasks[0].champion_id is not None
+    about = [line for line in said.getvalue().splitlines() if name in line]
+    assert len(about) == 1
+    assert re.search(words, about[0])
+    logged = [e for e in store.events(report.campaign_id) if e.kind == ModelRemarked.__name__]
+    assert len(logged) == 1
 
 
 def test_a_bad_key_ends_the_search_in_a_sentence(

@@ -127,4 +127,4 @@ def correction(reply: Reply, problem: str, shape: type[BaseModel]) -> str:
 
 
 def _brief(text: str) -> str:
-    return " ".join(text.split())[:200] or "no reason given"
+    return " ".join(text.split())[:200].rstrip(".") or "no reason given"

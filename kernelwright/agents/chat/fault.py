@@ -99,7 +99,10 @@ def sentence(model: str, fault: Fault) -> str:
             variable = f"{provider.upper()}_API_KEY"
             return f"{model} refuses the key ({said}); set {variable} to a valid one."
         case FaultKind.UNKNOWN_MODEL:
-            return f"{model} is not a model that the server knows ({said}); check the name."
+            return (
+                f"{model} is not a model that the server knows ({said}); check the name, "
+                "and --base-url if you gave one."
+            )
         case FaultKind.CONTEXT_OVERFLOW:
             return (
                 f"the prompt does not fit {model} ({said}); choose a model with a longer context."
@@ -113,4 +116,4 @@ def sentence(model: str, fault: Fault) -> str:
         case FaultKind.DROPPED:
             return f"{model} broke off every reply ({said}); try again later."
         case _:
-            return f"{model} refused the request ({said}); check the model and the server."
+            return f"{model} refused the request ({said}); check the account and the model."

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from kernelwright.agents.budget import Budget, Cost, Reservation
 from kernelwright.agents.chat.conversation import Taken
-from kernelwright.agents.chat.fault import Fault, FaultKind, OutageError, sentence
+from kernelwright.agents.chat.fault import Fault, FaultKind, OutageError, ReplyError, sentence
 from kernelwright.agents.chat.ledger import Call, Ledger, Outcome, RecordedCall
 from kernelwright.agents.chat.message import Prompt, Purpose, Usage, request_hash
 from kernelwright.agents.chat.parse import schema_of
@@ -109,8 +109,7 @@ class LiveExchange:
             return await self._retried(call, asked)
         except Fault as fault:
             # Not chained: what a server said may be long, and its sentence holds the gist.
-            error = OutageError if fault.is_retryable else ModelError
-            raise error(sentence(self.name, fault)) from None
+            raise _error_of(fault)(sentence(self.name, fault)) from None
 
     async def _retried(self, call: Call, asked: ReplyShape) -> Taken:
         retrying = tenacity.AsyncRetrying(
@@ -204,6 +203,13 @@ class LiveExchange:
             f"no price is known for {self.name}, so a cap in dollars cannot hold; add a row to "
             f"your prices.toml, or cap tokens or calls instead."
         )
+
+
+def _error_of(fault: Fault) -> type[ModelError]:
+    if fault.is_retryable:
+        return OutageError
+    # Another prompt may fit: that is no reason to end a night.
+    return ReplyError if fault.kind is FaultKind.CONTEXT_OVERFLOW else ModelError
 
 
 def recalled(recorded: RecordedCall) -> Taken:

@@ -112,7 +112,7 @@ class OpenAIWire:
                 gathered.add(chunk)
 
     def _status_fault(self, error: openai.APIStatusError) -> Fault:
-        message = self._endpoint.key.redact(error.message)
+        message = self._endpoint.key.redact(_said(error))
         if error.status_code in (400, 422) and self._concede(message.lower()):
             return Fault(FaultKind.UNSUPPORTED, message)
         return status_fault(error.status_code, message, error.response.headers)
@@ -136,6 +136,12 @@ class OpenAIWire:
     async def close(self) -> None:
         """Release the SDK's connections."""
         await self._client.close()
+
+
+def _said(error: openai.APIStatusError) -> str:
+    """Return the server's own words, without the status that the SDK puts before them."""
+    words = error.body.get("message") if isinstance(error.body, dict) else None
+    return words if isinstance(words, str) and words else error.message
 
 
 async def _watched(

@@ -2,10 +2,12 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Self
 
+from kernelwright.agents.chat.fault import OutageError, ReplyError
 from kernelwright.agents.chat.message import (
     Acceptance,
     Answer,
@@ -15,12 +17,23 @@ from kernelwright.agents.chat.message import (
     Shape,
 )
 
+Remark = Callable[[str], None]
+"""Takes a sentence for a person: why a conversation brought nothing."""
+
+
+def silently(sentence: str) -> None:
+    """Tell nobody."""
+
 
 class Switchboard:
-    """Runs a `ChatModel` on a thread of its own; safe to use from any thread."""
+    """Runs a `ChatModel` on a thread of its own; safe to use from any thread.
 
-    def __init__(self, model: ChatModel) -> None:
+    Whoever asks goes on without a model that refuses or is away; `remark` tells people of it.
+    """
+
+    def __init__(self, model: ChatModel, remark: Remark = silently) -> None:
         self._model = model
+        self._remark = remark
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="kernelwright-models", daemon=True
@@ -51,7 +64,11 @@ class Switchboard:
         accept: Acceptance[Shape] | None = None,
     ) -> Answer[Shape]:
         """Hold a conversation to its end; see `ChatModel.ask`."""
-        return self.submit(prompt, shape, purpose, accept).result()
+        try:
+            return self.submit(prompt, shape, purpose, accept).result()
+        except (ReplyError, OutageError) as e:
+            self._remark(str(e))
+            raise
 
     def close(self) -> None:
         """Abandon what is in flight, release connections, end the thread."""

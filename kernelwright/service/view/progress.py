@@ -22,6 +22,7 @@ from kernelwright.campaign.event import (
     Event,
     FunctionPlanned,
     FunctionRefused,
+    ModelRemarked,
     TaskEnded,
 )
 from kernelwright.evaluator.evaluation import Status
@@ -128,6 +129,9 @@ class LiveTable:
                 self._judged(event)
             case CandidateConfirmed():
                 self._confirmed(event)
+            case ModelRemarked():
+                # Above the table, where it stays.
+                self._console.print(event.sentence, style="warn", markup=False)
             case TaskEnded():
                 self._rows[event.task_id].reason = event.reason
             case CampaignEnded():
@@ -279,6 +283,8 @@ class PlainLines:
                 name = self._names.get(event.task_id, "")
                 words = "confirmed" if event.rank else f"not confirmed, {event.summary}"
                 return f"  {short(event.candidate_id)} {name}: {words}"
+            case ModelRemarked():
+                return f"  {event.sentence}"
             case TaskEnded():
                 return f"  {self._names.get(event.task_id, '')}: {event.reason}"
             case CandidateProposed() | CampaignEnded():

@@ -13,6 +13,7 @@ from kernelwright.campaign import (
     capture_subjects,
     offline_team,
 )
+from kernelwright.campaign.event import Event
 from kernelwright.campaign.judge import EvaluatorJudge
 from kernelwright.campaign.model_team import hiring
 from kernelwright.evaluator import Evaluation, Status, Task
@@ -68,6 +69,7 @@ def search(
     caps: Caps | None = None,
     *,
     candidates: int = 6,
+    listen: Callable[[Event], None] = lambda event: None,
 ) -> SearchReport:
     spec = SearchSpec(
         models=(model,),
@@ -77,8 +79,8 @@ def search(
         batch=2,
         jobs=1,
     )
-    with hiring(store, spec, QUICK) as hire:
-        engine = Engine(store, spec, offline_team(), lambda: judge, hire=hire)
+    with hiring(store, spec, QUICK, listen) as hire:
+        engine = Engine(store, spec, offline_team(), lambda: judge, listen=listen, hire=hire)
         return engine.run(capture_subjects([SUBJECT]))
 
 
