@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Callable
+from functools import cache
 from importlib.metadata import version
 from typing import Protocol
 
@@ -38,7 +39,7 @@ class Judge(Protocol):
 MakeJudge = Callable[[], Judge]
 
 
-def judges_on(device: DeviceName) -> MakeJudge:
+def judges_on(device: DeviceName) -> "Callable[[], EvaluatorJudge]":
     """Return what makes judges on a device; they share one secret, so that they agree."""
     config = EvaluatorConfig()
     return lambda: EvaluatorJudge(device, config)
@@ -57,6 +58,11 @@ class EvaluatorJudge:
         """Return what identifies the device."""
         return self._evaluator.info
 
+    @property
+    def processes(self) -> tuple[int, ...]:
+        """Return the ids of the workers that are there."""
+        return self._evaluator.processes
+
     def evaluate(self, task: Task, program: Program) -> Evaluation:
         """Return the verdict on a program."""
         self._evaluator.config = self._screening
@@ -74,5 +80,17 @@ class EvaluatorJudge:
 
 def environment_of(device: DeviceInfo) -> Environment:
     """Describe where verdicts of this process on `device` hold."""
-    system = f"{platform.system()} {platform.machine()}"
-    return Environment(device=device, mlx=version("mlx"), system=system)
+    return Environment(device=device, mlx=version("mlx"), system=_system())
+
+
+@cache
+def _system() -> str:
+    """Name the system with its version, so that an update is another environment."""
+    if release := platform.mac_ver()[0]:
+        return f"macOS {release} {platform.machine()}"
+    try:
+        os_release = platform.freedesktop_os_release()
+    except OSError:
+        return f"{platform.system()} {platform.release()} {platform.machine()}"
+    named = f"{os_release['NAME']} {os_release.get('VERSION_ID', '')}".strip()
+    return f"{named} {platform.machine()}"

@@ -102,7 +102,9 @@ def abandoned(store: KernelStore, campaign_id: str) -> list[str]:
 
 
 def _is_same(other: Campaign, this: Campaign) -> bool:
-    return (other.name, other.spec, other.environment) == (this.name, this.spec, this.environment)
+    """Say whether two runs are of one search, be it on another machine or after an update."""
+    devices = (other.environment.device.name, this.environment.device.name)
+    return (other.name, other.spec) == (this.name, this.spec) and devices[0] == devices[1]
 
 
 def _recorded(call: ModelCall, outcome: ModelOutcome | None) -> RecordedCall:

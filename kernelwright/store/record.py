@@ -29,7 +29,7 @@ class Environment(Record):
     device: DeviceInfo
     mlx: str
     system: str
-    """Operating system and processor, such as `Linux x86_64`."""
+    """Operating system, its version and the processor, such as `macOS 15.5 arm64`."""
 
     @property
     def id(self) -> str:

@@ -1,5 +1,6 @@
 """A champion of another environment is judged again, and told fresh, stale or revoked."""
 
+import platform
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import mlx.core as mx
 import pytest
 
 from kernelwright import ir
-from kernelwright.campaign.judge import environment_of
+from kernelwright.campaign.judge import _system, environment_of
 from kernelwright.campaign.recheck import Recheck, recheck
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.evaluation import Evaluation, Stage, StageResult, Status
@@ -92,6 +93,32 @@ def test_a_verdict_of_another_environment_is_taken_again(
     assert champion.rank.value == (7.0 if outcome == "fresh" else 9.0)
     assert len(store.show(champion.candidate_id).evaluations) == 2
     assert store.campaigns()[0].state == "finished"
+
+
+def test_an_update_of_the_system_is_noticed(
+    store: KernelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = Verdicts(Status.CORRECT)
+    list(recheck(store, opening=judge))
+    with monkeypatch.context() as patched:
+        patched.setattr(platform, "mac_ver", lambda: ("26.1", ("", "", ""), "arm64"))
+        patched.setattr(platform, "machine", lambda: "arm64")
+        _system.cache_clear()
+        assert environment_of(INFO).system == "macOS 26.1 arm64"
+        (found,) = recheck(store, opening=judge)
+    _system.cache_clear()
+    assert found.outcome == "fresh"
+    assert found.reason.startswith(f"system {environment_of(INFO).system} is now macOS 26.1 arm64;")
+
+
+def test_a_system_without_a_name_tells_its_kernels_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> dict[str, str]:
+        raise OSError
+
+    monkeypatch.setattr(platform, "freedesktop_os_release", missing)
+    _system.cache_clear()
+    assert platform.release() in environment_of(INFO).system
+    _system.cache_clear()
 
 
 def test_what_was_judged_here_is_asked_again_only_on_request(store: KernelStore) -> None:
