@@ -95,13 +95,18 @@ class Budget:
     def __post_init__(self) -> None:
         self._whole = _Account(self.campaign, self.clock())
 
-    def restore(self, costs: Iterable[tuple[str, Cost]], elapsed_s: float = 0.0) -> None:
-        """Count what an earlier run of the campaign spent, as (task, cost) pairs."""
+    def restore(self, calls: Iterable[tuple[str, Cost, float]], elapsed_s: float = 0.0) -> None:
+        """Count what an earlier run of the campaign spent, as (task, cost, seconds) of each call.
+
+        `elapsed_s` is how long that run took; of a task's own time only its calls are known.
+        """
         with self._lock:
             self._whole.started_s -= elapsed_s
-            for task, cost in costs:
+            for task, cost, seconds in calls:
                 for account in self._accounts(task):
                     account.spent += cost
+                if task:
+                    self._account(task).started_s -= seconds
 
     def reserve(self, worst: Cost, task: str = "") -> Reservation | None:
         """Hold room for a call at its worst; None says that calls in flight must end first.

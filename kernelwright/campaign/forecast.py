@@ -4,6 +4,7 @@ import datetime
 import math
 from collections.abc import Iterable, Iterator
 
+from kernelwright.agents.budget import Caps
 from kernelwright.agents.chat import ModelSpec, Usage, load_prices
 from kernelwright.agents.chat.spec import price_of
 from kernelwright.agents.coder import Brief, coder_prompt
@@ -57,7 +58,7 @@ def forecast(graphs: Iterable[Graph], spec: SearchSpec) -> Forecast | None:
         input_tokens=sum(call.input_tokens for call in expected),
         output_tokens=sum(call.output_tokens for call in expected),
     )
-    prices = load_prices()
+    prices = load_prices(spec.prices)
     price = price_of(live[0], prices)
     return Forecast(
         model=str(live[0]),
@@ -88,8 +89,13 @@ def _usage(prompt: str, output_tokens: int) -> Usage:
 
 
 def _cap(spec: SearchSpec) -> str:
-    caps = spec.caps
-    parts = [] if caps.dollars is None else [f"${caps.dollars:.2f}"]
-    parts += [] if caps.tokens is None else [f"{caps.tokens:,} tokens"]
-    parts += [] if caps.calls is None else [f"{caps.calls} calls"]
+    parts = _limits(spec.caps) + [f"{limit} a task" for limit in _limits(spec.task_caps)]
     return f"never more than {', '.join(parts)}" if parts else "without a cap, see --budget"
+
+
+def _limits(caps: Caps) -> list[str]:
+    limits = [] if caps.dollars is None else [f"${caps.dollars:.2f}"]
+    limits += [] if caps.tokens is None else [f"{caps.tokens:,} tokens"]
+    limits += [] if caps.calls is None else [f"{caps.calls} calls"]
+    limits += [] if caps.seconds is None else [f"{caps.seconds:g} s"]
+    return limits

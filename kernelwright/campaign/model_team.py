@@ -88,6 +88,7 @@ class _Agency:
             ),
             recorded=lambda prefix: calls_to_replay(self._store, prefix),
             settings=self._settings,
+            prices=self._spec.prices,
         )
         assert model is not None
         self._board = board = Switchboard(model, self._remark)

@@ -8,6 +8,7 @@ from typing import Self
 from pydantic import Field, ValidationError, model_validator
 
 from kernelwright.agents.budget import Caps
+from kernelwright.agents.chat.price import Price
 from kernelwright.campaign.spec import SearchSpec
 from kernelwright.campaign.subject import Subject, load_subjects
 from kernelwright.campaign.toml_line import line_of
@@ -65,6 +66,15 @@ class NightCaps(Record):
     evaluations: int | None = Field(default=None, ge=1)
 
 
+class NightTaskCaps(Record):
+    """What the model calls for one task may take."""
+
+    dollars: float | None = Field(default=None, ge=0)
+    tokens: int | None = Field(default=None, ge=1)
+    calls: int | None = Field(default=None, ge=1)
+    minutes: float | None = Field(default=None, gt=0)
+
+
 class NightExport(Record):
     """Where champions go in the morning."""
 
@@ -79,6 +89,8 @@ class NightFile(Record):
     wanted: NightWanted | None = None
     models: NightModels = NightModels()
     caps: NightCaps = NightCaps()
+    task_caps: NightTaskCaps = NightTaskCaps()
+    prices: dict[str, Price] = Field(default_factory=dict)
     export: NightExport | None = None
 
     @model_validator(mode="after")
@@ -162,7 +174,7 @@ def _spec(night: NightFile, path: Path) -> NightSpec:
     devices = tuple(dict.fromkeys(night.campaign.devices))
     # Devices take turns and share the caps evenly, so that none can exceed them.
     share = len(devices)
-    caps, settings = night.caps, night.campaign
+    caps, each, settings = night.caps, night.task_caps, night.campaign
     return NightSpec(
         name=settings.name,
         device=devices[0],
@@ -170,16 +182,23 @@ def _spec(night: NightFile, path: Path) -> NightSpec:
         candidates_per_task=settings.candidates,
         repairs=settings.repairs,
         patience=settings.plateau,
-        evaluations=_shared(caps.evaluations, share, path, "evaluations"),
+        evaluations=_shared(caps.evaluations, share, path, "[caps] evaluations"),
         seconds=caps.hours * _SECONDS_PER_HOUR / share if caps.hours else None,
         jobs=settings.jobs,
         models=night.models.ask,
         base_url=night.models.base_url,
         caps=Caps(
             dollars=None if caps.dollars is None else caps.dollars / share,
-            tokens=_shared(caps.tokens, share, path, "tokens"),
-            calls=_shared(caps.calls, share, path, "calls"),
+            tokens=_shared(caps.tokens, share, path, "[caps] tokens"),
+            calls=_shared(caps.calls, share, path, "[caps] calls"),
         ),
+        task_caps=Caps(
+            dollars=None if each.dollars is None else each.dollars / share,
+            tokens=_shared(each.tokens, share, path, "[task_caps] tokens"),
+            calls=_shared(each.calls, share, path, "[task_caps] calls"),
+            seconds=None if each.minutes is None else each.minutes * 60 / share,
+        ),
+        prices=night.prices,
         functions=night.functions,
         wanted=night.wanted,
         folder=str(path.resolve().parent),
@@ -190,9 +209,7 @@ def _spec(night: NightFile, path: Path) -> NightSpec:
 
 def _shared(cap: int | None, share: int, path: Path, key: str) -> int | None:
     if cap is not None and cap < share:
-        raise InputError(
-            f"{path}: [caps] {key} = {cap} is less than one for each of {share} devices."
-        )
+        raise InputError(f"{path}: {key} = {cap} is less than one for each of {share} devices.")
     return None if cap is None else cap // share
 
 

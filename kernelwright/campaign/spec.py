@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from kernelwright.agents.budget import UNLIMITED, Caps
+from kernelwright.agents.chat.price import Price
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.diagnostic import Record
 
@@ -36,4 +37,6 @@ class SearchSpec(Record):
     """What all model calls together may take."""
     task_caps: Caps = UNLIMITED
     """What the calls for one task may take."""
+    prices: dict[str, Price] = Field(default_factory=dict)
+    """By `provider:name`; they win over the tables on disk."""
     calls_at_once: int = Field(default=4, ge=1)

@@ -78,6 +78,24 @@ def search(
     calls: Annotated[
         int | None, typer.Option(min=1, help="The most calls to models.", show_default=False)
     ] = None,
+    task_budget: Annotated[
+        float | None,
+        typer.Option(min=0, help="The most dollars for one task.", show_default=False),
+    ] = None,
+    task_tokens: Annotated[
+        int | None, typer.Option(min=1, help="The most tokens for one task.", show_default=False)
+    ] = None,
+    task_calls: Annotated[
+        int | None, typer.Option(min=1, help="The most calls for one task.", show_default=False)
+    ] = None,
+    task_seconds: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1,
+            help="Leave models alone so long after a task's first call.",
+            show_default=False,
+        ),
+    ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Show no progress, only the result.")
     ] = False,
@@ -97,6 +115,9 @@ def search(
         models=tuple(model or ()),
         base_url=base_url,
         caps=Caps(dollars=budget, tokens=tokens, calls=calls),
+        task_caps=Caps(
+            dollars=task_budget, tokens=task_tokens, calls=task_calls, seconds=task_seconds
+        ),
     )
     progress = error_console() if json else console()
     if (expected := forecast((f.graph for f in captured.functions), spec)) is not None:

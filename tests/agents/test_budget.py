@@ -59,9 +59,15 @@ def test_time_is_a_cap_too() -> None:
 
 def test_an_earlier_run_counts() -> None:
     budget = Budget(Caps(calls=5))
-    budget.restore([("a", CALL), ("b", CALL)])
+    budget.restore([("a", CALL, 1.0), ("b", CALL, 1.0)])
     assert budget.spent().calls == 2
     assert budget.spent("a").calls == 1
+
+
+def test_the_seconds_of_an_earlier_run_count_for_each_task() -> None:
+    budget = Budget(Caps(seconds=100), Caps(seconds=60), clock=lambda: 0.0)
+    budget.restore([("a", CALL, 25.0), ("a", CALL, 25.0), ("b", CALL, 5.0)], elapsed_s=30.0)
+    assert [budget.seconds_left(task) for task in ("a", "b", "")] == [10, 55, 70]
 
 
 def test_threads_together_never_exceed_a_cap() -> None:

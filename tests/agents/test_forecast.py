@@ -3,6 +3,7 @@
 import pytest
 
 from kernelwright.agents.budget import Caps
+from kernelwright.agents.chat import Price
 from kernelwright.campaign import SearchSpec
 from kernelwright.campaign.forecast import forecast
 from tests.agents.loopback.scene import TASK
@@ -16,6 +17,22 @@ def test_a_live_model_is_forecast_with_its_cap() -> None:
     assert expected.dollars is not None
     assert 0.02 < expected.dollars < 1.0
     assert "never more than $2.00" in expected.sentence
+
+
+def test_what_one_task_may_take_is_said_too() -> None:
+    caps, task_caps = Caps(dollars=2.0), Caps(calls=5, seconds=90)
+    spec = SearchSpec(models=("openai:gpt-5",), caps=caps, task_caps=task_caps)
+    expected = forecast([TASK.graph], spec)
+    assert expected is not None
+    assert expected.cap == "never more than $2.00, 5 calls a task, 90 s a task"
+
+
+def test_a_price_of_ones_own_counts() -> None:
+    price = Price(input=1000.0, output=1000.0)
+    spec = SearchSpec(models=("openai:gpt-unheard-of",), prices={"openai:gpt-unheard-of": price})
+    expected = forecast([TASK.graph], spec)
+    assert expected is not None
+    assert expected.dollars == pytest.approx(expected.tokens / 1000)
 
 
 @pytest.mark.parametrize("models", [(), ("none",), ("replay:ab12",)])

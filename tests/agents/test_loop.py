@@ -98,6 +98,19 @@ def test_at_a_cap_the_search_ends_in_order_and_says_what_was_next(
     assert len(calls_of(store)) == 2
 
 
+def test_a_task_at_its_own_cap_goes_on_with_what_costs_nothing(
+    store: KernelStore, judge: Shared
+) -> None:
+    model = SCENARIOS["race, then fixed"]()
+    caps = Caps(calls=9)
+    with LoopbackServer(model) as server:
+        url = server.base_url("openai")
+        report = search(store, judge, "openai:gpt-5", url, caps, task_caps=Caps(calls=2))
+    assert len(calls_of(store)) == 2
+    assert "the task spent" in report.tasks[0].reason
+    assert report.tasks[0].champion_id is not None
+
+
 SPEECHLESS: dict[str, tuple[Response, str]] = {
     "refuses": (Said("I would rather not.", stop="refused"), r"refused \(I would rather not\);"),
     "babbles": (Said("Kernels are hard.", style="text"), "gave no usable reply, asked twice"),

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright.agents.budget import Caps
+from kernelwright.agents.chat import Price
 from kernelwright.campaign.interleave import BySavings
 from kernelwright.campaign.night import NightSpec, read_night, template
 from kernelwright.campaign.planning import capture_subjects
@@ -29,6 +31,8 @@ def test_the_template_is_a_night_by_itself(tmp_path: Path) -> None:
             r"nightly\.toml, line 4: \[caps\] hours: .*valid number.*found 'x'",
         ),
         (_SOFTMAX + "[caps]\ndollars = -1", r"\[caps\] dollars: .*greater than.*found -1"),
+        (_SOFTMAX + "[task_caps]\ncalls = 0", r"\[task_caps\] calls: .*greater than.*found 0"),
+        (_SOFTMAX + '[prices]\n"openai:x" = 3', r"\[prices\] openai:x: .*found 3"),
         (_SOFTMAX + "[cap]\nhours = 1", r"line 3: \[cap\] is no key"),
         (_SOFTMAX + "[[functions]]\npriority = 2", r"line 3: .*number 2 target is missing"),
         (_SOFTMAX + "prio = 1", r"line 3: \[\[functions\]\] number 1 prio is no key"),
@@ -49,6 +53,14 @@ def test_devices_share_the_caps(tmp_path: Path) -> None:
     assert [s.device for s in specs] == ["metal", "simulator"]
     assert specs[1].to_the_end() == specs[1:]
     assert {(s.caps.dollars, s.seconds, s.evaluations) for s in specs} == {(1.5, 3600.0, 4)}
+
+
+def test_devices_share_what_a_task_may_take_and_know_the_same_prices(tmp_path: Path) -> None:
+    text = '[campaign]\ndevices = ["metal", "simulator"]\n[task_caps]\ndollars = 0.5\ncalls = 7\n'
+    text += 'minutes = 4\n[prices]\n"openai:new" = { input = 1.0, output = 2.0 }\n'
+    for spec in _read(tmp_path, text + _SOFTMAX):
+        assert spec.task_caps == Caps(dollars=0.25, calls=3, seconds=120.0)
+        assert spec.prices == {"openai:new": Price(input=1.0, output=2.0)}
 
 
 def test_a_night_survives_the_store(tmp_path: Path) -> None:

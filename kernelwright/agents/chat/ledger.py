@@ -47,6 +47,11 @@ class RecordedCall(Record):
         return self.call.worst if self.outcome is None else self.outcome.cost
 
     @property
+    def latency_s(self) -> float:
+        """How long the call took, as far as anybody learnt it."""
+        return 0.0 if self.outcome is None else self.outcome.latency_s
+
+    @property
     def has_reply(self) -> bool:
         """True when a complete reply is on record."""
         return self.outcome is not None and not self.outcome.fault

@@ -4,6 +4,7 @@ import datetime
 import os
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -62,8 +63,8 @@ class PriceTable:
         return self.rows.get(model) or self.rows.get(_SNAPSHOT.sub("", model))
 
 
-def load_prices() -> PriceTable:
-    """Read the packaged table and the user's, whose rows win.
+def load_prices(own: Mapping[str, Price] | None = None) -> PriceTable:
+    """Read the packaged table and the user's, whose rows win; `own` rows win over both.
 
     Raises:
         InputError: the user's file is not a price table.
@@ -71,10 +72,10 @@ def load_prices() -> PriceTable:
     packaged = files("kernelwright.agents.chat").joinpath("prices.toml").read_text("utf-8")
     table = _parse(packaged, "prices.toml")
     path = user_prices()
-    if not path.is_file():
-        return table
-    own = _parse(path.read_text("utf-8"), str(path))
-    return PriceTable(own.date, {**table.rows, **own.rows})
+    if path.is_file():
+        users = _parse(path.read_text("utf-8"), str(path))
+        table = PriceTable(users.date, {**table.rows, **users.rows})
+    return PriceTable(table.date, {**table.rows, **(own or {})})
 
 
 def user_prices() -> Path:

@@ -1,6 +1,6 @@
 """Which model: `anthropic:NAME`, `openai:NAME`, `replay:CAMPAIGN`, `none`, as text as record."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Self, get_args
 from urllib.parse import urlsplit
 
@@ -95,16 +95,18 @@ def open_model(
     budget: Budget,
     recorded: Callable[[str], Sequence[RecordedCall]],
     settings: ChatSettings = USUAL_SETTINGS,
+    prices: Mapping[str, Price] | None = None,
 ) -> Conversations | None:
     """Return the conversation partner for a list of models, later ones as fallbacks.
 
     `recorded` gives the calls of a campaign for `replay:`. What the ledger holds already is
     counted into `budget` and never paid for again. None when the only model is `none`.
+    `prices` win over the tables on disk.
     """
     calls = ledger.calls()
-    budget.restore((recorded_call.call.purpose.task, recorded_call.cost) for recorded_call in calls)
+    budget.restore((call.call.purpose.task, call.cost, call.latency_s) for call in calls)
     recollection = Recollection(calls)
-    table = load_prices()
+    table = load_prices(prices)
     exchanges: list[Exchange] = []
     for spec in specs:
         if spec.provider == "replay":

@@ -52,6 +52,12 @@ def test_a_users_rows_win(own: Path) -> None:
     assert str(table.date) == "2026-12-01"
 
 
+def test_rows_given_with_a_search_win_over_every_file(own: Path) -> None:
+    own.write_text("date = 2026-12-01\n[openai]\ngpt-5 = { input = 9.0, output = 9.0 }\n")
+    mine = Price(input=1.0, output=2.0)
+    assert load_prices({"openai:gpt-5": mine}).find("openai:gpt-5") == mine
+
+
 @pytest.mark.parametrize(
     "text",
     ["[openai]\n", "date = 2026-12-01\n[openai]\ngpt-5 = 3\n", "date = \n", "date = 1\nopenai = 2"],

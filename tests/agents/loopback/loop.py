@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import mlx.core as mx
 
-from kernelwright.agents.budget import Caps
+from kernelwright.agents.budget import UNLIMITED, Caps
 from kernelwright.campaign import (
     Engine,
     SearchReport,
@@ -68,6 +68,7 @@ def search(
     base_url: str | None = None,
     caps: Caps | None = None,
     *,
+    task_caps: Caps = UNLIMITED,
     candidates: int = 6,
     listen: Callable[[Event], None] = lambda event: None,
 ) -> SearchReport:
@@ -75,6 +76,7 @@ def search(
         models=(model,),
         base_url=base_url,
         caps=caps or Caps(dollars=5.0),
+        task_caps=task_caps,
         candidates_per_task=candidates,
         batch=2,
         jobs=1,
