@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 from kernelwright.agents.budget import Budget
 from kernelwright.agents.chat import ChatSettings, ModelSpec, Switchboard, open_model
+from kernelwright.agents.chat.spec import Rewire
 from kernelwright.agents.coder import ModelCoder
 from kernelwright.agents.planner import ModelPlanner
 from kernelwright.agents.repairer import FirstRepairer, ModelRepairer
@@ -29,10 +30,11 @@ def hiring(
     spec: SearchSpec,
     settings: ChatSettings | None = None,
     listen: Listen = lambda event: None,
+    rewire: Rewire = lambda wire: wire,
 ) -> Iterator[Hire | None]:
     """Give what hires the models of a search, None where it names none; let them go at the end.
 
-    `listen` is told, once each, why models brought nothing.
+    `listen` is told, once each, why models brought nothing; `rewire` is for rehearsals.
 
     Raises:
         InputError: a name is no model's, or no campaign's.
@@ -46,7 +48,7 @@ def hiring(
         if model.provider == "replay":
             calls_to_replay(store, model.name)
     settings = settings or ChatSettings(concurrency=spec.calls_at_once)
-    agency = _Agency(store, spec, named, settings, listen)
+    agency = _Agency(store, spec, named, settings, listen, rewire)
     try:
         yield agency.hire
     finally:
@@ -63,12 +65,14 @@ class _Agency:
         models: list[ModelSpec],
         settings: ChatSettings,
         listen: Listen,
+        rewire: Rewire,
     ) -> None:
         self._store = store
         self._spec = spec
         self._models = models
         self._settings = settings
         self._listen = listen
+        self._rewire = rewire
         self._campaign_id = ""
         self._said: set[str] = set()
         self._saying = threading.Lock()
@@ -89,6 +93,7 @@ class _Agency:
             recorded=lambda prefix: calls_to_replay(self._store, prefix),
             settings=self._settings,
             prices=self._spec.prices,
+            rewire=self._rewire,
         )
         assert model is not None
         self._board = board = Switchboard(model, self._remark)

@@ -12,7 +12,7 @@ from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.distribution import Distribution
 from kernelwright.evaluator.evaluation import Evaluation, Stage
 from kernelwright.evaluator.examination import Examination
-from kernelwright.evaluator.opening import open_worker
+from kernelwright.evaluator.opening import open_worker, ready_cache
 from kernelwright.evaluator.regression import RegressionCase
 from kernelwright.evaluator.shape import hidden_graphs, visible_graphs
 from kernelwright.evaluator.shrink import shrink
@@ -30,7 +30,7 @@ from kernelwright.evaluator.verdict import Verdict
 from kernelwright.evaluator.worker import Worker
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import Device, DeviceInfo
-from kernelwright.metal.kernel import Program
+from kernelwright.metal.kernel import MathMode, Program
 
 _FORGET_TIMEOUT_S = 30.0
 _KEPT_SUITES = 16
@@ -74,6 +74,7 @@ class Evaluator:
         self._info: DeviceInfo | None = None
         self._suites: OrderedDict[tuple[str, ...], Suite] = OrderedDict()
         self._timing: TimingCases | None = None
+        self._primed: set[MathMode] = set()
         self._quarantined: dict[tuple[str, str], Evaluation] = {}
 
     def __enter__(self) -> Self:
@@ -94,6 +95,12 @@ class Evaluator:
         for worker in workers:
             if worker is not None:
                 worker.close()
+
+    @property
+    def processes(self) -> tuple[int, ...]:
+        """Return the ids of the workers that are there."""
+        workers = (self._worker, self._simulator)
+        return tuple(worker.process for worker in workers if worker is not None)
 
     @property
     def info(self) -> DeviceInfo:
@@ -143,6 +150,7 @@ class Evaluator:
     def _examine(self, examination: Examination, program: Program) -> None:
         task, verdict = examination.task, examination.verdict
         plain = examination.check_text(program)
+        self._prime(plain)
         trial = self._fresh_trial(plain)
         suite = self._suite("visible", task, program)
         examination.compile(trial)
@@ -229,6 +237,13 @@ class Evaluator:
         worker = self._ready_worker()
         worker.call(Forget(), _FORGET_TIMEOUT_S)
         return Trial(worker, program, self.config)
+
+    def _prime(self, program: Program) -> None:
+        """Have the shared cache hold what the simulator compiles this program with."""
+        modes = {kernel.math_mode for kernel in program.kernels} - self._primed
+        if modes:
+            ready_cache(self.config.memory_bytes, sorted(modes))
+            self._primed |= modes
 
     def _sanitizing_trial(self, trial: Trial, program: Program) -> Trial:
         """Return where the sanitizer runs: a candidate for a GPU goes to the simulator first."""

@@ -155,6 +155,11 @@ class Worker:
         return ""
 
     @property
+    def process(self) -> int:
+        """Return the id of the process, which leads a group of its own."""
+        return self._process.pid
+
+    @property
     def is_alive(self) -> bool:
         """True while the process can be called."""
         return self._process.poll() is None and not self._pipe.closed

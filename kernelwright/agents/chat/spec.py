@@ -61,6 +61,8 @@ class ChatSettings(Record):
     concurrency: int = 4
 
 
+Rewire = Callable[[Wire], Wire]
+"""Puts something between an exchange and its server."""
 USUAL_SETTINGS = ChatSettings()
 
 
@@ -96,11 +98,12 @@ def open_model(
     recorded: Callable[[str], Sequence[RecordedCall]],
     settings: ChatSettings = USUAL_SETTINGS,
     prices: Mapping[str, Price] | None = None,
+    rewire: Rewire = lambda wire: wire,
 ) -> Conversations | None:
     """Return the conversation partner for a list of models, later ones as fallbacks.
 
     `recorded` gives the calls of a campaign for `replay:`. What the ledger holds already is
-    counted into `budget` and never paid for again. None when the only model is `none`.
+    counted into `budget` and never paid for again; `rewire` is for rehearsals. None when the only model is `none`.
     `prices` win over the tables on disk.
     """
     calls = ledger.calls()
@@ -114,7 +117,7 @@ def open_model(
         elif spec.is_live:
             exchanges.append(
                 LiveExchange(
-                    wire=open_wire(spec, settings.limits),
+                    wire=rewire(open_wire(spec, settings.limits)),
                     price=price_of(spec, table),
                     ledger=ledger,
                     budget=budget,

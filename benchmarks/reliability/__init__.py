@@ -1,0 +1,1 @@
+"""What campaigns survive: kills at random instants, and faults of everything around them."""

@@ -1,0 +1,102 @@
+"""Verdicts of the simulator, found once and then read: the evaluator is not on trial here."""
+
+import json
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from kernelwright.campaign import MakeJudge, judges_on
+from kernelwright.campaign.judge import Judge
+from kernelwright.evaluator import Evaluation, Task
+from kernelwright.metal import Program
+from kernelwright.metal.device.base import DeviceInfo
+
+PACE_S = (0.002, 0.03)
+"""How long reading a verdict takes: long enough to be killed in it."""
+
+
+class RecordingJudge:
+    """Writes down what the simulator says."""
+
+    def __init__(self, judge: Judge, folder: Path) -> None:
+        self._judge = judge
+        self._folder = folder
+
+    @property
+    def info(self) -> DeviceInfo:
+        """Return what identifies the device."""
+        info = self._judge.info
+        (self._folder / "device.json").write_text(info.model_dump_json())
+        return info
+
+    def evaluate(self, task: Task, program: Program) -> Evaluation:
+        """Return the verdict on a program."""
+        return self._kept("screen", self._judge.evaluate(task, program))
+
+    def confirm(self, task: Task, program: Program) -> Evaluation:
+        """Return the verdict of every stage."""
+        return self._kept("confirm", self._judge.confirm(task, program))
+
+    def _kept(self, how: str, evaluation: Evaluation) -> Evaluation:
+        path = self._folder / _name(how, evaluation.task, evaluation.program)
+        path.write_text(evaluation.model_dump_json())
+        return evaluation
+
+    def close(self) -> None:
+        """End the worker."""
+        self._judge.close()
+
+
+class ReadingJudge:
+    """Says what the simulator said; asks it about programs that are new."""
+
+    def __init__(self, folder: Path, real: MakeJudge) -> None:
+        self._folder = folder
+        self._real = real
+        self.info = DeviceInfo.model_validate(json.loads((folder / "device.json").read_text()))
+
+    @property
+    def processes(self) -> tuple[int, ...]:
+        """Nobody works here."""
+        return ()
+
+    def evaluate(self, task: Task, program: Program) -> Evaluation:
+        """Return the verdict on a program."""
+        return self._read("screen", task, program)
+
+    def confirm(self, task: Task, program: Program) -> Evaluation:
+        """Return the verdict of every stage."""
+        return self._read("confirm", task, program)
+
+    def _read(self, how: str, task: Task, program: Program) -> Evaluation:
+        time.sleep(random.uniform(*PACE_S))
+        path = self._folder / _name(how, task.fingerprint, program.id)
+        if path.exists():
+            return Evaluation.model_validate_json(path.read_text())
+        judge = RecordingJudge(self._real(), self._folder)
+        try:
+            return (
+                judge.evaluate(task, program) if how == "screen" else judge.confirm(task, program)
+            )
+        finally:
+            judge.close()
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+
+def recording(folder: Path) -> MakeJudge:
+    """Return what makes judges that write down what they find."""
+    real = judges_on("simulator")
+    return lambda: RecordingJudge(real(), folder)
+
+
+def reading(folder: Path) -> "Callable[[], ReadingJudge]":
+    """Return what makes judges that read what was found."""
+    real = judges_on("simulator")
+    return lambda: ReadingJudge(folder, real)
+
+
+def _name(how: str, task: str, program: str) -> str:
+    return f"{how}-{task[:20]}-{program[:20]}.json"

@@ -1,0 +1,17 @@
+"""Rehearsals: what may go wrong in a night goes wrong when a plan says so."""
+
+from kernelwright.campaign.fault.judge import sabotaged
+from kernelwright.campaign.fault.plan import Draw, Fault, FaultPlan, drawn, read_plan
+from kernelwright.campaign.fault.sabotage import Sabotage
+from kernelwright.campaign.fault.wire import SabotagedWire
+
+__all__ = [
+    "Draw",
+    "Fault",
+    "FaultPlan",
+    "Sabotage",
+    "SabotagedWire",
+    "drawn",
+    "read_plan",
+    "sabotaged",
+]

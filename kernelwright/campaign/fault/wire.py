@@ -1,0 +1,61 @@
+"""A wire on which requests and replies meet what services and networks do to them, by a plan."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from kernelwright.agents.chat.fault import Fault, FaultKind
+from kernelwright.agents.chat.message import Prompt, Reply
+from kernelwright.agents.chat.wire import Limits, ReplyMode, ReplyShape, Wire
+from kernelwright.campaign.fault.plan import FaultKind as PlannedKind
+from kernelwright.campaign.fault.sabotage import Sabotage
+
+_REFUSALS: dict[PlannedKind, Fault] = {
+    "model_busy": Fault(FaultKind.BUSY, "429, as planned", retry_after_s=0.0),
+    "model_overloaded": Fault(FaultKind.BUSY, "529, as planned"),
+    "model_reset": Fault(FaultKind.DROPPED, "connection reset, as planned"),
+    "network_down": Fault(FaultKind.UNREACHABLE, "no network, as planned"),
+}
+
+
+class SabotagedWire:
+    """Sends requests, unless something is planned to go wrong."""
+
+    def __init__(
+        self,
+        wire: Wire,
+        sabotage: Sabotage,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._wire = wire
+        self._sabotage = sabotage
+        self._sleep = sleep
+
+    @property
+    def name(self) -> str:
+        """Return `provider:model`."""
+        return self._wire.name
+
+    @property
+    def mode(self) -> ReplyMode:
+        """Return how replies are held to their shape at present."""
+        return self._wire.mode
+
+    async def send(self, prompt: Prompt, shape: ReplyShape, limits: Limits) -> Reply:
+        """Send one request; see `Wire.send`."""
+        kinds = [fault.kind for fault in self._sabotage.at("call")]
+        for kind in kinds:
+            if (refusal := _REFUSALS.get(kind)) is not None:
+                raise Fault(refusal.kind, refusal.message, retry_after_s=refusal.retry_after_s)
+        if "model_stalls" in kinds:
+            await self._sleep(limits.stall_s)
+            raise Fault(FaultKind.DROPPED, "nothing came for too long, as planned")
+        reply = await self._wire.send(prompt, shape, limits)
+        if "reply_lost" in kinds:
+            raise Fault(FaultKind.DROPPED, "cut off at its end, as planned", usage=reply.usage)
+        if "model_garbled" in kinds:
+            return reply.model_copy(update={"text": reply.text[: len(reply.text) // 2]})
+        return reply
+
+    async def close(self) -> None:
+        """Release connections."""
+        await self._wire.close()
