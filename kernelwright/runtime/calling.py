@@ -10,7 +10,7 @@ from kernelwright import ir
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.runtime.call import flatten, rebuild
-from kernelwright.runtime.derivative import Flat, with_derivatives_of
+from kernelwright.runtime.derivative import Flat, Gradient, with_derivatives_of
 from kernelwright.runtime.state import Slot, holding, state_of
 
 Function = Callable[..., object]
@@ -24,6 +24,8 @@ class Calling:
     function: Function
     like: Arguments
     slots: tuple[Slot, ...]
+    types: tuple[tuple[object, ...], ...]
+    """Shapes and dtypes of all its arrays."""
     result: object = None
 
     def run(self, *arrays: mx.array) -> list[mx.array]:
@@ -39,16 +41,24 @@ class Calling:
         if flat is None:
             raise UnsupportedError("the function returns something that is no array.")
         if self.result is None:
-            self.result = made
+            # Only the nest is wanted: arrays of a trace must not outlive it.
+            self.result = rebuild(made, [mx.array(0)] * len(flat.arrays))
         return flat.arrays
 
-    def served_by(self, kernels: Flat, *, is_plain: bool, is_lazy: bool) -> Function:
+    def served_by(
+        self, kernels: Flat, gradient: Gradient, *, is_plain: bool, is_lazy: bool
+    ) -> Function:
         """Return the kernels as a function like the original, with the original's derivatives.
 
         Whatever can be is recorded once: MLX compares shapes faster than Python does.
         """
-        slots = self.slots
-        served = with_derivatives_of(self.run, kernels)
+        slots, expected = self.slots, self.types
+        fitting = with_derivatives_of(self.run, kernels, gradient)
+
+        def served(*arrays: mx.array) -> list[mx.array]:
+            # A parameter may have another shape by now; this is asked when MLX records the call.
+            return (fitting if _types(arrays) == expected else self.run)(*arrays)
+
         if is_plain and isinstance(self.result, mx.array):
             single = _recorded(lambda *arrays: served(*arrays)[0], is_lazy=is_lazy)
             if not slots:
@@ -77,13 +87,16 @@ def captured(
     if not state.is_whole:
         raise UnsupportedError("the function reads an array from a tuple; keep it in a list.")
     # The arrays themselves may belong to a trace of MLX's that is under way, a gradient's.
+    like = rebuild(like, list(arrays))  # type: ignore[assignment]
     kept = [mx.zeros(a.shape, a.dtype, stream=mx.cpu) for a in state.arrays]
     with holding(state.slots, kept):
-        graph = _traced(Calling(function, like, tuple(state.slots)), [*arrays, *kept])
+        every = [*arrays, *kept]
+        graph = _traced(Calling(function, like, tuple(state.slots), _types(every)), every)
         read = {v for node in graph.nodes for v in node.inputs}.union(graph.outputs)
         is_used = [v in read for v in graph.inputs[len(arrays) :]]
-        calling = Calling(function, like, tuple(compress(state.slots, is_used)))
-        graph = _traced(calling, [*arrays, *compress(kept, is_used)])
+        every = [*arrays, *compress(kept, is_used)]
+        calling = Calling(function, like, tuple(compress(state.slots, is_used)), _types(every))
+        graph = _traced(calling, every)
     return calling, ir.canonicalize(graph)
 
 
@@ -98,6 +111,10 @@ def _traced(calling: Calling, arrays: Sequence[mx.array]) -> Graph:
     if any(node.op == "random_bits" for node in graph.nodes):
         raise UnsupportedError("the function draws random numbers, which differ at every call.")
     return graph
+
+
+def _types(arrays: Sequence[mx.array]) -> tuple[tuple[object, ...], ...]:
+    return tuple((a.shape, a.dtype) for a in arrays)
 
 
 def _recorded(function: Function, *, is_lazy: bool) -> Function:

@@ -8,11 +8,21 @@ Flat = Callable[..., list[mx.array]]
 """Takes and returns arrays only."""
 
 
-def with_derivatives_of(original: Flat, run: Flat) -> Flat:
+Gradient = Callable[[list[mx.array], list[mx.array]], list[mx.array]]
+"""Takes a function's arguments and the cotangents of its results; returns the arguments' own."""
+
+
+def gradient_of(original: Flat) -> Gradient:
+    """Return the gradient that MLX derives."""
+    return lambda primals, cotangents: mx.vjp(original, primals, cotangents)[1]
+
+
+def with_derivatives_of(original: Flat, run: Flat, gradient: Gradient | None = None) -> Flat:
     """Return `run` with the vjp, jvp and vmap of `original`, which MLX knows how to derive.
 
-    MLX's custom kernels have none of their own.
+    MLX's custom kernels have none of their own. A `gradient` takes the place of the vjp.
     """
+    derived = gradient or gradient_of(original)
 
     @mx.custom_function
     def served(*arrays: mx.array) -> list[mx.array]:
@@ -20,7 +30,7 @@ def with_derivatives_of(original: Flat, run: Flat) -> Flat:
 
     @served.vjp
     def _(primals: object, cotangents: object, outputs: object) -> list[mx.array]:
-        return mx.vjp(original, _listed(primals), _listed(cotangents))[1]
+        return derived(_listed(primals), _listed(cotangents))
 
     @served.jvp
     def _(primals: object, tangents: object) -> list[mx.array]:

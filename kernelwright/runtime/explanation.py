@@ -28,6 +28,8 @@ class Explanation(Record):
     reason: str
     """Why the original runs, or what the kernels cover."""
     regions: tuple[ServedRegion, ...] = ()
+    gradient: str = ""
+    """How its gradient is computed; empty before there was one."""
     calls: int = 0
 
     def __str__(self) -> str:
@@ -38,4 +40,5 @@ class Explanation(Record):
             f"{r.bytes_saved / 1e6:.1f} MB less traffic than mx.compile"
             for r in self.regions
         ]
-        return "\n".join([head, *rows])
+        gradient = [f"  gradient: {self.gradient}"] if self.gradient else []
+        return "\n".join([head, *rows, *gradient])

@@ -13,10 +13,10 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.stitch import stitch
 from kernelwright.metal.device.base import DeviceName
+from kernelwright.runtime.backward import Backward, Note
 from kernelwright.runtime.call import Key, flatten, plain_key
 from kernelwright.runtime.calling import captured
 from kernelwright.runtime.demand import save_at_exit, without_weights
-from kernelwright.runtime.derivative import Flat
 from kernelwright.runtime.explanation import Explanation
 from kernelwright.runtime.server import KernelServer, Service
 from kernelwright.runtime.state import state_of
@@ -129,10 +129,36 @@ class Optimized:
         service = self._server.serve(ir.gather_attention(graph))
         if not service.programs:
             return self._original(types, service.reason, graph)
-        is_plain = all(type(a) is mx.array for a in args) and not kwargs
-        run = calling.served_by(_stitched(service), is_plain=is_plain, is_lazy=service.is_lazy)
         explanation = self._explanation(types, service.reason, "kernels")
-        return _Route(run, explanation.model_copy(update={"regions": service.regions}), graph)
+        route = _Route(
+            self.function, explanation.model_copy(update={"regions": service.regions}), graph
+        )
+        gradient = Backward(calling.run, calling.slots, self._server, self._noting(route))
+        is_plain = all(type(a) is mx.array for a in args) and not kwargs
+        route.run = calling.served_by(
+            stitch(service.graph, service.programs),
+            gradient,
+            is_plain=is_plain,
+            is_lazy=service.is_lazy,
+        )
+        return route
+
+    def _noting(self, route: _Route) -> Note:
+        """Return what hears how a call's gradient is computed; one in vain is wanted, too."""
+
+        def note(graph: Graph | None, service: Service | None, reason: str) -> None:
+            is_served = service is not None and bool(service.programs)
+            words = reason if is_served else f"MLX's own: {reason}"
+            route.explanation = route.explanation.model_copy(update={"gradient": words})
+            if not is_served and graph is not None:
+                name = f"{_name(self.function)}.vjp"
+                types = tuple(map(str, graph.input_types))
+                told = self._explanation(types, words, "original")
+                told = told.model_copy(update={"function": name})
+                key = ("vjp", *types)
+                self._routes[key] = _Route(self.function, told, graph, calls=1)
+
+        return note
 
     def _original(self, types: tuple[str, ...], reason: str, graph: Graph | None) -> _Route:
         explanation = self._explanation(types, f"the original runs: {reason}", "original")
@@ -142,10 +168,6 @@ class Optimized:
         return Explanation.model_validate(
             {"function": _name(self.function), "inputs": types, "path": path, "reason": reason}
         )
-
-
-def _stitched(service: Service) -> Flat:
-    return stitch(service.graph, service.programs)
 
 
 def _wanted_call(explanation: Explanation, graph: Graph, calls: int) -> Wanted:

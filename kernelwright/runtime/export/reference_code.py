@@ -307,6 +307,21 @@ def _softmax(call: Call, operands: Sequence[str]) -> str:
     return f"mx.softmax({operands[0]}, axis=-1{precise})"
 
 
+def _attention(call: Call, operands: Sequence[str]) -> str:
+    if call.number("soft_cap"):
+        raise UnsupportedError(
+            "attention with a soft cap is no function of MLX's and cannot be printed yet; "
+            "export a kernel without it."
+        )
+    rest = list(operands[3:])
+    options = [f"scale={call.number('scale')!r}"]
+    sinks = [f"sinks={rest.pop()}"] if call.flag("has_sinks") else []
+    if call.flag("is_causal"):
+        options.append('mask="causal"')
+    options += [f"mask={mask}" for mask in rest] + sinks
+    return f"mx.fast.scaled_dot_product_attention({', '.join([*operands[:3], *options])})"
+
+
 def _scan(name: str) -> Renderer:
     return _function(name, "axis", "reverse", "inclusive")
 
@@ -348,6 +363,7 @@ _RENDERERS: dict[str, Renderer] = {
     "select": _positional("where"),
     "equal": _equal,
     "mean": _mean,
+    "attention": _attention,
     "softmax": _softmax,
     "logsumexp": lambda call, x: f"mx.logsumexp({x[0]}, axis=-1, keepdims=True)",
     "broadcast": _positional("broadcast_to", "shape"),
