@@ -23,8 +23,9 @@ from kernelwright.metal.device.base import (
     RunOptions,
     RunResult,
 )
+from kernelwright.metal.device.simulator.priming import prime
 from kernelwright.metal.diagnostic import CompileError, LaunchError
-from kernelwright.metal.kernel import BoundProgram, Kernel, Program, Tensor
+from kernelwright.metal.kernel import BoundProgram, Kernel, MathMode, Program, Tensor
 
 _CPU_ALLOWANCE_S = 900
 
@@ -34,6 +35,13 @@ class Open:
     """Open the device; the reply's header holds its `info`."""
 
     device: str | Device
+
+
+@dataclass(frozen=True)
+class Prime:
+    """Build the simulator's headers for kernels of these math modes; needs a shared cache."""
+
+    math_modes: tuple[MathMode, ...]
 
 
 @dataclass(frozen=True)
@@ -60,7 +68,7 @@ class Run:
     layout: Layout = Layout.DENSE
 
 
-Request = Open | Forget | Compile | Run | SetUp | Measure
+Request = Open | Prime | Forget | Compile | Run | SetUp | Measure
 
 
 class CandidateService:
@@ -97,6 +105,9 @@ class CandidateService:
             if isinstance(request.device, str):
                 warm_up(self._device)
             return Reply({"info": self._device.info.model_dump(mode="json")})
+        if isinstance(request, Prime):
+            prime(request.math_modes)
+            return Reply({})
         if isinstance(request, Forget):
             self._executables.clear()
             self._laboratory = None

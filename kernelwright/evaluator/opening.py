@@ -1,10 +1,14 @@
 """Starts a worker for candidates with its device open and warm."""
 
+from collections.abc import Sequence
+
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.cache import shared_cache
-from kernelwright.evaluator.candidate import Open
+from kernelwright.evaluator.candidate import Open, Prime
 from kernelwright.evaluator.worker import Limits, Means, Worker, WorkerLost
 from kernelwright.metal.device.base import Device, DeviceInfo
+from kernelwright.metal.device.simulator.priming import is_primed
+from kernelwright.metal.kernel import MathMode
 
 _SERVICE = "kernelwright.evaluator.candidate"
 _GPUS = ("metal", "cuda")
@@ -51,11 +55,28 @@ def _open_gpu(device: str, memory_bytes: int) -> tuple[Worker, DeviceInfo]:
     raise failures[-1]
 
 
-def fill_cache(memory_bytes: int) -> None:
-    """Build what all workers share, in a process that never sees a candidate."""
+def ready_cache(memory_bytes: int, math_modes: Sequence[MathMode]) -> None:
+    """Make sure that workers find what kernels of some math modes are compiled with."""
+    if not is_primed(math_modes):
+        fill_cache(memory_bytes, math_modes)
+
+
+def fill_cache(memory_bytes: int, math_modes: Sequence[MathMode] = ("safe",)) -> None:
+    """Build what all workers share, in a process that never sees a candidate.
+
+    Raises:
+        DeviceError: the simulator's own headers do not compile here.
+    """
     shared_cache().mkdir(parents=True, exist_ok=True)
     builder, _ = _open("simulator", Limits(memory_bytes, builds_cache=True))
-    builder.close()
+    try:
+        reply = builder.call(Prime(tuple(math_modes)), _OPEN_TIMEOUT_S)
+    except WorkerLost as e:
+        raise DeviceError(f"the simulator's headers were not built: {e}.") from e
+    finally:
+        builder.close()
+    if reply.failure:
+        raise DeviceError(str(reply.header.get("message")))
 
 
 def _open(device: str | Device, limits: Limits) -> tuple[Worker, DeviceInfo]:

@@ -1,5 +1,7 @@
 """The whole verdict on the simulator: stages, words, gates, quarantine."""
 
+from pathlib import Path
+
 import pytest
 
 from kernelwright.errors import DeviceError
@@ -132,3 +134,14 @@ def test_what_caught_one_program_is_put_to_the_next_search(evaluator: Evaluator)
     with Evaluator(config=again) as other:
         fewer = other.evaluate(task, bases()["rotate"].program)
     assert (more.is_correct, more.cases) == (True, fewer.cases + 1)
+
+
+@pytest.mark.slow
+def test_a_worker_finds_all_headers_even_where_nobody_compiled_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path))
+    program = bases()["softmax"].program
+    relaxed = program.kernels[0].model_copy(update={"math_mode": "relaxed"})
+    found = evaluate(task_of("softmax"), program.model_copy(update={"kernels": (relaxed,)}))
+    assert found.is_correct, found.summary

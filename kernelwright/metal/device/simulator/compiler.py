@@ -90,7 +90,7 @@ def compile_unit(
         DeviceError: the compiler failed.
     """
     text = unit.text(constants or {}, rows=variant == "plain")
-    header = precompiled_header(_prelude_text(unit.prelude), variant, unit.math_mode)
+    header = precompiled_header(prelude_text(unit.prelude), variant, unit.math_mode)
     options = (*flags(variant, unit.math_mode), *DIAGNOSTIC_FLAGS)
     if variant == "wide":
         options += (*WIDENED_FLAGS, digest_of(_WIDENING, "*.py"))
@@ -200,7 +200,8 @@ def _entry(symbol: str, kernels: Mapping[str, tuple[Parameter, ...]]) -> Entry:
 
 
 @cache
-def _prelude_text(prelude: Prelude) -> str:
+def prelude_text(prelude: Prelude) -> str:
+    """Return what stands before a unit's text, which is compiled ahead of it."""
     text = '#include "kw/prelude.h"\n'
     if prelude == "metal":
         return text

@@ -246,11 +246,10 @@ def precompiled_header(text: str, variant: Variant, math_mode: MathMode = "safe"
     Raises:
         DeviceError: the standard library does not compile, or the cache cannot be written.
     """
-    options = (*flags(variant, math_mode), *DIAGNOSTIC_FLAGS)
-    key = _digest(text, include_digest(), compiler_version(), *options)
-    output = cache_path() / "headers" / f"{key}.pch"
+    output = precompiled_path(text, variant, math_mode)
     if output.is_file():
         return output
+    options = (*flags(variant, math_mode), *DIAGNOSTIC_FLAGS)
     with workspace() as folder:
         # clang looks for the header's text again whenever it loads the precompiled form.
         source, built = output.with_suffix(".h"), folder / "prelude.pch"
@@ -267,6 +266,13 @@ def precompiled_header(text: str, variant: Variant, math_mode: MathMode = "safe"
             raise DeviceError(f"the simulator's headers do not compile: {_first_line(said)}")
         publish(built, output)
     return output
+
+
+def precompiled_path(text: str, variant: Variant, math_mode: MathMode = "safe") -> Path:
+    """Return where the precompiled form of a header's text is, once it has been built."""
+    options = (*flags(variant, math_mode), *DIAGNOSTIC_FLAGS)
+    key = _digest(text, include_digest(), compiler_version(), *options)
+    return cache_path() / "headers" / f"{key}.pch"
 
 
 @contextmanager
