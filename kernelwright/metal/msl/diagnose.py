@@ -24,6 +24,7 @@ _WORDINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
             r"^static assertion failed due to requirement 'kw_threadgroup_memory<(\d+)\w*>.*",
             r"Threadgroup memory size (\1) exceeds the maximum threadgroup memory allowed (32768)",
         ),
+        (r"^call to '[\w:]*kw_\w+\(\)' declared with 'error' attribute: ", ""),
         (r"'kw_entry:[^:']+:([^']*)'", r"'\1'"),
         (r"'kw_call_(\w+)'", r"'\1'"),
         (r"; did you mean '[^']*\bkw_\w*[^']*'\?$", ""),
@@ -101,6 +102,8 @@ def diagnose(
             if place in refused:
                 continue
             refused.add(place)
+        elif any(d.message == head.message for d in found if not d.line):
+            continue
         found.append(_diagnostic(place, head.severity, head.message, sources))
         explained: set[str] = set()
         for note in group[1:]:

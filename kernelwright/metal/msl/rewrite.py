@@ -20,6 +20,7 @@ from kernelwright.metal.msl.structure import (
     Structure,
     split,
 )
+from kernelwright.metal.msl.swizzle import swizzle_assignments
 from kernelwright.metal.msl.token import Token, TokenKind, tokenize
 from kernelwright.metal.msl.waiting import waiting_functions
 
@@ -85,6 +86,7 @@ def rewrite(
     worker = _Rewriter(text, tokens, structure, file, [] if variables is None else variables)
     worker.directives(include)
     worker.words()
+    worker.swizzles()
     worker.declarations(structure)
     for fragment in _macro_bodies(tokens):
         defines = any(f.body is not None and is_kernel(fragment, f) for f in fragment.functions)
@@ -177,6 +179,17 @@ class _Rewriter:
             question = questions[-1].pop()
             self.editor.insert(question.end, " (kw_rvalue, (")
             self.editor.insert(token.offset, "))")
+
+    def swizzles(self) -> None:
+        """Write `v.xy += w` as `v->*kw_letters<0, 1>{} += w`.
+
+        The swizzle is a property, which clang cannot rebuild from a template where some
+        `operator+=` is visible, and MLX's headers make one visible everywhere.
+        """
+        for access, name, elements in swizzle_assignments(self.tokens):
+            chosen = ", ".join(map(str, elements))
+            self.editor.replace(access.offset, access.text, "->*")
+            self.editor.replace(name.offset, name.text, f"kw_letters<{chosen}>{{}}")
 
     def number(self, token: Token) -> None:
         text = token.spelling

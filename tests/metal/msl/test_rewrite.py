@@ -31,6 +31,19 @@ def test_literals_get_the_type_that_metal_gives_them(written: str, compiled: str
     assert rewritten(f"auto x = {written};") == f"auto x = {compiled};"
 
 
+@pytest.mark.parametrize(
+    ("written", "compiled"),
+    [
+        ("v.xy += w;", "v->*kw_letters<0, 1>{} += w;"),
+        ("p[i]->bgr >>= 1;", "p[i]->*kw_letters<2, 1, 0>{} >>= 1;"),
+        ("v.x += 1; v.xy = w.zw; v.xq += 2;", "v.x += 1; v.xy = w.zw; v.xq += 2;"),
+        ("struct S { float xy; }; s.xy += 1;", "struct S { float xy; }; s.xy += 1;"),
+    ],
+)
+def test_swizzles_that_are_computed_with_become_places(written: str, compiled: str) -> None:
+    assert rewritten(written) == compiled
+
+
 def test_literals_of_directives_other_than_define_stay() -> None:
     assert (
         rewritten("#if X > 1.5\n#define E 1e-5\n#endif") == "#if X > 1.5\n#define E 1e-5f\n#endif"

@@ -25,6 +25,10 @@ EXPRESSIONS = [
     ("float4(bool4(float4(0, 0.5, -1, 0)))", [0, 1, 1, 0]),
     ("float4(bfloat4(float4(1, 2, 3, 1.00390625)))", [1, 2, 3, 1]),
     ("vec<float, 4>(vec<uint, 4>(4294967295u, 0, 1, 2))", [4294967296, 0, 1, 2]),
+    ("float4{v.y, 2}", [2, 2, 0, 0]),
+    ("float4{v.y}", [2, 0, 0, 0]),
+    ("pair{{1, v.w}, {3}}.both()", [1, 4, 3, 0]),
+    ("table[2]", [9, 8, 0, 0]),
     ("v.wzyx", [4, 3, 2, 1]),
     ("v.xxyy", [1, 1, 2, 2]),
     ("float4(v.rgb, v.a)", [1, 2, 3, 4]),
@@ -61,7 +65,10 @@ def test_expressions_mean_what_metal_says(probe: Probe) -> None:
     )
     found = probe(
         body,
-        header="constant float4 table[2] = {{1, 2, 3, 4}, float4(5, 6, 7, 8)};",
+        header=(
+            "constant float4 table[3] = {{1, 2, 3, 4}, float4(5, 6, 7, 8), {9, 8}};\n"
+            "struct pair { float2 a; half2 b; float4 both() { return {a.x, a.y, b.x, b.y}; } };"
+        ),
         inputs={"x": np.array([1, 2, 3, 4], np.float32)},
         outputs={"y": np.zeros((len(EXPRESSIONS), 4), np.float32)},
         types={"x": "float4", "y": "float4"},
@@ -69,6 +76,33 @@ def test_expressions_mean_what_metal_says(probe: Probe) -> None:
     )["y"]
     for row, (text, expected) in enumerate(EXPRESSIONS):
         np.testing.assert_array_equal(found[row], np.array(expected, np.float32), err_msg=text)
+
+
+def test_swizzles_are_computed_with_in_templates_beside_other_operators(probe: Probe) -> None:
+    header = """
+struct pair { float xy; };
+pair operator+=(thread pair& a, pair b) { a.xy += b.xy; return a; }
+template <typename T, typename P> T changed(device T* x, T w, P p) {
+  T v = x[0];
+  v.xyz += w.zwx;
+  (&v)->wz *= w.xy;
+  v.rgb -= p;
+  x[0].yw /= T(4).xx;
+  return v;
+}
+"""
+    found = probe(
+        "y[0] = changed(x, x[0] + 4, packed_float3(1, 2, 3)); y[1] = x[0];",
+        header=header,
+        inputs={},
+        outputs={
+            "x": np.array([[1, 2, 3, 4]], np.float32),
+            "y": np.zeros((2, 4), np.float32),
+        },
+        types={"x": "float4", "y": "float4"},
+        threads=1,
+    )["y"]
+    np.testing.assert_array_equal(found, [[7, 8, 45, 20], [1, 0.5, 3, 1]])
 
 
 def test_every_swizzle_reads_the_letters_it_names(probe: Probe) -> None:
@@ -186,6 +220,7 @@ REFUSED = [
     ("float4 v = half4(1.0h);", "half"),
     ("float4 v = float4(float2(1), f);", "float4"),
     ("float4 v = float3(1);", "float"),
+    ("float2 v = {f, 1, f}; y[1] = v.y;", "excess elements in vector initializer"),
     ("float2 v = float2(1); v.xx = float2(0);", "duplicate components"),
     ("float2 v = float2(1); v.z = 0;", "no member named 'z'"),
     ("uint4 v = float4(1) < 2.0f;", "bool"),

@@ -28,6 +28,39 @@ KW_INLINE constexpr W kw_assign_swizzle(V& v, W value) {
 template <typename V, int N>
 using kw_resized = metal::vec<typename V::kw_scalar, N>;
 
+// Some elements of a vector as one place: the front end writes `v.xy += w` as `v->*kw_letters<0, 1>{} += w`.
+template <int... I>
+struct kw_letters {};
+template <typename V, int... I>
+struct kw_place {
+  V& vector;
+#define KW_ASSIGNMENT(op) \
+  template <typename W> \
+  KW_INLINE constexpr auto operator op##=(W other) { \
+    kw_resized<V, sizeof...(I)> value = kw_swizzle<I...>(vector) op other; \
+    return kw_assign_swizzle<I...>(vector, value); \
+  }
+  KW_ASSIGNMENT(+)
+  KW_ASSIGNMENT(-)
+  KW_ASSIGNMENT(*)
+  KW_ASSIGNMENT(/)
+  KW_ASSIGNMENT(%)
+  KW_ASSIGNMENT(<<)
+  KW_ASSIGNMENT(>>)
+  KW_ASSIGNMENT(&)
+  KW_ASSIGNMENT(|)
+  KW_ASSIGNMENT(^)
+#undef KW_ASSIGNMENT
+};
+template <typename V, int... I>
+KW_INLINE constexpr kw_place<V, I...> operator->*(V& vector, kw_letters<I...>) {
+  return {vector};
+}
+template <typename V, int... I>
+KW_INLINE constexpr kw_place<V, I...> operator->*(V* vector, kw_letters<I...>) {
+  return {*vector};
+}
+
 #define KW_LETTER(a, r, i) \
   template <typename V> \
   KW_INLINE constexpr auto kw_get_##r(this const V& v) { \
