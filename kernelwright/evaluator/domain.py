@@ -129,6 +129,7 @@ def _terms(graph: Graph, node: Node) -> int:
 _JUMPS = frozenset(
     {
         *("argmax", "argmin", "argsort", "argpartition", "partition", "sort", "floor", "ceil"),
+        *("sorted_slice", "argsorted_slice"),
         *("round", "sign", "remainder", "floor_divide", "divmod", "less", "less_equal"),
         *("greater", "greater_equal", "equal", "not_equal"),
     }

@@ -9,6 +9,7 @@ from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.legality import MAX_BUFFERS
 from kernelwright.ir.matvec import PRODUCTS
 from kernelwright.ir.ops import Kind, op_named
+from kernelwright.ir.ranking import RANKED
 from kernelwright.ir.region import Region
 from kernelwright.ir.traffic import planned_traffic
 
@@ -30,7 +31,7 @@ def is_fused(graph: Graph, node: Node, profile: Profile = DEFAULT_PROFILE) -> bo
             flops_per_byte=profile.flops_per_us / profile.bytes_per_us,
             launch_bytes=profile.launch_us * profile.bytes_per_us,
         )
-    return op_named(node.op).kind in _FUSED or node.op in _COPIES or node.op in PRODUCTS
+    return op_named(node.op).kind in _FUSED or node.op in _COPIES or node.op in PRODUCTS | RANKED
 
 
 class Judge:

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kernelwright.ir import matvec
+from kernelwright.ir import matvec, ranking
 from kernelwright.ir.alignment import Alignment, reduced_axes
 from kernelwright.ir.contraction import DENSE, trouble_with_attention, trouble_with_dense
 from kernelwright.ir.dtype import Dtype
@@ -73,6 +73,8 @@ def classify(graph: Graph) -> Family:
     """
     if any(node.op in matvec.PRODUCTS for node in graph.nodes):
         return _matvec(graph)
+    if ranking.is_ranked(graph):
+        return _ranked(graph)
     reductions: list[Node] = []
     if any(node.op == "attention" for node in graph.nodes):
         return _attention(graph)
@@ -138,6 +140,19 @@ def _matvec(graph: Graph) -> Family:
     if reason := f"Metal has no {foreign[0]}" if foreign else matvec.unfit(graph):
         return Family(Pattern.NONE, reason=reason)
     return Family(Pattern.MATVEC, max((t.shape for t in graph.output_types), key=len))
+
+
+def _ranked(graph: Graph) -> Family:
+    """Rows with few ranks taken: row-wise, if all else stays in its row too."""
+    for node in graph.nodes:
+        if node.op not in ranking.RANKED and (reason := _unfit(graph, node)):
+            return Family(Pattern.NONE, reason=reason)
+        if op_named(node.op).kind is Kind.SCAN:
+            return Family(Pattern.NONE, reason=f"{node.op} and a ranking are not one kernel")
+    if reason := ranking.unfit(graph):
+        return Family(Pattern.NONE, reason=reason)
+    shape = ranking.ranked_shape(graph)
+    return Family(Pattern.ROWWISE, shape, (len(shape) - 1,))
 
 
 def _scan(graph: Graph, reductions: list[Node]) -> Family:

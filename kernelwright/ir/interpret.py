@@ -146,6 +146,20 @@ def _pad(call: Call, x: mx.array, value: mx.array) -> mx.array:
     return mx.pad(x, widths, constant_values=value)
 
 
+def _sorted_slice(whole: str, partial: str) -> Replay:
+    """Return what sorts all of the last axis, as the graph's writer did, and takes some ranks."""
+
+    def taken(call: Call, x: mx.array) -> mx.array:
+        kth = call.integer("kth")
+        ordered = getattr(mx, whole)(x) if kth < 0 else getattr(mx, partial)(x, kth)
+        start, step = call.integer("start"), call.integer("step")
+        stop = start + step * call.integer("count")
+        found: mx.array = ordered[..., start : None if stop < 0 else stop : step]
+        return found
+
+    return taken
+
+
 def _window_places(
     shape: tuple[int, ...], axes: tuple[int, ...], sizes: Sequence[int], indices: Sequence[mx.array]
 ) -> tuple[mx.array, ...]:
@@ -421,6 +435,8 @@ _REPLAYS: Mapping[str, Replay] = {
     "dynamic_slice_update": lambda call, x, u, start: mx.slice_update(
         x, u, start, call.integers("axes")
     ),
+    "sorted_slice": _sorted_slice("sort", "partition"),
+    "argsorted_slice": _sorted_slice("argsort", "argpartition"),
     "partition": lambda call, x: mx.partition(x, call.integer("kth"), call.integer("axis")),
     "argpartition": lambda call, x: mx.argpartition(x, call.integer("kth"), call.integer("axis")),
     "search_sorted": lambda call, x, v: mx.searchsorted(

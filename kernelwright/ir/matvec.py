@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
+from kernelwright.ir.ops.view import slices
 
 PRODUCTS = frozenset({"quantized_matmul", "gather_qmm"})
 """Contractions that a kernel of this family computes where few vectors meet the matrix."""
@@ -121,7 +122,8 @@ def _keeps_vectors(graph: Graph, node: Node, vectors: int) -> bool:
     """Say whether a view takes elements of a product's vector to elements of the same vector."""
     before, after = graph.types[node.inputs[0]].shape, graph.types[node.outputs[0]].shape
     if node.op == "slice":
-        return math.prod(before[:-1]) == math.prod(after[:-1]) or vectors == 1
+        *rest, _ = slices(Call.of(graph, node))
+        return vectors == 1 or rest == [slice(0, n, 1) for n in before[:-1]]
     if node.op == "transpose":
         return vectors == 1
     return node.op == "reshape" and _splits(before, vectors) and _splits(after, vectors)

@@ -191,6 +191,14 @@ def _matmul(shapes: Shapes, node: Node, call: Call) -> None:
         shapes.equate(shapes.of[bias], result, _why(node))
 
 
+def _sorted_slice(shapes: Shapes, node: Node, call: Call) -> None:
+    """Rows are free; the ranks that are taken may count from the row's end."""
+    source, result = shapes.of[node.inputs[0]], shapes.of[node.outputs[0]]
+    shapes.equate(source[:-1], result[:-1], _why(node))
+    shapes.equations.pin(source[-1], _why(node))
+    shapes.equations.pin(result[-1], _why(node))
+
+
 def _dequantize(shapes: Shapes, node: Node, call: Call) -> None:
     """Rows are free; a row's length hangs together with its words and groups, and is kept."""
     result = shapes.of[node.outputs[0]]
@@ -268,6 +276,8 @@ _RELATIONS: dict[str, Relation] = {
     "concatenate": _concatenate,
     "matmul": _matmul,
     "addmm": _matmul,
+    "sorted_slice": _sorted_slice,
+    "argsorted_slice": _sorted_slice,
     "quantized_matmul": _quantized_matmul,
     "dequantize": _dequantize,
     "gather": _gather,

@@ -18,13 +18,35 @@ def _search(call: Call, values: Array, wanted: Array) -> Array:
     return np.searchsorted(values, wanted, side=side)
 
 
+def _ranks(call: Call) -> slice:
+    start, step = call.integer("start"), call.integer("step")
+    stop = start + step * call.integer("count")
+    return slice(start, None if stop < 0 else stop, step)
+
+
+def _sorted_slice(call: Call, x: Array) -> Array:
+    return _sort(call, x)[..., _ranks(call)]
+
+
+def _argsorted_slice(call: Call, x: Array) -> Array:
+    return _argsort(call, x)[..., _ranks(call)]
+
+
+def _taken(call: Call) -> tuple[Shape, ...]:
+    return ((*call.inputs[0].shape[:-1], call.integer("count")),)
+
+
 def _like_wanted(call: Call) -> tuple[Shape, ...]:
     return (call.inputs[1].shape,)
 
 
 # A partition promises only which values stand on each side of `kth`: the oracle gives sorted
 # order, which is one of the answers that it allows.
+_SLICE = ("axis", "start", "step", "count", "kth")
+"""Ranks `start`, `start + step` … of the last axis; `kth` is that of a partition, -1 of a sort."""
 OPS: tuple[Op, ...] = (
+    Op("sorted_slice", Kind.SORT, _sorted_slice, _SLICE, _taken),
+    Op("argsorted_slice", Kind.SORT, _argsorted_slice, _SLICE, _taken),
     Op("sort", Kind.SORT, _sort, ("axis",)),
     Op("argsort", Kind.SORT, _argsort, ("axis",)),
     Op("partition", Kind.SORT, _sort, ("kth", "axis")),

@@ -11,6 +11,7 @@ from kernelwright.ir.passes.duplicate import (
 )
 from kernelwright.ir.passes.fold import fold_constants
 from kernelwright.ir.passes.mean import expand_means, recognise_means
+from kernelwright.ir.passes.ranking import take_ranks
 from kernelwright.ir.passes.view import canonicalize_views
 
 _RULES = (*fold.RULES, *view.RULES, *mean.RULES, *quantization.RULES)
@@ -19,12 +20,12 @@ _RULES = (*fold.RULES, *view.RULES, *mean.RULES, *quantization.RULES)
 def canonicalize(graph: Graph) -> Graph:
     """Return the one graph that stands for all ways to write the same computation.
 
-    Constants are folded, views reduced to their canonical kinds, means and dequantized weights
-    recognised, equal nodes merged, dead ones dropped, and every reader given its own views.
-    Replaying the result gives the same bits as replaying `graph`.
+    Constants are folded, views reduced to their canonical kinds, means, dequantized weights and
+    few ranks of sorted rows recognised, equal nodes merged, dead ones dropped, and every reader
+    given its own views. Replaying the result gives the same bits as replaying `graph`.
     """
     while True:
-        simpler = rewrite(graph, _RULES, merge=True)
+        simpler = rewrite(take_ranks(graph), _RULES, merge=True)
         if simpler == graph:
             return split_views(graph)
         graph = simpler

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -10,12 +11,14 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, mean_divisor, op_named
+from kernelwright.ir.ranking import is_written_out, ranked_values
 from kernelwright.metal.lower.index import Axis, Dynamic, Index, flatten, unflatten
 from kernelwright.metal.lower.operator import NOUNS, conversion, meaning
 from kernelwright.metal.lower.term import (
     Apply,
     Literal,
     Place,
+    Ranked,
     Reduced,
     Reducer,
     Scanner,
@@ -39,6 +42,8 @@ _REDUCERS = {
     "argmax": (Reducer.ARGMAX, "position"),
     "argmin": (Reducer.ARGMIN, "position"),
 }
+_COMBINING = {"sum": "add", "mean": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
+"""Which binary op a reduction of few elements is made of."""
 _SCANNERS = {
     "cumsum": Scanner.SUM,
     "cumprod": Scanner.PRODUCT,
@@ -136,6 +141,8 @@ class Builder:
     def _reduction(self, node: Node, call: Call, places: Coordinates) -> Term:
         source = node.inputs[0]
         result = computed(self.graph.types[node.outputs[0]].dtype)
+        if is_written_out(self.graph, node, self.ranked):
+            return self._written_out(node, call, places)
         if node.op == "softmax":
             return self._softmax(source, places)
         if node.op == "logsumexp":
@@ -151,6 +158,58 @@ class Builder:
         reducer, name = _REDUCERS[node.op]
         body, axis = self._along(source, axes, places)
         return self.reduce(self.terms.reduced(reducer, body, axis, dtype=result, name=name))
+
+    @cached_property
+    def ranked(self) -> frozenset[ValueId]:
+        """What is made of few ranked elements a row, each a term of its own."""
+        return ranked_values(self.graph)
+
+    def _written_out(self, node: Node, call: Call, places: Coordinates) -> Term:
+        """Return a reduction of few elements as the expression that it is."""
+        source, dtype = node.inputs[0], computed(self.graph.types[node.outputs[0]].dtype)
+        count = self.graph.types[source].shape[-1]
+        parts = [self.element(source, (*places[:-1], Index.of(i))) for i in range(count)]
+        if node.op in ("softmax", "logsumexp"):
+            peak = self._folded("maximum", parts)
+            total = self._folded("add", [self._shifted(part, peak) for part in parts])
+            if node.op == "softmax":
+                own = self._shifted(self.element(source, places), peak)
+                return self.apply("{0} / {1}", dtype, "probability", own, total)
+            log = self.apply("metal::precise::log({0})", dtype, "logarithm", total)
+            return self.apply("{0} + {1}", dtype, "logsumexp", log, peak)
+        combined = self._folded(_COMBINING[node.op], parts)
+        if node.op == "mean":
+            divisor = self.number(mean_divisor(call), dtype)
+            return self.apply("{0} / {1}", dtype, "mean", combined, divisor)
+        return combined
+
+    def _folded(self, op: str, parts: Sequence[Term]) -> Term:
+        """Return parts joined by a binary op, from left to right."""
+        folded, *rest = parts
+        for part in rest:
+            known = meaning(op, [folded.dtype, part.dtype], folded.dtype)
+            name = "total" if op == "add" else NOUNS[op]
+            folded = self.apply(known.template, folded.dtype, name, folded, part)
+        return folded
+
+    def _sorted_slice(self, node: Node, call: Call, places: Coordinates) -> Term:
+        """Return the element of a rank, or its place, counted from the nearer end of its row."""
+        rank = places[-1].constant
+        if rank is None:
+            raise UnsupportedError(f"{node.op} is read at a computed rank; leave it to MLX.")
+        source = node.inputs[0]
+        key, axis = self._along(source, (len(places) - 1,), (*places[:-1], Index()))
+        first, step = call.integer("start"), call.integer("step")
+        last = first + step * (call.integer("count") - 1)
+        is_low = max(first, last) <= axis.extent - 1 - min(first, last)
+        place = first + step * rank
+        return self.terms.ranked(
+            key,
+            axis,
+            place if is_low else axis.extent - 1 - place,
+            is_largest_first=not is_low,
+            is_place=node.op == "argsorted_slice",
+        )
 
     def _scan(self, node: Node, call: Call, places: Coordinates) -> Term:
         """Return a running value; a kernel reads it only at the place that it visits."""
@@ -289,8 +348,27 @@ class Builder:
         source, index = node.inputs
         axis = call.integer("axis")
         extent = self.graph.types[source].shape[axis]
-        place = self.dynamic(self.element(index, places), extent)
+        chosen = self.element(index, places)
+        if isinstance(chosen, Ranked) and chosen.is_place and axis == len(places) - 1:
+            visited = self.element(source, (*places[:-1], Index.of(chosen.axis)))
+            if (known := self._ranked_element(chosen, visited)) is not None:
+                return known
+        place = self.dynamic(chosen, extent)
         return self.element(source, tuple(place if i == axis else p for i, p in enumerate(places)))
+
+    def _ranked_element(self, chosen: Ranked, visited: Term) -> Term | None:
+        """Return what stands at a ranked place, if it is the key itself, or its opposite."""
+        is_opposite = self.terms.apply("-{0}", visited.dtype, "opposite", visited) is chosen.key
+        if visited is not chosen.key and not is_opposite:
+            return None
+        element = self.terms.ranked(
+            chosen.key,
+            chosen.axis,
+            chosen.rank,
+            is_largest_first=chosen.is_largest_first,
+            is_place=False,
+        )
+        return self.apply("-{0}", element.dtype, visited.name, element) if is_opposite else element
 
     def dynamic(self, term: Term, extent: int) -> Index:
         """Return a computed place below `extent`; a negative one counts from the end.
@@ -378,6 +456,8 @@ _INDEXING = {
     "gather": Builder._gather,
     "gather_axis": Builder._gather_axis,
     "pad": Builder._pad,
+    "sorted_slice": Builder._sorted_slice,
+    "argsorted_slice": Builder._sorted_slice,
     "slice_update": Builder._slice_update,
 }
 

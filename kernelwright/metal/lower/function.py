@@ -181,6 +181,25 @@ inline float erfinv_of(float x) {
   return p * x;
 }
 """,
+        "ranks_above": """\
+// Whether `a` comes before `b`, the largest first; NaN is the largest, of equals the earlier.
+inline bool ranks_above(float a, uint place_a, float b, uint place_b) {
+  return exceeds(a, b) || (same(a, b) && place_a < place_b);
+}
+""",
+        "ranks_below": """\
+// Whether `a` comes before `b`, the smallest first; NaN is the largest, of equals the earlier.
+inline bool ranks_below(float a, uint place_a, float b, uint place_b) {
+  return exceeds(b, a) || (same(a, b) && place_a < place_b);
+}
+""",
+        "simd_smallest": """\
+// The smallest value of a simdgroup; NaN is the largest.
+inline float simd_smallest(float value) {
+  float least = metal::simd_min(metal::isnan(value) ? INFINITY : value);
+  return metal::simd_all(metal::isnan(value)) ? NAN : least;
+}
+""",
         "digit_of": """\
 // Digit number `k` of packed words, lowest bits first; it may go on in the next word.
 template <uint bits, typename V>

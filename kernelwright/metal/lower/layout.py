@@ -132,7 +132,7 @@ def _place(writer: Writer, around: list[Line | Block], inner: Writer, runs: Sequ
     further += [run.before + run.after for run in runs]
     word = re.compile(rf"\b{part.name}\b")
     is_read = inner.mentions(part.name) or any(word.search(text) for text in further)
-    # Where no loop surrounds it, an earlier walk may have declared it already.
-    if is_read and not (writer.depth == 0 and part.text in writer.lines):
+    # An earlier walk without a loop around it may have declared it for all of the kernel.
+    if is_read and part.text not in writer.lines:
         writer.line(part.text)
     _place(writer, rest, inner, runs)

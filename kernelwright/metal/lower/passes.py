@@ -5,7 +5,16 @@ from dataclasses import dataclass
 
 from kernelwright.metal.lower.accumulator import online_pairs
 from kernelwright.metal.lower.index import Axis
-from kernelwright.metal.lower.term import Apply, Place, Reduced, Store, Term, always, walk
+from kernelwright.metal.lower.term import (
+    Apply,
+    Place,
+    Ranked,
+    Reduced,
+    Store,
+    Term,
+    always,
+    walk,
+)
 from kernelwright.metal.lower.text import is_infix
 
 
@@ -17,25 +26,31 @@ class Loop:
     reduced: tuple[Reduced, ...] = ()
     online: tuple[tuple[Reduced, Reduced], ...] = ()
     """(maximum, sum of shifted exponentials) found together."""
+    ranked: tuple[Ranked, ...] = ()
+    """Elements and places of one ranking."""
     stores: tuple[Store, ...] = ()
 
     @property
     def roots(self) -> tuple[Term, ...]:
         """What each step of the loop needs."""
         bodies = [r.body for r in (*self.reduced, *(peak for peak, _ in self.online))]
+        bodies += [r.key for r in self.ranked[:1]]
         return (*bodies, *(s.value for s in self.stores))
 
 
 def loops(stores: Sequence[Store], *, online: bool) -> tuple[Loop, ...]:
     """Return the loops that compute `stores`, in order; stores of one element a row are not in."""
-    found = [t for t in walk([s.value for s in stores]) if isinstance(t, Reduced)]
+    waiting = [t for t in walk([s.value for s in stores]) if isinstance(t, Reduced | Ranked)]
+    found = [t for t in waiting if isinstance(t, Reduced)]
+    ranked = [t for t in waiting if isinstance(t, Ranked)]
     pairs = {total: peak for peak, total in online_pairs(found)} if online else {}
-    levels = _levels(found, pairs)
+    levels = _levels(waiting, pairs)
     result: list[Loop] = []
     for level in range(max(levels.values(), default=0) + 1):
         current = [r for r in found if levels[r] == level]
         axes = dict.fromkeys(r.axis for r in current)
         result += [_reducing(a, [r for r in current if r.axis == a], pairs) for a in axes]
+        result += _ranking([r for r in ranked if levels[r] == level])
     columns = dict.fromkeys(a for s in stores if (a := column_of(s)) is not None)
     result += [Loop(a, stores=tuple(s for s in stores if column_of(s) == a)) for a in columns]
     return tuple(result)
@@ -47,17 +62,28 @@ def _reducing(axis: Axis, here: Sequence[Reduced], pairs: dict[Reduced, Reduced]
     return Loop(axis, tuple(r for r in here if r not in paired), both)
 
 
+def _ranking(here: Sequence[Ranked]) -> list[Loop]:
+    """Return a loop for each row that is ranked from one end."""
+    groups: dict[tuple[int, Axis, bool], list[Ranked]] = {}
+    for term in here:
+        groups.setdefault((term.key.number, term.axis, term.is_largest_first), []).append(term)
+    return [Loop(terms[0].axis, ranked=tuple(terms)) for terms in groups.values()]
+
+
 def column_of(store: Store) -> Axis | None:
     """Return the axis along a row that a store runs over, None where it writes once a row."""
     return next((a for a in store.offset.axes if a.name == "column"), None)
 
 
-def _levels(found: Sequence[Reduced], pairs: dict[Reduced, Reduced]) -> dict[Reduced, int]:
-    levels: dict[Reduced, int] = {}
-    for reduced in found:
-        ahead = pairs.get(reduced, reduced)
-        below = [t for t in walk([ahead.body]) if isinstance(t, Reduced)]
-        levels[reduced] = max((levels[t] + 1 for t in below), default=0)
+def _levels(
+    found: Sequence[Reduced | Ranked], pairs: dict[Reduced, Reduced]
+) -> dict[Reduced | Ranked, int]:
+    levels: dict[Reduced | Ranked, int] = {}
+    for term in found:
+        ahead = pairs.get(term, term) if isinstance(term, Reduced) else term
+        body = ahead.key if isinstance(ahead, Ranked) else ahead.body
+        below = [t for t in walk([body]) if isinstance(t, Reduced | Ranked)]
+        levels[term] = max((levels[t] + 1 for t in below), default=0)
     return levels
 
 

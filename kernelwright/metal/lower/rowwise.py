@@ -8,6 +8,7 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.alignment import reduced_axes
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
+from kernelwright.ir.ranking import MAX_RANKED, RANKED, is_ranked, ranked_shape
 from kernelwright.metal.kernel import Dimensions, Kernel
 from kernelwright.metal.lower.accumulator import (
     Team,
@@ -24,9 +25,10 @@ from kernelwright.metal.lower.layout import Block, Walk, surround, walk_of
 from kernelwright.metal.lower.online import declare_online, finish_online, update_online
 from kernelwright.metal.lower.operator import MSL_TYPE
 from kernelwright.metal.lower.passes import Loop, column_of, kept_between, loops
+from kernelwright.metal.lower.ranking import Ranking
 from kernelwright.metal.lower.run import Run, Span
 from kernelwright.metal.lower.signature import Signature, kernel_name
-from kernelwright.metal.lower.term import Load, Reduced, Store, Term, walk
+from kernelwright.metal.lower.term import Load, Ranked, Reduced, Store, Term, walk
 from kernelwright.metal.lower.writer import Writer
 from kernelwright.metal.schedule import Columnwise, Rowwise
 
@@ -61,7 +63,7 @@ def row_kernel(
     return Kernel(
         name=name,
         inputs=tuple(dict.fromkeys((*inputs, *used))),
-        outputs=tuple(s.array for s in stores),
+        outputs=tuple(dict.fromkeys(s.array for s in stores)),
         source=source,
         header=header_for(source),
         grid=grid,
@@ -90,6 +92,9 @@ def row_count(graph: Graph) -> int:
             source = graph.types[node.inputs[0]]
             same = node.op == "softmax"
             counts.add(source.size // source.shape[-1] if same else type_.size)
+        if node.op in RANKED:
+            shape = graph.types[node.inputs[0]].shape
+            counts.add(math.prod(shape[:-1]))
     if len(counts) != 1:
         raise UnsupportedError(
             f"a row-wise kernel reduces over one set of rows, found {len(counts)}; split the "
@@ -108,6 +113,9 @@ def row_stores(graph: Graph, signature: Signature, rows: int) -> list[Store]:
         if type_.size % rows:
             raise UnsupportedError(f"the output {name} {type_} has no part per row.")
         columns = type_.size // rows
+        if value in builder.ranked and columns <= MAX_RANKED:
+            stores += _ranked_stores(builder, value, name, row)
+            continue
         place = row * columns + Index.of(Axis(REDUCED_AXIS, columns))
         if columns > 1 and type_.size == reduced.size:
             stores.append(_element_store(builder, value, name, reduced))
@@ -115,6 +123,17 @@ def row_stores(graph: Graph, signature: Signature, rows: int) -> list[Store]:
         term = builder.element(value, unflatten(place, type_.shape))
         stores.append(Store(name, place, term, type_.dtype))
     return stores
+
+
+def _ranked_stores(builder: Builder, value: ValueId, name: str, row: Index) -> list[Store]:
+    """Return a store for each of the few elements of a row, every one of a rank of its own."""
+    type_ = builder.graph.types[value]
+    columns = type_.size // max(1, row.bounds[1] + 1)
+    places = [row * columns + column for column in range(columns)]
+    return [
+        Store(name, p, builder.element(value, unflatten(p, type_.shape)), type_.dtype)
+        for p in places
+    ]
 
 
 def _element_store(builder: Builder, value: ValueId, name: str, reduced: "_Reduced") -> Store:
@@ -153,9 +172,7 @@ class _Reduced:
 
 
 def _reduced_place(graph: Graph, row: Index) -> _Reduced:
-    node = next(n for n in graph.nodes if op_named(n.op).kind is Kind.REDUCTION)
-    call = Call.of(graph, node)
-    shape, axes = call.inputs[0].shape, reduced_axes(call, node.op)
+    shape, axes = _reduced_axes(graph)
     length = math.prod(shape[axis] for axis in axes)
     column = Index.of(Axis(REDUCED_AXIS, length))
     along = dict(zip(axes, unflatten(column, [shape[a] for a in axes]), strict=True))
@@ -163,6 +180,16 @@ def _reduced_place(graph: Graph, row: Index) -> _Reduced:
     across = dict(zip(kept, unflatten(row, [shape[i] for i in kept]), strict=True))
     places = [along[i] if i in along else across[i] for i in range(len(shape))]
     return _Reduced(flatten(places, shape), shape)
+
+
+def _reduced_axes(graph: Graph) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the shape of which rows are reduced or ranked, and the axes of a row."""
+    if is_ranked(graph):
+        shape = ranked_shape(graph)
+        return shape, (len(shape) - 1,)
+    node = next(n for n in graph.nodes if op_named(n.op).kind is Kind.REDUCTION)
+    call = Call.of(graph, node)
+    return call.inputs[0].shape, reduced_axes(call, node.op)
 
 
 @dataclass
@@ -190,7 +217,8 @@ class Rows:
         for place, loop in enumerate(sequence):
             if loop.stores:
                 break
-            self._reduce(loop, kept.get(place, ()))
+            step = self._rank if loop.ranked else self._reduce
+            step(loop, kept.get(place, ()))
         self._once_a_row()
         for loop in sequence:
             if loop.stores:
@@ -288,6 +316,26 @@ class Rows:
         for pair, pair_names in online.items():
             finish_online(writer, pair, pair_names, self.team)
 
+    def _rank(self, loop: Loop, kept: Sequence[Term]) -> None:
+        """Find the ranks of a row one after the other, its keys kept where values are."""
+        writer = self.writer
+        writer.prepare(loop.roots, (loop.axis,))
+        walk_ = self._walk(loop.axis)
+        self._declare_slots(kept, walk_)
+
+        def named(inner: Writer) -> list[Run]:
+            self._use_slots(inner, {t.number for t in kept})
+            runs = Span(loop.axis, walk_.width).bind(inner, loop.roots, ())
+            inner.prepare(loop.roots)
+            return runs
+
+        ranking = Ranking(writer, loop.ranked, self.team)
+        if isinstance(self.schedule, Rowwise) and self.schedule.cached:
+            ranking.keep(walk_, named)
+        with ranking.each_rank():
+            surround(writer, walk_.around, lambda inner: ranking.consider(inner, walk_, named))
+        ranking.bind()
+
     def _declare_slots(self, kept: Sequence[Term], walk_: Walk) -> None:
         if walk_.is_straight:
             self.writer.wanted |= {term.number for term in kept}
@@ -339,7 +387,7 @@ class Rows:
 
 
 def _waits(term: Term) -> bool:
-    return any(isinstance(t, Reduced) for t in walk([term]))
+    return any(isinstance(t, Reduced | Ranked) for t in walk([term]))
 
 
 def _has_column(axes: Iterable[Axis]) -> bool:

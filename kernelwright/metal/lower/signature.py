@@ -19,6 +19,7 @@ _WORDS = """
     round rsqrt select sign sin sqrt tan tanh
     row column columns plane index start first i j k tile lane simdgroup step base offset outer
     larger smaller exceeds undercuts same load_run sigmoid token digit_of
+    turn ranks_above ranks_below simd_smallest
     logaddexp floor_quotient floor_remainder floor_modulus integer_power
     sign_of log1p_of expm1_of erf_of erfinv_of simd_maximum simd_minimum
 """

@@ -9,13 +9,14 @@ from kernelwright.ir.contraction import DENSE
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.matvec import PRODUCTS
 from kernelwright.ir.ops import Kind, op_named
+from kernelwright.ir.ranking import is_ranked
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower.accumulator import is_compensated, online_pairs
 from kernelwright.metal.lower.attention_space import attention_layout, attention_schedules
 from kernelwright.metal.lower.dense_space import dense_schedules, dense_tiling
 from kernelwright.metal.lower.elementwise import domain, is_even, pieces, split_at_choices
 from kernelwright.metal.lower.matvec_space import matvec_registers, matvec_schedules
-from kernelwright.metal.lower.passes import Loop, loops, register_count
+from kernelwright.metal.lower.passes import Loop, loops, per_lane, register_count
 from kernelwright.metal.lower.rowwise import row_count, row_stores
 from kernelwright.metal.lower.run import WIDTHS
 from kernelwright.metal.lower.scan import scan_shape, scan_stores, scanned
@@ -70,7 +71,7 @@ def schedules(graph: Graph, device: DeviceInfo) -> tuple[Schedule, ...]:
         return matvec_schedules(graph)
     if Kind.SCAN in kinds:
         return tuple(_scans(graph, device))
-    if Kind.REDUCTION in kinds:
+    if Kind.REDUCTION in kinds or is_ranked(graph):
         return tuple(_rowwise(graph, device))
     return tuple(_elementwise(graph, device))
 
@@ -102,6 +103,9 @@ def footprint(graph: Graph, schedule: Schedule) -> Footprint:
 def _row_footprint(stores: list[Store], schedule: Rowwise) -> Footprint:
     sequence = loops(stores, online=schedule.online)
     kept = register_count(sequence, schedule.lanes, schedule.vector) if schedule.cached else 0
+    if schedule.cached:
+        rankings = [loop for loop in sequence if loop.ranked]
+        kept += sum(per_lane(r.axis, schedule.lanes, schedule.vector) for r in rankings)
     places = schedule.lanes // 32 if schedule.lanes > 32 else 0
     return Footprint(_WORKING + kept, 4 * places * _partials(stores))
 
@@ -224,6 +228,9 @@ def _is_legal(
 ) -> bool:
     found = [r for loop in sequence for r in loop.reduced]
     columns = max(loop.axis.extent for loop in sequence)
+    # Ranks are found one after the other: simdgroups would wait for each other at every one.
+    if schedule.lanes > 32 and any(loop.ranked for loop in sequence):
+        return False
     if schedule.lanes > 32 and schedule.lanes * schedule.vector >= 2 * columns:
         return False
     if schedule.lanes * schedule.vector > max(columns, 32):

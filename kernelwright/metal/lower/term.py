@@ -162,6 +162,31 @@ class Held(Term):
         return self.varying
 
 
+@dataclass(frozen=True, eq=False)
+class Ranked(Term):
+    """The element of some rank among those of `key` along `axis`, or its place there.
+
+    NaN is the largest. Counted from the smallest up, the first of equals comes first; counted
+    from the largest down, the last of them: both count through one sorted row.
+    """
+
+    key: Term
+    axis: Axis
+    rank: int
+    is_largest_first: bool
+    is_place: bool
+
+    @property
+    def operands(self) -> tuple[Term, ...]:
+        """The key alone."""
+        return (self.key,)
+
+    @property
+    def axes(self) -> frozenset[Axis]:
+        """The key's axes but the ranked one."""
+        return self.key.axes - {self.axis}
+
+
 class Scanner(StrEnum):
     """How a scan combines its running value with the next."""
 
@@ -267,6 +292,16 @@ class Terms:
         """Return a reduction of a term over an axis."""
         key: Key = ("reduced", reducer, body.number, axis, drops_nan)
         return self._once(key, lambda n: Reduced(dtype, name, n, reducer, body, axis, drops_nan))
+
+    def ranked(
+        self, key: Term, axis: Axis, rank: int, *, is_largest_first: bool, is_place: bool
+    ) -> Term:
+        """Return an element of some rank along an axis, or its place."""
+        made: Key = ("ranked", key.number, axis, rank, is_largest_first, is_place)
+        dtype, name = (Dtype.UINT32, "place") if is_place else (key.dtype, "element")
+        return self._once(
+            made, lambda n: Ranked(dtype, name, n, key, axis, rank, is_largest_first, is_place)
+        )
 
     def scanned(
         self, scanner: Scanner, body: Term, axis: Axis, *, is_inclusive: bool, is_reverse: bool

@@ -101,6 +101,13 @@ def expert(
     return made
 
 
+def gate(logits: mx.array) -> tuple[mx.array, mx.array]:
+    p = mx.softmax(logits, axis=-1)
+    chosen = mx.argpartition(-p, kth=1, axis=-1)[..., :2]
+    weights = mx.take_along_axis(p, chosen, axis=-1)
+    return chosen, weights / mx.sum(weights, axis=-1, keepdims=True)
+
+
 Q4 = mx.quantize(mx.zeros((256, 512), mx.float16), 64, 4)
 Q6 = mx.quantize(mx.zeros((64, 256), mx.float16), 32, 6)
 Q8 = mx.quantize(mx.zeros((4, 64, 256), mx.float16), 64, 8)
@@ -166,6 +173,12 @@ CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
         expert,
         (mx.zeros((3, 1, 1, 256), mx.float16), *Q8, mx.zeros((3, 2), mx.uint32)),
         "matvec(results=1, words=2, simdgroups=4)",
+    ),
+    "gate": (gate, (mx.zeros((8, 64)),), "rowwise(lanes=32, rows=4, vector=2, cached=1)"),
+    "largest_three": (
+        lambda x: mx.topk(x, 3),
+        (mx.zeros((8, 50)),),
+        "rowwise(lanes=1, rows=64, cached=0)",
     ),
     "transposed": (transposed, (X, mx.array(2.0, mx.float16)), "elementwise(vector=1)"),
     "integers": (
