@@ -15,10 +15,12 @@ from kernelwright.metal.lower.view import Coordinates, reshaped
 
 _WORDS = """
     group block position part chunk slot feature query peak total attended score weight kept
-    raised last entry element result place partial_peak
-    partial_total partial_value row_peak row_total value_sum
+    raised last entry result place partial_peak partial_total partial_value row_peak row_total
+    value_sum
 """
-RESERVED_HERE = (RESERVED - {"k"}) | frozenset(_WORDS.split())
+TAKEN = (RESERVED - {"k"}) | frozenset(_WORDS.split())
+"""Words that an attention kernel writes itself."""
+RESERVED_HERE = TAKEN | {"element", "product"}
 """Words that no array of an attention kernel can be called."""
 HIDDEN = "-FLT_MAX"
 """The score of what a mask hides: finite, so that a row of them is uniform, as in MLX."""

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Kernel, Tensor
-from kernelwright.metal.lower.attended import RESERVED_HERE, Attended
+from kernelwright.metal.lower.attended import RESERVED_HERE, TAKEN, Attended
 from kernelwright.metal.lower.attention_layout import Layout
 from kernelwright.metal.lower.function import header_for
 from kernelwright.metal.lower.index import Axis, Index
@@ -55,7 +55,7 @@ class KeyWalk:
         self.attended, self.schedule = layout.attended, layout.schedule
         size = self.attended.sizes
         self.size = size
-        self.writer = Writer(signature.scalars, taken=RESERVED_HERE | {*signature.spelled})
+        self.writer = Writer(signature.scalars, taken=TAKEN | {*signature.spelled})
         blocks = Axis("block", size.rows // self.schedule.queries)
         self.group = Index.of(Axis("group", size.groups))
         self.row = Axis("row", self.schedule.queries)

@@ -79,15 +79,18 @@ def _strangeness(attended: Attended, schedule: Attention) -> float:
     itemsize = attended.call.inputs[1].dtype.itemsize
     # A lane should ask for 16 bytes of a key.
     wanted_lanes = min(max(size.head * itemsize // 16, 1), 32)
-    wanted_queries = min(size.rows, 4)
-    groups = size.groups * size.rows // schedule.queries * schedule.simdgroups
-    wanted_chunks = min(max(SIMDGROUPS_WANTED / groups, 1), max(size.keys // SHORTEST_CHUNK, 1))
+    blocks = size.groups * size.rows // schedule.queries
+    simdgroups = blocks * schedule.simdgroups * schedule.chunks
+    lacking = max(math.log2(SIMDGROUPS_WANTED / simdgroups), 0.0)
+    # A second kernel costs a launch, however few the chunks.
+    merging = 0.6 + 0.1 * math.log2(schedule.chunks) if schedule.chunks > 1 else 0.0
     return (
         1.0 * _apart(schedule.lanes, wanted_lanes)
-        + 0.9 * _apart(schedule.queries, wanted_queries)
-        + 0.5 * _apart(schedule.simdgroups, 4)
-        + 0.7 * _apart(schedule.keys, 2)
-        + 0.6 * _apart(schedule.chunks, wanted_chunks)
+        + 0.5 * _apart(schedule.queries, min(size.rows, 4))
+        + 0.2 * _apart(schedule.simdgroups, 4)
+        + 0.5 * _apart(schedule.keys, 2)
+        + 0.35 * lacking
+        + merging
     )
 
 

@@ -224,9 +224,15 @@ class _Tiles:
             self.schedule.strips,
             self.dense.column.extent,
         )
-        first = "strip" if strips > 1 else "0"
-        step = f"depth += {strips}" if strips > 1 else "++depth"
-        head = f"for (uint depth = {first}; depth < {self.dense.depth}; {step})"
+        length, depth = -(-self.dense.depth // strips), self.dense.depth
+        # Each strip has neighbours: terms of alternating signs then cancel as they are added.
+        first, last = (
+            (f"strip * {length}", f"(strip + 1) * {length}") if strips > 1 else ("0", depth)
+        )
+        if depth % strips:
+            self.writer.line(f"uint last = metal::min({last}, {depth}u);")
+            last = "last"
+        head = f"for (uint depth = {first}; depth < {last}; ++depth)"
         around = span("column", vector, "i") if vector > 1 else ()
         with self._where_columns_are(columns), self.writer.block(head):
             self._read_rows((), Span(Axis("depth", self.dense.depth), 1))
@@ -359,8 +365,8 @@ class _Tiles:
         else:
             self.writer.line(f"float {total} = 0.0f;")
             count = self.schedule.strips
-            with self.writer.block(f"for (uint strip = 0; strip < {count}; ++strip)"):
-                self.writer.line(f"{total} += {partial}{self._shared('strip', place)};")
+            with self.writer.block(f"for (uint other = 0; other < {count}; ++other)"):
+                self.writer.line(f"{total} += {partial}{self._shared('other', place)};")
         self.writer.bind(dot, total)
 
     @contextmanager

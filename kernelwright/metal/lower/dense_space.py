@@ -75,7 +75,7 @@ def _strangeness(tiling: Tiling) -> float:
         0.5 * lacking
         + 0.4 * abs(math.log2(own / 4))
         + 0.5 * math.log2(4 / schedule.vector)
-        + 0.3 * abs(math.log2(tiling.threads / 128))
-        + 0.2 * math.log2(schedule.strips)
+        + 0.3 * abs(math.log2(tiling.threads / (128 if tiling.is_along else 512)))
+        + 0.2 * math.log2(schedule.strips if tiling.is_along else 1)
         + idle
     )

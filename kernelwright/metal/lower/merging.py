@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Kernel, Tensor
-from kernelwright.metal.lower.attended import RESERVED_HERE, Attended, Sizes
+from kernelwright.metal.lower.attended import TAKEN, Attended, Sizes
 from kernelwright.metal.lower.function import header_for
 from kernelwright.metal.lower.index import Axis, Index
 from kernelwright.metal.lower.signature import Signature, kernel_name
@@ -103,7 +103,7 @@ def merge_kernel(graph: Graph, signature: Signature, chunks: int) -> Kernel:
     result = result_of(attended, axes)
     stores = attended.stores(signature, row, column, result)
     sink = attended.sink(row)
-    writer = Writer(signature.scalars, taken=RESERVED_HERE | {*signature.spelled})
+    writer = Writer(signature.scalars, taken=TAKEN | {*signature.spelled})
     writer.line("uint column = thread_position_in_grid.x;")
     writer.line("uint row = thread_position_in_grid.y;")
     entry = f"row * {chunks} + part"

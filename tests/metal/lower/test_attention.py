@@ -135,8 +135,8 @@ def test_schedules_fit_the_device(head: int) -> None:
         assert taken.registers <= 160
     first = space[0]
     assert isinstance(first, Attention)
-    assert first.queries == 4
-    assert first.chunks > 1
+    assert first.queries > 1
+    assert first.simdgroups * first.chunks > 4
 
 
 def test_the_planner_takes_a_decode_step_and_leaves_a_prompt_to_mlx() -> None:

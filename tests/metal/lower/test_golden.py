@@ -9,7 +9,7 @@ from mlx.nn.layers.activations import gelu, silu
 from mlx.nn.losses import cross_entropy as cross_entropy_loss
 
 from kernelwright.evaluator.rules import check_program
-from kernelwright.ir import canonicalize, capture
+from kernelwright.ir import canonicalize, capture, gather_attention
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import lower
 from kernelwright.metal.schedule import parse
@@ -111,6 +111,28 @@ def gate(logits: mx.array) -> tuple[mx.array, mx.array]:
 Q4 = mx.quantize(mx.zeros((256, 512), mx.float16), 64, 4)
 Q6 = mx.quantize(mx.zeros((64, 256), mx.float16), 32, 6)
 Q8 = mx.quantize(mx.zeros((4, 64, 256), mx.float16), 64, 8)
+
+
+def decode(q: mx.array, k: mx.array, v: mx.array, gate: mx.array) -> mx.array:
+    attended = mx.fast.scaled_dot_product_attention(q, k, v, scale=0.125)
+    return attended.reshape(gate.shape) * mx.sigmoid(gate)
+
+
+def decode_causal(q: mx.array, k: mx.array, v: mx.array, sinks: mx.array) -> mx.array:
+    return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.125, mask="causal", sinks=sinks)
+
+
+def project(x: mx.array, weight: mx.array, bias: mx.array) -> mx.array:
+    activated: mx.array = silu(x @ weight.T + bias)
+    return activated
+
+
+def gated_project(x: mx.array, weight: mx.array) -> mx.array:
+    gate, up = mx.split(x @ weight, 2, axis=-1)
+    activated: mx.array = silu(gate) * up
+    return activated
+
+
 CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
     "softmax_simdgroup": (softmax, (X,), "rowwise(lanes=32, rows=4, vector=4, cached=1)"),
     "softmax_threadgroup": (softmax, (X,), "rowwise(lanes=128, rows=1, vector=4, cached=1)"),
@@ -181,6 +203,36 @@ CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
         "rowwise(lanes=1, rows=64, cached=0)",
     ),
     "transposed": (transposed, (X, mx.array(2.0, mx.float16)), "elementwise(vector=1)"),
+    "attention_decode": (
+        decode,
+        (
+            mx.zeros((2, 8, 1, 64), mx.float16),
+            mx.zeros((2, 2, 1024, 64), mx.float16),
+            mx.zeros((2, 2, 1024, 64), mx.float16),
+            mx.zeros((2, 1, 512), mx.float16),
+        ),
+        "attention(lanes=8, queries=4, simdgroups=4, keys=2, chunks=1)",
+    ),
+    "attention_chunks": (
+        decode_causal,
+        (
+            mx.zeros((1, 8, 3, 128), mx.bfloat16),
+            mx.zeros((1, 8, 1000, 128), mx.bfloat16),
+            mx.zeros((1, 8, 1000, 128), mx.bfloat16),
+            mx.zeros((8,), mx.bfloat16),
+        ),
+        "attention(lanes=32, queries=1, simdgroups=8, keys=1, chunks=4)",
+    ),
+    "project": (
+        project,
+        (mx.zeros((1, 512), mx.float16), mx.zeros((256, 512), mx.float16), W[:256]),
+        "dense(columns=4, strips=1, teams=4, vector=4)",
+    ),
+    "gated_project": (
+        gated_project,
+        (mx.zeros((3, 512), mx.float16), mx.zeros((512, 200), mx.float16)),
+        "dense(columns=1, strips=8, teams=1, vector=4)",
+    ),
     "integers": (
         integers,
         (mx.zeros((7, 3), mx.int32), mx.zeros((7, 3), mx.int32)),
@@ -192,7 +244,7 @@ CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_kernels_read_as_written_by_hand(name: str, pytestconfig: pytest.Config) -> None:
     function, inputs, schedule = CASES[name]
-    graph = canonicalize(capture(function, *inputs))
+    graph = gather_attention(canonicalize(capture(function, *inputs)))
     text = listing(lower(graph, parse(schedule)), schedule)
     path = GOLDEN / f"{name}.metal"
     if pytestconfig.getoption("--update-golden"):
@@ -203,7 +255,8 @@ def test_kernels_read_as_written_by_hand(name: str, pytestconfig: pytest.Config)
 @pytest.mark.parametrize("name", CASES)
 def test_kernels_break_no_static_rule(name: str) -> None:
     function, inputs, schedule = CASES[name]
-    program = lower(canonicalize(capture(function, *inputs)), parse(schedule))
+    graph = gather_attention(canonicalize(capture(function, *inputs)))
+    program = lower(graph, parse(schedule))
     assert check_program(program) == ()
 
 

@@ -9,7 +9,7 @@ from mlx.nn.layers.activations import gelu, gelu_approx, silu
 from numpy.typing import NDArray
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir import Graph, canonicalize, capture, interpret
+from kernelwright.ir import Graph, canonicalize, capture, gather_attention, interpret
 from kernelwright.runtime.export import function_source
 
 Function = Callable[..., object]
@@ -107,6 +107,18 @@ def test_fallback_keeps_the_precision_of_another_dtype() -> None:
         found = _run(graph, wide)
         wanted = interpret(canonicalize(capture(FUNCTIONS["rms_norm"][0], *wide)), *wide)
     assert all(mx.array_equal(a, b).item() for a, b in zip(found, wanted, strict=True))
+
+
+def test_attention_kept_whole_is_mlxs_own_function() -> None:
+    def attend(q: mx.array, k: mx.array, v: mx.array, sinks: mx.array) -> mx.array:
+        return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.5, mask="causal", sinks=sinks)
+
+    q, sinks, cache = mx.zeros((1, 4, 2, 8)), mx.zeros((4,)), mx.zeros((1, 2, 9, 8))
+    graph = gather_attention(canonicalize(capture(attend, q, cache, cache, sinks)))
+    assert (
+        "mx.fast.scaled_dot_product_attention("
+        'q, k, v, scale=0.5, mask="causal", sinks=sinks)' in function_source(graph, "r", "Do it.")
+    )
 
 
 def test_an_op_without_printed_form_is_named() -> None:
