@@ -33,9 +33,12 @@ for (uint start = lane * 4; start < columns; start += 128) {
   auto logits_run = load_run<packed_half4>(logits_row + start);
   for (uint k = 0; k < 4; ++k) {
     float logits_value = logits_run[k];
-    float raised = larger(maximum, logits_value);
-    total = total * metal::precise::exp(maximum - raised) + metal::precise::exp(logits_value - raised);
-    maximum = raised;
+    if (!(logits_value <= maximum)) {
+      float raised = larger(maximum, logits_value);
+      total *= metal::precise::exp(maximum - raised);
+      maximum = raised;
+    }
+    total += metal::precise::exp(logits_value - maximum);
   }
 }
 float row_maximum = simd_maximum(maximum);
