@@ -1,7 +1,7 @@
 """`kernelwright.optimize`: a function that runs verified kernels where there are some."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import update_wrapper
 from typing import ParamSpec, TypeVar
@@ -14,6 +14,7 @@ from kernelwright.ir.graph import Graph
 from kernelwright.ir.stitch import stitch
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.runtime.backward import Backward, Note
+from kernelwright.runtime.bucket import Buckets, is_harmless, through
 from kernelwright.runtime.call import Key, flatten, plain_key
 from kernelwright.runtime.calling import captured
 from kernelwright.runtime.demand import save_at_exit, without_weights
@@ -24,6 +25,7 @@ from kernelwright.store import KernelStore, Wanted
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_UNCHECKED = "padding cannot be checked while MLX traces; call it once outside of that"
 
 
 @dataclass(slots=True)
@@ -42,8 +44,14 @@ class Optimized:
     Gradients, `vmap` and `jvp` through it are MLX's own.
     """
 
-    def __init__(self, function: Callable[..., object], server: KernelServer) -> None:
+    def __init__(
+        self,
+        function: Callable[..., object],
+        server: KernelServer,
+        buckets: Buckets | None = None,
+    ) -> None:
         self.function = function
+        self._buckets = buckets
         self._server = server
         self._routes: dict[Key, _Route] = {}
         self._saved: Counter[Key] = Counter()
@@ -128,7 +136,8 @@ class Optimized:
             return self._original(types, str(e), None)
         service = self._server.serve(ir.gather_attention(graph))
         if not service.programs:
-            return self._original(types, service.reason, graph)
+            exact = self._original(types, service.reason, graph)
+            return exact if self._buckets is None or kwargs else self._padded(args, exact)
         explanation = self._explanation(types, service.reason, "kernels")
         route = _Route(
             self.function, explanation.model_copy(update={"regions": service.regions}), graph
@@ -142,6 +151,28 @@ class Optimized:
             is_lazy=service.is_lazy,
         )
         return route
+
+    def _padded(self, args: tuple[object, ...], exact: _Route) -> _Route:
+        """Serve a call by the kernels of a larger size, or note that these are wanted."""
+        assert self._buckets is not None
+        buckets, extent = self._buckets, self._buckets.extent(args)
+        size = None if extent is None else buckets.size_for(extent)
+        if extent is None or size is None:
+            return exact
+        try:
+            harmless = is_harmless(buckets, self.function, args)
+        except ValueError:
+            return self._original(exact.explanation.inputs, _UNCHECKED, exact.graph)
+        if not harmless:
+            words = f"padding to {size} changes what it computes"
+            return self._original(exact.explanation.inputs, words, exact.graph)
+        whole = self._route(buckets.padded(args, size), {})
+        words = f"padded from {extent} to {size}: {whole.explanation.reason}"
+        told = whole.explanation.model_copy(update={"reason": words})
+        run = whole.run
+        if told.path == "kernels":
+            run = through(buckets, run, size, extent)
+        return _Route(run, told, whole.graph)
 
     def _noting(self, route: _Route) -> Note:
         """Return what hears how a call's gradient is computed; one in vain is wanted, too."""
@@ -201,6 +232,9 @@ def optimize(
     *,
     store: str | None = None,
     device: DeviceName | None = None,
+    buckets: Sequence[int] | None = None,
+    axis: int = 0,
+    padded: Sequence[int] = (0,),
 ) -> Callable[P, R] | Callable[[Callable[P, R]], Callable[P, R]]:
     """Let a function of MLX arrays run the store's verified kernels.
 
@@ -213,11 +247,17 @@ def optimize(
         function: takes and returns arrays, nested in tuples, lists and dicts.
         store: a path or SQLAlchemy URL; the default store otherwise.
         device: where kernels run; this machine's GPU by default. `simulator` is for tests.
+        buckets: sizes to which a varying one, such as a sequence's length, may be padded with
+            zeros. Each is checked at its first use: where padding changes a result, the original
+            runs.
+        axis: which axis varies.
+        padded: places of the positional arguments that have it.
     """
     server = KernelServer(store, device)
+    sizes = None if buckets is None else Buckets.of(buckets, axis, padded)
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        return Optimized(function, server)  # type: ignore[return-value]
+        return Optimized(function, server, sizes)  # type: ignore[return-value]
 
     return decorate if function is None else decorate(function)
 
