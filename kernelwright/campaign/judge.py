@@ -6,13 +6,14 @@ from functools import cache
 from importlib.metadata import version
 from typing import Protocol
 
+from kernelwright.campaign.memory import Memory, OwnMemory, StoredMemory
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Evaluation, Stage
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo, DeviceName
 from kernelwright.metal.kernel import Program
-from kernelwright.store import Environment
+from kernelwright.store import Environment, KernelStore
 
 
 class Judge(Protocol):
@@ -39,17 +40,27 @@ class Judge(Protocol):
 MakeJudge = Callable[[], Judge]
 
 
-def judges_on(device: DeviceName) -> "Callable[[], EvaluatorJudge]":
-    """Return what makes judges on a device; they share one secret, so that they agree."""
+def judges_on(
+    device: DeviceName, store: KernelStore | None = None
+) -> "Callable[[], EvaluatorJudge]":
+    """Return what makes judges on a device; they share one secret, so that they agree.
+
+    With a store they know what was tried, and what caught it, in campaigns before this one.
+    """
     config = EvaluatorConfig()
-    return lambda: EvaluatorJudge(device, config)
+    memory = OwnMemory() if store is None else StoredMemory(store)
+    return lambda: EvaluatorJudge(device, config, memory)
 
 
 class EvaluatorJudge:
     """Screens and confirms with one evaluator, so that both share its suites of cases."""
 
-    def __init__(self, device: DeviceName, config: EvaluatorConfig) -> None:
+    def __init__(
+        self, device: DeviceName, config: EvaluatorConfig, memory: Memory | None = None
+    ) -> None:
         self._evaluator = Evaluator(device, config)
+        self._memory = memory or OwnMemory()
+        self._recalled: set[str] = set()
         self._screening = config
         self._confirming = config.model_copy(update={"through": Stage.CONFIRMATION})
 
@@ -65,13 +76,25 @@ class EvaluatorJudge:
 
     def evaluate(self, task: Task, program: Program) -> Evaluation:
         """Return the verdict on a program."""
-        self._evaluator.config = self._screening
-        return self._evaluator.evaluate(task, program)
+        return self._judge(self._screening, task, program)
 
     def confirm(self, task: Task, program: Program) -> Evaluation:
         """Return the verdict of every stage."""
-        self._evaluator.config = self._confirming
-        return self._evaluator.evaluate(task, program)
+        return self._judge(self._confirming, task, program)
+
+    def _judge(self, config: EvaluatorConfig, task: Task, program: Program) -> Evaluation:
+        known = self._evaluator.regressions
+        if task.fingerprint not in self._recalled:
+            self._recalled.add(task.fingerprint)
+            known.extend(case for case in self._memory.regressions(task) if case not in known)
+        before = len(known)
+        self._evaluator.config = config
+        evaluation = self._evaluator.evaluate(
+            task, program, tried=self._memory.tried(task, program)
+        )
+        for case in known[before:]:
+            self._memory.keep(case)
+        return evaluation
 
     def close(self) -> None:
         """End the worker."""

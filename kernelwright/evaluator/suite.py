@@ -17,6 +17,7 @@ _REDRAWS = 2
 _FURTHER, _FIRST_FURTHER = 48, 100
 """Cases that may be drawn for a suite that proves nothing, and the number of the first."""
 _STRONG = (Distribution.NORMAL, Distribution.OFFSET, Distribution.ALTERNATING)
+_MOST_REGRESSIONS = 16
 _AT_FULL_SHAPE = (Distribution.MIXED, Distribution.NORMAL, Distribution.MASKED)
 _OFF_GRID = (
     Distribution.MIXED,
@@ -106,13 +107,16 @@ def _strengthened(suite: Suite, task: Task, config: EvaluatorConfig) -> Suite:
 def with_regressions(
     suite: Suite, task: Task, known: Sequence[RegressionCase], graphs: Sequence[Graph]
 ) -> Suite:
-    """Put the cases that have caught another program first, where this one serves their shape."""
+    """Add the cases that have caught another program, where this one serves their shape.
+
+    Years of nights catch many: of each kind of case the latest stays, and of those so many.
+    """
     served = {task.graph.fingerprint, *(g.fingerprint for g in graphs)}
-    chosen = [k for k in known if k.task == task.fingerprint]
+    of_task = [k for k in known if k.task == task.fingerprint]
+    latest = {(k.graph, k.distribution, k.layout): k for k in of_task}
+    chosen = [k for k in latest.values() if k.case.graph.fingerprint in served]
     references = tuple(
-        prepare(k.case, task.output_tolerances, k.secret)
-        for k in chosen
-        if k.case.graph.fingerprint in served
+        prepare(k.case, task.output_tolerances, k.secret) for k in chosen[-_MOST_REGRESSIONS:]
     )
     return replace(suite, references=(*suite.references, *references))
 

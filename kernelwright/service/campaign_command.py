@@ -1,7 +1,7 @@
 """`kernelwright campaign init`, `check`, `run` and `resume`: nights over many functions."""
 
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -11,7 +11,10 @@ import typer
 from rich.text import Text
 
 from kernelwright.campaign import Engine, SearchReport, judges_on, offline_team
+from kernelwright.campaign.climate import climate_here, staying_awake
+from kernelwright.campaign.endurance import Endurance
 from kernelwright.campaign.event import Event
+from kernelwright.campaign.fault import Rehearsal
 from kernelwright.campaign.forecast import forecast
 from kernelwright.campaign.gain import gain_of
 from kernelwright.campaign.interleave import BySavings
@@ -35,7 +38,7 @@ from kernelwright.campaign.resuming import (
     to_resume,
 )
 from kernelwright.campaign.wish import capture_night, joined, with_wishes
-from kernelwright.errors import InputError
+from kernelwright.errors import DeviceError, InputError
 from kernelwright.ir import partition
 from kernelwright.runtime.export import export_module
 from kernelwright.service.console import console
@@ -52,6 +55,10 @@ FileArgument = Annotated[
 WantedOption = Annotated[
     bool,
     typer.Option("--wanted", help="Take up what optimized functions asked for in vain, too."),
+]
+FaultsOption = Annotated[
+    Path | None,
+    typer.Option("--faults", metavar="PLAN.toml", help="A rehearsal: let this go wrong."),
 ]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Show no progress, only the result.")
@@ -90,14 +97,18 @@ def run(
     wanted: WantedOption = False,
     quiet: QuietOption = False,
     store: StoreOption = None,
+    faults: FaultsOption = None,
 ) -> None:
     """Search every function of a night's file, device after device, and export at the end."""
-    for spec in _nights_of(file, store, wanted=wanted):
-        _run(spec, store, quiet=quiet, resumes=False)
+    specs = _nights_of(file, store, wanted=wanted)
+    _run_all(specs, store, faults, quiet=quiet, resumes=False)
 
 
 def resume(
-    campaign: RunArgument = None, quiet: QuietOption = False, store: StoreOption = None
+    campaign: RunArgument = None,
+    quiet: QuietOption = False,
+    store: StoreOption = None,
+    faults: FaultsOption = None,
 ) -> None:
     """Go on where a campaign was paused, killed or stopped; what it used of its caps counts."""
     with KernelStore(store, must_exist=True) as opened:
@@ -106,8 +117,7 @@ def resume(
             console().print(f"asked {short(held.id)} ({held.name}) to go on")
             return
         spec = to_resume(opened, campaign)
-    for step in spec.to_the_end():
-        _run(step, store, quiet=quiet, resumes=step == spec)
+    _run_all(spec.to_the_end(), store, faults, quiet=quiet, resumes=True)
 
 
 def _nights_of(file: Path | None, url: str | None, *, wanted: bool) -> tuple[NightSpec, ...]:
@@ -126,14 +136,38 @@ def _nights_of(file: Path | None, url: str | None, *, wanted: bool) -> tuple[Nig
         return with_wishes(spec, opened).to_the_end()
 
 
-def _run(spec: NightSpec, url: str | None, *, quiet: bool, resumes: bool) -> None:
+def _run_all(
+    specs: Sequence[NightSpec], url: str | None, faults: Path | None, *, quiet: bool, resumes: bool
+) -> None:
+    """Let devices take turns; one that fails leaves the night to the others.
+
+    What `resumes` is the first search.
+    """
+    rehearsal, failed = Rehearsal(faults), 0
+    for place, spec in enumerate(specs):
+        try:
+            failed += not _run(spec, url, rehearsal, quiet=quiet, resumes=resumes and not place)
+        except DeviceError as e:
+            if len(specs) == 1:
+                raise
+            console().print(f"{spec.device} is left out: {e}", style="bad", markup=False)
+            failed += 1
+    if failed:
+        raise typer.Exit(1)
+
+
+def _run(
+    spec: NightSpec, url: str | None, rehearsal: Rehearsal, *, quiet: bool, resumes: bool
+) -> bool:
+    """Run one device's search; False when the device was parked."""
     captured = _captured(spec, url)
     priorities = {f.subject.name: n.priority for n, c in captured.items() for f in c.functions}
     pause = Pause()
     with (
-        KernelStore(url) as opened,
+        staying_awake(),
+        rehearsal.opened(url) as opened,
         progress_view(console(), spec.candidates_per_task, quiet=quiet) as view,
-        hiring(opened, spec, listen=view.show) as hire,
+        hiring(opened, spec, listen=view.show, rewire=rehearsal.rewire) as hire,
     ):
         watch = StopWatch(opened, pause)
 
@@ -145,21 +179,24 @@ def _run(spec: NightSpec, url: str | None, *, quiet: bool, resumes: bool) -> Non
             opened,
             spec,
             offline_team(),
-            judges_on(spec.device),
+            rehearsal.judges(judges_on(spec.device, opened)),
             listen=listen,
             hire=hire,
             order=BySavings(priorities),
             resumes=resumes,
             pause=pause,
+            endurance=Endurance(climate=climate_here()),
         )
         with _ending_in_order(engine), watch.calling(engine.stop):
             report = engine.run(joined(tuple(captured.values())))
     print_search_summary(console(), report)
     if report.ended.interrupted:
         _print_next("go on ", f"kernelwright campaign resume {short(report.campaign_id)}")
-        raise typer.Exit(130)
+        if not report.ended.parked:
+            raise typer.Exit(130)
     with KernelStore(url) as opened:
         _export(opened, spec, report)
+    return not report.ended.parked
 
 
 def _captured(spec: NightSpec, url: str | None) -> Mapping[NightFunction, Captured]:

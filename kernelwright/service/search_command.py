@@ -128,7 +128,12 @@ def search(
         hiring(opened, spec, listen=view.show) as hire,
     ):
         engine = Engine(
-            opened, spec, offline_team(), judges_on(spec.device), listen=view.show, hire=hire
+            opened,
+            spec,
+            offline_team(),
+            judges_on(spec.device, opened),
+            listen=view.show,
+            hire=hire,
         )
         with _ending_in_order(engine):
             report = engine.run(captured)

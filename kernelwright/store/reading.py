@@ -218,6 +218,12 @@ def known(
     return None if row is None else known_evaluation(session, row)
 
 
+def tried(session: Session, task_id: str) -> int:
+    """Count the candidates of a task."""
+    query = select(func.count()).where(CandidateRow.task_id == task_id)
+    return session.scalar(query) or 0
+
+
 def known_evaluation(session: Session, row: EvaluationRow) -> KnownEvaluation:
     """Read one evaluation back, its samples put in place."""
     samples = session.scalars(

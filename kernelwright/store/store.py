@@ -199,6 +199,11 @@ class KernelStore(Lasting):
                 evaluator_version=evaluator_version,
             )
 
+    def tried(self, task_id: str) -> int:
+        """Return how many candidates of a task there are, over all campaigns and verdicts."""
+        with self._read() as session:
+            return reading.tried(session, task_id)
+
     @lasting
     def reuse(self, trial_id: str, evaluation_id: str) -> None:
         """End a trial with an evaluation that the store held already."""
