@@ -97,6 +97,8 @@ class Served:
 
 def _serve(pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Clients that are killed break their connections off; nobody needs a traceback of that.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     book = Book()
     with LoopbackServer(book) as server:
         pipe.send(server.base_url("openai"))

@@ -2,6 +2,7 @@
 
 from kernelwright.campaign.fault.judge import sabotaged
 from kernelwright.campaign.fault.plan import Draw, Fault, FaultPlan, drawn, read_plan
+from kernelwright.campaign.fault.rehearsal import Rehearsal
 from kernelwright.campaign.fault.sabotage import Sabotage
 from kernelwright.campaign.fault.wire import SabotagedWire
 
@@ -9,6 +10,7 @@ __all__ = [
     "Draw",
     "Fault",
     "FaultPlan",
+    "Rehearsal",
     "Sabotage",
     "SabotagedWire",
     "drawn",

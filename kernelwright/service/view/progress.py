@@ -16,6 +16,7 @@ from rich.text import Text
 from kernelwright.campaign.event import (
     CampaignBegan,
     CampaignEnded,
+    CampaignHeldUp,
     CandidateConfirmed,
     CandidateJudged,
     CandidateProposed,
@@ -132,6 +133,8 @@ class LiveTable:
             case ModelRemarked():
                 # Above the table, where it stays.
                 self._console.print(event.sentence, style="warn", markup=False)
+            case CampaignHeldUp():
+                self._last = Text(held_up(event), style="warn")
             case TaskEnded():
                 self._rows[event.task_id].reason = event.reason
             case CampaignEnded():
@@ -237,6 +240,11 @@ class LiveTable:
         return Text(" · ".join(words), style="quiet")
 
 
+def held_up(event: CampaignHeldUp) -> str:
+    """Say for what a search waits."""
+    return f"waits {event.seconds:g} s: {event.reason}"
+
+
 class PlainLines:
     """One line for each thing worth keeping in a log."""
 
@@ -285,6 +293,8 @@ class PlainLines:
                 return f"  {short(event.candidate_id)} {name}: {words}"
             case ModelRemarked():
                 return f"  {event.sentence}"
+            case CampaignHeldUp():
+                return held_up(event)
             case TaskEnded():
                 return f"  {self._names.get(event.task_id, '')}: {event.reason}"
             case CandidateProposed() | CampaignEnded():

@@ -1,0 +1,40 @@
+"""A night with or without a plan of faults: its store, its judges and its wires."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from kernelwright.agents.chat.wire import Wire
+from kernelwright.campaign.fault.judge import Employer, sabotaged
+from kernelwright.campaign.fault.plan import read_plan
+from kernelwright.campaign.fault.sabotage import Sabotage
+from kernelwright.campaign.fault.wire import SabotagedWire
+from kernelwright.campaign.judge import MakeJudge
+from kernelwright.store import KernelStore
+from kernelwright.store.faulty import FaultyStore
+
+
+class Rehearsal:
+    """Puts a plan's faults between a night and the world; without a plan nothing."""
+
+    def __init__(self, plan: Path | None) -> None:
+        """Read the plan; what was injected is remembered beside it.
+
+        Raises:
+            InputError: the plan's file is not there or not right.
+        """
+        self._sabotage: Sabotage | None = None
+        if plan is not None:
+            self._sabotage = Sabotage(read_plan(plan).all, Path(f"{plan}.injected"))
+            self._sabotage.count_seconds()
+
+    def opened(self, url: str | None) -> KernelStore:
+        """Open the store."""
+        return KernelStore(url) if self._sabotage is None else FaultyStore(url, self._sabotage)
+
+    def judges(self, make: Callable[[], Employer]) -> MakeJudge:
+        """Return what makes judges."""
+        return make if self._sabotage is None else sabotaged(make, self._sabotage)
+
+    def rewire(self, wire: Wire) -> Wire:
+        """Return the wire to a model."""
+        return wire if self._sabotage is None else SabotagedWire(wire, self._sabotage)
