@@ -1,5 +1,6 @@
 """A verdict in words that help: the diagnosis, and nothing of what gates promotion."""
 
+import re
 from collections.abc import Iterable, Iterator
 
 from kernelwright.evaluator.evaluation import Evaluation, Mismatch, Speedup, Stage, Status
@@ -9,7 +10,12 @@ from kernelwright.metal.kernel import Program
 
 LONGEST = 6000
 _MOST = 6
+_HASH = re.compile(r"_[0-9a-f]{16}$")
 _GATES = frozenset({Stage.HIDDEN, Stage.CONFIRMATION})
+_BASELINES = {"eager": "plain MLX", "compile": "mx.compile", "fast": "mx.fast"}
+_SECTOR_BYTES = 32
+_WASTEFUL = 1.25
+"""From so many times the sectors that its bytes fill, an access is worth a remark."""
 _UNPROVEN = (
     "Correct in every open check, and not confirmed by the closed ones. Something depends on "
     "what the open checks happen to show: sizes, alignment, a bound, an assumption about values."
@@ -37,7 +43,7 @@ def outcome(evaluation: Evaluation) -> str:
         return "Correct in the open checks only."
     if not evaluation.is_correct:
         return f"{evaluation.status.value.capitalize()}: {evaluation.summary.rstrip('.')}."
-    if speed := speed_of(evaluation):
+    if speed := speed_of(evaluation, only_strongest=True):
         return f"Correct, {speed}."
     return "Correct."
 
@@ -52,13 +58,15 @@ def profile(evaluation: Evaluation) -> str:
     return "\n".join(lines)[:LONGEST]
 
 
-def speed_of(evaluation: Evaluation) -> str:
+def speed_of(evaluation: Evaluation, *, only_strongest: bool = False) -> str:
     """Say how fast a program is, and against what; empty where nobody knows."""
     parts = []
     if evaluation.predicted_us is not None:
         parts.append(f"predicted at {evaluation.predicted_us:.3g} us")
+    speedups = sorted(evaluation.speedups, key=lambda s: s.ratio)
     parts += [
-        f"{s.ratio:.2f} times as fast as {s.baseline} ({_sureness(s)})" for s in evaluation.speedups
+        f"{s.ratio:.2f} times as fast as {_BASELINES.get(s.baseline, s.baseline)} ({_sureness(s)})"
+        for s in (speedups[:1] if only_strongest else speedups)
     ]
     return ", ".join(parts)
 
@@ -134,15 +142,25 @@ def _accuracy(evaluation: Evaluation) -> Iterator[str]:
             )
 
 
+def _moved(count: int, verb: str, sectors: int) -> str:
+    if not count:
+        return ""
+    share = sectors * _SECTOR_BYTES / count
+    waste = f", {share:.1f} times what they fill" if share >= _WASTEFUL else ""
+    return f"{count} bytes {verb} in {sectors} sectors of {_SECTOR_BYTES}{waste}"
+
+
 def _counts(counters: Counters) -> Iterable[str]:
-    moved = ", ".join(
-        f"{b.name} {b.bytes_read} read and {b.bytes_written} written in "
-        f"{b.sectors_read + b.sectors_written} sectors of 32"
-        for b in counters.buffers
-    )
-    yield f"{counters.kernel}: {counters.threads} threads in {counters.threadgroups} groups."
-    if moved:
-        yield f"  bytes: {moved}."
+    # MLX adds a hash to the names of kernels.
+    name = _HASH.sub("", counters.kernel)
+    yield f"{name}: {counters.threads} threads in {counters.threadgroups} groups."
+    for buffer in counters.buffers:
+        parts = [
+            _moved(buffer.bytes_read, "read", buffer.sectors_read),
+            _moved(buffer.bytes_written, "written", buffer.sectors_written),
+        ]
+        if any(parts):
+            yield f"  {buffer.name}: {', '.join(filter(None, parts))}."
     yield (
         f"  {counters.float_operations} float, {counters.special_operations} special, "
         f"{counters.integer_operations} integer operations; {counters.simd_operations} simd, "

@@ -8,7 +8,13 @@ from kernelwright.agents.chat.switchboard import Switchboard
 from kernelwright.agents.draft import Cut, RegionDraft
 from kernelwright.agents.prompt import build, render
 from kernelwright.agents.role import Plan, PlannedRegion, Planner
-from kernelwright.agents.sheet import greedy_table, node_table, pattern_table
+from kernelwright.agents.sheet import (
+    compiled_table,
+    device_text,
+    greedy_table,
+    node_table,
+    pattern_table,
+)
 from kernelwright.errors import BudgetError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.legality import legality
@@ -72,8 +78,9 @@ def planner_prompt(graph: Graph, device: DeviceInfo) -> Prompt:
         {
             "graph": node_table(graph),
             "patterns": pattern_table(graph),
+            "compiled": compiled_table(graph),
             "greedy": greedy_table(graph),
-            "device": device,
+            "device": device_text(device),
         },
     )
     return build(

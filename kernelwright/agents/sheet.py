@@ -4,6 +4,8 @@ from dataclasses import replace
 
 from kernelwright.agents.interface import Interface
 from kernelwright.agents.prompt import render
+from kernelwright.errors import InputError
+from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.cost import cost
 from kernelwright.ir.describe import describe, value_names
@@ -11,26 +13,51 @@ from kernelwright.ir.graph import Graph
 from kernelwright.ir.idioms import idioms
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.ir.partition import partition
+from kernelwright.ir.traffic import compile_groups
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.perf import find_profile
 
 SMALL_INPUT = 8
 """Elements below which MLX places an input in `constant`:
 https://github.com/ml-explore/mlx/blob/main/mlx/backend/common/metal_kernel.cpp."""
-_FUSABLE = frozenset({Kind.ELEMENTWISE, Kind.REDUCTION, Kind.VIEW})
 _MOST_NODES = 400
+_MIB = 1 << 20
+
+
+def device_text(device: DeviceInfo) -> str:
+    """Say in a line what a device can do, and whether speed on it is measured or predicted."""
+    # Where nothing can be timed, the evaluator predicts for the chip that its configuration names.
+    default_chip: str = EvaluatorConfig.model_fields["chip"].default
+    try:
+        chip = find_profile(device.chip if device.measures_time else default_chip)
+    except InputError:
+        return f"Device: {device.chip}, on which programs are timed."
+    ends = "on which programs are timed" if device.measures_time else (
+        "for which times are predicted from counted work; nothing is timed"
+    )  # fmt: skip
+    return (
+        f"Device: {chip.name}, {chip.cores} GPU cores, {chip.bandwidth_gb_s:g} GB/s from memory, "
+        f"{chip.last_cache_bytes // _MIB} MiB of last-level cache, {chip.float_tflops:.1f} TFLOPS "
+        f"in float, {chip.launch_us:g} us from one kernel to the next, {ends}."
+    )
 
 
 def node_table(graph: Graph) -> str:
-    """Write a graph one numbered node a line, with what cannot be fused and what it moves."""
+    """Write what a graph reads, then one numbered node a line, with the bytes that it moves."""
     names = value_names(graph)
-    lines = []
+    lines = [f"{names[v]}: {graph.types[v]}, an input" for v in graph.inputs]
+    lines += [
+        f"{names[v]}: {constant.type}, a weight"
+        for v, constant in graph.constants
+        if constant.type.size > 1
+    ]
     for index, node in enumerate(graph.nodes[:_MOST_NODES]):
         made = ", ".join(f"{names[v]} {graph.types[v]}" for v in node.outputs)
         read = ", ".join(names[v] for v in node.inputs)
         kind = op_named(node.op).kind
         moved = sum(graph.types[v].nbytes for v in {*node.inputs, *node.outputs})
         note = "view" if kind is Kind.VIEW else f"{moved} bytes"
-        note += "" if kind in _FUSABLE else ", stays"
+        note += ", stays" if kind is Kind.BARRIER else ""
         lines.append(f"{index}: {made} = {node.op}({read})  {note}")
     if len(graph.nodes) > _MOST_NODES:
         lines.append(f"… and {len(graph.nodes) - _MOST_NODES} more, which stay")
@@ -40,6 +67,12 @@ def node_table(graph: Graph) -> str:
 def pattern_table(graph: Graph) -> str:
     """Write the known computations in a graph, one a line."""
     return "\n".join(f"{i.name}: nodes {_listed(i.indices)}" for i in idioms(graph))
+
+
+def compiled_table(graph: Graph) -> str:
+    """Write what `mx.compile` makes one kernel of, one group a line."""
+    groups = [group for group in compile_groups(graph) if len(group) > 1]
+    return "\n".join(f"nodes {_listed(group)}" for group in groups)
 
 
 def greedy_table(graph: Graph) -> str:
@@ -81,7 +114,8 @@ def task_text(task: Task, device: DeviceInfo) -> str:
             "graph": describe(graph),
             "bytes_read": sum(t.nbytes for t in graph.input_types),
             "bytes_written": sum(t.nbytes for t in graph.output_types),
-            "device": device,
+            "factor": max(t.factor for t in task.output_tolerances),
+            "device": device_text(device),
         },
     )
 

@@ -126,7 +126,7 @@ def test_renderings_are_as_reviewed(name: str, request: pytest.FixtureRequest) -
 
 @pytest.mark.parametrize("name", RENDERINGS)
 def test_no_closed_check_shows_in_any_prompt(name: str) -> None:
-    rendered = RENDERINGS[name]().model_dump_json()
+    rendered = RENDERINGS[name]().text
     for secret in ("4093", "7431", "seed", "99", "hidden"):
         assert secret not in rendered
 

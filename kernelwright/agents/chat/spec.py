@@ -102,9 +102,9 @@ def open_model(
 ) -> Conversations | None:
     """Return the conversation partner for a list of models, later ones as fallbacks.
 
-    `recorded` gives the calls of a campaign for `replay:`. What the ledger holds already is
-    counted into `budget` and never paid for again; `rewire` is for rehearsals. None when the only model is `none`.
-    `prices` win over the tables on disk.
+    `recorded` gives the calls of a campaign for `replay:`; `prices` win over the tables on disk;
+    `rewire` is for rehearsals. What the ledger holds already is counted into `budget` and never
+    paid for again. None when the only model is `none`.
     """
     calls = ledger.calls()
     budget.restore((call.call.purpose.task, call.cost, call.latency_s) for call in calls)

@@ -1,0 +1,87 @@
+"""What prompts say of devices, graphs and costs."""
+
+import mlx.core as mx
+import pytest
+
+from kernelwright.agents.feedback import outcome, profile
+from kernelwright.agents.sheet import compiled_table, device_text, node_table
+from kernelwright.evaluator.evaluation import Speedup, Status
+from kernelwright.ir import canonicalize, capture
+from kernelwright.metal.device.base import BufferTraffic, Counters, DeviceInfo
+from tests.agents.loopback.scene import BODY, attempt, draft
+
+
+@pytest.mark.parametrize(
+    ("chip", "measures_time", "words"),
+    [
+        ("Apple M3 Max", True, "Device: m3-max, 40 GPU cores, 400 GB/s from memory, 48 MiB"),
+        ("Apple M77", True, "Device: Apple M77, on which programs are timed."),
+        # What predicts is a profile of the evaluator's, whatever the simulator runs on.
+        ("x86_64", False, "Device: m4-pro, 20 GPU cores, 273 GB/s"),
+    ],
+)
+def test_a_device_is_told_by_what_it_can_do(chip: str, measures_time: bool, words: str) -> None:
+    device = DeviceInfo(name="metal", chip=chip, runtime="", measures_time=measures_time)
+    text = device_text(device)
+    assert text.startswith(words)
+    assert ("predicted" in text) is not measures_time
+
+
+WEIGHT = mx.ones((16, 64))
+
+
+def normed(x: mx.array) -> mx.array:
+    scaled = x * mx.rsqrt(mx.sum(x * x, axis=-1, keepdims=True) + 1e-5)
+    return mx.tanh(scaled * WEIGHT) * 2.0
+
+
+GRAPH = canonicalize(capture(normed, mx.zeros((16, 64))))
+
+
+def test_a_graph_tells_the_types_of_what_it_reads() -> None:
+    lines = node_table(GRAPH).splitlines()
+    assert lines[0].endswith(": f32[16,64], an input")
+    assert lines[1].endswith(": f32[16,64], a weight")
+    assert len(lines) == 2 + len(GRAPH.nodes)
+
+
+def test_a_graph_tells_what_mlx_fuses_by_itself() -> None:
+    # The square and the sum stay apart; what follows the sum, row by row and by element, fuses.
+    ops = [node.op for node in GRAPH.nodes]
+    groups = compiled_table(GRAPH)
+    assert groups.count("nodes") >= 1
+    assert str(len(ops) - 1) in groups
+    assert str(ops.index("sum")) not in groups.replace("-", " ").replace(",", " ").split()
+
+
+def test_speeds_are_told_against_mlx_by_the_names_that_people_use() -> None:
+    speedups = [
+        Speedup(
+            baseline=name, ratio=ratio, lower=ratio, upper=ratio, confidence=1.0, kind="predicted"
+        )
+        for name, ratio in (("eager", 8.0), ("compile", 4.5), ("fast", 0.9))
+    ]
+    judged = attempt(
+        draft(BODY), Status.CORRECT, "correct", predicted_us=4.66, speedups=tuple(speedups)
+    ).evaluation
+    assert outcome(judged) == (
+        "Correct, predicted at 4.66 us, 0.90 times as fast as mx.fast (predicted)."
+    )
+    assert "4.50 times as fast as mx.compile (predicted), 8.00 times as fast as plain MLX" in (
+        profile(judged)
+    )
+
+
+def test_scattered_accesses_are_told_as_waste() -> None:
+    traffic = (
+        BufferTraffic(name="x", bytes_read=4096, sectors_read=128),
+        BufferTraffic(name="out", bytes_written=4096, sectors_written=512),
+    )
+    counters = Counters(
+        kernel="affine_0123456789abcdef", threads=1024, threadgroups=4, buffers=traffic
+    )
+    judged = attempt(draft(BODY), Status.CORRECT, "correct", counters=(counters,)).evaluation
+    lines = profile(judged).splitlines()
+    assert lines[1] == "affine: 1024 threads in 4 groups."
+    assert lines[2] == "  x: 4096 bytes read in 128 sectors of 32."
+    assert lines[3] == ("  out: 4096 bytes written in 512 sectors of 32, 4.0 times what they fill.")
