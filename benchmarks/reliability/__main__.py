@@ -9,7 +9,11 @@ import platform
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from benchmarks.reliability.inspection import Finding
@@ -29,32 +33,86 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=200)
     parser.add_argument("--real-kills", type=int, default=100, help="On the simulator itself.")
     parser.add_argument("--real-faults", type=int, default=40, help="On the simulator itself.")
+    parser.add_argument("--jobs", type=int, default=2, help="Processes that share the work.")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--write", action="store_true", help="Write docs/reliability.md.")
     asked = parser.parse_args()
     begun = time.monotonic()
     figures = Figures(machine=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores")
     with tempfile.TemporaryDirectory(prefix="reliability-") as scratch:
-        for sweep in opened(Path(scratch)):
-            calm, real_s = sweep.calm(judge="record")
-            again, took_s = sweep.calm(judge="read")
-            if calm.champions != again.champions:
-                raise RuntimeError("two calm campaigns end with different champions")
-            for tally in _kills(sweep, calm, asked.seed, asked.kills, took_s):
-                figures.killed.add(_told(tally))
-            for tally in _faults(sweep, calm, asked.seed, asked.faults):
-                figures.faulty.add(_told(tally))
-            while figures.real.kills.total() < asked.real_kills:
-                seed = 10_000 + asked.seed + figures.real.campaigns
-                figures.real.add(_told(sweep.killed(calm, seed, 10, real_s, judge="real")))
-            while figures.real.faults.total() < asked.real_faults:
-                seed = 20_000 + asked.seed + figures.real.campaigns
-                figures.real.add(_told(sweep.faulty(calm, seed, 8, judge="real")))
+        folder = Path(scratch)
+        calm = _calm(folder)
+        parts = [_begun(partial(_share, folder, calm, asked, job)) for job in range(asked.jobs)]
+        for process, pipe in parts:
+            figures.add(_received(pipe))
+            os.waitpid(process, 0)
     figures.minutes = (time.monotonic() - begun) / 60
     print(figures.table)
     if asked.write:
         write(figures)
     return 1 if figures.problems else 0
+
+
+@dataclass(frozen=True)
+class Calm:
+    """Campaigns that nothing disturbs, and how long they take."""
+
+    finding: Finding
+    real_s: float
+    read_s: float
+
+
+def _calm(folder: Path) -> Calm:
+    """Record what the simulator says, and see that campaigns end alike."""
+    with opened(folder) as sweep:
+        finding, real_s = sweep.calm(judge="record")
+        again, read_s = sweep.calm(judge="read")
+        if finding.champions != again.champions:
+            raise RuntimeError("two calm campaigns end with different champions")
+    return Calm(finding, real_s, read_s)
+
+
+def _share(folder: Path, calm: Calm, asked: argparse.Namespace, job: int) -> Figures:
+    """Do one process's share of everything."""
+    figures = Figures(machine="")
+    seed = asked.seed + 100_000 * job
+    kills, faults, real_kills, real_faults = (
+        -(-number // asked.jobs)
+        for number in (asked.kills, asked.faults, asked.real_kills, asked.real_faults)
+    )
+    with opened(folder) as sweep:
+        for tally in _kills(sweep, calm.finding, seed, kills, calm.read_s):
+            figures.killed.add(_told(tally))
+        for tally in _faults(sweep, calm.finding, seed, faults):
+            figures.faulty.add(_told(tally))
+        while figures.real.kills.total() < real_kills:
+            number = 10_000 + seed + figures.real.campaigns
+            how = sweep.killed(calm.finding, number, 10, calm.real_s, judge="real")
+            figures.real.add(_told(how))
+        while figures.real.faults.total() < real_faults:
+            number = 20_000 + seed + figures.real.campaigns
+            figures.real.add(_told(sweep.faulty(calm.finding, number, 8, judge="real")))
+    return figures
+
+
+def _begun(work: Callable[[], Figures]) -> tuple[int, Connection]:
+    """Fork a process that sends back what it found."""
+    here, there = Pipe(duplex=False)
+    process = os.fork()
+    if process == 0:
+        here.close()
+        try:
+            there.send(work())
+        finally:
+            os._exit(0)
+    there.close()
+    return process, here
+
+
+def _received(pipe: Connection) -> Figures:
+    figures = pipe.recv()
+    assert isinstance(figures, Figures)
+    return figures
 
 
 def _kills(sweep: Sweep, calm: Finding, seed: int, kills: int, took_s: float) -> Iterator[Tally]:

@@ -19,6 +19,12 @@ class Figures:
     real: Tally = field(default_factory=Tally)
     minutes: float = 0.0
 
+    def add(self, other: "Figures") -> None:
+        """Add what another process did and found."""
+        self.killed.add(other.killed)
+        self.faulty.add(other.faulty)
+        self.real.add(other.real)
+
     @property
     def problems(self) -> list[str]:
         """Everything that did not hold."""

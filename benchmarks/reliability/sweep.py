@@ -7,6 +7,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import get_args
@@ -87,9 +88,9 @@ class Sweep:
             faults: tuple[Fault, ...] = ()
             limit_s = 60.0
             if kind == "any instant":
-                limit_s = chance.uniform(0.0, within_s)
+                limit_s = chance.uniform(0.0, 0.7 * within_s)
             else:
-                faults = (_kill_at(kind, chance.randint(1, 25)),)
+                faults = (_kill_at(kind, chance.randint(1, 15)),)
             code = _await(life.begin(replace(order, faults=faults), self._captured), limit_s)
             tally.lives += 1
             if code != -signal.SIGKILL:
@@ -169,6 +170,7 @@ def _said(order: Order) -> str:
     return order.errors.read_text()[-2000:] if order.errors.exists() else "nothing"
 
 
+@contextmanager
 def opened(folder: Path) -> Iterator[Sweep]:
     """Start the server, trace the functions, and end the server at the end."""
     served = Served()
