@@ -52,6 +52,61 @@ def quantized_matvec(x: mx.array, packed: mx.array, scales: mx.array, biases: mx
     return mx.quantized_matmul(x, packed, scales, biases, transpose=True, group_size=64, bits=4)
 
 
+@entry("T[1,1024]", "u32[512,256]", "T[512,16]", "T[512,16]")
+def quantized_matvec_int8(
+    x: mx.array, packed: mx.array, scales: mx.array, biases: mx.array
+) -> mx.array:
+    """A vector times an 8-bit matrix."""
+    return mx.quantized_matmul(x, packed, scales, biases, transpose=True, group_size=64, bits=8)
+
+
+@entry("T[1,1024]", "u32[512,128]", "T[512,16]", "T[512,16]", "T[512]", "T[1,512]")
+def quantized_projection(
+    x: mx.array,
+    packed: mx.array,
+    scales: mx.array,
+    biases: mx.array,
+    bias: mx.array,
+    residual: mx.array,
+) -> mx.array:
+    """A vector times a 4-bit matrix, a bias and a residual, as a decode step ends each block."""
+    y = mx.quantized_matmul(x, packed, scales, biases, transpose=True, group_size=64, bits=4)
+    return residual + (y + bias)
+
+
+@entry(
+    "T[1,1024]",
+    "u32[512,128]",
+    "T[512,16]",
+    "T[512,16]",
+    "u32[512,128]",
+    "T[512,16]",
+    "T[512,16]",
+)
+def quantized_swiglu(
+    x: mx.array,
+    gate: mx.array,
+    gate_scales: mx.array,
+    gate_biases: mx.array,
+    up: mx.array,
+    up_scales: mx.array,
+    up_biases: mx.array,
+) -> mx.array:
+    """Both 4-bit projections of a decode step's SwiGLU, and the gate."""
+    g = mx.quantized_matmul(x, gate, gate_scales, gate_biases, group_size=64, bits=4)
+    return (
+        g * mx.sigmoid(g) * mx.quantized_matmul(x, up, up_scales, up_biases, group_size=64, bits=4)
+    )
+
+
+@entry("u32[512,128]", "T[512,16]", "T[512,16]", "i32[64]")
+def quantized_embedding(
+    packed: mx.array, scales: mx.array, biases: mx.array, tokens: mx.array
+) -> mx.array:
+    """Rows of a 4-bit table."""
+    return mx.dequantize(packed[tokens], scales[tokens], biases[tokens], group_size=64, bits=4)
+
+
 @entry("T[512,1024]")
 def fake_quantize(x: mx.array) -> mx.array:
     """Rounded to 8 bits and back, as training sees it."""

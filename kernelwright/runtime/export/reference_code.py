@@ -322,6 +322,38 @@ def _attention(call: Call, operands: Sequence[str]) -> str:
     return f"mx.fast.scaled_dot_product_attention({', '.join([*operands[:3], *options])})"
 
 
+def _quantization(call: Call) -> str:
+    """Return how weights are packed, as keywords."""
+    sizes = f"group_size={call.integer('group_size')}, bits={call.integer('bits')}"
+    mode = call.attributes.get("mode", "affine")
+    return sizes if mode == "affine" else f"{sizes}, mode={mode!r}"
+
+
+def _quantized(name: str) -> Renderer:
+    """Print a product with packed weights; the last two operands of `gather_qmm` are indices."""
+    indices = 2 if name == "gather_qmm" else 0
+
+    def render(call: Call, operands: Sequence[str]) -> str:
+        arrays = list(operands[: len(operands) - indices])
+        # Formats without biases have `None` in their place.
+        arrays += ["None"] * (4 - len(arrays)) + list(operands[len(operands) - indices :])[:indices]
+        options = f"transpose={call.flag('transpose')}, {_quantization(call)}"
+        return f"mx.{name}({', '.join(arrays)}, {options})"
+
+    return render
+
+
+def _sorted_slice(whole: str, partial: str) -> Renderer:
+    def render(call: Call, operands: Sequence[str]) -> str:
+        start, step, kth = (call.integer(name) for name in ("start", "step", "kth"))
+        stop = start + step * call.integer("count")
+        place = _place(slice(start, None if stop < 0 else stop, step), call.inputs[0].shape[-1])
+        ordered = f"{whole}({operands[0]}" if kth < 0 else f"{partial}({operands[0]}, {kth}"
+        return f"mx.{ordered}, axis=-1)[..., {place}]"
+
+    return render
+
+
 def _scan(name: str) -> Renderer:
     return _function(name, "axis", "reverse", "inclusive")
 
@@ -386,6 +418,10 @@ _RENDERERS: dict[str, Renderer] = {
     **{name: _reduction(name, "axes") for name in ("sum", "prod", "max", "min", "all", "any")},
     **{name: _reduction(name, "axis") for name in ("argmin", "argmax")},
     **{name: _scan(name) for name in ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")},
+    "dequantize": lambda call, x: f"mx.dequantize({', '.join(x)}, {_quantization(call)})",
+    **{name: _quantized(name) for name in ("quantized_matmul", "gather_qmm")},
+    "sorted_slice": _sorted_slice("sort", "partition"),
+    "argsorted_slice": _sorted_slice("argsort", "argpartition"),
     **{name: _function(name, "axis") for name in ("sort", "argsort")},
     **{name: _function(name, "kth", "axis") for name in ("partition", "argpartition")},
 }

@@ -121,6 +121,29 @@ def test_attention_kept_whole_is_mlxs_own_function() -> None:
     )
 
 
+def packed(x: mx.array, w: mx.array, s: mx.array, b: mx.array, i: mx.array) -> mx.array:
+    w3, s3, b3 = (mx.stack([a, a, a]) for a in (w, s, b))
+    chosen = mx.gather_qmm(x[:, None], w3, s3, b3, rhs_indices=i, group_size=32, bits=6)
+    whole = mx.quantized_matmul(x, w, s, b, True, 32, 6)
+    return chosen[:, 0] + whole * mx.dequantize(w, s, b, 32, 6)[0, :8]
+
+
+def ranked(x: mx.array, w: mx.array, s: mx.array, b: mx.array, i: mx.array) -> mx.array:
+    place = mx.argpartition(x, 5, axis=-1)[:, 1:5]
+    return mx.take_along_axis(x, place, axis=-1) + mx.sort(x, axis=-1)[:, ::-1][:, :4] + place[:1]
+
+
+@pytest.mark.parametrize("function", [packed, ranked])
+def test_packed_weights_and_ranks_print_as_mlx_calls_them(function: Function) -> None:
+    x = mx.random.normal((8, 64), key=mx.random.key(1))
+    weights = mx.quantize(mx.random.normal((8, 64), key=mx.random.key(2)), 32, 6)
+    arrays = [x, *weights, mx.array([0, 2, 1, 0, 0, 1, 2, 2], mx.uint32)]
+    graph = canonicalize(capture(function, *arrays))
+    with mx.stream(mx.cpu):
+        (found,), (wanted,) = _run(graph, arrays), interpret(graph, *arrays)
+    assert mx.array_equal(found, wanted).item()
+
+
 def test_an_op_without_printed_form_is_named() -> None:
     x = mx.zeros((4, 4))
     graph = capture(lambda x: mx.fft.fft(x), x)
