@@ -1,6 +1,9 @@
 """Starts a worker for candidates with its device open and warm."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+
+import mlx.core as mx
 
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.cache import shared_cache
@@ -29,30 +32,36 @@ def open_worker(device: str | Device, memory_bytes: int) -> tuple[Worker, Device
     Raises:
         DeviceError: this machine has no such device, or it does not start.
     """
-    if isinstance(device, str) and device in _GPUS:
-        return _open_gpu(device, memory_bytes)
     try:
-        return _open(device, Limits(memory_bytes))
+        return _open_confined(device, memory_bytes)
     except DeviceError:
         if device != "simulator":
             raise
         # A worker may not write what all share: on a fresh machine somebody has to, once.
         fill_cache(memory_bytes)
+        return _open_confined(device, memory_bytes)
+
+
+def _open_confined(device: str | Device, memory_bytes: int) -> tuple[Worker, DeviceInfo]:
+    name = device if isinstance(device, str) else device.info.name
+    if not (name in _GPUS or _importing_mlx_drives_gpu()):
         return _open(device, Limits(memory_bytes))
-
-
-def _open_gpu(device: str, memory_bytes: int) -> tuple[Worker, DeviceInfo]:
     failures = []
-    for rung in range(_rungs.get(device, 0), len(_LADDER)):
+    for rung in range(_rungs.get(name, 0), len(_LADDER)):
         try:
             opened = _open(device, Limits(memory_bytes, drives_gpu=True, means=_LADDER[rung]))
         except DeviceError as e:
             failures.append(e)
             continue
-        _rungs[device] = rung
+        _rungs[name] = rung
         return opened
     # Without any confinement: the machine's own reason.
     raise failures[-1]
+
+
+def _importing_mlx_drives_gpu() -> bool:
+    """Say whether MLX starts CUDA's driver in every process that imports it, as 0.32.4 does."""
+    return bool(mx.cuda.is_available())
 
 
 def ready_cache(memory_bytes: int, math_modes: Sequence[MathMode]) -> None:
@@ -68,7 +77,10 @@ def fill_cache(memory_bytes: int, math_modes: Sequence[MathMode] = ("safe",)) ->
         DeviceError: the simulator's own headers do not compile here.
     """
     shared_cache().mkdir(parents=True, exist_ok=True)
-    builder, _ = _open("simulator", Limits(memory_bytes, builds_cache=True))
+    limits = Limits(memory_bytes, builds_cache=True)
+    if _importing_mlx_drives_gpu():
+        limits = replace(limits, drives_gpu=True, means=())
+    builder, _ = _open("simulator", limits)
     try:
         reply = builder.call(Prime(tuple(math_modes)), _OPEN_TIMEOUT_S)
     except WorkerLost as e:
