@@ -64,6 +64,28 @@ class Judge:
             pattern not in _CONTRACTING or writes_no_more(graph)
         )
 
+    def around_contraction(self, cluster: Cluster) -> tuple[Cluster, Cluster] | None:
+        """Return a cluster's only contraction with its views, and what follows it."""
+        nodes = self.graph.nodes
+        found = [i for i in cluster if op_named(nodes[i].op).kind is Kind.CONTRACTION]
+        if len(found) != 1:
+            return None
+        after: set[int] = set()
+        made = set(nodes[found[0]].outputs)
+        for index in sorted(cluster):
+            if made.intersection(nodes[index].inputs):
+                after.add(index)
+                made.update(nodes[index].outputs)
+        for index in sorted(cluster - after - {found[0]}, reverse=True):
+            # What only reads of the result need goes with them: a spread constant, a range.
+            readers = {i for v in nodes[index].outputs for i in self.graph.consumers_of[v]}
+            if readers and readers <= after:
+                after.add(index)
+        before = cluster - after
+        if any(is_fused(self.graph, nodes[i], self.profile) for i in before - {found[0]}):
+            return None
+        return before, frozenset(after)
+
     def time_us(self, cluster: Cluster) -> float:
         """Estimate the time of the cluster as one kernel: bytes, launch, and what it strains."""
         known = self._time_us.get(cluster)
@@ -142,6 +164,23 @@ class Clusters:
             if self.allows(joined | maker):
                 joined |= maker
         return joined
+
+    def freed(self, own: Cluster, makers: Sequence[Cluster]) -> Cluster | None:
+        """Join a node with what follows a contraction, where that leaves the contraction to MLX.
+
+        Nothing is lost: as many kernels run, on as many bytes, and the contraction is MLX's own.
+        """
+        if len(makers) != 1 or (parts := self._judge.around_contraction(makers[0])) is None:
+            return None
+        (maker,), (contraction, after) = makers, parts
+        joined = own | after
+        self.add(contraction)
+        apart_us = self._judge.time_us(maker) + self._judge.time_us(own)
+        freed_us = self._judge.time_us(contraction) + self._judge.time_us(joined)
+        if freed_us <= apart_us and self.allows(joined):
+            return joined
+        self.add(maker)
+        return None
 
     def allows(self, cluster: Cluster) -> bool:
         """Say whether a cluster may replace those that it holds."""

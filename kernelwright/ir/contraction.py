@@ -68,13 +68,13 @@ def is_memory_bound(
 
 
 def writes_no_more(graph: Graph) -> bool:
-    """Say whether a graph's outputs are no more than what its contractions make.
+    """Say whether a graph's outputs are no more bytes than what one of its contractions makes.
 
     What reads a result beside others belongs to them: a square, or a wider copy, to its norm and
     not to the product.
     """
     made = (v for n in graph.nodes if op_named(n.op).kind is Kind.CONTRACTION for v in n.outputs)
-    return sum(t.nbytes for t in graph.output_types) <= sum(graph.types[v].nbytes for v in made)
+    return sum(t.nbytes for t in graph.output_types) <= max(graph.types[v].nbytes for v in made)
 
 
 def trouble_with_attention(graph: Graph) -> str:

@@ -4,6 +4,7 @@ from kernelwright.ir.cluster import Cluster, Clusters, Judge, is_fused
 from kernelwright.ir.cost import DEFAULT_PROFILE, Profile
 from kernelwright.ir.family import Pattern, classify
 from kernelwright.ir.graph import Graph, Node
+from kernelwright.ir.joining import join_clusters
 from kernelwright.ir.region import Region
 
 
@@ -14,7 +15,8 @@ def partition(graph: Graph, *, width: int = 1, profile: Profile = DEFAULT_PROFIL
     joins the clusters that make its operands: all of them if the result is legal, else those
     that give it most. A wider beam also tries to join each of them alone and none, and keeps
     the `width` cuts that the profile estimates to be fastest; it is never slower than greedy
-    fusion. A region of a single op saves nothing and is left to MLX, unless there is no other.
+    fusion. At last whole clusters are joined where that saves time. A region of a single op saves
+    nothing and is left to MLX, unless there is no other.
     """
     judge = Judge(graph, profile)
     cut = _greedy(judge)
@@ -22,6 +24,7 @@ def partition(graph: Graph, *, width: int = 1, profile: Profile = DEFAULT_PROFIL
         searched = _beam(judge, width)
         greedy_us = sum(map(judge.time_us, cut.all()))
         cut = searched if searched.time_us < greedy_us - 1e-6 else cut
+    cut = join_clusters(judge, cut)
     regions = [judge.region(cluster) for cluster in cut.all()]
     regions.sort(key=lambda region: region.indices[0])
     worthwhile = [region for region in regions if len(work(region)) > 1]
@@ -37,7 +40,9 @@ def _greedy(judge: Judge) -> Clusters:
     cut = Clusters(judge)
     for index, node in enumerate(judge.graph.nodes):
         if is_fused(judge.graph, node, judge.profile):
-            cut.add(cut.greediest(*cut.reach(index)))
+            own, makers = cut.reach(index)
+            joined = cut.greediest(own, makers)
+            cut.add((cut.freed(own, makers) if joined == own else None) or joined)
     return cut
 
 

@@ -94,7 +94,7 @@ def rows_then_columns(x: mx.array) -> mx.array:
     ("function", "shapes", "reason"),
     [
         (of_two_sizes, [(4, 16), (8, 4, 16)], "differ in size"),
-        (around_a_product, [(8, 64)], "comes back through matmul"),
+        (around_a_product, [(16, 64)], "comes back through matmul"),
         (rows_then_columns, [(32, 64)], "has other rows"),
     ],
     ids=["two sizes", "around a product", "rows then columns"],
