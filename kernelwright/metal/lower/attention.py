@@ -225,31 +225,29 @@ class KeyWalk:
             surround(self.writer, (*self._at_position(), *self._around(1)), body)
 
     def _weigh(self) -> None:
-        """Turn scores into weights, and bring what was found before to the new maximum."""
+        """Turn scores into weights, after what was found before is brought to a new maximum."""
         writer, peak, total = self.writer, self._of_row("peak"), self._of_row("total")
+        is_one = self.schedule.keys == 1
         with self._each(writer, "row", self.schedule.queries):
-            if self.schedule.keys > 1:
+            if not is_one:
                 writer.line(f"float raised = {peak};")
             with self._each(writer, "j", self.schedule.keys):
                 self._finish_score()
-                if self.schedule.keys > 1:
+                if not is_one:
                     writer.line(f"raised = metal::max(raised, {self._score});")
-            if self.schedule.keys == 1:
-                writer.line(f"float raised = metal::max({peak}, {self._score});")
-            writer.line(f"float kept = {self.exponential}({peak} - raised);")
-            writer.line(f"{peak} = raised;")
-            with self._each_element(self.size.width):
-                writer.line(f"{self._place('attended', self.size.width)} *= kept;")
-            if self.schedule.keys > 1:
+            raised = self._score if is_one else "raised"
+            # A new maximum becomes rare as keys go by.
+            with writer.block(f"if ({raised} > {peak})"):
+                writer.line(f"float kept = {self.exponential}({peak} - {raised});")
+                writer.line(f"{peak} = {raised};")
                 writer.line(f"{total} *= kept;")
+                with self._each_element(self.size.width):
+                    writer.line(f"{self._place('attended', self.size.width)} *= kept;")
             # A score is not needed any more once it is a weight.
-            weight = f"{self.exponential}({self._score} - raised)"
+            weight = f"{self.exponential}({self._score} - {peak})"
             with self._each(writer, "j", self.schedule.keys):
                 writer.line(f"{self._score} = {weight};")
-                if self.schedule.keys > 1:
-                    writer.line(f"{total} += {self._score};")
-            if self.schedule.keys == 1:
-                writer.line(f"{total} = {total} * kept + {self._score};")
+                writer.line(f"{total} += {self._score};")
 
     def _finish_score(self) -> None:
         lanes = self.schedule.lanes

@@ -11,7 +11,7 @@ from kernelwright.metal.lower.attention_layout import Layout
 from kernelwright.metal.lower.signature import Signature
 from kernelwright.metal.schedule import Attention
 
-MAXIMUM_KEPT = 128
+MAXIMUM_KEPT = 160
 """Registers that a lane's queries and results may take; our choice."""
 SIMDGROUPS_WANTED = 4096
 """Simdgroups that fill a large GPU several times over; with fewer, keys are cut into chunks."""

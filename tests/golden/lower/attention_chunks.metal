@@ -37,14 +37,16 @@ for (uint position = chunk * 256 + simdgroup; position < last; position += 8) {
   }
   float product = metal::simd_sum(score);
   score = position <= block + 997 ? product : -FLT_MAX;
-  float raised = metal::max(peak, score);
-  float kept = metal::fast::exp(peak - raised);
-  peak = raised;
-  for (uint i = 0; i < 4; ++i) {
-    attended[i] *= kept;
+  if (score > peak) {
+    float kept = metal::fast::exp(peak - score);
+    peak = score;
+    total *= kept;
+    for (uint i = 0; i < 4; ++i) {
+      attended[i] *= kept;
+    }
   }
-  score = metal::fast::exp(score - raised);
-  total = total * kept + score;
+  score = metal::fast::exp(score - peak);
+  total += score;
   auto v_run = load_run<packed_bfloat4>(v_group + position * 128 + start);
   for (uint i = 0; i < 4; ++i) {
     attended[i] += score * float(v_run[i]);

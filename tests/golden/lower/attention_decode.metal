@@ -79,16 +79,18 @@ for (uint first = simdgroup * 8; first < 1024; first += 32) {
       score[j][row] = lanes_sum<8>(score[j][row]);
       raised = metal::max(raised, score[j][row]);
     }
-    float kept = metal::fast::exp(peak[row] - raised);
-    peak[row] = raised;
-    for (uint part = 0; part < 2; ++part) {
-      for (uint i = 0; i < 4; ++i) {
-        attended[row][part * 4 + i] *= kept;
+    if (raised > peak[row]) {
+      float kept = metal::fast::exp(peak[row] - raised);
+      peak[row] = raised;
+      total[row] *= kept;
+      for (uint part = 0; part < 2; ++part) {
+        for (uint i = 0; i < 4; ++i) {
+          attended[row][part * 4 + i] *= kept;
+        }
       }
     }
-    total[row] *= kept;
     for (uint j = 0; j < 2; ++j) {
-      score[j][row] = metal::fast::exp(score[j][row] - raised);
+      score[j][row] = metal::fast::exp(score[j][row] - peak[row]);
       total[row] += score[j][row];
     }
   }

@@ -132,7 +132,7 @@ def test_schedules_fit_the_device(head: int) -> None:
     for schedule in space:
         taken = footprint(graph, schedule)
         assert taken.threadgroup_bytes <= DEVICE.threadgroup_bytes
-        assert taken.registers <= 160
+        assert taken.registers <= 176
     first = space[0]
     assert isinstance(first, Attention)
     assert first.queries > 1
