@@ -45,16 +45,28 @@ def finished(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.parametrize("provider", ["anthropic"])
-def test_a_model_is_searched_with_from_the_command_line(tmp_path: Path, provider: str) -> None:
+def test_a_model_is_searched_with_from_the_command_line_and_replayed_without_a_key(
+    tmp_path: Path, provider: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = f"{provider}:{NAMES[provider]}"
     with LoopbackServer(SCENARIOS["compile error, then fixed"]()) as server:
         url = server.base_url(provider)
         out = finished(
             start(tmp_path, "--model", name, "--base-url", url, "--budget", "1", "--repairs", "3")
         )
-    assert json.loads(out)["tasks"][0]["champion_id"]
+    first = json.loads(out)
+    assert first["tasks"][0]["champion_id"]
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    monkeypatch.delenv("OPENAI_API_KEY")
+    model = f"replay:{first['campaign_id'][:8]}"
+    again = json.loads(finished(start(tmp_path, "--model", model, "--repairs", "3")))
     with KernelStore(str(tmp_path / "kernels.db"), must_exist=True) as store:
-        assert {e.author for e in store.history()} == {"offline", name}
+        runs = [
+            [(e.candidate_id, e.author, e.status) for e in store.history(campaign=campaign)]
+            for campaign in (first["campaign_id"], again["campaign_id"])
+        ]
+    assert runs[0] == runs[1]
+    assert {author for _, author, _ in runs[0]} == {"offline", name}
 
 
 @pytest.mark.parametrize("provider", ["openai"])

@@ -3,12 +3,13 @@
 import io
 import re
 from functools import partial
+from itertools import cycle
 
-import mlx.core as mx
 import pytest
 from rich.console import Console
 
 from kernelwright.agents.budget import Caps
+from kernelwright.agents.interface import Interface
 from kernelwright.campaign import Engine, SearchSpec, Subject, capture_subjects, offline_team
 from kernelwright.campaign.event import ModelRemarked
 from kernelwright.campaign.judge import EvaluatorJudge
@@ -19,11 +20,16 @@ from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.shape import hidden_graphs
 from kernelwright.service.view.progress import PlainLines
 from kernelwright.store import KernelStore
-from tests.agents.loopback.example import add_rms_norm, norm_model
-from tests.agents.loopback.loop import Shared, calls_of, search, statuses
-from tests.agents.loopback.model import SCENARIOS
+from tests.agents.loopback.example import (
+    causal_conv_inputs,
+    causal_conv_silu,
+    convolution_model,
+)
+from tests.agents.loopback.loop import SUBJECT, Shared, calls_of, search, statuses
+from tests.agents.loopback.model import SCENARIOS, ScriptedModel
 from tests.agents.loopback.partner import NAMES, QUICK
-from tests.agents.loopback.server import LoopbackServer, Misbehaviour, Refused, Response
+from tests.agents.loopback.scene import BODY, TASK, draft, programs
+from tests.agents.loopback.server import LoopbackServer, Misbehaviour, Refused, Response, Script
 from tests.agents.loopback.wire import Heard, Said
 
 ENDINGS = {
@@ -53,6 +59,26 @@ def test_conversations_end_as_they_should(
         report = search(store, judge, name, server.base_url(provider))
     assert statuses(store, name) == ENDINGS[scenario]
     assert report.tasks[0].champion_id is not None
+
+
+BAD_WEATHER: tuple[Response | None, ...] = (
+    *(Misbehaviour("busy"), Misbehaviour("half"), Misbehaviour("overloaded"), None),
+    *(Misbehaviour("reset"), Said("not yet", style="text"), Misbehaviour("garbled_stream"), None),
+    *(Misbehaviour("unavailable"), Misbehaviour("reset_before"), None),
+)
+"""None lets a request through."""
+
+
+def test_a_bad_network_loses_no_candidate(store: KernelStore, judge: Shared, provider: str) -> None:
+    model, faults = SCENARIOS["race, then fixed"](), cycle(BAD_WEATHER)
+
+    def stormy(request: Heard) -> Response:
+        return next(faults) or model(request)
+
+    name = f"{provider}:{NAMES[provider]}"
+    with LoopbackServer(stormy) as server:
+        search(store, judge, name, server.base_url(provider))
+    assert statuses(store, name) == ENDINGS["race, then fixed"]
 
 
 def test_a_replay_gives_the_same_candidates_without_a_key(
@@ -150,19 +176,10 @@ def test_a_bad_key_ends_the_search_in_a_sentence(
     assert store.campaigns()[0].state == "failed"
 
 
-def test_a_models_program_becomes_the_champion_and_no_prompt_held_a_closed_check(
-    store: KernelStore,
-) -> None:
-    x, weight = mx.zeros((64, 256), mx.float16), mx.zeros((256,), mx.float16)
-    subject = Subject("add_rms_norm", add_rms_norm, (x, x, weight), {}, "norm.py")
-    config = EvaluatorConfig(secret="5ecre7-0f-7h15-534rch")
-    model, heard = norm_model(), list[str]()
-
-    def listening(request: Heard) -> Response:
-        heard.append(request.text)
-        return model(request)
-
-    with LoopbackServer(listening) as server:
+def with_secret(store: KernelStore, subject: Subject, model: Script, secret: str) -> None:
+    """Search as `search` does, with a judge of its own whose secret is known."""
+    config = EvaluatorConfig(secret=secret)
+    with LoopbackServer(model) as server:
         spec = SearchSpec(
             models=("openai:gpt-5",),
             base_url=server.base_url("openai"),
@@ -175,13 +192,35 @@ def test_a_models_program_becomes_the_champion_and_no_prompt_held_a_closed_check
             Engine(store, spec, offline_team(), make_judge, hire=hire).run(
                 capture_subjects([subject])
             )
+
+
+def test_a_models_program_becomes_the_champion_where_no_template_fits(store: KernelStore) -> None:
+    subject = Subject("causal_conv_silu", causal_conv_silu, causal_conv_inputs(), {}, "mixer.py")
+    model = convolution_model()
+    with_secret(store, subject, model, "5ecre7")
     champion = store.best()[0]
     assert champion.author == "openai:gpt-5"
-    detail = store.show(champion.candidate_id)
-    assert [ancestor.author for ancestor in detail.lineage] == ["openai:gpt-5"]
-    closed = hidden_graphs(detail.reference, detail.program, config)
+    verdicts = {e.candidate_id: e.status for e in store.history()}
+    first = store.show(champion.candidate_id).lineage[-1]
+    assert verdicts[first.id] is Status.UNSAFE
+    assert model.asked[:3] == ["planner", "coder", "repairer"]
+
+
+def test_no_prompt_of_a_search_holds_a_closed_check(store: KernelStore) -> None:
+    generic = draft(BODY, any_size=["n0", "n1"])
+    model, heard = ScriptedModel(Said(programs(generic))), list[str]()
+
+    def listening(request: Heard) -> Response:
+        heard.append(request.text)
+        return model(request)
+
+    config = EvaluatorConfig(secret="5ecre7-0f-7h15-534rch")
+    with_secret(store, SUBJECT, listening, config.secret)
+    program = generic.program(Interface(TASK))
+    closed = hidden_graphs(TASK, program, config)
     assert closed
     shapes = {str(type_) for graph in closed for type_ in graph.input_types}
     secrets = {config.secret, config.commitment, *shapes}
-    assert len(heard) == 4
+    assert program.id in {store.show(e.candidate_id).program.id for e in store.history()}
+    assert len(heard) == len(model.asked) >= 3
     assert not [secret for secret in secrets for text in heard if secret in text]

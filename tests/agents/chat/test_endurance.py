@@ -78,8 +78,10 @@ class FaultPlan:
 
 def test_500_calls_through_a_bad_network_lose_nothing(provider: str) -> None:
     plan = FaultPlan(seed=7)
+    # Room for every call and its repetitions, and not for much more.
+    caps = Caps(calls=2 * CALLS, tokens=4_000_000, dollars=20.0)
     with LoopbackServer(plan) as server:
-        partner = Partner(server, provider)
+        partner = Partner(server, provider, caps=caps)
         with Switchboard(partner.open()) as board:
             answers = [board.submit(prompt(f"number {n}"), Verse, PURPOSE) for n in range(CALLS)]
             got = [answer.result(timeout=60).record.times for answer in answers]
@@ -87,6 +89,7 @@ def test_500_calls_through_a_bad_network_lose_nothing(provider: str) -> None:
     assert len(plan.met) == 10
     assert partner.budget.spent().tokens >= server.billed_tokens
     assert partner.budget.spent().calls == len(server.requests) == len(partner.ledger.calls())
+    assert caps.exceeded_by(partner.budget.spent()) == ""
 
 
 def test_caps_hold_through_a_bad_network(provider: str) -> None:

@@ -12,7 +12,6 @@ from tests.agents.loopback.scene import programs
 from tests.agents.loopback.wire import Said
 
 _BLOCK = re.compile(r"```(\w+)\n(.*?)\n```", re.DOTALL)
-BARRIER = "threadgroup_barrier(mem_flags::mem_threadgroup);\n"
 
 
 def draft_in(example: str) -> ProgramDraft:
@@ -25,22 +24,67 @@ def draft_in(example: str) -> ProgramDraft:
     return ProgramDraft.model_validate(draft)
 
 
-def add_rms_norm(x: mx.array, residual: mx.array, weight: mx.array) -> mx.array:
-    return mx.fast.rms_norm(x + residual, weight, 1e-5)
+def causal_conv_silu(x: mx.array, weight: mx.array) -> mx.array:
+    """A depthwise causal convolution and its gate, as in Mamba: no template knows it whole."""
+    padded = mx.pad(x, [(0, 0), (weight.shape[1] - 1, 0), (0, 0)])
+    mixed = mx.conv1d(padded, weight, groups=weight.shape[0])
+    return mixed * mx.sigmoid(mixed)
 
 
-def norm_draft() -> ProgramDraft:
-    """The row-wise example, rounding the sum as MLX does."""
-    example = draft_in("rowwise")
-    kernel = example.kernels[0]
-    body = kernel.source.replace("float(xs[c]) + float(rs[c])", "float(T(xs[c] + rs[c]))")
-    return example.model_copy(update={"kernels": [kernel.model_copy(update={"source": body})]})
+def causal_conv_inputs() -> tuple[mx.array, mx.array]:
+    return mx.zeros((1, 64, 128), mx.float16), mx.zeros((128, 4, 1), mx.float16)
 
 
-def norm_model() -> ScriptedModel:
-    """Forgets the barrier, then corrects itself."""
-    right = norm_draft()
-    kernel = right.kernels[0]
-    racing = kernel.model_copy(update={"source": kernel.source.replace(BARRIER, "")})
-    wrong = right.model_copy(update={"kernels": [racing]})
-    return ScriptedModel(Said(programs(wrong)), right)
+GUARD = """\
+    if (time + k < WIDTH - 1) {
+        continue;
+    }
+"""
+_CONVOLUTION = """\
+uint channel = thread_position_in_grid.x;
+uint time = thread_position_in_grid.y;
+float sum = 0.0f;
+for (uint k = 0; k < WIDTH; k++) {
+    // Before the first step there are zeros.
+GUARD    uint source = (time + k + 1 - WIDTH) * CHANNELS + channel;
+    sum += float(x[source]) * float(weight[channel * WIDTH + k]);
+}
+out[time * CHANNELS + channel] = half(sum / (1.0f + metal::precise::exp(-sum)));
+"""
+
+
+def convolution(guard: str) -> ProgramDraft:
+    """One channel at one step a thread; without its guard it reads before the first step."""
+    kernel = {
+        "name": "causal_conv_silu",
+        "inputs": ["x", "weight"],
+        "outputs": ["out"],
+        "header": "",
+        "source": _CONVOLUTION.replace("GUARD", guard),
+        "template": [{"name": "WIDTH", "value": "n2"}, {"name": "CHANNELS", "value": "n1"}],
+        "grid": ["n1", "n0", 1],
+        "threadgroup": ["threads", 1, 1],
+    }
+    return ProgramDraft.model_validate(
+        {
+            "idea": "One channel at one step a thread: padding, convolution and gate in one pass.",
+            "any_size": [],
+            "arrays": [],
+            "tunables": [{"name": "threads", "choices": [32, 64, 128], "value": 64}],
+            "kernels": [kernel],
+        }
+    )
+
+
+def convolution_model() -> ScriptedModel:
+    """Forgets the guard, then corrects itself."""
+    unguarded = (
+        convolution("")
+        .kernels[0]
+        .source.replace("    // Before the first step there are zeros.\n", "")
+    )
+    first = convolution("")
+    wrong = first.model_copy(
+        update={"kernels": [first.kernels[0].model_copy(update={"source": unguarded})]}
+    )
+    return ScriptedModel(Said(programs(wrong)), convolution(GUARD))
