@@ -1,5 +1,6 @@
 """Poison, canaries and input checks work on anything that MLX evaluates, the CPU included."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,6 +26,8 @@ class DoublingLaunch:
 
     kernel: Kernel
     beyond: int = 0
+    nan: int = 0x7FC0_0000
+    """The bits that this backend fills with where a NaN is asked for."""
 
     def call(
         self, arrays: Sequence[mx.array], types: Sequence[TensorType], init_value: float | None
@@ -33,6 +36,8 @@ class DoublingLaunch:
             raise RuntimeError("the GPU is gone")
         assert init_value is not None
         output = mx.full(types[0].shape, init_value, dtype=mlx_dtype(types[0].dtype))
+        if math.isnan(init_value):
+            output = mx.full(types[0].shape, self.nan, dtype=mx.uint32).view(mx.float32)
         value = (arrays[0] * 2).reshape(-1)
         written = mx.concatenate([value, mx.zeros(self.beyond)])
         return [mx.concatenate([written, output[written.size :]])]
@@ -41,7 +46,7 @@ class DoublingLaunch:
         return launch_error(self.kernel, error)
 
 
-def doubling(beyond: int = 0) -> MlxExecutable:
+def doubling(beyond: int = 0, nan: int = 0x7FC0_0000) -> MlxExecutable:
     kernel = Kernel(
         name="double",
         inputs=("x",),
@@ -56,7 +61,7 @@ def doubling(beyond: int = 0) -> MlxExecutable:
         kernels=(kernel,),
     )
     bound: BoundProgram = program.bind([TYPE])
-    return MlxExecutable(bound, (DoublingLaunch(kernel, beyond),))
+    return MlxExecutable(bound, (DoublingLaunch(kernel, beyond, nan),))
 
 
 def inputs() -> list[Array]:
@@ -73,6 +78,12 @@ def test_run_returns_the_outputs_without_their_padding(poison: int) -> None:
 
 def test_run_sees_a_write_beyond_the_end() -> None:
     result = doubling(beyond=1).run(inputs(), RunOptions())
+    assert result.canaries_intact == (False,)
+
+
+def test_any_nan_that_a_backend_fills_with_is_a_canary() -> None:
+    assert doubling(nan=0x7FFF_FFFF).run(inputs(), RunOptions()).canaries_intact == (True,)
+    result = doubling(beyond=1, nan=0x7FFF_FFFF).run(inputs(), RunOptions())
     assert result.canaries_intact == (False,)
 
 
