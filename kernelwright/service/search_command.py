@@ -19,6 +19,7 @@ from kernelwright.campaign import (
     offline_team,
 )
 from kernelwright.campaign.forecast import forecast
+from kernelwright.campaign.interleave import BySavings
 from kernelwright.campaign.model_team import hiring
 from kernelwright.errors import InputError
 from kernelwright.metal.device.base import DeviceName
@@ -134,6 +135,7 @@ def search(
             judges_on(spec.device, opened),
             listen=view.show,
             hire=hire,
+            order=BySavings({}),
         )
         with _ending_in_order(engine):
             report = engine.run(captured)
