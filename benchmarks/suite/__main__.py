@@ -12,6 +12,7 @@ from benchmarks.suite.measure import confirm_suite, run_suite
 from benchmarks.suite.prediction import judge, markdown, profile_of
 from benchmarks.suite.report import write_report
 from benchmarks.suite.result import SuiteRun
+from benchmarks.suite.search import SCHEDULES
 from benchmarks.suite.workloads import WORKLOADS
 from kernelwright.errors import InputError, KernelwrightError
 from kernelwright.ir.dtype import Dtype
@@ -48,7 +49,7 @@ def _run(arguments: argparse.Namespace) -> int:
     ]
     if not chosen:
         raise InputError(f"no workload is called {arguments.only!r}.")
-    run = run_suite(chosen, device, seed=arguments.seed)
+    run = run_suite(chosen, device, seed=arguments.seed, most_schedules=arguments.schedules)
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(run.model_dump_json(indent=1))
     return _report(argparse.Namespace(run=arguments.out))
@@ -86,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--device", default="metal", help="metal or cuda")
     run.add_argument("--dtype", default="f16,bf16,f32", help="dtypes, comma-separated")
     run.add_argument("--only", default="", help="workload names, comma-separated")
+    run.add_argument("--schedules", type=int, default=SCHEDULES, help="tried for each region")
     run.add_argument("--seed", type=int, default=0, help="seeds inputs and orders")
     run.add_argument("--out", type=Path, default=Path("benchmarks/results/suite.json"))
     run.set_defaults(command=_run)

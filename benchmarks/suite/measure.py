@@ -6,7 +6,7 @@ import mlx.core as mx
 import numpy as np
 
 from benchmarks.suite.result import SuiteRun, WorkloadResult
-from benchmarks.suite.search import Found, rebuild, search
+from benchmarks.suite.search import SCHEDULES, Found, rebuild, search
 from benchmarks.suite.workload import Function, Workload, minimal_bytes
 from benchmarks.suite.workloads import WORKLOADS
 from kernelwright.errors import DeviceError, KernelwrightError
@@ -23,7 +23,12 @@ PLAN = TimingPlan(pairs=16, warmups=3, verified_share=0.0, canary_tolerance=0.15
 
 
 def run_suite(
-    workloads: list[tuple[Workload, Dtype]], device: Device, *, seed: int, plan: TimingPlan = PLAN
+    workloads: list[tuple[Workload, Dtype]],
+    device: Device,
+    *,
+    seed: int,
+    most_schedules: int = SCHEDULES,
+    plan: TimingPlan = PLAN,
 ) -> SuiteRun:
     """Search and time every workload; a failure is a row, not the end of the run."""
     first = _laboratory(
@@ -33,7 +38,9 @@ def run_suite(
     floor_ns = first.measure(Order(blocks=6)).floor_ns
     results = []
     for workload, dtype in workloads:
-        result = measure(workload, dtype, device, seed=seed, plan=plan)
+        result = measure(
+            workload, dtype, device, seed=seed, most_schedules=most_schedules, plan=plan
+        )
         results.append(result)
         print(line(result, copy_bytes_per_s), flush=True)
         mx.clear_cache()
@@ -48,7 +55,13 @@ def run_suite(
 
 
 def measure(
-    workload: Workload, dtype: Dtype, device: Device, *, seed: int, plan: TimingPlan = PLAN
+    workload: Workload,
+    dtype: Dtype,
+    device: Device,
+    *,
+    seed: int,
+    most_schedules: int = SCHEDULES,
+    plan: TimingPlan = PLAN,
 ) -> WorkloadResult:
     """Search one workload and time what was found."""
     row = WorkloadResult(
@@ -62,7 +75,7 @@ def measure(
         nodes_left=0,
     )
     try:
-        found = search(workload, dtype, device)
+        found = search(workload, dtype, device, most_schedules)
         filled = row.model_copy(
             update={
                 "bytes_moved": minimal_bytes(found.graph.input_types, found.graph.output_types),

@@ -24,7 +24,7 @@ from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.schedule import Schedule
 
 SCHEDULES = 24
-"""Schedules tried per region, in the order in which the coder would try them."""
+"""Schedules tried per region unless told, in the order in which the coder would try them."""
 _SCREEN_SAMPLES = 5
 _SCREEN_LAUNCHES = 16
 _ROTATION_BYTES, _MOST_COPIES = 256 << 20, 8
@@ -46,14 +46,16 @@ class Found:
         return len(self.graph.nodes) - sum(len(r.indices) for r in self.regions)
 
 
-def search(workload: Workload, dtype: Dtype, device: Device) -> Found:
+def search(
+    workload: Workload, dtype: Dtype, device: Device, most_schedules: int = SCHEDULES
+) -> Found:
     """Find the fastest stitched function that the offline planner and coder give."""
     graph = capture(workload, dtype)
     regions = tuple(ir.partition(graph))
     chosen: dict[ir.Region, MlxExecutable] = {}
     results: list[ScheduleResult] = []
     for number, region in enumerate(regions):
-        best, tried = _choose(region.extract(), number, device)
+        best, tried = _choose(region.extract(), number, device, most_schedules)
         results.extend(tried)
         if best is not None:
             chosen[region] = best
@@ -98,11 +100,11 @@ def capture(workload: Workload, dtype: Dtype) -> Graph:
 
 
 def _choose(
-    graph: Graph, number: int, device: Device
+    graph: Graph, number: int, device: Device, most_schedules: int
 ) -> tuple[MlxExecutable | None, list[ScheduleResult]]:
     operation = ir.operation(graph)
     try:
-        wanted = schedules(graph, device.info)[:SCHEDULES]
+        wanted = schedules(graph, device.info)[:most_schedules]
     except KernelwrightError as e:
         failed = ScheduleResult(region=number, operation=operation, schedule="", problem=str(e))
         return None, [failed]
