@@ -9,16 +9,17 @@ from benchmarks.coverage.finding import Finding, Occurrence
 _MOST_NAMES = 6
 
 
-def page(proved: Sequence[tuple[Occurrence, Finding]]) -> str:
-    """Render the sweep as a Markdown page, failures first."""
+def page(proved: Sequence[tuple[Occurrence, Finding]], known: int) -> str:
+    """Render the sweep as a Markdown page, failures first; `known` regions were found in all."""
     passed = sum(finding.passed for _, finding in proved)
     families = {name for occurrence, _ in proved for name in occurrence.families}
     head = f"""# The regions of mlx-lm's families, proved
 
 Written by `python -m benchmarks.coverage.regions` with mlx-lm {mlx_lm.__version__}.
 The offline planner cuts a prompt, a batch and a decode step of every family
-([coverage](coverage.md)); each distinct region is lowered with the first schedule that lowering
-suggests, and the program goes through the evaluator on the simulator.
+([coverage](coverage.md)) into {known} distinct regions. {_share(len(proved), known)}
+lowered with the first schedule that lowering suggests, and the program goes through the
+evaluator on the simulator.
 
 **{passed} of {len(proved)}** distinct regions of {len(families)} families pass with that schedule.
 """
@@ -33,6 +34,12 @@ suggests, and the program goes through the evaluator on the simulator.
         rule = ["", "## Failures", "", "| region | kind | families | reason |", "|---|---|---|---|"]
         head += "\n".join([*rule, *failures]) + "\n"
     return head + _table(proved)
+
+
+def _share(count: int, known: int) -> str:
+    if count == known:
+        return "Each is"
+    return f"Those {count} with the smallest fingerprints, which is an even draw, are"
 
 
 def _table(proved: Sequence[tuple[Occurrence, Finding]]) -> str:

@@ -11,7 +11,7 @@ from kernelwright.ir.interpret import interpret
 from kernelwright.ir.legality import Verdict, legality
 from kernelwright.ir.ops import OPS, Call, Kind, Op, op_named
 from kernelwright.ir.partition import partition
-from kernelwright.ir.passes import canonicalize, gather_attention
+from kernelwright.ir.passes import canonicalize, gather_attention, standardize
 from kernelwright.ir.passes import expand_means as expand
 from kernelwright.ir.reference import reference
 from kernelwright.ir.region import Region
@@ -64,5 +64,6 @@ __all__ = [
     "planned_traffic",
     "reference",
     "resize",
+    "standardize",
     "verify",
 ]

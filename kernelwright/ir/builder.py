@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from kernelwright.ir.graph import Attribute, Constant, Graph, Node, TensorType, ValueId
-from kernelwright.ir.ops import OPS, Call, op_named
+from kernelwright.ir.ops import OPS, Call, Kind, op_named
 
 _OPAQUE = frozenset({"custom_kernel"})
 _SMALL_BYTES = 4096
@@ -24,6 +24,7 @@ class GraphBuilder:
         self._merge = merge
         self._made: dict[Key, tuple[ValueId, ...]] = {}
         self._producer: dict[ValueId, Node] = {}
+        self._depth: dict[ValueId, int] = {}
         self._constants: dict[ValueId, Constant] = {}
         self._constant_values: dict[Constant | int, ValueId] = {}
 
@@ -59,6 +60,9 @@ class GraphBuilder:
         node = Node(op, key[1], values, key[2])
         self.nodes.append(node)
         self._producer.update(dict.fromkeys(values, node))
+        below = max((self.depth(v) for v in node.inputs), default=0)
+        is_work = op_named(op).kind is not Kind.VIEW
+        self._depth.update(dict.fromkeys(values, below + is_work if below >= 0 else below))
         if op in OPS and op not in _OPAQUE:
             self._made[key] = values
         return values
@@ -78,6 +82,10 @@ class GraphBuilder:
         """Return the node that makes a value when it is one of the named op."""
         node = self._producer.get(value)
         return node if node is not None and node.op == op else None
+
+    def depth(self, value: ValueId) -> int:
+        """Count the ops on the longest way to a value, views aside; -1 for constants."""
+        return -1 if value in self._constants else self._depth.get(value, 0)
 
     def constant_at(self, value: ValueId) -> Constant | None:
         """Return the constant that a value holds, if it is one."""

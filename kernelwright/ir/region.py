@@ -5,6 +5,7 @@ from functools import cached_property
 
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.naming import names_of
+from kernelwright.ir.passes.standard import standardize
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,11 @@ class Region:
     def extract(self) -> Graph:
         """Return the region as a graph of its own: what a task's reference is.
 
+        It is written in the standard form, so that kernels are shared however people write.
         Its inputs have the names that the graph's caller gave them, or those of their roles.
         """
-        return replace(self.bare(), names=names_of(self.graph, self.inputs, self.nodes))
+        standard = standardize(self.bare())
+        return replace(standard, names=names_of(self.graph, self.inputs, self.nodes))
 
     def bare(self) -> Graph:
         """Return the region as a graph of its own without names, which is quicker."""

@@ -12,6 +12,7 @@ from kernelwright.ir.passes.duplicate import (
 from kernelwright.ir.passes.fold import fold_constants
 from kernelwright.ir.passes.mean import expand_means, recognise_means
 from kernelwright.ir.passes.ranking import take_ranks
+from kernelwright.ir.passes.standard import standardize
 from kernelwright.ir.passes.view import canonicalize_views
 
 _RULES = (*fold.RULES, *view.RULES, *mean.RULES, *quantization.RULES)
@@ -41,4 +42,5 @@ __all__ = [
     "merge_common_subexpressions",
     "recognise_means",
     "split_views",
+    "standardize",
 ]

@@ -1,0 +1,39 @@
+"""One way to write what people write in many: the same real function, not the same bits."""
+
+from kernelwright.ir.builder import Rule, rewrite
+from kernelwright.ir.graph import Graph
+from kernelwright.ir.passes import fold, mean, quantization, view
+from kernelwright.ir.passes.duplicate import split_views
+from kernelwright.ir.passes.standard import algebra, product, softmax
+
+_RULES: tuple[Rule, ...] = (
+    *fold.RULES,
+    *view.RULES,
+    *mean.RULES,
+    *quantization.RULES,
+    *algebra.RULES,
+    *softmax.RULES,
+    *product.RULES,
+    *algebra.ORDER,
+)
+_MOST_SWEEPS = 16
+"""Sweeps until nothing changes are two or three; no rule may keep a search from starting."""
+
+
+def standardize(graph: Graph) -> Graph:
+    """Return the graph that stands for all safe ways to write the same real function.
+
+    Where `canonicalize` keeps every bit, this keeps the function and its accuracy: the result
+    overflows nowhere that the graph does not, and rounds no more coarsely. What is rounded to
+    which dtype stays, and so does what is written unsafely: an exponential without its shift,
+    a variance as a difference of squares, a logarithm of a softmax.
+    """
+    for _ in range(_MOST_SWEEPS):
+        simpler = rewrite(graph, _RULES, merge=True)
+        if simpler == graph:
+            break
+        graph = simpler
+    return split_views(graph)
+
+
+__all__ = ["standardize"]

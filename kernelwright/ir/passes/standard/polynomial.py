@@ -1,0 +1,47 @@
+"""Reading an expression as a polynomial of one value."""
+
+from kernelwright.ir.builder import GraphBuilder
+from kernelwright.ir.graph import Node, ValueId
+from kernelwright.ir.passes.standard.reading import number
+
+Terms = dict[int, float]
+"""A coefficient for each power."""
+_HIGHEST = 3
+
+
+def polynomial(builder: GraphBuilder, value: ValueId, x: ValueId, depth: int = 8) -> Terms | None:
+    """Return the polynomial of x that a value is; None where it is none, or of a high degree."""
+    if value == x:
+        return {1: 1.0}
+    if (held := number(builder, value)) is not None:
+        return {0: held}
+    node = builder.producer(value)
+    if node is None or not depth:
+        return None
+    read = [polynomial(builder, v, x, depth - 1) for v in node.inputs]
+    known = [terms for terms in read if terms is not None]
+    return _combined(node, known) if len(known) == len(read) else None
+
+
+def _combined(node: Node, terms: list[Terms]) -> Terms | None:
+    match node.op, terms:
+        case "add", [a, b]:
+            return {p: a.get(p, 0.0) + b.get(p, 0.0) for p in a.keys() | b.keys()}
+        case "multiply", [a, b]:
+            return _product(a, b)
+        case "divide", [a, b] if set(b) == {0} and b[0]:
+            return {p: c / b[0] for p, c in a.items()}
+        case "square", [a]:
+            return _product(a, a)
+        case "power", [a, b] if b in ({0: 2.0}, {0: 3.0}):
+            squared = _product(a, a)
+            return squared if b[0] == 2.0 or squared is None else _product(squared, a)
+    return None
+
+
+def _product(a: Terms, b: Terms) -> Terms | None:
+    result: Terms = {}
+    for p, c in a.items():
+        for q, d in b.items():
+            result[p + q] = result.get(p + q, 0.0) + c * d
+    return result if max(result, default=0) <= _HIGHEST else None

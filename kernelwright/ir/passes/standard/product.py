@@ -1,0 +1,139 @@
+"""Products of a value with its own gate or norm, factor by factor in one order."""
+
+import math
+from collections.abc import Sequence
+
+from kernelwright.ir.builder import GraphBuilder, Rule
+from kernelwright.ir.graph import Node, ValueId
+from kernelwright.ir.ops import Call
+from kernelwright.ir.passes.standard.polynomial import polynomial
+from kernelwright.ir.passes.standard.reading import (
+    bare,
+    filled,
+    is_float,
+    is_near,
+    number,
+    ordered,
+    same,
+)
+
+_MOST_FACTORS = 6
+_TANH_SCALE, _TANH_CUBE = math.sqrt(2 / math.pi), 0.044715
+
+
+def _gated(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
+    """Multiply x with its gate first, then the scale, then what took more work.
+
+    The gate of x is at most 2 and a norm's factor makes x as large as its row's length at
+    most, so that no other order overflows less.
+    """
+    if node.op != "multiply" or not is_float(builder, node):
+        return None
+    factors, scale = _factors(builder, node)
+    if len(factors) < 2 or len(factors) > _MOST_FACTORS:
+        return None
+    for gate in factors:
+        rest = [f for f in factors if f != gate]
+        if len(rest) != len(factors) - 1:
+            continue
+        for x in rest:
+            written = _gate_of(builder, gate, x, scale)
+            if written is not None:
+                others = list(rest)
+                others.remove(x)
+                return [_chain(builder, x, written, others)]
+    return None
+
+
+def _factors(builder: GraphBuilder, node: Node) -> tuple[list[ValueId], float]:
+    """Take a product apart, as far as multiplications of its own shape reach."""
+    factors: list[ValueId] = []
+    scale = 1.0
+    for value in node.inputs:
+        inner, held = builder.made_by(value, "multiply"), number(builder, value)
+        if held is not None:
+            scale *= held
+        elif inner is not None:
+            below, times = _factors(builder, inner)
+            factors += below
+            scale *= times
+        else:
+            factors.append(value)
+    return factors, scale
+
+
+def _chain(
+    builder: GraphBuilder, x: ValueId, gate: tuple[ValueId, float], others: list[ValueId]
+) -> ValueId:
+    factor, scale = gate
+    result = ordered(builder, "multiply", x, factor)
+    if scale != 1.0:
+        result = same(builder, "multiply", result, filled(builder, scale, result))
+    for other in sorted(others, key=builder.depth, reverse=True):
+        result = ordered(builder, "multiply", result, other)
+    return result
+
+
+def _gate_of(
+    builder: GraphBuilder, gate: ValueId, x: ValueId, scale: float
+) -> tuple[ValueId, float] | None:
+    """Return a gate or norm factor of x as it should be written, and the scale beside it."""
+    sigmoid = builder.made_by(gate, "sigmoid")
+    if sigmoid is not None and scale == 1.0:
+        return (gate, 1.0) if _is_multiple(builder, sigmoid.inputs[0], x) else None
+    root = builder.made_by(bare(builder, gate), "rsqrt")
+    if root is not None and scale == 1.0:
+        return (gate, 1.0) if _is_spread_of(builder, root.inputs[0], x) else None
+    shifted = builder.made_by(gate, "add")
+    if shifted is None or number(builder, shifted.inputs[1]) != 1.0 or scale != 0.5:
+        return None
+    return _half_gate(builder, shifted.inputs[0], x)
+
+
+def _half_gate(builder: GraphBuilder, inner: ValueId, x: ValueId) -> tuple[ValueId, float] | None:
+    """Read `1 + erf(..)` and `1 + tanh(..)`, which stand beside a half."""
+    node, dtype = builder.producer(inner), builder.types[x].dtype
+    if node is None or node.op not in ("erf", "tanh"):
+        return None
+    terms = polynomial(builder, node.inputs[0], x)
+    if terms is None:
+        return None
+    if node.op == "erf":
+        if set(terms) != {1} or not is_near(terms[1], math.sqrt(0.5), dtype):
+            return None
+        argument = same(builder, "multiply", x, filled(builder, math.sqrt(0.5), x))
+        return _one_more(builder, same(builder, "erf", argument)), 0.5
+    if set(terms) == {1} and terms[1] == 0.5:
+        # (1 + tanh(x / 2)) / 2 is the logistic function, which loses nothing below zero.
+        return same(builder, "sigmoid", x), 1.0
+    if set(terms) != {1, 3} or not is_near(terms[1], _TANH_SCALE, dtype):
+        return None
+    if not is_near(terms[3], _TANH_SCALE * _TANH_CUBE, dtype):
+        return None
+    cube = same(builder, "power", x, filled(builder, 3.0, x))
+    scaled = same(builder, "multiply", cube, filled(builder, _TANH_CUBE, x))
+    total = ordered(builder, "add", scaled, x)
+    argument = same(builder, "multiply", total, filled(builder, _TANH_SCALE, x))
+    return _one_more(builder, same(builder, "tanh", argument)), 0.5
+
+
+def _one_more(builder: GraphBuilder, value: ValueId) -> ValueId:
+    return same(builder, "add", value, filled(builder, 1.0, value))
+
+
+def _is_multiple(builder: GraphBuilder, value: ValueId, x: ValueId) -> bool:
+    terms = polynomial(builder, value, x)
+    return terms is not None and set(terms) == {1}
+
+
+def _is_spread_of(builder: GraphBuilder, value: ValueId, x: ValueId) -> bool:
+    """Say whether a value is the mean of squares of x, plus an epsilon or not."""
+    shifted = builder.made_by(value, "add")
+    if shifted is not None and number(builder, shifted.inputs[1]) is not None:
+        value = shifted.inputs[0]
+    average = builder.made_by(value, "mean")
+    squared = builder.made_by(average.inputs[0], "square") if average is not None else None
+    return squared is not None and squared.inputs[0] == x
+
+
+RULES: tuple[Rule, ...] = (_gated,)

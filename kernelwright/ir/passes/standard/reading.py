@@ -1,0 +1,81 @@
+"""Looking at what a builder has made: past broadcasts, at numbers and signs."""
+
+import numpy as np
+
+from kernelwright.ir.builder import GraphBuilder
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import Constant, Node, ValueId
+from kernelwright.ir.passes.view import broadcast
+
+_NONNEGATIVE = frozenset({"square", "exp", "abs", "sigmoid", "softmax"})
+_SIGN_KEEPING = frozenset({"add", "multiply", "divide", "sum", "mean", "max", "min", "sqrt"})
+
+
+def bare(builder: GraphBuilder, value: ValueId) -> ValueId:
+    """Return what is repeated or only changes its shape to become a value."""
+    node = builder.producer(value)
+    while node is not None and node.op in ("broadcast", "reshape"):
+        value = node.inputs[0]
+        node = builder.producer(value)
+    return value
+
+
+def row_value(builder: GraphBuilder, value: ValueId, shape: tuple[int, ...]) -> ValueId | None:
+    """Return the value of one element a row that is repeated along the last axis of `shape`."""
+    node = builder.made_by(value, "broadcast")
+    if node is None:
+        return None
+    source = node.inputs[0]
+    return source if builder.types[source].shape == (*shape[:-1], 1) else None
+
+
+def number(builder: GraphBuilder, value: ValueId) -> float | None:
+    """Return the number that a value holds everywhere, if it is known."""
+    constant = builder.constant_at(bare(builder, value))
+    if constant is None or constant.type.size != 1 or constant.type.dtype.is_complex:
+        return None
+    return float(np.asarray(constant.array, np.float64).reshape(()))
+
+
+def filled(builder: GraphBuilder, value: float, like: ValueId) -> ValueId:
+    """Return a number in the shape and dtype of another value."""
+    type_ = builder.types[like]
+    scalar = builder.constant(Constant.of(np.array(value), type_.dtype))
+    return broadcast(builder, scalar, type_.shape)
+
+
+def same(builder: GraphBuilder, op: str, *operands: ValueId) -> ValueId:
+    """Append an elementwise op whose result has the type of its first operand."""
+    return builder.add(op, operands, [builder.types[operands[0]]])[0]
+
+
+def ordered(builder: GraphBuilder, op: str, first: ValueId, second: ValueId) -> ValueId:
+    """Append a commutative op whose first operand is the one that took more work."""
+    if builder.depth(first) < builder.depth(second):
+        first, second = second, first
+    return same(builder, op, first, second)
+
+
+def is_near(found: float | None, wanted: float, dtype: Dtype) -> bool:
+    """Say whether a constant is a number, as exactly as its dtype can hold it."""
+    return found is not None and abs(found - wanted) <= 2 * dtype.epsilon * abs(wanted)
+
+
+def is_nonnegative(builder: GraphBuilder, value: ValueId, depth: int = 8) -> bool:
+    """Say whether a value cannot be below zero."""
+    held = number(builder, value)
+    if held is not None:
+        return held >= 0
+    node = builder.producer(bare(builder, value))
+    if node is None or not depth:
+        return False
+    if node.op in _NONNEGATIVE:
+        return True
+    keeps = node.op in _SIGN_KEEPING or node.op == "cast"
+    return keeps and all(is_nonnegative(builder, v, depth - 1) for v in node.inputs)
+
+
+def is_float(builder: GraphBuilder, node: Node) -> bool:
+    """Say whether a node reads floats of one dtype."""
+    dtypes = {builder.types[v].dtype for v in node.inputs}
+    return len(dtypes) == 1 and dtypes.pop().is_float
