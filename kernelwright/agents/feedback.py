@@ -29,7 +29,9 @@ def diagnosis(evaluation: Evaluation, program: Program) -> str:
     """
     if is_gated(evaluation):
         return _UNPROVEN
-    lines = [f"{evaluation.status.value}: {evaluation.summary}"]
+    # The summary of a sanitizer's verdict is its first report, which follows in full.
+    is_told = any(str(report) in evaluation.summary for report in evaluation.reports)
+    lines = [f"{evaluation.status.value}:" + ("" if is_told else f" {evaluation.summary}")]
     lines += _bounded([str(d) for d in evaluation.diagnostics], "diagnostics")
     lines += _bounded([_report(r, program) for r in evaluation.reports], "reports")
     lines += _bounded([_mismatch(m, program) for m in evaluation.mismatches], "differences")
