@@ -10,6 +10,7 @@ from kernelwright.ir.contraction import DENSE, trouble_with_attention, trouble_w
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
+from kernelwright.ir.row_order import crossing
 
 
 class Pattern(StrEnum):
@@ -211,7 +212,7 @@ def _leaves_trailing(graph: Graph, reductions: list[Node], rows: int, length: in
             return f"{node.op} reduces axes {axes} of {source.shape}, not rows"
         if source.size != rows * length or inner != length:
             return f"{node.op} over axes {axes} of {source.shape} has other rows"
-    return _crosses_rows(graph, rows, length)
+    return crossing(graph, rows, length)
 
 
 def _are_trailing(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
@@ -219,44 +220,3 @@ def _are_trailing(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
     kept = [i for i, n in enumerate(shape) if i not in axes and n != 1]
     reduced = [axis for axis in axes if shape[axis] != 1]
     return not kept or not reduced or max(kept) < min(reduced)
-
-
-def _crosses_rows(graph: Graph, rows: int, length: int) -> str:
-    """Name a view that takes what a reduction made into another row, if there is one."""
-    dependent: set[ValueId] = set()
-    for node in graph.nodes:
-        kind = op_named(node.op).kind
-        reads = any(v in dependent for v in node.inputs)
-        if kind is Kind.REDUCTION or reads:
-            dependent.update(node.outputs)
-        if reads and kind is Kind.INDEXING and not _takes_within_rows(graph, node):
-            return f"{node.op} takes what a reduction made into another row"
-        if not reads or kind is not Kind.VIEW:
-            continue
-        before, after = graph.types[node.inputs[0]].shape, graph.types[node.outputs[0]].shape
-        if node.op == "reshape" and _splits(before, rows) and _splits(after, rows):
-            continue
-        if node.op == "broadcast" and _fills_rows(before, after, rows, length):
-            continue
-        return f"{node.op} from {before} to {after} mixes rows"
-    return ""
-
-
-def _takes_within_rows(graph: Graph, node: Node) -> bool:
-    rank = len(graph.types[node.inputs[0]].shape)
-    return node.op == "gather_axis" and Call.of(graph, node).integer("axis") % rank == rank - 1
-
-
-def _splits(shape: tuple[int, ...], rows: int) -> bool:
-    return any(math.prod(shape[:i]) == rows for i in range(len(shape) + 1))
-
-
-def _fills_rows(before: tuple[int, ...], after: tuple[int, ...], rows: int, length: int) -> bool:
-    """Say whether a broadcast repeats one value a row along its own row, and nothing else."""
-    if math.prod(before) != rows or math.prod(after) not in (rows, rows * length):
-        return False
-    padded = (1,) * (len(after) - len(before)) + before
-    for i in range(len(after) + 1):
-        if math.prod(after[:i]) == rows and padded[:i] == after[:i]:
-            return True
-    return False

@@ -149,14 +149,14 @@ class Builder:
             return self._logsumexp(source, places)
         axes = call.integers("axes") if "axes" in call.attributes else (call.integer("axis"),)
         if node.op == "mean":
-            body, axis = self._along(source, axes, places)
+            body, axis = self.visited(Reducer.SUM, source, axes, places)
             total = self.reduce(
                 self.terms.reduced(Reducer.SUM, body, axis, dtype=result, name="total")
             )
             divisor = self.terms.place(Index.of(mean_divisor(call)))
             return self.apply("{0} / {1}", result, _mean_name(body), total, divisor)
         reducer, name = _REDUCERS[node.op]
-        body, axis = self._along(source, axes, places)
+        body, axis = self.visited(reducer, source, axes, places)
         return self.reduce(self.terms.reduced(reducer, body, axis, dtype=result, name=name))
 
     @cached_property
@@ -235,6 +235,12 @@ class Builder:
     def reduce(self, wanted: Term) -> Term:
         """Return what stands for a reduction: itself, unless somebody computed a part of it."""
         return wanted
+
+    def visited(
+        self, reducer: Reducer, source: ValueId, axes: tuple[int, ...], places: Coordinates
+    ) -> tuple[Term, Axis]:
+        """Return what each step of a reduction takes in, and the axis of the steps."""
+        return self._along(source, axes, places)
 
     def _along(
         self, source: ValueId, axes: tuple[int, ...], places: Coordinates
@@ -515,6 +521,8 @@ def _mean_name(body: Term) -> str:
             return "variance"
         case Apply(template="{0} * {0}"):
             return "mean_square"
+        case Apply(template="{0} + {1}", arguments=(first, _)):
+            return _mean_name(first)
     return "mean"
 
 

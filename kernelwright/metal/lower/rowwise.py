@@ -24,6 +24,7 @@ from kernelwright.metal.lower.index import Axis, Index, flatten, unflatten
 from kernelwright.metal.lower.layout import Block, Walk, surround, walk_of
 from kernelwright.metal.lower.online import declare_online, finish_online, update_online
 from kernelwright.metal.lower.operator import MSL_TYPE
+from kernelwright.metal.lower.parts import PartBuilder, Parts, parts_of, places_of
 from kernelwright.metal.lower.passes import Loop, column_of, kept_between, loops
 from kernelwright.metal.lower.ranking import Ranking
 from kernelwright.metal.lower.run import Run, Span
@@ -105,7 +106,43 @@ def row_count(graph: Graph) -> int:
 
 def row_stores(graph: Graph, signature: Signature, rows: int) -> list[Store]:
     """Return what every element of every output is, over a row axis and a column axis."""
-    builder = Builder(graph, signature.arrays)
+    stores = _stores(Builder(graph, signature.arrays), signature, rows)
+    parts = _parts(graph, stores, rows)
+    if parts is None:
+        return stores
+    builder = PartBuilder(graph, signature.arrays, parts=parts)
+    try:
+        return _part_stores(builder, signature, rows)
+    except UnsupportedError:
+        # An output that runs across the rows has no parts of theirs.
+        return stores
+
+
+def _parts(graph: Graph, stores: Sequence[Store], rows: int) -> Parts | None:
+    """Return the parts of its rows that a graph's outputs put together, if it has any."""
+    shape, axes = _reduced_axes(graph)
+    sizes = {t.size // rows for t in graph.output_types}
+    is_shifted = any(node.op in ("softmax", "logsumexp") for node in graph.nodes)
+    if axes != (len(shape) - 1,) or is_shifted or not sizes <= {1, shape[-1]}:
+        return None
+    return parts_of(stores, shape[-1])
+
+
+def _part_stores(builder: PartBuilder, signature: Signature, rows: int) -> list[Store]:
+    """Return a store for each part of every output with a row's elements."""
+    graph, parts = builder.graph, builder.parts
+    row = Index.of(Axis("row", rows))
+    stores = []
+    for value, (name, type_) in zip(graph.outputs, signature.outputs, strict=True):
+        columns = type_.size // rows
+        for place in places_of(parts) if columns == parts.length else [Index()]:
+            term = builder.element(value, unflatten(row * columns + place, type_.shape))
+            stores.append(Store(name, row * columns + place, term, type_.dtype))
+    return stores
+
+
+def _stores(builder: Builder, signature: Signature, rows: int) -> list[Store]:
+    graph = builder.graph
     row = Index.of(Axis("row", rows))
     reduced = _reduced_place(graph, row)
     stores = []
@@ -278,11 +315,17 @@ class Rows:
             if not _has_column(offset.axes):
                 continue
             base = offset.without(a for a in offset.axes if a.name == REDUCED_AXIS)
-            if base.terms and (array, base) not in self.writer.pointers:
+            if base.terms and not self._is_reached(array, base):
                 name = self.writer.fresh(f"{array}_row")
                 self.writer.line(f"// {array}: {self.types[array]}")
                 self.writer.line(f"auto {name} = {array} + {self.writer.index(base)};")
                 self.writer.pointers[array, base] = name
+
+    def _is_reached(self, array: str, base: Index) -> bool:
+        """Say whether a pointer stands at a place of a row, or before it."""
+        pointers = (known for name, known in self.writer.pointers if name == array)
+        apart = [base.minus(known).constant for known in pointers]
+        return any(steps is not None and steps >= 0 for steps in apart)
 
     def _walk(self, axis: Axis) -> Walk:
         columns = "columns" if axis.extent == self.columns else str(axis.extent)

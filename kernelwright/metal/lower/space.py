@@ -262,9 +262,13 @@ def _strangeness(schedule: Rowwise, columns: int, *, strided: bool) -> tuple[flo
 
 def _is_strided(stores: list[Store]) -> bool:
     """Say whether neighbouring columns stand apart in memory, so that threads should take rows."""
+    steps: dict[tuple[object, ...], tuple[int, set[int]]] = {}
     for term in walk([s.value for s in stores]):
         if isinstance(term, Load):
             for axis in term.axes:
-                if axis.name == "column" and (term.offset.coefficient(axis) or 0) > 1:
-                    return True
-    return False
+                step = term.offset.coefficient(axis) or 0
+                if axis.name == "column" and step > 1:
+                    key = (term.array, term.offset.terms)
+                    steps.setdefault(key, (step, set()))[1].add(term.offset.offset % step)
+    # Elements that a lane reads together leave no gap where they are all that stands in a step.
+    return any(len(places) < step for step, places in steps.values())

@@ -27,6 +27,11 @@ def rope(x: mx.array, *, traditional: bool) -> mx.array:
     return mx.fast.rope(x, 8, traditional=traditional, base=10000.0, scale=1.0, offset=3)
 
 
+def norm_rope(x: mx.array, w: mx.array, *, traditional: bool) -> mx.array:
+    normal = mx.fast.rms_norm(x, w, 1e-6).transpose(0, 2, 1, 3)
+    return mx.fast.rope(normal, 8, traditional=traditional, base=10000.0, scale=1.0, offset=3)
+
+
 def update(cache: mx.array, fresh: mx.array) -> mx.array:
     result = cache * 1.5
     result[1:3] = fresh
@@ -65,6 +70,26 @@ CASES: dict[str, Case] = {
         lambda x: mx.fast.rope(x, 4, traditional=False, base=100.0, scale=1.0, offset=0) * 2,
         (mx.zeros((1, 2, 6, 8)),),
         "elementwise(vector=1)",
+    ),
+    "norm and rope in halves, heads first": (
+        lambda x, w: norm_rope(x, w, traditional=False),
+        (mx.zeros((2, 6, 3, 8), mx.float16), mx.zeros((8,), mx.float16)),
+        "rowwise(lanes=32, rows=4, cached=1)",
+    ),
+    "norm and rope in pairs, read again": (
+        lambda x, w: norm_rope(x, w, traditional=True),
+        (mx.zeros((2, 6, 3, 8)), mx.zeros((8,))),
+        "rowwise(lanes=32, rows=1, vector=2, cached=0)",
+    ),
+    "norm and rope of a part": (
+        lambda x, w: norm_rope(x, w, traditional=False),
+        (mx.zeros((2, 6, 3, 24)), mx.zeros((24,))),
+        "rowwise(lanes=32, rows=4, cached=1)",
+    ),
+    "the larger of unlike halves": (
+        lambda x, y: (mx.max(z := mx.concatenate([x, y], -1), -1, keepdims=True), mx.abs(z)),
+        (mx.zeros((4, 8)), mx.zeros((4, 8))),
+        "rowwise(lanes=1, rows=64, cached=0)",
     ),
     "unequal parts": (
         lambda x, y: mx.concatenate([x * 2, y, x], axis=1),

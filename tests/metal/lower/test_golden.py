@@ -108,6 +108,11 @@ def gate(logits: mx.array) -> tuple[mx.array, mx.array]:
     return chosen, weights / mx.sum(weights, axis=-1, keepdims=True)
 
 
+def head_norm_rope(x: mx.array, weight: mx.array) -> mx.array:
+    heads = mx.fast.rms_norm(x, weight, 1e-6).transpose(0, 2, 1, 3)
+    return mx.fast.rope(heads, 128, traditional=False, base=10000.0, scale=1.0, offset=0)
+
+
 Q4 = mx.quantize(mx.zeros((256, 512), mx.float16), 64, 4)
 Q6 = mx.quantize(mx.zeros((64, 256), mx.float16), 32, 6)
 Q8 = mx.quantize(mx.zeros((4, 64, 256), mx.float16), 64, 8)
@@ -201,6 +206,11 @@ CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
         lambda x: mx.topk(x, 3),
         (mx.zeros((8, 50)),),
         "rowwise(lanes=1, rows=64, cached=0)",
+    ),
+    "head_norm_rope": (
+        head_norm_rope,
+        (mx.zeros((1, 16, 8, 128), mx.float16), mx.zeros((128,), mx.float16)),
+        "rowwise(lanes=32, rows=4, vector=2, cached=1)",
     ),
     "transposed": (transposed, (X, mx.array(2.0, mx.float16)), "elementwise(vector=1)"),
     "attention_decode": (
