@@ -73,7 +73,10 @@ VARIANT_FLAGS: dict[Variant, tuple[str, ...]] = {
         *("-mllvm", "-unroll-allow-partial=false"),
     ),
 }
-WIDENED_FLAGS = ("-O2", "-fno-slp-vectorize", "-fPIC", "-ffunction-sections", "-Wno-pass-failed")
+WIDENED_FLAGS = (
+    *("-O2", "-fno-slp-vectorize", "-fPIC", "-ffunction-sections", "-ffp-contract=on"),
+    "-Wno-pass-failed",
+)
 """Of the second half of a wide build."""
 
 
