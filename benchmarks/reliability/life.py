@@ -10,6 +10,9 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+# Imported once, before lives are forked: each would take a second to do it.
+import kernelwright.agents.chat.openai
+import kernelwright.store.migration  # noqa: F401
 from benchmarks.reliability import scene
 from benchmarks.reliability.verdicts import reading, recording
 from kernelwright.agents.budget import Caps

@@ -20,6 +20,7 @@ from kernelwright.agents.budget import Caps
 from kernelwright.campaign import Captured
 from kernelwright.campaign.fault import Draw, Fault, drawn
 from kernelwright.campaign.fault.plan import FaultKind
+from kernelwright.store import KernelStore
 
 AMPLE = Caps(dollars=5.0, calls=400)
 TIGHT = Caps(dollars=0.15, calls=12)
@@ -65,6 +66,9 @@ class Sweep:
         self._captured = captured
         self._verdicts = folder / "verdicts"
         self._verdicts.mkdir(exist_ok=True)
+        # What the first store of a process costs, forked lives need not pay.
+        with KernelStore(str(folder / f"first-{os.getpid()}.db")) as store:
+            store.statistics()
 
     def calm(self, *, judge: str) -> tuple[Finding, float]:
         """Run a campaign that nothing disturbs; return what it found and how long it took."""

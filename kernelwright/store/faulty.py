@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from kernelwright.store.store import KernelStore
 
-_FILLER = "CREATE TABLE filler AS SELECT zeroblob(1048576) AS nothing"
+_FILLER = "CREATE TABLE filler AS SELECT zeroblob(1048576) AS filling"
 _NO_LIMIT = 1 << 30
 
 
