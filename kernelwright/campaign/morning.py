@@ -6,6 +6,8 @@ from kernelwright.campaign.earlier import lasted_s
 from kernelwright.campaign.event import CampaignEnded, FunctionPlanned, FunctionRefused
 from kernelwright.campaign.gain import Gain, gain_of
 from kernelwright.campaign.ledger import abandoned
+from kernelwright.campaign.morning_spend import Payment, Spending, payments, spending
+from kernelwright.campaign.run_state import word_for
 from kernelwright.campaign.savings import traffic_of
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.metal.diagnostic import Record
@@ -29,6 +31,8 @@ class Point(Record):
 
     seconds: float
     """Of running time; nights that were interrupted are joined."""
+    dollars: float
+    """What models had been paid by then, for all tasks."""
     rank: Rank
 
 
@@ -63,16 +67,6 @@ class Quarantined(Record):
     outcome: str
 
 
-class Spending(Record):
-    """What one model took for one task."""
-
-    task: str
-    model: str
-    calls: int
-    tokens: int
-    dollars: float
-
-
 class Morning(Record):
     """The whole report."""
 
@@ -94,6 +88,11 @@ class Morning(Record):
         """Tasks with a champion that gains, the greatest gain first."""
         won = [t for t in self.tasks if t.gain is not None and t.gain.ratio > 1.005]
         return tuple(sorted(won, key=lambda t: -t.gain.ratio if t.gain else 0.0))
+
+    @property
+    def dollars(self) -> float:
+        """What models were paid."""
+        return sum(row.dollars for row in self.spending)
 
     @property
     def tried(self) -> int:
@@ -120,13 +119,15 @@ def morning_of(store: KernelStore, campaign: Campaign) -> Morning:
         for task in FunctionPlanned.model_validate_json(event.body).tasks
     ]
     tasks = {t.id: t for t in [*planned, *(entry.task for entry in latest.values())]}
-    points = _points(store, trials)
+    paid = payments(store, runs)
+    points = _points(store, trials, paid)
+    is_over = word_for(store, campaign) not in ("running", "paused")
     ended = [e for e in store.events(campaign.id) if e.kind == CampaignEnded.__name__]
     refusals = [e for e in store.events(campaign.id) if e.kind == FunctionRefused.__name__]
     return Morning(
         campaign_id=campaign.id,
         name=campaign.name,
-        state=campaign.state,
+        state=word_for(store, campaign),
         reason=CampaignEnded.model_validate_json(ended[-1].body).reason if ended else "",
         runs=len(runs),
         seconds=sum(lasted_s(store, run) for run in runs),
@@ -136,8 +137,8 @@ def morning_of(store: KernelStore, campaign: Campaign) -> Morning:
             for task in tasks.values()
         ),
         failures=_failures(store, latest),
-        quarantined=_quarantined(trials, latest),
-        spending=_spending(store, runs, tasks),
+        quarantined=_quarantined(trials if is_over else trials[:-1], latest),
+        spending=spending(store, runs, tasks),
         refused=tuple(FunctionRefused.model_validate_json(e.body) for e in refusals),
     )
 
@@ -179,7 +180,7 @@ def _gain(detail: CandidateDetail, champion: Champion) -> Gain:
     return gain_of(known.evaluation, traffic_of(detail.graph))
 
 
-def _points(store: KernelStore, trials: _Trials) -> dict[str, list[Point]]:
+def _points(store: KernelStore, trials: _Trials, paid: Sequence[Payment]) -> dict[str, list[Point]]:
     points: dict[str, list[Point]] = {}
     before = 0.0
     for run, entries in trials:
@@ -189,7 +190,8 @@ def _points(store: KernelStore, trials: _Trials) -> dict[str, list[Point]]:
             line = points.setdefault(entry.task.id, [])
             if not line or entry.rank.value < line[-1].rank.value:
                 seconds = before + max((entry.at - run.started_at).total_seconds(), 0.0)
-                line.append(Point(seconds=seconds, rank=entry.rank))
+                dollars = sum(p.dollars for p in paid if p.at <= entry.at)
+                line.append(Point(seconds=seconds, dollars=dollars, rank=entry.rank))
         before += lasted_s(store, run)
     return points
 
@@ -241,25 +243,3 @@ def _quarantined(trials: _Trials, latest: Mapping[str, HistoryEntry]) -> tuple[Q
         )
         for id_, entry in in_flight.items()
     )
-
-
-def _spending(
-    store: KernelStore, runs: Sequence[Campaign], tasks: Mapping[str, TaskSummary]
-) -> tuple[Spending, ...]:
-    spent: dict[tuple[str, str], Spending] = {}
-    for run in runs:
-        for recorded in store.dialogue.calls(run.id):
-            call, outcome = recorded.call, recorded.outcome
-            known = tasks.get(call.task_id or "")
-            key = (known.name if known else "planning", f"{call.provider}:{call.model}")
-            old = spent.get(key, Spending(task=key[0], model=key[1], calls=0, tokens=0, dollars=0))
-            tokens = outcome.input_tokens + outcome.output_tokens if outcome else 0
-            dollars = outcome.cost_microdollars / 1_000_000 if outcome else 0.0
-            spent[key] = Spending(
-                task=key[0],
-                model=key[1],
-                calls=old.calls + 1,
-                tokens=old.tokens + tokens,
-                dollars=old.dollars + dollars,
-            )
-    return tuple(sorted(spent.values(), key=lambda s: (s.task, s.model)))

@@ -3,7 +3,8 @@
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from kernelwright.campaign.morning import Morning
-from kernelwright.campaign.morning_plot import best_so_far
+from kernelwright.campaign.morning_bars import gain_bars
+from kernelwright.campaign.morning_plot import best_for_money, best_so_far, is_against_mlx
 
 _TEMPLATES = Environment(
     loader=PackageLoader("kernelwright.campaign", "pages"),
@@ -12,6 +13,10 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+_AGAINST = {
+    True: "Each task's best candidate so far; 1× is MLX at its best.",
+    False: "Each task's best candidate so far, as a multiple of its first right one.",
+}
 
 
 def as_html(morning: Morning) -> str:
@@ -27,7 +32,16 @@ def as_markdown(morning: Morning) -> str:
 def _rendered(template: str, morning: Morning) -> str:
     return _TEMPLATES.get_template(template).render(
         m=morning,
-        plot=best_so_far(morning.tasks, morning.seconds),
+        bars=gain_bars(morning.tasks),
+        plots=[
+            plot
+            for plot in (
+                best_so_far(morning.tasks, morning.seconds),
+                best_for_money(morning.tasks, morning.dollars),
+            )
+            if plot
+        ],
+        against=_AGAINST[is_against_mlx(morning.tasks)],
         duration=_duration(morning.seconds),
         headline=_headline(morning),
         kinds=_kinds(morning),
@@ -64,7 +78,9 @@ def _kinds(morning: Morning) -> str:
 def _commands(morning: Morning) -> tuple[tuple[str, str], ...]:
     short = morning.campaign_id[:8]
     commands = []
-    if morning.state != "finished":
+    if morning.state in ("running", "paused"):
+        commands.append((f"kernelwright campaign watch {short}", "follow it: this is no end yet"))
+    elif morning.state != "finished":
         commands.append((f"kernelwright campaign resume {short}", "go on where it ended"))
     if morning.won and (champion := morning.won[0].champion):
         id_ = champion.candidate_id[:8]
@@ -72,6 +88,9 @@ def _commands(morning: Morning) -> tuple[tuple[str, str], ...]:
             (f"kernelwright show {id_}", "look at the best one: source, lineage, errors"),
             (f"kernelwright export {id_} -o vendored/", "take it into a project"),
         ]
+    if morning.failures:
+        example = morning.failures[0].example_id[:8]
+        commands.append((f"kernelwright show {example}", "look at the most frequent failure"))
     commands.append((f"kernelwright history --campaign {short}", "everything that was tried"))
     return tuple(commands)
 

@@ -1,82 +1,147 @@
-"""Best-so-far as an SVG of our own: steps of each task, readable in light and in dark."""
+"""Best-so-far as SVGs of our own: steps of each task over time or money, light and dark."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from html import escape
 
-from kernelwright.campaign.morning import TaskMorning
+from kernelwright.campaign.morning import Point, TaskMorning
 
 _WIDTH, _HEIGHT = 760, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 190, 20, 44
 _MOST_LINES = 8
 _LABEL_PX = 16
+_HEADROOM = 1.08
 # Okabe and Ito's colours, which people tell apart whatever they see; black left out.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#b39b00", "#7f7f7f")
 
 
+@dataclass(frozen=True)
+class _Axis:
+    """What runs to the right."""
+
+    of: Callable[[Point], float]
+    last: float
+    label: str
+    size: float = 1.0
+    """How much of it one unit of the label is."""
+    before: str = ""
+    """What stands before a figure, such as `$`."""
+
+    def x(self, value: float) -> float:
+        return _LEFT + (_WIDTH - _RIGHT - _LEFT) * min(value / self.last, 1.0)
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """What runs upwards: multiples, from `low` to `top`."""
+
+    low: float
+    top: float
+
+    def y(self, value: float) -> float:
+        share = (value - self.low) / (self.top - self.low)
+        return _HEIGHT - _BOTTOM - (_HEIGHT - _BOTTOM - _TOP) * share
+
+
 def best_so_far(tasks: Sequence[TaskMorning], seconds: float) -> str:
-    """Draw each task's best over running time, as a multiple of its first right candidate."""
-    lines = sorted((t for t in tasks if t.points), key=_final, reverse=True)[:_MOST_LINES]
+    """Draw each task's best over running time."""
+    last = max([seconds, *(p.seconds for t in tasks for p in t.points), 1e-3])
+    units = (("h", 3600.0), ("min", 60.0))
+    unit, size = next(((u, s) for u, s in units if last >= 2 * s), ("s", 1.0))
+    return _drawn(tasks, _Axis(lambda p: p.seconds, last, f"running time, {unit}", size))
+
+
+def best_for_money(tasks: Sequence[TaskMorning], dollars: float) -> str:
+    """Draw each task's best over what models were paid; nothing where none was."""
+    if not dollars:
+        return ""
+    return _drawn(tasks, _Axis(lambda p: p.dollars, dollars, "paid to models", before="$"))
+
+
+def is_against_mlx(tasks: Sequence[TaskMorning]) -> bool:
+    """Say whether lines are multiples of MLX's best, or of a task's own first right candidate."""
+    return any(task.gain for task in tasks)
+
+
+def _drawn(tasks: Sequence[TaskMorning], axis: _Axis) -> str:
+    chosen = [t for t in tasks if t.points and (t.gain or not is_against_mlx(tasks))]
+    lines = sorted(chosen, key=_final, reverse=True)[:_MOST_LINES]
     if not lines:
         return ""
-    last = max([seconds, *(point.seconds for t in lines for point in t.points), 1e-3])
-    top = max(1.1, max(map(_final, lines)) * 1.08)
-    heights = _apart([_y(_final(task), top) for task in lines])
-    body = [*_axes(last, top)]
+    values = [value for task in lines for value in _multiples(task)]
+    low, high = min(1.0, *values), max(1.1, *values)
+    scale = _Scale(low - (1.0 - low) * 0.1, low + (high - low) * _HEADROOM)
+    heights = _apart([scale.y(_final(task)) for task in lines])
+    body = [*_axes(axis, scale)]
     for task, colour, height in zip(lines, _COLOURS, heights, strict=False):
-        body += _line(task, colour, height, last, top)
+        body += _line(task, colour, height, axis, scale)
     return (
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="best so far" '
-        f'class="plot" xmlns="http://www.w3.org/2000/svg">{"".join(body)}</svg>'
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="best so far, '
+        f'{axis.label}" class="plot" xmlns="http://www.w3.org/2000/svg">{"".join(body)}</svg>'
     )
+
+
+def _multiples(task: TaskMorning) -> list[float]:
+    """Return each point as a multiple: of MLX's best where a champion tells how far that is."""
+    if task.gain is not None and task.champion is not None:
+        reference = task.gain.ratio * task.champion.rank.value
+    else:
+        reference = task.points[0].rank.value
+    return [reference / point.rank.value for point in task.points]
 
 
 def _final(task: TaskMorning) -> float:
-    return task.points[0].rank.value / task.points[-1].rank.value
+    return _multiples(task)[-1]
 
 
-def _line(task: TaskMorning, colour: str, label_y: float, last: float, top: float) -> Iterator[str]:
-    first = task.points[0].rank.value
-    path, height = "", 0.0
-    for point in task.points:
-        x, y = _x(point.seconds, last), _y(first / point.rank.value, top)
-        path += f"M{x:.1f},{y:.1f}" if not path else f"H{x:.1f}V{y:.1f}"
-        height = y
-    yield f'<path d="{path}H{_x(last, last):.1f}" fill="none" stroke="{colour}" stroke-width="2"/>'
-    yield from (
-        f'<circle cx="{_x(p.seconds, last):.1f}" cy="{_y(first / p.rank.value, top):.1f}" '
-        f'r="3" fill="{colour}"/>'
-        for p in task.points
+def _line(
+    task: TaskMorning, colour: str, label_y: float, axis: _Axis, scale: _Scale
+) -> Iterator[str]:
+    places = [
+        (axis.x(axis.of(point)), scale.y(multiple))
+        for point, multiple in zip(task.points, _multiples(task), strict=True)
+    ]
+    path = "".join(
+        f"H{x:.1f}V{y:.1f}" if i else f"M{x:.1f},{y:.1f}" for i, (x, y) in enumerate(places)
     )
-    x = _x(last, last)
-    yield f'<path d="M{x:.1f},{height:.1f}L{x + 10:.1f},{label_y:.1f}" stroke="{colour}"/>'
+    end, height = axis.x(axis.last), places[-1][1]
+    yield f'<path d="{path}H{end:.1f}" fill="none" stroke="{colour}" stroke-width="2"/>'
+    yield from (f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in places)
+    yield f'<path d="M{end:.1f},{height:.1f}L{end + 10:.1f},{label_y:.1f}" stroke="{colour}"/>'
     name = task.task.name if len(task.task.name) <= 19 else task.task.name[:18] + "…"
     yield (
-        f'<text x="{x + 14:.1f}" y="{label_y + 4:.1f}" fill="{colour}">'
+        f'<text x="{end + 14:.1f}" y="{label_y + 4:.1f}" fill="{colour}">'
         f"{escape(name)} {_final(task):.2f}×</text>"
     )
 
 
-def _axes(last: float, top: float) -> Iterator[str]:
+def _axes(axis: _Axis, scale: _Scale) -> Iterator[str]:
     bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
-    for value in _ticks(1.0, top):
-        y = _y(value, top)
-        yield f'<path class="grid" d="M{_LEFT},{y:.1f}H{right}"/>'
+    for value in _ticks(scale.low, scale.top):
+        y = scale.y(value)
+        style = "one" if value == 1.0 else "grid"
+        yield f'<path class="{style}" d="M{_LEFT},{y:.1f}H{right}"/>'
         yield f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{value:g}×</text>'
-    unit, size = next(((u, s) for u, s in (("h", 3600), ("min", 60)) if last >= 2 * s), ("s", 1))
-    for value in _ticks(0.0, last / size):
-        x = _x(value * size, last)
+    for value in _ticks(0.0, axis.last / axis.size):
+        x = axis.x(value * axis.size)
         yield f'<path class="grid" d="M{x:.1f},{bottom}v4"/>'
-        yield f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{value:g}</text>'
+        words = f"{axis.before}{value:g}"
+        if axis.before and value < 1:
+            words = f"{axis.before}{value:.2f}"
+        yield f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{words}</text>'
     middle = (_LEFT + right) / 2
-    yield (f'<text x="{middle}" y="{_HEIGHT - 6}" text-anchor="middle">running time, {unit}</text>')
+    yield f'<text x="{middle}" y="{_HEIGHT - 6}" text-anchor="middle">{axis.label}</text>'
 
 
 def _ticks(low: float, high: float) -> list[float]:
+    """Return round figures from `low` to `high`."""
     rough = (high - low) / 6
     step = next(
-        m * 10.0**e for e in range(-4, 8) for m in (1, 2, 5) if m * 10.0**e >= rough * 0.999
+        m * 10.0**e for e in range(-7, 8) for m in (1, 2, 5) if m * 10.0**e >= rough * 0.999
     )
-    return [round(low + i * step, 6) for i in range(int((high - low) / step + 1e-9) + 1)]
+    first = -int(-low / step) if low < 0 else int(low / step + 0.999999)
+    count = int((high - first * step) / step + 1e-9) + 1
+    return [round((first + i) * step, 7) for i in range(count)]
 
 
 def _apart(heights: Sequence[float]) -> list[float]:
@@ -86,11 +151,3 @@ def _apart(heights: Sequence[float]) -> list[float]:
         placed.append(max(height, placed[-1] + _LABEL_PX) if placed else height)
     over = max(placed[-1] - (_HEIGHT - _BOTTOM), 0.0)
     return [height - over for height in placed]
-
-
-def _x(seconds: float, last: float) -> float:
-    return _LEFT + (_WIDTH - _RIGHT - _LEFT) * seconds / last
-
-
-def _y(value: float, top: float) -> float:
-    return _HEIGHT - _BOTTOM - (_HEIGHT - _BOTTOM - _TOP) * (value - 1.0) / (top - 1.0)

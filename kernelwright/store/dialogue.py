@@ -192,6 +192,7 @@ def regression_cases(session: Session, task_id: str) -> tuple[str, ...]:
 def _recorded(row: CallRow) -> RecordedModelCall:
     call = ModelCall.model_validate({n: getattr(row, n) for n in ModelCall.model_fields})
     if row.state == "begun":
-        return RecordedModelCall(call=call, outcome=None)
+        return RecordedModelCall(call=call, outcome=None, at=row.created_at)
     outcome = {name: getattr(row, name) for name in ModelOutcome.model_fields}
-    return RecordedModelCall(call=call, outcome=ModelOutcome.model_validate(outcome))
+    told = ModelOutcome.model_validate(outcome)
+    return RecordedModelCall(call=call, outcome=told, at=row.created_at)

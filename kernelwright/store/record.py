@@ -261,6 +261,8 @@ class RecordedModelCall(Record):
 
     call: ModelCall
     outcome: ModelOutcome | None
+    at: datetime | None = None
+    """When it was written down."""
 
 
 class Lesson(Record):

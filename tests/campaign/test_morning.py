@@ -10,12 +10,14 @@ import pytest
 from kernelwright.campaign import Engine, SearchSpec, capture_subjects
 from kernelwright.campaign.gain import gain_of
 from kernelwright.campaign.morning import Morning, morning_of
+from kernelwright.campaign.morning_bars import gain_bars
 from kernelwright.campaign.morning_page import as_html, as_markdown
-from kernelwright.campaign.morning_plot import best_so_far
+from kernelwright.campaign.morning_plot import best_for_money, best_so_far
+from kernelwright.campaign.morning_spend import payments
 from kernelwright.campaign.savings import Traffic
 from kernelwright.evaluator import Evaluation, Status
 from kernelwright.evaluator.evaluation import Speedup
-from kernelwright.store import KernelStore
+from kernelwright.store import KernelStore, ModelCall, ModelOutcome
 from tests.campaign.scripted import INFO, ScriptedCoder, ScriptedJudge, subjects, team
 
 
@@ -60,12 +62,49 @@ def test_the_page_needs_nothing_but_itself_and_escapes_what_others_wrote(
     assert "prefers-color-scheme: dark" in page
 
 
-def test_the_plot_is_well_formed_and_empty_without_right_candidates(store: KernelStore) -> None:
+def test_the_plots_are_well_formed_and_empty_without_right_candidates(
+    store: KernelStore,
+) -> None:
     morning = _morning(store)
-    plot = ElementTree.fromstring(best_so_far(morning.tasks, morning.seconds))
-    labels = [node.text for node in plot.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"norm 4.50×", "softmax 4.50×"} <= set(labels)
-    assert best_so_far((), 1.0) == ""
+    gains = [t.gain.ratio for t in morning.tasks if t.gain]
+    labels = _labels(best_so_far(morning.tasks, morning.seconds))
+    assert {f"norm {gains[0]:.2f}×", f"softmax {gains[1]:.2f}×", "running time, s"} <= labels
+    assert {"norm", "softmax", "MLX"} <= _labels(gain_bars(morning.tasks))
+    assert best_so_far((), 1.0) == gain_bars(()) == ""
+    assert best_for_money(morning.tasks, morning.dollars) == "", "no model was paid"
+
+
+def test_without_champions_lines_are_multiples_of_the_first_right_candidate(
+    store: KernelStore,
+) -> None:
+    tasks = [t.model_copy(update={"gain": None}) for t in _morning(store).tasks]
+    labels = _labels(best_so_far(tasks, 9.0))
+    assert {"norm 4.50×", "softmax 4.50×"} <= labels
+    paid = [
+        t.model_copy(
+            update={"points": tuple(p.model_copy(update={"dollars": 0.1}) for p in t.points)}
+        )
+        for t in tasks
+    ]
+    assert {"paid to models", "$0.10", "norm 4.50×"} <= _labels(best_for_money(paid, 0.2))
+
+
+def test_money_is_added_up_to_the_moment_of_each_point(store: KernelStore) -> None:
+    morning = _morning(store)
+    (run,) = store.campaigns()
+    call = ModelCall(
+        id="c", campaign_id=run.id, provider="p", model="m", role="coder", request_hash="h",
+        request="{}",
+    )  # fmt: skip
+    store.dialogue.begin_call(call)
+    store.dialogue.finish_call("c", ModelOutcome(cost_microdollars=250_000))
+    (paid,) = payments(store, [run])
+    assert paid.dollars == 0.25
+    assert paid.at >= run.started_at
+    assert {p.dollars for t in morning.tasks for p in t.points} == {0.0}
+    again = morning_of(store, run)
+    assert again.dollars == 0.25
+    assert "together" in as_html(again)
 
 
 def test_a_gain_is_over_the_strongest_baseline_that_was_measured() -> None:
@@ -85,6 +124,11 @@ def test_a_gain_is_over_the_strongest_baseline_that_was_measured() -> None:
     by_bytes = gain_of(evaluation.model_copy(update={"speedups": ()}), traffic)
     assert (by_bytes.kind, by_bytes.ratio, by_bytes.saved) == ("traffic", 2.0, 0.5)
     assert "not timed" in by_bytes.words
+
+
+def _labels(plot: str) -> set[str | None]:
+    texts = ElementTree.fromstring(plot).iter("{http://www.w3.org/2000/svg}text")
+    return {node.text for node in texts}
 
 
 def _morning(store: KernelStore, coder: ScriptedCoder | None = None) -> Morning:
