@@ -13,6 +13,8 @@ CONTRACTIONS = DENSE | {"attention"}
 """Contractions that a kernel family computes."""
 FEW_TOKENS = 8
 """Rows up to which a product is bound by reading its matrix once."""
+MOST_TOKENS = 64
+"""Rows beyond which a product is MLX's own in any case."""
 CHEAP_FLOPS = 16
 """Operations an element that may be repeated wherever a row of a product is read."""
 MOVING = frozenset({"reshape", "transpose"})
@@ -48,9 +50,15 @@ def dense_sizes(graph: Graph) -> DenseSizes:
 def is_worth_holding(
     graph: Graph, node: Node, *, flops_per_byte: float, launch_bytes: float
 ) -> bool:
-    """Say whether a region should hold a contraction: few rows, and more bytes than arithmetic."""
-    if node.op in DENSE and DenseSizes.of(Call.of(graph, node)).tokens > FEW_TOKENS:
-        return False
+    """Say whether a region should hold a contraction: few rows, and more bytes than arithmetic.
+
+    More rows are held where the whole product takes less time than a launch.
+    """
+    tokens = DenseSizes.of(Call.of(graph, node)).tokens if node.op in DENSE else 0
+    if tokens > FEW_TOKENS:
+        # Only what is done before a launch of its own would have begun.
+        flops = op_named(node.op).flops(Call.of(graph, node))
+        return tokens <= MOST_TOKENS and flops <= flops_per_byte * launch_bytes
     return is_memory_bound(graph, node, flops_per_byte=flops_per_byte, launch_bytes=launch_bytes)
 
 
@@ -111,8 +119,8 @@ def trouble_with_dense(graph: Graph) -> str:
     sizes = {DenseSizes.of(Call.of(graph, node)) for node in found}
     if len(sizes) != 1:
         return "its matrix products differ in rows or depth"
-    if sizes.pop().tokens > FEW_TOKENS:
-        return f"a product of more than {FEW_TOKENS} rows is left to MLX"
+    if sizes.pop().tokens > MOST_TOKENS:
+        return f"a product of more than {MOST_TOKENS} rows is left to MLX"
     if foreign := [
         t for t in map(graph.types.__getitem__, _results(found)) if not t.dtype.is_float
     ]:

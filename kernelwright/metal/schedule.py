@@ -185,9 +185,31 @@ class Dense:
         return cls(**decisions)
 
 
-Schedule = Dense | Matvec | Elementwise | Rowwise | Columnwise | Split | Scan | Attention
+@dataclass(frozen=True, slots=True)
+class Matmul:
+    """Products of many rows: a threadgroup makes a tile of results on simdgroup matrices."""
+
+    family: ClassVar[str] = "matmul"
+
+    rows: int = 4
+    """Simdgroup matrices, of 8 rows each, along a tile's rows."""
+    columns: int = 2
+    """The same along the columns of each simdgroup."""
+    simdgroups: int = 4
+    """Simdgroups side by side along a tile's columns."""
+    depth: int = 16
+    """Terms of the dot products that are staged at a time; a multiple of 8."""
+
+    @classmethod
+    def of(cls, decisions: Mapping[str, int]) -> "Matmul":
+        """Return the schedule of some decisions, defaults for the others."""
+        return cls(**decisions)
+
+
+Schedule = Matmul | Dense | Matvec | Elementwise | Rowwise | Columnwise | Split | Scan | Attention
 _FAMILIES: dict[str, type[Schedule]] = {
     "attention": Attention,
+    "matmul": Matmul,
     "dense": Dense,
     "matvec": Matvec,
     "scan": Scan,

@@ -181,7 +181,7 @@ def test_export_into_a_file_is_one_line(run: Run, searched: Searched, tmp_path: 
 def test_a_search_names_what_mlx_keeps_and_repeats_nothing(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "functions.py"
     file.write_text("import mlx.core as mx\ndef f(x, y):\n    return mx.exp(x @ y) * 2\n")
-    command = ("search", str(file), "-i", "f32[32,16]", "-i", "f32[16,32]", "--candidates", "2")
+    command = ("search", str(file), "-i", "f32[96,16]", "-i", "f32[16,96]", "--candidates", "2")
     first = run(*command)
     assert first.code == 0
     assert "1 of 1 task with a champion" in first.out

@@ -94,7 +94,7 @@ def rows_then_columns(x: mx.array) -> mx.array:
     ("function", "shapes", "reason"),
     [
         (of_two_sizes, [(4, 16), (8, 4, 16)], "differ in size"),
-        (around_a_product, [(16, 64)], "comes back through matmul"),
+        (around_a_product, [(96, 64)], "comes back through matmul"),
         (rows_then_columns, [(32, 64)], "has other rows"),
     ],
     ids=["two sizes", "around a product", "rows then columns"],
@@ -219,7 +219,7 @@ def test_a_bad_request_is_one_sentence(
 
 
 def _planned(function: Callable[..., object] = block, *inputs: mx.array) -> FunctionPlan:
-    arrays = inputs or (mx.zeros((32, 64), mx.float16), mx.zeros((64,), mx.float16))
+    arrays = inputs or (mx.zeros((96, 64), mx.float16), mx.zeros((64,), mx.float16))
     subject = Subject("block", function, arrays, {}, "block.py")
     (captured,) = capture_subjects([subject]).functions
     return plan_function(captured, offline_team().planner, DEVICE)

@@ -14,6 +14,7 @@ from kernelwright.metal.schedule import (
     Columnwise,
     Dense,
     Elementwise,
+    Matmul,
     Matvec,
     Rowwise,
     Scan,
@@ -102,6 +103,12 @@ def idea(schedule: Schedule) -> str:
             words = f"{schedule.words} words" if schedule.words > 1 else "one word"
             results = f"{schedule.results} results" if schedule.results > 1 else "One result"
             return f"{results} a simdgroup, {words} of packed digits a lane at a time."
+        case Matmul():
+            rows, columns = 8 * schedule.rows, 8 * schedule.columns * schedule.simdgroups
+            return (
+                f"Tiles of {rows} by {columns} results on simdgroup matrices, "
+                f"{schedule.depth} terms staged at a time by {schedule.simdgroups} simdgroups."
+            )
         case Dense():
             shared = f", {schedule.strips} simdgroups a sum" if schedule.strips > 1 else ""
             own = f"{schedule.columns} columns a simdgroup" if schedule.columns > 1 else "tiles"

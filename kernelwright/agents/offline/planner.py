@@ -5,7 +5,15 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir import Call, Graph, Kind, Node, Region, op_named, partition
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower import lower, schedules
-from kernelwright.metal.schedule import Attention, Dense, Elementwise, Matvec, Scan, Schedule
+from kernelwright.metal.schedule import (
+    Attention,
+    Dense,
+    Elementwise,
+    Matmul,
+    Matvec,
+    Scan,
+    Schedule,
+)
 
 AUTHOR = "offline"
 
@@ -60,6 +68,8 @@ def _strategy(schedule: Schedule) -> str:
         )
     if isinstance(schedule, Matvec):
         return "Rows of a packed matrix shared by lanes: read once, unpacked, multiplied, mapped."
+    if isinstance(schedule, Matmul):
+        return "Tiles on simdgroup matrices; operands made as they are staged, results mapped."
     if isinstance(schedule, Dense):
         return "Every weight read once for all rows; the results mapped before they are written."
     if isinstance(schedule, Scan):

@@ -7,6 +7,7 @@ from kernelwright.metal.lower.attention import lower_attention
 from kernelwright.metal.lower.dense_kernel import lower_dense
 from kernelwright.metal.lower.elementwise import lower_elementwise
 from kernelwright.metal.lower.generic import generalize
+from kernelwright.metal.lower.matmul import lower_matmul
 from kernelwright.metal.lower.matvec import lower_matvec
 from kernelwright.metal.lower.operator import MSL_TYPE
 from kernelwright.metal.lower.rowwise import lower_rowwise
@@ -18,6 +19,7 @@ from kernelwright.metal.schedule import (
     Columnwise,
     Dense,
     Elementwise,
+    Matmul,
     Matvec,
     Rowwise,
     Scan,
@@ -47,6 +49,8 @@ def lower(graph: Graph, schedule: Schedule) -> Program:
         return _program(*lower_attention(graph, schedule))
     if isinstance(schedule, Dense):
         return _program(*lower_dense(graph, schedule))
+    if isinstance(schedule, Matmul):
+        return _program(*lower_matmul(graph, schedule))
 
     def write(other: Graph) -> tuple[Kernel, ...]:
         return _kernels(other, Signature.of(other), schedule)

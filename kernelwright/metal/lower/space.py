@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir.contraction import DENSE
+from kernelwright.ir.contraction import DENSE, FEW_TOKENS, dense_sizes
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.matvec import PRODUCTS
 from kernelwright.ir.ops import Kind, op_named
@@ -15,6 +15,7 @@ from kernelwright.metal.lower.accumulator import is_compensated, online_pairs
 from kernelwright.metal.lower.attention_space import attention_layout, attention_schedules
 from kernelwright.metal.lower.dense_space import dense_schedules, dense_tiling
 from kernelwright.metal.lower.elementwise import domain, is_even, pieces, split_at_choices
+from kernelwright.metal.lower.matmul_space import matmul_schedules, matmul_tiles
 from kernelwright.metal.lower.matvec_space import matvec_registers, matvec_schedules
 from kernelwright.metal.lower.passes import Loop, loops, per_lane, register_count
 from kernelwright.metal.lower.rowwise import row_count, row_stores
@@ -28,6 +29,7 @@ from kernelwright.metal.schedule import (
     Columnwise,
     Dense,
     Elementwise,
+    Matmul,
     Matvec,
     Rowwise,
     Scan,
@@ -65,7 +67,8 @@ def schedules(graph: Graph, device: DeviceInfo) -> tuple[Schedule, ...]:
     if any(node.op == "attention" for node in graph.nodes):
         return attention_schedules(graph, device)
     if any(node.op in DENSE for node in graph.nodes):
-        return dense_schedules(graph, device)
+        few = dense_sizes(graph).tokens <= FEW_TOKENS
+        return dense_schedules(graph, device) if few else matmul_schedules(graph, device)
     kinds = {op_named(node.op).kind for node in graph.nodes}
     if any(node.op in PRODUCTS for node in graph.nodes):
         return matvec_schedules(graph)
@@ -83,6 +86,9 @@ def footprint(graph: Graph, schedule: Schedule) -> Footprint:
     if isinstance(schedule, Dense):
         tiling = dense_tiling(graph, schedule)
         return Footprint(_WORKING + tiling.registers, tiling.threadgroup_bytes)
+    if isinstance(schedule, Matmul):
+        tiles = matmul_tiles(graph, schedule)
+        return Footprint(_WORKING + tiles.registers, tiles.threadgroup_bytes)
     if isinstance(schedule, Attention):
         layout = attention_layout(graph, schedule)
         return Footprint(_WORKING + layout.registers, layout.threadgroup_bytes)

@@ -20,7 +20,7 @@ def block(x: mx.array, weight: mx.array, up: mx.array, down: mx.array) -> mx.arr
 @pytest.fixture
 def graph() -> Graph:
     square = mx.zeros((64, 64))
-    return canonicalize(capture(block, mx.zeros((16, 64)), mx.zeros((64,)), square, square))
+    return canonicalize(capture(block, mx.zeros((96, 64)), mx.zeros((64,)), square, square))
 
 
 @pytest.fixture
@@ -45,5 +45,5 @@ def test_the_benefit_counts_launches_and_bytes(plan: Plan) -> None:
 
 
 def test_an_empty_plan_is_a_plan() -> None:
-    graph = canonicalize(capture(lambda x: x @ x, mx.zeros((16, 16))))
+    graph = canonicalize(capture(lambda x: x @ x, mx.zeros((96, 96))))
     assert OfflinePlanner().plan(graph, DEVICE).regions == ()

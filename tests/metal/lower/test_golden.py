@@ -238,6 +238,11 @@ CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
         (mx.zeros((1, 512), mx.float16), mx.zeros((256, 512), mx.float16), W[:256]),
         "dense(columns=4, strips=1, teams=4, vector=4)",
     ),
+    "project_tiles": (
+        project,
+        (mx.zeros((20, 512), mx.float16), mx.zeros((256, 512), mx.float16), W[:256]),
+        "matmul(rows=2, columns=2, simdgroups=4, depth=16)",
+    ),
     "gated_project": (
         gated_project,
         (mx.zeros((3, 512), mx.float16), mx.zeros((512, 200), mx.float16)),
