@@ -97,7 +97,7 @@ def _programs(folder: Path) -> tuple[Path, Path]:
     with ThreadPoolExecutor() as pool:
         runtime = list(pool.map(compiled, sources))
     programs = (folder / "plain", folder / "sanitizing")
-    main = (*flags, "-static", _HERE / "elsewhere.cpp", *runtime)
+    main: tuple[str | Path, ...] = (*flags, "-static", _HERE / "elsewhere.cpp", *runtime)
     plain = (_kernel("plain", folder), _kernel("wide", folder))
     _zig("c++", *main, *plain, "-o", programs[0])
     _zig("c++", "-DKW_SANITIZE", *main, _kernel("sanitize", folder), "-o", programs[1])
