@@ -269,6 +269,9 @@ class Engine:
         if not begin(work.trial.id, duration=duration):
             self._queue.leave(work)
             return
+        # Another campaign may have recorded its verdict since this one was looked for.
+        if not work.confirms and self._reuse(work, bench):
+            return
         # A candidate counts once, however many workers die under it.
         self._evaluated += not work.confirms and not self._suspects.has_lost(work.candidate_id)
         judge = bench.confirm if work.confirms else bench.evaluate
