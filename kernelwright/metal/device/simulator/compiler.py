@@ -36,8 +36,10 @@ from kernelwright.metal.msl.signature import Entry, Parameter
 LIBRARIES_PER_FOLDER = 64
 """Of 256 folders: at most about 300 MB of small kernels."""
 _SYMBOL = re.compile(rb"kw_(?:entry|wide):([^:\0]+):([^\0]+)\0")
-WIDE_THREADS = 1 << 15
-"""Threads from which a launch repays the wide build: a tenth of a second, once."""
+WIDE_THREADS = 1 << 18
+"""From here on a few launches repay the wide build, a sixth of a second of processor time."""
+_MATRIX_WEIGHT = 64
+"""A thread that multiplies matrices works as long as so many others."""
 MOST_WIDE_ENTRIES = 8
 """Every instance of a template is compiled alone there, with all that it calls."""
 _WIDE_TIMEOUT_S = 10.0
@@ -57,6 +59,8 @@ class Image:
     waiting: frozenset[str]
     """Symbols of the entries whose threads may have to wait for others."""
     variables: tuple[ThreadgroupVariable, ...]
+    multiplies: bool = False
+    """The text multiplies simdgroup matrices."""
     warnings: tuple[Diagnostic, ...] = ()
 
     def code(self, entry: Entry) -> Code:
@@ -71,7 +75,8 @@ class Image:
     def gains_from_width(self, entry: Entry, options: RunOptions, threads: int) -> bool:
         """Say whether an entry of this plain build had better run 32 lanes at a time."""
         is_plain = self.variant == "plain" and not options.order_seed
-        is_worth_it = threads >= WIDE_THREADS and len(self.entries) <= MOST_WIDE_ENTRIES
+        work = threads * (_MATRIX_WEIGHT if self.multiplies else 1)
+        is_worth_it = work >= WIDE_THREADS and len(self.entries) <= MOST_WIDE_ENTRIES
         return is_plain and is_worth_it and entry.symbol in self.waiting
 
 
@@ -105,7 +110,10 @@ def compile_unit(
         _prune(output.parent)
     built = _Built.model_validate_json(record.read_text())
     entries = tuple(_entry(symbol, unit.kernels) for symbol in built.entries)
-    return Image(output, variant, entries, built.waiting, unit.variables, built.warnings)
+    multiplies = "simdgroup_multiply" in text
+    return Image(
+        output, variant, entries, built.waiting, unit.variables, multiplies, built.warnings
+    )
 
 
 class _Built(Record):

@@ -1,6 +1,7 @@
 """The runtime's C interface: records that cross it, and how a launch is started and ended."""
 
 import ctypes
+import re
 import time
 from pathlib import Path
 
@@ -8,8 +9,13 @@ from kernelwright.errors import DeviceError
 from kernelwright.metal.device.simulator.counters import BlockTally, Tally
 from kernelwright.metal.device.simulator.record import Code, UInt3
 from kernelwright.metal.device.simulator.sanitizer import RawReports
+from kernelwright.metal.diagnostic import CompileError, Diagnostic
 
 _TICK_S = 0.1
+# What the loaders of Linux and macOS say of a function without a body; C++ puts its name's length
+# before it.
+_UNDEFINED = re.compile(r"(?:undefined symbol: |[Ss]ymbol not found[^']*'_?)(\w+)")
+_MANGLED = re.compile(r"_ZN?(\d+)(\w+)")
 
 
 class RawBuffer(ctypes.Structure):
@@ -104,13 +110,26 @@ def _load_library(library: Path) -> ctypes.CDLL:
     try:
         return ctypes.CDLL(str(library), mode=ctypes.RTLD_LOCAL)
     except OSError as e:
+        if (undefined := _UNDEFINED.search(str(e))) is not None:
+            # The text's fault, which Metal finds when it links.
+            raise CompileError((_undefined(undefined[1]),)) from e
         raise DeviceError(f"a compiled kernel does not load: {e}.") from e
+
+
+def _undefined(symbol: str) -> Diagnostic:
+    mangled = _MANGLED.match(symbol)
+    name = mangled[2][: int(mangled[1])] if mangled else symbol
+    if name.startswith("__"):
+        # A function of the compiler's own library, such as of 128-bit floats.
+        return Diagnostic(message=f"a type or an operation needs {name}, which Metal has not.")
+    return Diagnostic(message=f"{name} is used and has no definition; define it in the header.")
 
 
 def load_code(code: Code) -> RawCode:
     """Load one entry of a compiled kernel; the runtime must have been loaded.
 
     Raises:
+        CompileError: the text uses a function that it does not define.
         DeviceError: the library does not load, or has no such symbol.
     """
     library = _load_library(code.library)
