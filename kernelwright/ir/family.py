@@ -10,7 +10,7 @@ from kernelwright.ir.contraction import DENSE, trouble_with_attention, trouble_w
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
-from kernelwright.ir.row_order import crossing
+from kernelwright.ir.row_order import crossing, plain_rows
 
 
 class Pattern(StrEnum):
@@ -130,6 +130,9 @@ def _article(kind: Kind) -> str:
 def _elementwise(graph: Graph) -> Family:
     sizes = {t.size for t in graph.output_types}
     if len(sizes) != 1:
+        rows = plain_rows(graph)
+        if rows is not None:
+            return Family(Pattern.ROWWISE, *rows)
         shapes = " and ".join(str(t) for t in graph.output_types)
         return Family(Pattern.NONE, reason=f"its outputs {shapes} differ in size")
     shape = max((t.shape for t in graph.output_types), key=len)

@@ -1,6 +1,7 @@
 """Whether what depends on reductions over trailing axes stays in its row, wherever rows move to."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kernelwright.ir.graph import Graph, Node, ValueId
@@ -10,10 +11,33 @@ from kernelwright.ir.ops.view import slices
 Order = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 """The transposes that rows went through, each as (sizes, axes): none where they stand in order."""
 
+_FEWEST_ROWS, _LONGEST_ROW = 32, 4096
+"""Rows below which, and elements of a row beyond which, lanes of one row leave a GPU idle."""
 
-def crossing(graph: Graph, rows: int, length: int) -> str:
-    """Name what takes a part of a row into another one, or joins rows in two orders, or nothing."""
-    return _Rows(graph, rows, length).trouble()
+
+def crossing(graph: Graph, rows: int, length: int, given: Iterable[ValueId] = ()) -> str:
+    """Name what takes a part of a row into another one, or joins rows in two orders, or nothing.
+
+    Beside what reductions make, `given` values hold one element a row.
+    """
+    return _Rows(graph, rows, length, frozenset(given)).trouble()
+
+
+def plain_rows(graph: Graph) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Return a shape and the axes of its rows, where some outputs have one element for each row.
+
+    Nothing is reduced there: what a row shares is computed once for it and written beside it.
+    """
+    sizes = sorted({t.size for t in graph.output_types})
+    if len(sizes) != 2 or sizes[0] < _FEWEST_ROWS or sizes[1] % sizes[0]:
+        return None
+    rows, length = sizes[0], sizes[1] // sizes[0]
+    shape = next(t.shape for t in graph.output_types if t.size == sizes[1])
+    ends = [i for i in range(len(shape)) if math.prod(shape[:i]) == rows]
+    single = [v for v in graph.outputs if graph.types[v].size == rows]
+    if not ends or length > _LONGEST_ROW or crossing(graph, rows, length, single):
+        return None
+    return shape, tuple(range(ends[-1], len(shape)))
 
 
 @dataclass
@@ -23,6 +47,7 @@ class _Rows:
     graph: Graph
     rows: int
     length: int
+    given: frozenset[ValueId] = frozenset()
     orders: dict[ValueId, Order] = field(default_factory=dict)
 
     def trouble(self) -> str:
@@ -32,7 +57,7 @@ class _Rows:
             if len(known) > 1:
                 return f"{node.op} joins rows that stand in two orders"
             order = next(iter(known), None)
-            if op_named(node.op).kind is Kind.REDUCTION:
+            if op_named(node.op).kind is Kind.REDUCTION or self.given.intersection(node.outputs):
                 order = order or ()
             elif order is not None and (reason := self._moved(node)):
                 return reason

@@ -52,3 +52,31 @@ def test_rows_that_meet_others_do_not(function: Callable[[mx.array], mx.array]) 
     assert classify(graph).pattern is Pattern.NONE
     reasons = ("mixes rows", "different axes", "another row")
     assert any(word in classify(graph).reason for word in reasons)
+
+
+def merged(a: mx.array, b: mx.array, a_sum: mx.array, b_sum: mx.array) -> tuple[mx.array, mx.array]:
+    total = mx.logaddexp(a_sum, b_sum)
+    return total, a * mx.exp(a_sum - total)[..., None] + b * mx.exp(b_sum - total)[..., None]
+
+
+def test_rows_and_elements_are_one_region_without_a_reduction() -> None:
+    wide, single = mx.zeros((2, 4, 8, 16)), mx.zeros((2, 4, 8))
+    (region,) = partition(canonicalize(capture(merged, wide, wide, single, single)))
+    family = classify(region.extract())
+    assert (family.pattern, family.axes) == (Pattern.ROWWISE, (3,))
+    assert family.row_count == 64
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("few rows", lambda x: (mx.exp(x[:, 0, 0, :1]), x * mx.exp(x[:, :1, :1, :1]))),
+        ("leading axes", lambda x: ((y := mx.exp(x[0])) * 2, x * y)),
+        ("sizes that do not divide", lambda x: (mx.exp(x[:, :5]), mx.exp(x))),
+    ],
+)
+def test_sizes_apart_stay_apart(
+    name: str, function: Callable[[mx.array], tuple[mx.array, mx.array]]
+) -> None:
+    graph = canonicalize(capture(function, mx.zeros((4, 6, 8, 8))))
+    assert "differ in size" in classify(graph).reason, name

@@ -9,6 +9,7 @@ from kernelwright.ir.alignment import reduced_axes
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.ranking import MAX_RANKED, RANKED, is_ranked, ranked_shape
+from kernelwright.ir.row_order import plain_rows
 from kernelwright.metal.kernel import Dimensions, Kernel
 from kernelwright.metal.lower.accumulator import (
     Team,
@@ -96,6 +97,9 @@ def row_count(graph: Graph) -> int:
         if node.op in RANKED:
             shape = graph.types[node.inputs[0]].shape
             counts.add(math.prod(shape[:-1]))
+    if not counts and (plain := plain_rows(graph)):
+        shape, axes = plain
+        return math.prod(shape[: axes[0]])
     if len(counts) != 1:
         raise UnsupportedError(
             f"a row-wise kernel reduces over one set of rows, found {len(counts)}; split the "
@@ -224,7 +228,11 @@ def _reduced_axes(graph: Graph) -> tuple[tuple[int, ...], tuple[int, ...]]:
     if is_ranked(graph):
         shape = ranked_shape(graph)
         return shape, (len(shape) - 1,)
-    node = next(n for n in graph.nodes if op_named(n.op).kind is Kind.REDUCTION)
+    node = next((n for n in graph.nodes if op_named(n.op).kind is Kind.REDUCTION), None)
+    if node is None:
+        plain = plain_rows(graph)
+        assert plain is not None, "rows are counted before"
+        return plain
     call = Call.of(graph, node)
     return call.inputs[0].shape, reduced_axes(call, node.op)
 

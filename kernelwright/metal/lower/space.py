@@ -10,6 +10,7 @@ from kernelwright.ir.graph import Graph
 from kernelwright.ir.matvec import PRODUCTS
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.ir.ranking import is_ranked
+from kernelwright.ir.row_order import plain_rows
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower.accumulator import is_compensated, online_pairs
 from kernelwright.metal.lower.attention_space import attention_layout, attention_schedules
@@ -74,7 +75,7 @@ def schedules(graph: Graph, device: DeviceInfo) -> tuple[Schedule, ...]:
         return matvec_schedules(graph)
     if Kind.SCAN in kinds:
         return tuple(_scans(graph, device))
-    if Kind.REDUCTION in kinds or is_ranked(graph):
+    if Kind.REDUCTION in kinds or is_ranked(graph) or plain_rows(graph):
         return tuple(_rowwise(graph, device))
     return tuple(_elementwise(graph, device))
 

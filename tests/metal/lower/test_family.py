@@ -91,6 +91,11 @@ CASES: dict[str, Case] = {
         (mx.zeros((4, 8)), mx.zeros((4, 8))),
         "rowwise(lanes=1, rows=64, cached=0)",
     ),
+    "an element a row beside the row's elements": (
+        lambda x, s: ((y := mx.exp(s)) * 2, x * y[..., None], mx.tanh(x)),
+        (mx.zeros((5, 8, 12), mx.float16), mx.zeros((5, 8), mx.float16)),
+        "rowwise(lanes=32, rows=4, vector=4, cached=0)",
+    ),
     "unequal parts": (
         lambda x, y: mx.concatenate([x * 2, y, x], axis=1),
         (mx.zeros((4, 6)), mx.zeros((4, 3))),
