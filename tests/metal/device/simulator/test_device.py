@@ -205,6 +205,21 @@ def test_counting_beside_sanitizing_gives_both() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("header", "value", "words"),
+    [
+        ("float twice(float v);\n", "twice(x[i])", "twice is used and has no definition"),
+        ("", "x[i] * 2.0q + 1.0f", "a type or an operation needs __.*, which Metal has not"),
+    ],
+    ids=["a function without a body", "a 128-bit literal"],
+)
+def test_what_does_not_link_is_the_texts_fault(header: str, value: str, words: str) -> None:
+    written = kernel(I + f"y[i] = {value};", "x", "y").model_copy(update={"header": header})
+    bound = program(written, inputs={"x": "f32[64]"}, outputs={"y": "f32[64]"})
+    with pytest.raises(metal.CompileError, match=words):
+        ran(bound, X)
+
+
 def test_a_threadgroup_beyond_the_limit_is_refused_as_mlx_refuses_it() -> None:
     bound = program(
         kernel(I + "y[i] = x[i];", "x", "y", threadgroup=(2048, 1, 1)),
