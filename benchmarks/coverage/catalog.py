@@ -1,19 +1,29 @@
 """Solves every catalog task with the offline agents and writes `docs/catalog.md`.
 
-python -m benchmarks.coverage.catalog [--dtype f16] [--only softmax,gelu]
+python -m benchmarks.coverage.catalog [--only softmax,gelu] [--part 1/3] [--confirm] [--state FILE]
+
+Every task is solved in float16, every seventh in bfloat16 and float32 too. What was found is kept,
+a line a task: a run that was stopped goes on where it was, and several can share the work, each
+with a part of its own. `--confirm` takes what is solved through the hidden gate and the
+confirmation too. `--page` writes the page from what is kept.
 """
 
 import argparse
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import mlx.core as mx
 
+from benchmarks.coverage.catalog_page import markdown
+from benchmarks.coverage.solution import Ledger, Solution
 from kernelwright import catalog, ir
 from kernelwright.catalog import Entry
 from kernelwright.errors import KernelwrightError
+from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
+from kernelwright.evaluator.evaluation import Stage
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.lower import lower, schedules
@@ -21,27 +31,15 @@ from kernelwright.metal.schedule import Schedule
 
 _ATTEMPTS = 3
 _OUT = Path("docs/catalog.md")
-
-
-@dataclass(frozen=True)
-class Solution:
-    """What the offline agents make of one task."""
-
-    entry: Entry
-    regions: int
-    proved: int
-    left: tuple[str, ...]
-    """Ops that no region covers, views aside."""
-    problem: str = ""
-
-    @property
-    def is_solved(self) -> bool:
-        """True when verified kernels do all the work."""
-        return self.regions > 0 and self.proved == self.regions and not self.left
+_STATE = Path(".catalog.jsonl")
+_DTYPE = Dtype.FLOAT16
+_SAMPLED = (Dtype.BFLOAT16, Dtype.FLOAT32)
+_EVERY = 7
 
 
 def solve(entry: Entry, dtype: Dtype, evaluator: Evaluator) -> Solution:
     """Plan, lower and evaluate one task."""
+    began = time.perf_counter()
     zeros = [mx.zeros(t.shape, _mlx(t.dtype)) for t in entry.types(dtype)]
     graph = ir.gather_attention(ir.canonicalize(ir.capture(entry.function, *zeros)))
     regions = ir.partition(graph)
@@ -56,7 +54,10 @@ def solve(entry: Entry, dtype: Dtype, evaluator: Evaluator) -> Solution:
         verdict = _prove(Task(region.extract(), entry.name), evaluator)
         proved += not verdict
         problem = problem or verdict
-    return Solution(entry, len(regions), proved, left, problem)
+    solution = Solution(entry.name, dtype.short, len(regions), proved, left, problem)
+    is_confirmed = solution.is_solved and evaluator.config.through is Stage.CONFIRMATION
+    took_s = round(time.perf_counter() - began, 1)
+    return replace(solution, is_confirmed=is_confirmed, took_s=took_s)
 
 
 def _prove(task: Task, evaluator: Evaluator) -> str:
@@ -91,67 +92,55 @@ def _mlx(dtype: Dtype) -> mx.Dtype:
     return found
 
 
-def markdown(solutions: list[Solution], dtype: Dtype) -> str:
-    """Render the catalog with what the offline coder reaches."""
-    solved = sum(s.is_solved for s in solutions)
-    lines = [
-        "# The catalog",
-        "",
-        (
-            f"{len(solutions)} ready tasks; at {dtype} the offline planner and coder solve "
-            f"{solved} of them whole: every op but views runs in kernels that pass the "
-            "evaluator on the simulator."
-        ),
-        "",
-        (
-            "Made by `python -m benchmarks.coverage.catalog`; search one with "
-            "`kernelwright search catalog:NAME`."
-        ),
-    ]
-    group = ""
-    for solution in solutions:
-        if solution.entry.group != group:
-            group = solution.entry.group
-            lines += ["", f"## {group}", "", "| task | computes | kernels | left to MLX |"]
-            lines += ["|---|---|---|---|"]
-        lines.append(_row(solution))
-    return "\n".join(lines) + "\n"
-
-
-def _row(solution: Solution) -> str:
-    kernels = f"{solution.proved}" if solution.proved == solution.regions else "not yet"
-    mark = "✓" if solution.is_solved else "–"
-    words = (solution.problem.split(". ")[0].rstrip("."), ", ".join(dict.fromkeys(solution.left)))
-    left = "; ".join(filter(None, words)) or ("" if solution.regions else "views alone")
-    return f"| `{solution.entry.name}` | {solution.entry.summary} | {mark} {kernels} | {left} |"
+def wanted(only: str, part: str) -> Iterator[tuple[Entry, Dtype]]:
+    """List the tasks to solve: those named, or one part of all, and the samples at other dtypes."""
+    number, parts = map(int, part.split("/"))
+    names = set(filter(None, only.split(",")))
+    entries = [e for e in catalog.entries() if not names or e.name in names]
+    pairs = [(entry, _DTYPE) for entry in entries]
+    pairs += [(entry, dtype) for dtype in _SAMPLED for entry in entries[::_EVERY]]
+    yield from pairs[number - 1 :: parts]
 
 
 def main() -> None:
-    """Solve the catalog and write the page."""
+    """Solve the catalog, or a part of it, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dtype", default="f16")
     parser.add_argument("--only", default="")
+    parser.add_argument("--part", default="1/1")
+    parser.add_argument("--state", type=Path, default=_STATE)
+    parser.add_argument("--confirm", action="store_true")
+    parser.add_argument("--page", action="store_true")
     arguments = parser.parse_args()
-    dtype = Dtype.parse(arguments.dtype)
     mx.set_default_device(mx.cpu)
-    wanted = arguments.only.split(",") if arguments.only else []
-    solutions = []
-    with Evaluator("simulator") as evaluator:
-        for entry in catalog.entries():
-            if wanted and entry.name not in wanted:
-                continue
-            began = time.perf_counter()
-            solution = solve(entry, dtype, evaluator)
-            solutions.append(solution)
-            took_s = time.perf_counter() - began
-            mark = "solved" if solution.is_solved else "left"
-            print(
-                f"{entry.name:26s} {mark:7s} {solution.proved}/{solution.regions} "
-                f"{took_s:5.1f} s {' '.join(solution.left)} {solution.problem[:120]}",
-                flush=True,
-            )
-    if not wanted:
-        _OUT.write_text(markdown(solutions, dtype))
+    ledger = Ledger(arguments.state)
+    if not arguments.page:
+        through = Stage.CONFIRMATION if arguments.confirm else Stage.TIMING
+        config = EvaluatorConfig(secret="catalog", through=through)
+        with Evaluator("simulator", config) as evaluator:
+            for entry, dtype in wanted(arguments.only, arguments.part):
+                known = ledger.find(entry.name, dtype)
+                if _is_due(known, confirm=arguments.confirm):
+                    solution = solve(entry, dtype, evaluator)
+                    ledger.keep(solution)
+                    print(solution.line(), flush=True)
+    _write_page(Ledger(arguments.state))
+
+
+def _is_due(known: Solution | None, *, confirm: bool) -> bool:
+    if known is None or not confirm:
+        return known is None
+    return known.is_solved and not known.is_confirmed
+
+
+def _write_page(ledger: Ledger) -> None:
+    """Write the page once every task has been tried."""
+    found = [ledger.find(entry.name, _DTYPE) for entry in catalog.entries()]
+    solutions = [solution for solution in found if solution is not None]
+    if len(solutions) < len(found):
+        print(f"{len(found) - len(solutions)} tasks are not tried yet; the page is not written")
+        return
+    sampled = [ledger.find(e.name, d) for d in _SAMPLED for e in catalog.entries()[::_EVERY]]
+    _OUT.write_text(markdown(solutions, [s for s in sampled if s is not None]))
 
 
 if __name__ == "__main__":

@@ -49,8 +49,7 @@ class Reference:
     """A case made concrete: its inputs, and a yardstick for each output.
 
     `dropped` says why the case cannot judge anybody (MLX itself fails on it); `accepted` lists
-    the trivial answers that it would accept, by output. Both are empty as a rule. `ignored`
-    lists inputs whose neglect this case does not show.
+    the trivial answers that it would accept, by output. Both are empty as a rule.
     """
 
     case: Case
@@ -58,7 +57,6 @@ class Reference:
     yardsticks: tuple[Yardstick, ...]
     dropped: str = ""
     accepted: tuple[tuple[int, str], ...] = ()
-    ignored: tuple[int, ...] = ()
 
     @property
     def proves(self) -> bool:
@@ -69,6 +67,11 @@ class Reference:
     def weakness(self) -> str:
         """Name a trivial answer that would pass; nothing where there is none."""
         return "".join(f"{name} would pass as output {place}" for place, name in self.accepted[:1])
+
+    def ignores(self, place: int) -> bool:
+        """Say whether an input may be taken for all zeros or all ones without being noticed."""
+        is_empty = not self.case.graph.input_types[place].size
+        return not is_empty and any(_passes_with(self, place, value) for value in (0, 1))
 
     @cached_property
     def forgiving(self) -> tuple[Yardstick, ...]:
@@ -81,7 +84,7 @@ def prepare(case: Case, tolerances: Sequence[Tolerance], secret: str) -> Referen
     prepared = calibrate(case, case.inputs(secret), tolerances)
     if prepared.dropped or case.is_edge:
         return prepared
-    return replace(prepared, accepted=_accepted(prepared), ignored=_ignored(prepared))
+    return replace(prepared, accepted=_accepted(prepared))
 
 
 def calibrate(case: Case, inputs: tuple[Array, ...], tolerances: Sequence[Tolerance]) -> Reference:
@@ -233,16 +236,6 @@ def _accepts(prepared: Reference, place: int, coarse: Array) -> bool:
     yardstick = prepared.yardsticks[place]
     answer = lower_precision_output(coarse, yardstick.type, precision)
     return measure(answer, yardstick).is_acceptable
-
-
-def _ignored(prepared: Reference) -> tuple[int, ...]:
-    """List inputs that may be taken for all zeros or all ones without being noticed."""
-    graph = prepared.case.graph
-    return tuple(
-        place
-        for place, type_ in enumerate(graph.input_types)
-        if type_.size and any(_passes_with(prepared, place, value) for value in (0, 1))
-    )
 
 
 def _passes_with(prepared: Reference, place: int, value: int) -> bool:

@@ -185,5 +185,5 @@ def _never_seen(task: Task, references: Sequence[Reference]) -> tuple[int, ...]:
     missed = set(range(len(task.graph.inputs)))
     for reference in references:
         if not reference.case.is_edge:
-            missed &= set(reference.ignored)
+            missed = {place for place in missed if reference.ignores(place)}
     return tuple(sorted(missed))
