@@ -12,6 +12,7 @@ from kernelwright.catalog import (  # noqa: F401
     moe,
     norm,
     optimizer,
+    projection,
     quantization,
     reduction,
     rope,

@@ -29,6 +29,35 @@ def attention_masked(q: mx.array, k: mx.array, v: mx.array, mask: mx.array) -> m
     return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.125, mask=mask)
 
 
+@entry("T[1,8,1,64]", "T[1,2,256,64]", "T[1,2,256,64]", "T[8]")
+def attention_decode_sinks(q: mx.array, k: mx.array, v: mx.array, sinks: mx.array) -> mx.array:
+    """One query against a cache, with a logit a head that takes weight and is thrown away."""
+    return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.125, sinks=sinks)
+
+
+@entry("T[1,8,1,64]", "T[1,2,256,64]", "T[1,2,256,64]")
+def attention_decode_window(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+    """One query that sees the last 128 positions of a cache."""
+    mask = mx.arange(k.shape[2])[None] >= k.shape[2] - 128
+    return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.125, mask=mask)
+
+
+@entry("T[1,8,1,64]", "T[1,8,256,64]", "T[1,8,256,64]")
+def attention_decode_soft_cap(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+    """One query against a cache, its scores capped at 50, as Gemma 2 has it."""
+    scores = mx.tanh((q * 0.125) @ k.swapaxes(-1, -2) / 50.0) * 50.0
+    return mx.softmax(scores, axis=-1, precise=True) @ v
+
+
+@entry("T[1,8,1,64]", "i8[1,2,256,64]", "i8[1,2,256,64]", "T[1,2,1,64]", "T[1,2,1,64]")
+def attention_decode_int8_cache(
+    q: mx.array, k: mx.array, v: mx.array, k_scale: mx.array, v_scale: mx.array
+) -> mx.array:
+    """One query against a cache of bytes, with a scale a feature."""
+    keys, values = k.astype(q.dtype) * k_scale, v.astype(q.dtype) * v_scale
+    return mx.fast.scaled_dot_product_attention(q, keys, values, scale=0.125)
+
+
 @entry("T[8,128,128]")
 def alibi_scores(scores: mx.array) -> mx.array:
     """Scores with a slope by distance and head."""

@@ -14,7 +14,7 @@ CONTRACTIONS = DENSE | {"attention"}
 FEW_TOKENS = 8
 """Rows up to which a product is bound by reading its matrix once."""
 MOST_TOKENS = 64
-"""Rows beyond which a product is MLX's own in any case."""
+"""Rows up to which a product can be written at all; from the ninth on MLX's own is faster."""
 CHEAP_FLOPS = 16
 """Operations an element that may be repeated wherever a row of a product is read."""
 MOVING = frozenset({"reshape", "transpose"})
@@ -50,15 +50,9 @@ def dense_sizes(graph: Graph) -> DenseSizes:
 def is_worth_holding(
     graph: Graph, node: Node, *, flops_per_byte: float, launch_bytes: float
 ) -> bool:
-    """Say whether a region should hold a contraction: few rows, and more bytes than arithmetic.
-
-    More rows are held where the whole product takes less time than a launch.
-    """
-    tokens = DenseSizes.of(Call.of(graph, node)).tokens if node.op in DENSE else 0
-    if tokens > FEW_TOKENS:
-        # Only what is done before a launch of its own would have begun.
-        flops = op_named(node.op).flops(Call.of(graph, node))
-        return tokens <= MOST_TOKENS and flops <= flops_per_byte * launch_bytes
+    """Say whether a region should hold a contraction: few rows, and more bytes than arithmetic."""
+    if node.op in DENSE and DenseSizes.of(Call.of(graph, node)).tokens > FEW_TOKENS:
+        return False
     return is_memory_bound(graph, node, flops_per_byte=flops_per_byte, launch_bytes=launch_bytes)
 
 

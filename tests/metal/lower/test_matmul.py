@@ -93,12 +93,9 @@ def test_every_schedule_fits_the_device() -> None:
         assert taken.registers <= 112
 
 
-def test_the_planner_takes_what_is_done_before_a_launch_would_have_begun() -> None:
-    small = graph_of(gated, ["f16[16,64]", "f16[64,64]", "f16[64,64]"])
-    (region,) = partition(small)
-    assert [node.op for node in region.nodes].count("matmul") == 2
-    large = graph_of(gated, ["f16[16,2048]", "f16[2048,2048]", "f16[2048,2048]"])
-    assert all(node.op != "matmul" for r in partition(large) for node in r.nodes)
+def test_the_planner_leaves_them_to_mlx() -> None:
+    graph = graph_of(gated, ["f16[16,64]", "f16[64,64]", "f16[64,64]"])
+    assert all(node.op != "matmul" for r in partition(graph) for node in r.nodes)
 
 
 def test_a_tile_has_whole_matrices() -> None:
