@@ -24,6 +24,7 @@ _KILLS_EACH = 25
 _FAULTS_EACH = 12
 _SHARE_TIGHT = 5
 """Every fifth campaign has caps that bind."""
+_REAL: dict[str, object] = {"judge": "real"}
 
 
 def main() -> int:
@@ -35,13 +36,15 @@ def main() -> int:
     parser.add_argument("--real-faults", type=int, default=40, help="On the simulator itself.")
     parser.add_argument("--jobs", type=int, default=2, help="Processes that share the work.")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=Path, help="Leave every store in this folder.")
+    parser.add_argument("--invent", action="store_true", help="Ask no simulator, for a quick look.")
     parser.add_argument("--write", action="store_true", help="Write docs/reliability.md.")
     asked = parser.parse_args()
     begun = time.monotonic()
     figures = Figures(machine=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores")
     with tempfile.TemporaryDirectory(prefix="reliability-") as scratch:
-        folder = Path(scratch)
-        calm = _calm(folder)
+        folder = asked.keep or Path(scratch)
+        calm = _calm(folder, "invent" if asked.invent else "record")
         parts = [_begun(partial(_share, folder, calm, asked, job)) for job in range(asked.jobs)]
         for process, pipe in parts:
             figures.add(_received(pipe))
@@ -62,11 +65,11 @@ class Calm:
     read_s: float
 
 
-def _calm(folder: Path) -> Calm:
+def _calm(folder: Path, judge: str) -> Calm:
     """Record what the simulator says, and see that campaigns end alike."""
     with opened(folder) as sweep:
-        finding, real_s = sweep.calm(judge="record")
-        again, read_s = sweep.calm(judge="read")
+        finding, real_s = sweep.calm(judge=judge)
+        again, read_s = sweep.calm(judge=_then(judge))
         if finding.champions != again.champions:
             raise RuntimeError("two calm campaigns end with different champions")
     return Calm(finding, real_s, read_s)
@@ -80,18 +83,19 @@ def _share(folder: Path, calm: Calm, asked: argparse.Namespace, job: int) -> Fig
         -(-number // asked.jobs)
         for number in (asked.kills, asked.faults, asked.real_kills, asked.real_faults)
     )
-    with opened(folder) as sweep:
-        for tally in _kills(sweep, calm.finding, seed, kills, calm.read_s):
+    judge = _then("invent" if asked.invent else "record")
+    with opened(folder, keeps=asked.keep is not None) as sweep:
+        for tally in _kills(sweep, calm, seed, kills, judge):
             figures.killed.add(_told(tally))
-        for tally in _faults(sweep, calm.finding, seed, faults):
+        for tally in _faults(sweep, calm, seed, faults, judge):
             figures.faulty.add(_told(tally))
         while figures.real.kills.total() < real_kills:
             number = 10_000 + seed + figures.real.campaigns
-            how = sweep.killed(calm.finding, number, 10, calm.real_s, judge="real")
+            how = sweep.killed(calm.finding, number, 10, calm.real_s, how=_REAL)
             figures.real.add(_told(how))
         while figures.real.faults.total() < real_faults:
             number = 20_000 + seed + figures.real.campaigns
-            figures.real.add(_told(sweep.faulty(calm.finding, number, 8, judge="real")))
+            figures.real.add(_told(sweep.faulty(calm.finding, number, 8, _REAL)))
     return figures
 
 
@@ -115,24 +119,30 @@ def _received(pipe: Connection) -> Figures:
     return figures
 
 
-def _kills(sweep: Sweep, calm: Finding, seed: int, kills: int, took_s: float) -> Iterator[Tally]:
+def _kills(sweep: Sweep, calm: Calm, seed: int, kills: int, judge: str) -> Iterator[Tally]:
     done, number = 0, 0
     while done < kills:
         number += 1
         most = min(_KILLS_EACH, kills - done)
-        how = {} if number % _SHARE_TIGHT else {"caps": TIGHT, "evaluations": 15}
-        tally = sweep.killed(calm, seed + number, most, took_s, **how)
+        how: dict[str, object] = {"judge": judge}
+        if number % _SHARE_TIGHT == 0:
+            how |= {"caps": TIGHT, "evaluations": 15}
+        tally = sweep.killed(calm.finding, seed + number, most, calm.read_s, how=how)
         done += tally.kills.total()
         yield tally
 
 
-def _faults(sweep: Sweep, calm: Finding, seed: int, faults: int) -> Iterator[Tally]:
+def _faults(sweep: Sweep, calm: Calm, seed: int, faults: int, judge: str) -> Iterator[Tally]:
     done, number = 0, 0
     while done < faults:
         number += 1
-        tally = sweep.faulty(calm, 1000 + seed + number, _FAULTS_EACH)
+        tally = sweep.faulty(calm.finding, 1000 + seed + number, _FAULTS_EACH, {"judge": judge})
         done += tally.faults.total()
         yield tally
+
+
+def _then(judge: str) -> str:
+    return "read" if judge == "record" else judge
 
 
 def _told(tally: Tally) -> Tally:

@@ -14,7 +14,7 @@ from typing import NoReturn
 import kernelwright.agents.chat.openai
 import kernelwright.store.migration  # noqa: F401
 from benchmarks.reliability import scene
-from benchmarks.reliability.verdicts import reading, recording
+from benchmarks.reliability.verdicts import InventingJudge, reading, recording
 from kernelwright.agents.budget import Caps
 from kernelwright.agents.chat.wire import Wire
 from kernelwright.campaign import (
@@ -50,7 +50,8 @@ class Order:
     caps: Caps
     evaluations: int | None = None
     judge: str = "read"
-    """`record` and `real` ask the simulator; `read` gives the verdicts that were recorded."""
+    """`record` and `real` ask the simulator; `read` gives the verdicts that were recorded, and
+    `invent` makes them up."""
     faults: tuple[Fault, ...] = ()
     remembers: bool = False
     """True when faults that were injected are not injected again."""
@@ -133,6 +134,8 @@ def _run(order: Order, captured: Captured) -> int:
 def _judges(order: Order, sabotage: Sabotage) -> MakeJudge:
     if order.judge == "record":
         return recording(order.verdicts)
+    if order.judge == "invent":
+        return sabotaged(InventingJudge, sabotage)
     if order.judge == "read":
         return sabotaged(reading(order.verdicts), sabotage)
     return sabotaged(judges_on("simulator"), sabotage)

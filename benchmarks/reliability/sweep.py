@@ -6,7 +6,7 @@ import shutil
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,6 +24,8 @@ from kernelwright.store import KernelStore
 
 AMPLE = Caps(dollars=5.0, calls=400)
 TIGHT = Caps(dollars=0.15, calls=12)
+KINDS = ("any instant", "any instant", "write", "commit", "evaluation")
+"""Of kills: from outside, or from within at a moment that is counted."""
 _POLL_S = 0.002
 _MOST_LIVES = 200
 
@@ -60,8 +62,11 @@ class Tally:
 class Sweep:
     """Runs campaigns one after the other against one server, each in a folder of its own."""
 
-    def __init__(self, folder: Path, served: Served, captured: Captured) -> None:
+    def __init__(
+        self, folder: Path, served: Served, captured: Captured, *, keeps: bool = False
+    ) -> None:
         self._folder = folder
+        self._keeps = keeps
         self._served = served
         self._captured = captured
         self._verdicts = folder / "verdicts"
@@ -81,14 +86,23 @@ class Sweep:
             raise RuntimeError(f"the calm campaign ended with {code}: {_said(order)}")
         return inspect(order, self._served.account()), took_s
 
-    def killed(self, calm: Finding, seed: int, kills: int, within_s: float, **how: object) -> Tally:
-        """Kill a campaign a number of times, then let it end."""
+    def killed(
+        self,
+        calm: Finding,
+        seed: int,
+        kills: int,
+        within_s: float,
+        *,
+        how: Mapping[str, object],
+        kinds: Sequence[str] = KINDS,
+    ) -> Tally:
+        """Kill a campaign a number of times, then let it end; `how` are fields of its order."""
         chance = random.Random(seed)
         order = self._order(f"killed-{seed}", **how)
         self._served.begin([])
         tally = Tally(campaigns=1)
         while tally.kills.total() < kills:
-            kind = chance.choice(("any instant", "any instant", "write", "commit", "evaluation"))
+            kind = chance.choice(kinds)
             faults: tuple[Fault, ...] = ()
             limit_s = 60.0
             if kind == "any instant":
@@ -106,7 +120,7 @@ class Sweep:
         self._close(tally, order, calm, code)
         return tally
 
-    def faulty(self, calm: Finding, seed: int, faults: int, **how: object) -> Tally:
+    def faulty(self, calm: Finding, seed: int, faults: int, how: Mapping[str, object]) -> Tally:
         """Let a drawn plan of faults and a misbehaving server disturb a campaign to its end."""
         chance = random.Random(seed)
         kinds: tuple[FaultKind, ...] = get_args(FaultKind)
@@ -143,7 +157,7 @@ class Sweep:
         tally.evaluations, tally.calls = finding.evaluations, finding.calls
         tally.lost_calls = finding.lost_calls
         tally.problems = [f"{order.folder.name}: {problem}" for problem in problems]
-        if not problems:
+        if not problems and not self._keeps:
             shutil.rmtree(order.folder)
 
     def _order(self, name: str, **how: object) -> Order:
@@ -175,10 +189,10 @@ def _said(order: Order) -> str:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[Sweep]:
+def opened(folder: Path, *, keeps: bool = False) -> Iterator[Sweep]:
     """Start the server, trace the functions, and end the server at the end."""
     served = Served()
     try:
-        yield Sweep(folder, served, scene.captured())
+        yield Sweep(folder, served, scene.captured(), keeps=keeps)
     finally:
         served.close()

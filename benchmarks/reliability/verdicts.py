@@ -8,7 +8,8 @@ from pathlib import Path
 
 from kernelwright.campaign import MakeJudge, judges_on
 from kernelwright.campaign.judge import Judge
-from kernelwright.evaluator import Evaluation, Task
+from kernelwright.evaluator import Evaluation, Stage, Status, Task
+from kernelwright.evaluator.evaluation import StageResult
 from kernelwright.metal import Program
 from kernelwright.metal.device.base import DeviceInfo
 
@@ -81,6 +82,38 @@ class ReadingJudge:
             )
         finally:
             judge.close()
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+
+class InventingJudge:
+    """Makes verdicts up, the same ones every time, for a look at the sweep itself in seconds."""
+
+    info = DeviceInfo(name="simulator", chip="invented", runtime="1", measures_time=False)
+    processes: tuple[int, ...] = ()
+
+    def evaluate(self, task: Task, program: Program) -> Evaluation:
+        """Return a verdict: right unless the program slips or cheats, fast by its digest."""
+        time.sleep(random.uniform(*PACE_S))
+        source = program.kernels[0].source
+        wrong = Status.WRONG if source.endswith("= 1.0f;") else Status.CORRECT
+        status = Status.COMPILE_ERROR if ".0g" in source else wrong
+        return Evaluation(
+            task=task.fingerprint,
+            program=program.id,
+            device=self.info,
+            status=status,
+            summary="as invented",
+            duration_s=0.01,
+            predicted_us=1 + int(program.id[:6], 16) / 1e6 if status is Status.CORRECT else None,
+        )
+
+    def confirm(self, task: Task, program: Program) -> Evaluation:
+        """Confirm whatever is right."""
+        gates = (Stage.HIDDEN, Stage.CONFIRMATION)
+        stages = tuple(StageResult(stage=gate, passed=True, summary="") for gate in gates)
+        return self.evaluate(task, program).model_copy(update={"stages": stages})
 
     def close(self) -> None:
         """There is nothing to end."""
