@@ -1,12 +1,16 @@
 """Lanes that run together compute, bit for bit, what lanes on fibers of their own compute."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from kernelwright.metal.device import simulator
 from kernelwright.metal.device.base import Array
-from kernelwright.metal.device.simulator import compiler
+from kernelwright.metal.device.simulator import compiler, toolchain
 from kernelwright.metal.device.simulator.library import SimulatedKernel
+from kernelwright.metal.device.simulator.unit import Section, prepare
+from kernelwright.metal.device.simulator.wide.widen import widen
 from kernelwright.metal.diagnostic import LaunchError
 
 _TEXT = """#include <metal_stdlib>
@@ -149,6 +153,37 @@ kernel void k(device uint* y [[buffer(0)]], uint2 at [[thread_position_in_grid]]
 
     numbers = np.add.outer(10 * np.arange(8), np.arange(8)).reshape(2, 32)
     np.testing.assert_array_equal(y.reshape(2, 32), numbers.cumsum(1))
+
+
+def test_a_function_that_waits_and_stands_alone_keeps_its_kernel_on_fibers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alone = "__attribute__((noinline)) float total(float v) { return simd_sum(v) * 2; }\n"
+    text = _TEXT.replace("kernel void", alone + "kernel void")
+    kernel = simulator.compile(text.replace("BODY", "y[i] = total(1) + float(n);")).kernel("k")
+    monkeypatch.setattr(compiler, "WIDE_THREADS", 1)
+
+    np.testing.assert_array_equal(_launch(kernel, 64, 64), 64 + 64)
+
+    assert kernel.library.image("wide").entries == ()
+
+
+@pytest.mark.parametrize(("machine", "system"), [("aarch64", "linux"), ("arm64", "darwin")])
+def test_kernels_are_cut_for_other_machines_too(machine: str, system: str, tmp_path: Path) -> None:
+    unit = prepare([Section("source", _TEXT.replace("BODY", _BODIES["tree"]))], prelude="metal")
+    source, listing, built = (tmp_path / f"k.{ending}" for ending in ("cpp", "ll", "o"))
+    source.write_text(unit.text({}, rows=False))
+    target = toolchain.target_flags(machine, system)
+    flags = (*toolchain.LANGUAGE_FLAGS, *target, *toolchain.VARIANT_FLAGS["wide"])
+    prelude = str(toolchain.INCLUDE / "kw" / "prelude.h")
+    command = ["clang", "-x", "c++", *flags, *toolchain.DIAGNOSTIC_FLAGS, "-include", prelude]
+
+    assert toolchain.run([*command, "-S", "-emit-llvm", str(source), "-o", str(listing)])[0] == 0
+    listing.write_text(widen(listing.read_text()))
+    second = ["clang", "-x", "ir", *target, *toolchain.WIDENED_FLAGS]
+    assert toolchain.run([*second, "-c", str(listing), "-o", str(built)])[0] == 0
+
+    assert b"kw_wide:k:k" in built.read_bytes()
 
 
 @pytest.mark.parametrize(
