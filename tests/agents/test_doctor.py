@@ -49,6 +49,15 @@ def test_no_key_is_said_before_anything_is_sent(
         doctor_model(f"{provider}:any")
 
 
+def test_a_server_of_ones_own_needs_no_key(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(f"{provider.upper()}_API_KEY")
+    monkeypatch.setattr("keyring.get_password", lambda service, name: None)
+    with LoopbackServer(lambda _: Said('{"total": 42}')) as server:
+        report = doctor_model(f"{provider}:mine", server.base_url(provider))
+    assert report.is_right
+    assert report.dollars == 0
+
+
 @pytest.mark.parametrize("name", ["none", "replay:ab12", "claude", "openai:", "gemini:pro"])
 def test_only_live_models_are_examined(name: str) -> None:
     with pytest.raises(InputError, match="expected a"):

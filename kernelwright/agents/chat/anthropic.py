@@ -42,7 +42,8 @@ class AnthropicWire:
         self._endpoint = endpoint
         self.mode = ReplyMode.TOOL
         self._client = anthropic.AsyncAnthropic(
-            api_key=endpoint.key.reveal(),
+            # A server of one's own wants no key, and the SDK sends nothing without one.
+            api_key=endpoint.key.reveal() or "none",
             base_url=endpoint.base_url,
             max_retries=0,
             # A ping is a byte: only a server that says nothing at all has stalled.
