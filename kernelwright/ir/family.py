@@ -11,6 +11,7 @@ from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.row_order import crossing, plain_rows
+from kernelwright.ir.stacking import stacked_axis
 
 
 class Pattern(StrEnum):
@@ -133,6 +134,8 @@ def _elementwise(graph: Graph) -> Family:
         rows = plain_rows(graph)
         if rows is not None:
             return Family(Pattern.ROWWISE, *rows)
+        if stacked_axis(graph) is not None:
+            return Family(Pattern.ELEMENTWISE, max(graph.output_types, key=lambda t: t.size).shape)
         shapes = " and ".join(str(t) for t in graph.output_types)
         return Family(Pattern.NONE, reason=f"its outputs {shapes} differ in size")
     shape = max((t.shape for t in graph.output_types), key=len)

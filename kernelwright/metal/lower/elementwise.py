@@ -32,10 +32,10 @@ def lower_elementwise(
     """
     parts = split_at_choices(graph, signature, pieces(graph, outputs))
     axes = domain(graph, signature, parts)
-    stores = _stores(graph, signature, parts, axes)
+    stores = element_stores(graph, signature, parts, axes)
     writer = Writer(signature.scalars, taken=signature.taken)
     grid = _grid(axes, schedule)
-    threadgroup = _threadgroup(grid, schedule)
+    threadgroup = threadgroup_of(grid, schedule)
     if not is_even(axes, schedule):
         raise UnsupportedError(
             f"{schedule.unroll} runs of {schedule.vector} for each of {threadgroup[0]} threads do "
@@ -44,7 +44,8 @@ def lower_elementwise(
     if schedule.unroll > 1:
         _write_unrolled(writer, axes, stores, schedule, int(threadgroup[0]))
     else:
-        _write(writer, axes, stores, schedule.vector)
+        _write_outer(writer, axes)
+        write_inner(writer, axes, stores, schedule.vector)
     source = "\n".join(writer.lines) + "\n"
     used = {t.array for t in walk([s.value for s in stores]) if isinstance(t, Load)}
     return Kernel(
@@ -94,7 +95,7 @@ def split_at_choices(
     if any(p.shape != shape or p.whole != shape for p in parts):
         return parts
     axes = [Axis(f"axis_{i}", n) for i, n in enumerate(shape)]
-    for term in walk(s.value for s in _stores(graph, signature, parts, axes)):
+    for term in walk(s.value for s in element_stores(graph, signature, parts, axes)):
         if not isinstance(term, Choose):
             continue
         for number, axis in enumerate(axes):
@@ -146,7 +147,7 @@ def domain(graph: Graph, signature: Signature, parts: Sequence[Piece]) -> tuple[
     """
     shape = parts[0].shape
     axes = [Axis(f"axis_{i}", n) for i, n in enumerate(shape) if n > 1]
-    stores = _stores(graph, signature, parts, axes)
+    stores = element_stores(graph, signature, parts, axes)
     offsets = [nested for s in stores for o in _offsets(s) for nested in o.indices()]
     extents: list[int] = []
     for position, axis in enumerate(axes):
@@ -178,9 +179,14 @@ def _step_as_one(offset: Index, outer: Axis, inner: Axis) -> bool:
     return factors.get(outer, 0) == factors.get(inner, 0) * inner.extent
 
 
-def _stores(
+def element_stores(
     graph: Graph, signature: Signature, parts: Sequence[Piece], axes: Sequence[Axis]
 ) -> list[Store]:
+    """Return what the stores of some parts write, over axes that count a part's elements.
+
+    Raises:
+        UnsupportedError: an element needs a whole row.
+    """
     builder = Builder(graph, signature.arrays)
     place = flatten([Index.of(a) for a in axes], [a.extent for a in axes])
     stores = []
@@ -196,8 +202,8 @@ def _stores(
     return stores
 
 
-def _write(writer: Writer, axes: Sequence[Axis], stores: Sequence[Store], vector: int) -> None:
-    _write_outer(writer, axes)
+def write_inner(writer: Writer, axes: Sequence[Axis], stores: Sequence[Store], vector: int) -> None:
+    """Write what each thread does at its place on the outer axes."""
     inner = axes[-1]
     if vector == 1:
         writer.line(f"uint {inner.name} = thread_position_in_grid.x;")
@@ -278,7 +284,7 @@ def _grid(axes: Sequence[Axis], schedule: Elementwise) -> Dimensions:
     return x, y, z
 
 
-def _threadgroup(grid: Dimensions, schedule: Elementwise) -> Dimensions:
+def threadgroup_of(grid: Dimensions, schedule: Elementwise) -> Dimensions:
     """Return a threadgroup that fits the innermost axis; the device trims it at the edges."""
     if grid[1] == 1:
         return schedule.threads, 1, 1
@@ -290,7 +296,7 @@ def is_even(axes: Sequence[Axis], schedule: Elementwise) -> bool:
     """Say whether whole threadgroups take all of the innermost axis, where threads take several."""
     if schedule.unroll == 1:
         return True
-    threads = int(_threadgroup(_grid(axes, schedule), schedule)[0])
+    threads = int(threadgroup_of(_grid(axes, schedule), schedule)[0])
     taken = schedule.vector * schedule.unroll * threads
     return schedule.vector > 1 and axes[-1].extent % taken == 0
 

@@ -2,6 +2,7 @@
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
+from kernelwright.ir.stacking import stacked_axis
 from kernelwright.metal.kernel import Kernel, Program, Tensor
 from kernelwright.metal.lower.attention import lower_attention
 from kernelwright.metal.lower.dense_kernel import lower_dense
@@ -14,6 +15,7 @@ from kernelwright.metal.lower.rowwise import lower_rowwise
 from kernelwright.metal.lower.scan import lower_scan
 from kernelwright.metal.lower.signature import Signature
 from kernelwright.metal.lower.split import lower_split
+from kernelwright.metal.lower.stacked import lower_stacked
 from kernelwright.metal.schedule import (
     Attention,
     Columnwise,
@@ -99,7 +101,10 @@ def _kernels(
 ) -> tuple[Kernel, ...]:
     match schedule:
         case Elementwise():
-            # Outputs of different sizes share no threads, and so no kernel.
+            axis = stacked_axis(graph)
+            if axis is not None and (one := lower_stacked(graph, signature, axis, schedule)):
+                return (one,)
+            # Outputs of other sizes share no threads, and so no kernel.
             sizes = dict.fromkeys(t.size for t in graph.output_types)
             groups = [
                 [i for i, t in enumerate(graph.output_types) if t.size == size] for size in sizes

@@ -20,6 +20,7 @@ _WORDS = """
     row column columns plane index start first i j k tile lane simdgroup step base offset outer
     larger smaller exceeds undercuts same load_run sigmoid token digit_of
     turn ranks_above ranks_below simd_smallest
+    row_2 row_3 row_4 plane_2 plane_3 plane_4
     logaddexp floor_quotient floor_remainder floor_modulus integer_power
     sign_of log1p_of expm1_of erf_of erfinv_of simd_maximum simd_minimum
 """

@@ -11,6 +11,7 @@ from kernelwright.ir.matvec import PRODUCTS
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.ir.ranking import is_ranked
 from kernelwright.ir.row_order import plain_rows
+from kernelwright.ir.stacking import stacked_axis
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower.accumulator import is_compensated, online_pairs
 from kernelwright.metal.lower.attention_space import attention_layout, attention_schedules
@@ -24,6 +25,7 @@ from kernelwright.metal.lower.run import WIDTHS
 from kernelwright.metal.lower.scan import scan_shape, scan_stores, scanned
 from kernelwright.metal.lower.signature import Signature
 from kernelwright.metal.lower.split import lower_split
+from kernelwright.metal.lower.stacked import Layer, stacked_layers
 from kernelwright.metal.lower.term import Load, Reduced, Reducer, Store, walk
 from kernelwright.metal.schedule import (
     Attention,
@@ -125,6 +127,9 @@ def _partials(stores: list[Store]) -> int:
 
 def _elementwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
     signature = Signature.of(graph)
+    if (stacked := stacked_axis(graph)) is not None:
+        yield from _stacked(stacked_layers(graph, signature, stacked), device)
+        return
     axes = domain(graph, signature, split_at_choices(graph, signature, pieces(graph, [0])))
     width = max(t.dtype.itemsize for t in graph.output_types)
     total = math.prod(a.extent for a in axes)
@@ -145,6 +150,15 @@ def _elementwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
             schedule = Elementwise(vector, threads, unroll)
             if unroll == 1 or is_even(axes, schedule):
                 yield schedule
+
+
+def _stacked(layers: list[Layer] | None, device: DeviceInfo) -> Iterator[Schedule]:
+    """Yield schedules of outputs that stand on top of each other, wide runs first."""
+    columns = layers[0].axes[2].extent if layers else 1
+    for threads in (256, 128, 512, 64):
+        for vector in (4, 2, 1):
+            if columns % vector == 0 and threads <= device.threads_per_threadgroup:
+                yield Elementwise(vector, threads)
 
 
 def _shortfall(pair: tuple[int, int], width: int, best: int) -> float:

@@ -109,7 +109,7 @@ class Writer:
             name = self.fresh(term.name)
             self.line(f"{MSL_TYPE[term.dtype]} {name};")
         self._assign(name, term)
-        self._join_branches()
+        self.join_branches()
         self.bind(term, name)
         return name
 
@@ -130,7 +130,7 @@ class Writer:
             with self.block(head if number in (0, len(heads)) else f"else {head}"):
                 self._assign(name, arm)
 
-    def _join_branches(self) -> None:
+    def join_branches(self) -> None:
         """Write `} else {` in one line, as people do."""
         joined: list[str] = []
         for line in self.lines:

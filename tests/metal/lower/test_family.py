@@ -27,6 +27,11 @@ def rope(x: mx.array, *, traditional: bool) -> mx.array:
     return mx.fast.rope(x, 8, traditional=traditional, base=10000.0, scale=1.0, offset=3)
 
 
+def rope_tables(x: mx.array, c: mx.array) -> mx.array:
+    left, right = mx.split(x, 2, axis=-1)
+    return mx.concatenate([left * c - right, left + right * c], axis=-1)
+
+
 def norm_rope(x: mx.array, w: mx.array, *, traditional: bool) -> mx.array:
     normal = mx.fast.rms_norm(x, w, 1e-6).transpose(0, 2, 1, 3)
     return mx.fast.rope(normal, 8, traditional=traditional, base=10000.0, scale=1.0, offset=3)
@@ -95,6 +100,16 @@ CASES: dict[str, Case] = {
         lambda x, s: ((y := mx.exp(s)) * 2, x * y[..., None], mx.tanh(x)),
         (mx.zeros((5, 8, 12), mx.float16), mx.zeros((5, 8), mx.float16)),
         "rowwise(lanes=32, rows=4, vector=4, cached=0)",
+    ),
+    "heads of queries and keys": (
+        lambda x, c: tuple(rope_tables(h, c) for h in mx.split(x.transpose(0, 2, 1, 3), [4], 1)),
+        (mx.zeros((2, 3, 6, 8), mx.float16), mx.zeros((3, 4), mx.float16)),
+        "elementwise(vector=2)",
+    ),
+    "three stacked outputs": (
+        lambda x: (mx.exp(x[:, :2]), mx.tanh(x[:, 1:]) + x[:, :4], x[:, :1] * 2, x[:, 3:] * 3),
+        (mx.zeros((3, 5, 7)),),
+        "elementwise(vector=1)",
     ),
     "unequal parts": (
         lambda x, y: mx.concatenate([x * 2, y, x], axis=1),

@@ -113,6 +113,16 @@ def head_norm_rope(x: mx.array, weight: mx.array) -> mx.array:
     return mx.fast.rope(heads, 128, traditional=False, base=10000.0, scale=1.0, offset=0)
 
 
+def turned_heads(qkv: mx.array, cos: mx.array) -> tuple[mx.array, mx.array]:
+    heads = qkv.reshape(qkv.shape[0], 6, 64).transpose(1, 0, 2)
+
+    def turn(x: mx.array) -> mx.array:
+        left, right = mx.split(x, 2, axis=-1)
+        return mx.concatenate([left * cos - right, left + right * cos], axis=-1)
+
+    return turn(heads[:4]), turn(heads[4:])
+
+
 Q4 = mx.quantize(mx.zeros((256, 512), mx.float16), 64, 4)
 Q6 = mx.quantize(mx.zeros((64, 256), mx.float16), 32, 6)
 Q8 = mx.quantize(mx.zeros((4, 64, 256), mx.float16), 64, 8)
@@ -211,6 +221,11 @@ CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
         head_norm_rope,
         (mx.zeros((1, 16, 8, 128), mx.float16), mx.zeros((128,), mx.float16)),
         "rowwise(lanes=32, rows=4, vector=2, cached=1)",
+    ),
+    "turned_heads": (
+        turned_heads,
+        (mx.zeros((16, 384), mx.float16), mx.zeros((16, 32), mx.float16)),
+        "elementwise(vector=4, threads=256)",
     ),
     "transposed": (transposed, (X, mx.array(2.0, mx.float16)), "elementwise(vector=1)"),
     "attention_decode": (
