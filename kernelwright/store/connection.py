@@ -17,7 +17,7 @@ from kernelwright.store.schema import SCHEMA_VERSION
 BUSY_TIMEOUT_S = 10.0
 _REASONS = {
     "database is locked": "is locked by another program; close it, or wait and try again",
-    "disk is full": "is on a full disk; free some space and run the command again",
+    "disk is full": "is on a full disk; free some space to go on",
     "readonly database": "is read-only; make it writable or choose another with --store",
     "unable to open database": "cannot be opened; check the path and its permissions",
     "not a database": "is not a Kernelwright store; choose another with --store",

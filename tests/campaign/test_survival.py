@@ -1,5 +1,8 @@
 """Devices that fail, disks that fill, workers that die: a night outlasts them or says why not."""
 
+import shutil
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -26,6 +29,11 @@ from kernelwright.store import KernelStore
 from kernelwright.store.faulty import FaultyStore
 from tests.campaign.scripted import ScriptedCoder, ScriptedJudge, subjects, team
 
+_ROOT = Path(__file__).parents[2]
+OWN_DISKS = (
+    shutil.which("unshare") is not None
+    and subprocess.run(["unshare", "-rm", "true"], check=False, capture_output=True).returncode == 0
+)
 STAMINA = Stamina(failures=4, deaths=2, most_deaths=4, first_pause_s=0.001)
 
 
@@ -211,6 +219,22 @@ def test_a_search_that_is_stopped_while_the_disk_is_full_goes_on_later(
         report, events = search(store, ScriptedJudge)
         assert [t.champion_id for t in report.tasks] == calm_champions(tmp_path)
         assert any(isinstance(e, CandidateJudged) and e.reused for e in events)
+
+
+@pytest.mark.skipif(not OWN_DISKS, reason="this system lets nobody mount a disk of their own")
+def test_a_disk_that_is_really_full_is_waited_for(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["unshare", "-rm", sys.executable, "-m", "tests.campaign.small_disk", str(tmp_path)],
+        cwd=_ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    champions, counts, *reasons = done.stdout.splitlines()
+    assert champions == str(calm_champions(tmp_path))
+    assert counts == f"{18 + 2} 3"
+    assert len(reasons) == 1
+    assert "kernels.db is on a full disk; free some space to go on" in reasons[0]
 
 
 def test_two_searches_of_one_task_judge_each_candidate_once(
