@@ -1,5 +1,6 @@
 """Best-so-far as SVGs of our own: steps of each task over time or money, light and dark."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -11,6 +12,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 190, 20, 44
 _MOST_LINES = 8
 _LABEL_PX = 16
 _HEADROOM = 1.08
+_WIDE = 3.0
+"""Times that the greatest multiple is the least from which logarithms show more."""
 # Okabe and Ito's colours, which people tell apart whatever they see; black left out.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#b39b00", "#7f7f7f")
 
@@ -33,14 +36,31 @@ class _Axis:
 
 @dataclass(frozen=True)
 class _Scale:
-    """What runs upwards: multiples, from `low` to `top`."""
+    """What runs upwards: multiples, from `low` to `top`; by their logarithms where they differ."""
 
     low: float
     top: float
 
     def y(self, value: float) -> float:
-        share = (value - self.low) / (self.top - self.low)
+        share = (self._of(value) - self._of(self.low)) / (self._of(self.top) - self._of(self.low))
         return _HEIGHT - _BOTTOM - (_HEIGHT - _BOTTOM - _TOP) * share
+
+    @property
+    def ticks(self) -> list[float]:
+        """Round figures, and always 1."""
+        if self._is_wide:
+            even = [m * 2.0**e for e in range(-8, 12) for m in (1.0, 1.5)]
+            ticks = [value for value in even if self.low <= value <= self.top]
+        else:
+            ticks = _ticks(self.low, self.top)
+        return ticks if 1.0 in ticks or not self.low <= 1 <= self.top else [*ticks, 1.0]
+
+    @property
+    def _is_wide(self) -> bool:
+        return self.top > _WIDE * self.low
+
+    def _of(self, value: float) -> float:
+        return math.log2(value) if self._is_wide else value
 
 
 def best_so_far(tasks: Sequence[TaskMorning], seconds: float) -> str:
@@ -70,7 +90,7 @@ def _drawn(tasks: Sequence[TaskMorning], axis: _Axis) -> str:
         return ""
     values = [value for task in lines for value in _multiples(task)]
     low, high = min(1.0, *values), max(1.1, *values)
-    scale = _Scale(low - (1.0 - low) * 0.1, low + (high - low) * _HEADROOM)
+    scale = _Scale(low * (2 - _HEADROOM) if low < 1 else low, high * _HEADROOM)
     heights = _apart([scale.y(_final(task)) for task in lines])
     body = [*_axes(axis, scale)]
     for task, colour, height in zip(lines, _COLOURS, heights, strict=False):
@@ -117,7 +137,7 @@ def _line(
 
 def _axes(axis: _Axis, scale: _Scale) -> Iterator[str]:
     bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
-    for value in _ticks(scale.low, scale.top):
+    for value in scale.ticks:
         y = scale.y(value)
         style = "one" if value == 1.0 else "grid"
         yield f'<path class="{style}" d="M{_LEFT},{y:.1f}H{right}"/>'
