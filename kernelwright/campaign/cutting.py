@@ -1,6 +1,7 @@
 """Cuts captured functions into tasks, and lets nobody wait for a model after a stop."""
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
@@ -11,14 +12,19 @@ from kernelwright.campaign.vigil import Vigil
 from kernelwright.metal.device.base import DeviceInfo
 
 _POLL_S = 0.05
+_AT_ONCE = 4
+"""Functions that are cut side by side: most of the time goes by waiting for a model."""
 
 
 def plan_functions(
     captured: Captured, planner: Planner, device: DeviceInfo, vigil: Vigil
 ) -> Iterator[FunctionPlan]:
-    """Yield the plan of each function; nothing more once a stopped run is out of patience."""
-    for function in captured.functions:
-        plan = _begun(partial(plan_function, function, planner, device))
+    """Yield the plans in the functions' order; no more once a stopped run is out of patience."""
+    waiting, begun = deque(captured.functions), deque[Future[FunctionPlan]]()
+    while waiting or begun:
+        while waiting and len(begun) < _AT_ONCE:
+            begun.append(_begun(partial(plan_function, waiting.popleft(), planner, device)))
+        plan = begun.popleft()
         while not plan.done():
             if vigil.is_out_of_patience:
                 return

@@ -1,0 +1,35 @@
+"""Functions are cut side by side, and told in their order."""
+
+import threading
+
+import mlx.core as mx
+
+from kernelwright.agents.role import Plan
+from kernelwright.campaign import Subject, capture_subjects
+from kernelwright.campaign.cutting import plan_functions
+from kernelwright.campaign.pausing import Pause
+from kernelwright.campaign.vigil import Vigil
+from kernelwright.ir import Graph
+from kernelwright.metal.device.base import DeviceInfo
+from tests.agents.loopback.scene import DEVICE, double_plus_one
+
+
+class Pair:
+    """Answers nobody before two have asked, as a model that several wait for."""
+
+    def __init__(self) -> None:
+        self.both = threading.Barrier(2, timeout=20)
+
+    def plan(self, graph: Graph, device: DeviceInfo) -> Plan:
+        self.both.wait()
+        return Plan(regions=(), author="pair")
+
+
+def test_functions_wait_for_their_models_side_by_side() -> None:
+    subjects = [
+        Subject(f"rows{n}", double_plus_one, (mx.zeros((n, 8)),), {}, "rows.py")
+        for n in (2, 3, 4, 5)
+    ]
+    vigil = Vigil(Pause(), lambda event: None)
+    plans = plan_functions(capture_subjects(subjects), Pair(), DEVICE, vigil)
+    assert [plan.subject.name for plan in plans] == ["rows2", "rows3", "rows4", "rows5"]
