@@ -56,8 +56,31 @@ def compiled_traffic(graph: Graph, indices: Iterable[int] | None = None) -> Traf
 
 def fast_traffic(graph: Graph) -> Traffic:
     """Count `mx.compile` around `mx.fast`, whose kernels a trace on the CPU takes apart."""
-    whole = [Region(graph, i.indices) for i in idioms(graph) if i.name in IN_MLX_FAST]
+    whole: list[Region] = []
+    taken: set[int] = set()
+    for idiom in idioms(graph):
+        if idiom.name in IN_MLX_FAST:
+            indices = _with_tables(graph, idiom.indices, taken)
+            taken |= indices
+            whole.append(Region(graph, tuple(sorted(indices))))
     return planned_traffic(graph, whole)
+
+
+def _with_tables(graph: Graph, indices: Iterable[int], taken: set[int]) -> set[int]:
+    """Add what an idiom reads and a kernel computes inside, as rope its angles: made of counts."""
+    counted: set[ValueId] = set(graph.constant_of)
+    for node in graph.nodes:
+        if op_named(node.op).kind is not Kind.RANDOM and counted.issuperset(node.inputs):
+            counted.update(node.outputs)
+    found = set(indices)
+    frontier = [v for i in found for v in graph.nodes[i].inputs]
+    while frontier:
+        value = frontier.pop()
+        maker = graph.producer_of.get(value)
+        if value in counted and maker is not None and maker not in found | taken:
+            found.add(maker)
+            frontier.extend(graph.nodes[maker].inputs)
+    return found
 
 
 def planned_traffic(

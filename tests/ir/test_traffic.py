@@ -91,3 +91,12 @@ def test_a_faster_memory_lowers_the_benefit() -> None:
     slow = ir.Profile(bytes_per_us=1e5, launch_us=0.0)
     ratio = ir.cost(region, slow).benefit_us / ir.cost(region, fast).benefit_us
     assert ratio == pytest.approx(10.0)
+
+
+def test_mx_fast_computes_the_angles_of_a_rotary_embedding_itself() -> None:
+    x = mx.zeros((1, 4, 16, 8))
+
+    def rope(x: mx.array) -> mx.array:
+        return mx.fast.rope(x, 8, traditional=False, base=10000.0, scale=1.0, offset=0)
+
+    assert ir.fast_traffic(canonicalize(capture(rope, x))) == Traffic(x.nbytes, x.nbytes, 1)
