@@ -1,5 +1,6 @@
 """What float32 rounding alone does to an answer, where cancellation makes much of it."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
@@ -9,10 +10,16 @@ from numpy.typing import NDArray
 
 from kernelwright.evaluator.accuracy import Yardstick, measure, row_scale
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.reference import reference
+from kernelwright.ir.ops import Kind
+from kernelwright.ir.reference import Made, reference
 from kernelwright.metal.device.base import Array
 
 _DRAWS = 4
+_ROUNDING = 2.0**-24
+_LANES = 32
+_SUMS = (Kind.REDUCTION, Kind.SCAN, Kind.CONTRACTION)
+_EXACT = frozenset(("max", "min", "argmax", "argmin", "cummax", "cummin"))
+_LINEAR = frozenset(("sum", "mean", "cumsum", "matmul"))
 _LUCK = 4.0
 """How much further than the worst draw another sound order of operations may go."""
 
@@ -25,13 +32,17 @@ def forgiving(
     """Widen what a case allows to what any float32 arithmetic may do on its inputs.
 
     The graph is evaluated with every result rounded to float32 up or down by chance (as in
-    stochastic arithmetic, J. Vignes 1993). Where outputs then move further than MLX happened
-    to err, as `1 - sigmoid(x)` does for large x, the bound was luck.
+    stochastic arithmetic, J. Vignes 1993), and every sum moved by what adding up may lose. Where
+    outputs then move further than MLX happened to err, as `1 - sigmoid(x)` does for large x and
+    the norm of a constant row does, the bound was luck.
     """
     random = np.random.default_rng(0)
 
-    def rounded(values: Reals) -> Reals:
-        return rounded_by_chance(values, random)
+    def rounded(made: Made) -> Reals:
+        noise = accumulated(made) * random.standard_normal(made.values.shape)
+        # Infinities have no noise, and none may be made where there was a number.
+        noisy = np.where(np.isfinite(noise), made.values + noise, made.values)
+        return rounded_by_chance(noisy, random)
 
     arrays = cast("list[Reals]", list(inputs))
     draws = [reference(graph, arrays, rounded=rounded) for _ in range(_DRAWS)]
@@ -39,6 +50,30 @@ def forgiving(
         _widened(yardstick, [draw[place] for draw in draws])
         for place, yardstick in enumerate(yardsticks)
     )
+
+
+def accumulated(made: Made) -> Reals | float:
+    """Return the standard deviation of what adding up in float32 does to a result.
+
+    Adding n like numbers one after the other errs by about sqrt(n / 3) roundings of their sum: a
+    random walk whose steps grow with what has been added. Sound kernels divide a row among 32
+    lanes, whose errors average out, and meet in a tree, which costs about one rounding.
+    """
+    first = made.read[0] if made.read else made.values
+    if made.op.name in _EXACT or made.op.kind not in _SUMS:
+        return 0.0
+    terms = first.size // max(made.values.size, 1)
+    if terms <= 1 or made.op.kind is not Kind.REDUCTION:
+        terms = first.shape[-1] if first.ndim else 1
+    return _ROUNDING * math.hypot(1, math.sqrt(terms / 3) / _LANES) * _size_of_terms(made)
+
+
+def _size_of_terms(made: Made) -> Reals:
+    """Return what the result would be if no two terms cancelled each other."""
+    if made.op.name not in _LINEAR or made.op.meaning is None:
+        return np.abs(made.values)
+    sizes = made.op.meaning(made.call, *(np.abs(array) for array in made.read))
+    return np.asarray(sizes, dtype=np.float64)
 
 
 def rounded_by_chance(values: Reals, random: np.random.Generator) -> Reals:

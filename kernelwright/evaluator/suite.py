@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from kernelwright.evaluator.case import Case, Layout
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.distribution import Distribution
 from kernelwright.evaluator.probe import MEAN
-from kernelwright.evaluator.reference import Reference, prepare
+from kernelwright.evaluator.reference import Reference, prepare, survivors
 from kernelwright.evaluator.regression import RegressionCase
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.graph import Graph
@@ -16,7 +17,10 @@ _REDRAWS = 2
 """Further draws of a case that proves nothing before an ordinary one takes its place."""
 _FURTHER, _FIRST_FURTHER = 48, 100
 """Cases that may be drawn for a suite that proves nothing, and the number of the first."""
-_STRONG = (Distribution.NORMAL, Distribution.OFFSET, Distribution.ALTERNATING)
+_STRONG = (
+    *(Distribution.NORMAL, Distribution.OFFSET, Distribution.ALTERNATING),
+    *(Distribution.SMALL, Distribution.LARGE, Distribution.CONSTANT, Distribution.DENORMAL),
+)
 _MOST_REGRESSIONS = 16
 _AT_FULL_SHAPE = (Distribution.MIXED, Distribution.NORMAL, Distribution.MASKED)
 _OFF_GRID = (
@@ -52,15 +56,29 @@ class Suite:
         """How many cases every trivial answer fails."""
         return sum(r.proves for r in self._live)
 
-    @property
+    @cached_property
     def is_proof(self) -> bool:
         """True when every trivial answer for every output fails some case.
 
         A program has to pass all cases, so each output may be told by another one. Where an
         output never holds but one number, its mean is no trivial answer.
         """
-        passing = self.passing
-        return bool(self._live) and all(n == MEAN and self._is_uniform(p) for p, n in passing)
+        # By the strict bounds first: judging as candidates are judged costs several oracle runs.
+        return bool(self._live) and self._is_refuted(self.passing) and self._is_refuted(self._left)
+
+    @property
+    def _left(self) -> set[tuple[int, str]]:
+        """Trivial answers that every case would let pass as it does a candidate's outputs."""
+        left: set[tuple[int, str]] | None = None
+        for reference in self._live:
+            passed = survivors(reference)
+            left = set(passed) if left is None else left & passed
+            if self._is_refuted(left):
+                break
+        return left or set()
+
+    def _is_refuted(self, passing: set[tuple[int, str]]) -> bool:
+        return all(name == MEAN and self._is_uniform(place) for place, name in passing)
 
     @property
     def passing(self) -> set[tuple[int, str]]:
@@ -99,7 +117,9 @@ def _strengthened(suite: Suite, task: Task, config: EvaluatorConfig) -> Suite:
         kind = _STRONG[number % len(_STRONG)]
         case = Case(task.graph, kind, attempt=_FIRST_FURTHER + number)
         reference = prepare(case, task.output_tolerances, config.secret)
-        if not reference.dropped and not suite.passing <= set(reference.accepted):
+        if reference.dropped:
+            continue
+        if not suite.passing or not suite.passing <= set(reference.accepted):
             suite = replace(suite, references=(*suite.references, reference))
     return suite
 

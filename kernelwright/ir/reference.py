@@ -1,21 +1,35 @@
 """The ideal answer of a graph: float64 arithmetic by NumPy and SciPy, integers exact."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelwright.errors import InputError, UnsupportedError
+from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, exact_dtype, op_named
-from kernelwright.ir.ops.op import Array
+from kernelwright.ir.ops.op import Array, Op
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a node makes of floats, before anybody rounds it."""
+
+    op: Op
+    call: Call
+    read: tuple[Array, ...]
+    values: Array
+    dtype: Dtype
+    """What the values have in MLX."""
 
 
 def reference(
     graph: Graph,
     arrays: Sequence[NDArray[np.generic]],
     *,
-    rounded: Callable[[Array], Array] | None = None,
+    rounded: Callable[[Made], Array] | None = None,
 ) -> list[Array]:
     """Evaluate a graph as if floating point had no rounding (to float64).
 
@@ -42,9 +56,16 @@ def reference(
     kept = set(graph.outputs)
     with np.errstate(all="ignore"):
         for index, node in enumerate(graph.nodes):
-            made = _evaluate(graph, node, [values[v] for v in node.inputs])
+            read = [values[v] for v in node.inputs]
+            made = _evaluate(graph, node, read)
             if rounded is not None:
-                made = {v: rounded(a) if a.dtype == np.float64 else a for v, a in made.items()}
+                op, call = op_named(node.op), Call.of(graph, node)
+                made = {
+                    v: rounded(Made(op, call, tuple(read), a, graph.types[v].dtype))
+                    if a.dtype == np.float64
+                    else a
+                    for v, a in made.items()
+                }
             values.update(made)
             for value in set(node.inputs):
                 if last_use[value] == index and value not in kept:

@@ -99,3 +99,25 @@ def test_short_rows_are_joined(shape: tuple[int, ...], length: int) -> None:
 def test_the_floor_lies_between_sound_and_lower_precision() -> None:
     for dtype, lower in ((Dtype.FLOAT32, 2.0**-11), (Dtype.BFLOAT16, 2.0**-4)):
         assert dtype.epsilon <= floor_of(dtype, 1024, 10) < lower
+
+
+@pytest.mark.parametrize(
+    ("changes", "allowed", "passes"),
+    [
+        ({3: 1}, 0.0, False),
+        ({3: 1, 7: -1}, 0.1, True),
+        ({3: 2}, 0.1, False),
+        (dict.fromkeys(range(9), 1), 0.1, False),
+    ],
+)
+def test_integers_may_be_one_off_in_so_many_places_as_mlx_earns(
+    changes: dict[int, int], allowed: float, passes: bool
+) -> None:
+    expected = np.arange(64, dtype=np.int8)
+    exact = Yardstick(
+        TensorType((64,), Dtype.INT8), Tolerance.of(Dtype.INT8), expected, 0.0, 0.0, steps=allowed
+    )
+    found = expected.copy()
+    for place, change in changes.items():
+        found[place] += change
+    assert measure(found, exact).is_acceptable is passes

@@ -44,3 +44,17 @@ def test_lower_precision_is_not_forgiven(error: float, passes: bool) -> None:
     sigmoid = 1 / (1 + np.exp(-prepared.inputs[0].astype(np.float64)))
     found = (1 - sigmoid * (1 + error)).astype(np.float32)
     assert judge(prepared, [found])[0].is_acceptable is passes
+
+
+def test_a_constant_row_is_normalised_as_well_as_float32_adds_it_up() -> None:
+    def normalise(x: mx.array) -> mx.array:
+        centred = x - mx.mean(x, axis=-1, keepdims=True)
+        variance = mx.mean(mx.square(centred), axis=-1, keepdims=True)
+        return centred * mx.rsqrt(variance + 1e-5) + 1
+
+    task = Task(canonicalize(capture(normalise, mx.zeros((6, 200)))), "task")
+    prepared = prepare(Case(task.graph, Distribution.CONSTANT), task.output_tolerances, "tests")
+    for roundings, passes in ((4, True), (4000, False)):
+        mean_error = roundings * 2.0**-24 * np.abs(prepared.inputs[0]).max()
+        found = np.full((6, 200), 1 - mean_error * 1e5**0.5, np.float32)
+        assert judge(prepared, [found])[0].is_acceptable is passes

@@ -1,6 +1,7 @@
 """Cases and suites: what is drawn, what is dropped, what proves something."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import mlx.core as mx
 import numpy as np
@@ -17,7 +18,7 @@ from kernelwright.evaluator.domain import (
 from kernelwright.evaluator.mutants.corpus import bases, task_of
 from kernelwright.evaluator.reference import prepare
 from kernelwright.evaluator.shape import hidden_graphs, visible_graphs
-from kernelwright.evaluator.suite import visible_suite
+from kernelwright.evaluator.suite import Suite, visible_suite
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.capture import capture
 from kernelwright.ir.passes import canonicalize
@@ -126,3 +127,49 @@ def test_a_jump_after_rounding_is_seen() -> None:
         fragile = capture(lambda x: mx.floor(x * 3.3), mx.zeros((4,)))
         exact = capture(mx.floor, mx.zeros((4,)))
     assert (has_jump_after_rounding(fragile), has_jump_after_rounding(exact)) == (True, False)
+
+
+def half_cosine(x: mx.array, y: mx.array) -> mx.array:
+    """Overflow in half precision for ordinary data: MLX itself fails there."""
+    dot = mx.sum(x * y, axis=-1, keepdims=True)
+    lengths = mx.sum(x * x, axis=-1, keepdims=True) * mx.sum(y * y, axis=-1, keepdims=True)
+    return dot / mx.maximum(mx.sqrt(lengths), 1e-6)
+
+
+def half_softmax(x: mx.array, keep: mx.array) -> mx.array:
+    """Lose in half-precision sums what a lower precision would lose."""
+    return mx.softmax(mx.where(keep, x, -mx.inf), axis=-1)
+
+
+def half_quantize(x: mx.array) -> mx.array:
+    """Round to integers what was rounded to half before."""
+    scale = mx.max(mx.abs(x), axis=-1, keepdims=True) / 127
+    return mx.round(x / scale).astype(mx.int8)
+
+
+@pytest.mark.parametrize(
+    ("function", "arrays"),
+    [
+        (half_cosine, (mx.zeros((4, 1024), mx.float16),) * 2),
+        (half_softmax, (mx.zeros((2, 8, 256), mx.float16), mx.zeros((8, 256), mx.bool_))),
+        (half_quantize, (mx.zeros((4, 256), mx.float16),)),
+    ],
+)
+def test_a_large_task_whose_usual_cases_prove_nothing_gets_others(
+    function: Callable[..., mx.array], arrays: tuple[mx.array, ...]
+) -> None:
+    with mx.stream(mx.cpu):
+        task = Task(canonicalize(capture(function, *arrays)), "task")
+    suite = visible_suite(task, [], CONFIG.model_copy(update={"case_elements": 1}))
+    assert suite.is_proof
+
+
+def test_what_only_the_forgiving_bound_lets_pass_proves_nothing() -> None:
+    task = task_of("softmax")
+    prepared = prepare(Case(task.graph, Distribution.NORMAL), task.output_tolerances, "tests")
+    wide = tuple(
+        replace(y, bound=1e3, slack=np.full(y.expected.shape, 1e3)) for y in prepared.yardsticks
+    )
+    prepared.__dict__["forgiving"] = wide
+    assert prepared.proves
+    assert not Suite((prepared,)).is_proof
