@@ -119,8 +119,15 @@ class Optimized:
         if route is None:
             # A function may name a module that was made after it.
             self._modules = state_of(self.function).modules
-            route = self._routes[(*key, *self._flags())] = self._find(args, kwargs)
+            route = self._routes[(*key, *self._flags())] = self._found(args, kwargs)
         return route
+
+    def _found(self, args: tuple[object, ...], kwargs: dict[str, object]) -> _Route:
+        try:
+            return self._find(args, kwargs)
+        except Exception as e:
+            # Whatever fails here would be the original's to say, or nobody's.
+            return self._original((), f"looking it up failed: {type(e).__name__}: {e}", None)
 
     def _flags(self) -> tuple[bool, ...]:
         return tuple(module.training for module in self._modules)

@@ -15,6 +15,7 @@ from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.simulator.device import SimulatorDevice
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.runtime.optimize import Optimized, explain, optimize
+from kernelwright.runtime.server import KernelServer
 from kernelwright.store import Intent, KernelStore, Rank
 
 SHAPE = (4, 64)
@@ -132,6 +133,18 @@ def test_data_dependent_control_flow_runs_the_original(url: str) -> None:
     fast = optimized(branching, url)
     assert mx.array_equal(fast(-mx.ones(3)), mx.ones(3)).item()  # type: ignore[arg-type]
     assert fast.wanted() == ()
+
+
+def test_what_fails_at_the_look_up_runs_the_original(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    fast = optimized(gated, url)
+    monkeypatch.setattr(KernelServer, "serve", broken)
+    assert mx.array_equal(fast(*arrays()), gated(*arrays())).item()  # type: ignore[arg-type]
+    assert "looking it up failed: ZeroDivisionError: a bug" in fast.explain(*arrays()).reason
 
 
 def test_explain_refuses_other_functions() -> None:
