@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from kernelwright.agents.chat.fault import Fault as ChatFault
 from kernelwright.agents.chat.fault import FaultKind
@@ -24,6 +25,7 @@ from kernelwright.campaign.fault import (
     read_plan,
 )
 from kernelwright.errors import InputError
+from kernelwright.service.cli import app
 from kernelwright.store import KernelStore
 from kernelwright.store.clock import CLOCK
 
@@ -166,6 +168,22 @@ def test_ctrl_c_ends_a_night_whose_worker_hangs(tmp_path: Path, times: int) -> N
     else:
         assert process.returncode != 0
         assert run.state != "finished"
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="a Mac has the device that fails here")
+def test_a_device_that_fails_leaves_the_night_to_the_others(tmp_path: Path) -> None:
+    night, store = tmp_path / "night.toml", tmp_path / "kernels.db"
+    night.write_text(
+        '[campaign]\ndevices = ["metal", "simulator"]\ncandidates = 1\n'
+        '[[functions]]\ntarget = "catalog:softmax"\ninputs = ["f32[4,8]"]\n'
+    )
+    ran = CliRunner().invoke(app, ["campaign", "run", str(night), "--store", str(store)])
+    assert ran.exit_code == 1, ran.output
+    assert "metal is left out: this machine has no Apple GPU" in ran.output
+    with KernelStore(str(store)) as opened:
+        (run,) = opened.campaigns()
+        assert (run.environment.device.name, run.state) == ("simulator", "finished")
+        assert len(opened.best()) == 1
 
 
 def _read(folder: Path, text: str) -> FaultPlan:
