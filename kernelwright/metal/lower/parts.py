@@ -4,10 +4,11 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kernelwright.ir.graph import ValueId
+from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.metal.lower.build import REDUCED_AXIS, Builder
-from kernelwright.metal.lower.index import Axis, Index, Remainder
-from kernelwright.metal.lower.term import Choose, Reduced, Reducer, Store, Term, walk
+from kernelwright.metal.lower.index import Axis, Index
+from kernelwright.metal.lower.term import Choose, Reducer, Store, Term, walk
 from kernelwright.metal.lower.view import Coordinates
 
 MOST_PARTS = 4
@@ -18,6 +19,7 @@ _JOINED = {
     Reducer.MINIMUM: "minimum",
 }
 """How the elements of a row's parts become one, before lanes reduce them."""
+_JOINING = frozenset({"sum", "mean", "prod", "max", "min"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,29 +38,35 @@ class Parts:
         return column + part * (self.length // self.count)
 
 
-def parts_of(stores: Sequence[Store], length: int) -> Parts | None:
-    """Return the parts between which a row's elements choose, if they are equal and few.
+def parts_of(graph: Graph, length: int) -> Parts | None:
+    """Return the parts of which a graph puts rows of `length` together, if they are equal and few.
 
     Reductions have to be such that elements of all parts can be joined first.
     """
-    terms = list(walk([s.value for s in stores]))
-    if any(isinstance(t, Reduced) and t.reducer not in _JOINED for t in terms):
+    if any(op_named(n.op).kind is Kind.REDUCTION and n.op not in _JOINING for n in graph.nodes):
         return None
-    found = {p for t in terms if isinstance(t, Choose) and (p := _cut(t, length)) is not None}
-    if len(found) != 1:
-        return None
-    parts = found.pop()
-    return parts if 1 < parts.count <= MOST_PARTS and length % parts.count == 0 else None
+    joined = [node for node in graph.nodes if node.op == "concatenate"]
+    found = {p for node in joined if (p := _joined_parts(graph, node, length)) is not None}
+    parts = found.pop() if len(found) == 1 else None
+    return parts if parts and 1 < parts.count <= MOST_PARTS else None
 
 
-def _cut(choice: Choose, length: int) -> Parts | None:
-    column = Axis(REDUCED_AXIS, length)
-    if choice.place == Index.of(column):
-        return Parts(length // math.gcd(length, *choice.edges), length, in_turn=False)
-    match choice.place.terms:
-        case ((Remainder(of=inner, by=by), 1),) if inner == Index.of(column):
-            return Parts(by, length, in_turn=True)
-    return None
+def _joined_parts(graph: Graph, node: Node, length: int) -> Parts | None:
+    shape = graph.types[node.outputs[0]].shape
+    if Call.of(graph, node).integer("axis") != len(shape) - 1:
+        return None
+    sizes = [graph.types[v].shape[-1] for v in node.inputs]
+    if shape[-1] == length:
+        return Parts(length // math.gcd(*sizes), length, in_turn=False)
+    is_turn = set(sizes) == {1} and length % len(sizes) == 0
+    return Parts(len(sizes), length, in_turn=True) if is_turn else None
+
+
+def is_straight(stores: Sequence[Store]) -> bool:
+    """Say whether no element chooses between parts any more."""
+    terms = walk([s.value for s in stores])
+    chosen = [a for t in terms if isinstance(t, Choose) for a in t.place.axes]
+    return all(axis.name != REDUCED_AXIS for axis in chosen)
 
 
 @dataclass

@@ -25,7 +25,7 @@ from kernelwright.metal.lower.index import Axis, Index, flatten, unflatten
 from kernelwright.metal.lower.layout import Block, Walk, surround, walk_of
 from kernelwright.metal.lower.online import declare_online, finish_online, update_online
 from kernelwright.metal.lower.operator import MSL_TYPE
-from kernelwright.metal.lower.parts import PartBuilder, Parts, parts_of, places_of
+from kernelwright.metal.lower.parts import PartBuilder, Parts, is_straight, parts_of, places_of
 from kernelwright.metal.lower.passes import Loop, column_of, kept_between, loops
 from kernelwright.metal.lower.ranking import Ranking
 from kernelwright.metal.lower.run import Run, Span
@@ -110,26 +110,27 @@ def row_count(graph: Graph) -> int:
 
 def row_stores(graph: Graph, signature: Signature, rows: int) -> list[Store]:
     """Return what every element of every output is, over a row axis and a column axis."""
-    stores = _stores(Builder(graph, signature.arrays), signature, rows)
-    parts = _parts(graph, stores, rows)
-    if parts is None:
-        return stores
-    builder = PartBuilder(graph, signature.arrays, parts=parts)
-    try:
-        return _part_stores(builder, signature, rows)
-    except UnsupportedError:
-        # An output that runs across the rows has no parts of theirs.
-        return stores
+    parts = _parts(graph, rows)
+    if parts is not None:
+        try:
+            stores = _part_stores(
+                PartBuilder(graph, signature.arrays, parts=parts), signature, rows
+            )
+        except UnsupportedError:
+            # An output that runs across the rows has no parts of theirs.
+            stores = []
+        if stores and is_straight(stores):
+            return stores
+    return _stores(Builder(graph, signature.arrays), signature, rows)
 
 
-def _parts(graph: Graph, stores: Sequence[Store], rows: int) -> Parts | None:
-    """Return the parts of its rows that a graph's outputs put together, if it has any."""
+def _parts(graph: Graph, rows: int) -> Parts | None:
+    """Return the parts of which a graph puts its rows together, if it has any."""
     shape, axes = _reduced_axes(graph)
     sizes = {t.size // rows for t in graph.output_types}
-    is_shifted = any(node.op in ("softmax", "logsumexp") for node in graph.nodes)
-    if axes != (len(shape) - 1,) or is_shifted or not sizes <= {1, shape[-1]}:
+    if axes != (len(shape) - 1,) or not sizes <= {1, shape[-1]}:
         return None
-    return parts_of(stores, shape[-1])
+    return parts_of(graph, shape[-1])
 
 
 def _part_stores(builder: PartBuilder, signature: Signature, rows: int) -> list[Store]:

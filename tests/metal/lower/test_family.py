@@ -86,6 +86,11 @@ CASES: dict[str, Case] = {
         (mx.zeros((2, 6, 3, 8)), mx.zeros((8,))),
         "rowwise(lanes=32, rows=1, vector=2, cached=0)",
     ),
+    "norm and rope of one token, its heads moved by a reshape": (
+        lambda x, w: norm_rope(x.reshape(1, 1, 3, 8), w, traditional=False) * 2,
+        (mx.zeros((1, 1, 24)), mx.zeros((8,))),
+        "rowwise(lanes=32, rows=4, cached=1)",
+    ),
     "norm and rope of a part": (
         lambda x, w: norm_rope(x, w, traditional=False),
         (mx.zeros((2, 6, 3, 24)), mx.zeros((24,))),
