@@ -84,7 +84,9 @@ class ProgramDraft(Draft):
                 f"any_size names {', '.join(unknown)}; the task's dimensions are "
                 f"{', '.join(sorted(known)) or 'all fixed'}."
             )
-        generic = frozenset(self.any_size)
+        # What nobody can try at another size is served at this one, whatever the claim.
+        is_open = {d.name for d in interface.dimensions if d.is_open}
+        generic = frozenset(self.any_size) & is_open
         return Program(
             inputs=interface.inputs(generic),
             outputs=interface.outputs(generic),

@@ -1,13 +1,15 @@
 """A task's arrays as programs see them: names, shapes, and the dimensions that may vary."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.evaluator.task import Task
 from kernelwright.evaluator.vocabulary import RESERVED
 from kernelwright.ir.graph import Graph, TensorType
+from kernelwright.ir.resize import Axis, resize
 from kernelwright.metal.kernel import Extent, Program, Tensor
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -22,6 +24,8 @@ class Dimension:
     size: int
     places: tuple[str, ...]
     """Such as `x axis 0`."""
+    is_open: bool = True
+    """False where no other size can be tried, so that nobody may claim to serve one."""
 
 
 @dataclass(frozen=True)
@@ -50,20 +54,31 @@ class Interface:
     @cached_property
     def _sizes(self) -> tuple[tuple[Dimension, tuple[int, ...]], ...]:
         """Each dimension with its size in the task and in every variant."""
-        groups: dict[tuple[int, ...], list[str]] = {}
-        for position, (name, type_) in enumerate(
-            zip(self.input_names, self.task.graph.input_types, strict=True)
-        ):
+        groups: dict[tuple[int, ...], list[Axis]] = {}
+        for position, type_ in enumerate(self.task.graph.input_types):
             for axis, size in enumerate(type_.shape):
                 if size > 1:
                     sizes = tuple(g.input_types[position].shape[axis] for g in self._graphs)
-                    groups.setdefault(sizes, []).append(f"{name} axis {axis}")
+                    groups.setdefault(sizes, []).append((position, axis))
         taken = {*self.input_names, *self.output_names}
         names = [f"n{i}" if f"n{i}" not in taken else f"size{i}" for i in range(len(groups))]
         return tuple(
-            (Dimension(name, sizes[0], tuple(places)), sizes)
-            for name, (sizes, places) in zip(names, groups.items(), strict=True)
+            (Dimension(name, sizes[0], self._places(axes), self._is_open(axes, sizes)), sizes)
+            for name, (sizes, axes) in zip(names, groups.items(), strict=True)
         )
+
+    def _places(self, axes: Sequence[Axis]) -> tuple[str, ...]:
+        return tuple(f"{self.input_names[position]} axis {axis}" for position, axis in axes)
+
+    def _is_open(self, axes: Sequence[Axis], sizes: tuple[int, ...]) -> bool:
+        """Say whether the evaluator can try another size: a variant has one, or the graph can."""
+        if len(set(sizes)) > 1:
+            return True
+        try:
+            resize(self.task.graph, dict.fromkeys(axes, 2 * sizes[0]))
+        except (InputError, UnsupportedError):
+            return False
+        return True
 
     @property
     def _graphs(self) -> tuple[Graph, ...]:

@@ -5,10 +5,17 @@ import pytest
 
 from kernelwright.agents.draft import ProgramDraft
 from kernelwright.agents.interface import Interface
+from kernelwright.agents.sheet import task_text
 from kernelwright.errors import InputError
 from kernelwright.evaluator.task import Task
-from kernelwright.ir import Dtype, TensorType, capture
-from tests.agents.loopback.scene import BODY, TASK, draft
+from kernelwright.ir import Dtype, TensorType, canonicalize, capture
+from tests.agents.loopback.example import (
+    GUARD,
+    causal_conv_inputs,
+    causal_conv_silu,
+    convolution,
+)
+from tests.agents.loopback.scene import BODY, DEVICE, TASK, draft
 
 
 def add(half: mx.array, out: mx.array) -> mx.array:
@@ -40,6 +47,18 @@ def test_a_generic_program_binds_at_other_sizes() -> None:
     bound = program.bind([TensorType((11, 71), Dtype.FLOAT32)])
     assert bound.outputs[0].shape == (11, 71)
     assert bound.launches[0].grid == (781, 1, 1)
+
+
+def test_a_claim_that_nobody_can_check_is_not_taken() -> None:
+    # A padded axis keeps its size: the evaluator could try the program at no other.
+    graph = canonicalize(capture(causal_conv_silu, *causal_conv_inputs()))
+    claiming = convolution(GUARD).model_copy(update={"any_size": ["n0"]})
+    program = claiming.program(Interface(Task(graph, "mixer")))
+    assert not program.is_generic
+    assert program.kernels[0].grid == (128, 64, 1)
+    told = task_text(Task(graph, "mixer"), DEVICE)
+    assert "- `n0` = 64 (x axis 1), at this size only" in told
+    assert "at this size only" not in task_text(TASK, DEVICE)
 
 
 @pytest.mark.parametrize(
