@@ -87,6 +87,15 @@ _BODIES = {
   else if (lane % 3 == 1) { v = simd_max(v); simdgroup_barrier(mem_flags::mem_none); }
   for (uint k = 0; k < lane % 4; k++) v += simd_sum(1.0f);
   y[i] = v;""",
+    # Lanes of different rounds meet in one operation, each with a counter of its own.
+    "rounds": """
+  float a = x[i], b = 1;
+  for (uint k = 0; k < 3; k++) {
+    if (lane % 3 != 1)
+      for (uint j = 0; j < lane % 4; j++) a = b - simd_max(float(lane)) + 0.25f;
+    b = b * float(k + 1) + simd_sum(float(l));
+  }
+  y[i] = a + 2 * b;""",
     "matrix": """
   simdgroup_matrix<float, 8, 8> a, b, c(0);
   uint tile = (i / 32) * 64 % (n - 64);

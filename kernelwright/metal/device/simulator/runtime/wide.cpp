@@ -18,7 +18,8 @@ struct Lanes {
   Worker& worker;
   const Wide& wide;
   Simdgroup& simdgroup;
-  uint32_t* at;  // the stop of each lane
+  uint32_t* at;     // the stop of each lane
+  uint64_t* paths;  // once they have parted
   char* frame;
   uint32_t count;
 
@@ -62,6 +63,7 @@ bool run_together(Lanes& lanes) {
 void sort(Lanes& lanes, uint32_t from, uint32_t end) {
   Simdgroup& simdgroup = lanes.simdgroup;
   for (uint32_t lane = from; lane < end; lane++) {
+    lanes.paths[lane] = Random{lanes.paths[lane] + lanes.at[lane]}.next();
     simdgroup.ready &= ~bit(lane);
     if (lanes.at[lane] == 0)
       simdgroup.live &= ~bit(lane);
@@ -72,13 +74,15 @@ void sort(Lanes& lanes, uint32_t from, uint32_t end) {
   }
 }
 
-// Runs the lanes that can, in stretches of neighbours that go on from the same stop.
+// Runs the lanes that can, in stretches of neighbours that came by the same stops: values that are
+// uniform, such as the counter of a loop, are one for those only.
 void run_apart(Lanes& lanes) {
   Simdgroup& simdgroup = lanes.simdgroup;
+  const uint64_t* paths = lanes.paths;
   while (simdgroup.ready != 0) {
     const uint32_t from = (uint32_t)__builtin_ctz(simdgroup.ready);
     uint32_t end = from + 1;
-    while (end < lanes.count && simdgroup.ready & bit(end) && lanes.at[end] == lanes.at[from]) end++;
+    while (end < lanes.count && simdgroup.ready & bit(end) && paths[end] == paths[from]) end++;
     lanes.run(from, end);
     sort(lanes, from, end);
   }
@@ -121,14 +125,17 @@ void release_some(Lanes& lanes) {
 // Runs a simdgroup until all its lanes wait in a barrier or have ended.
 void run_simdgroup(Lanes& lanes) {
   Simdgroup& simdgroup = lanes.simdgroup;
-  for (;;) {
-    if (simdgroup.ready == simdgroup.present && are_together(lanes.at, lanes.count)) {
-      if (run_together(lanes)) {
-        simdgroup.ready = 0;
-        return;
-      }
-      sort(lanes, 0, lanes.count);
+  uint32_t& parted = lanes.worker.parted_simdgroups;
+  if (!(parted & bit(simdgroup.index))) {
+    if (run_together(lanes)) {
+      simdgroup.ready = 0;
+      return;
     }
+    parted |= bit(simdgroup.index);
+    memset(lanes.paths, 0, lanes.count * sizeof lanes.paths[0]);
+    sort(lanes, 0, lanes.count);
+  }
+  for (;;) {
     run_apart(lanes);
     if (simdgroup.at_simd == 0) return;
     release_some(lanes);
@@ -160,6 +167,7 @@ void run_wide(Worker& worker) {
   const Wide& wide = *worker.code->wide;
   Fiber* own = worker.running;
   memset(worker.stops, 0, worker.threads * sizeof worker.stops[0]);
+  worker.parted_simdgroups = 0;
   for (uint32_t i = 0; i < worker.simdgroup_count; i++) {
     Simdgroup& simdgroup = worker.simdgroups[i];
     const uint32_t rest = worker.threads - i * KW_SIMD_WIDTH;
@@ -178,6 +186,7 @@ void run_wide(Worker& worker) {
                      wide,
                      simdgroup,
                      worker.stops + i * KW_SIMD_WIDTH,
+                     worker.paths + i * KW_SIMD_WIDTH,
                      worker.frames + i * wide.frame_bytes,
                      (uint32_t)__builtin_popcount(simdgroup.present)};
       run_simdgroup(lanes);

@@ -71,6 +71,8 @@ struct Worker {
   char* frames;
   uint64_t frames_size;
   uint32_t stops[MAXIMUM_THREADS];
+  uint32_t parted_simdgroups;  // whose lanes have come to different stops before
+  uint64_t paths[MAXIMUM_THREADS];  // of a parted lane: a hash of the stops that it has come to
 
   uint32_t free_stacks[MAXIMUM_THREADS];
   uint32_t free_stack_count;
