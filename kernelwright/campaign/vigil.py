@@ -1,6 +1,5 @@
 """What ends a run or holds it up: a stop, a deadline, a device that is parked, a blocked store."""
 
-import threading
 import time
 from collections.abc import Callable
 
@@ -10,6 +9,7 @@ from kernelwright.errors import BlockedError
 
 GRACE_S = 5.0
 """How long a run that was told to stop waits for what still runs."""
+_LOOK_S = 0.05
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
 
@@ -20,7 +20,7 @@ class Vigil:
     def __init__(self, pause: Pause, listen: Callable[[Event], None]) -> None:
         self._pause = pause
         self._listen = listen
-        self._stopping = threading.Event()
+        # Not an event: a signal handler that sets one may meet its lock in this very thread.
         self._stopped_at: float | None = None
         self._started = time.monotonic()
         self._allowed_s: float | None = None
@@ -37,10 +37,9 @@ class Vigil:
 
     def stop(self, reason: str = "interrupted") -> None:
         """Let nothing new begin, and what runs end within seconds."""
-        if not self._stopping.is_set():
-            self._stopped_at = time.monotonic()
+        if self._stopped_at is None:
             self._reason = reason
-            self._stopping.set()
+            self._stopped_at = time.monotonic()
 
     def park(self, reason: str) -> None:
         """Use the device no more."""
@@ -49,7 +48,7 @@ class Vigil:
     @property
     def is_stopping(self) -> bool:
         """True once somebody asked the run to stop."""
-        return self._stopping.is_set()
+        return self._stopped_at is not None
 
     @property
     def is_cut_short(self) -> bool:
@@ -83,7 +82,10 @@ class Vigil:
 
     def wait(self, seconds: float) -> bool:
         """Wait; True at once when the run is to stop."""
-        return self._stopping.wait(seconds)
+        until = time.monotonic() + seconds
+        while not self.is_stopping and (left_s := until - time.monotonic()) > 0:
+            time.sleep(min(left_s, _LOOK_S))
+        return self.is_stopping
 
     def pass_time(self, seconds: float) -> None:
         """Wait, whether or not the run is to stop."""

@@ -1,11 +1,13 @@
 """Devices that fail, disks that fill, workers that die: a night outlasts them or says why not."""
 
 import shutil
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -211,14 +213,48 @@ def test_a_search_that_is_stopped_while_the_disk_is_full_goes_on_later(
     path = str(tmp_path / "full.db")
     full = Fault(kind="disk_full", at="write", number=20, lasts=10_000)
     with FaultyStore(path, Sabotage([full])) as store:
-        engine = Engine(store, SearchSpec(jobs=1), team(), ScriptedJudge)
-        threading.Timer(0.3, engine.stop).start()
+        engine = Engine(
+            store,
+            SearchSpec(jobs=1),
+            team(),
+            ScriptedJudge,
+            listen=lambda event: engine.stop() if isinstance(event, CampaignHeldUp) else None,
+        )
         with pytest.raises(StoreError, match="is on a full disk; free some space"):
             engine.run(capture_subjects(subjects()))
     with KernelStore(path) as store:
         report, events = search(store, ScriptedJudge)
         assert [t.champion_id for t in report.tasks] == calm_champions(tmp_path)
         assert any(isinstance(e, CandidateJudged) and e.reused for e in events)
+
+
+def test_a_run_that_others_have_taken_up_stops_and_records_nothing_more(
+    store: KernelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeat, "BEAT_S", 0.01)
+    go = threading.Event()
+    engine = Engine(store, SearchSpec(jobs=1), team(), lambda: ScriptedJudge(before=go))
+    reports: list[SearchReport | StoreError] = []
+
+    def run() -> None:
+        try:
+            reports.append(engine.run(capture_subjects(subjects())))
+        except StoreError as e:
+            reports.append(e)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    while not store.campaigns() or not store.history(limit=1):
+        pass
+    # What another machine's process does that has heard nothing for a minute.
+    with closing(sqlite3.connect(store.label)) as db, db:
+        db.execute("UPDATE campaign SET state = 'interrupted'")
+    go.set()
+    thread.join(30)
+    (ended,) = reports
+    words = str(ended) if isinstance(ended, StoreError) else ended.ended.reason
+    assert "another process" in words
+    assert store.statistics().rows["evaluation"] <= 1
 
 
 @pytest.mark.skipif(not OWN_DISKS, reason="this system lets nobody mount a disk of their own")
