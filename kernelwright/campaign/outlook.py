@@ -129,15 +129,14 @@ class Lookout:
         self._store = store
         self._id = campaign.id
         self._spec: SearchSpec = spec_of(campaign) or SearchSpec.model_validate_json(campaign.spec)
-        known = {c.id: c for c in store.campaigns(limit=_ALL)}
-        self._before = [known[run] for run in abandoned(store, campaign.id)]
+        self._before = [store.campaign(run) for run in abandoned(store, campaign.id)]
         self._earlier = [e for run in self._before for e in self._trials(run.id)]
         self._earlier_s = sum(lasted_s(store, run) for run in self._before)
         self._gains: dict[str, Gain] = {}
 
     def look(self) -> Outlook:
         """Return how the run stands now."""
-        run = next(c for c in self._store.campaigns(limit=_ALL) if c.id == self._id)
+        run = self._store.campaign(self._id)
         log, own = self._store.events(self._id), self._trials(self._id)
         trials = [*self._earlier, *own]
         seconds = self._lasted_s(run, log)

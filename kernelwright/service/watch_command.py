@@ -15,6 +15,8 @@ from kernelwright.service.view.watch import frame
 from kernelwright.store import Campaign, KernelStore
 
 _LOOK_S = 1.0
+_REST = 20
+"""How many times as long as it works the view rests."""
 _NEXT_DEVICE_S = 5.0
 """How long the next device's run may take to appear once one has ended."""
 
@@ -53,6 +55,7 @@ def _follow(store: KernelStore, run: Campaign, lookout: Lookout, printed: Consol
     with Live(console=printed, auto_refresh=False, screen=printed.is_terminal) as live:
         try:
             while True:
+                begun = time.process_time()
                 outlook = lookout.look()
                 live.update(_drawn(outlook, printed), refresh=True)
                 if outlook.is_over:
@@ -60,7 +63,8 @@ def _follow(store: KernelStore, run: Campaign, lookout: Lookout, printed: Consol
                     if following is None:
                         break
                     run, lookout = following, Lookout(store, following)
-                time.sleep(_LOOK_S)
+                # A long history takes a while to read: the cores are the campaign's.
+                time.sleep(max(_LOOK_S, _REST * (time.process_time() - begun)))
         except KeyboardInterrupt:
             # Whoever watches leaves; the campaign neither knows nor minds.
             pass

@@ -252,6 +252,12 @@ def campaigns(session: Session, limit: int) -> tuple[Campaign, ...]:
     return tuple(campaign_of(row, e) for row, e in session.execute(query))
 
 
+def campaign(session: Session, campaign_id: str) -> Campaign:
+    """Return one campaign."""
+    row = session.get_one(CampaignRow, campaign_id)
+    return campaign_of(row, session.get_one(EnvironmentRow, row.environment_id))
+
+
 def events(session: Session, campaign_id: str) -> tuple[LoggedEvent, ...]:
     """Return a campaign's log, oldest first."""
     rows = session.scalars(

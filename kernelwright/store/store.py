@@ -293,6 +293,11 @@ class KernelStore(Lasting):
         with self._read() as session:
             return reading.campaigns(session, limit)
 
+    def campaign(self, campaign_id: str) -> Campaign:
+        """Return one campaign by its whole id."""
+        with self._read() as session:
+            return reading.campaign(session, campaign_id)
+
     def events(self, campaign_id: str) -> tuple[LoggedEvent, ...]:
         """Return a campaign's log, oldest first."""
         with self._read() as session:
