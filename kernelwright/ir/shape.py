@@ -199,6 +199,26 @@ def _sorted_slice(shapes: Shapes, node: Node, call: Call) -> None:
     shapes.equations.pin(result[-1], _why(node))
 
 
+def _attention(shapes: Shapes, node: Node, call: Call) -> None:
+    """Batches, queries and keys are free; heads hang together in groups, and are kept."""
+    query, key, value = (shapes.of[v] for v in node.inputs[:3])
+    result = shapes.of[node.outputs[0]]
+    why = _why(node)
+    for size in (query[1], key[1], value[1], result[1]):
+        shapes.equations.pin(size, why)
+    pairs = [(key[0], query[0]), (value[0], query[0]), (result[0], query[0])]
+    pairs += [(key[3], query[3]), (value[2], key[2]), (result[2], query[2]), (result[3], value[3])]
+    for a, b in pairs:
+        shapes.equations.equate(a, b, why)
+    whole = (query[0], query[1], query[2], key[2])
+    for mask in node.inputs[3 : len(node.inputs) - call.flag("has_sinks")]:
+        for a, b in zip(reversed(shapes.of[mask]), reversed(whole), strict=False):
+            if a != ONE:
+                shapes.equations.equate(a, b, why)
+    for sinks in node.inputs[len(node.inputs) - call.flag("has_sinks") :]:
+        shapes.pin(sinks, why)
+
+
 def _dequantize(shapes: Shapes, node: Node, call: Call) -> None:
     """Rows are free; a row's length hangs together with its words and groups, and is kept."""
     result = shapes.of[node.outputs[0]]
@@ -283,6 +303,7 @@ _RELATIONS: dict[str, Relation] = {
     "gather": _gather,
     "gather_axis": _gather_axis,
     "arange": _arange,
+    "attention": _attention,
     "softmax": _along_axis,
     "sort": _along_axis,
     "argsort": _along_axis,

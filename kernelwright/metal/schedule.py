@@ -138,6 +138,8 @@ class Attention:
     """Keys that a lane reads before it weighs any."""
     chunks: int = 1
     """Threadgroups that share a query's keys; a second kernel merges what several found."""
+    fixed: int = 0
+    """1 writes the number of keys into the kernel, where no lane then has to ask for it."""
 
     @classmethod
     def of(cls, decisions: Mapping[str, int]) -> "Attention":

@@ -15,8 +15,8 @@ from kernelwright.metal.lower.view import Coordinates, reshaped
 
 _WORDS = """
     group block position part chunk slot feature query peak total attended score weight kept
-    raised last entry result place partial_peak partial_total partial_value row_peak row_total
-    value_sum
+    raised last share keys entry result place partial_peak partial_total partial_value
+    row_peak row_total value_sum
 """
 TAKEN = (RESERVED - {"k"}) | frozenset(_WORDS.split())
 """Words that an attention kernel writes itself."""
@@ -115,7 +115,8 @@ class Attended(Builder):
         size = self.sizes
         batch, head, query = unflatten(flat, (size.batch, size.heads, size.queries))
         score = self._capped(product)
-        if self.call.flag("is_causal"):
+        # A single query sees every key.
+        if self.call.flag("is_causal") and size.queries > 1:
             last = self.terms.place(query + (size.keys - size.queries))
             seen = self.apply("{0} <= {1}", Dtype.BOOL, "is_seen", self.terms.place(position), last)
             score = self._shown(seen, score)

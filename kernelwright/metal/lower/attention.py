@@ -28,9 +28,12 @@ from kernelwright.metal.schedule import Attention
 
 
 def lower_attention(
-    graph: Graph, schedule: Attention
+    graph: Graph, schedule: Attention, *, is_open: bool = False
 ) -> tuple[Signature, tuple[Kernel, ...], tuple[Tensor, ...]]:
     """Write the kernel, or the two where several threadgroups share a query's keys.
+
+    With `is_open` what hangs on the number of keys in other ways than by a factor is computed by
+    the kernel, from `keys`.
 
     Returns:
         The names of the arrays, the kernels, and what stands between them.
@@ -40,7 +43,7 @@ def lower_attention(
     """
     signature = Signature.of(graph, RESERVED_HERE)
     layout = Layout.of(Attended.of(graph, signature), schedule)
-    first = KeyWalk(graph, signature, layout).kernel()
+    first = KeyWalk(graph, signature, layout, is_open=is_open).kernel()
     if layout.chunks == 1:
         return signature, (first,), ()
     merge = merge_kernel(graph, signature, layout.chunks)
@@ -50,7 +53,10 @@ def lower_attention(
 class KeyWalk:
     """The kernel that walks along keys."""
 
-    def __init__(self, graph: Graph, signature: Signature, layout: Layout) -> None:
+    def __init__(
+        self, graph: Graph, signature: Signature, layout: Layout, *, is_open: bool = False
+    ) -> None:
+        self.is_open = is_open
         self.graph, self.signature, self.layout = graph, signature, layout
         self.attended, self.schedule = layout.attended, layout.schedule
         size = self.attended.sizes
@@ -178,9 +184,15 @@ class KeyWalk:
         first = f"simdgroup * {turn}" if turn > 1 else "simdgroup"
         last = str(keys)
         if layout.chunks > 1:
-            first = f"chunk * {layout.length} + {first}"
-            last = f"(chunk + 1) * {layout.length}"
-            if keys % layout.length:
+            length = str(layout.length)
+            if self.is_open:
+                all_chunks = layout.chunks * layout.stride
+                rounded = f"(keys + {all_chunks - 1}) / {all_chunks} * {layout.stride}"
+                self.writer.line(f"uint share = {rounded};")
+                length = "share"
+            first = f"chunk * {length} + {first}"
+            last = f"(chunk + 1) * {length}"
+            if self.is_open or keys % layout.length:
                 self.writer.line(f"uint last = metal::min({last}, {keys}u);")
                 last = "last"
         name = "position" if turn == 1 else "first"

@@ -32,8 +32,8 @@ def attention_schedules(graph: Graph, device: DeviceInfo) -> tuple[Attention, ..
     for lanes, queries, simdgroups in product(
         (1, 2, 4, 8, 16, 32), sorted(together), (2, 4, 8, 16)
     ):
-        for keys, chunks in product((1, 2, 4), (1, 2, 4, 8, 16, 32)):
-            schedule = Attention(lanes, queries, simdgroups, keys, chunks)
+        for keys, chunks, fixed in product((1, 2, 4), (1, 2, 4, 8, 16, 32), (0, 1)):
+            schedule = Attention(lanes, queries, simdgroups, keys, chunks, fixed)
             if _is_legal(attended, schedule, device):
                 found.append(schedule)
     if not found:
@@ -56,6 +56,8 @@ def _is_legal(attended: Attended, schedule: Attention, device: DeviceInfo) -> bo
     except UnsupportedError:
         return False
     keys = attended.sizes.keys
+    if schedule.fixed and layout.is_ragged:
+        return False
     if schedule.chunks > 1 and (keys < schedule.chunks * SHORTEST_CHUNK):
         return False
     # More slots than keys leave lanes idle.
@@ -70,7 +72,7 @@ def _is_legal(attended: Attended, schedule: Attention, device: DeviceInfo) -> bo
 
 
 def _smallest(schedule: Attention) -> Attention:
-    return Attention(schedule.lanes, schedule.queries, 2, 1, 1)
+    return Attention(schedule.lanes, schedule.queries, 2, 1, 1, schedule.fixed)
 
 
 def _strangeness(attended: Attended, schedule: Attention) -> float:
@@ -91,6 +93,7 @@ def _strangeness(attended: Attended, schedule: Attention) -> float:
         + 0.5 * _apart(schedule.keys, 2)
         + 0.35 * lacking
         + merging
+        + 0.25 * schedule.fixed
     )
 
 

@@ -4,7 +4,7 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.stacking import stacked_axis
 from kernelwright.metal.kernel import Kernel, Program, Tensor
-from kernelwright.metal.lower.attention import lower_attention
+from kernelwright.metal.lower.attention_program import attention_program
 from kernelwright.metal.lower.dense_kernel import lower_dense
 from kernelwright.metal.lower.elementwise import lower_elementwise
 from kernelwright.metal.lower.generic import generalize
@@ -48,7 +48,7 @@ def lower(graph: Graph, schedule: Schedule) -> Program:
     if isinstance(schedule, Split):
         return _split(graph, signature, schedule)
     if isinstance(schedule, Attention):
-        return _program(*lower_attention(graph, schedule))
+        return attention_program(graph, schedule)
     if isinstance(schedule, Dense):
         return _program(*lower_dense(graph, schedule))
     if isinstance(schedule, Matmul):

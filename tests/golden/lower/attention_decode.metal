@@ -34,14 +34,15 @@ inline float sigmoid(float x) {
   return (x < 0.0f ? decay : 1.0f) / (1.0f + decay);
 }
 
+uint keys = k_shape[2];
 uint group = threadgroup_position_in_grid.z;
 uint simdgroup = simdgroup_index_in_threadgroup;
 uint lane = thread_index_in_simdgroup % 8;
 uint slot = thread_index_in_simdgroup / 8;
-// k: f16[2,2,1024,64]
-auto k_group = k + group * 65536;
-// v: f16[2,2,1024,64]
-auto v_group = v + group * 65536;
+// k: f16[2,2,keys,64]
+auto k_group = k + group * keys * 64;
+// v: f16[2,2,keys,64]
+auto v_group = v + group * keys * 64;
 float scaled[4][8];
 for (uint row = 0; row < 4; ++row) {
   for (uint part = 0; part < 2; ++part) {
@@ -58,17 +59,19 @@ for (uint row = 0; row < 4; ++row) {
   peak[row] = -FLT_MAX;
 }
 float attended[4][8] = {};
-for (uint first = simdgroup * 8; first < 1024; first += 32) {
+for (uint first = simdgroup * 8; first < keys; first += 32) {
   float score[2][4] = {};
   for (uint j = 0; j < 2; ++j) {
     uint position = first + j * 4 + slot;
-    for (uint part = 0; part < 2; ++part) {
-      uint start = part * 32 + lane * 4;
-      auto k_run = load_run<packed_half4>(k_group + position * 64 + start);
-      for (uint i = 0; i < 4; ++i) {
-        float k_value = k_run[i];
-        for (uint row = 0; row < 4; ++row) {
-          score[j][row] += scaled[row][part * 4 + i] * k_value;
+    if (position < keys) {
+      for (uint part = 0; part < 2; ++part) {
+        uint start = part * 32 + lane * 4;
+        auto k_run = load_run<packed_half4>(k_group + position * 64 + start);
+        for (uint i = 0; i < 4; ++i) {
+          float k_value = k_run[i];
+          for (uint row = 0; row < 4; ++row) {
+            score[j][row] += scaled[row][part * 4 + i] * k_value;
+          }
         }
       }
     }
@@ -76,7 +79,9 @@ for (uint first = simdgroup * 8; first < 1024; first += 32) {
   for (uint row = 0; row < 4; ++row) {
     float raised = peak[row];
     for (uint j = 0; j < 2; ++j) {
-      score[j][row] = lanes_sum<8>(score[j][row]);
+      uint position = first + j * 4 + slot;
+      float product = lanes_sum<8>(score[j][row]);
+      score[j][row] = position < keys ? product : -INFINITY;
       raised = metal::max(raised, score[j][row]);
     }
     if (raised > peak[row]) {
@@ -96,13 +101,15 @@ for (uint first = simdgroup * 8; first < 1024; first += 32) {
   }
   for (uint j = 0; j < 2; ++j) {
     uint position = first + j * 4 + slot;
-    for (uint part = 0; part < 2; ++part) {
-      uint start = part * 32 + lane * 4;
-      auto v_run = load_run<packed_half4>(v_group + position * 64 + start);
-      for (uint i = 0; i < 4; ++i) {
-        float v_value = v_run[i];
-        for (uint row = 0; row < 4; ++row) {
-          attended[row][part * 4 + i] += score[j][row] * v_value;
+    if (position < keys) {
+      for (uint part = 0; part < 2; ++part) {
+        uint start = part * 32 + lane * 4;
+        auto v_run = load_run<packed_half4>(v_group + position * 64 + start);
+        for (uint i = 0; i < 4; ++i) {
+          float v_value = v_run[i];
+          for (uint row = 0; row < 4; ++row) {
+            attended[row][part * 4 + i] += score[j][row] * v_value;
+          }
         }
       }
     }

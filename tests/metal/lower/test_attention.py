@@ -20,6 +20,7 @@ from kernelwright.ir import (
     gather_attention,
     partition,
     reference,
+    resize,
 )
 from kernelwright.metal.device.base import Array, DeviceInfo
 from kernelwright.metal.kernel import Program
@@ -101,6 +102,24 @@ def test_attention_is_computed_as_written(name: str, run: Run, draw: Draw) -> No
     (exact,) = reference(graph, arrays)
     tolerance = max(4 * graph.output_types[0].dtype.epsilon, 1e-5)
     assert np.allclose(found.astype(np.float64), exact, rtol=tolerance, atol=tolerance)
+
+
+def test_one_program_serves_any_number_of_keys(run: Run, draw: Draw) -> None:
+    graph = graph_of(plain, ["f16" + Q, "f16" + KV, "f16" + KV, "f16[3,50]"])
+    program = lower(graph, parse("attention(lanes=8, queries=2, keys=2, chunks=4)"))
+    assert program.inputs[1].shape == (2, 2, "keys", 32)
+    other = resize(graph, {(1, 2): 333})
+    arrays = [draw(t, i) for i, t in enumerate(other.input_types)]
+    (found,) = run(program, other, arrays)
+    assert np.allclose(found, reference(other, arrays)[0], rtol=4e-3, atol=4e-3)
+
+
+def test_several_causal_queries_and_a_fixed_schedule_keep_their_keys() -> None:
+    three = graph_of(causal, ["f16" + Q, "f16" + KV, "f16" + KV])
+    assert not lower(three, parse("attention(lanes=8)")).is_generic
+    one = graph_of(causal, ["f16[1,2,1,32]"] + ["f16[1,2,64,32]"] * 2)
+    assert lower(one, parse("attention(lanes=8)")).is_generic
+    assert not lower(one, parse("attention(lanes=8, fixed=1)")).is_generic
 
 
 def test_a_row_that_sees_nothing_is_uniform_as_in_mlx(run: Run, draw: Draw) -> None:
