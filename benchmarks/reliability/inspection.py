@@ -56,6 +56,19 @@ def inspect(order: Order, account: Account) -> Finding:
         )
 
 
+def has_finished(order: Order) -> bool:
+    """Say whether a campaign's last run came to its end, as `campaign resume` finds out."""
+    if not order.store.exists():
+        return False
+    with closing(sqlite3.connect(order.store)) as db:
+        if not db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'campaign'").fetchone()[
+            0
+        ]:
+            return False
+        newest = db.execute("SELECT state FROM campaign ORDER BY started_at DESC").fetchone()
+        return newest is not None and newest[0] == "finished"
+
+
 def _champions(db: sqlite3.Connection) -> Iterator[Champion]:
     rows = db.execute("""
         SELECT task.name, candidate.program_id, champion.rank_value FROM champion

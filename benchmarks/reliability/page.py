@@ -39,12 +39,12 @@ class Figures:
             "on the simulator itself": self.real,
         }
         head = (
-            "| part | campaigns | lives | kills | faults | evaluations | calls | lost in flight "
+            "| part | campaigns | lives | kills | faults | evaluations | calls "
             "| other champions | broken promises |"
         )
         rows = [
             f"| {name} | {t.campaigns} | {t.lives} | {t.kills.total():,} | {t.faults.total():,} "
-            f"| {t.evaluations:,} | {t.calls:,} | {t.lost_calls} | {t.other_champions} "
+            f"| {t.evaluations:,} | {t.calls:,} | {t.other_champions} "
             f"| {len(t.problems)} |"
             for name, t in parts.items()
         ]
@@ -52,7 +52,7 @@ class Figures:
             f"{self.machine}; {self.minutes:.0f} minutes.",
             "",
             head,
-            "|---|" + "---:|" * 9,
+            "|---|" + "---:|" * 8,
             *rows,
             "",
             "Kills: " + _counts(self.killed.kills + self.real.kills) + ".",

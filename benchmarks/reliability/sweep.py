@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import get_args
 
 from benchmarks.reliability import life, scene
-from benchmarks.reliability.inspection import Finding, inspect
+from benchmarks.reliability.inspection import Finding, has_finished, inspect
 from benchmarks.reliability.life import Order
 from benchmarks.reliability.served import FAULTS, Served
 from kernelwright.agents.budget import Caps
@@ -114,6 +114,10 @@ class Sweep:
             if code != -signal.SIGKILL:
                 break
             tally.kills[kind] += 1
+            if has_finished(order):
+                # Killed between its last write and its exit: there is nothing to resume.
+                code = life.ENDED
+                break
         else:
             code = _await(life.begin(order, self._captured))
             tally.lives += 1
