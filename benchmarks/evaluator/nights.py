@@ -23,11 +23,12 @@ import numpy as np
 from kernelwright.evaluator.config import TimingPlan
 from kernelwright.evaluator.mutants.synthetic import Noise
 from kernelwright.evaluator.promotion import bar_for, clears
+from kernelwright.evaluator.race import TWINS
 from kernelwright.evaluator.statistics import Reals, bootstrap, spread
+from kernelwright.evaluator.timing import BLOCKS_A_TWIN
 
 CANDIDATES = 10_000
 NOISE = Noise(jitter=0.01, tail_chance=0.05, tail_size=0.5, drift=0.05, layout=0.01)
-_NOISE_BLOCKS = 12
 _BLOCK_S = 0.02
 _PLAN = TimingPlan()
 
@@ -65,7 +66,8 @@ class Machine:
         arms = [self.samples(count, 2 * blocks).reshape(count, blocks, 2) for _ in range(2)]
         a = (arms[0] * slow[:, [0, 3]]).mean(axis=2) * self.bias(count)[:, None]
         b = (arms[1] * slow[:, [1, 2]]).mean(axis=2) * self.bias(count)[:, None]
-        return np.log(b / a)
+        ratios: Reals = np.log(b / a)
+        return ratios
 
 
 def simulate(seed: int, candidates: int = CANDIDATES) -> Night:
@@ -90,7 +92,7 @@ def _naive(machine: Machine, candidates: int) -> int:
 
 def _promotes(machine: Machine, tried: int, screened: float) -> bool:
     """Go through the evaluator's own bar, fresh blocks and confirmation."""
-    aa_spread = spread(machine.block_ratios(_NOISE_BLOCKS, 1)[:, 0])
+    aa_spread = _aa_spread(machine)
     bar = bar_for(_PLAN, tried, aa_spread)
     if screened <= 1 + bar.margin:
         return False
@@ -100,11 +102,16 @@ def _promotes(machine: Machine, tried: int, screened: float) -> bool:
     return clears(machine.block_ratios(1, again.blocks)[0], again)
 
 
+def _aa_spread(machine: Machine) -> float:
+    medians: Reals = np.median(machine.block_ratios(TWINS, BLOCKS_A_TWIN), axis=1)
+    return spread(medians)
+
+
 def power(gain: float, trials: int = 200, tried: int = CANDIDATES) -> float:
     """Return how often a kernel that really is `gain` times as fast is promoted as the last."""
     machine, promoted = Machine(10_000), 0
     for _ in range(trials):
-        aa_spread = spread(machine.block_ratios(_NOISE_BLOCKS, 1)[:, 0])
+        aa_spread = _aa_spread(machine)
         bar, again = bar_for(_PLAN, tried, aa_spread), bar_for(_PLAN, 1, aa_spread)
         screen = bootstrap(
             machine.block_ratios(1, _PLAN.pairs)[0] + np.log(gain), 0.95, 400, machine.random

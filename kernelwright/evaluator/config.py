@@ -15,9 +15,9 @@ class TimingPlan(Record):
     pairs: int = Field(default=24, ge=6)
     """Interleaved pairs of candidate and baseline, in ABBA blocks of two."""
     warmups: int = 5
-    minimum_sample_s: float = 2e-3
+    minimum_sample_s: float = 4e-3
     """A sample repeats the launch until it lasts this long, so that overhead amortises."""
-    maximum_repeats: int = 256
+    maximum_repeats: int = 512
     rotation_bytes: int = 128 << 20
     """Inputs rotate over more bytes than an M-series Ultra's last-level cache holds (96 MB)."""
     copy_bytes: int = Field(default=256 << 20, ge=4096)

@@ -21,7 +21,7 @@ from kernelwright.metal.device.base import Array
 
 Judge = Callable[[int, tuple[Array, ...]], str]
 """Says what is wrong with the outputs of a slot; empty when nothing is."""
-_NOISE_BLOCKS = 12
+TWINS = 12
 _LAUNCH_BOUND = 3.0
 """Below this many times the dispatch floor, a ratio mostly compares overheads."""
 
@@ -63,7 +63,7 @@ def race(
     not taken, and nothing is said to be faster.
     """
     random = np.random.default_rng(seed)
-    screen = laboratory.measure(Order(plan.pairs, noise_blocks=_NOISE_BLOCKS, reverse=reverse))
+    screen = laboratory.measure(Order(plan.pairs, twins=TWINS, reverse=reverse))
     if refused := _refuse(screen, plan, roofline, judge):
         return refused
     intervals = {

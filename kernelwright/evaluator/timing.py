@@ -1,6 +1,6 @@
 """How launches are timed: interleaved blocks, rotating inputs, a canary, checked outputs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -13,6 +13,11 @@ from kernelwright.metal.device.base import Array
 
 _RECENT = 9
 """Looks at the canary that its usual time is the median of."""
+_FEWEST_BLOCKS = 12
+"""Of a short comparison as many may be thrown away as of one of so many blocks."""
+BLOCKS_A_TWIN = 3
+_LAST_SHARE = 0.5
+"""Of the outputs that are looked at, those of a sample's last launch."""
 _MOST_REJECTED = 3
 """Blocks that may be thrown away for each that is kept before the machine is too restless."""
 
@@ -54,8 +59,8 @@ class Bench:
     baselines: tuple[Arm, ...]
     canary: Arm
     """A fixed copy kernel, whose time shows when the machine itself changes speed."""
-    twin: Arm
-    """The first baseline once more, in buffers of its own: what A/A noise is measured with."""
+    make_twin: Callable[[], Arm]
+    """Makes the first baseline once more, in new buffers: what A/A noise is measured with."""
     empty: Arm
     """A kernel that does nothing: the floor under every launch."""
 
@@ -115,7 +120,7 @@ class Session:
             block = self._block(candidate, baseline, counts, canary_count, reverse)
             if block is None:
                 rejected += 1
-                if rejected > _MOST_REJECTED * blocks:
+                if rejected > _MOST_REJECTED * max(blocks, _FEWEST_BLOCKS):
                     raise DeviceError(
                         "the machine's speed changes too much to measure; close other programs, "
                         "let it cool and try again."
@@ -160,12 +165,18 @@ class Session:
         start = self._next_slot.get(arm.name, 0)
         slots = [(start + i) % arm.slots for i in range(count)]
         self._next_slot[arm.name] = (start + count) % arm.slots
-        arm.prepare(slots)
-        began = self.bench.clock.now_s()
-        arm.launch(slots)
-        elapsed_s = self.bench.clock.now_s() - began
+        elapsed_s = 0.0
+        # No input twice in one evaluation, where a host might merge equal work.
+        for first in range(0, count, arm.slots):
+            part = slots[first : first + arm.slots]
+            arm.prepare(part)
+            began = self.bench.clock.now_s()
+            arm.launch(part)
+            elapsed_s += self.bench.clock.now_s() - began
         if arm is self.bench.candidate and self.random.random() < self.plan.verified_share:
-            self._observe(arm, int(self.random.choice(slots)))
+            # The last launch has the most to gain from work after the clock has stopped.
+            is_last = self.random.random() < _LAST_SHARE
+            self._observe(arm, part[-1] if is_last else int(self.random.choice(part)))
         return elapsed_s * 1e9 / count
 
     def _observe(self, arm: Arm, slot: int) -> None:
@@ -183,17 +194,21 @@ class Session:
         chosen = [
             b for b in self.bench.baselines if not order.baselines or b.name in order.baselines
         ]
-        noise = (
-            self.compare(self.bench.twin, self.bench.baselines[0], order.noise_blocks).ratios
-            if order.noise_blocks
-            else np.zeros(0)
-        )
+        noise = np.array([self._compare_with_a_twin() for _ in range(order.twins)])
         comparisons = {
             b.name: self.compare(self.bench.candidate, b, order.blocks, reverse=order.reverse)
             for b in chosen
         }
         observed, self.observed, self._chosen = tuple(self.observed), [], 0
         return Measurements(comparisons, noise, self._floor_ns(), observed)
+
+    def _compare_with_a_twin(self) -> float:
+        """Return the log ratio of equals: what another place in memory makes of a baseline.
+
+        The median of some blocks, for the test of a candidate does not hang on one block either.
+        """
+        twin = self.bench.make_twin()
+        return float(np.median(self.compare(twin, self.bench.baselines[0], BLOCKS_A_TWIN).ratios))
 
     def _floor_ns(self) -> float:
         """Return what a launch costs that does nothing."""
@@ -207,8 +222,8 @@ class Order:
 
     blocks: int
     baselines: tuple[str, ...] = ()
-    noise_blocks: int = 0
-    """Blocks of a baseline against its twin."""
+    twins: int = 0
+    """Twins of a baseline to set against it."""
     reverse: bool = False
 
 

@@ -78,7 +78,7 @@ def test_candidate_and_baselines_are_timed_in_one_process_and_their_outputs_judg
     laboratory, reply = set_up(device, executable, asked)
     assert laboratory is not None
     assert float(str(reply.header["bytes_per_s"])) > 1e6
-    found = measurements_of(measure(laboratory, Measure(Order(6, noise_blocks=2))))
+    found = measurements_of(measure(laboratory, Measure(Order(6, twins=2))))
     assert set(found.comparisons) == set(baselines_of(TASK.graph))
     assert all(
         len(c.candidate_ns) == 6 and min(c.candidate_ns) > 0 for c in found.comparisons.values()

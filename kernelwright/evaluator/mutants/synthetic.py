@@ -115,6 +115,6 @@ def bench_of(
         candidate=candidate,
         baselines=tuple(arm(name, cost) for name, cost in baselines.items()),
         canary=arm("canary", steady(50_000.0)),
-        twin=arm("twin", first),
+        make_twin=lambda: arm("twin", first),
         empty=arm("empty", steady(overhead_ns)),
     )

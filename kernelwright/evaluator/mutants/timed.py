@@ -130,6 +130,6 @@ class TimedLaboratory:
             candidate=CandidateArm(self.device, machine, self.executable, self.request.inputs),
             baselines=baselines,
             canary=arm("canary", _COPY_NS),
-            twin=arm("twin", self.device.baselines_ns[0][1]),
+            make_twin=lambda: arm("twin", self.device.baselines_ns[0][1]),
             empty=arm("empty", 100.0),
         )
