@@ -1,5 +1,7 @@
 """The morning's report as one self-contained file, for people and for their tools."""
 
+from collections.abc import Sequence
+
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from kernelwright.campaign.morning import Morning
@@ -13,6 +15,7 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+_MOST_NAMED = 3
 _AGAINST = {
     True: "Each task's best candidate so far; 1× is MLX at its best.",
     False: "Each task's best candidate so far, as a multiple of its first right one.",
@@ -46,6 +49,7 @@ def _rendered(template: str, morning: Morning) -> str:
         headline=_headline(morning),
         kinds=_kinds(morning),
         became=_became(morning),
+        advice=advice(morning),
         commands=_commands(morning),
     )
 
@@ -73,6 +77,35 @@ def _kinds(morning: Morning) -> str:
         "and every ratio here is a prediction from those counts; measure on a Mac before you rely "
         "on it."
     )
+
+
+def advice(morning: Morning) -> str:
+    """Say in a sentence what is most worth doing next."""
+    hopeless = [t.task.name for t in morning.tasks if t.tried and not t.right]
+    even = [t.task.name for t in morning.tasks if t.champion is not None and t not in morning.won]
+    if morning.state in ("running", "paused"):
+        return "Wait: the night goes on."
+    if morning.state != "finished":
+        return f"Go on: it ended early ({morning.reason or morning.state}), and nothing is lost."
+    if hopeless:
+        return f"Read the failures of {_listed(hopeless)}: not one candidate was right."
+    if morning.won and not morning.environment.device.measures_time:
+        champions = "champion" if len(morning.won) == 1 else f"{len(morning.won)} champions"
+        return f"Measure the {champions} on a Mac: copy the store, run kernelwright store verify."
+    if morning.won:
+        return "Export the champions and measure the whole program with them."
+    if even:
+        return (
+            f"Leave {_listed(even)} to MLX, or let a model propose what the templates do not: "
+            "no candidate gains anything."
+        )
+    return "Search again with more candidates: nothing survived its confirmation."
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Name a few, and count the rest."""
+    rest = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _commands(morning: Morning) -> tuple[tuple[str, str], ...]:

@@ -11,7 +11,7 @@ from kernelwright.campaign import Engine, SearchSpec, capture_subjects
 from kernelwright.campaign.gain import gain_of
 from kernelwright.campaign.morning import Morning, morning_of
 from kernelwright.campaign.morning_bars import gain_bars
-from kernelwright.campaign.morning_page import as_html, as_markdown
+from kernelwright.campaign.morning_page import advice, as_html, as_markdown
 from kernelwright.campaign.morning_plot import best_for_money, best_so_far
 from kernelwright.campaign.morning_spend import payments
 from kernelwright.campaign.savings import Traffic
@@ -105,6 +105,37 @@ def test_money_is_added_up_to_the_moment_of_each_point(store: KernelStore) -> No
     again = morning_of(store, run)
     assert again.dollars == 0.25
     assert "together" in as_html(again)
+
+
+def test_it_says_what_is_most_worth_doing(store: KernelStore) -> None:
+    morning = _morning(store)
+    tasks = morning.tasks
+
+    def told(**changes: object) -> str:
+        return advice(morning.model_copy(update=changes))
+
+    timed = morning.environment.model_copy(
+        update={"device": INFO.model_copy(update={"measures_time": True})}
+    )
+    even = tuple(
+        t.model_copy(update={"gain": t.gain and t.gain.model_copy(update={"ratio": 1.0})})
+        for t in tasks
+    )
+    faster = tuple(
+        t.model_copy(update={"gain": t.gain and t.gain.model_copy(update={"ratio": 2.0})})
+        for t in tasks
+    )
+    assert told(state="running").startswith("Wait")
+    assert told(state="dead", reason="").startswith("Go on: it ended early (dead)")
+    assert told(tasks=(tasks[0].model_copy(update={"right": 0}),)).startswith("Read the failures")
+    assert told(tasks=faster) == (
+        "Measure the 2 champions on a Mac: copy the store, run kernelwright store verify."
+    )
+    assert told(tasks=faster, environment=timed).startswith("Export the champions")
+    assert told(tasks=even).startswith("Leave norm, softmax to MLX")
+    assert told(tasks=()).startswith("Search again")
+    for page in (as_html(morning), as_markdown(morning)):
+        assert advice(morning) in page
 
 
 def test_a_gain_is_over_the_strongest_baseline_that_was_measured() -> None:
