@@ -1,13 +1,26 @@
 """Real SDKs over real sockets: replies, corrections, refusals, and what each request carries."""
 
+import asyncio
 import json
 import logging
 import traceback
 
 import pytest
+from pydantic import BaseModel
 
-from kernelwright.agents.budget import Caps
-from kernelwright.agents.chat import Limits, ModelSpec, ReplyError, Switchboard
+from kernelwright.agents.budget import Caps, Cost
+from kernelwright.agents.chat import (
+    Conversations,
+    Limits,
+    ModelSpec,
+    Prompt,
+    Purpose,
+    Reply,
+    ReplyError,
+    Switchboard,
+    Usage,
+)
+from kernelwright.agents.chat.conversation import Taken
 from kernelwright.errors import BudgetError, ModelError
 from tests.agents.loopback.partner import PURPOSE, QUICK, Partner, Verse, prompt
 from tests.agents.loopback.server import LoopbackServer, Misbehaviour, Refused, Response
@@ -248,3 +261,41 @@ def test_the_key_is_sent_and_appears_nowhere_else(
     assert secret not in "".join(traceback.format_exception(caught.value))
     assert secret not in caplog.text
     assert all(secret not in recorded.model_dump_json() for recorded in partner.ledger.calls())
+
+
+def test_a_key_may_lie_in_the_keyring(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(f"{provider.upper()}_API_KEY")
+    kept = {("kernelwright", provider): "sk-from-the-keyring"}
+    monkeypatch.setattr("keyring.get_password", lambda service, name: kept.get((service, name)))
+    with LoopbackServer(Sequence(Said(VERSE))) as server:
+        Partner(server, provider).ask()
+    assert "sk-from-the-keyring" in server.requests[0].authorization
+
+
+class Crowded:
+    """An exchange that notes how many ask it at once."""
+
+    name = "crowded"
+
+    def __init__(self) -> None:
+        self.present = 0
+        self.most = 0
+
+    async def reply(self, prompt: Prompt, shape: type[BaseModel], purpose: Purpose) -> Taken:
+        self.present += 1
+        self.most = max(self.most, self.present)
+        await asyncio.sleep(0.005)
+        self.present -= 1
+        reply = Reply(text=VERSE, stop="done", usage=Usage(), model=self.name)
+        return Taken(reply, Cost(calls=1), 0.005, "call")
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_no_more_than_so_many_calls_are_in_flight() -> None:
+    crowded = Crowded()
+    with Switchboard(Conversations([crowded], concurrency=3)) as board:
+        answers = [board.submit(prompt(str(n)), Verse, PURPOSE) for n in range(12)]
+        assert all(answer.result(timeout=20).record.times == 3 for answer in answers)
+    assert crowded.most == 3
