@@ -35,9 +35,16 @@ def plain_rows(graph: Graph) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     shape = next(t.shape for t in graph.output_types if t.size == sizes[1])
     ends = [i for i in range(len(shape)) if math.prod(shape[:i]) == rows]
     single = [v for v in graph.outputs if graph.types[v].size == rows]
-    if not ends or length > _LONGEST_ROW or crossing(graph, rows, length, single):
+    lead = {_without_ones(graph.types[v].shape) for v in single}
+    if not ends or lead != {_without_ones(shape[: ends[-1]])} or length > _LONGEST_ROW:
+        return None
+    if crossing(graph, rows, length, single):
         return None
     return shape, tuple(range(ends[-1], len(shape)))
+
+
+def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(size for size in shape if size != 1)
 
 
 @dataclass

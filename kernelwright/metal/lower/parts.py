@@ -48,7 +48,7 @@ def parts_of(graph: Graph, length: int) -> Parts | None:
     joined = [node for node in graph.nodes if node.op == "concatenate"]
     found = {p for node in joined if (p := _joined_parts(graph, node, length)) is not None}
     parts = found.pop() if len(found) == 1 else None
-    return parts if parts and 1 < parts.count <= MOST_PARTS else None
+    return parts if parts and 1 < parts.count <= min(MOST_PARTS, length - 1) else None
 
 
 def _joined_parts(graph: Graph, node: Node, length: int) -> Parts | None:

@@ -63,8 +63,9 @@ def lower_stacked(
             write_inner(writer, layer.axes, layer.stores, schedule.vector)
     writer.join_branches()
     source = "\n".join(writer.lines) + "\n"
-    values = [s.value for layer in layers for s in layer.stores]
-    used = {t.array for t in walk(values) if isinstance(t, Load)}
+    # Each layer numbers its terms itself.
+    read = [term for layer in layers for term in walk(s.value for s in layer.stores)]
+    used = {term.array for term in read if isinstance(term, Load)}
     total = sum(layer.axis.extent for layer in layers)
     sizes = [total if n == first.stacked else a.extent for n, a in enumerate(first.axes[:2])]
     grid = (column.extent // schedule.vector, sizes[1], sizes[0])
@@ -91,7 +92,7 @@ def stacked_layers(graph: Graph, signature: Signature, axis: int) -> list[Layer]
         inner = parts[0].shape
         axes, stacked = _axes(inner, axis, len(layers))
         is_cut = any(p.shape[: axis + 1] != shape[: axis + 1] for p in parts)
-        if is_cut or (layers and not _line_up(axes, layers[0])):
+        if is_cut or axes[2].extent == 1 or (layers and not _line_up(axes, layers[0])):
             return None
         stores = element_stores(graph, signature, parts, axes)
         layers.append(Layer(start, axes, stacked, stores))
@@ -104,7 +105,7 @@ def _axes(shape: tuple[int, ...], axis: int, number: int) -> tuple[tuple[Axis, A
 
     Where nothing stands before the stacked axis, two axes are left for what stands behind it.
     """
-    lead, behind = math.prod(shape[:axis]), shape[axis + 1 :]
+    lead, behind = math.prod(shape[:axis]), [n for n in shape[axis + 1 :] if n != 1] or [1]
     ending = f"_{number + 1}" if number else ""
     if lead == 1:
         sizes = (shape[axis], math.prod(behind[:-1]), behind[-1])

@@ -111,6 +111,11 @@ CASES: dict[str, Case] = {
         (mx.zeros((2, 3, 6, 8), mx.float16), mx.zeros((3, 4), mx.float16)),
         "elementwise(vector=2)",
     ),
+    "pairs of queries and keys": (
+        lambda q, k: tuple(mx.stack([x[..., ::2] * 2, x[..., 1::2] + 1], -1) for x in (q, k)),
+        (mx.zeros((1, 4, 6, 16)), mx.zeros((1, 2, 6, 16))),
+        "elementwise(vector=2)",
+    ),
     "three stacked outputs": (
         lambda x: (mx.exp(x[:, :2]), mx.tanh(x[:, 1:]) + x[:, :4], x[:, :1] * 2, x[:, 3:] * 3),
         (mx.zeros((3, 5, 7)),),
