@@ -49,15 +49,16 @@ def _run(arguments: argparse.Namespace) -> int:
     ]
     if not chosen:
         raise InputError(f"no workload is called {arguments.only!r}.")
-    run = run_suite(chosen, device, seed=arguments.seed, most_schedules=arguments.schedules)
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(run.model_dump_json(indent=1))
+    for run in run_suite(chosen, device, seed=arguments.seed, most_schedules=arguments.schedules):
+        arguments.out.write_text(run.model_dump_json(indent=1))
     return _report(argparse.Namespace(run=arguments.out))
 
 
 def _confirm(arguments: argparse.Namespace) -> int:
-    run = confirm_suite(SuiteRun.load(arguments.run), _timing_device(arguments.device))
-    arguments.run.write_text(run.model_dump_json(indent=1))
+    device = _timing_device(arguments.device)
+    for run in confirm_suite(SuiteRun.load(arguments.run), device):
+        arguments.run.write_text(run.model_dump_json(indent=1))
     return _report(arguments)
 
 

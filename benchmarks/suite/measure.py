@@ -1,5 +1,6 @@
 """Times a searched workload against its baselines, by the evaluator's own protocol."""
 
+from collections.abc import Iterator
 from importlib.metadata import version
 
 import mlx.core as mx
@@ -29,8 +30,11 @@ def run_suite(
     seed: int,
     most_schedules: int = SCHEDULES,
     plan: TimingPlan = PLAN,
-) -> SuiteRun:
-    """Search and time every workload; a failure is a row, not the end of the run."""
+) -> Iterator[SuiteRun]:
+    """Search and time every workload, and yield the run as it stands after each.
+
+    A failure is a row, not the end of the run.
+    """
     first = _laboratory(
         workloads[0][0], workloads[0][1], _plain(workloads[0][0].function), device, plan
     )
@@ -44,14 +48,14 @@ def run_suite(
         results.append(result)
         print(line(result, copy_bytes_per_s), flush=True)
         mx.clear_cache()
-    return SuiteRun(
-        device=device.info,
-        mlx=version("mlx"),
-        copy_bytes_per_s=copy_bytes_per_s,
-        launch_us=floor_ns / 1e3,
-        seed=seed,
-        results=tuple(results),
-    )
+        yield SuiteRun(
+            device=device.info,
+            mlx=version("mlx"),
+            copy_bytes_per_s=copy_bytes_per_s,
+            launch_us=floor_ns / 1e3,
+            seed=seed,
+            results=tuple(results),
+        )
 
 
 def measure(
@@ -95,22 +99,21 @@ def measure(
         return row.model_copy(update={"problem": f"{type(e).__name__}: {e}"[:500]})
 
 
-def confirm_suite(run: SuiteRun, device: Device, *, plan: TimingPlan = PLAN) -> SuiteRun:
+def confirm_suite(run: SuiteRun, device: Device, *, plan: TimingPlan = PLAN) -> Iterator[SuiteRun]:
     """Time every gain again: fresh inputs, reversed order, and a fresh process by being called."""
-    results = []
-    for result in run.results:
+    results = list(run.results)
+    for place, result in enumerate(run.results):
         if result.speedup is None or result.speedup.lower <= 1:
-            results.append(result)
             continue
         confirmed = _confirmed(result, device, plan, run.seed + 1)
-        results.append(result.model_copy(update={"confirmed": confirmed}))
+        results[place] = result.model_copy(update={"confirmed": confirmed})
         print(
             f"{result.name:26s} {result.dtype.short:5s} {result.speedup.ratio:5.2f}x, again "
             f"{confirmed.ratio:5.2f}x",
             flush=True,
         )
         mx.clear_cache()
-    return run.model_copy(update={"results": tuple(results)})
+        yield run.model_copy(update={"results": tuple(results)})
 
 
 def _confirmed(result: WorkloadResult, device: Device, plan: TimingPlan, seed: int) -> Speedup:

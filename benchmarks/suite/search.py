@@ -8,17 +8,15 @@ from dataclasses import dataclass
 import mlx.core as mx
 import numpy as np
 
+from benchmarks.suite.check import Check
 from benchmarks.suite.result import ScheduleResult
 from benchmarks.suite.workload import Function, Workload
 from kernelwright import ir
 from kernelwright.errors import DeviceError, KernelwrightError
-from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, TensorType
-from kernelwright.ir.reference import reference
 from kernelwright.ir.stitch import stitch
-from kernelwright.metal.device.array import to_numpy
-from kernelwright.metal.device.base import Array, Device
+from kernelwright.metal.device.base import Device
 from kernelwright.metal.device.execution import MlxExecutable
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.schedule import Schedule
@@ -118,15 +116,14 @@ def _choose(
     mx.eval(rotating, expected)
     with ThreadPoolExecutor() as pool:
         built = list(pool.map(lambda s: _build(graph, s, device), wanted))
-    # MLX rounds intermediate values to their dtypes: its own error is that of the coarsest.
-    tolerance = max((Tolerance.of(t.dtype) for t in graph.types), key=lambda t: t.relative)
+    check = Check(graph, inputs, expected)
     results, best, best_us = [], None, float("inf")
     for schedule, executable in zip(wanted, built, strict=True):
         row = ScheduleResult(region=number, operation=operation, schedule=str(schedule))
         if isinstance(executable, str):
             results.append(row.model_copy(update={"problem": executable}))
             continue
-        problem = _problem(executable, inputs, expected, graph, tolerance)
+        problem = check.problem(executable)
         if problem:
             results.append(row.model_copy(update={"problem": problem}))
             continue
@@ -147,51 +144,6 @@ def _build(graph: Graph, schedule: Schedule, device: Device) -> MlxExecutable | 
         return str(e)[:500]
     assert isinstance(executable, MlxExecutable)
     return executable
-
-
-def _problem(
-    executable: MlxExecutable,
-    inputs: Sequence[mx.array],
-    expected: Sequence[mx.array],
-    graph: Graph,
-    tolerance: Tolerance,
-) -> str:
-    """Compare with MLX on the same inputs; the evaluator proves the templates elsewhere."""
-    try:
-        found = executable.graph(inputs)
-        mx.eval(found)
-    except (RuntimeError, ValueError) as e:
-        return str(e)[:500]
-    if all(_is_close(a, b, tolerance) for a, b in zip(found, expected, strict=True)):
-        return ""
-    # MLX's own answer may be the worse one, where it adds up in half precision.
-    oracle = reference(graph, [to_numpy(x) for x in inputs])
-    for place, (ours, theirs, exact) in enumerate(zip(found, expected, oracle, strict=True)):
-        type_ = graph.output_types[place]
-        error, allowed = _error(ours, exact, type_), _error(theirs, exact, type_)
-        if not error <= 2 * allowed + type_.dtype.epsilon:
-            return f"output {place} has a relative error of {error:.2g}, MLX's is {allowed:.2g}"
-    return ""
-
-
-def _is_close(found: mx.array, expected: mx.array, tolerance: Tolerance) -> bool:
-    close = mx.allclose(
-        found.astype(mx.float32),
-        expected.astype(mx.float32),
-        rtol=4 * tolerance.relative,
-        atol=4 * tolerance.absolute,
-        equal_nan=True,
-    )
-    return bool(close.item())
-
-
-def _error(found: mx.array, exact: Array, type_: TensorType) -> float:
-    """Return the error relative to the array's size, or the share of wrong integers."""
-    array = to_numpy(found)
-    if not type_.dtype.is_float:
-        return float(np.mean(array != exact))
-    difference = array.astype(np.float64) - exact.astype(np.float64)
-    return float(np.linalg.norm(difference) / max(float(np.linalg.norm(exact)), 1e-30))
 
 
 def _screen(executable: MlxExecutable, rotating: Sequence[Sequence[mx.array]]) -> float:
