@@ -55,6 +55,7 @@ def _judge_group(
             name=subject.name,
             kind=subject.kind,
             expect=tuple(s.value for s in subject.expect),
+            takes_strides=not all(k.ensure_row_contiguous for k in subject.program.kernels),
             findings={
                 device: known[subject.name]
                 if device == "simulator" and subject.name in known
