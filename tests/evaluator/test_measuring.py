@@ -2,18 +2,25 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import mlx.core as mx
 import numpy as np
 import pytest
 
-from kernelwright.evaluator import measuring
+from kernelwright.errors import DeviceError
+from kernelwright.evaluator import measuring, remote_laboratory
 from kernelwright.evaluator.baseline import baselines_of
-from kernelwright.evaluator.config import TimingPlan
+from kernelwright.evaluator.candidate import Request
+from kernelwright.evaluator.config import EvaluatorConfig, TimingPlan
 from kernelwright.evaluator.measuring import Measure, SetUp, measure, measurements_of, set_up
 from kernelwright.evaluator.mutants.corpus import bases, task_of
+from kernelwright.evaluator.remote_laboratory import RemoteLaboratory
 from kernelwright.evaluator.timing import Order
 from kernelwright.evaluator.timing_cases import timing_cases
+from kernelwright.evaluator.trial import Trial
+from kernelwright.evaluator.wire import Reply
+from kernelwright.evaluator.worker import Worker
 from kernelwright.ir.graph import TensorType
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.device.execution import MlxExecutable
@@ -116,3 +123,26 @@ def test_every_slot_has_inputs_of_its_own() -> None:
     cases = timing_cases(TASK.graph, TASK.output_tolerances, PLAN, "secret")
     first = {np.asarray(arrays[0]).tobytes() for arrays in cases.inputs}
     assert len(first) == len(cases.inputs) >= 2
+
+
+@pytest.mark.parametrize("restless", [2, 3])
+def test_a_restless_machine_is_asked_again_and_then_gives_no_verdict(
+    monkeypatch: pytest.MonkeyPatch, restless: int
+) -> None:
+    answers = iter([DeviceError("changes too much")] * restless)
+
+    class Restless(Trial):
+        def call(self, request: Request, timeout_s: float) -> Reply:
+            for error in answers:
+                raise error
+            return Reply({"comparisons": {}, "noise": [], "floor_ns": 1.0, "slots": []})
+
+    monkeypatch.setattr(remote_laboratory, "_PAUSES_S", (0.0, 0.0))
+    program = bases()["layer_norm"].program
+    trial = Restless(cast("Worker", None), program, EvaluatorConfig())
+    laboratory = RemoteLaboratory(trial, 1e9)
+    if restless == 2:
+        assert laboratory.measure(Order(6)).floor_ns == 1.0
+    else:
+        with pytest.raises(DeviceError, match="changes too much"):
+            laboratory.measure(Order(6))
