@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kernelwright.campaign.judge import Judge, MakeJudge
+from kernelwright.campaign.turnstile import turn_on
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.evaluator.task import Task
@@ -129,7 +130,8 @@ class EnduringJudge:
             try:
                 if self._judge is None:
                     self._judge = self._make()
-                evaluation = judge(self._judge)
+                with turn_on(self._info, lambda: self._is_closed):
+                    evaluation = judge(self._judge)
             except DeviceError as e:
                 if self._is_closed:
                     raise

@@ -24,12 +24,14 @@ from kernelwright.campaign.bench import Bench
 from kernelwright.campaign.endurance import DeviceParkedError, Endurance, Stamina
 from kernelwright.campaign.event import CampaignHeldUp, CandidateJudged, Event
 from kernelwright.campaign.fault import Fault, Sabotage
+from kernelwright.campaign.turnstile import turn_on
 from kernelwright.errors import DeviceError, StoreError
 from kernelwright.evaluator import Evaluation, Status, Task
 from kernelwright.metal import Program
+from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.store import KernelStore
 from kernelwright.store.faulty import FaultyStore
-from tests.campaign.scripted import ScriptedCoder, ScriptedJudge, subjects, team
+from tests.campaign.scripted import INFO, ScriptedCoder, ScriptedJudge, subjects, team
 
 _ROOT = Path(__file__).parents[2]
 OWN_DISKS = (
@@ -226,6 +228,25 @@ def test_a_search_that_is_stopped_while_the_disk_is_full_goes_on_later(
         report, events = search(store, ScriptedJudge)
         assert [t.champion_id for t in report.tasks] == calm_champions(tmp_path)
         assert any(isinstance(e, CandidateJudged) and e.reused for e in events)
+
+
+def test_processes_take_turns_on_a_device_that_measures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernelwright.campaign.turnstile.shared_cache", lambda: tmp_path)
+    device = INFO.model_copy(update={"measures_time": True})
+    with turn_on(device, lambda: False):
+        # A lock belongs to what opened the file, so that one process can stand for two.
+        with turn_on(INFO, lambda: True):
+            pass
+        with pytest.raises(DeviceError, match="while another process used the simulator"):
+            _take_turn(device)
+    _take_turn(device)
+
+
+def _take_turn(device: DeviceInfo) -> None:
+    with turn_on(device, lambda: True):
+        pass
 
 
 def test_a_run_that_others_have_taken_up_stops_and_records_nothing_more(
