@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.store import KernelStore
-from tests.agents.loopback.model import SCENARIOS, role_of
+from tests.agents.loopback.model import NOTHING, SCENARIOS, role_of
 from tests.agents.loopback.partner import NAMES
 from tests.agents.loopback.scene import COLUMNS, ROWS
 from tests.agents.loopback.server import LoopbackServer, Response
@@ -39,7 +39,7 @@ def start(tmp_path: Path, *options: str) -> subprocess.Popen[str]:
 
 
 def finished(process: subprocess.Popen[str]) -> str:
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     return out
 
@@ -69,32 +69,33 @@ def test_a_model_is_searched_with_from_the_command_line_and_replayed_without_a_k
     assert {author for _, author, _ in runs[0]} == {"offline", name}
 
 
-@pytest.mark.parametrize("provider", ["openai"])
-def test_a_search_killed_in_a_call_goes_on_where_it_was(tmp_path: Path, provider: str) -> None:
+@pytest.mark.parametrize(
+    ("provider", "role"), [("openai", "planner"), ("anthropic", "coder"), ("openai", "repairer")]
+)
+def test_a_search_killed_in_a_call_goes_on_where_it_was(
+    tmp_path: Path, provider: str, role: str
+) -> None:
     model = SCENARIOS["race, then fixed"]()
     running: list[subprocess.Popen[str]] = []
 
     def deadly(request: Heard) -> Response:
-        if role_of(request) == "repairer" and len(running) == 1 and running[0].poll() is None:
+        if role_of(request) == role and len(running) == 1 and running[0].poll() is None:
             os.kill(running[0].pid, signal.SIGKILL)
+            return NOTHING
         return model(request)
 
     with LoopbackServer(deadly) as server:
-        options = (
-            "--model",
-            f"{provider}:{NAMES[provider]}",
-            "--base-url",
-            server.base_url(provider),
-        )
+        url = server.base_url(provider)
+        options = ("--model", f"{provider}:{NAMES[provider]}", "--base-url", url)
         running.append(start(tmp_path, *options))
-        _, err = running[0].communicate(timeout=120)
+        _, err = running[0].communicate(timeout=300)
         assert running[0].returncode == -signal.SIGKILL, err
         running.append(start(tmp_path, *options))
         report = json.loads(finished(running[1]))
     assert model.asked.count("planner") == 1
-    assert model.asked.count("repairer") == 2
     with KernelStore(str(tmp_path / "kernels.db"), must_exist=True) as store:
         ideas = [(e.idea, e.status) for e in store.history(campaign=report["campaign_id"])]
         calls = [c for run in store.campaigns() for c in store.dialogue.calls(run.id)]
     assert ("Through a tile.", "correct") in ideas
     assert sum(call.outcome is None for call in calls) == 1
+    assert sum(call.outcome is not None for call in calls) == len(model.asked)
