@@ -60,6 +60,13 @@ _BODIES = {
   for (uint k = 0; k < 8; k++) v[k] = x[(i + k) % n];
   for (uint k = 0; k < 8; k++) v[(k + lane) % 8] += simd_sum(v[k]);
   y[i] = v[lane % 8] + v[n % 8];""",
+    # A pointer into a thread's array lives across a wait, beside the array's own name.
+    "pointer": """
+  float v[4] = {1, 2, 3, 4}, c = x[i];
+  if (n % 2 == 1) c += simd_broadcast(simd_sum(v[lane % 4]), 7);
+  c += simd_sum(v[lane % 4]);
+  for (uint k = 0; k < l % 3; k++) v[uint(fabs(x[i]) * 9) % 4] += v[lane % 4] * 0.5f + c;
+  y[i] = v[lane % 4] + v[0];""",
     "while": """
   uint steps = uint(fabs(x[i]) * 5.0f), most = simd_max(steps);
   float sum = 0;

@@ -118,6 +118,7 @@ class Region:
             self._piece(piece)
         return self._assemble(symbol, loop)
 
+    # The frame is not `noalias`: pointers to a lane's own arrays are kept in it.
     def _assemble(self, symbol: str, loop: int) -> str:
         plan = self.plan
         allocas = [
@@ -130,7 +131,7 @@ class Region:
         ]
         head = (
             f"define internal void {symbol}(ptr noalias nocapture readonly %buffers, "
-            "ptr noalias nocapture readonly %first, ptr noalias nocapture %frame, i64 %from, "
+            "ptr noalias nocapture readonly %first, ptr %frame, i64 %from, "
             f"i64 %end, ptr noalias nocapture writeonly %next){plan.flow.function.attributes} {{"
         )
         lines = [
