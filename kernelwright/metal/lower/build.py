@@ -1,7 +1,7 @@
 """From a graph to scalar terms: what one element of each value is made of."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,18 +14,22 @@ from kernelwright.ir.ops import Call, Kind, mean_divisor, op_named
 from kernelwright.ir.ranking import is_written_out, ranked_values
 from kernelwright.metal.lower.index import Axis, Dynamic, Index, flatten, unflatten
 from kernelwright.metal.lower.operator import NOUNS, conversion, meaning
+from kernelwright.metal.lower.shortcut import (
+    NEUTRAL,
+    is_place,
+    is_shifted,
+    mean_name,
+    short_power,
+    text_of,
+)
 from kernelwright.metal.lower.term import (
-    Apply,
     Literal,
-    Place,
     Ranked,
-    Reduced,
     Reducer,
     Scanner,
     Term,
     Terms,
     computed,
-    walk,
 )
 from kernelwright.metal.lower.view import Coordinates, source_coordinates
 
@@ -119,7 +123,7 @@ class Builder:
         result = computed(self.graph.types[node.outputs[0]].dtype)
         if node.op == "cast":
             return self._cast(operands[0], result)
-        if node.op == "power" and (short := _short_power(operands[1])):
+        if node.op == "power" and (short := short_power(operands[1])):
             return self.apply(short, result, "power", operands[0])
         known = meaning(node.op, [operand.dtype for operand in operands], result)
         name = NOUNS.get(node.op, "value")
@@ -130,11 +134,11 @@ class Builder:
 
     def apply(self, template: str, dtype: Dtype, name: str, *operands: Term) -> Term:
         """Return an expression over terms; one that changes nothing is its operand."""
-        if template == "{0}" or (template, _text(operands[-1])) in _NEUTRAL:
+        if template == "{0}" or (template, text_of(operands[-1])) in NEUTRAL:
             return operands[0]
-        if (template, _text(operands[-1])) == ("{0} + {1}", "0.0f") and _is_place(operands[0]):
+        if (template, text_of(operands[-1])) == ("{0} + {1}", "0.0f") and is_place(operands[0]):
             return operands[0]
-        if (template, _text(operands[-1])) == ("{0} * {1}", "-1.0f"):
+        if (template, text_of(operands[-1])) == ("{0} * {1}", "-1.0f"):
             return self.apply("-{0}", dtype, "opposite", operands[0])
         return self.terms.apply(template, dtype, name, *operands)
 
@@ -154,7 +158,7 @@ class Builder:
                 self.terms.reduced(Reducer.SUM, body, axis, dtype=result, name="total")
             )
             divisor = self.terms.place(Index.of(mean_divisor(call)))
-            return self.apply("{0} / {1}", result, _mean_name(body), total, divisor)
+            return self.apply("{0} / {1}", result, mean_name(body), total, divisor)
         reducer, name = _REDUCERS[node.op]
         body, axis = self.visited(reducer, source, axes, places)
         return self.reduce(self.terms.reduced(reducer, body, axis, dtype=result, name=name))
@@ -268,7 +272,7 @@ class Builder:
         """
         last = len(places) - 1
         body, axis = self._along(source, (last,), (*places[:-1], Index()))
-        if _is_shifted(body, axis):
+        if is_shifted(body, axis):
             total = self._exponential_total(self._exponential_of(body), axis)
             return self._exponential_of(self.element(source, places)), total, None
         peak = self.terms.reduced(
@@ -481,51 +485,3 @@ def literal(value: float, dtype: Dtype) -> str:
         return "INFINITY" if value > 0 else "-INFINITY"
     text = str(np.float32(value))
     return f"{text}f" if any(c in text for c in ".en") else f"{text}.0f"
-
-
-_NEUTRAL = frozenset({("{0} * {1}", "1.0f"), ("{0} / {1}", "1.0f"), ("{0} - {1}", "0.0f")})
-
-
-def _is_place(term: Term) -> bool:
-    """Say whether a term is a place in an array: never -0, so that adding 0 changes nothing."""
-    return isinstance(term, Apply) and isinstance(term.arguments[0], Place)
-
-
-def _text(term: Term) -> str:
-    return term.text if isinstance(term, Literal) else ""
-
-
-_SHORT_POWERS = {"2.0f": "{0} * {0}", "3.0f": "{0} * {0} * {0}"}
-
-
-def _short_power(exponent: Term) -> str | None:
-    if not isinstance(exponent, Literal) or not exponent.dtype.is_float:
-        return None
-    return _SHORT_POWERS.get(exponent.text)
-
-
-def _is_shifted(body: Term, axis: Axis) -> bool:
-    """Say whether a value had the maximum over `axis` taken from it already."""
-    match body:
-        case Apply(
-            template="{0} - {1}",
-            arguments=(shifted, Reduced(reducer=Reducer.MAXIMUM, body=inner, axis=over)),
-        ):
-            return shifted is inner and over == axis
-    return False
-
-
-def _mean_name(body: Term) -> str:
-    match body:
-        case Apply(template="{0} * {0}", arguments=(Apply(template="{0} - {1}"),)):
-            return "variance"
-        case Apply(template="{0} * {0}"):
-            return "mean_square"
-        case Apply(template="{0} + {1}", arguments=(first, _)):
-            return _mean_name(first)
-    return "mean"
-
-
-def reductions(roots: Iterable[Term]) -> list[Reduced]:
-    """Return the reductions below `roots`, operands first."""
-    return [term for term in walk(roots) if isinstance(term, Reduced)]
