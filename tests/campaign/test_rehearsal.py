@@ -172,18 +172,23 @@ def test_ctrl_c_ends_a_night_whose_worker_hangs(tmp_path: Path, times: int) -> N
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="a Mac has the device that fails here")
 def test_a_device_that_fails_leaves_the_night_to_the_others(tmp_path: Path) -> None:
+    """And a worker that is killed leaves no mark on the candidate it was at."""
     night, store = tmp_path / "night.toml", tmp_path / "kernels.db"
+    plan = tmp_path / "plan.toml"
+    plan.write_text('[[faults]]\nkind = "worker_dies"\nnumber = 1\n')
     night.write_text(
         '[campaign]\ndevices = ["metal", "simulator"]\ncandidates = 1\n'
         '[[functions]]\ntarget = "catalog:softmax"\ninputs = ["f32[4,8]"]\n'
     )
-    ran = CliRunner().invoke(app, ["campaign", "run", str(night), "--store", str(store)])
+    words = ["campaign", "run", str(night), "--store", str(store), "--faults", str(plan)]
+    ran = CliRunner().invoke(app, words)
     assert ran.exit_code == 1, ran.output
     assert "metal is left out: this machine has no Apple GPU" in ran.output
     with KernelStore(str(store)) as opened:
         (run,) = opened.campaigns()
         assert (run.environment.device.name, run.state) == ("simulator", "finished")
         assert len(opened.best()) == 1
+    assert Path(f"{plan}.injected").read_text() == "0 worker_dies at evaluation 1\n"
 
 
 def _read(folder: Path, text: str) -> FaultPlan:
