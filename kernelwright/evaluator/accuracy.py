@@ -50,6 +50,8 @@ class Deviation:
     maximum_absolute: float = 0.0
     maximum_relative: float = 0.0
     row_relative: float = 0.0
+    bound: float = 0.0
+    """What `row_relative` was held against."""
     error: NDArray[np.float64] | None = None
     """Absolute error per element, where it has a meaning."""
     steps: float = 0.0
@@ -120,6 +122,7 @@ def _measure_complex(found: Array, yardstick: Yardstick) -> Deviation:
         deviation.maximum_absolute,
         deviation.maximum_relative,
         deviation.row_relative,
+        deviation.bound,
     )
 
 
@@ -161,6 +164,7 @@ def _measure_float(found: NDArray[np.float64], yardstick: Yardstick) -> Deviatio
         float(error.max()),
         float(_ratio(error, size).max()),
         float(relative_rows.max()),
+        yardstick.bound,
         error,
     )
 

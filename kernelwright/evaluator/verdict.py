@@ -63,7 +63,7 @@ class Verdict:
         """Remember the error of each output that came closest to its bound."""
         for place, deviation in enumerate(deviations):
             yardstick, before = reference.yardsticks[place], self._worst.get(place)
-            share = deviation.row_relative / max(yardstick.bound, _TINY)
+            share = deviation.row_relative / max(deviation.bound, _TINY)
             if before is not None and share <= before.row_relative / max(before.bound, _TINY):
                 continue
             self._worst[place] = OutputAccuracy(
@@ -72,7 +72,7 @@ class Verdict:
                 maximum_relative=deviation.maximum_relative,
                 row_relative=deviation.row_relative,
                 reference_row_relative=yardstick.reference_error,
-                bound=yardstick.bound,
+                bound=deviation.bound,
             )
 
     def keep_race(self, race: Race, bytes_per_s: float) -> None:
