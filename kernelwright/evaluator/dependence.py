@@ -52,10 +52,12 @@ def precisions(graph: Graph) -> tuple[Dtype, ...]:
 
 _PICKING = frozenset({"select", "cast", "maximum", "minimum", "negative", "abs"})
 """Elementwise ops whose results are among what they read, or as exact."""
+_WHOLE = frozenset({"round", "floor", "ceil", "sign"})
+"""Ops that leave no digits behind the point."""
 
 
 def discrete_outputs(graph: Graph) -> frozenset[int]:
-    """Return the places of the float outputs that are picked from constants, by flags as a rule.
+    """Return the places of the float outputs that are whole numbers, or picked from constants.
 
     A mask of zeros and minus infinity is one: lower precision cannot show in it.
     """
@@ -63,6 +65,7 @@ def discrete_outputs(graph: Graph) -> frozenset[int]:
     discrete.update(graph.constant_of)
     for node in graph.nodes:
         moves = op_named(node.op).kind in (Kind.VIEW, Kind.INDEXING)
-        if (moves or node.op in _PICKING) and discrete.issuperset(node.inputs):
+        picks = (moves or node.op in _PICKING) and discrete.issuperset(node.inputs)
+        if picks or node.op in _WHOLE:
             discrete.update(node.outputs)
     return frozenset(i for i, value in enumerate(graph.outputs) if value in discrete)

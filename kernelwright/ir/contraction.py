@@ -131,8 +131,9 @@ def _results(nodes: Iterable[Node]) -> Iterator[ValueId]:
 def _trouble_before_dense(graph: Graph, found: list[Node]) -> str:
     for product in found:
         for operand, limit in zip(product.inputs[:2], (CHEAP_FLOPS, 2), strict=True):
-            work = 0
+            work, read = 0, {operand}
             for node in _makers(graph, [operand]):
+                read.update(node.inputs)
                 kind = op_named(node.op).kind
                 if kind not in (Kind.ELEMENTWISE, Kind.VIEW):
                     return f"{node.op} stands before a matrix product"
@@ -140,6 +141,8 @@ def _trouble_before_dense(graph: Graph, found: list[Node]) -> str:
                     work += op_named(node.op).flops_per_element
             if work > limit:
                 return "what stands before a matrix product would be computed again and again"
+            if read.isdisjoint(graph.inputs):
+                return "a product with numbers that are known needs no matrix"
     return ""
 
 
@@ -172,7 +175,8 @@ def _keeps_rows(call: Call, node: Node, rows: int) -> bool:
         axes = [a for a in call.integers("axes") if before[a] != 1]
         return axes == sorted(axes)
     if node.op == "slice":
-        return before[:-1] == after[:-1] or rows == 1
+        is_dense = set(call.integers("strides")) == {1}
+        return is_dense and (before[:-1] == after[:-1] or rows == 1)
     return node.op == "reshape" and _splits(before, rows) and _splits(after, rows)
 
 

@@ -53,3 +53,11 @@ def test_a_mask_made_of_flags_has_no_digits_to_lose() -> None:
         return mask, mx.exp(flags.astype(mx.float32)), x + mask[:, None]
 
     assert discrete_outputs(graph_of(masks, FLAGS, X)) == {0}
+
+
+def test_whole_numbers_have_no_digits_to_lose_until_they_are_scaled() -> None:
+    def levels(x: mx.array) -> tuple[mx.array, mx.array]:
+        level = mx.clip(mx.round(x * 3.7), -128, 127)
+        return level, level * 0.1
+
+    assert discrete_outputs(graph_of(levels, X)) == {0}

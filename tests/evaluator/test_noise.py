@@ -58,3 +58,12 @@ def test_a_constant_row_is_normalised_as_well_as_float32_adds_it_up() -> None:
         mean_error = roundings * 2.0**-24 * np.abs(prepared.inputs[0]).max()
         found = np.full((6, 200), 1 - mean_error * 1e5**0.5, np.float32)
         assert judge(prepared, [found])[0].is_acceptable is passes
+
+
+def test_a_small_probability_is_as_uncertain_as_its_exponential() -> None:
+    def first(x: mx.array) -> mx.array:
+        return mx.softmax(x * 20, axis=-1)[:, 0]
+
+    task = Task(canonicalize(capture(first, mx.zeros((1, 6)))), "task")
+    prepared = prepare(Case(task.graph, Distribution.NORMAL), task.output_tolerances, "tests")
+    assert prepared.forgiving[0].bound > 2 * prepared.yardsticks[0].bound

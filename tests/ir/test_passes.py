@@ -20,6 +20,7 @@ from kernelwright.ir.passes import (
     recognise_means,
     split_views,
 )
+from kernelwright.ir.passes.softmax import expand_softmax
 from tests.ir.programs import Program, example, programs
 
 PASSES: tuple[Callable[[Graph], Graph], ...] = (
@@ -224,3 +225,15 @@ def test_a_broken_graph_is_reported(node: Node, message: str) -> None:
     graph = Graph(BROKEN.types, BROKEN.inputs, (), (node,), BROKEN.outputs)
     with pytest.raises(InputError, match=message):
         ir.verify(graph)
+
+
+def test_a_softmax_written_out_means_the_same() -> None:
+    graph = canonicalize(capture(lambda x: mx.softmax(x, axis=-1) * 2, X))
+    written = expand_softmax(graph)
+    ir.verify(written)
+    assert "softmax" not in ops(written)
+    assert {"max", "subtract", "exp", "sum", "divide"} < set(ops(written))
+    arrays = [np.array(X)]
+    np.testing.assert_allclose(
+        ir.reference(written, arrays)[0], ir.reference(graph, arrays)[0], rtol=1e-12
+    )

@@ -159,6 +159,21 @@ def test_a_norm_keeps_its_square_to_itself() -> None:
     assert [r.nodes[0].op == "matmul" for r in regions] == [False]
 
 
+def test_every_second_column_of_a_product_is_read_by_no_kernel() -> None:
+    graph = graph_of(lambda x, w: mx.tanh((x @ w)[..., ::2]), ["f16[1,64]", "f16[64,64]"])
+    for region in partition(graph):
+        task = region.extract()
+        assert lower(task, schedules(task, DEVICE)[0]).kernels
+
+
+def test_a_product_with_a_matrix_of_zeros_is_left_to_mlx() -> None:
+    def empty(x: mx.array, y: mx.array) -> mx.array:
+        return (x @ mx.zeros((64, 64), mx.float16)) * y * mx.sigmoid(y)
+
+    regions = partition(graph_of(empty, ["f16[4,64]", "f16[4,64]"]))
+    assert all(node.op != "matmul" for region in regions for node in region.nodes)
+
+
 def test_what_does_not_divide_is_refused() -> None:
     graph = graph_of(linear, ["f32[2,77]", "f32[33,77]", "f32[33]"])
     with pytest.raises(UnsupportedError, match="runs of 4 do not divide 77 neighbours"):

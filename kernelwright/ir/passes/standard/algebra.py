@@ -18,6 +18,12 @@ from kernelwright.ir.passes.standard.reading import (
 from kernelwright.ir.passes.view import broadcast
 
 
+def _by_one(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
+    if node.op not in ("multiply", "divide") or not is_float(builder, node):
+        return None
+    return [node.inputs[0]] if number(builder, node.inputs[1]) == 1.0 else None
+
+
 def _square(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
     if node.op != "multiply" or node.inputs[0] != node.inputs[1] or not is_float(builder, node):
         return None
@@ -132,6 +138,7 @@ def _deepest_first(builder: GraphBuilder, node: Node, call: Call) -> Sequence[Va
 
 
 RULES: tuple[Rule, ...] = (
+    _by_one,
     _square,
     _power,
     _cube,
