@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
+from kernelwright.errors import DeviceError
 from kernelwright.evaluator.candidate import Forget
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.distribution import Distribution
@@ -27,7 +28,7 @@ from kernelwright.evaluator.task import Task
 from kernelwright.evaluator.timing_cases import TimingCases, timing_cases
 from kernelwright.evaluator.trial import Failure, Trial
 from kernelwright.evaluator.verdict import Verdict
-from kernelwright.evaluator.worker import Worker
+from kernelwright.evaluator.worker import Worker, WorkerLost
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import Device, DeviceInfo
 from kernelwright.metal.kernel import MathMode, Program
@@ -235,7 +236,7 @@ class Evaluator:
 
     def _fresh_trial(self, program: Program) -> Trial:
         worker = self._ready_worker()
-        worker.call(Forget(), _FORGET_TIMEOUT_S)
+        _empty(worker)
         return Trial(worker, program, self.config)
 
     def _prime(self, program: Program) -> None:
@@ -251,7 +252,7 @@ class Evaluator:
             return trial
         if self._simulator is None or not self._simulator.is_alive:
             self._simulator, _ = open_worker("simulator", self.config.memory_bytes)
-        self._simulator.call(Forget(), _FORGET_TIMEOUT_S)
+        _empty(self._simulator)
         return Trial(self._simulator, program, self.config)
 
     def _trial_in_a_new_process(self, program: Program) -> Trial:
@@ -264,3 +265,11 @@ class Evaluator:
             return self._worker
         self._worker, self._info = open_worker(self._device, self.config.memory_bytes)
         return self._worker
+
+
+def _empty(worker: Worker) -> None:
+    """Have a worker forget the last candidate; no other is to blame if that is its end."""
+    try:
+        worker.call(Forget(), _FORGET_TIMEOUT_S)
+    except WorkerLost as e:
+        raise DeviceError(f"the device's worker was lost between two candidates: {e}.") from e

@@ -1,5 +1,8 @@
 """The whole verdict on the simulator: stages, words, gates, quarantine."""
 
+import os
+import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -109,6 +112,20 @@ def test_a_program_that_takes_its_worker_down_never_runs_again() -> None:
         # The next program gets a fresh worker, and its own verdict.
         other = evaluator.evaluate(task, edited("strided", ("p[row", "q[row")))
         assert other.status is Status.CRASHED
+
+
+def test_a_worker_lost_between_two_candidates_is_nobodys_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys.modules[Evaluator.__module__], "_FORGET_TIMEOUT_S", 0.1)
+    task, program = task_of("softmax"), bases()["softmax"].program
+    with Evaluator("simulator", EvaluatorConfig(secret="s")) as evaluator:
+        assert evaluator.info.name == "simulator"
+        os.killpg(evaluator.processes[0], signal.SIGSTOP)
+        with pytest.raises(DeviceError, match="was lost between two candidates: no answer within"):
+            evaluator.evaluate(task, program)
+        monkeypatch.undo()
+        assert evaluator.evaluate(task, program).is_correct
 
 
 def test_a_machine_without_the_device_gives_no_verdict() -> None:
