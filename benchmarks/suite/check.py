@@ -54,7 +54,7 @@ class Check:
         return bool(close.item())
 
     @cached_property
-    def _oracle(self) -> list[Array]:
+    def _oracle(self) -> Sequence[Array]:
         return reference(self.graph, [to_numpy(x) for x in self.inputs])
 
     @cached_property

@@ -14,6 +14,20 @@ from kernelwright.metal.perf import ChipProfile, find_profile
 _FEWEST = 4
 """Candidates below which a task's ranking says little."""
 _WANTED = 0.8
+_INTRODUCTION = """\
+# Predictions beside measurements
+
+Where nothing can be timed, the evaluator ranks by a predicted time. The simulator counts what a
+kernel does, and `kernelwright/metal/perf` turns the counts into a time on a chip: what memory,
+caches, arithmetic, special functions, threadgroup memory, the lifetimes of threads and the start of
+threadgroups would each take alone, combined by a norm because they overlap imperfectly, plus the
+launch.
+
+Two of its constants, a thread's bytes in flight and the norm's exponent, are fitted to the
+measurements below: this page says how well the model describes one chip, not how well it foretells
+another. Registers are not counted: kernels that keep many values, and so have fewer threads
+resident, are predicted too fast.
+"""
 
 
 @dataclass(frozen=True)
@@ -59,6 +73,7 @@ def markdown(run: SuiteRun, judged: Sequence[Judged]) -> str:
     ranked = {k: rank_correlation(v) for k, v in tasks.items() if len(v) >= _FEWEST}
     strong = sum(rho >= _WANTED for rho in ranked.values())
     lines = [
+        _INTRODUCTION,
         (
             f"{run.device.chip}; {len(judged)} candidates of {len(tasks)} tasks, each timed alone "
             "on the GPU with rotating inputs, and counted on the simulator."

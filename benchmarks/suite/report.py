@@ -104,6 +104,8 @@ def _plot_speedups(run: SuiteRun, path: Path) -> None:
     axes.axvline(1, color="#888888", linewidth=1)
     for dtype, colour in _COLOURS.items():
         rows = [r for r in run.results if r.speedup and r.dtype.short == dtype]
+        if not rows:
+            continue
         places = [names.index(r.name) for r in rows]
         ratios = [_gain(r) for r in rows]
         below = [max(_gain(r) - r.speedup.lower, 0.0) for r in rows if r.speedup]

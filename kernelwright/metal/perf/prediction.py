@@ -24,7 +24,7 @@ _BYTES_IN_FLIGHT = 24
 """Bytes that a thread reads before it waits, at most."""
 _OVERLAP = 1.8
 """Exponent of the norm that adds up what resources take: 1 where they wait for each other, more
-where they overlap. This and the one above are fitted to 400 kernels timed on an H200, see
+where they overlap. This and the one above are fitted to 157 kernels timed on an H200, see
 docs/prediction.md."""
 
 

@@ -12,7 +12,7 @@ Sources, by the letters that the table uses:
 - E: CUDA C++ programming guide, arithmetic instructions, compute capability 9.0,
   https://docs.nvidia.com/cuda/cuda-c-programming-guide/#arithmetic-instructions.
 - F: measured through MLX 0.32.4 on one H200: 4.3 of 4.8 TB/s for a copy.
-- G: fitted to 400 kernels timed through MLX 0.32.4 on one H200, docs/prediction.md.
+- G: fitted to 157 kernels timed through MLX 0.32.4 on one H200, docs/prediction.md.
 """
 
 from typing import Literal
