@@ -8,6 +8,7 @@ import pytest
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.evaluator import evaluate
+from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import (
     Graph,
@@ -27,6 +28,8 @@ from kernelwright.metal.schedule import parse
 Draw = Callable[[TensorType, int], Array]
 Run = Callable[[Program, Graph, Sequence[Array]], tuple[Array, ...]]
 Function = Callable[..., mx.array | tuple[mx.array, ...]]
+# The same cases every time: a test says what changed, not what was drawn.
+CONFIG = EvaluatorConfig(secret="lowering")
 DEVICE = DeviceInfo(name="simulator", chip="test", runtime="test", measures_time=False)
 
 
@@ -120,7 +123,9 @@ def test_schedules_pass_the_evaluator(dtype: str, place: int, transposed: bool) 
 
     matrix = f"{dtype}[96,160]" if transposed else f"{dtype}[160,96]"
     task = Task(graph_of(project, [f"{dtype}[2,160]", matrix, f"{dtype}[96]"]), "project")
-    evaluation = evaluate(task, lower(task.graph, schedules(task.graph, DEVICE)[place]))
+    evaluation = evaluate(
+        task, lower(task.graph, schedules(task.graph, DEVICE)[place]), config=CONFIG
+    )
     assert evaluation.is_correct, evaluation.summary
 
 

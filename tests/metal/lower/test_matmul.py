@@ -8,6 +8,7 @@ import pytest
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.evaluator import evaluate
+from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph, TensorType, canonicalize, capture, partition, reference
 from kernelwright.metal.device.base import Array, DeviceInfo
@@ -18,6 +19,8 @@ from kernelwright.metal.schedule import Matmul, parse
 Draw = Callable[[TensorType, int], Array]
 Run = Callable[[Program, Graph, Sequence[Array]], tuple[Array, ...]]
 Function = Callable[..., mx.array]
+# The same cases every time: a test says what changed, not what was drawn.
+CONFIG = EvaluatorConfig(secret="lowering")
 DEVICE = DeviceInfo(name="simulator", chip="test", runtime="test", measures_time=False)
 
 
@@ -78,7 +81,9 @@ def test_products_are_computed_as_written(name: str, run: Run, draw: Draw) -> No
 def test_schedules_pass_the_evaluator(dtype: str, place: int) -> None:
     types = [f"{dtype}[20,96]", f"{dtype}[72,96]", f"{dtype}[72]"]
     task = Task(graph_of(linear, types), "project")
-    evaluation = evaluate(task, lower(task.graph, schedules(task.graph, DEVICE)[place]))
+    evaluation = evaluate(
+        task, lower(task.graph, schedules(task.graph, DEVICE)[place]), config=CONFIG
+    )
     assert evaluation.is_correct, evaluation.summary
 
 
