@@ -18,6 +18,7 @@ from kernelwright.metal.device.base import Array
 _DRAWS = 4
 _ROUNDING = 2.0**-24
 _LANES = 32
+_SHORT = 128
 _SUMS = (Kind.REDUCTION, Kind.SCAN, Kind.CONTRACTION)
 _EXACT = frozenset(("max", "min", "argmax", "argmin", "cummax", "cummin"))
 _LINEAR = frozenset(("sum", "mean", "cumsum", "matmul"))
@@ -58,9 +59,10 @@ def forgiving(
 def accumulated(made: Made) -> Reals | float:
     """Return the standard deviation of what adding up in float32 does to a result.
 
-    Adding n like numbers one after the other errs by about sqrt(n / 3) roundings of their sum: a
+    Adding n like numbers one after the other errs by about sqrt(n) / 3 roundings of their sum: a
     random walk whose steps grow with what has been added. Sound kernels divide a row among 32
-    lanes, whose errors average out, and meet in a tree, which costs about one rounding.
+    lanes, whose errors average out, and meet in a tree, which costs about one rounding; a short
+    row one thread may take alone.
     """
     first = made.read[0] if made.read else made.values
     if made.op.name in _EXACT or made.op.kind not in _SUMS:
@@ -68,7 +70,8 @@ def accumulated(made: Made) -> Reals | float:
     terms = first.size // max(made.values.size, 1)
     if terms <= 1 or made.op.kind is not Kind.REDUCTION:
         terms = first.shape[-1] if first.ndim else 1
-    return _ROUNDING * math.hypot(1, math.sqrt(terms / 3) / _LANES) * _size_of_terms(made)
+    lanes = _LANES if terms > _SHORT else 1
+    return _ROUNDING * math.hypot(1, math.sqrt(terms) / 3 / lanes) * _size_of_terms(made)
 
 
 def _size_of_terms(made: Made) -> Reals:
