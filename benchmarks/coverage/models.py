@@ -160,6 +160,8 @@ Every family is built with a tiny configuration of {LAYERS} layers and random we
 a batch of two and a decode step behind a cached prompt are captured, canonicalized and replayed;
 *exact* means equal in every bit to calling the model, before and after canonicalization.
 
+[The regions](regions.md) that the planner chooses in them are proved one by one.
+
 **{len(exact)} of {len(rows)}** families replay exactly. Capturing took {slowdown:.2f} times as
 long as MLX's own trace, over all of them.
 
