@@ -82,7 +82,19 @@ def _environment(chip: str) -> Environment:
 
 def _campaign(index: int, environment: str) -> Row:
     at = _moment(index * 1000)
-    return (_id("campaign", index), "night", "finished", "{}", environment, "mac:1", at, at, at)
+    elapsed_s = 3600.0
+    return (
+        _id("campaign", index),
+        "night",
+        "finished",
+        "{}",
+        environment,
+        "mac:1",
+        at,
+        at,
+        at,
+        elapsed_s,
+    )
 
 
 def _task(index: int) -> Row:
