@@ -1,6 +1,7 @@
 """Searches that ended in the middle of a call, and what the next one knows of them."""
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -25,19 +26,24 @@ def paid(store: KernelStore) -> Counter[str]:
 
 
 class Dying:
-    """Refuses the key once, at the first call of a role, then goes on as its script does."""
+    """Refuses the key from the first call that it is told to die at, until it is revived.
 
-    def __init__(self, role: str, script: Script) -> None:
-        self._role = role
+    A busy machine may lose a refusal and ask again, so one refusal would not do.
+    """
+
+    def __init__(self, dies_at: Callable[[Heard], bool], script: Script) -> None:
+        self._dies_at = dies_at
         self._script = script
-        self.heard: list[Heard] = []
+        self._is_dead = False
+        self._was_revived = False
 
     def __call__(self, request: Heard) -> Response:
-        is_first = self._role not in map(role_of, self.heard)
-        self.heard.append(request)
-        if role_of(request) == self._role and is_first:
-            return SUSPENDED
-        return self._script(request)
+        if not self._was_revived:
+            self._is_dead = self._is_dead or self._dies_at(request)
+        return SUSPENDED if self._is_dead else self._script(request)
+
+    def revive(self) -> None:
+        self._is_dead, self._was_revived = False, True
 
 
 @pytest.mark.parametrize("role", ["planner", "coder", "repairer"])
@@ -45,10 +51,12 @@ def test_an_interrupted_search_goes_on_without_paying_twice(
     store: KernelStore, judge: Shared, provider: str, role: str
 ) -> None:
     name = f"{provider}:{NAMES[provider]}"
-    with LoopbackServer(Dying(role, SCENARIOS["race, then fixed"]())) as server:
+    model = Dying(lambda request: role_of(request) == role, SCENARIOS["race, then fixed"]())
+    with LoopbackServer(model) as server:
         url = server.base_url(provider)
         with pytest.raises(ModelError, match="suspended"):
             search(store, judge, name, url)
+        model.revive()
         search(store, judge, name, url)
     assert statuses(store, name)[-1] == ("Through a tile.", Status.CORRECT)
     assert set(paid(store).values()) == {1}
@@ -76,9 +84,7 @@ class Slips:
         self.told.append(request.text)
         if self.ideas == 1:
             return Said(programs(slip(3), slip(4)))
-        if self.ideas == 3:
-            return SUSPENDED
-        return NOTHING if self.ideas < 5 else Said(programs(draft(BODY)))
+        return NOTHING if self.ideas < 4 else Said(programs(draft(BODY)))
 
 
 LESSON = "4 programs failed because the compiler said: invalid suffix"
@@ -88,16 +94,18 @@ def test_lessons_wait_for_the_next_search_and_are_credited_there(
     store: KernelStore, judge: Shared
 ) -> None:
     model = Slips()
-    with LoopbackServer(model) as server:
+    dying = Dying(lambda request: role_of(request) == "coder" and model.ideas == 2, model)
+    with LoopbackServer(dying) as server:
         url = server.base_url("openai")
         with pytest.raises(ModelError, match="suspended"):
             search(store, judge, "openai:gpt-5", url, candidates=10)
         assert len(statuses(store, "openai:gpt-5")) == 4
+        dying.revive()
         search(store, judge, "openai:gpt-5", url, candidates=10)
         assert set(paid(store).values()) == {1}
         assert not [text for text in model.told if LESSON in text]
         assert not store.dialogue.lessons()
-        model.ideas = 4
+        model.ideas = 3
         search(store, judge, "openai:gpt-5", url, candidates=12)
     assert LESSON in model.told[-1]
     (lesson,) = store.dialogue.lessons()
@@ -126,19 +134,13 @@ class Stubborn:
 def test_a_line_of_corrections_is_as_long_with_a_death_in_it(
     store: KernelStore, judge: Shared
 ) -> None:
-    model, deaths = Stubborn(), 1
-
-    def dying(request: Heard) -> Response:
-        nonlocal deaths
-        if model.repairs == 1 and deaths and role_of(request) == "repairer":
-            deaths = 0
-            return SUSPENDED
-        return model(request)
-
+    model = Stubborn()
+    dying = Dying(lambda heard: model.repairs == 1 and role_of(heard) == "repairer", model)
     with LoopbackServer(dying) as server:
         url = server.base_url("openai")
         with pytest.raises(ModelError, match="suspended"):
             search(store, judge, "openai:gpt-5", url, candidates=9)
+        dying.revive()
         search(store, judge, "openai:gpt-5", url, candidates=9)
     # Two rounds, as `repairs` allows by default.
     assert model.repairs == 2
