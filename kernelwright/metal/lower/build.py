@@ -12,7 +12,7 @@ from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, mean_divisor, op_named
 from kernelwright.ir.ranking import is_written_out, ranked_values
-from kernelwright.metal.lower.index import Axis, Dynamic, Index, flatten, unflatten
+from kernelwright.metal.lower.index import Axis, Dynamic, Index, flatten, unflatten, within
 from kernelwright.metal.lower.operator import NOUNS, conversion, meaning
 from kernelwright.metal.lower.shortcut import (
     NEUTRAL,
@@ -410,13 +410,16 @@ class Builder:
         return self.element(source, tuple(windows))
 
     def _concatenate(self, node: Node, call: Call, places: Coordinates) -> Term:
-        axis, start = call.integer("axis"), 0
+        axis, stop = call.integer("axis"), 0
+        first, last = places[axis].bounds
         edges: list[int] = []
         arms: list[Term] = []
         for value in node.inputs:
-            arms.append(self.element(value, moved(places, axis, -start)))
-            start += self.graph.types[value].shape[axis]
-            edges.append(start)
+            start, stop = stop, stop + self.graph.types[value].shape[axis]
+            if stop <= first or start > last:
+                continue
+            arms.append(self.element(value, moved(within(places, axis, start, stop), axis, -start)))
+            edges.append(stop)
         return self.terms.choose(places[axis], edges[:-1], arms)
 
     def _pad(self, node: Node, call: Call, places: Coordinates) -> Term:
@@ -425,7 +428,7 @@ class Builder:
         sides = list(zip(call.integers("axes"), call.integers("low"), strict=True))
         inside = places
         for axis, low in sides:
-            inside = moved(inside, axis, -low)
+            inside = moved(within(inside, axis, low, low + shape[axis]), axis, -low)
         filler = self.element(fill, ())
         term = self.element(source, inside)
         for axis, low in sides:
@@ -442,7 +445,9 @@ class Builder:
             raise UnsupportedError("slice_update that strides or combines is not lowered yet.")
         shape = self.graph.types[whole].shape
         bounds = list(zip(call.integers("start"), call.integers("stop"), strict=True))
-        inside = tuple(p + -start for p, (start, _) in zip(places, bounds, strict=True))
+        inside = places
+        for axis, (start, stop) in enumerate(bounds):
+            inside = moved(within(inside, axis, start, stop), axis, -start)
         kept, term = self.element(whole, places), self.element(part, inside)
         for axis, (start, stop) in enumerate(bounds):
             edges, arms = [stop], [term, kept]

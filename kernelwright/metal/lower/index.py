@@ -39,7 +39,16 @@ class Dynamic:
     axes: frozenset[Axis]
 
 
-Atom = Axis | Dynamic | Quotient | Remainder
+@dataclass(frozen=True, slots=True)
+class Narrowed:
+    """An atom where it is known to be in `low <= of < stop`, as in one arm of a choice."""
+
+    of: "Axis | Dynamic | Quotient | Remainder"
+    low: int
+    stop: int
+
+
+Atom = Axis | Dynamic | Quotient | Remainder | Narrowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +90,9 @@ class Index:
             return self
         whole, rest = self._split(by)
         exact = Index(tuple((a, c // by) for a, c in whole), self.offset // by)
-        low, high = rest.bounds
-        if low >= 0 and high < by:
-            return exact
+        low, high = (bound // by for bound in rest.bounds)
+        if low == high:
+            return exact + low
         shared, inner, _ = rest._factored(by)
         return exact + _quotient(inner, by // shared)
 
@@ -91,9 +100,9 @@ class Index:
         if by == 1:
             return Index()
         _, rest = self._split(by)
-        low, high = rest.bounds
-        if low >= 0 and high < by:
-            return rest
+        low, high = (bound // by for bound in rest.bounds)
+        if low == high:
+            return rest + -low * by
         shared, inner, leftover = rest._factored(by)
         return _remainder(inner, by // shared) * shared + leftover
 
@@ -153,6 +162,23 @@ class Index:
         terms = {_renamed(atom, axis, name): c for atom, c in self.terms}
         return Index(_ordered(terms), self.offset)
 
+    def narrowed(self, known: Atom, low: int, stop: int) -> "Index":
+        """Return the index where an atom is known to be in `low <= known < stop`."""
+        total = Index((), self.offset)
+        for atom, coefficient in self.terms:
+            total = total + _narrowed(atom, known, low, stop) * coefficient
+        return total
+
+    def widened(self) -> "Index":
+        """Return the index without what is known of its atoms, as simple as that made it."""
+        if not any(map(_is_narrowed, self.terms)):
+            return self
+        terms: dict[Atom, int] = {}
+        for atom, coefficient in self.terms:
+            wide = _widened(atom)
+            terms[wide] = terms.get(wide, 0) + coefficient
+        return _recombined(terms, self.offset)
+
     def is_still(self, axis: Axis, width: int) -> bool:
         """Say whether the index stays the same from each multiple of `width` on `axis` to the next.
 
@@ -204,7 +230,23 @@ def unflatten(offset: Index, shape: Sequence[int]) -> tuple[Index, ...]:
     return tuple(reversed(coordinates))
 
 
+def within(places: Sequence[Index], axis: int, low: int, stop: int) -> tuple[Index, ...]:
+    """Return coordinates where the one on `axis` is known to be in `low <= place < stop`.
+
+    Nothing follows from a sum of several atoms.
+    """
+    if len(places[axis].terms) != 1:
+        return tuple(places)
+    ((atom, step),), start = places[axis].terms, places[axis].offset
+    if step > 0:
+        first, end = -((start - low) // step), -((start - stop) // step)
+    else:
+        first, end = (stop - start) // step + 1, (low - start) // step + 1
+    return tuple(p.narrowed(_bare(atom), first, end) for p in places)
+
+
 def _axes_of(atom: Atom) -> frozenset[Axis]:
+    atom = _bare(atom)
     if isinstance(atom, Axis):
         return frozenset({atom})
     return atom.axes if isinstance(atom, Dynamic) else atom.of.axes
@@ -221,6 +263,40 @@ def _renamed(atom: Atom, axis: Axis, name: str) -> Atom:
     return atom
 
 
+def _bare(atom: Atom) -> Axis | Dynamic | Quotient | Remainder:
+    return atom.of if isinstance(atom, Narrowed) else atom
+
+
+def _narrowed(atom: Atom, known: Atom, low: int, stop: int) -> Index:
+    if _bare(atom) == known:
+        ends = max(low, _smallest(atom)), min(stop, _largest(atom) + 1)
+        return Index(((Narrowed(_bare(atom), *ends), 1),))
+    match atom:
+        case Quotient():
+            return atom.of.narrowed(known, low, stop) // atom.by
+        case Remainder():
+            return atom.of.narrowed(known, low, stop) % atom.by
+    return Index(((atom, 1),))
+
+
+def _is_narrowed(term: tuple[Atom, int]) -> bool:
+    match term[0]:
+        case Quotient(of=inner) | Remainder(of=inner):
+            return any(map(_is_narrowed, inner.terms))
+    return isinstance(term[0], Narrowed)
+
+
+def _widened(atom: Atom) -> Atom:
+    match atom:
+        case Narrowed():
+            return _widened(atom.of)
+        case Quotient():
+            return Quotient(atom.of.widened(), atom.by)
+        case Remainder():
+            return Remainder(atom.of.widened(), atom.by)
+    return atom
+
+
 def _is_still(atom: Atom, axis: Axis, width: int) -> bool:
     if axis not in _axes_of(atom):
         return True
@@ -232,12 +308,16 @@ def _is_still(atom: Atom, axis: Axis, width: int) -> bool:
 
 
 def _smallest(atom: Atom) -> int:
+    if isinstance(atom, Narrowed):
+        return atom.low
     if isinstance(atom, Quotient):
         return max(atom.of.bounds[0], 0) // atom.by
     return 0
 
 
 def _largest(atom: Atom) -> int:
+    if isinstance(atom, Narrowed):
+        return atom.stop - 1
     if isinstance(atom, Axis | Dynamic):
         return atom.extent - 1
     if isinstance(atom, Quotient):
@@ -293,6 +373,7 @@ def _term(atom: Atom, coefficient: int, names: Names) -> str:
 
 
 def _atom(atom: Atom, names: Names, *, alone: bool) -> str:
+    atom = _bare(atom)
     if isinstance(atom, Axis):
         return atom.name
     if isinstance(atom, Dynamic):

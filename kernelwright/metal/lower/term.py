@@ -246,6 +246,7 @@ class Terms:
 
     def load(self, array: str, offset: Index, stored: Dtype) -> Term:
         """Return an element of an input, converted to the type that it is computed in."""
+        offset = offset.widened()
         key: Key = ("load", array, offset)
         places = self._places(offset)
         dtype, name = computed(stored), f"{array}_value"
@@ -253,6 +254,7 @@ class Terms:
 
     def place(self, index: Index) -> Term:
         """Return an index as a value."""
+        index = index.widened()
         places = self._places(index)
         key: Key = ("place", index)
         return self._once(key, lambda n: Place(Dtype.UINT32, "place", n, index, places))
@@ -271,6 +273,7 @@ class Terms:
         first = sum(edge <= low for edge in edges)
         last = sum(edge <= high for edge in edges)
         edges, arms = edges[first:last], arms[first : last + 1]
+        place = place.widened()
         kept = [0, *(i for i in range(1, len(arms)) if arms[i] is not arms[i - 1])]
         if len(kept) == 1:
             return arms[0]
