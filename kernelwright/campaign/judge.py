@@ -10,6 +10,7 @@ from kernelwright.campaign.memory import Memory, OwnMemory, StoredMemory
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Evaluation, Stage
+from kernelwright.evaluator.shelf import Shelf
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo, DeviceName
 from kernelwright.metal.kernel import Program
@@ -49,16 +50,21 @@ def judges_on(
     """
     config = EvaluatorConfig()
     memory = OwnMemory() if store is None else StoredMemory(store)
-    return lambda: EvaluatorJudge(device, config, memory)
+    shelf = Shelf()
+    return lambda: EvaluatorJudge(device, config, memory, shelf)
 
 
 class EvaluatorJudge:
     """Screens and confirms with one evaluator, so that both share its suites of cases."""
 
     def __init__(
-        self, device: DeviceName, config: EvaluatorConfig, memory: Memory | None = None
+        self,
+        device: DeviceName,
+        config: EvaluatorConfig,
+        memory: Memory | None = None,
+        shelf: Shelf | None = None,
     ) -> None:
-        self._evaluator = Evaluator(device, config)
+        self._evaluator = Evaluator(device, config, shelf=shelf)
         self._memory = memory or OwnMemory()
         self._recalled: set[str] = set()
         self._screening = config

@@ -2,7 +2,6 @@
 
 import hashlib
 import time
-from collections import OrderedDict
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
@@ -16,6 +15,7 @@ from kernelwright.evaluator.examination import Examination
 from kernelwright.evaluator.opening import open_worker, ready_cache
 from kernelwright.evaluator.regression import RegressionCase
 from kernelwright.evaluator.shape import hidden_graphs, visible_graphs
+from kernelwright.evaluator.shelf import Shelf
 from kernelwright.evaluator.shrink import shrink
 from kernelwright.evaluator.suite import (
     HIDDEN_DISTRIBUTIONS,
@@ -34,8 +34,6 @@ from kernelwright.metal.device.base import Device, DeviceInfo
 from kernelwright.metal.kernel import MathMode, Program
 
 _FORGET_TIMEOUT_S = 30.0
-_KEPT_SUITES = 16
-_SUITES_BYTES = 1 << 30
 _ORDER = tuple(Stage)
 _GPUS = ("metal", "cuda")
 
@@ -64,7 +62,9 @@ class Evaluator:
         device: str | Device = "simulator",
         config: EvaluatorConfig | None = None,
         regressions: Sequence[RegressionCase] = (),
+        shelf: Shelf | None = None,
     ) -> None:
+        """Judge on `device`; evaluators of one config that share a shelf build each suite once."""
         self.config = config or EvaluatorConfig()
         self.regressions = list(regressions)
         """Cases that have caught a program, those found here last; keep them for the next time."""
@@ -73,7 +73,7 @@ class Evaluator:
         self._simulator: Worker | None = None
         """Sanitizes what is meant for a GPU; unused where the device is the simulator itself."""
         self._info: DeviceInfo | None = None
-        self._suites: OrderedDict[tuple[str, ...], Suite] = OrderedDict()
+        self._shelf = shelf or Shelf()
         self._timing: TimingCases | None = None
         self._primed: set[MathMode] = set()
         self._quarantined: dict[tuple[str, str], Evaluation] = {}
@@ -190,16 +190,15 @@ class Evaluator:
         config = self.config.model_copy(update={"secret": self._secret(kind)})
         find = visible_graphs if kind == "visible" else hidden_graphs
         graphs = find(task, program, config)
-        key = (kind, task.fingerprint, *(g.fingerprint for g in graphs))
-        if key not in self._suites:
-            build = visible_suite if kind == "visible" else hidden_suite
-            suite = build(task, graphs, config)
-            if kind == "visible":
-                suite = with_regressions(suite, task, self.regressions, graphs)
-            self._suites[key] = suite
-            self._trim_suites()
-        self._suites.move_to_end(key)
-        return self._suites[key]
+
+        def build() -> Suite:
+            if kind != "visible":
+                return hidden_suite(task, graphs, config)
+            suite = visible_suite(task, graphs, config)
+            return with_regressions(suite, task, self.regressions, graphs)
+
+        key = (config.secret, task.fingerprint, *(g.fingerprint for g in graphs))
+        return self._shelf.take(key, build)
 
     def _timing_cases(self, task: Task) -> TimingCases:
         """Return what every candidate of a task is timed on; one task's are kept at a time."""
@@ -226,13 +225,6 @@ class Evaluator:
     def _secret(self, kind: str) -> str:
         """Return what draws the cases of a kind: from one, the others cannot be found."""
         return hashlib.sha256(f"{self.config.secret}|{kind}".encode()).hexdigest()
-
-    def _trim_suites(self) -> None:
-        """Forget the suites that were used longest ago, beyond a number and a size."""
-        while len(self._suites) > _KEPT_SUITES or (
-            len(self._suites) > 1 and sum(s.nbytes for s in self._suites.values()) > _SUITES_BYTES
-        ):
-            self._suites.popitem(last=False)
 
     def _fresh_trial(self, program: Program) -> Trial:
         worker = self._ready_worker()

@@ -93,7 +93,7 @@ class Examination:
     def check_determinism(self, trial: Trial, suite: Suite) -> None:
         """Repeat the largest case under other thread orders; every bit must stay."""
         with self.verdict.stage(Stage.DETERMINISM) as words:
-            reference = max(suite.references, key=_elements)
+            reference = max(suite.references, key=lambda r: r.elements)
             first = trial.run(reference, seed=0)
             for seed in range(1, self.config.determinism_runs):
                 again = trial.run(reference, seed=seed)
@@ -294,7 +294,3 @@ def _for_sanitizer(suite: Suite) -> Sequence[Reference]:
     own = suite.references[0]
     others = [r for r in suite.references if r.case.graph is not own.case.graph]
     return [own, *others[:1]]
-
-
-def _elements(reference: Reference) -> int:
-    return sum(y.type.size for y in reference.yardsticks)

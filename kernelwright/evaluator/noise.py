@@ -17,6 +17,10 @@ from kernelwright.metal.device.base import Array
 
 _DRAWS = 4
 _ROUNDING = 2.0**-24
+_FLOAT32 = np.finfo(np.float32)
+_CUT = np.uint64(2**29 - 1)
+"""The bits of a float64's fraction that a float32 does not have."""
+_PART_ELEMENTS = 1 << 15
 _LANES = 32
 _SHORT = 128
 _SUMS = (Kind.REDUCTION, Kind.SCAN, Kind.CONTRACTION)
@@ -41,7 +45,10 @@ def forgiving(
     random = np.random.default_rng(0)
 
     def rounded(made: Made) -> Reals:
-        noise = accumulated(made) * random.standard_normal(made.values.shape)
+        size = accumulated(made)
+        if np.isscalar(size):
+            return rounded_by_chance(made.values, random)
+        noise = size * random.standard_normal(made.values.shape)
         # Infinities have no noise, and none may be made where there was a number.
         noisy = np.where(np.isfinite(noise), made.values + noise, made.values)
         return rounded_by_chance(noisy, random)
@@ -84,6 +91,28 @@ def _size_of_terms(made: Made) -> Reals:
 
 def rounded_by_chance(values: Reals, random: np.random.Generator) -> Reals:
     """Round to one of the two float32 neighbours; what float32 holds stays as it is."""
+    rounded = np.array(values, np.float64)
+    flat = rounded.reshape(-1)
+    # Part by part, so that what is computed on the way stays in a core's cache.
+    for start in range(0, flat.size, _PART_ELEMENTS):
+        part = flat[start : start + _PART_ELEMENTS]
+        size = np.abs(part)
+        is_beyond = ~((size >= _FLOAT32.tiny) & (size <= _FLOAT32.max))
+        beyond = _neighbour_of_any(part[is_beyond], random) if is_beyond.any() else part[:0]
+        _cut_to_neighbour(part.view(np.uint64), random)
+        part[is_beyond] = beyond
+    return rounded
+
+
+def _cut_to_neighbour(bits: NDArray[np.uint64], random: np.random.Generator) -> None:
+    """Round what float32 holds as a normal number: its last bits go, and maybe carry one up."""
+    rest = bits & _CUT
+    bits -= rest
+    is_up = np.unpackbits(np.frombuffer(random.bytes(-(-bits.size // 8)), np.uint8))[: bits.size]
+    bits += np.where(rest != 0, is_up * (_CUT + np.uint64(1)), np.uint64(0))
+
+
+def _neighbour_of_any(values: Reals, random: np.random.Generator) -> Reals:
     with np.errstate(over="ignore", invalid="ignore"):
         nearest = values.astype(np.float32)
     beyond = np.nextafter(nearest, np.where(values > nearest, np.inf, -np.inf), dtype=np.float32)

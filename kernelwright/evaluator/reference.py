@@ -13,6 +13,7 @@ from kernelwright.evaluator.accuracy import (
     Deviation,
     Mask,
     Yardstick,
+    accepts,
     floor_of,
     measure,
     row_scale,
@@ -62,6 +63,11 @@ class Reference:
     def proves(self) -> bool:
         """True when MLX passes the case and every trivial answer fails it."""
         return not self.dropped and not self.accepted
+
+    @property
+    def elements(self) -> int:
+        """How many numbers the outputs hold."""
+        return sum(y.type.size for y in self.yardsticks)
 
     @property
     def weakness(self) -> str:
@@ -257,7 +263,7 @@ def _accepted(prepared: Reference) -> tuple[tuple[int, str], ...]:
     return tuple(
         (place, name)
         for place, name, answer in _trivial_answers(prepared)
-        if measure(answer, prepared.yardsticks[place]).is_acceptable
+        if accepts(prepared.yardsticks[place], answer)
     )
 
 
@@ -270,7 +276,7 @@ def survivors(prepared: Reference) -> frozenset[tuple[int, str]]:
     return frozenset(
         (place, name)
         for place, name, answer in _trivial_answers(prepared)
-        if measure(answer, prepared.forgiving[place]).is_acceptable
+        if accepts(prepared.forgiving[place], answer)
     )
 
 
@@ -295,7 +301,7 @@ def _passes_with(prepared: Reference, place: int, value: int) -> bool:
     inputs[place] = np.full_like(inputs[place], value)
     outputs = run_oracle(prepared.case.graph, inputs)
     return all(
-        measure(_cast(array, y.type), y).is_acceptable
+        accepts(y, _cast(array, y.type))
         for array, y in zip(outputs, prepared.yardsticks, strict=True)
     )
 

@@ -70,7 +70,7 @@ class Suite:
     def _left(self) -> set[tuple[int, str]]:
         """Trivial answers that every case would let pass as it does a candidate's outputs."""
         left: set[tuple[int, str]] | None = None
-        for reference in self._live:
+        for reference in sorted(self._live, key=lambda r: r.elements):
             passed = survivors(reference)
             left = set(passed) if left is None else left & passed
             if self._is_refuted(left):
@@ -138,7 +138,7 @@ def with_regressions(
     references = tuple(
         prepare(k.case, task.output_tolerances, k.secret) for k in chosen[-_MOST_REGRESSIONS:]
     )
-    return replace(suite, references=(*suite.references, *references))
+    return replace(suite, references=(*suite.references, *references)) if references else suite
 
 
 def hidden_suite(task: Task, graphs: Sequence[Graph], config: EvaluatorConfig) -> Suite:
@@ -203,7 +203,7 @@ def _rank(case: Case) -> int:
 
 def _never_seen(task: Task, references: Sequence[Reference]) -> tuple[int, ...]:
     missed = set(range(len(task.graph.inputs)))
-    for reference in references:
+    for reference in sorted(references, key=lambda r: r.elements):
         if not reference.case.is_edge:
             missed = {place for place in missed if reference.ignores(place)}
     return tuple(sorted(missed))

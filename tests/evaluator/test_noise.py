@@ -66,4 +66,4 @@ def test_a_small_probability_is_as_uncertain_as_its_exponential() -> None:
 
     task = Task(canonicalize(capture(first, mx.zeros((1, 6)))), "task")
     prepared = prepare(Case(task.graph, Distribution.NORMAL), task.output_tolerances, "tests")
-    assert prepared.forgiving[0].bound > 2 * prepared.yardsticks[0].bound
+    assert prepared.forgiving[0].bound > 1.5 * prepared.yardsticks[0].bound

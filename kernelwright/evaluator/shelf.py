@@ -1,0 +1,42 @@
+"""Where the evaluators of one search keep their suites of cases, so that each is built once."""
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable
+from threading import Lock
+
+from kernelwright.evaluator.suite import Suite
+
+_KEPT_SUITES = 16
+_KEPT_BYTES = 1 << 30
+
+
+class Shelf:
+    """Suites by what they were drawn from; threads that want the same one wait for the first."""
+
+    def __init__(self) -> None:
+        self._suites: OrderedDict[tuple[str, ...], Suite] = OrderedDict()
+        self._lock = Lock()
+        self._building: defaultdict[tuple[str, ...], Lock] = defaultdict(Lock)
+
+    def take(self, key: tuple[str, ...], build: Callable[[], Suite]) -> Suite:
+        """Return the suite of a key, built at its first use.
+
+        `key` holds all that decides what is in the suite, the secret that draws it included.
+        """
+        with self._lock:
+            building = self._building[key]
+        with building:
+            suite = self._suites.get(key) or build()
+        with self._lock:
+            self._suites[key] = suite
+            self._suites.move_to_end(key)
+            self._trim()
+        return suite
+
+    def _trim(self) -> None:
+        """Forget the suites that were used longest ago, beyond a number and a size."""
+        while len(self._suites) > _KEPT_SUITES or (
+            len(self._suites) > 1 and sum(s.nbytes for s in self._suites.values()) > _KEPT_BYTES
+        ):
+            key, _ = self._suites.popitem(last=False)
+            self._building.pop(key, None)
