@@ -53,6 +53,8 @@ class EvaluatorConfig(Record):
     """Off-grid shapes tried when a program says that it serves more than one."""
     case_elements: int = 1 << 18
     """Above this many elements only the mixed, normal and masked cases run at full shape."""
+    large_elements: int = 1 << 22
+    """Above this many only a mixed case runs at full shape, where a program serves others too."""
     run_timeout_s: float = 20.0
     compile_timeout_s: float = 30.0
     measure_timeout_s: float = 300.0

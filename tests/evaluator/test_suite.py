@@ -164,6 +164,19 @@ def test_a_large_task_whose_usual_cases_prove_nothing_gets_others(
     assert suite.is_proof
 
 
+def test_a_large_shape_runs_once_where_smaller_ones_show_the_rest() -> None:
+    task, program = task_of("softmax"), bases()["softmax"].program
+    graphs = visible_graphs(task, program, CONFIG)
+    suite = visible_suite(task, graphs, CONFIG.model_copy(update={"large_elements": 1}))
+    own = [r for r in suite.references if r.case.graph is task.graph]
+    assert any(r.proves for r in own)
+    assert len(own) <= 2 < len(suite.references)
+    layouts = {r.case.layout for r in suite.references if r.case.graph is not task.graph}
+    assert layouts == set(Layout)
+    alone = visible_suite(task, [], CONFIG.model_copy(update={"large_elements": 1}))
+    assert len(alone.references) > 2
+
+
 def test_what_only_the_forgiving_bound_lets_pass_proves_nothing() -> None:
     task = task_of("softmax")
     prepared = prepare(Case(task.graph, Distribution.NORMAL), task.output_tolerances, "tests")
