@@ -106,7 +106,8 @@ def _from_catalog(target: str, inputs: Sequence[str]) -> Subject:
 def _opened(target: str, folder: Path) -> tuple[ModuleType, Path, str | None]:
     """Import what a target names; return also how to call its place, and its function's name."""
     named = _MODULE.fullmatch(target)
-    if named is not None and not target.endswith(".py") and not (folder / target).exists():
+    is_path = named is None or named["module"].endswith(".py") or (folder / target).exists()
+    if named is not None and not is_path:
         place = Path(named["module"])
         return _import_module(named["module"], place, folder), place, named["function"]
     path, name = _split(target, folder)

@@ -166,6 +166,13 @@ def _shapes(subject: Subject) -> list[tuple[tuple[int, ...], mx.Dtype]]:
     return [(tuple(a.shape), a.dtype) for a in subject.inputs if isinstance(a, mx.array)]
 
 
+@pytest.mark.parametrize("target", ["functions.py", "functions.py:softmax", "./functions.py"])
+def test_a_file_is_found_by_its_bare_name(tmp_path: Path, target: str) -> None:
+    _file(tmp_path, SOFTMAX)
+    (subject,) = load_subjects(target, ["f16[2,4]"], folder=tmp_path)
+    assert subject.name == "softmax"
+
+
 @pytest.mark.parametrize("target", ["blocks.activation", "blocks.activation:softmax"])
 def test_a_module_is_found_by_its_dotted_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
