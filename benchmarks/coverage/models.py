@@ -5,24 +5,20 @@ It writes docs/coverage.md.
 """
 
 import argparse
-import gc
-import math
 import sys
 import textwrap
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import mlx.core as mx
 import mlx_lm
-from mlx_lm.models.cache import make_prompt_cache
 
 from benchmarks.coverage.configuration import LAYERS, Architecture, architectures
+from benchmarks.coverage.planning import Timing, time_step
+from benchmarks.coverage.step import Step, steps
 from kernelwright import ir
 from kernelwright.errors import KernelwrightError
-
-Step = Callable[..., mx.array]
 
 PAGE = Path(__file__).parents[2] / "docs" / "coverage.md"
 
@@ -36,8 +32,7 @@ class Row:
     nodes: int = 0
     canonical_nodes: int = 0
     regions: int = 0
-    trace_s: float = 0.0
-    capture_s: float = 0.0
+    timings: list[Timing] = field(default_factory=list)
     unknown: tuple[str, ...] = ()
     note: str = ""
 
@@ -45,6 +40,17 @@ class Row:
     def is_exact(self) -> bool:
         """True when every step replayed bit for bit, before and after canonicalisation."""
         return not self.note and set(self.steps.values()) == {"exact"}
+
+    @property
+    def slowdown(self) -> float:
+        """Capturing its steps as a multiple of MLX's own traces of those that it can export."""
+        timed = [t for t in self.timings if t.trace_s]
+        return sum(t.capture_s for t in timed) / max(sum(t.trace_s for t in timed), 1e-9)
+
+    @property
+    def plan_s(self) -> float:
+        """Seconds to plan its slowest step."""
+        return max((t.plan_s for t in self.timings), default=0.0)
 
 
 def main() -> int:
@@ -84,23 +90,6 @@ def sweep(architecture: Architecture) -> Row:
     return row
 
 
-def steps(model: object) -> list[tuple[str, Step, list[mx.array]]]:
-    """Return the ways to call a model: a prompt, a batch of two, and a cached decode step."""
-    call: Step = model  # type: ignore[assignment]
-    prompt = mx.array([[5, 17, 42, 3, 9, 1]])
-
-    def decode(tokens: mx.array, following: mx.array) -> mx.array:
-        cache = make_prompt_cache(model)
-        call(tokens, cache=cache)
-        return call(following, cache=cache)
-
-    return [
-        ("prompt", call, [prompt]),
-        ("batch", call, [mx.concatenate([prompt, prompt[:, ::-1]])]),
-        ("decode", decode, [prompt, mx.array([[7]])]),
-    ]
-
-
 def _replay(row: Row, step: Step, arrays: Sequence[mx.array]) -> str:
     try:
         expected = step(*arrays)
@@ -112,8 +101,7 @@ def _replay(row: Row, step: Step, arrays: Sequence[mx.array]) -> str:
         row.note = f"calls {len(kernels)} Metal kernels of its own, which only Metal can run"
         return "captured"
     graph = ir.capture(step, *arrays)
-    row.capture_s += _fastest_s(lambda: ir.capture(step, *arrays))
-    row.trace_s += _fastest_s(lambda: mx.export_function([].append, step, *arrays))
+    row.timings.append(time_step(step, arrays))
     canonical = ir.canonicalize(graph)
     ir.verify(canonical)
     row.nodes += len(graph.nodes)
@@ -128,20 +116,6 @@ def _replay(row: Row, step: Step, arrays: Sequence[mx.array]) -> str:
     return "exact"
 
 
-def _fastest_s(action: Callable[[], object]) -> float:
-    """Time an action after a collection, the best of three; 0 where MLX refuses to export."""
-    best = math.inf
-    for _ in range(3):
-        gc.collect()
-        started = time.perf_counter()
-        try:
-            action()
-        except ValueError:
-            return 0.0
-        best = min(best, time.perf_counter() - started)
-    return best
-
-
 def _line(row: Row) -> str:
     steps = ", ".join(f"{name} {result}" for name, result in row.steps.items())
     return f"{row.name:24} {steps} {row.nodes} nodes {row.regions} regions {row.note[:150]}"
@@ -150,8 +124,9 @@ def _line(row: Row) -> str:
 def page(rows: Sequence[Row]) -> str:
     """Render the sweep as a Markdown page."""
     exact = [row for row in rows if row.is_exact]
-    timed = [row for row in exact if row.trace_s]
-    slowdown = sum(r.capture_s for r in timed) / max(sum(r.trace_s for r in timed), 1e-9)
+    timed = [t for row in exact for t in row.timings if t.trace_s]
+    slowdown = sum(t.capture_s for t in timed) / max(sum(t.trace_s for t in timed), 1e-9)
+    slowest = max(exact, key=lambda row: row.plan_s)
     versions = f"mlx-lm {mlx_lm.__version__} and MLX {mx.__version__}"
     head = f"""# Coverage: the architectures of mlx-lm
 
@@ -163,18 +138,27 @@ a batch of two and a decode step behind a cached prompt are captured, canonicali
 [The regions](regions.md) that the planner chooses in them are proved one by one.
 
 **{len(exact)} of {len(rows)}** families replay exactly. Capturing took {slowdown:.2f} times as
-long as MLX's own trace, over all of them.
+long as MLX's own trace, over all of them. No step took longer to plan than {slowest.plan_s:.2f} s
+({slowest.name}): its canonical form, the cut, and the text of the first kernel of every distinct
+region. `python -m benchmarks.coverage.planning` times that alone; both are the best of three.
 
-| family | prompt | batch | decode | nodes | canonical | regions | note |
-|---|---|---|---|---:|---:|---:|---|
+| family | prompt | batch | decode | nodes | canonical | regions | capture | plan | note |
+|---|---|---|---|---:|---:|---:|---:|---:|---|
 """
     lines = [
         f"| {row.name} | "
         + " | ".join(row.steps.get(step, "–") for step in ("prompt", "batch", "decode"))
-        + f" | {row.nodes} | {row.canonical_nodes} | {row.regions} | {_note(row)} |"
+        + f" | {row.nodes} | {row.canonical_nodes} | {row.regions} | {_times(row)} | {_note(row)} |"
         for row in rows
     ]
     return head + "\n".join(lines) + "\n"
+
+
+def _times(row: Row) -> str:
+    if not row.timings:
+        return "– | –"
+    capture = f"{row.slowdown:.2f}x" if row.slowdown else "–"
+    return f"{capture} | {row.plan_s:.2f} s"
 
 
 def _note(row: Row) -> str:

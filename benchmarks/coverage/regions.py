@@ -18,8 +18,8 @@ import mlx.core as mx
 
 from benchmarks.coverage.configuration import Architecture, architectures
 from benchmarks.coverage.finding import Finding, Occurrence, Record
-from benchmarks.coverage.models import Step, steps
 from benchmarks.coverage.regions_page import page
+from benchmarks.coverage.step import Step, steps
 from kernelwright import ir
 from kernelwright.errors import KernelwrightError
 from kernelwright.evaluator.config import EvaluatorConfig

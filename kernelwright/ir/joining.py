@@ -6,6 +6,7 @@ from kernelwright.ir.cluster import Cluster, Clusters, Judge
 from kernelwright.ir.graph import Graph, ValueId
 
 _LEAST_GAIN_US = 1e-6
+Pair = tuple[Cluster, Cluster]
 
 
 def join_clusters(judge: Judge, cut: Clusters) -> Clusters:
@@ -14,39 +15,52 @@ def join_clusters(judge: Judge, cut: Clusters) -> Clusters:
     On the way to a join, outputs may differ in size, or belong to different rows: rope's tables
     and what they turn are one kernel only once all of it is there.
     """
-    while (joined := _first_gain(judge, cut)) is not None:
+    refused: set[Pair] = set()
+    while (joined := _first_gain(judge, cut, refused)) is not None:
         cut = cut.with_cluster(joined)
     return cut
 
 
-def _first_gain(judge: Judge, cut: Clusters) -> Cluster | None:
-    for one, other in _neighbours(judge.graph, cut):
-        joined = one | other
-        if not cut.allows(joined):
+def _first_gain(judge: Judge, cut: Clusters, refused: set[Pair]) -> Cluster | None:
+    """Return the earliest pair that gains as one cluster; those before it are `refused`.
+
+    They stay so: joining others changes neither's time, and resolves no cycle.
+    """
+    for pair in _neighbours(judge.graph, cut):
+        if pair in refused:
             continue
-        if judge.time_us(joined) < judge.time_us(one) + judge.time_us(other) - _LEAST_GAIN_US:
+        one, other = pair
+        joined = one | other
+        apart_us = judge.time_us(one) + judge.time_us(other)
+        if cut.allows(joined) and judge.time_us(joined) < apart_us - _LEAST_GAIN_US:
             return joined
+        refused.add(pair)
     return None
 
 
-def _neighbours(graph: Graph, cut: Clusters) -> Iterator[tuple[Cluster, Cluster]]:
+def _neighbours(graph: Graph, cut: Clusters) -> Iterator[Pair]:
     """Yield pairs of clusters with a value in common, the earliest first."""
     touching: dict[ValueId, list[Cluster]] = {}
+    shared: dict[Cluster, list[ValueId]] = {}
     ordered = sorted(cut.all(), key=min)
     for cluster in ordered:
-        values = dict.fromkeys(
-            v for i in sorted(cluster) for v in (*graph.nodes[i].inputs, *graph.nodes[i].outputs)
-        )
-        for value in values:
-            if graph.types[value].size > 1 or value not in graph.constant_of:
-                touching.setdefault(value, []).append(cluster)
-    seen: set[tuple[Cluster, Cluster]] = set()
+        shared[cluster] = list(dict.fromkeys(_shareable(graph, cluster)))
+        for value in shared[cluster]:
+            touching.setdefault(value, []).append(cluster)
+    place = {value: number for number, value in enumerate(touching)}
+    seen: set[Pair] = set()
     for cluster in ordered:
-        for value in touching:
-            if cluster not in touching[value]:
-                continue
+        for value in sorted(shared[cluster], key=place.__getitem__):
             for other in touching[value]:
                 pair = (cluster, other)
                 if min(other) > min(cluster) and pair not in seen:
                     seen.add(pair)
                     yield pair
+
+
+def _shareable(graph: Graph, cluster: Cluster) -> Iterator[ValueId]:
+    """Yield what a cluster reads and makes, but numbers, which every kernel has for itself."""
+    for index in sorted(cluster):
+        for value in (*graph.nodes[index].inputs, *graph.nodes[index].outputs):
+            if graph.types[value].size > 1 or value not in graph.constant_of:
+                yield value

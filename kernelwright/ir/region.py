@@ -20,7 +20,7 @@ class Region:
     graph: Graph
     indices: tuple[int, ...]
 
-    @property
+    @cached_property
     def nodes(self) -> tuple[Node, ...]:
         """The region's nodes in topological order."""
         return tuple(self.graph.nodes[i] for i in self.indices)

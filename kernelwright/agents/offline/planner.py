@@ -11,6 +11,7 @@ from kernelwright.metal.schedule import (
     Elementwise,
     Matmul,
     Matvec,
+    Prefill,
     Scan,
     Schedule,
 )
@@ -25,11 +26,15 @@ class OfflinePlanner:
         """Cut a canonical graph into legal, disjoint regions."""
         planned: list[PlannedRegion] = []
         left: list[tuple[str, str]] = []
+        # Layers repeat each other: each distinct task is written once.
+        judged: dict[str, Schedule | UnsupportedError] = {}
         for region in partition(graph):
-            try:
-                schedule = _first_schedule(region, device)
-            except UnsupportedError as e:
-                left.append((_name(region), str(e)))
+            task = region.extract()
+            if task.fingerprint not in judged:
+                judged[task.fingerprint] = _first_schedule(task, device)
+            schedule = judged[task.fingerprint]
+            if isinstance(schedule, UnsupportedError):
+                left.append((_name(region), str(schedule)))
                 continue
             planned.append(
                 PlannedRegion(
@@ -47,11 +52,14 @@ class OfflinePlanner:
         return Plan(regions=tuple(planned), left=tuple(dict.fromkeys(left)), author=AUTHOR)
 
 
-def _first_schedule(region: Region, device: DeviceInfo) -> Schedule:
-    task = region.extract()
-    schedule = schedules(task, device)[0]
-    # The first schedule lowers where any does: families refuse graphs, not schedules.
-    lower(task, schedule)
+def _first_schedule(task: Graph, device: DeviceInfo) -> Schedule | UnsupportedError:
+    """Return the schedule to begin with, or why lowering refuses the task."""
+    try:
+        schedule = schedules(task, device)[0]
+        # The first schedule lowers where any does: families refuse graphs, not schedules.
+        lower(task, schedule)
+    except UnsupportedError as e:
+        return e
     return schedule
 
 
@@ -66,6 +74,8 @@ def _strategy(schedule: Schedule) -> str:
         return (
             "Keys read once for several queries: online softmax, and the parts merged at the end."
         )
+    if isinstance(schedule, Prefill):
+        return "Tiles of queries walk along tiles of keys they see; scores never reach memory."
     if isinstance(schedule, Matvec):
         return "Rows of a packed matrix shared by lanes: read once, unpacked, multiplied, mapped."
     if isinstance(schedule, Matmul):

@@ -362,6 +362,8 @@ def _wholes(atom: Remainder) -> Iterable[Atom]:
 
 
 def _ordered(terms: Mapping[Atom, int]) -> tuple[tuple[Atom, int], ...]:
+    if len(terms) < 2:
+        return tuple(terms.items())
     return tuple(sorted(terms.items(), key=lambda item: (-item[1], repr(item[0]))))
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 
 from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.lower.index import Axis, Index
@@ -39,7 +40,7 @@ class Term:
         """The terms it is made of."""
         return ()
 
-    @property
+    @cached_property
     def axes(self) -> frozenset[Axis]:
         """The loop axes along which it varies."""
         return frozenset(a for operand in self.operands for a in operand.axes)
@@ -67,7 +68,7 @@ class Load(Term):
         """The places."""
         return self.places
 
-    @property
+    @cached_property
     def axes(self) -> frozenset[Axis]:
         """The axes of the offset."""
         return self.offset.axes
@@ -86,7 +87,7 @@ class Place(Term):
         """The places."""
         return self.places
 
-    @property
+    @cached_property
     def axes(self) -> frozenset[Axis]:
         """The axes of the index."""
         return self.index.axes
@@ -123,7 +124,7 @@ class Choose(Term):
         """The places and the arms."""
         return (*self.places, *self.arms)
 
-    @property
+    @cached_property
     def axes(self) -> frozenset[Axis]:
         """The axes of the place and of the arms."""
         return self.place.axes | {a for arm in self.arms for a in arm.axes}
@@ -144,7 +145,7 @@ class Reduced(Term):
         """The body alone."""
         return (self.body,)
 
-    @property
+    @cached_property
     def axes(self) -> frozenset[Axis]:
         """The body's axes but the reduced one."""
         return self.body.axes - {self.axis}
@@ -156,7 +157,7 @@ class Held(Term):
 
     varying: frozenset[Axis]
 
-    @property
+    @cached_property
     def axes(self) -> frozenset[Axis]:
         """The axes along which the variable changes."""
         return self.varying
@@ -181,7 +182,7 @@ class Ranked(Term):
         """The key alone."""
         return (self.key,)
 
-    @property
+    @cached_property
     def axes(self) -> frozenset[Axis]:
         """The key's axes but the ranked one."""
         return self.key.axes - {self.axis}
@@ -212,7 +213,7 @@ class Scanned(Term):
         """The body alone."""
         return (self.body,)
 
-    @property
+    @cached_property
     def axes(self) -> frozenset[Axis]:
         """The body's axes and the scanned one."""
         return self.body.axes | {self.axis}

@@ -8,6 +8,9 @@ from kernelwright.agents.role import Plan
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph, canonicalize, capture
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.kernel import Program
+from kernelwright.metal.lower import lower
+from kernelwright.metal.schedule import Schedule
 
 DEVICE = DeviceInfo(name="simulator", chip="test", runtime="test", measures_time=False)
 
@@ -47,3 +50,22 @@ def test_the_benefit_counts_launches_and_bytes(plan: Plan) -> None:
 def test_an_empty_plan_is_a_plan() -> None:
     graph = canonicalize(capture(lambda x: x @ x, mx.zeros((96, 96))))
     assert OfflinePlanner().plan(graph, DEVICE).regions == ()
+
+
+def test_layers_that_repeat_each_other_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+
+    def counted(task: Graph, schedule: Schedule) -> Program:
+        written.append(task.fingerprint)
+        return lower(task, schedule)
+
+    def layers(x: mx.array, weight: mx.array) -> mx.array:
+        for _ in range(3):
+            x = mx.tanh(mx.sort(x + 1, axis=-1) * weight)
+        return x
+
+    monkeypatch.setattr("kernelwright.agents.offline.planner.lower", counted)
+    graph = canonicalize(capture(layers, mx.zeros((8, 64)), mx.zeros((64,))))
+    plan = OfflinePlanner().plan(graph, DEVICE)
+    assert len(plan.regions) == 3
+    assert len(written) == len(set(written))
