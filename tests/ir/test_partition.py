@@ -88,6 +88,10 @@ def test_a_row_family_says_what_a_row_is() -> None:
         (lambda x: mx.cumsum(x - mx.max(x), axis=-1), "max and a scan are not one kernel yet"),
         (lambda x: [x + 1, x[:2, :3] * 2], "differ in size"),
         (lambda x: mx.fft.fft(x), "Metal has no complex64"),
+        (
+            lambda x: mx.concatenate([x[:, 8:], mx.exp(x)], axis=1),
+            r"an array without elements, f\d+\[4,0\]",
+        ),
     ],
 )
 def test_what_no_family_computes_has_a_reason(
