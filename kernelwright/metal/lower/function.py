@@ -224,6 +224,16 @@ inline V load_run(const constant T* values) {
   return *(const constant V*)values;
 }
 """,
+        "packed_eight": """\
+// Eight neighbours, aligned like one of them: Metal's own packed vectors end at four.
+template <typename T>
+struct packed_eight {
+  T values[8];
+  thread T& operator[](uint i) {
+    return values[i];
+  }
+};
+""",
         "lanes_sum": """\
 // Sum over `count` neighbouring lanes, the same for each of them.
 template <uint count>
@@ -395,18 +405,18 @@ inline T threadgroup_running_{word}(
 for _word, (_text, _prefix) in _RUNNING.items():
     _FUNCTIONS |= _running(_word, _text, _prefix)
 
-_CALL = re.compile(r"(?<![\w:.])([a-z]\w*)(?:<\w+>)?\(")
+_USE = re.compile(r"(?<![\w:.])([a-z]\w*)(?=(?:<[\w<>]+>)?\(|<)")
 
 
 def header_for(source: str) -> str:
-    """Return the definitions of every function of this file that `source` calls, transitively."""
+    """Return the definitions of all of this file that `source` uses, transitively."""
     wanted: list[str] = []
     _collect(source, wanted)
     return "\n".join(_FUNCTIONS[name] for name in wanted)
 
 
 def _collect(text: str, wanted: list[str]) -> None:
-    for name in _CALL.findall(text):
+    for name in _USE.findall(text):
         if name in _FUNCTIONS and name not in wanted:
             body = _FUNCTIONS[name].replace(f"{name}(", "(")
             _collect(body, wanted)

@@ -22,8 +22,9 @@ _PACKED = {
     Dtype.INT8: "packed_char",
     Dtype.UINT8: "packed_uchar",
 }
-WIDTHS = (2, 4)
-"""Elements of a packed vector; Metal has no wider one."""
+WIDTHS = (2, 4, 8)
+"""Elements of a packed vector; Metal's own end at four."""
+_WIDEST_PACKED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,8 @@ class Span:
         return Run(name, f"{kind} {name};", f"*(device {kind}*)({address}) = {name};")
 
     def _kind(self, dtype: Dtype) -> str:
+        if self.width > _WIDEST_PACKED:
+            return f"packed_eight<{MSL_TYPE[dtype]}>"
         return f"{_PACKED[dtype]}{self.width}"
 
     def _first(self, offset: Index) -> Index:

@@ -134,11 +134,11 @@ def _elementwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
     width = max(t.dtype.itemsize for t in graph.output_types)
     total = math.prod(a.extent for a in axes)
     # 16 bytes a thread fill a memory transaction; a small array needs the threads more.
-    best = 1 if total < 1 << 16 else min(16 // width, max(WIDTHS))
+    best = 1 if total < 1 << 16 else min(16 // width, _preferred_run(graph, device))
     inner = axes[-1].extent
     if inner % best and best > 1:
         best = 1
-    vectors = [v for v in (1, *WIDTHS) if v <= inner]
+    vectors = [v for v in _widths(graph) if v <= inner]
     vectors.sort(key=lambda v: (inner % v != 0, abs(math.log2(v / best))))
     pairs = [(v, u) for v in vectors for u in UNROLLS if u == 1 or (v > 1 and best > 1)]
     # The plain run first: it is the simplest, and the only one that serves other sizes.
@@ -167,11 +167,26 @@ def _shortfall(pair: tuple[int, int], width: int, best: int) -> float:
     return abs(math.log2(pair[0] * pair[1] * width / wanted))
 
 
+def _widths(graph: Graph) -> tuple[int, ...]:
+    """Return how many neighbours a lane may take together: four, or what fills 16 bytes."""
+    width = min(t.dtype.itemsize for t in (*graph.input_types, *graph.output_types))
+    return (1, *(w for w in WIDTHS if w <= max(16 // width, 4)))
+
+
+def _preferred_run(graph: Graph, device: DeviceInfo) -> int:
+    """Return how many neighbours a lane takes best: NVIDIA's widest access has 16 bytes.
+
+    On Apple's GPUs MLX's own kernels read 8 bytes of half a lane.
+    """
+    most = max(graph.input_types, key=lambda t: t.size)
+    return max(4, min(16 // most.dtype.itemsize, max(WIDTHS))) if device.name == "cuda" else 4
+
+
 def _scans(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
     """Yield scans, those that take a row in one tile or a few first."""
     rows, columns = scan_shape(graph)
     is_reverse = scanned(scan_stores(graph, Signature.of(graph), rows, columns))[0].is_reverse
-    vectors = [v for v in (1, *WIDTHS) if columns % v == 0 and (v == 1 or not is_reverse)]
+    vectors = [v for v in _widths(graph) if columns % v == 0 and (v == 1 or not is_reverse)]
     lanes = [n for n in (32, 64, 128, 256, 512, 1024) if n <= device.threads_per_threadgroup]
     found = [
         Scan(n, rows_together, v)
@@ -199,10 +214,11 @@ def _rowwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
     strided = _is_strided(stores)
     found = [
         schedule
-        for schedule in _combinations(columns, device.threads_per_threadgroup)
+        for schedule in _combinations(columns, device.threads_per_threadgroup, _widths(graph))
         if _is_legal(schedule, sequence, stores, device) and (has_pairs or not schedule.online)
     ]
-    found.sort(key=lambda s: _strangeness(s, columns, strided=strided))
+    run = _preferred_run(graph, device)
+    found.sort(key=lambda s: _strangeness(s, columns, run, strided=strided))
     if any(is_compensated(r) for loop in sequence for r in loop.reduced):
         # Slower, and worth a trial only where plain sums are not accurate enough: the last.
         found.append(replace(found[0], kahan=True, online=False))
@@ -233,8 +249,8 @@ def _splits(graph: Graph, columns: int) -> Iterator[Schedule]:
         yield schedule
 
 
-def _combinations(columns: int, threads: int) -> Iterator[Rowwise]:
-    vectors = [v for v in (1, *WIDTHS) if columns % v == 0]
+def _combinations(columns: int, threads: int, widths: tuple[int, ...]) -> Iterator[Rowwise]:
+    vectors = [v for v in widths if columns % v == 0]
     for lanes in (1, 32, 64, 128, 256, 512, 1024):
         if lanes > threads:
             continue
@@ -266,13 +282,13 @@ def _is_legal(
     return taken.threadgroup_bytes <= device.threadgroup_bytes
 
 
-def _strangeness(schedule: Rowwise, columns: int, *, strided: bool) -> tuple[float, ...]:
+def _strangeness(schedule: Rowwise, columns: int, run: int, *, strided: bool) -> tuple[float, ...]:
     """Order schedules by their distance from what a Metal engineer would write first."""
     wanted = 32 if columns <= 512 else min(max(columns // 8, 64), 1024)
     if strided or columns <= 16:
         wanted = 1
     lanes = abs(math.log2(schedule.lanes / wanted))
-    vector = abs(math.log2(schedule.vector / (4 if columns % 4 == 0 else 1)))
+    vector = abs(math.log2(schedule.vector / (run if columns % run == 0 else 1)))
     kept = 0.0 if schedule.cached else 0.5 if schedule.online else 1.0
     # Rows a threadgroup matter least, so that other choices are tried before they are.
     rows = 0.0 if schedule.rows in (4, 64) or schedule.lanes > 32 else 2.0

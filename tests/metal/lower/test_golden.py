@@ -194,6 +194,7 @@ CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
         "scan(lanes=32, rows=4, vector=1)",
     ),
     "swiglu_bias": (swiglu, (X, X, W), "elementwise(vector=4, threads=256)"),
+    "swiglu_eight": (swiglu, (X, X, W), "elementwise(vector=8, threads=256)"),
     "swiglu_unrolled": (swiglu, (X, X, W), "elementwise(vector=4, threads=64, unroll=2)"),
     "dequantized": (dequantized, tuple(Q4), "elementwise(vector=4, threads=256)"),
     "quantized_glu": (
