@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kernelwright.evaluator.accuracy import Yardstick, measure, row_scale
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Kind
+from kernelwright.ir.passes.attention_steps import expand_attention
 from kernelwright.ir.passes.softmax import expand_softmax
 from kernelwright.ir.reference import Made, reference
 from kernelwright.metal.device.base import Array
@@ -54,8 +55,8 @@ def forgiving(
         return rounded_by_chance(noisy, random)
 
     arrays = cast("list[Reals]", list(inputs))
-    # As one op a softmax would hide how far a rounding before its exponential reaches.
-    steps = expand_softmax(graph)
+    # As one op each would hide how far a rounding before its exponential reaches.
+    steps = expand_softmax(expand_attention(graph))
     draws = [reference(steps, arrays, rounded=rounded) for _ in range(_DRAWS)]
     return tuple(
         _widened(yardstick, [draw[place] for draw in draws])

@@ -2,6 +2,8 @@
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import Literal
 
 import mlx.core as mx
 import numpy as np
@@ -267,8 +269,7 @@ def _quantization(call: Call) -> Mapping[str, int | str]:
 
 
 def _attention(call: Call, q: mx.array, k: mx.array, v: mx.array, *rest: mx.array) -> mx.array:
-    masks = rest[: len(rest) - call.flag("has_sinks")]
-    mask = "causal" if call.flag("is_causal") else masks[0] if masks else None
+    mask = _mask(call, q.shape[2], k.shape[2], rest[: len(rest) - call.flag("has_sinks")])
     sinks = rest[-1] if call.flag("has_sinks") else None
     scale = call.number("scale")
     if call.number("soft_cap"):
@@ -276,12 +277,38 @@ def _attention(call: Call, q: mx.array, k: mx.array, v: mx.array, *rest: mx.arra
     return mx.fast.scaled_dot_product_attention(q, k, v, scale=scale, mask=mask, sinks=sinks)
 
 
+def _mask(
+    call: Call, queries: int, keys: int, masks: Sequence[mx.array]
+) -> mx.array | Literal["causal"] | None:
+    """Join what hides keys into one mask, or into the word for the usual one."""
+    is_causal, window = call.flag("is_causal"), call.integer("window")
+    if is_causal and not window and not masks:
+        return "causal"
+    joined = reduce(_joined, masks) if masks else None
+    if not is_causal and not window:
+        return joined
+    after = mx.arange(keys) - mx.arange(keys - queries, keys)[:, None]
+    seen = after <= 0 if is_causal else mx.abs(after) < window
+    if is_causal and window:
+        seen = seen & (after > -window)
+    return seen if joined is None else _joined(seen, joined)
+
+
+def _joined(one: mx.array, other: mx.array) -> mx.array:
+    """Join two masks, of truth values or of addends each."""
+    if one.dtype == other.dtype == mx.bool_:
+        return one & other
+    if one.dtype == mx.bool_:
+        return mx.where(one, other, -mx.inf)
+    return mx.where(other, one, -mx.inf) if other.dtype == mx.bool_ else one + other
+
+
 def _capped_attention(
     call: Call,
     q: mx.array,
     k: mx.array,
     v: mx.array,
-    mask: mx.array | str | None,
+    mask: mx.array | Literal["causal"] | None,
     sinks: mx.array | None,
 ) -> mx.array:
     """Attention with bent scores, for which MLX has no function of its own."""

@@ -148,6 +148,25 @@ class Attention:
 
 
 @dataclass(frozen=True, slots=True)
+class Prefill:
+    """Many queries: a threadgroup holds a tile of them and walks along tiles of keys and values."""
+
+    family: ClassVar[str] = "prefill"
+
+    rows: int = 1
+    """Simdgroup matrices, of 8 queries each, that a simdgroup holds."""
+    simdgroups: int = 4
+    """Simdgroups per threadgroup, each with queries of its own."""
+    keys: int = 32
+    """Keys and values that are staged at a time; a multiple of 8."""
+
+    @classmethod
+    def of(cls, decisions: Mapping[str, int]) -> "Prefill":
+        """Return the schedule of some decisions, defaults for the others."""
+        return cls(**decisions)
+
+
+@dataclass(frozen=True, slots=True)
 class Matvec:
     """Rows of a quantized matrix times few vectors: a simdgroup makes several results."""
 
@@ -208,9 +227,21 @@ class Matmul:
         return cls(**decisions)
 
 
-Schedule = Matmul | Dense | Matvec | Elementwise | Rowwise | Columnwise | Split | Scan | Attention
+Schedule = (
+    Matmul
+    | Dense
+    | Matvec
+    | Elementwise
+    | Rowwise
+    | Columnwise
+    | Split
+    | Scan
+    | Attention
+    | Prefill
+)
 _FAMILIES: dict[str, type[Schedule]] = {
     "attention": Attention,
+    "prefill": Prefill,
     "matmul": Matmul,
     "dense": Dense,
     "matvec": Matvec,

@@ -8,6 +8,7 @@ import pytest
 
 from kernelwright import ir
 from kernelwright.ir.passes import gather_attention
+from kernelwright.ir.passes.attention_steps import expand_attention
 
 Attend = Callable[..., mx.array]
 
@@ -78,19 +79,121 @@ def test_attention_is_one_op_with_the_same_meaning(name: str) -> None:
     np.testing.assert_allclose(oracle, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_causal_mask_is_recognised_and_others_are_kept() -> None:
-    shapes = [(1, 2, 6, 8)] * 3
+def seen(q: mx.array, k: mx.array) -> tuple[mx.array, mx.array]:
+    return mx.arange(k.shape[2] - q.shape[2], k.shape[2])[:, None], mx.arange(k.shape[2])[None]
 
+
+MASKS: dict[str, tuple[Callable[[mx.array, mx.array], mx.array], bool, int]] = {
+    "causal": (lambda r, c: c <= r, True, 0),
+    "what comes after is hidden": (lambda r, c: mx.logical_not(c > r), True, 0),
+    "ones below the diagonal": (
+        lambda r, c: mx.tril(mx.ones((r.size, c.size)), k=c.size - r.size) == 1,
+        True,
+        0,
+    ),
+    "added minus infinity": (
+        lambda r, c: mx.triu(mx.full((r.size, c.size), -mx.inf), k=c.size - r.size + 1),
+        True,
+        0,
+    ),
+    "added lowest number": (lambda r, c: (c > r) * mx.finfo(mx.float32).min, True, 0),
+    "one minus": (lambda r, c: (1 - (c <= r).astype(mx.float32)) * -1e9, True, 0),
+    "window": (lambda r, c: (c <= r) & (c > r - 3), True, 3),
+    "window as mlx-lm has it": (lambda r, c: (r >= c) & (r < c + 3), True, 3),
+    "window of what is hidden": (lambda r, c: ((c > r) | (c + 3 <= r)) * -1e9, True, 3),
+    "both sides": (lambda r, c: mx.abs(r - c) < 3, False, 3),
+    "both sides, chosen": (lambda r, c: mx.where(mx.abs(c - r) >= 4, -mx.inf, 0.0), False, 4),
+}
+
+
+@pytest.mark.parametrize("name", MASKS)
+@pytest.mark.parametrize("queries", [6, 4])
+def test_positions_are_told_from_masks(name: str, queries: int) -> None:
+    mask, is_causal, window = MASKS[name]
+    shapes = [(1, 4, queries, 8), (1, 2, 6, 8), (1, 2, 6, 8)]
+
+    def masked(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+        return sdpa(q, k, v, mask(*seen(q, k)))
+
+    graph = ir.canonicalize(ir.capture(masked, *map(mx.zeros, shapes)))
+    (node,) = (n for n in gather_attention(graph).nodes if n.op == "attention")
+    assert (node.attribute("is_causal"), node.attribute("window")) == (is_causal, window)
+    assert len(node.inputs) == 3
+
+
+def test_one_query_sees_a_window_from_where_it_stands() -> None:
     def windowed(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
-        rows, columns = mx.arange(6)[:, None], mx.arange(6)[None]
-        mask = (columns <= rows) & (columns > rows - 2)
-        return sdpa(q, k, v, mask)
+        return sdpa(q, k, v, mx.arange(k.shape[2])[None] >= k.shape[2] - 4)
 
-    for function, is_causal in ((causal, True), (windowed, False)):
-        graph = ir.canonicalize(ir.capture(function, *map(mx.zeros, shapes)))
-        (node,) = (n for n in gather_attention(graph).nodes if n.op == "attention")
+    shapes = [(1, 4, 1, 8), (1, 2, 9, 8), (1, 2, 9, 8)]
+    graph = gather_attention(ir.canonicalize(ir.capture(windowed, *map(mx.zeros, shapes))))
+    (node,) = (n for n in graph.nodes if n.op == "attention")
+    assert node.attribute("window") == 4
+    assert len(node.inputs) == 3
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        lambda r, c: c <= r + 1,
+        lambda r, c: (c <= r) & (c != 0),
+        lambda r, c: c // 2 <= r,
+        lambda r, c: (c <= r) * -1e3,
+        lambda r, c: mx.minimum(c, 2) <= r,
+    ],
+)
+def test_masks_of_other_shapes_are_read(mask: Callable[[mx.array, mx.array], mx.array]) -> None:
+    def masked(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+        return sdpa(q, k, v, mask(*seen(q, k)))
+
+    graph = gather_attention(ir.canonicalize(ir.capture(masked, *[mx.zeros((1, 2, 6, 8))] * 3)))
+    (node,) = (n for n in graph.nodes if n.op == "attention")
+    assert not node.attribute("is_causal")
+    assert len(node.inputs) == 4
+
+
+def test_a_bias_stands_beside_positions_and_a_padding_mask_does_not() -> None:
+    q = mx.zeros((1, 2, 6, 8))
+
+    def biased(q: mx.array, k: mx.array, v: mx.array, bias: mx.array) -> mx.array:
+        rows, columns = seen(q, k)
+        scores = mx.where(columns <= rows, (q @ k.swapaxes(-1, -2)) * 0.25 + bias, -mx.inf)
+        return mx.softmax(scores, axis=-1) @ v
+
+    def padded(q: mx.array, k: mx.array, v: mx.array, kept: mx.array) -> mx.array:
+        rows, columns = seen(q, k)
+        return sdpa(q, k, v, (columns <= rows) & kept)
+
+    for function, last, is_causal in (
+        (biased, mx.zeros((2, 6, 6)), True),
+        (padded, mx.zeros((1, 1, 1, 6), mx.bool_), False),
+    ):
+        graph = gather_attention(ir.canonicalize(ir.capture(function, q, q, q, last)))
+        (node,) = (n for n in graph.nodes if n.op == "attention")
         assert node.attribute("is_causal") is is_causal
-        assert len(node.inputs) == (3 if is_causal else 4)
+        assert len(node.inputs) == 4
+
+
+def test_steps_mean_the_same_as_the_op() -> None:
+    def everything(
+        q: mx.array, k: mx.array, v: mx.array, sinks: mx.array, bias: mx.array
+    ) -> mx.array:
+        rows, columns = seen(q, k)
+        mask = mx.where((columns <= rows) & (columns > rows - 3), bias, -mx.inf)
+        return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.3, mask=mask, sinks=sinks)
+
+    shapes = [(2, 4, 5, 8), (2, 2, 7, 8), (2, 2, 7, 6), (4,), (5, 7)]
+    random = np.random.default_rng(1)
+    arrays = [random.standard_normal(s, dtype=np.float32) for s in shapes]
+    graph = ir.canonicalize(ir.capture(everything, *map(mx.array, arrays)))
+    gathered = gather_attention(graph)
+    steps = expand_attention(gathered)
+    ir.verify(steps)
+    assert all(node.op != "attention" for node in steps.nodes)
+    (one,), (other,) = ir.reference(gathered, arrays), ir.reference(steps, arrays)
+    np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+    (replayed,) = ir.interpret(gathered, *map(mx.array, arrays))
+    np.testing.assert_allclose(np.array(replayed), one, rtol=1e-4, atol=1e-5)
 
 
 def test_softmax_times_matrix_is_not_attention() -> None:

@@ -16,6 +16,7 @@ from kernelwright.metal.schedule import (
     Elementwise,
     Matmul,
     Matvec,
+    Prefill,
     Rowwise,
     Scan,
     Schedule,
@@ -98,6 +99,12 @@ def idea(schedule: Schedule) -> str:
                 f"{together.capitalize()} a threadgroup of {schedule.simdgroups} simdgroups"
                 f"{shared}, "
                 f"{schedule.lanes} lanes a key, {schedule.keys} keys read ahead, online softmax."
+            )
+        case Prefill():
+            queries = 8 * schedule.rows * schedule.simdgroups
+            return (
+                f"Tiles of {queries} queries on simdgroup matrices, {schedule.keys} keys and "
+                f"values staged at a time by {schedule.simdgroups} simdgroups, online softmax."
             )
         case Matvec():
             words = f"{schedule.words} words" if schedule.words > 1 else "one word"

@@ -4,23 +4,27 @@ import numpy as np
 
 from kernelwright.ir.ops.op import Array, Call, Kind, Op, Shape
 
-# A row that is hidden as a whole has equal weights, as in MLX.
+# A row that masks hide as a whole has equal weights, as in MLX.
 _HIDDEN = float(np.finfo(np.float32).min)
 
 
 def _attention(call: Call, q: Array, k: Array, v: Array, *rest: Array) -> Array:
     """[B, H, L, D] queries against [B, H / g, S, D] keys and values, g query heads a key head.
 
-    `rest` is a mask of truth values or of addends, then a sink a query head, where there are any.
+    `rest` is masks of truth values or of addends, then a sink a query head, where there are any.
+    Queries stand at the last L of the S positions. Keys that `is_causal` and `window` hide, those
+    after the query and those that many positions away or further, are not there at all.
     """
-    groups = q.shape[1] // k.shape[1]
-    keys, values = np.repeat(k, groups, axis=1), np.repeat(v, groups, axis=1)
+    weights = _weights(call, q, k, *rest)
+    return weights @ np.repeat(v, q.shape[1] // k.shape[1], axis=1)
+
+
+def _weights(call: Call, q: Array, k: Array, *rest: Array) -> Array:
+    keys = np.repeat(k, q.shape[1] // k.shape[1], axis=1)
     scores = call.number("scale") * (q @ np.swapaxes(keys, -1, -2))
     if cap := call.number("soft_cap"):
         scores = cap * np.tanh(scores / cap)
-    if call.flag("is_causal"):
-        rows = np.arange(q.shape[2])[:, None] + k.shape[2] - q.shape[2]
-        scores = np.where(np.arange(k.shape[2]) <= rows, scores, _HIDDEN)
+    scores = np.where(_in_sight(call, q.shape[2], k.shape[2]), scores, -np.inf)
     for one in rest[: len(rest) - call.flag("has_sinks")]:
         scores = np.where(one, scores, _HIDDEN) if one.dtype == np.bool_ else scores + one
     if call.flag("has_sinks"):
@@ -28,7 +32,32 @@ def _attention(call: Call, q: Array, k: Array, v: Array, *rest: Array) -> Array:
         scores = np.concatenate([sinks, scores], axis=-1)
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
-    return weights[..., call.flag("has_sinks") :] @ values
+    return weights[..., call.flag("has_sinks") :]
+
+
+def _in_sight(call: Call, queries: int, keys: int) -> Array:
+    """Say which keys a query sees from where it stands."""
+    after = np.arange(keys) - (np.arange(queries)[:, None] + keys - queries)
+    seen = np.ones(after.shape, bool)
+    if call.flag("is_causal"):
+        seen &= after <= 0
+    if window := call.integer("window"):
+        seen &= np.abs(after) < window
+    return seen
+
+
+def spoiled(call: Call, q: Array, k: Array, v: Array, *rest: Array) -> Array:
+    """Mark results that are not finite only because of values out of their query's sight.
+
+    Who multiplies those by a weight of zero gets NaN from an infinity; who never reads them
+    does not.
+    """
+    groups = q.shape[1] // k.shape[1]
+    values = np.repeat(v, groups, axis=1)
+    seen = _in_sight(call, q.shape[2], k.shape[2]).astype(np.float64)
+    is_bad = (~np.isfinite(values)).astype(np.float64)
+    is_sound = np.isfinite(_weights(call, q, k, *rest)).all(axis=-1, keepdims=True)
+    return is_sound & (seen @ is_bad == 0) & (is_bad.sum(axis=2, keepdims=True) > 0)
 
 
 def _shape(call: Call) -> tuple[Shape, ...]:
@@ -45,7 +74,7 @@ OPS: tuple[Op, ...] = (
         "attention",
         Kind.CONTRACTION,
         _attention,
-        attributes=("scale", "is_causal", "soft_cap", "has_sinks"),
+        attributes=("scale", "is_causal", "window", "soft_cap", "has_sinks"),
         shapes=_shape,
         flops_of=_flops,
     ),

@@ -10,12 +10,12 @@ from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.metal.lower.build import Builder
 from kernelwright.metal.lower.index import Index, flatten, unflatten
 from kernelwright.metal.lower.signature import RESERVED, Signature
-from kernelwright.metal.lower.term import Store, Term
+from kernelwright.metal.lower.term import Apply, Store, Term
 from kernelwright.metal.lower.view import Coordinates, reshaped
 
 _WORDS = """
     group block position part chunk slot feature query peak total attended score weight kept
-    raised last share keys entry result place partial_peak partial_total partial_value
+    raised last share keys earliest entry result place partial_peak partial_total partial_value
     row_peak row_total value_sum
 """
 TAKEN = (RESERVED - {"k"}) | frozenset(_WORDS.split())
@@ -39,13 +39,16 @@ class Sizes:
     """Features of a query and of a key."""
     width: int
     """Features of a value."""
+    window: int = 0
+    """Distance from which on a query sees no key; 0 where it sees all."""
 
     @classmethod
     def of(cls, call: Call) -> "Sizes":
         """Read them from the op's operands."""
         batch, heads, queries, head = call.inputs[0].shape
         _, key_heads, keys, width = call.inputs[2].shape
-        return cls(batch, heads, queries, key_heads, keys, head, width)
+        window = call.integer("window")
+        return cls(batch, heads, queries, key_heads, keys, head, width, window)
 
     @property
     def groups(self) -> int:
@@ -56,6 +59,16 @@ class Sizes:
     def rows(self) -> int:
         """Queries that share a key head."""
         return self.heads // self.key_heads * self.queries
+
+    @property
+    def reach(self) -> int:
+        """Keys before the last that any query may see; 0 where that is all of them."""
+        return self.window + self.queries - 1 if self.window else 0
+
+    @property
+    def seen(self) -> int:
+        """Keys that any query may see."""
+        return min(self.keys, self.reach or self.keys)
 
 
 @dataclass
@@ -91,12 +104,15 @@ class Attended(Builder):
         return cls(graph, signature.arrays)
 
     def query(self, flat: Index, feature: Index) -> Term:
-        """Return an element of a query, scaled."""
+        """Return an element of a query."""
         size = self.sizes
         places = (*unflatten(flat, (size.batch, size.heads, size.queries)), feature)
+        return self.element(self.node.inputs[0], places)
+
+    def scaled(self, term: Term) -> Term:
+        """Return a query's element, or a product with it, times the attention's scale."""
         scale = self.number(self.call.number("scale"), Dtype.FLOAT32)
-        element = self.element(self.node.inputs[0], places)
-        return self.apply("{0} * {1}", Dtype.FLOAT32, "scaled", element, scale)
+        return self.apply("{0} * {1}", Dtype.FLOAT32, "scaled", term, scale)
 
     def key(self, group: Index, position: Index, feature: Index) -> Term:
         """Return an element of a key."""
@@ -115,20 +131,43 @@ class Attended(Builder):
         size = self.sizes
         batch, head, query = unflatten(flat, (size.batch, size.heads, size.queries))
         score = self._capped(product)
-        # A single query sees every key.
-        if self.call.flag("is_causal") and size.queries > 1:
-            last = self.terms.place(query + (size.keys - size.queries))
-            seen = self.apply("{0} <= {1}", Dtype.BOOL, "is_seen", self.terms.place(position), last)
-            score = self._shown(seen, score)
+        if seen := self._in_sight(query + (size.keys - size.queries), position):
+            # What positions hide is not there at all; what a mask hides takes part.
+            away = self.terms.literal("-INFINITY", Dtype.FLOAT32)
+            score = self.apply("{0} ? {1} : {2}", Dtype.FLOAT32, "score", seen, score, away)
         for mask in self._masks:
             shape = self.graph.types[mask].shape
             places = (batch, head, query, position)[4 - len(shape) :]
             element = self.element(mask, places)
             if element.dtype is Dtype.BOOL:
                 score = self._shown(element, score)
+            elif isinstance(element, Apply) and element.template == "-{0}":
+                taken = element.arguments[0]
+                score = self.apply("{0} - {1}", Dtype.FLOAT32, "score", score, taken)
             else:
                 score = self.apply("{0} + {1}", Dtype.FLOAT32, "score", score, element)
         return score
+
+    def _in_sight(self, here: Index, position: Index) -> Term | None:
+        """Return whether a query sees a key from where it stands; one query sees all it visits."""
+        if self.sizes.queries == 1:
+            return None
+        window, is_causal = self.call.integer("window"), self.call.flag("is_causal")
+        pairs: list[tuple[str, Index, Index]] = []
+        if is_causal:
+            pairs.append(("{0} <= {1}", position, here))
+        if window:
+            pairs.append(("{0} > {1}", position + window, here))
+        if window and not is_causal:
+            pairs.append(("{0} < {1}", position, here + window))
+        seen: Term | None = None
+        for template, left, right in pairs:
+            places = self.terms.place(left), self.terms.place(right)
+            one = self.apply(template, Dtype.BOOL, "is_seen", *places)
+            seen = (
+                one if seen is None else self.apply("{0} && {1}", Dtype.BOOL, "is_seen", seen, one)
+            )
+        return seen
 
     def _capped(self, product: Term) -> Term:
         cap = self.call.number("soft_cap")

@@ -99,7 +99,7 @@ class KeyWalk:
         self.features = (Axis("feature", size.head), Axis("feature", size.width))
         key, value = (Index.of(axis) for axis in self.features)
         position = Index.of(self.position)
-        self.query = attended.query(self.flat, key)
+        self.query = attended.scaled(attended.query(self.flat, key))
         self.key = attended.key(self.group, position, key)
         self.value = attended.value(self.group, position, value)
         varying = [self.row, self.position]
@@ -183,18 +183,22 @@ class KeyWalk:
         turn = layout.slots * self.schedule.keys
         first = f"simdgroup * {turn}" if turn > 1 else "simdgroup"
         last = str(keys)
+        before = self._earliest()
         if layout.chunks > 1:
             length = str(layout.length)
             if self.is_open:
                 all_chunks = layout.chunks * layout.stride
-                rounded = f"(keys + {all_chunks - 1}) / {all_chunks} * {layout.stride}"
+                seen = f"keys - {before}" if before else "keys"
+                rounded = f"({seen} + {all_chunks - 1}) / {all_chunks} * {layout.stride}"
                 self.writer.line(f"uint share = {rounded};")
                 length = "share"
             first = f"chunk * {length} + {first}"
             last = f"(chunk + 1) * {length}"
-            if self.is_open or keys % layout.length:
+            last = f"{before} + {last}" if before else last
+            if self.is_open or self.size.seen % layout.length:
                 self.writer.line(f"uint last = metal::min({last}, {keys}u);")
                 last = "last"
+        first = f"{before} + {first}" if before else first
         name = "position" if turn == 1 else "first"
         head = f"for (uint {name} = {first}; {name} < {last}; {name} += {layout.stride})"
         with self.writer.block(head):
@@ -203,6 +207,16 @@ class KeyWalk:
             self._read_keys()
             self._weigh()
             self._read_values()
+
+    def _earliest(self) -> str:
+        """Return the first key that any query sees; nothing where that is the first of all."""
+        reach, keys = self.size.reach, self.size.keys
+        if not reach or (keys <= reach and not self.is_open):
+            return ""
+        if not self.is_open:
+            return str(keys - reach)
+        self.writer.line(f"uint earliest = metal::max({keys}u, {reach}u) - {reach};")
+        return "earliest"
 
     def _read_keys(self) -> None:
         writer, rows, ahead = self.writer, self.schedule.queries, self.schedule.keys

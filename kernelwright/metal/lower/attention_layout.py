@@ -51,18 +51,19 @@ class Layout:
     @property
     def length(self) -> int:
         """Keys of a chunk."""
-        keys = self.attended.sizes.keys
+        keys = self.attended.sizes.seen
         return -(-keys // (self.schedule.chunks * self.stride)) * self.stride
 
     @property
     def chunks(self) -> int:
         """Chunks that have any keys."""
-        return -(-self.attended.sizes.keys // self.length) if self.schedule.chunks > 1 else 1
+        return -(-self.attended.sizes.seen // self.length) if self.schedule.chunks > 1 else 1
 
     @property
     def is_ragged(self) -> bool:
         """True where the lanes of a simdgroup do not all have keys in its last turn."""
-        return self.attended.sizes.keys % (self.slots * self.schedule.keys) != 0
+        turn, size = self.slots * self.schedule.keys, self.attended.sizes
+        return size.seen % turn != 0 or (not self.schedule.fixed and size.keys % turn != 0)
 
     def parts(self, features: int) -> int:
         """Count the runs of a lane along some features."""

@@ -55,7 +55,7 @@ def _is_legal(attended: Attended, schedule: Attention, device: DeviceInfo) -> bo
         layout = Layout.of(attended, schedule)
     except UnsupportedError:
         return False
-    keys = attended.sizes.keys
+    keys = attended.sizes.seen
     if schedule.fixed and layout.is_ragged:
         return False
     if schedule.chunks > 1 and (keys < schedule.chunks * SHORTEST_CHUNK):

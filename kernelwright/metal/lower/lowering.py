@@ -11,6 +11,7 @@ from kernelwright.metal.lower.generic import generalize
 from kernelwright.metal.lower.matmul import lower_matmul
 from kernelwright.metal.lower.matvec import lower_matvec
 from kernelwright.metal.lower.operator import MSL_TYPE
+from kernelwright.metal.lower.prefill import lower_prefill
 from kernelwright.metal.lower.rowwise import lower_rowwise
 from kernelwright.metal.lower.scan import lower_scan
 from kernelwright.metal.lower.signature import Signature
@@ -23,6 +24,7 @@ from kernelwright.metal.schedule import (
     Elementwise,
     Matmul,
     Matvec,
+    Prefill,
     Rowwise,
     Scan,
     Schedule,
@@ -49,6 +51,8 @@ def lower(graph: Graph, schedule: Schedule) -> Program:
         return _split(graph, signature, schedule)
     if isinstance(schedule, Attention):
         return attention_program(graph, schedule)
+    if isinstance(schedule, Prefill):
+        return _program(*lower_prefill(graph, schedule))
     if isinstance(schedule, Dense):
         return _program(*lower_dense(graph, schedule))
     if isinstance(schedule, Matmul):

@@ -20,6 +20,8 @@ from kernelwright.metal.lower.elementwise import domain, is_even, pieces, split_
 from kernelwright.metal.lower.matmul_space import matmul_schedules, matmul_tiles
 from kernelwright.metal.lower.matvec_space import matvec_registers, matvec_schedules
 from kernelwright.metal.lower.passes import Loop, loops, per_lane, register_count
+from kernelwright.metal.lower.prefill import prefill_tiles
+from kernelwright.metal.lower.prefill_space import prefill_schedules
 from kernelwright.metal.lower.rowwise import row_count, row_stores
 from kernelwright.metal.lower.run import WIDTHS
 from kernelwright.metal.lower.scan import scan_shape, scan_stores, scanned
@@ -34,6 +36,7 @@ from kernelwright.metal.schedule import (
     Elementwise,
     Matmul,
     Matvec,
+    Prefill,
     Rowwise,
     Scan,
     Schedule,
@@ -68,7 +71,7 @@ def schedules(graph: Graph, device: DeviceInfo) -> tuple[Schedule, ...]:
         UnsupportedError: no family computes the graph.
     """
     if any(node.op == "attention" for node in graph.nodes):
-        return attention_schedules(graph, device)
+        return (*prefill_schedules(graph, device), *attention_schedules(graph, device))
     if any(node.op in DENSE for node in graph.nodes):
         few = dense_sizes(graph).tokens <= FEW_TOKENS
         return dense_schedules(graph, device) if few else matmul_schedules(graph, device)
@@ -92,6 +95,9 @@ def footprint(graph: Graph, schedule: Schedule) -> Footprint:
     if isinstance(schedule, Matmul):
         tiles = matmul_tiles(graph, schedule)
         return Footprint(_WORKING + tiles.registers, tiles.threadgroup_bytes)
+    if isinstance(schedule, Prefill):
+        _, prefill = prefill_tiles(graph, schedule)
+        return Footprint(_WORKING + prefill.registers, prefill.threadgroup_bytes)
     if isinstance(schedule, Attention):
         layout = attention_layout(graph, schedule)
         return Footprint(_WORKING + layout.registers, layout.threadgroup_bytes)

@@ -316,10 +316,26 @@ def _attention(call: Call, operands: Sequence[str]) -> str:
     rest = list(operands[3:])
     options = [f"scale={call.number('scale')!r}"]
     sinks = [f"sinks={rest.pop()}"] if call.flag("has_sinks") else []
-    if call.flag("is_causal"):
-        options.append('mask="causal"')
+    if call.integer("window"):
+        rest.append(_window(call))
+    elif call.flag("is_causal"):
+        rest.append('"causal"')
+    if len(rest) > 1:
+        raise UnsupportedError(
+            "attention with several masks is no function of MLX's and cannot be printed yet; "
+            "export a kernel with one of them."
+        )
     options += [f"mask={mask}" for mask in rest] + sinks
     return f"mx.fast.scaled_dot_product_attention({', '.join([*operands[:3], *options])})"
+
+
+def _window(call: Call) -> str:
+    """Return the keys that a query sees as a mask: ones between two diagonals."""
+    queries, keys = call.inputs[0].shape[2], call.inputs[1].shape[2]
+    here, window = keys - queries, call.integer("window")
+    last = here if call.flag("is_causal") else here + window - 1
+    ones = f"mx.ones(({queries}, {keys}), dtype=mx.bool_)"
+    return f"mx.tril(mx.triu({ones}, {here - window + 1}), {last})"
 
 
 def _quantization(call: Call) -> str:

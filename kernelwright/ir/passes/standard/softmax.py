@@ -47,9 +47,15 @@ def _total_of(builder: GraphBuilder, total: ValueId, exponential: ValueId) -> bo
 
 def _softmax(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
     """See a softmax in shifted exponentials over their sum, or times its reciprocal."""
+    x = softmax_operand(builder, node)
+    return [_make(builder, x)] if x is not None else None
+
+
+def softmax_operand(builder: GraphBuilder, node: Node) -> ValueId | None:
+    """Return x where a node is a softmax of x written out, shifted by the row's maximum."""
     if node.op not in ("divide", "multiply") or not is_float(builder, node):
         return None
-    shape = call.outputs[0].shape
+    shape = builder.types[node.inputs[0]].shape
     for exponential, other in (node.inputs, node.inputs[::-1]):
         made = builder.made_by(exponential, "exp")
         x = _shifted(builder, made.inputs[0]) if made is not None else None
@@ -62,7 +68,7 @@ def _softmax(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId]
                 continue
             row = inverse.inputs[1]
         if _total_of(builder, row, exponential):
-            return [_make(builder, x)]
+            return x
         if node.op == "divide":
             return None
     return None

@@ -1,0 +1,118 @@
+"""What hides scores: positions, told apart from masks that have to be read."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelwright.ir.builder import GraphBuilder
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import TensorType, ValueId
+from kernelwright.ir.passes.attention_operand import shaped
+from kernelwright.ir.passes.position import band_of
+
+HIDDEN = -1e4
+"""What a mask puts in the place of a score is at most this: exp() of it is 0 in every dtype."""
+
+
+@dataclass(frozen=True, slots=True)
+class Veil:
+    """A mask in the shape of the scores that it lies over."""
+
+    mask: ValueId
+    hides: bool = False
+    """True where its true elements are those that are not seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a query sees: by where it stands, and by masks that broadcast over all scores."""
+
+    is_causal: bool = False
+    window: int = 0
+    masks: tuple[ValueId, ...] = ()
+
+
+def sight_of(builder: GraphBuilder, veils: Sequence[Veil], whole: tuple[int, ...]) -> Sight:
+    """Tell what veils over [B, H, L, S] scores hide by position from what has to be read.
+
+    Beside masks of truth values, positions are masks too: a row that both of them hide as a
+    whole is uniform over every key in MLX, and would not be over those that positions leave.
+    """
+    ranges = [_range(builder, veil, whole) for veil in veils]
+    others = [veil for veil, found in zip(veils, ranges, strict=True) if found is None]
+    if not any(builder.types[veil.mask].dtype is Dtype.BOOL for veil in others):
+        known = [found for found in ranges if found is not None]
+        low = max((found[0] for found in known), default=-math.inf)
+        high = min((found[1] for found in known), default=math.inf)
+        sight = _standing(low, high, whole[2], whole[3])
+        if sight is not None:
+            masks = tuple(_unspread(builder, veil, whole) for veil in others)
+            return Sight(sight.is_causal, sight.window, masks)
+    return Sight(masks=tuple(_unspread(builder, veil, whole) for veil in veils))
+
+
+def _range(builder: GraphBuilder, veil: Veil, whole: tuple[int, ...]) -> tuple[float, float] | None:
+    """Return the diagonals on which a veil lets scores through as they are."""
+    type_ = builder.types[veil.mask]
+    if type_.shape[-2:] != whole[-2:]:
+        return None
+    band = band_of(builder, veil.mask)
+    if band is None:
+        return None
+    if type_.dtype is Dtype.BOOL:
+        return band.where(0.0 if veil.hides else 1.0)
+    hidden = band.outside if band.inside == 0.0 else band.inside
+    return band.where(0.0) if hidden <= HIDDEN else None
+
+
+def _standing(low: float, high: float, queries: int, keys: int) -> Sight | None:
+    """Return what a range of diagonals is for queries at the last of all positions, if it is it."""
+    here, lowest, highest = keys - queries, 1 - queries, keys - 1
+    if high == here:
+        if low <= lowest:
+            return Sight(is_causal=True)
+        return Sight(is_causal=True, window=int(here + 1 - low)) if 0 <= here >= low else None
+    if low <= lowest and high >= highest:
+        return Sight()
+    # A side that hides nothing may be as far away as the other one.
+    before, after = here - low, high - here
+    reach = after if low <= lowest else before
+    is_even = (before == reach or (low <= lowest and here - reach <= lowest)) and (
+        after == reach or (high >= highest and here + reach >= highest)
+    )
+    return Sight(window=int(reach + 1)) if is_even and here >= 0 <= reach else None
+
+
+def _unspread(builder: GraphBuilder, veil: Veil, whole: tuple[int, ...]) -> ValueId:
+    """Return a mask that shows, before it was spread over batches and heads."""
+    value, shape = veil.mask, builder.types[veil.mask].shape
+    spread = builder.made_by(value, "broadcast")
+    if spread is not None:
+        source = builder.types[spread.inputs[0]].shape
+        padded = (*(1,) * (len(shape) - len(source)), *source)
+        small = _by_head(padded, shape, whole)
+        if small is not None:
+            while len(small) > 2 and small[0] == 1:
+                small = small[1:]
+            value = shaped(builder, spread.inputs[0], small)
+            return _shown(builder, value, veil)
+    return _shown(builder, shaped(builder, value, whole), veil)
+
+
+def _by_head(
+    source: tuple[int, ...], shape: tuple[int, ...], whole: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """Return the shape of an unspread mask over [B, H, L, S], if it is a reshape of the source."""
+    if len(shape) == 5 and shape[-2:] == whole[-2:]:
+        if source[1:3] not in (shape[1:3], (1, 1)):
+            return None
+        return (source[0], source[1] * source[2], *source[3:])
+    lead = (*(1,) * (4 - len(source)), *source)
+    return lead if (*(1,) * (4 - len(shape)), *shape) == whole else None
+
+
+def _shown(builder: GraphBuilder, value: ValueId, veil: Veil) -> ValueId:
+    if not veil.hides:
+        return value
+    type_ = TensorType(builder.types[value].shape, Dtype.BOOL)
+    return builder.add("logical_not", (value,), [type_])[0]

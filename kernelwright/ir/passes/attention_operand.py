@@ -1,0 +1,122 @@
+"""What a matrix product reads of an attention: heads as they are, without repeats and scales."""
+
+import math
+from collections.abc import Sequence
+
+from kernelwright.ir.builder import GraphBuilder
+from kernelwright.ir.graph import Node, ValueId
+from kernelwright.ir.ops import Call
+from kernelwright.ir.passes.standard.reading import number
+
+_MOVING = ("reshape", "transpose", "broadcast")
+
+
+def unscaled(builder: GraphBuilder, value: ValueId) -> tuple[float, ValueId]:
+    """Take a factor that is the same everywhere away from a value."""
+    node = builder.producer(value)
+    if node is None or node.op not in ("multiply", "divide"):
+        return 1.0, value
+    factor = number(builder, node.inputs[1])
+    if factor is None or not factor:
+        return 1.0, value
+    return factor if node.op == "multiply" else 1.0 / factor, node.inputs[0]
+
+
+def unscaled_below(builder: GraphBuilder, value: ValueId) -> tuple[float, ValueId]:
+    """Take factors away from a value that views may have moved after it was scaled."""
+    scale, value = unscaled(builder, value)
+    node = builder.producer(value)
+    if node is None or node.op not in _MOVING:
+        return scale, value
+    below, source = unscaled_below(builder, node.inputs[0])
+    if source == node.inputs[0]:
+        return scale, value
+    moved = builder.apply(node.op, source, **dict(node.attributes))
+    return scale * below, moved
+
+
+def query_heads(builder: GraphBuilder, value: ValueId, key_heads: int) -> ValueId:
+    """Return queries as [B, H, L, D].
+
+    Queries of one key head may have stood in one matrix, or heads along two axes.
+    """
+    shape = builder.types[value].shape
+    node = builder.made_by(value, "reshape")
+    before = builder.types[node.inputs[0]].shape if node is not None else ()
+    if (
+        node is not None
+        and len(shape) == len(before) == 4
+        and (before[0], before[3]) == (shape[0], shape[3])
+        and shape[1] == key_heads
+        and before[1] % key_heads == 0
+    ):
+        return node.inputs[0]
+    if len(shape) == 5:
+        return shaped(builder, value, (shape[0], shape[1] * shape[2], *shape[3:]))
+    return shaped(builder, value, (*(1,) * (4 - len(shape)), *shape))
+
+
+def key_heads(builder: GraphBuilder, value: ValueId, *, is_swapped: bool) -> ValueId | None:
+    """Return keys or values as [B, H / g, S, D], without what repeats a head for its queries.
+
+    `is_swapped` says that the product reads them as [.., D, S].
+    """
+    while (node := builder.producer(value)) is not None:
+        if node.op == "transpose":
+            axes = Call(dict(node.attributes), (), ()).integers("axes")
+            rank = len(axes)
+            if axes == (*range(rank - 2), rank - 1, rank - 2):
+                value, is_swapped = node.inputs[0], not is_swapped
+                continue
+        if not _repeats(builder, node):
+            break
+        value = node.inputs[0]
+    shape = builder.types[value].shape
+    if len(shape) == 5 and shape[2] == 1:
+        value = shaped(builder, value, (*shape[:2], *shape[3:]))
+    if is_swapped:
+        value = _swapped(builder, value)
+    shape = builder.types[value].shape
+    return shaped(builder, value, (*(1,) * (4 - len(shape)), *shape)) if len(shape) < 5 else None
+
+
+def _repeats(builder: GraphBuilder, node: Node) -> bool:
+    """Say whether a view lays heads beside their repeats: a step of `mx.repeat`, or by hand."""
+    before, after = (builder.types[v].shape for v in (node.inputs[0], node.outputs[0]))
+    if node.op == "reshape" and len(before) == 5 and len(after) == 4:
+        spread = builder.made_by(node.inputs[0], "broadcast")
+        is_merged = after == (before[0], before[1] * before[2], *before[3:])
+        return spread is not None and is_merged and _is_spread(builder, spread)
+    return node.op == "broadcast" and _is_spread(builder, node)
+
+
+def _is_spread(builder: GraphBuilder, node: Node) -> bool:
+    """Say whether one axis of heads is all that a broadcast repeats."""
+    before, after = (builder.types[v].shape for v in (node.inputs[0], node.outputs[0]))
+    place = {4: 1, 5: 2}.get(len(after))
+    if len(before) != len(after) or place is None:
+        return False
+    pairs = zip(before, after, strict=True)
+    return all(a == b or (i == place and a == 1) for i, (a, b) in enumerate(pairs))
+
+
+def _swapped(builder: GraphBuilder, value: ValueId) -> ValueId:
+    """Return a value with its last two axes exchanged, in one transpose with an earlier one."""
+    node = builder.made_by(value, "transpose")
+    rank = len(builder.types[value].shape)
+    axes: Sequence[int] = range(rank)
+    if node is not None:
+        axes, value = Call(dict(node.attributes), (), ()).integers("axes"), node.inputs[0]
+    return builder.apply("transpose", value, axes=(*axes[:-2], axes[-1], axes[-2]))
+
+
+def shaped(builder: GraphBuilder, value: ValueId, shape: tuple[int, ...]) -> ValueId:
+    """Return a value in another shape, of as many elements."""
+    assert math.prod(shape) == builder.types[value].size
+    node = builder.made_by(value, "reshape")
+    source = node.inputs[0] if node is not None else value
+    if builder.types[source].shape == shape:
+        return source
+    if builder.types[value].shape == shape:
+        return value
+    return builder.apply("reshape", source, shape=shape)

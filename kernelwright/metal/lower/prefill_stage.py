@@ -1,0 +1,156 @@
+"""Bringing an attention's queries, keys and values into threadgroup memory, tile by tile."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from kernelwright.ir.dtype import Dtype
+from kernelwright.metal.lower.index import Axis
+from kernelwright.metal.lower.layout import span, surround
+from kernelwright.metal.lower.operator import MSL_TYPE
+from kernelwright.metal.lower.prefill_tiles import PrefillTiles
+from kernelwright.metal.lower.run import Run, Span
+from kernelwright.metal.lower.signature import Signature
+from kernelwright.metal.lower.term import Load, Term, walk
+from kernelwright.metal.lower.writer import Writer
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """Rows that are staged together, as elements of one term."""
+
+    name: str
+    term: Term
+    rows: int
+    features: int
+    whole: int
+    """Features filled up to whole matrices."""
+    stride: int
+    dtype: Dtype
+
+    @property
+    def vector(self) -> int:
+        """Neighbours that a thread reads at once."""
+        return next(v for v in (4, 2, 1) if self.features % v == 0)
+
+    @property
+    def zero(self) -> str:
+        """What stands behind the last feature."""
+        return "bfloat16_t(0.0f)" if self.dtype is Dtype.BFLOAT16 else "0.0f"
+
+
+class PrefillStage:
+    """Writes the tiles of a kernel and what fills them."""
+
+    def __init__(self, signature: Signature, tiles: PrefillTiles, writer: Writer) -> None:
+        self.signature, self.tiles, self.writer = signature, tiles, writer
+        size, keys = tiles.sizes, tiles.schedule.keys
+        scored = (size.head, tiles.head, tiles.head_stride, tiles.scored_dtype)
+        weighed = (size.width, tiles.width, tiles.width_stride, tiles.weighed_dtype)
+        self.query = _Tile("query_tile", tiles.query, tiles.queries, *scored)
+        self.key = _Tile("key_tile", tiles.key, keys, *scored)
+        self.value = _Tile("value_tile", tiles.value, keys, *weighed)
+
+    def point(self) -> None:
+        """Point at a head's queries, keys and values, so that only places in them remain."""
+        for term in walk([self.tiles.query, self.tiles.key, self.tiles.value]):
+            if not isinstance(term, Load) or term.places:
+                continue
+            inner = (a for a in term.offset.axes if a.name in ("query", "position", "feature"))
+            base = term.offset.without(inner)
+            if base.terms and (term.array, base) not in self.writer.pointers:
+                name = self.writer.fresh(f"{term.array}_head")
+                self.writer.line(f"// {term.array}: {self.signature.spelled[term.array]}")
+                self.writer.line(f"auto {name} = {term.array} + {self.writer.index(base)};")
+                self.writer.pointers[term.array, base] = name
+
+    def declare(self) -> None:
+        """Declare the tiles, and where a simdgroup's own rows of them begin."""
+        tiles, own = self.tiles, self.tiles.own_queries
+        weights = MSL_TYPE[tiles.weighed_dtype]
+        for tile in (self.query, self.key, self.value):
+            elements = tile.rows * tile.stride
+            self.writer.line(f"threadgroup {MSL_TYPE[tile.dtype]} {tile.name}[{elements}];")
+        self.writer.line(f"threadgroup float panel[{tiles.queries * tiles.panel_stride}];")
+        self.writer.line(f"threadgroup {weights} weights[{tiles.queries * tiles.weights_stride}];")
+        for kind, name, tile_name, stride in (
+            (MSL_TYPE[tiles.scored_dtype], "own_queries", "query_tile", tiles.head_stride),
+            ("float", "own_panel", "panel", tiles.panel_stride),
+            (weights, "own_weights", "weights", tiles.weights_stride),
+        ):
+            start = f"{tile_name} + simdgroup * {own * stride}"
+            self.writer.line(f"threadgroup {kind}* {name} = {start};")
+
+    def write_queries(self) -> None:
+        """Stage the threadgroup's queries."""
+        # What stands behind the last query reads it again; nothing of it is stored.
+        first = f"block * {self.tiles.queries}"
+        self._write(self.query, "query", first, self.tiles.sizes.queries)
+
+    def write_keys(self) -> None:
+        """Stage the keys and values of a turn; behind the last one it stands again."""
+        for tile in (self.key, self.value):
+            self._write(tile, "position", "first", self.tiles.sizes.keys)
+
+    def _write(self, tile: _Tile, name: str, first: str, count: int) -> None:
+        """Bring rows into a tile, in runs of neighbours."""
+        vector = tile.vector
+        runs = tile.whole // vector
+        start = "start" if vector > 1 else "feature"
+        with self._threads_over(tile.rows * runs):
+            self.writer.line(f"uint row = place / {runs};")
+            place = f"{first} + row"
+            if count % tile.rows:
+                place = f"metal::min({place}, {count - 1}u)"
+            self.writer.line(f"uint {name} = {place};")
+            times = f" * {vector}" if vector > 1 else ""
+            self.writer.line(f"uint {start} = place % {runs}{times};")
+            with ExitStack() as inside:
+                if tile.whole > tile.features:
+                    with self._each(vector):
+                        self.writer.line(f"{self._place(tile)} = {tile.zero};")
+                    inside.enter_context(self.writer.block(f"if ({start} < {tile.features})"))
+                self._write_run(tile)
+
+    def _write_run(self, tile: _Tile) -> None:
+        axis, vector = Axis("feature", tile.features), tile.vector
+
+        def body(inner: Writer) -> list[Run]:
+            runs = Span(axis, vector, counter="i").bind(inner, [tile.term], ())
+            inner.prepare([tile.term])
+            inner.line(f"{self._place(tile)} = {self._element(inner, tile)};")
+            return runs
+
+        surround(self.writer, span("feature", vector, "i") if vector > 1 else (), body)
+
+    def _element(self, writer: Writer, tile: _Tile) -> str:
+        """Return an element as its tile stores it."""
+        term = tile.term
+        if isinstance(term, Load) and term.number not in writer.bound:
+            return writer.access(term.array, term.offset)
+        return writer.expression(term).text
+
+    def _place(self, tile: _Tile) -> str:
+        place = "start + i" if tile.vector > 1 else "feature"
+        return f"{tile.name}[row * {tile.stride} + {place}]"
+
+    @contextmanager
+    def _each(self, vector: int) -> Iterator[None]:
+        if vector == 1:
+            yield
+            return
+        with self.writer.block(f"for (uint i = 0; i < {vector}; ++i)"):
+            yield
+
+    @contextmanager
+    def _threads_over(self, elements: int) -> Iterator[None]:
+        """Let each thread of a threadgroup take elements in turn."""
+        mine, threads = "uint place = thread_index_in_threadgroup", self.tiles.threads
+        if elements > threads:
+            head = f"for ({mine}; place < {elements}; place += {threads})"
+            with self.writer.block(head):
+                yield
+            return
+        with self.writer.block(f"if (thread_index_in_threadgroup < {elements})"):
+            self.writer.line(f"{mine};")
+            yield

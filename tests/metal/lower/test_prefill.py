@@ -1,0 +1,178 @@
+"""Attention of many queries: every mask, tile and ragged edge computes what the graph means."""
+
+from collections.abc import Callable, Sequence
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from kernelwright.errors import UnsupportedError
+from kernelwright.evaluator import evaluate
+from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.evaluator.task import Task
+from kernelwright.ir import (
+    Dtype,
+    Graph,
+    TensorType,
+    canonicalize,
+    capture,
+    gather_attention,
+    reference,
+)
+from kernelwright.metal.device.base import Array, DeviceInfo
+from kernelwright.metal.kernel import Program
+from kernelwright.metal.lower import footprint, lower, schedules
+from kernelwright.metal.schedule import Prefill, parse
+
+Draw = Callable[[TensorType, int], Array]
+Run = Callable[[Program, Graph, Sequence[Array]], tuple[Array, ...]]
+Attend = Callable[..., mx.array]
+# The same cases every time: a test says what changed, not what was drawn.
+CONFIG = EvaluatorConfig(secret="lowering")
+DEVICE = DeviceInfo(name="simulator", chip="test", runtime="test", measures_time=False)
+
+
+def plain(q: mx.array, k: mx.array, v: mx.array, mask: mx.array | None = None) -> mx.array:
+    return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.2, mask=mask)
+
+
+def causal(q: mx.array, k: mx.array, v: mx.array, sinks: mx.array | None = None) -> mx.array:
+    return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.2, mask="causal", sinks=sinks)
+
+
+def places(q: mx.array, k: mx.array) -> tuple[mx.array, mx.array]:
+    return mx.arange(k.shape[2] - q.shape[2], k.shape[2])[:, None], mx.arange(k.shape[2])[None]
+
+
+def windowed(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+    rows, columns = places(q, k)
+    return plain(q, k, v, (columns <= rows) & (columns > rows - 9))
+
+
+def near(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+    rows, columns = places(q, k)
+    return plain(q, k, v, mx.abs(rows - columns) < 9)
+
+
+def capped(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+    rows, columns = places(q, k)
+    scores = mx.tanh((q * 0.2) @ k.swapaxes(-1, -2) / 5.0) * 5.0
+    return mx.softmax(mx.where(columns <= rows, scores, -mx.inf), axis=-1, precise=True) @ v
+
+
+def sloped(q: mx.array, k: mx.array, v: mx.array, slopes: mx.array) -> mx.array:
+    rows, columns = places(q, k)
+    distance = mx.abs(rows - columns).astype(q.dtype)
+    scores = (q @ k.swapaxes(-1, -2)) * 0.2 - slopes[:, None, None] * distance
+    return mx.softmax(mx.where(columns <= rows, scores, -mx.inf), axis=-1, precise=True) @ v
+
+
+def gated(q: mx.array, k: mx.array, v: mx.array, gate: mx.array) -> mx.array:
+    merged = plain(q * 2 + 1, k, v).transpose(0, 2, 1, 3).reshape(*gate.shape)
+    return merged * mx.sigmoid(gate)
+
+
+def bytes_of(q: mx.array, k: mx.array, v: mx.array, scale: mx.array) -> mx.array:
+    return plain(q, k.astype(q.dtype) * scale, v.astype(q.dtype) * scale)
+
+
+def projected(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+    return causal(*(x.transpose(0, 2, 1, 3) for x in (q, k, v)))
+
+
+Q, KV = "[2,4,35,64]", "[2,2,50,64]"
+CASES: dict[str, tuple[Attend, list[str], str]] = {
+    "whole tiles": (plain, ["f16[1,2,32,64]"] + ["f16[1,2,64,64]"] * 2, "simdgroups=2"),
+    "ragged": (plain, ["bf16" + Q] + ["bf16" + KV] * 2, "simdgroups=1, keys=16"),
+    "two rows": (causal, ["f16" + Q] + ["f16" + KV] * 2, "rows=2, simdgroups=2, keys=16"),
+    "four rows": (causal, ["f32[1,1,33,16]"] * 3, "rows=4, simdgroups=1, keys=8"),
+    "one tile for all": (causal, ["f16[1,2,9,32]"] * 3, "simdgroups=4, keys=64"),
+    "sinks": (causal, ["f32" + Q] + ["f32" + KV] * 2 + ["f32[4]"], "rows=2, simdgroups=1"),
+    "window": (windowed, ["f16" + Q] + ["f16" + KV] * 2, "simdgroups=1, keys=8"),
+    "window of both sides": (near, ["f32" + Q] + ["f32" + KV] * 2, "simdgroups=2, keys=16"),
+    "added mask": (plain, ["f16" + Q] + ["f16" + KV] * 2 + ["f16[35,50]"], "simdgroups=2"),
+    "mask by head": (plain, ["f32" + Q] + ["f32" + KV] * 2 + ["bool[4,35,50]"], "keys=16"),
+    "soft cap": (capped, ["bf16[1,2,40,64]"] * 3, "simdgroups=2"),
+    "slopes": (sloped, ["f32[1,2,40,32]"] * 3 + ["f32[2]"], "simdgroups=2, keys=16"),
+    "gate": (gated, ["f16" + Q] + ["f16" + KV] * 2 + ["f16[2,35,256]"], "simdgroups=1"),
+    "bytes": (bytes_of, ["f16" + Q] + ["i8" + KV] * 2 + ["f16[1,1,1,64]"], "simdgroups=1"),
+    "heads inside": (projected, ["f16[2,35,4,64]"] + ["f16[2,35,2,64]"] * 2, "simdgroups=2"),
+    "odd heads": (causal, ["bf16[1,2,20,15]"] + ["bf16[1,2,33,15]"] * 2, "simdgroups=1"),
+    "other width": (plain, ["f16[1,2,20,24]"] * 2 + ["f16[1,2,20,100]"], "simdgroups=1"),
+}
+
+
+def graph_of(function: Attend, types: Sequence[str]) -> Graph:
+    inputs = [
+        mx.zeros(t.shape, getattr(mx, "bool_" if t.dtype is Dtype.BOOL else t.dtype.value))
+        for t in map(TensorType.parse, types)
+    ]
+    return gather_attention(canonicalize(capture(function, *inputs)))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_attention_is_computed_as_written(name: str, run: Run, draw: Draw) -> None:
+    function, types, decisions = CASES[name]
+    graph = graph_of(function, types)
+    arrays = [draw(t, i) for i, t in enumerate(graph.input_types)]
+    (found,) = run(lower(graph, parse(f"prefill({decisions})")), graph, arrays)
+    (exact,) = reference(graph, arrays)
+    tolerance = max(4 * graph.output_types[0].dtype.epsilon, 2e-5)
+    assert np.allclose(found.astype(np.float64), exact, rtol=tolerance, atol=tolerance)
+
+
+def test_keys_out_of_sight_are_not_read(run: Run, draw: Draw) -> None:
+    graph = graph_of(windowed, ["f32[1,1,64,32]"] * 3)
+    q, k, v = (draw(t, i) for i, t in enumerate(graph.input_types))
+    (expected,) = reference(graph, [q, k, v])
+    v[0, 0, 40:] = np.nan
+    (found,) = run(lower(graph, parse("prefill(simdgroups=1, keys=8)")), graph, [q, k, v])
+    assert np.allclose(found[0, 0, :40], expected[0, 0, :40], rtol=2e-5, atol=2e-5)
+    assert np.isnan(found[0, 0, 40:]).all()
+
+
+def test_a_row_that_a_mask_hides_is_uniform_as_in_mlx(run: Run, draw: Draw) -> None:
+    graph = graph_of(plain, ["f32" + Q] + ["f32" + KV] * 2 + ["bool[35,50]"])
+    q, k, v, mask = (draw(t, i) for i, t in enumerate(graph.input_types))
+    mask[1] = False
+    mask[2, :40] = False
+    (found,) = run(lower(graph, parse("prefill(simdgroups=2)")), graph, [q, k, v, mask])
+    expected = np.array(plain(*map(mx.array, (q, k, v, mask))))
+    assert np.allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype", "place"),
+    [(causal, "f16", 0), (windowed, "f32", 1), (capped, "bf16", 3), (near, "f16", 6)],
+)
+def test_schedules_pass_the_evaluator(function: Attend, dtype: str, place: int) -> None:
+    task = Task(graph_of(function, [f"{dtype}[1,2,37,64]"] * 3), "prefill")
+    schedule = schedules(task.graph, DEVICE)[place]
+    assert isinstance(schedule, Prefill)
+    evaluation = evaluate(task, lower(task.graph, schedule), config=CONFIG)
+    assert evaluation.is_correct, evaluation.summary
+
+
+@pytest.mark.parametrize("dtype", ["f16", "f32"])
+@pytest.mark.parametrize("head", [64, 80, 96, 128, 192, 256])
+def test_schedules_fit_the_device(head: int, dtype: str) -> None:
+    cache = f"{dtype}[1,8,2048,{head}]"
+    graph = graph_of(plain, [f"{dtype}[1,32,2048,{head}]", cache, cache])
+    space = [s for s in schedules(graph, DEVICE) if isinstance(s, Prefill)]
+    assert len(set(space)) == len(space) >= 1
+    for schedule in space:
+        taken = footprint(graph, schedule)
+        assert taken.threadgroup_bytes <= DEVICE.threadgroup_bytes
+        assert taken.registers <= 192
+
+
+def test_few_queries_share_keys_instead() -> None:
+    cache = "f16[1,8,256,64]"
+    space = schedules(graph_of(plain, ["f16[1,32,8,64]", cache, cache]), DEVICE)
+    assert not any(isinstance(s, Prefill) for s in space)
+
+
+def test_a_tile_has_whole_matrices() -> None:
+    graph = graph_of(plain, ["f16[1,2,32,64]"] * 3)
+    with pytest.raises(UnsupportedError, match="multiple of 8, found 12"):
+        lower(graph, parse("prefill(keys=12)"))
