@@ -13,7 +13,7 @@ from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, mean_divisor, op_named
 from kernelwright.ir.ranking import is_written_out, ranked_values
 from kernelwright.metal.lower.index import Axis, Dynamic, Index, flatten, unflatten, within
-from kernelwright.metal.lower.operator import NOUNS, conversion, meaning
+from kernelwright.metal.lower.operator import NOUNS, conversion, exponential_for, meaning
 from kernelwright.metal.lower.shortcut import (
     NEUTRAL,
     is_place,
@@ -290,7 +290,8 @@ class Builder:
         return self.terms.reduced(Reducer.SUM, body, axis, dtype=Dtype.FLOAT32, name="total")
 
     def _exponential_of(self, value: Term) -> Term:
-        return self.apply("metal::precise::exp({0})", Dtype.FLOAT32, "exponential", value)
+        text = f"{exponential_for(self.graph)}({{0}})"
+        return self.apply(text, Dtype.FLOAT32, "exponential", value)
 
     def _shifted(self, value: Term, peak: Term) -> Term:
         difference = self.apply("{0} - {1}", Dtype.FLOAT32, "difference", value, peak)

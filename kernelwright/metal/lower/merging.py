@@ -9,6 +9,7 @@ from kernelwright.metal.kernel import Kernel, Tensor
 from kernelwright.metal.lower.attended import TAKEN, Attended, Sizes
 from kernelwright.metal.lower.function import header_for
 from kernelwright.metal.lower.index import Axis, Index
+from kernelwright.metal.lower.operator import exponential_for
 from kernelwright.metal.lower.signature import Signature, kernel_name
 from kernelwright.metal.lower.term import Load, Store, Term, walk
 from kernelwright.metal.lower.writer import Writer
@@ -30,12 +31,6 @@ class Parts:
     def first_peak(self) -> str:
         """The peak of the first part."""
         return self.peak.replace(" + part]", "]").replace("[part]", "[0]")
-
-
-def exponential_for(graph: Graph) -> str:
-    """Return the function that is as exact as the graph's results are stored."""
-    is_exact = any(t.dtype is Dtype.FLOAT32 for t in graph.output_types)
-    return "metal::precise::exp" if is_exact else "metal::fast::exp"
 
 
 def temporaries(size: Sizes, chunks: int) -> tuple[Tensor, ...]:

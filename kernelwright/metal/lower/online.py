@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kernelwright.metal.lower.accumulator import Team
-from kernelwright.metal.lower.term import Reduced
+from kernelwright.metal.lower.term import Apply, Reduced
 from kernelwright.metal.lower.writer import Writer
 
 Pair = tuple[Reduced, Reduced]
@@ -32,13 +32,14 @@ def update_online(writer: Writer, pair: Pair, names: PairNames) -> None:
     peak = pair[0]
     value = writer.named(peak.body)
     larger = "metal::max" if peak.drops_nan else "larger"
+    exponential = _exponential(pair)
     # Maxima are rare, so most elements cost one exponential; a NaN counts as one.
     with writer.block(f"if (!({value} <= {names.peak}))"):
         raised = writer.fresh("raised")
         writer.line(f"float {raised} = {larger}({names.peak}, {value});")
-        writer.line(f"{names.total} *= metal::precise::exp({names.peak} - {raised});")
+        writer.line(f"{names.total} *= {exponential}({names.peak} - {raised});")
         writer.line(f"{names.peak} = {raised};")
-    writer.line(f"{names.total} += metal::precise::exp({value} - {names.peak});")
+    writer.line(f"{names.total} += {exponential}({value} - {names.peak});")
 
 
 def finish_online(writer: Writer, pair: Pair, names: PairNames, team: Team) -> None:
@@ -48,11 +49,19 @@ def finish_online(writer: Writer, pair: Pair, names: PairNames, team: Team) -> N
     writer.bind(total, names.total)
     if team.lanes == 1:
         return
+    exponential = _exponential(pair)
     shared = writer.fresh(f"row_{names.peak}")
     word = "max" if peak.drops_nan else "maximum"
     text = team.combine(writer, word, names.peak, "float")
     writer.line(f"float {shared} = {text};")
-    writer.line(f"{names.total} *= metal::precise::exp({names.peak} - {shared});")
+    writer.line(f"{names.total} *= {exponential}({names.peak} - {shared});")
     text = team.combine(writer, "sum", names.total, "float")
     writer.line(f"{names.total} = {text};")
     writer.bind(peak, shared)
+
+
+def _exponential(pair: Pair) -> str:
+    """Return the function whose results are added up."""
+    body = pair[1].body
+    assert isinstance(body, Apply)
+    return body.template.partition("(")[0]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import op_named
 
 MSL_TYPE = {
@@ -107,6 +108,16 @@ class Meaning:
 
     template: str
     dtype: Dtype
+
+
+def exponential_for(graph: Graph) -> str:
+    """Return the exponential of a softmax that is as exact as the graph's results are stored.
+
+    Its arguments are not positive, and MLX's own softmax takes the fast one for every dtype
+    (softmax_exp in mlx/backend/metal/kernels/softmax.h, MLX 0.32).
+    """
+    is_exact = any(t.dtype is Dtype.FLOAT32 for t in graph.output_types)
+    return "metal::precise::exp" if is_exact else "metal::fast::exp"
 
 
 def meaning(op: str, operands: Sequence[Dtype], result: Dtype) -> Meaning:

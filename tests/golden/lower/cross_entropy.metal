@@ -35,14 +35,14 @@ for (uint start = lane * 4; start < columns; start += 128) {
     float logits_value = logits_run[k];
     if (!(logits_value <= maximum)) {
       float raised = larger(maximum, logits_value);
-      total *= metal::precise::exp(maximum - raised);
+      total *= metal::fast::exp(maximum - raised);
       maximum = raised;
     }
-    total += metal::precise::exp(logits_value - maximum);
+    total += metal::fast::exp(logits_value - maximum);
   }
 }
 float row_maximum = simd_maximum(maximum);
-total *= metal::precise::exp(maximum - row_maximum);
+total *= metal::fast::exp(maximum - row_maximum);
 total = metal::simd_sum(total);
 if (lane == 0) {
   out[row] = half(metal::precise::log(total) - (float(logits_row[place]) - row_maximum));

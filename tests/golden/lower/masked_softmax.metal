@@ -63,7 +63,7 @@ float total = 0.0f;
 for (uint i = 0; i < 2; ++i) {
   uint start = (i * 64 + lane) * 4;
   for (uint k = 0; k < 4; ++k) {
-    exponentials[i * 4 + k] = metal::precise::exp(choices[i * 4 + k] - maximum);
+    exponentials[i * 4 + k] = metal::fast::exp(choices[i * 4 + k] - maximum);
     total += exponentials[i * 4 + k];
   }
 }

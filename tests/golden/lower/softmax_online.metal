@@ -53,15 +53,15 @@ for (uint start = lane * 4; start < columns; start += 512) {
     float x_value = x_run[k];
     if (!(x_value <= maximum)) {
       float raised = metal::max(maximum, x_value);
-      total *= metal::precise::exp(maximum - raised);
+      total *= metal::fast::exp(maximum - raised);
       maximum = raised;
     }
-    total += metal::precise::exp(x_value - maximum);
+    total += metal::fast::exp(x_value - maximum);
   }
 }
 threadgroup float partial_maximum[4];
 float row_maximum = threadgroup_max(maximum, partial_maximum, simdgroup, 4, simd_lane);
-total *= metal::precise::exp(maximum - row_maximum);
+total *= metal::fast::exp(maximum - row_maximum);
 threadgroup float partial_total[4];
 total = threadgroup_sum(total, partial_total, simdgroup, 4, simd_lane);
 float normalizer = 1.0f / total;
@@ -69,7 +69,7 @@ for (uint start = lane * 4; start < columns; start += 512) {
   auto x_run = load_run<packed_half4>(x_row + start);
   packed_half4 out_run;
   for (uint k = 0; k < 4; ++k) {
-    out_run[k] = half(metal::precise::exp(float(x_run[k]) - row_maximum) * normalizer);
+    out_run[k] = half(metal::fast::exp(float(x_run[k]) - row_maximum) * normalizer);
   }
   *(device packed_half4*)(out_row + start) = out_run;
 }

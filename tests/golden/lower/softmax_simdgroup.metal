@@ -33,7 +33,7 @@ float total = 0.0f;
 for (uint i = 0; i < 4; ++i) {
   uint start = (i * 32 + lane) * 4;
   for (uint k = 0; k < 4; ++k) {
-    exponentials[i * 4 + k] = metal::precise::exp(x_values[i * 4 + k] - maximum);
+    exponentials[i * 4 + k] = metal::fast::exp(x_values[i * 4 + k] - maximum);
     total += exponentials[i * 4 + k];
   }
 }

@@ -58,7 +58,7 @@ maximum = threadgroup_max(maximum, partial_maximum, simdgroup, 4, simd_lane);
 float exponentials[4];
 float total = 0.0f;
 for (uint k = 0; k < 4; ++k) {
-  exponentials[k] = metal::precise::exp(x_values[k] - maximum);
+  exponentials[k] = metal::fast::exp(x_values[k] - maximum);
   total += exponentials[k];
 }
 threadgroup float partial_total[4];
