@@ -52,6 +52,25 @@ inline float logaddexp(float a, float b) {
       ? high : high + log1p_of(metal::precise::exp(low - high));
 }
 """,
+        "scaled": """\
+// A value as fraction and exponent: products of them neither overflow nor vanish.
+inline float2 scaled(float x) {
+  int exponent = 0;
+  float fraction = metal::frexp(x, exponent);
+  return float2(fraction, metal::isfinite(x) ? float(exponent) : 0.0f);
+}
+""",
+        "scaled_product": """\
+inline float2 scaled_product(float2 a, float2 b) {
+  float2 product = scaled(a.x * b.x);
+  return float2(product.x, product.y + a.y + b.y);
+}
+""",
+        "unscaled": """\
+inline float unscaled(float2 value) {
+  return metal::ldexp(value.x, int(value.y));
+}
+""",
         "floor_quotient": """\
 // Division rounded towards negative infinity.
 template <typename T>
@@ -342,6 +361,7 @@ inline T strips_{word}(T value, threadgroup T* partial, uint strip, uint strips,
 _RUNNING = {
     "sum": ("a + b", "metal::simd_prefix_inclusive_sum(value)"),
     "product": ("a * b", "metal::simd_prefix_inclusive_product(value)"),
+    "scaled_product": ("scaled_product(a, b)", ""),
     "max": ("metal::max(a, b)", ""),
     "min": ("metal::min(a, b)", ""),
     "maximum": ("larger(a, b)", ""),
@@ -355,7 +375,7 @@ def _combined(text: str, a: str, b: str) -> str:
 
 
 def _running(word: str, combination: str, prefix: str) -> dict[str, str]:
-    up = _combined(combination, "below", "value")
+    up, noun = _combined(combination, "below", "value"), word.replace("_", " ")
     prefixes = (
         f"  value = {prefix};\n"
         if prefix
@@ -368,7 +388,7 @@ def _running(word: str, combination: str, prefix: str) -> dict[str, str]:
     )
     return {
         f"simd_running_{word}": f"""\
-// Running {word} before each lane of a simdgroup, from `carry` on, which moves behind the last.
+// Running {noun} before each lane of a simdgroup, from `carry` on, which moves behind the last.
 template <typename T>
 inline T simd_running_{word}(T value, thread T& carry, uint simd_lane) {{
 {prefixes}  T below = metal::simd_shuffle_up(value, 1);
@@ -378,7 +398,7 @@ inline T simd_running_{word}(T value, thread T& carry, uint simd_lane) {{
 }}
 """,
         f"threadgroup_running_{word}": f"""\
-// Running {word} before each lane of a threadgroup, from `carry` on, which moves behind the last.
+// Running {noun} before each lane of a threadgroup, from `carry` on, which moves behind the last.
 template <typename T>
 inline T threadgroup_running_{word}(
     T value, thread T& carry, threadgroup T* partial, uint simdgroup, uint simdgroups,

@@ -4,32 +4,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.metal.kernel import Kernel
-from kernelwright.metal.lower.accumulator import highest, lowest
 from kernelwright.metal.lower.build import REDUCED_AXIS, Builder
 from kernelwright.metal.lower.function import header_for
 from kernelwright.metal.lower.index import Axis, Index, unflatten
 from kernelwright.metal.lower.layout import Block, Line, span, surround
-from kernelwright.metal.lower.operator import MSL_TYPE
 from kernelwright.metal.lower.rowwise import Rows
 from kernelwright.metal.lower.run import Run, Span
+from kernelwright.metal.lower.running import (
+    bind_result,
+    combination,
+    identity,
+    kind_of,
+    scanned,
+    step_of,
+    taken,
+    word_of,
+)
+from kernelwright.metal.lower.sequence import SequentialRows
 from kernelwright.metal.lower.signature import Signature, kernel_name
-from kernelwright.metal.lower.term import Load, Scanned, Scanner, Store, walk
+from kernelwright.metal.lower.term import Load, Scanned, Store, walk
 from kernelwright.metal.lower.writer import Writer
 from kernelwright.metal.schedule import Rowwise, Scan
-
-_COMBINATIONS = {
-    Scanner.SUM: "{0} + {1}",
-    Scanner.PRODUCT: "{0} * {1}",
-    Scanner.LOGSUMEXP: "logaddexp({0}, {1})",
-}
-_LARGER = {
-    Scanner.MAXIMUM: ("larger({0}, {1})", "metal::max({0}, {1})"),
-    Scanner.MINIMUM: ("smaller({0}, {1})", "metal::min({0}, {1})"),
-}
 
 
 def lower_scan(graph: Graph, signature: Signature, schedule: Scan) -> Kernel:
@@ -39,22 +37,27 @@ def lower_scan(graph: Graph, signature: Signature, schedule: Scan) -> Kernel:
         UnsupportedError: the graph holds what no scan kernel computes.
     """
     rows, columns = scan_shape(graph)
-    if columns % schedule.vector:
-        raise UnsupportedError(f"runs of {schedule.vector} do not divide rows of {columns}.")
+    if columns % schedule.vector or schedule.lanes == 1 < schedule.vector:
+        raise UnsupportedError(
+            f"{schedule.lanes} lanes with runs of {schedule.vector} do not scan rows of {columns}; "
+            "use vector=1."
+        )
     stores = scan_stores(graph, signature, rows, columns)
     loads = [t for t in walk([s.value for s in stores]) if isinstance(t, Load)]
     used = {load.array for load in loads}
     writer = Writer(signature.scalars, taken=signature.taken)
     team = Rowwise(schedule.lanes, schedule.rows, schedule.vector, cached=False)
-    source = _ScannedRows(writer, stores, team, signature.spelled, columns).write()
+    shape = _ScannedRows if schedule.lanes > 1 else SequentialRows
+    source = shape(writer, stores, team, signature.spelled, columns).write()
+    is_sequence = schedule.lanes == 1
     return Kernel(
         name=kernel_name(graph),
         inputs=tuple(name for name, _ in signature.inputs if name in used),
         outputs=tuple(s.array for s in stores),
         source=source,
         header=header_for(source),
-        grid=(schedule.lanes, rows, 1),
-        threadgroup=(schedule.lanes, schedule.rows, 1),
+        grid=(rows, 1, 1) if is_sequence else (schedule.lanes, rows, 1),
+        threadgroup=(schedule.rows, 1, 1) if is_sequence else (schedule.lanes, schedule.rows, 1),
     )
 
 
@@ -103,11 +106,6 @@ def scan_stores(graph: Graph, signature: Signature, rows: int, columns: int) -> 
     return stores
 
 
-def scanned(stores: Sequence[Store]) -> list[Scanned]:
-    """Return the scans that some stores need."""
-    return [t for t in walk([s.value for s in stores]) if isinstance(t, Scanned)]
-
-
 @dataclass(frozen=True, slots=True)
 class _Names:
     """The variables of a scan."""
@@ -152,7 +150,7 @@ class _ScannedRows(Rows):
         return next(iter(self.names)).is_reverse
 
     def _declare(self, scan: Scanned) -> None:
-        writer, kind = self.writer, MSL_TYPE[scan.dtype]
+        writer, kind = self.writer, kind_of(scan)
         fresh = writer.fresh
         names = _Names(
             fresh(scan.scanner.value),
@@ -162,23 +160,23 @@ class _ScannedRows(Rows):
             fresh(f"{scan.scanner}s"),
         )
         self.names[scan] = names
-        writer.line(f"{kind} {names.carry} = {_identity(scan)};")
+        writer.line(f"{kind} {names.carry} = {identity(scan)};")
         if self.team.simdgroups > 1:
             writer.line(f"threadgroup {kind} {names.partial}[{self.team.simdgroups}];")
 
     def _write_tile(self, axis: Axis) -> None:
         writer = self.writer
         for scan, names in self.names.items():
-            kind = MSL_TYPE[scan.dtype]
+            kind = kind_of(scan)
             if self._vector > 1:
                 writer.line(f"{kind} {names.kept}[{self._vector}];")
             if not self._is_straight:
-                writer.line(f"{kind} {names.total} = {_identity(scan)};")
+                writer.line(f"{kind} {names.total} = {identity(scan)};")
         self._write_place(axis)
         surround(writer, self._around(axis), self._run_along)
         for scan, names in self.names.items():
             text = self._prefix(scan, names)
-            writer.line(f"{MSL_TYPE[scan.dtype]} {names.before} = {text};")
+            writer.line(f"{kind_of(scan)} {names.before} = {text};")
         surround(writer, self._around(axis), self._map_tile)
 
     def _write_place(self, axis: Axis) -> None:
@@ -233,19 +231,17 @@ class _ScannedRows(Rows):
                 if isinstance(scan.body, Load) and scan.body.number not in inner.bound:
                     # Assigning a half to a float converts it without saying so.
                     text = inner.access(scan.body.array, scan.body.offset)
-                kind = f"{MSL_TYPE[scan.dtype]} " if self._is_straight else ""
-                inner.line(f"{kind}{names.total} = {text};")
+                kind = f"{kind_of(scan)} " if self._is_straight else ""
+                inner.line(f"{kind}{names.total} = {taken(scan, text)};")
                 continue
-            step = _step(scan, names.total, text)
+            step = step_of(scan, names.total, text)
             keep = f"{names.kept}[k] = {names.total};"
             for line in (step, keep) if scan.is_inclusive else (keep, step):
                 inner.line(line)
         return runs
 
     def _prefix(self, scan: Scanned, names: _Names) -> str:
-        word = str(scan.scanner)
-        if scan.scanner in _LARGER and not scan.dtype.is_float:
-            word = word[:3]
+        word = word_of(scan)
         if self.team.simdgroups == 1:
             return f"simd_running_{word}({names.total}, {names.carry}, lane)"
         return (
@@ -256,42 +252,11 @@ class _ScannedRows(Rows):
     def _map_tile(self, inner: Writer) -> list[Run]:
         for scan, names in self.names.items():
             kept = f"{names.kept}[k]" if self._vector > 1 else names.total
-            if self._vector == 1 and not scan.is_inclusive:
-                inner.bind(scan, names.before)
-                continue
-            name = inner.fresh(scan.name)
-            text = _combine(scan, names.before, kept)
-            inner.line(f"{MSL_TYPE[scan.dtype]} {name} = {text};")
-            inner.bind(scan, name)
+            is_bare = self._vector == 1 and not scan.is_inclusive
+            running = names.before if is_bare else combination(scan, names.before, kept)
+            bind_result(inner, scan, running)
         runs = self._runs(inner, self.stores)
         inner.prepare([s.value for s in self.stores])
         for store in self.stores:
             inner.store(store)
         return runs
-
-
-def _combine(scan: Scanned, left: str, right: str) -> str:
-    if scan.scanner in _LARGER:
-        return _LARGER[scan.scanner][not scan.dtype.is_float].format(left, right)
-    return _COMBINATIONS[scan.scanner].format(left, right)
-
-
-def _step(scan: Scanned, total: str, value: str) -> str:
-    """Return the statement that takes one element into a lane's running value."""
-    signs = {Scanner.SUM: "+=", Scanner.PRODUCT: "*="}
-    if scan.scanner in signs:
-        return f"{total} {signs[scan.scanner]} {value};"
-    return f"{total} = {_combine(scan, total, value)};"
-
-
-def _identity(scan: Scanned) -> str:
-    """Return what a scan begins with, as MSL."""
-    is_float = scan.dtype is Dtype.FLOAT32
-    match scan.scanner:
-        case Scanner.SUM:
-            return "0.0f" if is_float else "0"
-        case Scanner.PRODUCT:
-            return "1.0f" if is_float else "1"
-        case Scanner.MINIMUM:
-            return highest(scan.dtype)
-    return lowest(scan.dtype)

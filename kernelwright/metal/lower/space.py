@@ -24,7 +24,8 @@ from kernelwright.metal.lower.prefill import prefill_tiles
 from kernelwright.metal.lower.prefill_space import prefill_schedules
 from kernelwright.metal.lower.rowwise import row_count, row_stores
 from kernelwright.metal.lower.run import WIDTHS
-from kernelwright.metal.lower.scan import scan_shape, scan_stores, scanned
+from kernelwright.metal.lower.running import is_scaled, scanned
+from kernelwright.metal.lower.scan import scan_shape, scan_stores
 from kernelwright.metal.lower.signature import Signature
 from kernelwright.metal.lower.split import lower_split
 from kernelwright.metal.lower.stacked import Layer, stacked_layers
@@ -52,6 +53,8 @@ UNROLLS = (1, 2, 4)
 BYTES_IN_FLIGHT = 16
 """Bytes that a thread should have asked for before it waits; measured on an H200, where kernels
 with fewer left bandwidth unused."""
+_SHORT_ROW = 16
+"""Elements up to which one thread a row is tried first."""
 _WORKING = 16
 """Registers for addresses and intermediate values, beside what is kept."""
 
@@ -106,7 +109,8 @@ def footprint(graph: Graph, schedule: Schedule) -> Footprint:
     if isinstance(schedule, Scan):
         found = scanned(scan_stores(graph, Signature.of(graph), *scan_shape(graph)))
         shared = schedule.lanes // 32 if schedule.lanes > 32 else 0
-        return Footprint(_WORKING + schedule.vector * len(found), 4 * shared * len(found))
+        words = sum(2 if is_scaled(scan) else 1 for scan in found)
+        return Footprint(_WORKING + schedule.vector * words, 4 * shared * words)
     stores = row_stores(graph, Signature.of(graph), row_count(graph))
     if isinstance(schedule, Split):
         schedule = Rowwise(schedule.lanes, 1, schedule.vector, cached=False)
@@ -191,8 +195,11 @@ def _preferred_run(graph: Graph, device: DeviceInfo) -> int:
 def _scans(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
     """Yield scans, those that take a row in one tile or a few first."""
     rows, columns = scan_shape(graph)
-    is_reverse = scanned(scan_stores(graph, Signature.of(graph), rows, columns))[0].is_reverse
-    vectors = [v for v in _widths(graph) if columns % v == 0 and (v == 1 or not is_reverse)]
+    scans = scanned(scan_stores(graph, Signature.of(graph), rows, columns))
+    sequences = [Scan(1, threads, 1) for threads in (64, 256)]
+    vectors = [
+        v for v in _widths(graph) if columns % v == 0 and (v == 1 or not scans[0].is_reverse)
+    ]
     lanes = [n for n in (32, 64, 128, 256, 512, 1024) if n <= device.threads_per_threadgroup]
     found = [
         Scan(n, rows_together, v)
@@ -209,7 +216,7 @@ def _scans(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
             -s.vector,
         )
     )
-    return iter(found)
+    return iter([*sequences, *found] if columns <= _SHORT_ROW else found)
 
 
 def _rowwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
@@ -291,7 +298,7 @@ def _is_legal(
 def _strangeness(schedule: Rowwise, columns: int, run: int, *, strided: bool) -> tuple[float, ...]:
     """Order schedules by their distance from what a Metal engineer would write first."""
     wanted = 32 if columns <= 512 else min(max(columns // 8, 64), 1024)
-    if strided or columns <= 16:
+    if strided or columns <= _SHORT_ROW:
         wanted = 1
     lanes = abs(math.log2(schedule.lanes / wanted))
     vector = abs(math.log2(schedule.vector / (run if columns % run == 0 else 1)))

@@ -232,6 +232,23 @@ CASES: dict[str, Case] = {
         (mx.zeros((3, 100)),),
         "scan(lanes=32, rows=4, vector=4)",
     ),
+    "running values in sequence": (
+        lambda x, y: (
+            mx.cummin(x * 2, -1, inclusive=False) + y,
+            mx.cumprod(x * 0.5, -1),
+            mx.cumprod(x * 0.5, -1, inclusive=False),
+        ),
+        (F, F),
+        "scan(lanes=1, rows=64, vector=1)",
+    ),
+    "running values in sequence backwards": (
+        lambda x: (
+            mx.cummax(x, -1, reverse=True, inclusive=False),
+            mx.cumsum(mx.round(x * 4), -1, reverse=True),
+        ),
+        (F,),
+        "scan(lanes=1, rows=64, vector=1)",
+    ),
     "running integers": (
         lambda x: (mx.cumsum(x, -1) + 1, mx.cummax(x - 3, -1)),
         (INTEGERS,),
@@ -276,6 +293,20 @@ def test_running_log_sum_exp(run: Run, draw: Draw) -> None:
     arrays = [draw(graph.input_types[0], 0)]
     (found,) = run(lower(graph, parse("scan(lanes=64, rows=1, vector=1)")), graph, arrays)
     assert np.allclose(found, reference(graph, arrays)[0], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "schedule", ["scan(lanes=1, vector=1)", "scan(lanes=32, rows=4, vector=4)", "scan(lanes=64)"]
+)
+def test_running_products_come_back_from_where_floats_end(run: Run, schedule: str) -> None:
+    # A zero before parts that overflow, a product that overflows on the way, one that vanishes.
+    rows = np.ones((3, 256), np.float32)
+    rows[0, 0], rows[0, 1:200:3] = 0.0, 1e30
+    rows[1, 10:110:10], rows[1, 15:115:10] = 1e20, 1e-20
+    rows[2, 10:110], rows[2, 110:210] = 1e-20, 1e20
+    graph = canonicalize(capture(lambda x: mx.cumprod(x, -1), mx.zeros((3, 256))))
+    (found,) = run(lower(graph, parse(schedule)), graph, [rows])
+    assert np.allclose(found[:, [0, 150, 255]], [[0, 0, 0], [1, 1, 1], [1, 0, 1]], rtol=1e-4)
 
 
 SPECIAL = np.array(

@@ -45,6 +45,11 @@ def test_reductions_along_memory_rows_and_columns_have_their_own_families() -> N
     assert schedules(running, DEVICE)[0] == Scan(256, 1, 4)
 
 
+def test_short_rows_are_scanned_in_sequence() -> None:
+    running = canonicalize(capture(lambda x: mx.cumsum(x, -1), mx.zeros((64, 8))))
+    assert schedules(running, DEVICE)[0] == Scan(1, 64, 1)
+
+
 def test_a_small_device_gets_small_threadgroups() -> None:
     small = DEVICE.model_copy(update={"threads_per_threadgroup": 256})
     found = [s for s in schedules(softmax(8, 4096), small) if isinstance(s, Rowwise)]
