@@ -58,6 +58,55 @@ def attention_decode_int8_cache(
     return mx.fast.scaled_dot_product_attention(q, keys, values, scale=0.125)
 
 
+@entry("T[1,8,96,64]", "T[1,4,96,64]", "T[1,4,96,64]")
+def attention_prefill_soft_cap(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+    """A prompt's queries and keys, scores capped at 50 and causal, two query heads a key head."""
+    keys, values = mx.repeat(k, 2, axis=1), mx.repeat(v, 2, axis=1)
+    scores = mx.tanh((q * 0.125) @ keys.swapaxes(-1, -2) / 50.0) * 50.0
+    seen = mx.arange(96) <= mx.arange(96)[:, None]
+    weights = mx.softmax(mx.where(seen, scores, -mx.inf), axis=-1, precise=True)
+    return weights @ values
+
+
+@entry("T[1,4,128,64]", "T[1,4,128,64]", "T[1,4,128,64]")
+def attention_prefill_window(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+    """A prompt of which each query sees the last 32 positions."""
+    rows, columns = mx.arange(128)[:, None], mx.arange(128)
+    mask = (columns <= rows) & (columns > rows - 32)
+    return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.125, mask=mask)
+
+
+@entry("T[1,4,96,64]", "T[1,4,96,64]", "T[1,4,96,64]")
+def attention_prefill_local(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+    """Queries of an encoder that see what is less than 16 positions away, on both sides."""
+    positions = mx.arange(96)
+    mask = mx.abs(positions[:, None] - positions) < 16
+    return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.125, mask=mask)
+
+
+@entry("T[1,4,96,64]", "T[1,4,96,64]", "T[1,4,96,64]", "T[4]")
+def attention_prefill_alibi(q: mx.array, k: mx.array, v: mx.array, slopes: mx.array) -> mx.array:
+    """A prompt whose scores fall by a slope a head with distance, as BLOOM and MPT have it."""
+    positions = mx.arange(96)
+    after = (positions - positions[:, None]).astype(q.dtype)
+    scores = (q * 0.125) @ k.swapaxes(-1, -2) + slopes[:, None, None] * after
+    scores = mx.where(positions <= positions[:, None], scores, -mx.inf)
+    return mx.softmax(scores, axis=-1, precise=True) @ v
+
+
+@entry("T[1,2,64,256]", "T[1,1,64,256]", "T[1,1,64,256]")
+def attention_prefill_wide(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+    """A prompt with heads of 256 features, as Gemma has them."""
+    return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.0625, mask="causal")
+
+
+@entry("T[1,4,72,96]", "T[1,4,72,96]", "T[1,4,72,96]", "T[1,72,384]")
+def attention_prefill_gated(q: mx.array, k: mx.array, v: mx.array, gate: mx.array) -> mx.array:
+    """A prompt's heads merged under a sigmoid gate, as Qwen3-Next has it."""
+    attended = mx.fast.scaled_dot_product_attention(q, k, v, scale=96**-0.5, mask="causal")
+    return attended.transpose(0, 2, 1, 3).reshape(gate.shape) * mx.sigmoid(gate)
+
+
 @entry("T[8,128,128]")
 def alibi_scores(scores: mx.array) -> mx.array:
     """Scores with a slope by distance and head."""

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from kernelwright.ir.fast_attention import FEW_QUERIES, is_worth_tiling
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
 
@@ -50,10 +51,30 @@ def dense_sizes(graph: Graph) -> DenseSizes:
 def is_worth_holding(
     graph: Graph, node: Node, *, flops_per_byte: float, launch_bytes: float
 ) -> bool:
-    """Say whether a region should hold a contraction: few rows, and more bytes than arithmetic."""
+    """Say whether a region should hold a contraction: few rows, and more bytes than arithmetic.
+
+    Tiles of an attention are multiplied on matrix units, as MLX's are where it has any.
+    """
     if node.op in DENSE and DenseSizes.of(Call.of(graph, node)).tokens > FEW_TOKENS:
         return False
+    if node.op == "attention" and graph.types[node.inputs[0]].shape[2] > FEW_QUERIES:
+        call = Call.of(graph, node)
+        if is_worth_tiling(call, makes_bias=_makes_bias(graph, node)):
+            return True
     return is_memory_bound(graph, node, flops_per_byte=flops_per_byte, launch_bytes=launch_bytes)
+
+
+def _makes_bias(graph: Graph, attention: Node) -> bool:
+    """Say whether a mask of a number a head and score is made for an attention alone."""
+    last = len(attention.inputs) - Call.of(graph, attention).flag("has_sinks")
+    for mask in attention.inputs[3:last]:
+        shape, maker = graph.types[mask].shape, graph.producer_of.get(mask)
+        if maker is None or len(shape) < 3 or shape[-3] == 1:
+            continue
+        is_own = len(graph.consumers_of[mask]) == 1 and mask not in graph.outputs
+        if is_own and op_named(graph.nodes[maker].op).kind is Kind.ELEMENTWISE:
+            return True
+    return False
 
 
 def is_memory_bound(

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from kernelwright.ir.family import Pattern, classify
+from kernelwright.ir.fast_attention import is_worth_tiling, unseen_flops
 from kernelwright.ir.graph import Graph, Node
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.region import Region
@@ -43,7 +44,7 @@ class Cost:
     """Most values that one thread holds at once."""
     threadgroup_bytes: int
     benefit_us: float
-    """Time saved against eager MLX by bytes and launches that no longer happen."""
+    """Time saved against eager MLX by bytes, launches and arithmetic that no longer happen."""
     benefit_over_compile_us: float
     """The same against `mx.compile`; 0 where it fuses the region just as well."""
     penalty_us: float
@@ -66,7 +67,9 @@ def cost(region: Region, profile: Profile = DEFAULT_PROFILE) -> Cost:
     fused = planned_traffic(graph, [region], region.indices)
     extracted = region.bare()
     fused_us = time_us(fused, profile)
-    is_compiled_alike = _compiles_whole(region)
+    calls = [Call.of(graph, node) for node in region.nodes if node.op == "attention"]
+    is_compiled_alike = _compiles_whole(region) and not any(map(is_worth_tiling, calls))
+    skipped_us = sum(map(unseen_flops, calls)) / profile.flops_per_us
     return Cost(
         eager=eager,
         compiled=compiled,
@@ -74,10 +77,10 @@ def cost(region: Region, profile: Profile = DEFAULT_PROFILE) -> Cost:
         recomputed_flops=recomputed_flops(extracted),
         live_values=live_values(extracted),
         threadgroup_bytes=threadgroup_bytes(extracted),
-        benefit_us=max(time_us(eager, profile) - fused_us, 0.0),
+        benefit_us=max(time_us(eager, profile) + skipped_us - fused_us, 0.0),
         benefit_over_compile_us=0.0
         if is_compiled_alike
-        else max(time_us(compiled, profile) - fused_us, 0.0),
+        else max(time_us(compiled, profile) + skipped_us - fused_us, 0.0),
         penalty_us=penalty_us(region, fused, profile),
     )
 

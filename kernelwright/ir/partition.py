@@ -3,8 +3,10 @@
 from kernelwright.ir.cluster import Cluster, Clusters, Judge, is_fused
 from kernelwright.ir.cost import DEFAULT_PROFILE, Profile
 from kernelwright.ir.family import Pattern, classify
+from kernelwright.ir.fast_attention import has_mlx_kernel, is_worth_tiling
 from kernelwright.ir.graph import Graph, Node
 from kernelwright.ir.joining import join_clusters
+from kernelwright.ir.ops import Call
 from kernelwright.ir.region import Region
 
 
@@ -27,13 +29,19 @@ def partition(graph: Graph, *, width: int = 1, profile: Profile = DEFAULT_PROFIL
     cut = join_clusters(judge, cut)
     regions = [judge.region(cluster) for cluster in cut.all()]
     regions.sort(key=lambda region: region.indices[0])
-    worthwhile = [region for region in regions if len(work(region)) > 1]
+    worthwhile = [region for region in regions if len(work(region)) > 1 or _is_taken_apart(region)]
     return worthwhile or [r for r in regions if classify(r.bare()).pattern is not Pattern.NONE]
 
 
 def work(region: Region) -> tuple[Node, ...]:
     """Return the nodes of a region that MLX would launch a kernel for."""
     return tuple(node for node in region.nodes if is_fused(region.graph, node))
+
+
+def _is_taken_apart(region: Region) -> bool:
+    """Say whether MLX takes a region's only op apart, so that it too saves something."""
+    calls = [Call.of(region.graph, n) for n in region.nodes if n.op == "attention"]
+    return any(not has_mlx_kernel(call) or is_worth_tiling(call) for call in calls)
 
 
 def _greedy(judge: Judge) -> Clusters:

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from kernelwright.ir.fast_attention import steps_apart
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.idioms import idioms
-from kernelwright.ir.ops import Kind, op_named
+from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.region import Region
 
 # mlx/compile.cpp: max_compile_depth and max_compile_arrays of 0.32.4.
@@ -91,7 +92,7 @@ def planned_traffic(
     covered = {i for region in regions for i in region.indices}
     rest = compile_groups(graph, chosen - covered)
     kept = [region.indices for region in regions if chosen.issuperset(region.indices)]
-    return _total(graph, [*rest, *kept])
+    return _total(graph, rest) + _total(graph, kept, are_kernels=True)
 
 
 def compile_groups(graph: Graph, among: Iterable[int] | None = None) -> list[tuple[int, ...]]:
@@ -161,23 +162,29 @@ def _reshape_copies(graph: Graph, node: Node) -> bool:
     return before != after
 
 
-def _total(graph: Graph, groups: Iterable[tuple[int, ...]]) -> Traffic:
+def _total(
+    graph: Graph, groups: Iterable[tuple[int, ...]], *, are_kernels: bool = False
+) -> Traffic:
+    """Add up what groups move, a launch each; other than our kernels, MLX's take some ops apart."""
     total = Traffic()
     for group in groups:
         members = set(group)
         read = sum(_stored_bytes(graph, v) for v in _external(graph, members))
         written = sum(graph.types[v].nbytes for v in _results(graph, members))
-        total += Traffic(read, written, 1) + _means(graph, group)
+        total += Traffic(read, written, 1)
+        total += Traffic() if are_kernels else _apart(graph, group)
     return total
 
 
-def _means(graph: Graph, group: tuple[int, ...]) -> Traffic:
-    """Add the product that eager MLX launches after the sum of a mean."""
+def _apart(graph: Graph, group: tuple[int, ...]) -> Traffic:
+    """Count what MLX launches beyond one kernel: the product after a mean's sum, scores' steps."""
     node = graph.nodes[group[0]]
-    if len(group) > 1 or node.op != "mean":
+    if len(group) > 1:
         return Traffic()
+    if node.op == "attention":
+        return Traffic(*steps_apart(Call.of(graph, node)))
     nbytes = graph.types[node.outputs[0]].nbytes
-    return Traffic(nbytes, nbytes, 1)
+    return Traffic(nbytes, nbytes, 1) if node.op == "mean" else Traffic()
 
 
 def _external(graph: Graph, members: set[int]) -> list[ValueId]:

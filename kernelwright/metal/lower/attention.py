@@ -13,13 +13,13 @@ from kernelwright.metal.lower.index import Axis, Index
 from kernelwright.metal.lower.layout import Block, Line, span, surround
 from kernelwright.metal.lower.merging import (
     Parts,
-    exponential_for,
     merge_kernel,
     result_of,
     temporaries,
     write_part,
     write_results,
 )
+from kernelwright.metal.lower.operator import exponential_for
 from kernelwright.metal.lower.run import Run, Span
 from kernelwright.metal.lower.signature import Signature, kernel_name
 from kernelwright.metal.lower.term import Load, Term, walk

@@ -9,8 +9,8 @@ from kernelwright.metal.kernel import Kernel, Tensor
 from kernelwright.metal.lower.attended import RESERVED_HERE, TAKEN, Attended
 from kernelwright.metal.lower.function import header_for
 from kernelwright.metal.lower.index import Axis, Index
-from kernelwright.metal.lower.merging import exponential_for, result_of
-from kernelwright.metal.lower.operator import MSL_TYPE
+from kernelwright.metal.lower.merging import result_of
+from kernelwright.metal.lower.operator import MSL_TYPE, exponential_for
 from kernelwright.metal.lower.prefill_stage import PrefillStage
 from kernelwright.metal.lower.prefill_tiles import PrefillTiles, axes_of
 from kernelwright.metal.lower.signature import Signature, kernel_name

@@ -3,14 +3,13 @@
 import math
 from itertools import product
 
+from kernelwright.ir.fast_attention import FEW_QUERIES
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower.prefill import prefill_tiles
 from kernelwright.metal.lower.prefill_tiles import PrefillTiles
 from kernelwright.metal.schedule import Prefill
 
-FEW_QUERIES = 8
-"""Queries up to which simdgroups share keys: fewer than a simdgroup matrix has rows."""
 MAXIMUM_KEPT = 176
 """Registers that a lane's parts of simdgroup matrices may take; our choice."""
 _GROUPS_WANTED = 64

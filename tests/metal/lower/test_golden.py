@@ -137,6 +137,27 @@ def decode_causal(q: mx.array, k: mx.array, v: mx.array, sinks: mx.array) -> mx.
     return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.125, mask="causal", sinks=sinks)
 
 
+def prefill_capped(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+    keys, values = mx.repeat(k, 2, axis=1), mx.repeat(v, 2, axis=1)
+    scores = mx.tanh((q * 0.125) @ keys.swapaxes(-1, -2) / 50.0) * 50.0
+    places = mx.arange(q.shape[2])
+    scores = mx.where(places <= places[:, None], scores, -mx.inf)
+    return mx.softmax(scores, axis=-1, precise=True) @ values
+
+
+def prefill_window(q: mx.array, k: mx.array, v: mx.array, sinks: mx.array) -> mx.array:
+    rows, columns = mx.arange(q.shape[2])[:, None], mx.arange(q.shape[2])
+    mask = (columns <= rows) & (columns > rows - 64)
+    return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.125, mask=mask, sinks=sinks)
+
+
+def prefill_sloped(q: mx.array, k: mx.array, v: mx.array, slopes: mx.array) -> mx.array:
+    places = mx.arange(q.shape[2])
+    after = (places - places[:, None]).astype(q.dtype)
+    scores = (q @ k.swapaxes(-1, -2)) * 0.25 + slopes[:, None, None] * after
+    return mx.softmax(scores, axis=-1) @ v
+
+
 def project(x: mx.array, weight: mx.array, bias: mx.array) -> mx.array:
     activated: mx.array = silu(x @ weight.T + bias)
     return activated
@@ -193,6 +214,16 @@ CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
         (mx.zeros((8, 50)),),
         "scan(lanes=32, rows=4, vector=1)",
     ),
+    "running_product": (
+        lambda x: mx.cumprod(x, axis=-1),
+        (X,),
+        "scan(lanes=32, rows=4, vector=4)",
+    ),
+    "short_rows_in_sequence": (
+        lambda x: mx.cumsum(x * 2, axis=-1) - x,
+        (mx.zeros((64, 8)),),
+        "scan(lanes=1, rows=64, vector=1)",
+    ),
     "swiglu_bias": (swiglu, (X, X, W), "elementwise(vector=4, threads=256)"),
     "swiglu_eight": (swiglu, (X, X, W), "elementwise(vector=8, threads=256)"),
     "swiglu_unrolled": (swiglu, (X, X, W), "elementwise(vector=4, threads=64, unroll=2)"),
@@ -248,6 +279,25 @@ CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
             mx.zeros((8,), mx.bfloat16),
         ),
         "attention(lanes=32, queries=1, simdgroups=8, keys=1, chunks=4)",
+    ),
+    "prefill_capped": (
+        prefill_capped,
+        (
+            mx.zeros((1, 8, 512, 64), mx.float16),
+            mx.zeros((1, 4, 512, 64), mx.float16),
+            mx.zeros((1, 4, 512, 64), mx.float16),
+        ),
+        "prefill(rows=1, simdgroups=4, keys=32)",
+    ),
+    "prefill_window": (
+        prefill_window,
+        (*[mx.zeros((1, 8, 500, 128), mx.bfloat16)] * 3, mx.zeros((8,), mx.bfloat16)),
+        "prefill(rows=2, simdgroups=2, keys=16)",
+    ),
+    "prefill_sloped": (
+        prefill_sloped,
+        (*[mx.zeros((1, 8, 100, 20))] * 3, mx.zeros((8,))),
+        "prefill(rows=1, simdgroups=2, keys=32)",
     ),
     "project": (
         project,

@@ -16,7 +16,9 @@ from kernelwright.ir import (
     TensorType,
     canonicalize,
     capture,
+    cost,
     gather_attention,
+    partition,
     reference,
 )
 from kernelwright.metal.device.base import Array, DeviceInfo
@@ -170,6 +172,25 @@ def test_few_queries_share_keys_instead() -> None:
     cache = "f16[1,8,256,64]"
     space = schedules(graph_of(plain, ["f16[1,32,8,64]", cache, cache]), DEVICE)
     assert not any(isinstance(s, Prefill) for s in space)
+
+
+def test_the_planner_takes_what_mlx_has_no_kernel_for() -> None:
+    prompt, cache = "f16[1,8,1024,64]", "f16[1,8,1024,64]"
+    cases: list[tuple[Attend, list[str], bool]] = [
+        (causal, [prompt, cache, cache], False),
+        (windowed, [prompt, cache, cache], True),
+        (capped, [prompt, cache, cache], True),
+        (sloped, [prompt, cache, cache, "f16[8]"], True),
+        (plain, [prompt, cache, cache, "f16[8,1024,1024]"], False),
+        (causal, ["f16[1,8,1024,256]"] * 3, True),
+    ]
+    for function, types, is_taken in cases:
+        graph = graph_of(lambda *x, f=function: f(*x) * 2, types)
+        regions = [r for r in partition(graph) if any(n.op == "attention" for n in r.nodes)]
+        assert bool(regions) is is_taken, function.__name__
+        for region in regions:
+            gains = cost(region)
+            assert gains.benefit_us > gains.benefit_over_compile_us / 2 > 0
 
 
 def test_a_tile_has_whole_matrices() -> None:

@@ -1,0 +1,172 @@
+// prefill(rows=1, simdgroups=4, keys=32)
+// attention: q, k, v -> out; grid (2048, 8, 1), threadgroup (128, 1, 1)
+// Neighbouring values in one access; MLX places inputs of fewer than 8 elements in `constant`.
+template <typename V, typename T>
+inline V load_run(const device T* values) {
+  return *(const device V*)values;
+}
+template <typename V, typename T>
+inline V load_run(const constant T* values) {
+  return *(const constant V*)values;
+}
+
+uint block = threadgroup_position_in_grid.x;
+uint head = threadgroup_position_in_grid.y;
+uint simdgroup = simdgroup_index_in_threadgroup;
+uint lane = thread_index_in_simdgroup;
+uint quad = lane / 4;
+uint part = lane % 4;
+// q: f16[1,8,512,64]
+auto q_head = q + head * 32768;
+// k: f16[1,4,512,64]
+auto k_head = k + (head / 2) * 32768;
+// v: f16[1,4,512,64]
+auto v_head = v + (head / 2) * 32768;
+threadgroup half query_tile[2304];
+threadgroup half key_tile[2304];
+threadgroup half value_tile[2304];
+threadgroup float panel[1152];
+threadgroup half weights[1280];
+threadgroup half* own_queries = query_tile + simdgroup * 576;
+threadgroup float* own_panel = panel + simdgroup * 288;
+threadgroup half* own_weights = weights + simdgroup * 320;
+metal::simdgroup_matrix<float, 8, 8> attended[8];
+#pragma unroll
+for (uint n = 0; n < 8; ++n) {
+  attended[n] = metal::make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+}
+float peak = -FLT_MAX;
+float total = 0.0f;
+for (uint place = thread_index_in_threadgroup; place < 512; place += 128) {
+  uint row = place / 16;
+  uint query = block * 32 + row;
+  uint start = place % 16 * 4;
+  auto q_run = load_run<packed_half4>(q_head + query * 64 + start);
+  for (uint i = 0; i < 4; ++i) {
+    query_tile[row * 72 + start + i] = q_run[i];
+  }
+}
+uint last = block * 32 + 32;
+for (uint first = 0; first < last; first += 32) {
+  for (uint place = thread_index_in_threadgroup; place < 512; place += 128) {
+    uint row = place / 16;
+    uint position = first + row;
+    uint start = place % 16 * 4;
+    auto k_run = load_run<packed_half4>(k_head + position * 64 + start);
+    for (uint i = 0; i < 4; ++i) {
+      key_tile[row * 72 + start + i] = k_run[i];
+    }
+  }
+  for (uint place = thread_index_in_threadgroup; place < 512; place += 128) {
+    uint row = place / 16;
+    uint position = first + row;
+    uint start = place % 16 * 4;
+    auto v_run = load_run<packed_half4>(v_head + position * 64 + start);
+    for (uint i = 0; i < 4; ++i) {
+      value_tile[row * 72 + start + i] = v_run[i];
+    }
+  }
+  // The tiles are written before any simdgroup reads them.
+  threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+  metal::simdgroup_matrix<float, 8, 8> products[4];
+  #pragma unroll
+  for (uint n = 0; n < 4; ++n) {
+    products[n] = metal::make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+  }
+  for (uint feature = 0; feature < 64; feature += 8) {
+    metal::simdgroup_matrix<half, 8, 8> left;
+    metal::simdgroup_load(left, own_queries + feature, 72);
+    #pragma unroll
+    for (uint n = 0; n < 4; ++n) {
+      metal::simdgroup_matrix<half, 8, 8> right;
+      metal::simdgroup_load(right, key_tile + n * 576 + feature, 72, ulong2(0), true);
+      metal::simdgroup_multiply_accumulate(products[n], left, right, products[n]);
+    }
+  }
+  #pragma unroll
+  for (uint n = 0; n < 4; ++n) {
+    metal::simdgroup_store(products[n], own_panel + n * 8, 36);
+  }
+  // A simdgroup's products are written before its lanes read them.
+  simdgroup_barrier(metal::mem_flags::mem_threadgroup);
+  bool is_raised = false;
+  uint query = block * 32 + simdgroup * 8 + quad;
+  float score[8];
+  float raised = -FLT_MAX;
+  for (uint j = 0; j < 8; ++j) {
+    uint position = first + j * 4 + part;
+    float product = own_panel[quad * 36 + j * 4 + part];
+    bool is_seen = position <= query;
+    float score_2 = is_seen ? metal::precise::tanh(product * 0.125f / 50.0f) * 50.0f : -INFINITY;
+    score[j] = score_2;
+    raised = metal::max(raised, score[j]);
+  }
+  raised = metal::quad_max(raised);
+  float kept = 1.0f;
+  if (raised > peak + 8.0f) {
+    kept = metal::fast::exp(peak - raised);
+    peak = raised;
+    total *= kept;
+    is_raised = true;
+  }
+  for (uint j = 0; j < 8; ++j) {
+    float weight = metal::fast::exp(score[j] - peak);
+    total += weight;
+    own_weights[quad * 40 + j * 4 + part] = half(weight);
+  }
+  // Its weights are written before they are multiplied.
+  simdgroup_barrier(metal::mem_flags::mem_threadgroup);
+  if (metal::simd_any(is_raised)) {
+    #pragma unroll
+    for (uint strip = 0; strip < 2; ++strip) {
+      #pragma unroll
+      for (uint n = 0; n < 4; ++n) {
+        metal::simdgroup_store(attended[strip * 4 + n], own_panel + n * 8, 36);
+      }
+      // The strip is written before its rows are scaled.
+      simdgroup_barrier(metal::mem_flags::mem_threadgroup);
+      for (uint j = 0; j < 8; ++j) {
+        own_panel[quad * 36 + j * 4 + part] *= kept;
+      }
+      // They are scaled before they are read.
+      simdgroup_barrier(metal::mem_flags::mem_threadgroup);
+      #pragma unroll
+      for (uint n = 0; n < 4; ++n) {
+        metal::simdgroup_load(attended[strip * 4 + n], own_panel + n * 8, 36);
+      }
+      // They are read before others take their place.
+      simdgroup_barrier(metal::mem_flags::mem_threadgroup);
+    }
+  }
+  for (uint inner = 0; inner < 32; inner += 8) {
+    metal::simdgroup_matrix<half, 8, 8> left;
+    metal::simdgroup_load(left, own_weights + inner, 40);
+    #pragma unroll
+    for (uint n = 0; n < 8; ++n) {
+      metal::simdgroup_matrix<half, 8, 8> right;
+      metal::simdgroup_load(right, value_tile + inner * 72 + n * 8, 72);
+      metal::simdgroup_multiply_accumulate(attended[n], left, right, attended[n]);
+    }
+  }
+  // They are read before the next ones take their place.
+  threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+}
+float share = 1.0f / metal::quad_sum(total);
+#pragma unroll
+for (uint strip = 0; strip < 2; ++strip) {
+  #pragma unroll
+  for (uint n = 0; n < 4; ++n) {
+    metal::simdgroup_store(attended[strip * 4 + n], own_panel + n * 8, 36);
+  }
+  // The strip is written before it is read.
+  simdgroup_barrier(metal::mem_flags::mem_threadgroup);
+  for (uint place = lane; place < 256; place += 32) {
+    uint row = place / 32;
+    float result = own_panel[row * 36 + place % 32] * metal::simd_shuffle(share, row * 4);
+    uint query = block * 32 + simdgroup * 8 + row;
+    uint column = strip * 32 + place % 32;
+    out[head * 32768 + query * 64 + column] = half(result);
+  }
+  // It is read before the next one takes its place.
+  simdgroup_barrier(metal::mem_flags::mem_threadgroup);
+}
