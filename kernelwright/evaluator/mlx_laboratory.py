@@ -19,8 +19,8 @@ from kernelwright.metal.kernel import Kernel, Program, Tensor
 
 Function = Callable[..., list[mx.array]]
 """Takes MLX arrays, returns unevaluated outputs."""
-_GROUP_BYTES = 4 << 30
-"""Outputs that may wait for one evaluation: more launches a synchronisation, but not all."""
+_WAITING_BYTES = 4 << 30
+"""Outputs that may wait for one synchronisation: they are allocated when they are queued."""
 _READ_PER_THREAD = 64
 """Elements that a thread of the reading kernel sums up, in 16-byte words."""
 
@@ -54,12 +54,17 @@ class MlxArm:
         self._pending = [(slot, self.function(*self.inputs[slot])) for slot in slots]
 
     def launch(self, slots: Sequence[int]) -> None:
-        """Evaluate in groups, so that one synchronisation serves many launches."""
-        group = max(1, _GROUP_BYTES // max(self.output_bytes, 1))
-        for first in range(0, len(slots), group):
-            pending = self._pending[first : first + group]
+        """Queue evaluations of different inputs, and wait once what they make fills a memory."""
+        size = min(self.slots, max(1, _WAITING_BYTES // max(self.output_bytes, 1)))
+        waiting = 0
+        for first in range(0, len(slots), size):
+            pending = self._pending[first : first + size]
             mx.async_eval([outputs for _, outputs in pending])  # type: ignore[no-untyped-call]
             self._last.update(pending)
+            waiting += len(pending) * self.output_bytes
+            if waiting >= _WAITING_BYTES:
+                mx.synchronize()
+                waiting = 0
         mx.synchronize()
         self._pending = []
 

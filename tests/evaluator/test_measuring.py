@@ -14,6 +14,7 @@ from kernelwright.evaluator.baseline import baselines_of
 from kernelwright.evaluator.candidate import Request
 from kernelwright.evaluator.config import EvaluatorConfig, TimingPlan
 from kernelwright.evaluator.measuring import Measure, SetUp, measure, measurements_of, set_up
+from kernelwright.evaluator.mlx_laboratory import MlxArm
 from kernelwright.evaluator.mutants.corpus import bases, task_of
 from kernelwright.evaluator.remote_laboratory import RemoteLaboratory
 from kernelwright.evaluator.timing import Order
@@ -146,3 +147,32 @@ def test_a_restless_machine_is_asked_again_and_then_gives_no_verdict(
     else:
         with pytest.raises(DeviceError, match="changes too much"):
             laboratory.measure(Order(6))
+
+
+@pytest.mark.parametrize(("output_bytes", "waits"), [(64, 0), (3 << 30, 2), (8 << 30, 4)])
+def test_launches_share_a_synchronisation_as_memory_allows(
+    monkeypatch: pytest.MonkeyPatch, output_bytes: int, waits: int
+) -> None:
+    evaluated: list[int] = []
+    waited: list[int] = []
+    queue, wait = mx.async_eval, mx.synchronize
+
+    def queueing(outputs: list[list[mx.array]]) -> None:
+        evaluated.append(len(outputs))
+        queue(outputs)  # type: ignore[no-untyped-call]
+
+    def waiting() -> None:
+        waited.append(1)
+        wait()
+
+    monkeypatch.setattr(mx, "async_eval", queueing)
+    monkeypatch.setattr(mx, "synchronize", waiting)
+    arm = MlxArm("copy", lambda x: [x + 1], [[mx.zeros(2)], [mx.ones(2)]], output_bytes)
+    slots = [0, 1, 0, 1]
+    arm.prepare(slots)
+    arm.launch(slots)
+    assert sum(evaluated) == len(slots)
+    # No input twice in one evaluation.
+    assert max(evaluated) <= arm.slots
+    assert len(waited) == waits + 1
+    assert arm.outputs(1)[0].tolist() == [2.0, 2.0]
