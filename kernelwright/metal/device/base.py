@@ -53,6 +53,8 @@ class BufferTraffic(Record):
     sectors_read: int = 0
     """32-byte sectors after coalescing each simdgroup's access."""
     sectors_written: int = 0
+    reads: int = 0
+    """Made by simdgroups, of up to 32 lanes each."""
     unique_bytes_read: int = 0
     unique_bytes_written: int = 0
     unique_sectors_read: int = 0
@@ -69,6 +71,8 @@ class Counters(Record):
     """Fewer than all where a random sample was counted and the rest extrapolated."""
     threadgroup_bytes: int = 0
     """Threadgroup memory that each threadgroup takes."""
+    thread_array_bytes: int = 0
+    """Of arrays that each thread declares for itself, which a GPU keeps in registers."""
     buffers: tuple[BufferTraffic, ...] = ()
     threadgroup_bytes_read: int = 0
     threadgroup_bytes_written: int = 0

@@ -20,7 +20,7 @@ class _BufferTally(ctypes.Structure):
     _fields_ = tuple(
         (name, ctypes.c_uint64)
         for name in (
-            *("bytes_read", "bytes_written", "sectors_read", "sectors_written"),
+            *("bytes_read", "bytes_written", "sectors_read", "sectors_written", "reads"),
             *("unique_bytes_read", "unique_bytes_written"),
             *("unique_sectors_read", "unique_sectors_written"),
         )
@@ -113,6 +113,7 @@ def _traffic(buffer: Buffer, tally: _BufferTally, scale: float) -> BufferTraffic
         bytes_written=whole(tally.bytes_written),
         sectors_read=whole(tally.sectors_read),
         sectors_written=whole(tally.sectors_written),
+        reads=whole(tally.reads),
         unique_bytes_read=unique(tally.unique_bytes_read, size),
         unique_bytes_written=unique(tally.unique_bytes_written, size),
         unique_sectors_read=unique(tally.unique_sectors_read, sectors),
