@@ -14,6 +14,9 @@ from kernelwright.metal.lower.signature import Signature
 from kernelwright.metal.lower.term import Load, Term, walk
 from kernelwright.metal.lower.writer import Writer
 
+_ACCESS_BYTES = 16
+"""Bytes that a thread reads at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Tile:
@@ -31,7 +34,14 @@ class _Tile:
     @property
     def vector(self) -> int:
         """Neighbours that a thread reads at once."""
-        return next(v for v in (4, 2, 1) if self.features % v == 0)
+        most = _ACCESS_BYTES // self.dtype.itemsize
+        return next(v for v in (8, 4, 2, 1) if v <= most and self.features % v == 0)
+
+    @property
+    def copied(self) -> Load | None:
+        """The element of an array that is staged as it is, if it is one."""
+        term = self.term
+        return term if isinstance(term, Load) and term.stored is self.dtype else None
 
     @property
     def zero(self) -> str:
@@ -113,22 +123,27 @@ class PrefillStage:
                 self._write_run(tile)
 
     def _write_run(self, tile: _Tile) -> None:
-        axis, vector = Axis("feature", tile.features), tile.vector
+        """Write a run of a row: in one access where it is only copied."""
+        run = Span(Axis("feature", tile.features), tile.vector, counter="i")
+        copied = tile.copied
+        if copied is not None and (read := run.whole(self.writer, copied)) is not None:
+            kind, text = read
+            name = self.writer.fresh(f"{copied.array}_run")
+            self.writer.line(f"auto {name} = {text};")
+            place = f"{tile.name} + row * {tile.stride} + start"
+            self.writer.line(f"*(threadgroup {kind}*)({place}) = {name};")
+            return
 
         def body(inner: Writer) -> list[Run]:
-            runs = Span(axis, vector, counter="i").bind(inner, [tile.term], ())
+            runs = run.bind(inner, [tile.term], ())
             inner.prepare([tile.term])
-            inner.line(f"{self._place(tile)} = {self._element(inner, tile)};")
+            element = inner.expression(tile.term).text
+            if copied is not None:
+                element = inner.access(copied.array, copied.offset)
+            inner.line(f"{self._place(tile)} = {element};")
             return runs
 
-        surround(self.writer, span("feature", vector, "i") if vector > 1 else (), body)
-
-    def _element(self, writer: Writer, tile: _Tile) -> str:
-        """Return an element as its tile stores it."""
-        term = tile.term
-        if isinstance(term, Load) and term.number not in writer.bound:
-            return writer.access(term.array, term.offset)
-        return writer.expression(term).text
+        surround(self.writer, span("feature", tile.vector, "i") if tile.vector > 1 else (), body)
 
     def _place(self, tile: _Tile) -> str:
         place = "start + i" if tile.vector > 1 else "feature"

@@ -62,6 +62,13 @@ class Span:
             self._store(writer, s) for s in written if s.offset.coefficient(self.axis) == 1
         ]
 
+    def whole(self, writer: Writer, load: Load) -> tuple[str, str] | None:
+        """Return the type of a run and what reads it in one access, for who copies it as it is."""
+        if self.width not in WIDTHS or not self._fits(writer, load):
+            return None
+        kind = self._kind(load.stored)
+        return kind, f"load_run<{kind}>({writer.address(load.array, self._first(load.offset))})"
+
     def _fits(self, writer: Writer, load: Load) -> bool:
         return (
             load.number not in writer.bound

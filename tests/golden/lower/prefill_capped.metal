@@ -10,6 +10,15 @@ inline V load_run(const constant T* values) {
   return *(const constant V*)values;
 }
 
+// Eight neighbours, aligned like one of them: Metal's own packed vectors end at four.
+template <typename T>
+struct packed_eight {
+  T values[8];
+  thread T& operator[](uint i) {
+    return values[i];
+  }
+};
+
 uint block = threadgroup_position_in_grid.x;
 uint head = threadgroup_position_in_grid.y;
 uint simdgroup = simdgroup_index_in_threadgroup;
@@ -37,34 +46,28 @@ for (uint n = 0; n < 8; ++n) {
 }
 float peak = -FLT_MAX;
 float total = 0.0f;
-for (uint place = thread_index_in_threadgroup; place < 512; place += 128) {
-  uint row = place / 16;
+for (uint place = thread_index_in_threadgroup; place < 256; place += 128) {
+  uint row = place / 8;
   uint query = block * 32 + row;
-  uint start = place % 16 * 4;
-  auto q_run = load_run<packed_half4>(q_head + query * 64 + start);
-  for (uint i = 0; i < 4; ++i) {
-    query_tile[row * 72 + start + i] = q_run[i];
-  }
+  uint start = place % 8 * 8;
+  auto q_run = load_run<packed_eight<half>>(q_head + query * 64 + start);
+  *(threadgroup packed_eight<half>*)(query_tile + row * 72 + start) = q_run;
 }
 uint last = block * 32 + 32;
 for (uint first = 0; first < last; first += 32) {
-  for (uint place = thread_index_in_threadgroup; place < 512; place += 128) {
-    uint row = place / 16;
+  for (uint place = thread_index_in_threadgroup; place < 256; place += 128) {
+    uint row = place / 8;
     uint position = first + row;
-    uint start = place % 16 * 4;
-    auto k_run = load_run<packed_half4>(k_head + position * 64 + start);
-    for (uint i = 0; i < 4; ++i) {
-      key_tile[row * 72 + start + i] = k_run[i];
-    }
+    uint start = place % 8 * 8;
+    auto k_run = load_run<packed_eight<half>>(k_head + position * 64 + start);
+    *(threadgroup packed_eight<half>*)(key_tile + row * 72 + start) = k_run;
   }
-  for (uint place = thread_index_in_threadgroup; place < 512; place += 128) {
-    uint row = place / 16;
+  for (uint place = thread_index_in_threadgroup; place < 256; place += 128) {
+    uint row = place / 8;
     uint position = first + row;
-    uint start = place % 16 * 4;
-    auto v_run = load_run<packed_half4>(v_head + position * 64 + start);
-    for (uint i = 0; i < 4; ++i) {
-      value_tile[row * 72 + start + i] = v_run[i];
-    }
+    uint start = place % 8 * 8;
+    auto v_run = load_run<packed_eight<half>>(v_head + position * 64 + start);
+    *(threadgroup packed_eight<half>*)(value_tile + row * 72 + start) = v_run;
   }
   // The tiles are written before any simdgroup reads them.
   threadgroup_barrier(metal::mem_flags::mem_threadgroup);

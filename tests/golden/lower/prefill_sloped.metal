@@ -46,9 +46,7 @@ for (uint place = thread_index_in_threadgroup; place < 96; place += 64) {
   }
   if (start < 20) {
     auto q_run = load_run<packed_float4>(q_head + query * 20 + start);
-    for (uint i = 0; i < 4; ++i) {
-      query_tile[row * 28 + start + i] = q_run[i];
-    }
+    *(threadgroup packed_float4*)(query_tile + row * 28 + start) = q_run;
   }
 }
 uint last = 100;
@@ -62,9 +60,7 @@ for (uint first = 0; first < last; first += 32) {
     }
     if (start < 20) {
       auto k_run = load_run<packed_float4>(k_head + position * 20 + start);
-      for (uint i = 0; i < 4; ++i) {
-        key_tile[row * 28 + start + i] = k_run[i];
-      }
+      *(threadgroup packed_float4*)(key_tile + row * 28 + start) = k_run;
     }
   }
   for (uint place = thread_index_in_threadgroup; place < 192; place += 64) {
@@ -76,9 +72,7 @@ for (uint first = 0; first < last; first += 32) {
     }
     if (start < 20) {
       auto v_run = load_run<packed_float4>(v_head + position * 20 + start);
-      for (uint i = 0; i < 4; ++i) {
-        value_tile[row * 28 + start + i] = v_run[i];
-      }
+      *(threadgroup packed_float4*)(value_tile + row * 28 + start) = v_run;
     }
   }
   // The tiles are written before any simdgroup reads them.

@@ -10,6 +10,15 @@ inline V load_run(const constant T* values) {
   return *(const constant V*)values;
 }
 
+// Eight neighbours, aligned like one of them: Metal's own packed vectors end at four.
+template <typename T>
+struct packed_eight {
+  T values[8];
+  thread T& operator[](uint i) {
+    return values[i];
+  }
+};
+
 uint block = threadgroup_position_in_grid.x;
 uint head = threadgroup_position_in_grid.y;
 uint simdgroup = simdgroup_index_in_threadgroup;
@@ -43,35 +52,29 @@ float total[2] = {};
 for (uint m = 0; m < 2; ++m) {
   peak[m] = -FLT_MAX;
 }
-for (uint place = thread_index_in_threadgroup; place < 1024; place += 64) {
-  uint row = place / 32;
+for (uint place = thread_index_in_threadgroup; place < 512; place += 64) {
+  uint row = place / 16;
   uint query = metal::min(block * 32 + row, 499u);
-  uint start = place % 32 * 4;
-  auto q_run = load_run<packed_bfloat4>(q_head + query * 128 + start);
-  for (uint i = 0; i < 4; ++i) {
-    query_tile[row * 136 + start + i] = q_run[i];
-  }
+  uint start = place % 16 * 8;
+  auto q_run = load_run<packed_eight<bfloat16_t>>(q_head + query * 128 + start);
+  *(threadgroup packed_eight<bfloat16_t>*)(query_tile + row * 136 + start) = q_run;
 }
 uint earliest = metal::max(block * 32 + 1, 64u) - 64;
 uint last = metal::min(block * 32 + 32, 500u);
 for (uint first = earliest / 16 * 16; first < last; first += 16) {
-  for (uint place = thread_index_in_threadgroup; place < 512; place += 64) {
-    uint row = place / 32;
+  for (uint place = thread_index_in_threadgroup; place < 256; place += 64) {
+    uint row = place / 16;
     uint position = metal::min(first + row, 499u);
-    uint start = place % 32 * 4;
-    auto k_run = load_run<packed_bfloat4>(k_head + position * 128 + start);
-    for (uint i = 0; i < 4; ++i) {
-      key_tile[row * 136 + start + i] = k_run[i];
-    }
+    uint start = place % 16 * 8;
+    auto k_run = load_run<packed_eight<bfloat16_t>>(k_head + position * 128 + start);
+    *(threadgroup packed_eight<bfloat16_t>*)(key_tile + row * 136 + start) = k_run;
   }
-  for (uint place = thread_index_in_threadgroup; place < 512; place += 64) {
-    uint row = place / 32;
+  for (uint place = thread_index_in_threadgroup; place < 256; place += 64) {
+    uint row = place / 16;
     uint position = metal::min(first + row, 499u);
-    uint start = place % 32 * 4;
-    auto v_run = load_run<packed_bfloat4>(v_head + position * 128 + start);
-    for (uint i = 0; i < 4; ++i) {
-      value_tile[row * 136 + start + i] = v_run[i];
-    }
+    uint start = place % 16 * 8;
+    auto v_run = load_run<packed_eight<bfloat16_t>>(v_head + position * 128 + start);
+    *(threadgroup packed_eight<bfloat16_t>*)(value_tile + row * 136 + start) = v_run;
   }
   // The tiles are written before any simdgroup reads them.
   threadgroup_barrier(metal::mem_flags::mem_threadgroup);
