@@ -15,6 +15,7 @@ from kernelwright.metal.device.simulator.record import Code, ThreadgroupVariable
 from kernelwright.metal.device.simulator.toolchain import (
     COMPILE_TIMEOUT_S,
     DIAGNOSTIC_FLAGS,
+    JOINED_FLAGS,
     TIMED_OUT,
     WIDENED_FLAGS,
     Variant,
@@ -29,20 +30,30 @@ from kernelwright.metal.device.simulator.toolchain import (
     workspace,
 )
 from kernelwright.metal.device.simulator.unit import Prelude, Unit, mlx_folders
+from kernelwright.metal.device.simulator.wide.marked import (
+    prepare,
+    without_own_marks,
+    without_promises,
+)
 from kernelwright.metal.device.simulator.wide.widen import widen
 from kernelwright.metal.diagnostic import CompileError, Diagnostic, Record, Severity
 from kernelwright.metal.msl.signature import Entry, Parameter
 
 LIBRARIES_PER_FOLDER = 64
 """Of 256 folders: at most about 300 MB of small kernels."""
-_SYMBOL = re.compile(rb"kw_(?:entry|wide):([^:\0]+):([^\0]+)\0")
+_SYMBOL = re.compile(rb"kw_(?:entry|wide|vet):([^:\0]+):([^\0]+)\0")
 WIDE_THREADS = 1 << 18
 """From here on a few launches repay the wide build, a sixth of a second of processor time."""
+VETTED_THREADS = 1 << 20
+"""From here on one sanitized launch repays the vetting build, 0.1 to 0.4 s of processor time."""
+_LIGHTNESS = 4
+"""So many threads that never wait are sanitized in the time of one that does, at least."""
 _MATRIX_WEIGHT = 64
 """A thread that multiplies matrices works as long as so many others."""
 MOST_WIDE_ENTRIES = 8
 """Every instance of a template is compiled alone there, with all that it calls."""
 _WIDE_TIMEOUT_S = 20.0
+_MOST_TURNS = 4
 _WIDENING = Path(__file__).parent / "wide"
 _CRASH = "frontend command failed"
 _FAILURE = "the compiler crashed on this text; write it in a simpler way."
@@ -72,11 +83,25 @@ class Image:
         has_entry = any(entry.symbol == code.symbol for entry in self.entries)
         return replace(code, wide=self.path) if has_entry else code
 
+    def vet(self, code: Code) -> Code:
+        """Return what a sanitized launch of an entry runs first, if this vetting build has it."""
+        has_entry = any(entry.symbol == code.symbol for entry in self.entries)
+        return replace(code, vet=self.path) if has_entry else code
+
+    def gains_from_vetting(self, entry: Entry, options: RunOptions, threads: int) -> bool:
+        """Say whether a launch of this sanitizing build had better be vetted first."""
+        is_sanitizing = self.variant == "sanitize" and not options.order_seed
+        weight = 1 if entry.symbol in self.waiting else _LIGHTNESS
+        is_worth_it = self._work(threads) >= VETTED_THREADS * weight
+        return is_sanitizing and is_worth_it and len(self.entries) <= MOST_WIDE_ENTRIES
+
+    def _work(self, threads: int) -> int:
+        return threads * (_MATRIX_WEIGHT if self.multiplies else 1)
+
     def gains_from_width(self, entry: Entry, options: RunOptions, threads: int) -> bool:
         """Say whether an entry of this plain build had better run 32 lanes at a time."""
         is_plain = self.variant == "plain" and not options.order_seed
-        work = threads * (_MATRIX_WEIGHT if self.multiplies else 1)
-        is_worth_it = work >= WIDE_THREADS and len(self.entries) <= MOST_WIDE_ENTRIES
+        is_worth_it = self._work(threads) >= WIDE_THREADS and len(self.entries) <= MOST_WIDE_ENTRIES
         return is_plain and is_worth_it and entry.symbol in self.waiting
 
 
@@ -97,8 +122,8 @@ def compile_unit(
     text = unit.text(constants or {}, rows=variant == "plain")
     header = precompiled_header(prelude_text(unit.prelude), variant, unit.math_mode)
     options = (*flags(variant, unit.math_mode), *DIAGNOSTIC_FLAGS)
-    if variant == "wide":
-        options += (*WIDENED_FLAGS, digest_of(_WIDENING, "*.py"))
+    if variant in ("wide", "vet"):
+        options += (*WIDENED_FLAGS, *JOINED_FLAGS, digest_of(_WIDENING, "*.py"))
     key = hashlib.sha256("\0".join((text, header.stem, *options)).encode()).hexdigest()[:32]
     output = cache_path() / "libraries" / key[:2] / f"{key}.so"
     record = output.with_suffix(".json")
@@ -138,7 +163,7 @@ def _build(unit: Unit, text: str, header: Path, variant: Variant, output: Path) 
         source.write_text(text)
         command = ["clang", "-x", "c++", *flags(variant, unit.math_mode), *DIAGNOSTIC_FLAGS]
         command += ["-include-pch", str(header)]
-        compiled = _compile_wide if variant == "wide" else _compile
+        compiled = {"wide": _compile_wide, "vet": _compile_vetting}.get(variant, _compile)
         status, said = compiled(command, source, built)
         found = unit.diagnostics(said)
         if status != 0:
@@ -173,6 +198,33 @@ def _compile_wide(command: Sequence[str], source: Path, built: Path) -> tuple[in
             return 0, ""
     listing.write_text("")
     return run(second)
+
+
+def _compile_vetting(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
+    """Compile the sanitizing build's listing with what each access is asked in its place.
+
+    The listing is optimised a second time, once all that a kernel calls is part of it, and again
+    while that shows more accesses to be a thread's own business.
+    """
+    listing = source.with_suffix(".ll")
+    middle = ["clang", "-x", "ir", *target_flags(), *JOINED_FLAGS]
+    middle += ["-S", "-emit-llvm", str(listing), "-o", str(listing)]
+    last = ["clang", "-x", "ir", *target_flags(), *WIDENED_FLAGS]
+    last += ["-c", str(listing), "-o", str(built)]
+    first = [*command, "-S", "-emit-llvm", str(source), "-o", str(listing)]
+    if run(first, timeout_s=_WIDE_TIMEOUT_S)[0] == 0:
+        text, before = without_own_marks(prepare(listing.read_text())), ""
+        for _ in range(_MOST_TURNS):
+            listing.write_text(text)
+            if text == before or run(middle, timeout_s=_WIDE_TIMEOUT_S)[0] != 0:
+                break
+            before = listing.read_text()
+            text = without_own_marks(before)
+        listing.write_text(widen(without_promises(text), vets=True))
+        if run(last, timeout_s=_WIDE_TIMEOUT_S)[0] == 0:
+            return 0, ""
+    listing.write_text("")
+    return run(last)
 
 
 def _prune(folder: Path) -> None:

@@ -24,6 +24,7 @@ from kernelwright.metal.device.simulator.unit import Section, Unit, prepare
 from kernelwright.metal.diagnostic import LaunchError
 from kernelwright.metal.kernel import BoundProgram, Launch
 from kernelwright.metal.msl.signature import Entry
+from kernelwright.metal.msl.thread_array import thread_array_bytes
 from kernelwright.metal.render import Rendered, RenderedBuffer, Role, render
 
 _THREADS_PER_THREADGROUP = 1024
@@ -79,7 +80,7 @@ class SimulatorExecutable:
         self._program = program
         self._launches = launches
         self._images: dict[Variant, tuple[Image, ...]] = {}
-        self._wide: dict[int, Image] = {}
+        self._forms: dict[tuple[Variant, int], Image] = {}
 
     def images(self, variant: Variant) -> tuple[Image, ...]:
         """Return one build of every launch."""
@@ -90,11 +91,11 @@ class SimulatorExecutable:
                 )
         return self._images[variant]
 
-    def wide_image(self, number: int) -> Image:
-        """Return the build of one launch that runs 32 lanes at a time."""
-        if number not in self._wide:
-            self._wide[number] = compile_unit(self._launches[number].unit, "wide")
-        return self._wide[number]
+    def form(self, variant: Variant, number: int) -> Image:
+        """Return the build of one launch that runs 32 lanes at a time, plainly or vetted."""
+        if (variant, number) not in self._forms:
+            self._forms[variant, number] = compile_unit(self._launches[number].unit, variant)
+        return self._forms[variant, number]
 
     def run(self, inputs: Sequence[Array], options: RunOptions) -> RunResult:
         """Run every launch in order; counting beside sanitizing runs the program twice."""
@@ -179,12 +180,15 @@ class _Run:
         )
 
     def _code(self, number: int, image: Image) -> Code:
-        """Return what a launch runs of a build, or of the wide one where that is faster."""
+        """Return what a launch runs of a build, with the form that is faster where one is."""
         prepared = self.launches[number]
         entry = self._entry(prepared, image)
         code = image.code(entry)
-        if image.gains_from_width(entry, self.options, prod(prepared.launch.grid)):
-            return self.executable.wide_image(number).widen(code)
+        threads = prod(prepared.launch.grid)
+        if image.gains_from_width(entry, self.options, threads):
+            return self.executable.form("wide", number).widen(code)
+        if image.gains_from_vetting(entry, self.options, threads):
+            return self.executable.form("vet", number).vet(code)
         return code
 
     def _entry(self, prepared: PreparedLaunch, image: Image) -> Entry:
@@ -225,6 +229,15 @@ class _Run:
             canaries_intact=tuple(o.is_intact for o in outputs),
             inputs_intact=all(c.is_intact for c in self.copies.values()),
             reports=tuple(report for o in self.outcomes for report in o.reports),
-            counters=tuple(o.counters for o in self.outcomes if o.counters is not None),
+            counters=tuple(
+                outcome.counters.model_copy(update={"thread_array_bytes": _array_bytes(one.launch)})
+                for outcome, one in zip(self.outcomes, self.launches, strict=True)
+                if outcome.counters is not None
+            ),
             elapsed_s=sum(o.elapsed_s for o in self.outcomes),
         )
+
+
+def _array_bytes(launch: Launch) -> int:
+    extents = {n: v for n, v in launch.template if isinstance(v, int)}
+    return thread_array_bytes(launch.kernel.source, extents)

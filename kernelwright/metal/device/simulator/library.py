@@ -181,6 +181,8 @@ class SimulatedKernel:
         code = image.code(entry)
         if image.gains_from_width(entry, options, threads):
             return self.library.image("wide", self.constants).widen(code)
+        if image.gains_from_vetting(entry, options, threads):
+            return self.library.image("vet", self.constants).vet(code)
         return code
 
     def _disabled(self, entry: Entry) -> frozenset[str]:

@@ -43,6 +43,7 @@ class RawCode(ctypes.Structure):
         ("entry", ctypes.c_void_p),
         ("row", ctypes.c_void_p),
         ("wide", ctypes.c_void_p),
+        ("vet", ctypes.c_void_p),
         ("waits", ctypes.c_uint32),
         ("padding", ctypes.c_uint32),
     )
@@ -64,6 +65,8 @@ class RawRequest(ctypes.Structure):
         ("sanitizes", ctypes.c_uint32),
         ("counts", ctypes.c_uint32),
         ("poison", ctypes.c_uint32),
+        ("vets", ctypes.c_uint32),
+        ("padding", ctypes.c_uint32),
         ("order_seed", ctypes.c_uint64),
         ("reports", ctypes.POINTER(RawReports)),
         ("tally", ctypes.POINTER(Tally)),
@@ -136,10 +139,15 @@ def load_code(code: Code) -> RawCode:
     if (entry := _find(library, code.symbol)) is None:
         raise DeviceError(f"the compiled library has no entry {code.symbol!r}.")
     row = _find(library, code.symbol.replace("kw_entry", "kw_row", 1))
-    wide = None
-    if code.wide is not None:
-        wide = _find(_load_library(code.wide), code.symbol.replace("kw_entry", "kw_wide", 1))
-    return RawCode(entry=entry, row=row, wide=wide, waits=code.waits)
+    wide = _find_form(code.wide, code.symbol, "kw_wide")
+    vet = _find_form(code.vet, code.symbol, "kw_vet")
+    return RawCode(entry=entry, row=row, wide=wide, vet=vet, waits=code.waits)
+
+
+def _find_form(library: Path | None, symbol: str, form: str) -> int | None:
+    if library is None:
+        return None
+    return _find(_load_library(library), symbol.replace("kw_entry", form, 1))
 
 
 def _find(library: ctypes.CDLL, symbol: str) -> int | None:

@@ -18,6 +18,8 @@ class Code:
     """A thread may have to wait for others: in a barrier or a simdgroup operation."""
     wide: Path | None = None
     """The library in which the same entry runs 32 lanes at a time, where there is one."""
+    vet: Path | None = None
+    """The library in which it does so with each access vetted, where a launch is worth that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ class Outcome:
     elapsed_s: float
     reports: tuple[SanitizerReport, ...] = ()
     counters: Counters | None = None
+    vetted: bool = False
+    """Nothing in a sanitized launch was suspicious, so the sanitizer did not have to look."""
 
 
 class UInt3(ctypes.Structure):

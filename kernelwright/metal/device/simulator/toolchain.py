@@ -19,7 +19,7 @@ from platformdirs import user_cache_path
 from kernelwright.errors import DeviceError
 from kernelwright.metal.kernel import MathMode
 
-Variant = Literal["plain", "sanitize", "count", "wide"]
+Variant = Literal["plain", "sanitize", "count", "wide", "vet"]
 INCLUDE = Path(__file__).parent / "include"
 COMPILE_TIMEOUT_S = 60.0
 TIMED_OUT = 124
@@ -47,16 +47,23 @@ _WATCH = (
     # A read that a write to the same place follows would be left out, though it may be the first.
     *("-mllvm", "-tsan-instrument-read-before-write=1"),
 )
+_JUDGE = (
+    *("-O1", "-DKW_SANITIZE", *_WATCH),
+    # Not shift: it also judges the value that is shifted, which Metal lets overflow. Not bounds:
+    # half of it cannot report and traps.
+    "-fsanitize=alignment,shift-exponent,integer-divide-by-zero,array-bounds",
+    "-fsanitize-recover=all",
+)
+_WHOLE = (
+    *("-mllvm", "-inline-threshold=20000", "-mllvm", "-unroll-runtime=false"),
+    *("-mllvm", "-unroll-allow-partial=false"),
+)
 VARIANT_FLAGS: dict[Variant, tuple[str, ...]] = {
     # Vectors are written out or come from loops over threads; looking for others takes a tenth of
     # the compilation (92 to 82 ms for a softmax) and changes no benchmark by more than 3 %.
     "plain": ("-O2", "-fno-slp-vectorize"),
     "sanitize": (
-        *("-O1", "-gline-tables-only", "-DKW_SANITIZE", *_WATCH),
-        # Not shift: it also judges the value that is shifted, which Metal lets overflow. Not
-        # bounds: half of it cannot report and traps.
-        "-fsanitize=alignment,shift-exponent,integer-divide-by-zero,array-bounds",
-        "-fsanitize-recover=all",
+        *(*_JUDGE, "-gline-tables-only"),
         # Code after a division by zero is unreachable; it must not run into its neighbour.
         *("-mllvm", "-trap-unreachable"),
     ),
@@ -67,17 +74,20 @@ VARIANT_FLAGS: dict[Variant, tuple[str, ...]] = {
     ),
     # Only the first half: its listing is cut at the waits (see wide/), then compiled. Everything
     # that waits must stand in the kernel itself, and loops are worth unrolling once they are cut.
-    "wide": (
-        *("-O2", "-DKW_WIDE", "-fno-vectorize", "-fno-slp-vectorize"),
-        *("-mllvm", "-inline-threshold=20000", "-mllvm", "-unroll-runtime=false"),
-        *("-mllvm", "-unroll-allow-partial=false"),
-    ),
+    "wide": ("-O2", "-DKW_WIDE", "-fno-vectorize", "-fno-slp-vectorize", *_WHOLE),
+    # Exactly the accesses and checks of the sanitizing build; see wide/marked.py for the rest.
+    "vet": (*_JUDGE, "-DKW_WIDE"),
 }
 WIDENED_FLAGS = (
     *("-O2", "-fno-slp-vectorize", "-fPIC", "-ffunction-sections", "-ffp-contract=on"),
     "-Wno-pass-failed",
 )
 """Of the second half of a wide build."""
+JOINED_FLAGS = (
+    *("-O2", "-fno-vectorize", "-fno-slp-vectorize", "-fPIC", "-ffunction-sections"),
+    *("-ffp-contract=on", "-Wno-pass-failed", *_WHOLE),
+)
+"""Of the half between in a vetting build, which makes one function of each kernel."""
 
 
 _RELAXED = ("-ffast-math", "-fhonor-infinities", "-fhonor-nans")

@@ -67,6 +67,13 @@ _BODIES = {
   c += simd_sum(v[lane % 4]);
   for (uint k = 0; k < l % 3; k++) v[uint(fabs(x[i]) * 9) % 4] += v[lane % 4] * 0.5f + c;
   y[i] = v[lane % 4] + v[0];""",
+    # InstCombine of LLVM 22 would load what the lane has just stored: see opaque.py.
+    "exchange": """
+  shared[l] = x[i] + 5;
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  float t = 3;
+  if (x[i] > 0) { t = shared[l]; shared[l] = 1; }
+  y[i] = t + 0.5f * simd_shuffle_xor(t, 1) + shared[l];""",
     "while": """
   uint steps = uint(fabs(x[i]) * 5.0f), most = simd_max(steps);
   float sum = 0;

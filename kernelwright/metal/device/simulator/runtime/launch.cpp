@@ -16,6 +16,7 @@
 #include "scheduler.h"
 #include "shadow.h"
 #include "stack.h"
+#include "vet.h"
 #include "wide.h"
 
 namespace kw {
@@ -39,6 +40,7 @@ struct Team {
   Launch launch;
   Arena arena;
   Counting counting;
+  Vetting vetting;
   Worker** workers;
   uint32_t count;
   uint32_t running;  // atomic
@@ -50,7 +52,9 @@ struct Team {
 pthread_mutex_t launching = PTHREAD_MUTEX_INITIALIZER;
 
 // Lanes are compared while they are counted, so these wait for each other.
-bool shares_a_fiber(const Request& request) { return !request.code.waits && !request.counts; }
+bool shares_a_fiber(const Request& request) {
+  return request.vets || (!request.code.waits && !request.counts);
+}
 
 bool runs_wide(const Worker& worker) {
   return worker.code->wide != nullptr && !worker.shuffles && fits_wide(worker);
@@ -58,6 +62,7 @@ bool runs_wide(const Worker& worker) {
 
 void run_group(Worker& worker) {
   const Request& request = worker.launch->request;
+  if (request.vets) return run_vetted(worker);
   if (shares_a_fiber(request)) return run_in_order(worker);
   const bool is_uncounted = worker.meter != nullptr && !worker.meter->counted;
   worker.code = is_uncounted ? &request.uncounted : &request.code;
@@ -99,8 +104,11 @@ void run_share_on_fiber() {
 bool place_arguments(Worker& worker) {
   const Request& request = worker.launch->request;
   const Arena* arena = worker.launch->arena;
+  const Vetting* vetting = worker.launch->vetting;
   for (uint32_t i = 0; i < request.buffer_count; i++)
-    worker.buffers[i] = arena != nullptr ? arena->slots[i].start : request.buffers[i].data;
+    worker.buffers[i] = arena != nullptr     ? arena->slots[i].start
+                        : vetting != nullptr ? vetting->data[i]
+                                             : request.buffers[i].data;
   worker.memory.clear();
   for (uint32_t i = 0; i < request.argument_count; i++) {
     const Argument& argument = request.arguments[i];
@@ -143,6 +151,8 @@ void* work(void* opaque) {
     fail(team.launch, NO_MEMORY, 0, 0, nullptr);
   } else if (!place_arguments(worker)) {
     fail(team.launch, THREADGROUP_MEMORY, 0, worker.memory.used, nullptr);
+  } else if (!prepare_examiner(worker)) {
+    fail(team.launch, SUSPICION, 0, 0, nullptr);
   } else if (!shares_a_fiber(team.launch.request)) {
     run_share(worker);
   } else {
@@ -249,6 +259,12 @@ KW_EXPORT Team* kw_start(const Request* request) {
   pthread_mutex_lock(&launching);
   catch_faults();
   team->start_s = now_s();
+  if (request->vets) {
+    if (open_vetting(team->vetting, *request))
+      launch.vetting = &team->vetting;
+    else
+      fail(launch, SUSPICION, 0, 0, nullptr);
+  }
   start_workers(*team, useful_workers(launch));
   return team;
 }
@@ -269,10 +285,14 @@ KW_EXPORT void kw_finish(Team* team, Outcome* outcome) {
     }
     kw_wait(team, 5);
   }
-  for (uint32_t i = 0; i < team->count; i++) {
-    pthread_join(team->workers[i]->thread, nullptr);
-    give_worker(team->workers[i]);
+  for (uint32_t i = 0; i < team->count; i++) pthread_join(team->workers[i]->thread, nullptr);
+  if (team->launch.vetting != nullptr) {
+    if (!team->launch.failed &&
+        !conclude(team->vetting, team->launch.request, team->workers, team->count))
+      fail(team->launch, SUSPICION, 0, 0, nullptr);
+    close_vetting();
   }
+  for (uint32_t i = 0; i < team->count; i++) give_worker(team->workers[i]);
   team->launch.outcome.elapsed_s = now_s() - team->start_s;
   leave_faults();
   pthread_mutex_unlock(&launching);

@@ -35,6 +35,7 @@ struct Code {
   Entry entry;
   Row row;  // may be null
   const struct Wide* wide;  // may be null
+  const struct Vet* vet;  // may be null
   uint32_t waits;  // 0: no barrier or simdgroup operation can be reached
   uint32_t padding;
 };
@@ -53,6 +54,8 @@ struct Request {
   uint32_t workers;
   uint32_t sanitizes, counts;
   uint32_t poison;
+  uint32_t vets;  // see vet.h
+  uint32_t padding;
   uint64_t order_seed;
   Reports* reports;  // zeroed; null unless sanitizing
   Tally* tally;      // zeroed; null unless counting
@@ -69,6 +72,7 @@ enum Failure : uint32_t {
   THREADGROUP_MEMORY,
   NO_MEMORY,
   PROTECTION,
+  SUSPICION,  // of a vetted launch: the sanitizer should look at it
 };
 
 struct Outcome {
@@ -81,6 +85,7 @@ struct Outcome {
 
 struct Arena;
 struct Counting;
+struct Vetting;
 
 struct Launch {
   Request request;
@@ -95,6 +100,7 @@ struct Launch {
   Arena* arena;         // of a sanitizing launch, else null
   Reports* reports;     // null unless sanitizing
   Counting* counting;   // null unless counting
+  Vetting* vetting;     // null unless vetted
 };
 
 struct Worker;

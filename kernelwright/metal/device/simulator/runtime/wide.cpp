@@ -5,6 +5,7 @@
 #include "grid.h"
 #include "scheduler.h"
 #include "stack.h"
+#include "vet.h"
 
 namespace kw {
 
@@ -27,7 +28,7 @@ struct Lanes {
 
   void run(uint32_t from, uint32_t end) {
     const kw_thread* first = &worker.running->context;
-    wide.regions[at[from]](worker.buffers, first, frame, from, end, at);
+    wide.regions[at[from]](worker.buffers, first, frame, from, end, at, nullptr);
   }
 };
 
@@ -152,6 +153,7 @@ bool fits_wide(const Worker& worker) {
 bool prepare_wide(Worker& worker) {
   const Wide* wide = worker.launch->request.code.wide;
   if (wide == nullptr) wide = worker.launch->request.uncounted.wide;
+  if (const Vetting* vetting = worker.launch->vetting) wide = &vetting->vet->wide;
   if (wide == nullptr) return true;
   const uint64_t size = round_up(wide->frame_bytes * MAXIMUM_SIMDGROUPS, page_size());
   if (size <= worker.frames_size) return true;

@@ -10,9 +10,10 @@ namespace kw {
 struct Worker;
 
 // Runs the lanes `from` to `end` of a simdgroup from where they wait to where they wait next;
-// next[lane] is the number of that stop, 0 at the end. `first` is the simdgroup's first thread.
+// next[lane] is the number of that stop, 0 at the end. `first` is the simdgroup's first thread;
+// `findings` is for vetted launches, see vet.h.
 using Region = void (*)(void* const* buffers, const kw_thread* first, char* frame, uint64_t from,
-                        uint64_t end, uint32_t* next);
+                        uint64_t end, uint32_t* next, struct Findings* findings);
 
 enum class StopKind : uint32_t { END, SIMDGROUP, SIMDGROUP_BARRIER, BARRIER };
 

@@ -15,6 +15,7 @@ constexpr uint64_t SIGNAL_STACK_BYTES = 64 * 1024;
 // Uncommitted on both sides of threadgroup memory and so below the stacks: what is far out faults.
 constexpr uint64_t NO_MANS_LAND = 16ull << 20;
 
+struct Examiner;
 struct Meter;
 struct Shadow;
 
@@ -66,6 +67,7 @@ struct Worker {
   uint64_t constants_low, constants_high;  // addresses known to be the library's own
 
   Meter* meter;  // of a counting launch, else null
+  Examiner* examiner;  // of vetted launches; kept between them
 
   // Of a launch that runs lanes in loops: see wide.h.
   char* frames;

@@ -11,7 +11,10 @@ from kernelwright.metal.device.simulator.wide.assembly import (
     UnknownAssemblyError,
 )
 from kernelwright.metal.device.simulator.wide.flow import Flow, Piece
+from kernelwright.metal.device.simulator.wide.guard import Guard
+from kernelwright.metal.device.simulator.wide.opaque import Opaque
 from kernelwright.metal.device.simulator.wide.uniform import Uniformity
+from kernelwright.metal.device.simulator.wide.vetting import Vetting
 
 SIMD_WIDTH = 32
 _LINE_BYTES = 64
@@ -54,6 +57,8 @@ class Plan:
     crossing: frozenset[str]
     group: int
     """Number of the metadata node that says that lanes do not depend on each other."""
+    vetting: Vetting | None = None
+    """What each access is asked; None where nothing is."""
 
     def type_of(self, value: str) -> str:
         """Return the type of a value."""
@@ -98,12 +103,19 @@ class Region:
     _renamed: dict[str, str] = field(default_factory=dict)
     """Names of values in the piece at hand."""
     _fresh: int = 0
+    _guard: Guard | None = None
+    _opaque: Opaque = field(default_factory=Opaque)
+    _stores: bool = False
 
     def write(self, symbol: str, loop: int) -> str:
         """Return the function's text."""
         flow, plan = self.plan.flow, self.plan
+        if plan.vetting is not None:
+            group = _GROUP.format(group=plan.group)
+            self._guard = Guard(plan.vetting, self._opaque, self._recipe, self._ready, group)
         pieces = flow.region(self.start)
         live = plan.live[self.start]
+        self._stores = any(i.operation == "store" for p in pieces for i in p.instructions)
         made_here = {i.result for p in pieces for i in p.instructions}
         for value in sorted(made_here & plan.crossing - plan.uniformity.recipes):
             self._locals[value] = f"%at{_plain(value)}"
@@ -132,24 +144,31 @@ class Region:
         head = (
             f"define internal void {symbol}(ptr noalias nocapture readonly %buffers, "
             "ptr noalias nocapture readonly %first, ptr %frame, i64 %from, "
-            f"i64 %end, ptr noalias nocapture writeonly %next){plan.flow.function.attributes} {{"
+            "i64 %end, ptr noalias nocapture writeonly %next, ptr noalias nocapture %vet)"
+            f"{plan.flow.function.attributes} {{"
         )
+        guard = self._guard
         lines = [
             head,
             "enter:",
             *(f"  {line}" for line in (*allocas, *self._before)),
+            *(f"  {line}" for line in (guard.before if guard else ())),
+            *(f"  {line}" for line in self._opaque.before),
             "  br label %lane",
             "lane:",
             "  %i = phi i64 [ %from, %enter ], [ %i.next, %latch ]",
             "  %i32 = trunc i64 %i to i32",
             *(f"  {line}" for line in self._head),
+            *(f"  {line}" for line in (guard.head if guard else ())),
             f"  br label {_label(self.start)}",
             *self._body,
             "latch:",
+            *(f"  {line}" for line in (guard.latch() if guard else ())),
             "  %i.next = add nuw nsw i64 %i, 1",
             "  %more = icmp ult i64 %i.next, %end",
             f"  br i1 %more, label %lane, label %leave, !llvm.loop !{loop}",
             "leave:",
+            *(f"  {line}" for line in (guard.leave() if guard else ())),
             "  ret void",
             "}",
         ]
@@ -161,7 +180,8 @@ class Region:
         writes = False
         for i in piece.instructions:
             operation = i.operation
-            writes |= operation in ("store", "call", "atomicrmw", "cmpxchg")
+            is_asked = self._guard is not None and self._guard.is_asked(i)
+            writes |= operation in ("store", "call", "atomicrmw", "cmpxchg") and not is_asked
             is_uniform = i.result and i.result not in uniformity.varying
             if not is_uniform or i.result in uniformity.recipes or i.result in uniformity.fields:
                 continue
@@ -178,6 +198,12 @@ class Region:
             return True
         uniformity = self.plan.uniformity
         return name not in uniformity.varying and (name in uniformity.recipes or name in live)
+
+    def _ready(self, name: str) -> str | None:
+        """Return the name of a value that is one for all lanes, if it is known before the loop."""
+        is_made_here = name in self._locals and name not in self._known
+        is_ready = not is_made_here and self._is_ready(name, self.plan.live[self.start])
+        return self._uniform(name) if is_ready else None
 
     def _uniform(self, name: str) -> str:
         if name in self._known:
@@ -227,6 +253,10 @@ class Region:
             lines.append(f"{name} = getelementptr inbounds [{stride} x i8], ptr {name}.all, i64 %i")
         elif self.plan.uniformity.is_field(i):
             lines += self._field(name, i)
+        elif (place := self._place_of_variable(i)) is not None:
+            lines.append(f"{name}.track = getelementptr i8, ptr %vet, i64 {place}")
+            aligned = f"!align !{self.plan.group + 4}"
+            lines.append(f"{name} = load ptr, ptr {name}.track, {aligned}, !invariant.load !{{}}")
         else:
             text = self._text(i.text, self._recipe)
             if i.operation == "load":
@@ -234,6 +264,13 @@ class Region:
             lines.append(f"{name} = {text}")
         self._known[value] = name
         return name
+
+    def _place_of_variable(self, i: Instruction) -> int | None:
+        """Return where the runtime says where a threadgroup variable is."""
+        vetting = self.plan.vetting
+        if vetting is None or i.callee != "@kw_threadgroup_alloc":
+            return None
+        return vetting.place_of_variable(i)
 
     def _field(self, name: str, load: Instruction) -> list[str]:
         """Load an attribute; those that count lanes are the first lane's plus the lane."""
@@ -269,7 +306,7 @@ class Region:
             self._line(f"{name} = load {plan.type_of(phi.result)}, ptr %in{_plain(phi.result)}")
             self._keep(phi.result)
         for i in piece.instructions:
-            self._instruction(i)
+            self._instruction(i, is_conditional=piece.label != self.start)
         for phi, value in flow.leaving[piece.label]:
             text = self._operand(value)
             self._line(f"store {plan.type_of(phi.result)} {text}, ptr %in{_plain(phi.result)}")
@@ -277,16 +314,28 @@ class Region:
             self._leave(piece.stop.number, plan.live[piece.successors[0]])
         elif piece.terminator is not None and piece.terminator.operation == "ret":
             self._leave(0, frozenset())
+        elif self._guard is not None and not piece.successors:
+            # What no thread may reach; what led there must not be taken for impossible.
+            for line in self._guard.suspect("true"):
+                self._line(line)
+            self._leave(0, frozenset())
         elif piece.terminator is not None:
             self._line(self._text(piece.terminator.text, self._operand))
 
-    def _instruction(self, i: Instruction) -> None:
+    def _instruction(self, i: Instruction, *, is_conditional: bool) -> None:
         uniformity = self.plan.uniformity
         is_elsewhere = i.result in uniformity.recipes or i.result in self._known
         if i.operation == "phi" or is_elsewhere or i.result in uniformity.fields:
             return
         if i.operation == "call" and _DROPPED.search(i.callee):
             return
+        if self._guard is not None:
+            is_asked = self._guard.is_asked(i)
+            ask = self._guard.ask if is_asked else self._guard.ask_of_own
+            for line in ask(i, self._operand, is_conditional):
+                self._line(line)
+            if is_asked:
+                return
         text = self._text(i.text, self._operand)
         if i.operation in ("load", "store") and "atomic" not in text and "volatile" not in text:
             text += _GROUP.format(group=self.plan.group)
@@ -294,7 +343,9 @@ class Region:
             self._line(text)
             return
         name = self._renamed[i.result] = f"%{_plain(i.result)}"
-        self._line(f"{name} = {text}")
+        may_move = i.operation == "load" and is_conditional and self._stores
+        for line in self._opaque.load(name, text) if may_move else (f"{name} = {text}",):
+            self._line(line)
         self._keep(i.result)
 
     def _keep(self, value: str) -> None:
@@ -334,9 +385,10 @@ class Region:
                 self._line(f"{place}.byte = zext i1 {text} to i8")
                 type_, text = "i8", f"{place}.byte"
             self._line(f"store {type_} {text}, ptr {place}{group}")
-        self._fresh += 1
-        self._line(f"%next{self._fresh} = getelementptr inbounds i32, ptr %next, i64 %i")
-        self._line(f"store i32 {number}, ptr %next{self._fresh}{group}")
+        if self.plan.flow.stops:
+            self._fresh += 1
+            self._line(f"%next{self._fresh} = getelementptr inbounds i32, ptr %next, i64 %i")
+            self._line(f"store i32 {number}, ptr %next{self._fresh}{group}")
         self._line("br label %latch")
 
     def _line(self, text: str) -> None:

@@ -4,23 +4,32 @@ import re
 
 from kernelwright.metal.device.simulator.wide.assembly import Module, UnknownAssemblyError
 from kernelwright.metal.device.simulator.wide.flow import Flow, Stop
-from kernelwright.metal.device.simulator.wide.region import Frame, Plan, Region
+from kernelwright.metal.device.simulator.wide.marked import MARKED
+from kernelwright.metal.device.simulator.wide.region import SIMD_WIDTH, Frame, Plan, Region
 from kernelwright.metal.device.simulator.wide.uniform import Uniformity
+from kernelwright.metal.device.simulator.wide.vetting import Vetting
 
 MOST_STOPS = 256
 MOST_PIECES = 1500
 MOST_FRAME_BYTES = 256 * 1024
 _ENTRY = re.compile(r'^@"(?:\\01_?)?kw_entry:([^"]*)"$')
 _CALLS = frozenset(("@kw_current", "@kw_barrier", "@kw_simdgroup", "@kw_simdgroup_barrier"))
+_SIMDGROUP_FIELDS = frozenset((100, 104, 116))
+"""Where kw_thread says the lane, the simdgroup and how many lanes it has."""
 _KINDS = {"simdgroup": 1, "simdgroup_barrier": 2, "barrier": 3}
 _METADATA = re.compile(r"^!(\d+) = ")
+_VARIABLE_ALIGNMENT = 64
+"""Of threadgroup variables, in threadgroup_memory.h."""
+_MOST_LANES = 1024
 
 
-def widen(listing: str) -> str:
+def widen(listing: str, *, vets: bool = False) -> str:
     """Return a listing with a `kw_wide:` table in the place of each kernel that can be cut.
 
     A kernel stays out when a function that it calls waits, when the way in which it uses its
-    attributes is not understood, or when it is too large.
+    attributes is not understood, or when it is too large. With `vets` the listing comes from a
+    sanitizing build (see marked.py), each access is vetted and the tables are called `kw_vet:`;
+    kernels of which an access may be to anything stay out as well.
     """
     module = Module.read(listing)
     entries = {name: m[1] for name in module.spans if (m := _ENTRY.match(name))}
@@ -29,7 +38,7 @@ def widen(listing: str) -> str:
     written: list[str] = []
     for place, (entry, name) in enumerate(entries.items()):
         try:
-            written.append(_Kernel(module, entry, name, place, group).write())
+            written.append(_Kernel(module, entry, name, place, group, vets=vets).write())
         except UnknownAssemblyError:
             continue
     metadata = [
@@ -37,6 +46,7 @@ def widen(listing: str) -> str:
         f'!{group + 1} = !{{!"llvm.loop.parallel_accesses", !{group}}}',
         f'!{group + 2} = !{{!"llvm.loop.vectorize.enable", i1 true}}',
         f"!{group + 3} = distinct !{{!{group + 3}, !{group + 1}, !{group + 2}}}",
+        f"!{group + 4} = !{{i64 {_VARIABLE_ALIGNMENT}}}",
     ]
     return "\n".join((*_without(module, entries), *written, *metadata, ""))
 
@@ -50,10 +60,14 @@ def _without(module: Module, functions: dict[str, str]) -> list[str]:
 class _Kernel:
     """One kernel's regions and its table."""
 
-    def __init__(self, module: Module, entry: str, name: str, place: int, group: int) -> None:
+    def __init__(
+        self, module: Module, entry: str, name: str, place: int, group: int, *, vets: bool
+    ) -> None:
         self._module, self._name, self._place, self._group = module, name, place, group
         self._flow = Flow(module.function(entry))
-        if not 0 < len(self._flow.stops) <= MOST_STOPS or len(self._flow.pieces) > MOST_PIECES:
+        self._vets = vets
+        count = len(self._flow.stops)
+        if not (vets or count) or count > MOST_STOPS or len(self._flow.pieces) > MOST_PIECES:
             raise UnknownAssemblyError(f"{name} has too few or too many waits")
         self._refuse_waits_elsewhere(entry)
 
@@ -61,15 +75,18 @@ class _Kernel:
         called = self._module.reachable(self._module.references(entry) - _CALLS)
         if called & _CALLS:
             raise UnknownAssemblyError(f"{self._name} calls functions that wait")
+        for name in called & frozenset(self._module.spans):
+            if any(MARKED.match(n) for n in self._module.references(name)):
+                raise UnknownAssemblyError(f"{self._name} calls functions with accesses")
 
     def write(self) -> str:
         """Return the functions and the table."""
         flow, frame = self._flow, Frame()
         uniformity = Uniformity(flow)
         crossing = flow.crossing()
-        plan = Plan(
-            self._module, flow, uniformity, frame, flow.live(crossing), crossing, self._group
-        )
+        vetting = Vetting(self._module, flow, uniformity) if self._vets else None
+        live = flow.live(crossing)
+        plan = Plan(self._module, flow, uniformity, frame, live, crossing, self._group, vetting)
         regions = [
             Region(plan, number, start).write(self._symbol(number), self._group + 3)
             for number, start in enumerate(flow.starts())
@@ -80,14 +97,28 @@ class _Kernel:
         names = ", ".join(f"ptr {self._symbol(n)}" for n in range(len(regions)))
         tables = (f"@kw_regions_{self._place}", f"@kw_stops_{self._place}")
         fields = f"i64 {frame.size}, i64 {len(regions)}, ptr {tables[0]}, ptr {tables[1]}"
-        return "\n".join(
-            (
-                *regions,
-                f"{tables[0]} = internal constant [{len(regions)} x ptr] [{names}]",
-                f"{tables[1]} = internal constant [{len(flow.stops)} x {_STOP}] [{stops}]",
-                f'@"kw_wide:{self._name}" = constant {{ i64, i64, ptr, ptr }} {{ {fields} }}',
-            )
-        )
+        written = [
+            *regions,
+            f"{tables[0]} = internal constant [{len(regions)} x ptr] [{names}]",
+            f"{tables[1]} = internal constant [{len(flow.stops)} x {_STOP}] [{stops}]",
+        ]
+        wide = f"{_WIDE} {{ {fields} }}"
+        if vetting is None:
+            written.append(f'@"kw_wide:{self._name}" = constant {wide}')
+        else:
+            written += self._vet(vetting, wide, _lanes(plan))
+        return "\n".join(written)
+
+    def _vet(self, vetting: Vetting, wide: str, lanes: int) -> list[str]:
+        """Write `Vet` of vet.h, and what is tracked."""
+        records = [", ".join(f"i32 {n}" for n in record) for record in vetting.table()]
+        tracked, type_ = f"@kw_tracked_{self._place}", f"[{len(records)} x {_TRACKED}]"
+        content = ", ".join(f"{_TRACKED} {{ {record} }}" for record in records)
+        fields = f"{wide}, i64 {lanes}, i64 {len(records)}, ptr {tracked}"
+        return [
+            f"{tracked} = internal constant {type_} [{content}]",
+            f'@"kw_vet:{self._name}" = constant {{ {_WIDE}, i64, i64, ptr }} {{ {fields} }}',
+        ]
 
     def _symbol(self, number: int) -> str:
         return f"@kw_region_{self._place}_{number}"
@@ -117,6 +148,15 @@ class _Kernel:
         return plan.memory(pointer)
 
 
+def _lanes(plan: Plan) -> int:
+    """Return how many threads of a row one call may run: all, where no simdgroup matters."""
+    numbers = plan.uniformity.fields.values()
+    is_plain = not plan.flow.stops and plan.frame.size == 0
+    return _MOST_LANES if is_plain and _SIMDGROUP_FIELDS.isdisjoint(numbers) else SIMD_WIDTH
+
+
+_WIDE = "{ i64, i64, ptr, ptr }"
+_TRACKED = "{ i32, i32, i32, i32, i32, i32, i32, i32 }"
 _STOP = "{ ptr, i32, i32, i32, i32, i32, i32, i32, i32 }"
 
 
