@@ -8,9 +8,9 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call
 from kernelwright.metal.kernel import Dimensions, Kernel
-from kernelwright.metal.lower.build import Builder, moved
+from kernelwright.metal.lower.build import Builder
 from kernelwright.metal.lower.function import header_for
-from kernelwright.metal.lower.index import Axis, Index, flatten, unflatten
+from kernelwright.metal.lower.index import Axis, Index, flatten, moved, unflatten
 from kernelwright.metal.lower.layout import Block, Line, span, surround
 from kernelwright.metal.lower.run import Run, Span
 from kernelwright.metal.lower.signature import Signature, kernel_name

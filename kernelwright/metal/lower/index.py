@@ -230,6 +230,11 @@ def unflatten(offset: Index, shape: Sequence[int]) -> tuple[Index, ...]:
     return tuple(reversed(coordinates))
 
 
+def moved(places: Sequence[Index], axis: int, by: int) -> tuple[Index, ...]:
+    """Return coordinates with one of them moved."""
+    return tuple(p + by if i == axis else p for i, p in enumerate(places))
+
+
 def within(places: Sequence[Index], axis: int, low: int, stop: int) -> tuple[Index, ...]:
     """Return coordinates where the one on `axis` is known to be in `low <= place < stop`.
 

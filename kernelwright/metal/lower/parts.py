@@ -8,6 +8,7 @@ from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.metal.lower.build import REDUCED_AXIS, Builder
 from kernelwright.metal.lower.index import Axis, Index
+from kernelwright.metal.lower.reduction import folded
 from kernelwright.metal.lower.term import Choose, Reducer, Store, Term, walk
 from kernelwright.metal.lower.view import Coordinates
 
@@ -89,12 +90,12 @@ class PartBuilder(Builder):
         bodies: list[Term] = []
         for part in range(self.parts.count):
             self._part = part
-            body, axis = self._along(source, axes, places)
+            body, axis = self.along(source, axes, places)
             bodies.append(body)
         self._part = 0
         if axis.extent == math.prod(self.graph.types[source].shape[a] for a in axes):
             return bodies[0], axis
-        return self._folded(_JOINED[reducer], bodies), axis
+        return folded(self, _JOINED[reducer], bodies), axis
 
 
 def places_of(parts: Parts) -> Iterable[Index]:
