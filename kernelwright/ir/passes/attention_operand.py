@@ -68,9 +68,16 @@ def key_heads(builder: GraphBuilder, value: ValueId, *, is_swapped: bool) -> Val
             if axes == (*range(rank - 2), rank - 1, rank - 2):
                 value, is_swapped = node.inputs[0], not is_swapped
                 continue
-        if not _repeats(builder, node):
+            single = _unrepeated(builder, node.inputs[0], axes[1]) if rank == 4 else None
+            if single is None:
+                break
+            value = builder.apply("transpose", single, axes=axes)
+        elif (single := _unrepeated(builder, value, 1)) is not None:
+            value = single
+        elif node.op == "broadcast" and _is_spread(builder, node):
+            value = node.inputs[0]
+        else:
             break
-        value = node.inputs[0]
     shape = builder.types[value].shape
     if len(shape) == 5 and shape[2] == 1:
         value = shaped(builder, value, (*shape[:2], *shape[3:]))
@@ -80,14 +87,18 @@ def key_heads(builder: GraphBuilder, value: ValueId, *, is_swapped: bool) -> Val
     return shaped(builder, value, (*(1,) * (4 - len(shape)), *shape)) if len(shape) < 5 else None
 
 
-def _repeats(builder: GraphBuilder, node: Node) -> bool:
-    """Say whether a view lays heads beside their repeats: a step of `mx.repeat`, or by hand."""
-    before, after = (builder.types[v].shape for v in (node.inputs[0], node.outputs[0]))
-    if node.op == "reshape" and len(before) == 5 and len(after) == 4:
-        spread = builder.made_by(node.inputs[0], "broadcast")
-        is_merged = after == (before[0], before[1] * before[2], *before[3:])
-        return spread is not None and is_merged and _is_spread(builder, spread)
-    return node.op == "broadcast" and _is_spread(builder, node)
+def _unrepeated(builder: GraphBuilder, value: ValueId, axis: int) -> ValueId | None:
+    """Return what `mx.repeat`, or a broadcast and a reshape, repeat along an axis of heads."""
+    node, shape = builder.made_by(value, "reshape"), builder.types[value].shape
+    spread = builder.made_by(node.inputs[0], "broadcast") if node is not None else None
+    if spread is None or len(shape) != 4:
+        return None
+    before, after = (builder.types[v].shape for v in (spread.inputs[0], spread.outputs[0]))
+    lead, rest = shape[:axis], shape[axis + 1 :]
+    heads, times = after[axis : axis + 2] if len(after) == 5 else (0, 0)
+    if before != (*lead, heads, 1, *rest) or after != (*lead, heads, times, *rest):
+        return None
+    return shaped(builder, spread.inputs[0], (*lead, heads, *rest))
 
 
 def _is_spread(builder: GraphBuilder, node: Node) -> bool:

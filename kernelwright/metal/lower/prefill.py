@@ -1,7 +1,6 @@
 """Attention of many queries: tiles on simdgroup matrices, online softmax between the products."""
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph
@@ -131,7 +130,7 @@ class _Walk:
             return
         self.writer.line(f"float peak[{self.rows}];")
         self.writer.line(f"float total[{self.rows}] = {{}};")
-        with self._each("m", self.rows):
+        with self.matrices.each("m", self.rows):
             self.writer.line("peak[m] = -FLT_MAX;")
 
     def _bounds(self) -> str:
@@ -177,11 +176,11 @@ class _Walk:
             writer.line(f"float kept[{self.rows}];")
         writer.line("bool is_raised = false;")
         peak, total, kept = (self._of_row(name) for name in ("peak", "total", "kept"))
-        with self._each("m", self.rows):
+        with self.matrices.each("m", self.rows):
             self._write_places()
             writer.line(f"float score[{elements}];")
             writer.line("float raised = -FLT_MAX;")
-            with self._each("j", elements):
+            with self.matrices.each("j", elements):
                 self._write_score()
                 writer.line("raised = metal::max(raised, score[j]);")
             writer.line("raised = metal::quad_max(raised);")
@@ -191,7 +190,7 @@ class _Walk:
                 writer.line(f"{peak} = raised;")
                 writer.line(f"{total} *= {kept};")
                 writer.line("is_raised = true;")
-            with self._each("j", elements):
+            with self.matrices.each("j", elements):
                 writer.line(f"float weight = {self.exponential}(score[j] - {peak});")
                 writer.line(f"{total} += weight;")
                 kind = MSL_TYPE[self.tiles.weighed_dtype]
@@ -246,7 +245,7 @@ class _Walk:
         with self._each_strip():
             self._move_strip("store")
             self._barrier("The strip is written before its rows are scaled.")
-            with self._each("m", self.rows), self._each("j", self.tiles.strip // 4):
+            with self.matrices.each("m", self.rows), self.matrices.each("j", self.tiles.strip // 4):
                 place = self._quad("own_panel", self.tiles.panel_stride)
                 self.writer.line(f"{place} *= {kept};")
             self._barrier("They are scaled before they are read.")
@@ -275,7 +274,7 @@ class _Walk:
         peak, total, share = (self._of_row(name) for name in ("peak", "total", "share"))
         if self.rows > 1:
             writer.line(f"float share[{self.rows}];")
-        with self._each("m", self.rows):
+        with self.matrices.each("m", self.rows):
             declared = share if self.rows > 1 else f"float {share}"
             if not sink:
                 writer.line(f"{declared} = 1.0f / metal::quad_sum({total});")
@@ -292,7 +291,7 @@ class _Walk:
             self._move_strip("store")
             self._barrier("The strip is written before it is read.")
             head = f"for (uint place = lane; place < {SIDE * strip}; place += 32)"
-            with self._each("m", self.rows), writer.block(head), ExitStack() as inside:
+            with self.matrices.each("m", self.rows), writer.block(head), ExitStack() as inside:
                 writer.line(f"uint row = place / {strip};")
                 share = f"metal::simd_shuffle({self._of_row('share')}, row * 4)"
                 below = f"(m * {SIDE} + row)" if self.rows > 1 else "row"
@@ -341,15 +340,6 @@ class _Walk:
 
     def _each_strip(self) -> AbstractContextManager[None]:
         return self.matrices.each("strip", self._strips)
-
-    @contextmanager
-    def _each(self, counter: str, count: int) -> Iterator[None]:
-        """Write a loop, or nothing around a single turn."""
-        if count == 1:
-            yield
-            return
-        with self.writer.block(f"for (uint {counter} = 0; {counter} < {count}; ++{counter})"):
-            yield
 
     def _of_row(self, name: str) -> str:
         return f"{name}[m]" if self.rows > 1 else name

@@ -38,11 +38,11 @@ class MatrixWriter:
 
     @contextmanager
     def each(self, counter: str, count: int) -> Iterator[None]:
-        """Write a loop over matrices, or nothing around a single one."""
+        """Write a loop over what stands in registers, or nothing around a single one."""
         if count == 1:
             yield
             return
-        # Matrices stay in registers only where their places are numbers.
+        # Arrays stay in registers only where their places are numbers.
         self.writer.line("#pragma unroll")
         with self.writer.block(f"for (uint {counter} = 0; {counter} < {count}; ++{counter})"):
             yield

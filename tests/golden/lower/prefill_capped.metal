@@ -96,6 +96,7 @@ for (uint first = 0; first < last; first += 32) {
   uint query = block * 32 + simdgroup * 8 + quad;
   float score[8];
   float raised = -FLT_MAX;
+  #pragma unroll
   for (uint j = 0; j < 8; ++j) {
     uint position = first + j * 4 + part;
     float product = own_panel[quad * 36 + j * 4 + part];
@@ -112,6 +113,7 @@ for (uint first = 0; first < last; first += 32) {
     total *= kept;
     is_raised = true;
   }
+  #pragma unroll
   for (uint j = 0; j < 8; ++j) {
     float weight = metal::fast::exp(score[j] - peak);
     total += weight;
@@ -128,6 +130,7 @@ for (uint first = 0; first < last; first += 32) {
       }
       // The strip is written before its rows are scaled.
       simdgroup_barrier(metal::mem_flags::mem_threadgroup);
+      #pragma unroll
       for (uint j = 0; j < 8; ++j) {
         own_panel[quad * 36 + j * 4 + part] *= kept;
       }

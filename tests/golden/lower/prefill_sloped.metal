@@ -102,6 +102,7 @@ for (uint first = 0; first < last; first += 32) {
   uint query = metal::min(block * 16 + simdgroup * 8 + quad, 99u);
   float score[8];
   float raised = -FLT_MAX;
+  #pragma unroll
   for (uint j = 0; j < 8; ++j) {
     uint position = first + j * 4 + part;
     float product = own_panel[quad * 36 + j * 4 + part];
@@ -119,6 +120,7 @@ for (uint first = 0; first < last; first += 32) {
     total *= kept;
     is_raised = true;
   }
+  #pragma unroll
   for (uint j = 0; j < 8; ++j) {
     float weight = metal::precise::exp(score[j] - peak);
     total += weight;
@@ -133,6 +135,7 @@ for (uint first = 0; first < last; first += 32) {
     }
     // The strip is written before its rows are scaled.
     simdgroup_barrier(metal::mem_flags::mem_threadgroup);
+    #pragma unroll
     for (uint j = 0; j < 6; ++j) {
       own_panel[quad * 36 + j * 4 + part] *= kept;
     }

@@ -49,6 +49,7 @@ for (uint m = 0; m < 2; ++m) {
 }
 float peak[2];
 float total[2] = {};
+#pragma unroll
 for (uint m = 0; m < 2; ++m) {
   peak[m] = -FLT_MAX;
 }
@@ -113,10 +114,12 @@ for (uint first = earliest / 16 * 16; first < last; first += 16) {
   simdgroup_barrier(metal::mem_flags::mem_threadgroup);
   float kept[2];
   bool is_raised = false;
+  #pragma unroll
   for (uint m = 0; m < 2; ++m) {
     uint query = metal::min(block * 32 + simdgroup * 16 + m * 8 + quad, 499u);
     float score[4];
     float raised = -FLT_MAX;
+    #pragma unroll
     for (uint j = 0; j < 4; ++j) {
       uint position = first + j * 4 + part;
       float product = own_panel[(m * 8 + quad) * 20 + j * 4 + part];
@@ -135,6 +138,7 @@ for (uint first = earliest / 16 * 16; first < last; first += 16) {
       total[m] *= kept[m];
       is_raised = true;
     }
+    #pragma unroll
     for (uint j = 0; j < 4; ++j) {
       float weight = metal::fast::exp(score[j] - peak[m]);
       total[m] += weight;
@@ -155,7 +159,9 @@ for (uint first = earliest / 16 * 16; first < last; first += 16) {
       }
       // The strip is written before its rows are scaled.
       simdgroup_barrier(metal::mem_flags::mem_threadgroup);
+      #pragma unroll
       for (uint m = 0; m < 2; ++m) {
+        #pragma unroll
         for (uint j = 0; j < 4; ++j) {
           own_panel[(m * 8 + quad) * 20 + j * 4 + part] *= kept[m];
         }
@@ -194,6 +200,7 @@ for (uint first = earliest / 16 * 16; first < last; first += 16) {
 }
 float sinks_value = sinks[head];
 float share[2];
+#pragma unroll
 for (uint m = 0; m < 2; ++m) {
   float raised = metal::max(peak[m], sinks_value);
   float kept = metal::fast::exp(peak[m] - raised);
@@ -211,6 +218,7 @@ for (uint strip = 0; strip < 8; ++strip) {
   }
   // The strip is written before it is read.
   simdgroup_barrier(metal::mem_flags::mem_threadgroup);
+  #pragma unroll
   for (uint m = 0; m < 2; ++m) {
     for (uint place = lane; place < 128; place += 32) {
       uint row = place / 16;
