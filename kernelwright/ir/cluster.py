@@ -12,6 +12,7 @@ from kernelwright.ir.ops import Kind, op_named
 from kernelwright.ir.ranking import RANKED
 from kernelwright.ir.region import Region
 from kernelwright.ir.traffic import planned_traffic
+from kernelwright.ir.window import is_window
 
 _FUSED = frozenset({Kind.ELEMENTWISE, Kind.REDUCTION, Kind.SCAN})
 _COPIES = FUSED_INDEXING - {"arange"}
@@ -31,7 +32,9 @@ def is_fused(graph: Graph, node: Node, profile: Profile = DEFAULT_PROFILE) -> bo
             flops_per_byte=profile.flops_per_us / profile.bytes_per_us,
             launch_bytes=profile.launch_us * profile.bytes_per_us,
         )
-    return op_named(node.op).kind in _FUSED or node.op in _COPIES or node.op in PRODUCTS | RANKED
+    if op_named(node.op).kind in _FUSED or node.op in _COPIES or is_window(graph, node):
+        return True
+    return node.op in PRODUCTS | RANKED
 
 
 class Judge:

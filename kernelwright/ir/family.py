@@ -12,6 +12,7 @@ from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.row_order import crossing, plain_rows
 from kernelwright.ir.stacking import stacked_axis
+from kernelwright.ir.window import is_window, trouble_with_windows
 
 
 class Pattern(StrEnum):
@@ -89,6 +90,8 @@ def classify(graph: Graph) -> Family:
             return Family(Pattern.NONE, reason=reason)
         if op_named(node.op).kind is Kind.REDUCTION:
             reductions.append(node)
+    if reason := trouble_with_windows(graph):
+        return Family(Pattern.NONE, reason=reason)
     if any(op_named(node.op).kind is Kind.SCAN for node in graph.nodes):
         return _scan(graph, reductions)
     if not reductions:
@@ -121,7 +124,7 @@ def _unfit(graph: Graph, node: Node) -> str:
             return f"Metal has no {graph.types[value].dtype} for {node.op}"
     if kind is Kind.REDUCTION and node.op not in _ROW_OPS:
         return f"{node.op} has no kernel family yet"
-    if kind in _FUSED_KINDS or node.op in FUSED_INDEXING:
+    if kind in _FUSED_KINDS or node.op in FUSED_INDEXING or is_window(graph, node):
         return ""
     return f"{node.op} is {_article(kind)}"
 

@@ -1,6 +1,7 @@
 """Cutting a graph into regions; the same graph and profile, the same cut."""
 
 from kernelwright.ir.cluster import Cluster, Clusters, Judge, is_fused
+from kernelwright.ir.copying import copying_region
 from kernelwright.ir.cost import DEFAULT_PROFILE, Profile
 from kernelwright.ir.family import Pattern, classify
 from kernelwright.ir.fast_attention import has_mlx_kernel, is_worth_tiling
@@ -18,7 +19,7 @@ def partition(graph: Graph, *, width: int = 1, profile: Profile = DEFAULT_PROFIL
     that give it most. A wider beam also tries to join each of them alone and none, and keeps
     the `width` cuts that the profile estimates to be fastest; it is never slower than greedy
     fusion. At last whole clusters are joined where that saves time. A region of a single op saves
-    nothing and is left to MLX, unless there is no other.
+    nothing and is left to MLX, unless there is no other; so are views that MLX copies.
     """
     judge = Judge(graph, profile)
     cut = _greedy(judge)
@@ -30,7 +31,8 @@ def partition(graph: Graph, *, width: int = 1, profile: Profile = DEFAULT_PROFIL
     regions = [judge.region(cluster) for cluster in cut.all()]
     regions.sort(key=lambda region: region.indices[0])
     worthwhile = [region for region in regions if len(work(region)) > 1 or _is_taken_apart(region)]
-    return worthwhile or [r for r in regions if classify(r.bare()).pattern is not Pattern.NONE]
+    single = [r for r in regions if classify(r.bare()).pattern is not Pattern.NONE]
+    return worthwhile or single or list(copying_region(graph))
 
 
 def work(region: Region) -> tuple[Node, ...]:

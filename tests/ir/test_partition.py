@@ -139,6 +139,13 @@ def test_a_single_op_is_a_region_only_when_there_is_no_better() -> None:
     assert [r.nodes[-1].op for r in ir.partition(graph)] == ["sigmoid"]
 
 
+def test_views_that_mlx_copies_are_a_region_only_when_there_is_no_other() -> None:
+    (region,) = ir.partition(graph_of(lambda x: mx.repeat(mx.repeat(x, 2, axis=0), 2, axis=1), X))
+    assert {n.op for n in region.nodes} == {"reshape", "broadcast"}
+    assert ir.classify(region.extract()).pattern is Pattern.ELEMENTWISE
+    assert ir.partition(graph_of(lambda x: x.T, X)) == []
+
+
 @given(program=programs(14))
 @settings(max_examples=60, deadline=None)
 def test_regions_are_legal_disjoint_and_replaceable(program: Program) -> None:

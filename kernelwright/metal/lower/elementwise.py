@@ -1,7 +1,7 @@
 """Elementwise chains with broadcasting and views: every thread computes a few elements."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
 from kernelwright.errors import UnsupportedError
@@ -161,9 +161,12 @@ def domain(graph: Graph, signature: Signature, parts: Sequence[Piece]) -> tuple[
     return tuple(Axis(*pair) for pair in zip(_AXIS_NAMES[len(extents) - 1], extents, strict=True))
 
 
-def _offsets(store: Store) -> list[Index]:
+def _offsets(store: Store, known: Container[int] = ()) -> list[Index]:
+    """Return where a store and its terms stand; what a variable holds stands nowhere any more."""
     offsets = [store.offset]
-    for term in walk([store.value]):
+    for term in walk([store.value], known):
+        if term.number in known:
+            continue
         match term:
             case Load():
                 offsets.append(term.offset)
@@ -269,7 +272,7 @@ def _write_unrolled(
 
 def _write_element(writer: Writer, axes: Sequence[Axis], stores: Sequence[Store]) -> None:
     if len(axes) > 1:
-        written = [o for s in stores for o in _offsets(s)]
+        written = [o for s in stores for o in _offsets(s, writer.bound)]
         in_runs = {offset for _, offset in writer.runs}
         writer.share_offsets([o for o in written if o not in in_runs], "place")
     writer.prepare([s.value for s in stores])

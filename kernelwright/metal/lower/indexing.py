@@ -11,6 +11,7 @@ from kernelwright.metal.lower.index import Index, moved, within
 from kernelwright.metal.lower.operator import conversion
 from kernelwright.metal.lower.term import Ranked, Term, computed
 from kernelwright.metal.lower.view import Coordinates
+from kernelwright.metal.lower.window import window_sum
 
 if TYPE_CHECKING:
     from kernelwright.metal.lower.build import Builder
@@ -138,19 +139,14 @@ def _concatenate(builder: "Builder", node: Node, call: Call, places: Coordinates
 
 def _pad(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Term:
     source, fill = node.inputs
-    shape = builder.graph.types[source].shape
+    shape, inside = builder.graph.types[source].shape, places
     sides = list(zip(call.integers("axes"), call.integers("low"), strict=True))
-    inside = places
     for axis, low in sides:
         inside = moved(within(inside, axis, low, low + shape[axis]), axis, -low)
-    filler = builder.element(fill, ())
-    term = builder.element(source, inside)
+    filler, term = builder.element(fill, ()), builder.element(source, inside)
     for axis, low in sides:
-        edges, arms = [low + shape[axis]], [term, filler]
-        if low:
-            edges, arms = [low, *edges], [filler, *arms]
-        if len(edges) > 1 or builder.graph.types[node.outputs[0]].shape[axis] > edges[0]:
-            term = builder.terms.choose(places[axis], edges, arms)
+        edges = [low, low + shape[axis]]
+        term = builder.terms.choose(places[axis], edges, [filler, term, filler])
     return term
 
 
@@ -177,6 +173,7 @@ def _slice_update(builder: "Builder", node: Node, call: Call, places: Coordinate
 INDEXED: dict[str, Maker] = {
     "arange": _arange,
     "concatenate": _concatenate,
+    "convolution": window_sum,
     "dequantize": _dequantize,
     "gather": _gather,
     "gather_axis": _gather_axis,

@@ -179,6 +179,8 @@ class Writer:
     def _deserves_name(self, term: Term, uses: Counter[int], limit: int) -> bool:
         if isinstance(term, Load) and term.array in self.scalars:
             return term.stored is not Dtype.FLOAT32 and uses[term.number] > 1
+        if isinstance(term, Place) and self.index(term.index).isidentifier():
+            return False
         if isinstance(term, Choose) or uses[term.number] > 1:
             return True
         if term.number in self.slots or term.number in self.wanted:

@@ -224,6 +224,11 @@ CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
         (mx.zeros((64, 8)),),
         "scan(lanes=1, rows=64, vector=1)",
     ),
+    "window_padded": (
+        lambda x, w: mx.conv2d(x, w, padding=1, groups=64),
+        (mx.zeros((2, 32, 32, 64), mx.float16), mx.zeros((64, 3, 3, 1), mx.float16)),
+        "elementwise(vector=4, threads=256)",
+    ),
     "swiglu_bias": (swiglu, (X, X, W), "elementwise(vector=4, threads=256)"),
     "swiglu_eight": (swiglu, (X, X, W), "elementwise(vector=8, threads=256)"),
     "swiglu_unrolled": (swiglu, (X, X, W), "elementwise(vector=4, threads=64, unroll=2)"),

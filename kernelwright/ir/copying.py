@@ -1,0 +1,16 @@
+"""Graphs of views alone: one kernel where MLX copies, once or several times."""
+
+from kernelwright.ir.graph import Graph
+from kernelwright.ir.legality import legality
+from kernelwright.ir.ops import Kind, op_named
+from kernelwright.ir.region import Region
+from kernelwright.ir.traffic import eager_traffic
+
+
+def copying_region(graph: Graph) -> tuple[Region, ...]:
+    """Return a graph of nothing but views as a region, if MLX cannot show it without copying."""
+    if any(op_named(node.op).kind is not Kind.VIEW for node in graph.nodes):
+        return ()
+    whole = Region(graph, tuple(range(len(graph.nodes))))
+    copies = eager_traffic(graph).launches
+    return (whole,) if copies and legality(whole).is_legal else ()

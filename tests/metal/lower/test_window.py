@@ -1,0 +1,80 @@
+"""Convolutions of every channel by itself are sums of few products inside a kernel."""
+
+from collections.abc import Callable, Sequence
+
+import mlx.core as mx
+import pytest
+from mlx.nn.layers.activations import silu
+
+from kernelwright import ir
+from kernelwright.ir import Graph, Pattern, TensorType
+from kernelwright.metal.device.base import Array, DeviceInfo
+from kernelwright.metal.kernel import Program
+from kernelwright.metal.lower import lower, schedules
+
+DEVICE = DeviceInfo(name="simulator", chip="test", runtime="test", measures_time=False)
+Draw = Callable[[TensorType, int], Array]
+Run = Callable[[Program, Graph, Sequence[Array]], tuple[Array, ...]]
+Function = Callable[..., mx.array]
+IMAGE = mx.zeros((2, 7, 6, 4))
+TOKENS = mx.zeros((1, 9, 8))
+
+CASES: dict[str, tuple[Function, tuple[mx.array, ...]]] = {
+    "padded": (
+        lambda x, w: mx.conv2d(x, w, padding=1, groups=4),
+        (IMAGE, mx.zeros((4, 3, 3, 1))),
+    ),
+    "strided, two filters a channel": (
+        lambda x, w: mx.conv2d(x, w, stride=(2, 1), padding=(1, 0), groups=4),
+        (IMAGE, mx.zeros((8, 3, 2, 1))),
+    ),
+    "dilated and turned round": (
+        lambda x, w: mx.conv_general(x, w, padding=2, kernel_dilation=2, groups=4, flip=True),
+        (IMAGE, mx.zeros((4, 3, 3, 1))),
+    ),
+    "padded more on one side": (
+        lambda x, w: mx.conv_general(x, w, padding=([3], [0]), groups=8),
+        (TOKENS, mx.zeros((8, 4, 1))),
+    ),
+    "behind a cache, with bias and activation": (
+        lambda state, x, w, b: silu(mx.conv1d(mx.concatenate([state, x], axis=1), w, groups=8) + b),
+        (mx.zeros((1, 3, 8)), TOKENS, mx.zeros((8, 4, 1)), mx.zeros((8,))),
+    ),
+    "before a norm": (
+        lambda x, w: mx.fast.rms_norm(mx.conv1d(x, w, groups=8), None, 1e-5),
+        (TOKENS, mx.zeros((8, 4, 1))),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_window_is_summed_in_the_kernel_that_reads_it(name: str, run: Run, draw: Draw) -> None:
+    function, inputs = CASES[name]
+    (region,) = ir.partition(ir.canonicalize(ir.capture(function, *inputs)))
+    graph = region.extract()
+    arrays = [draw(t, i) for i, t in enumerate(graph.input_types)]
+    space = schedules(graph, DEVICE)
+    (expected,) = ir.reference(graph, arrays)
+    for schedule in {space[0], space[-1]}:
+        (found,) = run(lower(graph, schedule), graph, arrays)
+        assert found == pytest.approx(expected, rel=1e-5, abs=1e-5), schedule
+
+
+@pytest.mark.parametrize(
+    ("function", "window", "reason"),
+    [
+        (lambda x, w: mx.conv2d(x, w, groups=4), (4, 5, 5, 1), "convolution is a contraction op"),
+        (lambda x, w: mx.conv2d(x, w), (8, 2, 2, 4), "convolution is a contraction op"),
+        (
+            lambda x, w: mx.conv2d(mx.exp(x), w, groups=4),
+            (4, 3, 3, 1),
+            "exp stands before a convolution, whose taps would all repeat it",
+        ),
+    ],
+    ids=["many taps", "many channels", "computed"],
+)
+def test_other_convolutions_are_left_to_mlx(
+    function: Function, window: tuple[int, ...], reason: str
+) -> None:
+    family = ir.classify(ir.canonicalize(ir.capture(function, IMAGE, mx.zeros(window))))
+    assert (family.pattern, family.reason) == (Pattern.NONE, reason)
