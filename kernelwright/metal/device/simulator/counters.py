@@ -23,6 +23,8 @@ class _BufferTally(ctypes.Structure):
             *("bytes_read", "bytes_written", "sectors_read", "sectors_written", "reads"),
             *("unique_bytes_read", "unique_bytes_written"),
             *("unique_sectors_read", "unique_sectors_written"),
+            *("shared_bytes_read", "shared_bytes_written"),
+            *("shared_sectors_read", "shared_sectors_written"),
         )
     )
 
@@ -99,10 +101,8 @@ def _traffic(buffer: Buffer, tally: _BufferTally, scale: float) -> BufferTraffic
     def whole(value: int) -> int:
         return round(value * scale)
 
-    def unique(value: int, most: int) -> int:
-        # Threadgroups that were not counted touch other bytes or the same ones; the buffer's size
-        # bounds both.
-        return min(round(value * scale), most)
+    def unique(found: int, shared: int, most: int) -> int:
+        return min(_whole_population(found, shared, scale), most)
 
     size = buffer.data.nbytes
     sectors = -(-size // _SECTOR_BYTES)
@@ -114,11 +114,27 @@ def _traffic(buffer: Buffer, tally: _BufferTally, scale: float) -> BufferTraffic
         sectors_read=whole(tally.sectors_read),
         sectors_written=whole(tally.sectors_written),
         reads=whole(tally.reads),
-        unique_bytes_read=unique(tally.unique_bytes_read, size),
-        unique_bytes_written=unique(tally.unique_bytes_written, size),
-        unique_sectors_read=unique(tally.unique_sectors_read, sectors),
-        unique_sectors_written=unique(tally.unique_sectors_written, sectors),
+        unique_bytes_read=unique(tally.unique_bytes_read, tally.shared_bytes_read, size),
+        unique_bytes_written=unique(tally.unique_bytes_written, tally.shared_bytes_written, size),
+        unique_sectors_read=unique(tally.unique_sectors_read, tally.shared_sectors_read, sectors),
+        unique_sectors_written=unique(
+            tally.unique_sectors_written, tally.shared_sectors_written, sectors
+        ),
     )
+
+
+def _whole_population(found: int, shared: int, scale: float) -> int:
+    """Return how much all threadgroups touch, where a sample touched `found`.
+
+    What both halves of the sample touched is `shared`: two catches from one pond, the size of which
+    follows from what was caught twice (Lincoln and Petersen). Where nothing is shared each
+    threadgroup touches its own.
+    """
+    apart = round(found * scale)
+    if not shared or scale == 1:
+        return apart
+    half = (found + shared) / 2
+    return min(apart, max(round(half * half / shared), found))
 
 
 def _mixes(library: Path, count: int) -> Sequence[Mix]:

@@ -66,7 +66,7 @@ class RawRequest(ctypes.Structure):
         ("counts", ctypes.c_uint32),
         ("poison", ctypes.c_uint32),
         ("vets", ctypes.c_uint32),
-        ("padding", ctypes.c_uint32),
+        ("sample", ctypes.c_uint32),
         ("order_seed", ctypes.c_uint64),
         ("reports", ctypes.POINTER(RawReports)),
         ("tally", ctypes.POINTER(Tally)),

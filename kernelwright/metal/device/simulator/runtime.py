@@ -24,6 +24,10 @@ from kernelwright.metal.diagnostic import LaunchError, ReportKind, SanitizerRepo
 
 THREADGROUP_BYTES = 32768
 THREADS_PER_THREADGROUP = 1024
+EXACT_THREADGROUPS = 512
+"""A counting launch of more counts a sample of them."""
+SAMPLED_THREADGROUPS = 128
+"""At least so many are in the sample."""
 _MOST_BUFFERS, _MOST_ARGUMENTS = 64, 32
 _SHORTEST_S = 0.001
 _OTHER_POISONS = (0x7B, 0xFB)
@@ -175,7 +179,13 @@ class _Dispatch:
             counts=options.count,
             poison=options.poison,
             order_seed=options.order_seed,
+            sample=self._sample(),
         )
+
+    def _sample(self) -> int:
+        """Return of how many threadgroups a counting launch counts one."""
+        count = _threadgroups(self.grid, self.threadgroup)
+        return 1 if count <= EXACT_THREADGROUPS else count // SAMPLED_THREADGROUPS
 
     def _counters(
         self, buffers: Sequence[Buffer], tally: Tally, blocks: Sequence[BlockTally]
@@ -183,6 +193,10 @@ class _Dispatch:
         return read_counters(
             self.kernel, self.code.library, self.grid, self.threadgroup, buffers, tally, blocks
         )
+
+
+def _threadgroups(grid: Sequence[int], threadgroup: Sequence[int]) -> int:
+    return prod(-(-g // t) for g, t in zip(grid, threadgroup, strict=True))
 
 
 def _copy(buffer: Buffer) -> Buffer:
@@ -206,7 +220,7 @@ def _check(dispatch: _Dispatch, buffers: Sequence[Buffer]) -> None:
             f"{kernel}: a threadgroup has at most {THREADS_PER_THREADGROUP} threads, found {count}"
             f"; lower the threadgroup size."
         )
-    if prod(-(-g // t) for g, t in zip(grid, threadgroup, strict=True)) >= 1 << 32:
+    if _threadgroups(grid, threadgroup) >= 1 << 32:
         raise LaunchError(
             f"{kernel}: the simulator runs fewer than 2^32 threadgroups; lower the grid."
         )

@@ -137,6 +137,37 @@ def test_big_grid_is_sampled_and_says_so() -> None:
     assert x.bytes_read == x.unique_bytes_read == 64 * 4096 * 4
 
 
+@pytest.mark.parametrize(
+    ("body", "touched"),
+    [
+        # All threadgroups share an eighth of x, or more of it the later they come.
+        (
+            "float v = 0; for (uint k = 0; k < 8; k++) v += x[(i % 128 + k * 4096)]; y[i] = v;",
+            1 / 256,
+        ),
+        ("float v = 0; for (uint k = 0; k < i / 64; k++) v += x[k * 8 + l % 8]; y[i] = v;", 1 / 8),
+        ("y[i] = i / 64 % 2 ? 0 : x[i];", 1 / 2),
+    ],
+)
+def test_what_a_sample_touched_says_what_all_touch(body: str, touched: float) -> None:
+    threads = 64 * 4096
+    x, y = np.zeros(threads, np.float32), np.zeros(threads, np.float32)
+    text = "#include <metal_stdlib>\nusing namespace metal;\n" + _SIGNATURE.format(name="k") + body
+
+    outcome = (
+        simulator.compile(text + "\n}")
+        .kernel("k")
+        .launch(
+            [x, y, np.zeros(1, np.uint32)], grid=(threads, 1, 1), threadgroup=(64, 1, 1), count=True
+        )
+    )
+
+    assert outcome.counters is not None
+    assert outcome.counters.counted_threadgroups == 128
+    traffic = next(b for b in outcome.counters.buffers if b.name == "x")
+    assert traffic.unique_bytes_read == pytest.approx(x.nbytes * touched, rel=0.1)
+
+
 def test_counting_leaves_the_results_alone() -> None:
     x, y = np.linspace(0, 1, 1024, dtype=np.float32), np.zeros(1024, np.float32)
 

@@ -26,10 +26,14 @@ uint32_t distinct_sectors(const LoggedAccess* accesses, uint32_t count, uint64_t
   return distinct;
 }
 
-void mark(unsigned char* marks, const Footprint& footprint, uint64_t offset, uint32_t size) {
+void mark(unsigned char* marks, const Footprint& footprint, unsigned char half, uint64_t offset,
+          uint32_t size) {
   const uint64_t first = offset >> footprint.grain_shift;
   const uint64_t last = (offset + size - 1) >> footprint.grain_shift;
-  for (uint64_t grain = first; grain <= last && grain < footprint.grains; grain++) marks[grain] = 1;
+  for (uint64_t grain = first; grain <= last && grain < footprint.grains; grain++) {
+    marks[grain] |= half;
+    footprint.blocks[grain / Footprint::BLOCK] = 1;
+  }
 }
 
 void add_device(Meter& meter, const Footprint& footprint, const Buffer& buffer, uint32_t index,
@@ -39,7 +43,7 @@ void add_device(Meter& meter, const Footprint& footprint, const Buffer& buffer, 
   const bool is_write = accesses[0].is_write;
   for (uint32_t i = 0; i < count; i++) {
     bytes += accesses[i].size;
-    mark(is_write ? footprint.written : footprint.read, footprint,
+    mark(is_write ? footprint.written : footprint.read, footprint, meter.half,
          accesses[i].address - (uint64_t)buffer.data, accesses[i].size);
   }
   (is_write ? tally.bytes_written : tally.bytes_read) += bytes;

@@ -55,7 +55,7 @@ struct Request {
   uint32_t sanitizes, counts;
   uint32_t poison;
   uint32_t vets;  // see vet.h
-  uint32_t padding;
+  uint32_t sample;  // a counting launch counts one threadgroup of so many
   uint64_t order_seed;
   Reports* reports;  // zeroed; null unless sanitizing
   Tally* tally;      // zeroed; null unless counting

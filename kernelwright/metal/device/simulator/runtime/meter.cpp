@@ -13,36 +13,58 @@ namespace kw {
 
 namespace {
 
-// Beyond this many threadgroups a random sample is counted and the rest extrapolated.
-constexpr uint64_t EXACT_GROUPS = 512;
-
 pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
 
-uint32_t sample_of(const Request& request) {
-  const kw_uint3 grid = request.grid, size = request.threadgroup;
-  const uint64_t groups = (uint64_t)((grid.x + size.x - 1) / size.x) *
-                          ((grid.y + size.y - 1) / size.y) * ((grid.z + size.z - 1) / size.z);
-  return groups <= EXACT_GROUPS ? 1 : (uint32_t)(groups / EXACT_GROUPS);
-}
+struct Marked {
+  uint64_t any, both;
+};
 
 // Sectors with a mark, which cover `width` marks each: a multiple of 8, as is the allocation.
-uint64_t marked_sectors(const unsigned char* marks, uint64_t count, uint64_t width) {
-  uint64_t sum = 0;
+Marked marked_sectors(const unsigned char* marks, uint64_t count, uint64_t width) {
+  constexpr uint64_t FIRST = 0x0101010101010101, SECOND = FIRST << 1;
+  Marked sum = {};
   for (uint64_t start = 0; start < count; start += width) {
     uint64_t any = 0, word;
     for (uint64_t i = start; i < start + width; i += sizeof word) {
       memcpy(&word, marks + i, sizeof word);
       any |= word;
     }
-    sum += any != 0;
+    sum.any += any != 0;
+    sum.both += (any & FIRST) != 0 && (any & SECOND) != 0;
   }
   return sum;
 }
 
-uint64_t marked(const unsigned char* marks, uint64_t count) {
-  uint64_t sum = 0;
-  for (uint64_t i = 0; i < count; i++) sum += marks[i];
+Marked marked(const unsigned char* marks, uint64_t count) {
+  Marked sum = {};
+  for (uint64_t i = 0; i < count; i++) {
+    sum.any += marks[i] != 0;
+    sum.both += marks[i] == 3;
+  }
   return sum;
+}
+
+// Adds up what was touched; most blocks of a sampled launch never were, and are not looked at.
+void add_footprint(BufferTally& tally, const Footprint& footprint) {
+  const uint32_t shift = footprint.grain_shift;
+  const uint64_t width = SECTOR_BYTES >> shift;
+  for (uint64_t start = 0; start < footprint.grains; start += Footprint::BLOCK) {
+    if (!footprint.blocks[start / Footprint::BLOCK]) continue;
+    const uint64_t rest = footprint.grains - start;
+    const uint64_t count = rest < Footprint::BLOCK ? rest : Footprint::BLOCK;
+    const unsigned char *read = footprint.read + start, *written = footprint.written + start;
+    const Marked bytes_read = marked(read, count), bytes_written = marked(written, count);
+    const Marked sectors_read = marked_sectors(read, count, width);
+    const Marked sectors_written = marked_sectors(written, count, width);
+    tally.unique_bytes_read += bytes_read.any << shift;
+    tally.unique_bytes_written += bytes_written.any << shift;
+    tally.unique_sectors_read += sectors_read.any;
+    tally.unique_sectors_written += sectors_written.any;
+    tally.shared_bytes_read += bytes_read.both << shift;
+    tally.shared_bytes_written += bytes_written.both << shift;
+    tally.shared_sectors_read += sectors_read.both;
+    tally.shared_sectors_written += sectors_written.both;
+  }
 }
 
 // Lane with the lowest place in the code among those with accesses left: what diverged meets
@@ -101,16 +123,17 @@ bool open_counting(Counting& counting, const Request& request) {
   counting.tally = request.tally;
   counting.blocks = request.blocks;
   counting.block_count = request.block_count;
-  counting.sample = sample_of(request);
   for (uint32_t i = 0; i < request.buffer_count; i++) {
     Footprint& footprint = counting.footprints[i];
     const uint32_t itemsize = request.buffers[i].itemsize;
     footprint.grain_shift = itemsize >= 4 ? 2 : itemsize >= 2 ? 1 : 0;
     // Whole sectors, so that they can be counted by words.
     footprint.grains = round_up(request.buffers[i].size + 1, SECTOR_BYTES) >> footprint.grain_shift;
-    footprint.read = (unsigned char*)calloc(2, footprint.grains);
+    const uint64_t blocks = footprint.grains / Footprint::BLOCK + 1;
+    footprint.read = (unsigned char*)calloc(1, 2 * footprint.grains + blocks);
     if (footprint.read == nullptr) return false;
     footprint.written = footprint.read + footprint.grains;
+    footprint.blocks = footprint.written + footprint.grains;
   }
   return true;
 }
@@ -119,13 +142,7 @@ void close_counting(Counting& counting, const Request& request) {
   for (uint32_t i = 0; i < request.buffer_count; i++) {
     const Footprint& footprint = counting.footprints[i];
     if (footprint.read == nullptr) continue;
-    BufferTally& tally = counting.tally->buffers[i];
-    tally.unique_bytes_read = marked(footprint.read, footprint.grains) << footprint.grain_shift;
-    tally.unique_bytes_written = marked(footprint.written, footprint.grains)
-                                 << footprint.grain_shift;
-    const uint64_t width = SECTOR_BYTES >> footprint.grain_shift;
-    tally.unique_sectors_read = marked_sectors(footprint.read, footprint.grains, width);
-    tally.unique_sectors_written = marked_sectors(footprint.written, footprint.grains, width);
+    add_footprint(counting.tally->buffers[i], footprint);
     free(footprint.read);
   }
 }
@@ -157,8 +174,11 @@ void release_meter(Worker& worker) {
 
 void meter_group(Worker& worker) {
   Meter& meter = *worker.meter;
-  Random random{worker.group};
-  meter.counted = random.next() % worker.launch->counting->sample == 0;
+  // One of each stretch of threadgroups, at random: neighbours cost alike, and no period hides.
+  const uint32_t sample = worker.launch->request.sample;
+  Random random{worker.group / sample};
+  meter.counted = worker.group % sample == random.next() % sample;
+  meter.half = random.next() % 2 ? 1 : 2;
   meter.is_on = meter.counted;
   if (!meter.counted) return;
   meter.tally.counted_groups++;

@@ -19,6 +19,9 @@ struct BufferTally {
   uint64_t reads;  // by simdgroups, of up to 32 lanes each
   uint64_t unique_bytes_read, unique_bytes_written;
   uint64_t unique_sectors_read, unique_sectors_written;
+  // Of those, what both halves of the sample touched.
+  uint64_t shared_bytes_read, shared_bytes_written;
+  uint64_t shared_sectors_read, shared_sectors_written;
 };
 
 // Sums over the threadgroups that were counted; `Tally` of counters.py.
@@ -41,10 +44,15 @@ struct BlockTally {
   uint64_t issued;
 };
 
-// Which bytes of each buffer were touched, a byte for each grain.
+// Which bytes of each buffer were touched: a byte for each grain, with a bit for each half of the
+// sample. What few threadgroups touch they share, which the halves tell.
 struct Footprint {
+  // Grains that are looked at together in the end, if any of them was touched.
+  static constexpr uint64_t BLOCK = 512;
+
   unsigned char* read;
   unsigned char* written;
+  unsigned char* blocks;
   uint64_t grains;
   uint32_t grain_shift;
 };
@@ -54,7 +62,6 @@ struct Counting {
   Tally* tally;        // Python's; added to under a lock
   BlockTally* blocks;  // Python's, block_count of them
   uint32_t block_count;
-  uint32_t sample;     // one threadgroup of so many is counted
   Footprint footprints[MAXIMUM_BUFFERS];
 };
 
@@ -72,6 +79,7 @@ struct Meter {
 
   bool is_on;        // in a threadgroup that is counted, outside of combine functions
   uint32_t counted;  // the threadgroup is counted
+  unsigned char half;  // of the sample that it belongs to: 1 or 2
   Tally tally;
   BlockTally* blocks;
   uint32_t* block_lanes;  // [block][lane] of the simdgroup that runs
