@@ -9,10 +9,12 @@ import mlx.core as mx
 from benchmarks.suite.comparison import compare
 from benchmarks.suite.counting import count
 from benchmarks.suite.measure import confirm_suite, run_suite
-from benchmarks.suite.prediction import judge, markdown, profile_of
+from benchmarks.suite.packing import pack
+from benchmarks.suite.prediction import judge, markdown
 from benchmarks.suite.report import write_report
 from benchmarks.suite.result import SuiteRun
 from benchmarks.suite.search import SCHEDULES
+from benchmarks.suite.timing import Timing
 from benchmarks.suite.workloads import WORKLOADS
 from kernelwright.errors import InputError, KernelwrightError
 from kernelwright.ir.dtype import Dtype
@@ -74,9 +76,23 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 
 def _predict(arguments: argparse.Namespace) -> int:
-    run = SuiteRun.load(arguments.run)
-    judged = judge(count(run, arguments.counters), profile_of(run))
-    arguments.out.write_text(markdown(run, judged))
+    run, timing = SuiteRun.load(arguments.run), Timing.load(arguments.timings)
+    counted = count(run, arguments.counters, {kernel.key for kernel in timing.kernels})
+    arguments.out.write_text(markdown(run, timing, judge(timing, counted)))
+    print(f"wrote {arguments.out}")
+    return 0
+
+
+def _pack(arguments: argparse.Namespace) -> int:
+    run, names = SuiteRun.load(arguments.run), arguments.only.split(",")
+    results = tuple(r for r in run.results if not arguments.only or r.name in names)
+    chosen = run.model_copy(update={"results": results})
+    print(f"packed {pack(chosen, open_device('simulator').info, arguments.out)} candidates")
+    return 0
+
+
+def _gather(arguments: argparse.Namespace) -> int:
+    arguments.out.write_text(Timing.gather(arguments.timed).model_dump_json(indent=1) + "\n")
     print(f"wrote {arguments.out}")
     return 0
 
@@ -108,8 +124,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     prediction.add_argument("run", type=Path)
     prediction.add_argument("--counters", type=Path, required=True, help="keeps what was counted")
+    prediction.add_argument("--timings", type=Path, required=True, help="by the GPU's clock")
     prediction.add_argument("--out", type=Path, default=Path("prediction.md"))
     prediction.set_defaults(command=_predict)
+    packing = commands.add_parser("pack", help="write candidates for stopwatch.py")
+    packing.add_argument("run", type=Path)
+    packing.add_argument("--only", default="", help="workload names, comma-separated")
+    packing.add_argument("--out", type=Path, default=Path("pack.json.gz"))
+    packing.set_defaults(command=_pack)
+    gathering = commands.add_parser("gather", help="join what stopwatch.py measured")
+    gathering.add_argument("timed", type=Path, nargs="+")
+    gathering.add_argument("--out", type=Path, default=Path("kernels.json"))
+    gathering.set_defaults(command=_gather)
     return parser
 
 

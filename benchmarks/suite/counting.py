@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,15 +43,20 @@ def chosen(rows: Sequence[ScheduleResult], most: int = CANDIDATES) -> list[Sched
     return [timed[i] for i in places] if timed else []
 
 
-def count(run: SuiteRun, cache: Path) -> list[Candidate]:
-    """Count candidates of a run on the simulator; `cache` keeps what was counted, a line each."""
+def count(run: SuiteRun, cache: Path, only: Collection[Key] = ()) -> list[Candidate]:
+    """Count candidates of a run on the simulator: those of `only`, or a choice of all.
+
+    `cache` keeps what was counted, a line each. A region or a schedule that is no longer planned
+    is left out.
+    """
     known = dict(_read(cache))
     found = []
     for result in run.results:
         regions = sorted({s.region for s in result.schedules})
         for region in regions:
-            rows = chosen([s for s in result.schedules if s.region == region])
-            keys = [(result.name, str(result.dtype), region, r.schedule) for r in rows]
+            tried = [s for s in result.schedules if s.region == region]
+            rows = chosen(tried) if not only else [r for r in tried if _key(result, r) in only]
+            keys = [_key(result, r) for r in rows]
             missing = [k for k in keys if k not in known]
             if missing:
                 _count_region(result, region, missing, known, cache)
@@ -63,6 +68,10 @@ def count(run: SuiteRun, cache: Path) -> list[Candidate]:
     return found
 
 
+def _key(result: WorkloadResult, row: ScheduleResult) -> Key:
+    return result.name, str(result.dtype), row.region, row.schedule
+
+
 def _count_region(
     result: WorkloadResult,
     region: int,
@@ -71,7 +80,11 @@ def _count_region(
     cache: Path,
 ) -> None:
     workload = next(w for w in WORKLOADS if w.name == result.name)
-    graph = ir.partition(capture(workload, result.dtype))[region].extract()
+    regions = ir.partition(capture(workload, result.dtype))
+    if region >= len(regions):
+        print(f"{result.name}: there is no region {region} any more", file=sys.stderr)
+        return
+    graph = regions[region].extract()
     device = SimulatorDevice()
     wanted = {str(s): s for s in schedules(graph, device.info)}
     inputs = [to_numpy(random_input(t, seed)) for seed, t in enumerate(graph.input_types)]

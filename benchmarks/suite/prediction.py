@@ -1,41 +1,38 @@
 """The predictor held to account: predicted and measured time side by side."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from scipy.stats import spearmanr
 
 from benchmarks.suite.counting import Candidate
+from benchmarks.suite.findings import INTRODUCTION
+from benchmarks.suite.fitting import FITTED, predict_each_unseen
 from benchmarks.suite.result import SuiteRun
+from benchmarks.suite.timing import KernelTime, Timing
 from kernelwright.evaluator.prediction import predict_program
 from kernelwright.metal.perf import ChipProfile, find_profile
 
 _FEWEST = 4
 """Candidates below which a task's ranking says little."""
 _WANTED = 0.8
-_INTRODUCTION = """\
-# Predictions beside measurements
-
-Where nothing can be timed, the evaluator ranks by a predicted time. The simulator counts what a
-kernel does, and `kernelwright/metal/perf` turns the counts into a time on a chip: what memory,
-caches, arithmetic, special functions, threadgroup memory, the lifetimes of threads and the start of
-threadgroups would each take alone, combined by a norm because they overlap imperfectly, plus the
-launch.
-
-Two of its constants, a thread's bytes in flight and the norm's exponent, are fitted to the
-measurements below: this page says how well the model describes one chip, not how well it foretells
-another. Registers are not counted: kernels that keep many values, and so have fewer threads
-resident, are predicted too fast.
-"""
+TaskKey = tuple[str, str, int]
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A candidate beside its prediction."""
+    """A candidate beside its predictions."""
 
     candidate: Candidate
+    """Measured by the GPU's clock."""
+    time: KernelTime
     predicted_us: float
+    unseen_us: float
+    """Predicted by constants that were fitted to the other tasks."""
+    screened_us: float
+    """Measured by the suite's search, with the host's clock."""
     bound: str
 
     @property
@@ -44,77 +41,163 @@ class Judged:
         return self.predicted_us / self.candidate.measured_us
 
 
-def profile_of(run: SuiteRun) -> ChipProfile:
-    """Return the chip's profile with the copy bandwidth and launch that the run measured."""
-    profile = find_profile(run.device.chip)
+def measured_profile(chip: str, copy_bytes_per_s: float, launch_us: float) -> ChipProfile:
+    """Return a chip's profile with the copy bandwidth and the launch that were measured."""
+    profile = find_profile(chip)
     peak = profile.bandwidth_gb_s * 1e9
-    return profile.model_copy(
-        update={
-            "launch_us": run.launch_us,
-            "bandwidth_efficiency": min(run.copy_bytes_per_s / peak, 1.0),
-        }
-    )
+    share = min(copy_bytes_per_s / peak, 1.0)
+    return profile.model_copy(update={"launch_us": launch_us, "bandwidth_efficiency": share})
 
 
-def judge(candidates: Sequence[Candidate], profile: ChipProfile) -> list[Judged]:
-    """Predict every candidate."""
+def judge(timing: Timing, counted: Sequence[Candidate]) -> list[Judged]:
+    """Predict every candidate that was counted, screened and timed."""
+    times = {kernel.key: kernel for kernel in timing.kernels}
+    profile = measured_profile(timing.chip, timing.copy_bytes_per_s, timing.launch_us)
+    tasks: dict[TaskKey, list[Candidate]] = {}
+    screened = {candidate.key: candidate.measured_us for candidate in counted}
+    for one in counted:
+        if one.key in times:
+            timed = Candidate(one.key, one.operation, times[one.key].median_us, one.counters)
+            tasks.setdefault(one.key[:3], []).append(timed)
+    unseen = predict_each_unseen(tasks, profile)
     found = []
-    for candidate in candidates:
-        predicted = predict_program(candidate.counters, profile)
-        found.append(Judged(candidate, predicted.microseconds, predicted.bound))
+    for key, task in tasks.items():
+        for candidate, unseen_us in zip(task, unseen[key], strict=True):
+            predicted = predict_program(candidate.counters, profile)
+            found.append(
+                Judged(
+                    candidate,
+                    times[candidate.key],
+                    predicted.microseconds,
+                    unseen_us,
+                    screened[candidate.key],
+                    predicted.bound,
+                )
+            )
     return found
 
 
-def markdown(run: SuiteRun, judged: Sequence[Judged]) -> str:
+def markdown(run: SuiteRun, timing: Timing, judged: Sequence[Judged]) -> str:
     """Render how well predictions rank and size what was measured."""
-    tasks: dict[tuple[str, str, int], list[Judged]] = {}
+    tasks: dict[TaskKey, list[Judged]] = {}
     for one in judged:
         tasks.setdefault(one.candidate.key[:3], []).append(one)
-    ranked = {k: rank_correlation(v) for k, v in tasks.items() if len(v) >= _FEWEST}
-    strong = sum(rho >= _WANTED for rho in ranked.values())
+    ranked = {k: v for k, v in tasks.items() if len(v) >= _FEWEST}
+    driver = f", driver {timing.driver}" if timing.driver else ""
     lines = [
-        _INTRODUCTION,
+        INTRODUCTION,
         (
-            f"{run.device.chip}; {len(judged)} candidates of {len(tasks)} tasks, each timed alone "
-            "on the GPU with rotating inputs, and counted on the simulator."
+            f"{timing.chip}{driver}; {len(judged)} candidates of {len(tasks)} "
+            f"tasks, each in {timing.replays} replays of a CUDA graph of its launches on rotating "
+            "inputs, in two processes; counted on the simulator. The suite's own search timed the "
+            f"same candidates through MLX {run.mlx} by the host's clock, "
+            f"{run.launch_us:.1f} µs for an empty launch."
         ),
         "",
-        f"- Rank correlation (Spearman) over all candidates: **{rank_correlation(judged):.2f}**.",
-        (
-            f"- Within a task: median **{np.median(list(ranked.values())):.2f}**; {strong} of "
-            f"{len(ranked)} tasks reach {_WANTED}."
+        "| Spearman within a task | median | tasks of at least 0.8 | all candidates together |",
+        "|---|---|---|---|",
+        *(
+            _summary_row(name, ranked.values(), judged, ours, theirs)
+            for name, ours, theirs in _COMPARISONS
         ),
-        f"- Of the faster half by prediction, the best candidate is in {_kept(tasks.values())}.",
+        "",
+        f"- Of the faster half by prediction, the best candidate is in {_kept(ranked.values())}.",
+        (
+            f"- Of the pairs within a task whose intervals are disjoint, "
+            f"{_agreement(pair for task in ranked.values() for pair in combinations(task, 2))} are "
+            "predicted in the right order."
+        ),
+        f"- Fitted: {', '.join(f'`{name}`' for name in FITTED)}.",
         "",
         "| limited by | candidates | predicted / measured, median | 10 % | 90 % |",
         "|---|---|---|---|---|",
         *_by_bound(judged),
         "",
-        "| task | dtype | candidates | rank correlation | fastest | slowest | predicted/measured |",
-        "|---|---|---|---|---|---|---|",
-        *(_task_row(k, tasks[k], rho) for k, rho in sorted(ranked.items(), key=lambda kv: kv[1])),
+        (
+            "| task | dtype | candidates | rank correlation | task left out of the fit | pairs "
+            "that differ, in order | with the search's times | the search's times with the GPU's "
+            "| fastest | slowest | predicted/measured |"
+        ),
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+        *(
+            _task_row(k, v)
+            for k, v in sorted(ranked.items(), key=lambda kv: _rank(kv[1], _measured, _predicted))
+        ),
     ]
     return "\n".join(lines) + "\n"
 
 
-def rank_correlation(judged: Sequence[Judged]) -> float:
-    """Return Spearman's coefficient; 0 where all predictions are the same."""
-    measured = [j.candidate.measured_us for j in judged]
-    predicted = [j.predicted_us for j in judged]
-    if len(set(predicted)) < 2 or len(set(measured)) < 2:
+def rank_correlation(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """Return Spearman's coefficient; 0 where all values of a side are the same."""
+    if len(set(ours)) < 2 or len(set(theirs)) < 2:
         return 0.0
-    return float(spearmanr(measured, predicted).statistic)
+    return float(spearmanr(ours, theirs).statistic)
+
+
+def differ(one: KernelTime, other: KernelTime) -> bool:
+    """Say whether two kernels' intervals are disjoint."""
+    return one.high_us < other.low_us or other.high_us < one.low_us
+
+
+Figure = Callable[[Judged], float]
+
+
+def _measured(one: Judged) -> float:
+    return one.candidate.measured_us
+
+
+def _screened(one: Judged) -> float:
+    return one.screened_us
+
+
+def _predicted(one: Judged) -> float:
+    return one.predicted_us
+
+
+def _unseen(one: Judged) -> float:
+    return one.unseen_us
+
+
+_COMPARISONS: tuple[tuple[str, Figure, Figure], ...] = (
+    ("predicted, with the GPU's clock", _measured, _predicted),
+    ("predicted with the task left out of the fit, with the GPU's clock", _measured, _unseen),
+    ("predicted, with the search's times", _screened, _predicted),
+    ("the GPU's clock, with the search's times", _screened, _measured),
+)
+
+
+def _rank(task: Sequence[Judged], ours: Figure, theirs: Figure) -> float:
+    return rank_correlation([ours(j) for j in task], [theirs(j) for j in task])
+
+
+def _summary_row(
+    name: str, tasks: Iterable[Sequence[Judged]], all_: Sequence[Judged], a: Figure, b: Figure
+) -> str:
+    ranks = [_rank(task, a, b) for task in tasks]
+    strong = sum(rank >= _WANTED for rank in ranks)
+    return (
+        f"| {name} | **{np.median(ranks):.2f}** | {strong} of {len(ranks)} "
+        f"| {_rank(all_, a, b):.2f} |"
+    )
 
 
 def _kept(tasks: Iterable[Sequence[Judged]]) -> str:
     kept = whole = 0
     for task in tasks:
-        if len(task) < _FEWEST:
-            continue
-        best = min(task, key=lambda j: j.candidate.measured_us)
+        best = min(task, key=_measured)
         limit = float(np.median([j.predicted_us for j in task]))
         kept, whole = kept + (best.predicted_us <= limit), whole + 1
     return f"{kept} of {whole} tasks"
+
+
+def _agreement(pairs: Iterable[tuple[Judged, Judged]]) -> str:
+    right = whole = 0
+    for one, other in pairs:
+        if differ(one.time, other.time):
+            is_slower = _measured(one) > _measured(other)
+            right += (one.predicted_us > other.predicted_us) is is_slower
+            whole += 1
+    return f"{right} of {whole}"
 
 
 def _by_bound(judged: Sequence[Judged]) -> list[str]:
@@ -128,10 +211,13 @@ def _by_bound(judged: Sequence[Judged]) -> list[str]:
     return rows
 
 
-def _task_row(key: tuple[str, str, int], task: Sequence[Judged], rho: float) -> str:
-    times = [j.candidate.measured_us for j in task]
+def _task_row(key: TaskKey, task: Sequence[Judged]) -> str:
+    times = [_measured(j) for j in task]
     middle = float(np.median([j.error for j in task]))
     return (
-        f"| {key[0]}: {task[0].candidate.operation} | {key[1]} | {len(task)} | {rho:.2f} "
-        f"| {min(times):.0f} µs | {max(times):.0f} µs | {middle:.2f} |"
+        f"| {key[0]}: {task[0].candidate.operation} | {key[1]} | {len(task)} "
+        f"| {_rank(task, _measured, _predicted):.2f} | {_rank(task, _measured, _unseen):.2f} "
+        f"| {_agreement(combinations(task, 2))} | {_rank(task, _screened, _predicted):.2f} "
+        f"| {_rank(task, _screened, _measured):.2f} | {min(times):.0f} µs | {max(times):.0f} µs "
+        f"| {middle:.2f} |"
     )

@@ -12,7 +12,10 @@ Sources, by the letters that the table uses:
 - E: CUDA C++ programming guide, arithmetic instructions, compute capability 9.0,
   https://docs.nvidia.com/cuda/cuda-c-programming-guide/#arithmetic-instructions.
 - F: measured through MLX 0.32.4 on one H200: 4.3 of 4.8 TB/s for a copy.
-- G: fitted to 157 kernels timed through MLX 0.32.4 on one H200, docs/prediction.md.
+- G: fitted to the times of 180 kernels on one H200, docs/prediction.md.
+- H: fitted to the instructions that the same kernels executed, as Nsight Compute counted them.
+- I: CUDA C++ programming guide, technical specifications per compute capability, 9.0,
+  https://docs.nvidia.com/cuda/cuda-c-programming-guide/#compute-capabilities.
 """
 
 from typing import Literal
@@ -24,9 +27,27 @@ _MIB = 1 << 20
 Vendor = Literal["apple", "nvidia"]
 
 
+class InstructionCosts(Record):
+    """Instructions of a simdgroup that the counters of a kernel stand for, on average."""
+
+    float_operation: float
+    """A fused multiply-add counts two operations, and many others are folded into it."""
+    special_operation: float
+    """With the steps around the unit's result that make it accurate."""
+    byte: float
+    """Read or written by a lane: its address, the loop around it, its conversion."""
+    read: float
+    simd_operation: float
+    """A reduction takes a shuffle and an operation for each power of two."""
+    thread: float
+    """To begin and to end."""
+
+
 class CoreRates(Record):
     """What one core does in one cycle, and what it holds."""
 
+    instructions: float
+    """Of simdgroups, as many as kernels reach."""
     float_operations: int
     """A fused multiply-add counts two."""
     special_operations: int
@@ -34,41 +55,84 @@ class CoreRates(Record):
     matrix_multiply_adds: int
     """Inside simdgroup_matrix operations; an 8x8x8 one takes 512."""
     threadgroup_bytes: int
-    cache_bytes: int
+    cache_bytes: float
     """Between the core and the cache that all cores share."""
+    instruction_cycles: float
+    """From one instruction of a simdgroup to its next."""
+    barrier_cycles: float
+    """From the last simdgroup's arrival until all go on, with what they exchange."""
+    arrival_cycles: float
+    """That a barrier takes longer for each simdgroup of the threadgroup."""
     threads: int
     """Most threads in flight."""
+    threadgroups: int
+    """Most threadgroups in flight."""
+    registers: int
+    """Of 32 bits."""
     saturating_threads: int
     """Threads in flight from which on the arithmetic units are busy."""
     threadgroup_memory: int
+    costs: InstructionCosts
 
 
 # B: 256 float operations, 128 integer additions, 32 exp2, 21 reciprocals and 16 reciprocal square
 # roots (the middle one stands for all), 102 matrix multiply-adds, 64 bytes of threadgroup memory
-# and about 32 bytes of shared cache a cycle; 3072 threads, busy from 24 simdgroups on; ~60 KB.
+# and about 32 bytes of shared cache a cycle; 3072 threads, busy from 24 simdgroups on; ~60 KB,
+# and ~208 KB of registers; 4 schedulers. G stands for the rest, with fewer instructions around the
+# special units, which Apple's own library uses more directly.
 APPLE_CORE = CoreRates(
+    instructions=2.94,
     float_operations=256,
     special_operations=21,
     integer_operations=128,
     matrix_multiply_adds=102,
     threadgroup_bytes=64,
     cache_bytes=32,
+    instruction_cycles=5.8,
+    barrier_cycles=107,
+    arrival_cycles=26,
     threads=3072,
+    threadgroups=96,
+    registers=52 * 1024,
     saturating_threads=768,
     threadgroup_memory=60 * 1024,
+    costs=InstructionCosts(
+        float_operation=0.26,
+        special_operation=4.0,
+        byte=1.7,
+        read=1.0,
+        simd_operation=17.0,
+        thread=10.0,
+    ),
 )
-# D, E: 128 multiply-adds, 16 special and 64 integer operations, 128 bytes of shared memory and 64
-# bytes of L2 a cycle; 2048 threads, 227 KB. Matrices of the translated text use no tensor core.
+# D, E, I: 128 multiply-adds, 16 special and 64 integer operations and 128 bytes of shared memory a
+# cycle; 2048 threads in 32 threadgroups, 64 K registers, 227 KB. G: 2.94 of 4 instructions a cycle,
+# 20.6 bytes of L2 (5.4 TB/s for the chip), and what follows in cycles. H: the costs. Matrices of
+# the translated text use no tensor core.
 HOPPER_CORE = CoreRates(
+    instructions=2.94,
     float_operations=256,
     special_operations=16,
     integer_operations=64,
     matrix_multiply_adds=128,
     threadgroup_bytes=128,
-    cache_bytes=64,
+    cache_bytes=20.6,
+    instruction_cycles=5.8,
+    barrier_cycles=107,
+    arrival_cycles=26,
     threads=2048,
+    threadgroups=32,
+    registers=64 * 1024,
     saturating_threads=512,
     threadgroup_memory=227 * 1024,
+    costs=InstructionCosts(
+        float_operation=0.26,
+        special_operation=14.2,
+        byte=1.68,
+        read=1.0,
+        simd_operation=16.8,
+        thread=9.9,
+    ),
 )
 
 
@@ -86,8 +150,9 @@ class ChipProfile(Record):
     launch_us: float
     """From one kernel's end to the next one's start."""
     memory_latency_us: float
-    barrier_us: float
-    """From the first simdgroup's arrival until the last goes on, with what it exchanges."""
+    """Of each round of reads, some of which the caches serve."""
+    threadgroup_start_us: float
+    """From a threadgroup's end until its successor's first instruction."""
     threadgroups_per_us: float
     """Threadgroups that the whole chip starts."""
     bandwidth_efficiency: float = 0.9
@@ -104,9 +169,10 @@ class ChipProfile(Record):
 
 
 _ASSUMED = (
+    "core",
     "launch_us",
     "memory_latency_us",
-    "barrier_us",
+    "threadgroup_start_us",
     "threadgroups_per_us",
     "bandwidth_efficiency",
 )
@@ -134,15 +200,15 @@ def _apple(
         launch_us=4.0,
         # Pointer chasing on an M1 Max, https://github.com/ferasboulala/G13: below 350 ns.
         memory_latency_us=0.35,
-        # As on the H200, in units of the memory's latency and of clock cycles.
-        barrier_us=0.2,
-        threadgroups_per_us=0.75 * clock_ghz * 1e3,
+        # As on the H200, in clock cycles.
+        threadgroup_start_us=0.89 / clock_ghz,
+        threadgroups_per_us=0.82 * clock_ghz * 1e3,
         sources=sources,
         estimates=(*_ASSUMED, *estimates),
     )
 
 
-_GUESSED = ("clock_ghz", "last_cache_bytes", "core")
+_GUESSED = ("clock_ghz", "last_cache_bytes")
 
 _PROFILES = (
     _apple("m1", 8, 1.278, 68.25, 8),
@@ -172,10 +238,10 @@ _PROFILES = (
         last_cache_bytes=50 * _MIB,
         core=HOPPER_CORE,
         launch_us=6.2,
-        memory_latency_us=1.0,
-        barrier_us=0.6,
-        threadgroups_per_us=1500,
-        sources="D, E, F, G",
+        memory_latency_us=0.25,
+        threadgroup_start_us=0.45,
+        threadgroups_per_us=1630,
+        sources="D, E, F, G, H, I",
     ),
 )
 PROFILES: dict[str, ChipProfile] = {profile.name: profile for profile in _PROFILES}

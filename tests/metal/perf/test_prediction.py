@@ -86,9 +86,9 @@ def test_idle_lanes_cost_as_much_as_busy_ones() -> None:
     assert half.bounds_us["compute"] == pytest.approx(2 * whole.bounds_us["compute"])
 
 
-def test_what_is_read_again_misses_a_cache_that_it_does_not_fit() -> None:
-    def again(megabytes: int) -> int:
-        nbytes = megabytes * _MIB
+def test_what_is_read_again_misses_a_cache_that_those_in_flight_fill() -> None:
+    def again(threads: int) -> int:
+        nbytes = 240 * _MIB
         buffer = BufferTraffic(
             name="x",
             bytes_read=4 * nbytes,
@@ -96,11 +96,11 @@ def test_what_is_read_again_misses_a_cache_that_it_does_not_fit() -> None:
             unique_bytes_read=nbytes,
             unique_sectors_read=nbytes // 32,
         )
-        counters = _counters().model_copy(update={"buffers": (buffer,)})
+        counters = _counters(threads=threads).model_copy(update={"buffers": (buffer,)})
         return predict(counters, find_profile("m2-pro")).memory_bytes // nbytes
 
-    assert again(16) == 1
-    assert again(240) == 3
+    assert again(threads=1 << 22) == 1
+    assert again(threads=1 << 14) == 4
 
 
 def test_a_bias_that_every_row_reads_stays_in_the_cache() -> None:
@@ -127,12 +127,12 @@ def test_every_faster_chip_is_predicted_faster() -> None:
 
 @pytest.mark.parametrize(
     ("elements_a_thread", "threads_a_group", "measured_us"),
-    [(4, 256, 61.8), (1, 256, 118.6), (1, 64, 325.2)],
+    [(4, 256, 40.8), (1, 256, 84.8), (1, 64, 278.2)],
 )
-def test_a_kernel_measured_on_an_h200_is_within_a_third(
+def test_a_kernel_measured_on_an_h200_is_within_a_quarter(
     elements_a_thread: int, threads_a_group: int, measured_us: float
 ) -> None:
-    # Bias + tanh-GELU on 2048 x 14336 float16, through MLX 0.32.4.
+    # Bias + tanh-GELU on 2048 x 14336 float16, launched again and again by a CUDA graph.
     elements = 2048 * 14336
     threads = elements // elements_a_thread
     prediction = _predict(
@@ -143,8 +143,50 @@ def test_a_kernel_measured_on_an_h200_is_within_a_third(
         float_operations=elements * 10,
         special_operations=elements,
     )
+    time_us = prediction.time_us - find_profile("h200").launch_us
 
-    assert prediction.time_us == pytest.approx(measured_us, rel=0.34)
+    assert time_us == pytest.approx(measured_us, rel=0.25)
+
+
+def test_threads_that_keep_much_leave_room_for_fewer() -> None:
+    plain, kept = _predict("h200"), _predict("h200", thread_array_bytes=256)
+
+    assert kept.occupancy < plain.occupancy / 2
+    assert kept.time_us > plain.time_us
+
+
+def test_a_core_holds_no_more_threadgroups_than_the_chip_allows() -> None:
+    assert _predict("h200", threadgroups=(1 << 22) // 32).occupancy == 32 * 32 / 512
+
+
+def test_many_reads_of_few_bytes_take_longer_than_few_of_many() -> None:
+    def time_us(bytes_a_lane: int) -> float:
+        counters = _counters(threads=1 << 14)
+        buffers = tuple(
+            b.model_copy(update={"reads": b.bytes_read // (32 * bytes_a_lane)})
+            for b in counters.buffers
+        )
+        copied = counters.model_copy(update={"buffers": buffers})
+        return predict(copied, find_profile("h200")).time_us
+
+    assert time_us(2) > 1.5 * time_us(8)
+
+
+def test_a_special_function_costs_instructions_around_its_unit() -> None:
+    prediction = _predict("h200", special_operations=10**9)
+
+    assert prediction.bounds_us["issue"] > prediction.bounds_us["special"]
+
+
+def test_elements_of_a_packed_vector_are_stored_together() -> None:
+    def cache_us(sectors: int) -> float:
+        x, y = _counters().buffers
+        stored = y.model_copy(update={"sectors_written": sectors * y.sectors_written})
+        counters = _counters().model_copy(update={"buffers": (x, stored)})
+        return predict(counters, find_profile("h200")).bounds_us["cache"]
+
+    assert cache_us(4) == cache_us(1)
+    assert cache_us(16) > 8 * cache_us(1)
 
 
 def test_a_prediction_says_that_it_is_one() -> None:

@@ -1,0 +1,45 @@
+"""What the comparison of predictions with an H200 taught, in words."""
+
+INTRODUCTION = """\
+# Predictions beside measurements
+
+Where nothing can be timed, the evaluator ranks by a predicted time. The simulator counts what a
+kernel does, and `kernelwright/metal/perf` turns the counts into a time on a chip: a core holds a
+number of simdgroups; each waits for memory and at barriers, and queues with the others for memory's
+bandwidth, the shared cache, the issue of instructions and the start of threadgroups. How far all
+that overlaps follows from the number of simdgroups (mean value analysis), not from a constant.
+
+## What decides, found candidate by candidate
+
+Measured with a GPU's clock, and with Nsight Compute's counters on the same kernels:
+
+- **Instructions.** Two candidates in three keep the schedulers at 2.3 and more of 4 instructions a
+  cycle; nothing tops 3.7. An accurate exponential, logarithm or quotient takes about 14 of them, a
+  reduction over a simdgroup 17, every byte of a lane 1.7. This alone separated the online softmaxes
+  from the cached ones, and the model had no such term.
+- **Threadgroups.** The chip starts about 1640 a microsecond, which alone is 278 µs for 458752 of 64
+  threads; a place that is left stands empty for 0.3 µs.
+- **Barriers.** They cost more the more simdgroups meet there. Rows of 1024 lanes are slow because
+  two threadgroups fill a core, and little overlaps.
+- **What is read twice** comes from the cache while the rows in flight fit there, and not by the
+  size of the whole array: with 264 rows of 64 KB in flight a log-softmax reads its input once from
+  memory, with 1056 twice.
+- **Few bytes a read.** A simdgroup waits about once for four reads, so that lanes which take 2
+  bytes at a time wait four times as often as those which take 8.
+- **Registers** limit 30 of the 180 candidates. They are not known before the GPU's compiler has
+  run; the arrays in a kernel's text say enough (16 registers and one more for each 4 bytes: within
+  30 % of the real number of threadgroups on a core for more than nine in ten).
+- **The search's times.** The search that wrote the recorded run timed each schedule five times by
+  the host's clock. The same kernels by the GPU's clock rank differently (last row of the first
+  table): swiglu's schedules of 43.0 µs were recorded between 57 and 88 µs. No model can agree with
+  those times better than the kernels themselves do.
+
+Not modelled: how many values the compiler keeps across a loop, divergence inside of `online` loops,
+and the order in which lines leave the cache. Stores of packed vectors are counted once for each
+element, because the simulator's compiler splits them; up to four are taken together again here.
+
+All constants are shared by every task. Those named below were fitted to these times, the costs of
+instructions to counted instructions, and the second row of the first table shows what is left when
+a task's own times take no part in the fit. This describes one chip; Apple's profiles share the
+model and its costs in cycles, with their own published rates.
+"""

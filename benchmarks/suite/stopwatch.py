@@ -1,0 +1,155 @@
+"""Times packed candidates by an NVIDIA GPU's own clock; needs CuPy and NumPy alone.
+
+`python benchmarks/suite/stopwatch.py PACK OUT` compiles every text, records launches on rotating
+inputs as a CUDA graph, and times its replays with events. Run by itself so that the machine with
+the GPU needs neither MLX nor this package.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import cupy as cp
+import numpy as np
+from cupy.cuda import nvrtc
+
+_INCLUDES = ("/usr/local/cuda/include", "/usr/local/cuda/include/cccl")
+_REPLAYS = 15
+_WARM_UPS = 2
+_GRAPH_US = 600.0
+"""A graph takes about so long, so that its own launch does not show."""
+_MOST_EMPTY = 64
+_ROTATION_BYTES, _MOST_COPIES = 256 << 20, 8
+"""Inputs take turns over more bytes than the last cache holds, as in the suite's search."""
+Candidate = dict[str, Any]
+Work = Callable[[int], None]
+Action = Callable[[], object]
+
+
+def compile_text(job: tuple[str, dict[str, str]]) -> bytes:
+    """Compile one launch for an H100 or H200."""
+    text, headers = job
+    program = nvrtc.createProgram(
+        text, "kernel.cu", [h.encode() for h in headers.values()], [n.encode() for n in headers]
+    )
+    options = ["--gpu-architecture=sm_90", "--std=c++17"]
+    nvrtc.compileProgram(program, [*options, *(f"--include-path={i}" for i in _INCLUDES)])
+    return bytes(nvrtc.getCUBIN(program))
+
+
+def time_candidate(candidate: Candidate, cubins: Sequence[bytes], stream: cp.cuda.Stream) -> dict:
+    """Return the candidate's key with the microseconds of every replay, for one run of it."""
+    functions = [
+        _load(cubin, one) for cubin, one in zip(cubins, candidate["launches"], strict=True)
+    ]
+    copies = _copies(candidate)
+
+    def work(turn: int) -> None:
+        arrays = copies[turn % len(copies)]
+        for function, launch in zip(functions, candidate["launches"], strict=True):
+            arguments = tuple(arrays[place] for place in launch["arrays"])
+            function((launch["blocks"],), (launch["threads"],), arguments)
+
+    first = float(np.median(_replay(_record(work, 8, stream), stream))) / 8
+    turns = int(np.clip(_GRAPH_US / first, 8, 64))
+    turns += -turns % len(copies)
+    times = [us / turns for us in _replay(_record(work, turns, stream), stream)]
+    registers = max(function.num_regs for function in functions)
+    names = ("workload", "dtype", "region", "schedule")
+    return {**{name: candidate[name] for name in names}, "us": times, "registers": registers}
+
+
+def _load(cubin: bytes, launch: dict[str, Any]) -> cp.RawKernel:
+    module = cp.RawModule(path=_saved(cubin))
+    return module.get_function(launch["symbol"])
+
+
+def _saved(cubin: bytes) -> str:
+    path = Path("/tmp") / f"kernelwright-{abs(hash(cubin)):x}.cubin"
+    path.write_bytes(cubin)
+    return str(path)
+
+
+def _copies(candidate: Candidate) -> list[list[cp.ndarray]]:
+    inputs = candidate["arrays"][: candidate["inputs"]]
+    nbytes = sum(np.dtype(dtype).itemsize * size for dtype, size in inputs)
+    number = int(np.clip(_ROTATION_BYTES // max(nbytes, 1), 1, _MOST_COPIES))
+    random = cp.random.default_rng(0)
+    copies = [[_array(random, *one) for one in candidate["arrays"]] for _ in range(number)]
+    # The launches are on another stream, and may take what they read for an index.
+    cp.cuda.Device().synchronize()
+    return copies
+
+
+def _array(random: cp.random.Generator, dtype: str, size: int) -> cp.ndarray:
+    """Draw what the suite's search draws: small normal numbers, and integers of 0 and 1."""
+    if np.issubdtype(np.dtype(dtype), np.floating):
+        return (random.standard_normal(size, dtype=cp.float32) * cp.float32(0.5)).astype(dtype)
+    return random.integers(0, 2, size, dtype=cp.int32).astype(dtype)
+
+
+def _record(work: Work, turns: int, stream: cp.cuda.Stream) -> Action:
+    with stream:
+        stream.begin_capture()
+        for turn in range(turns):
+            work(turn)
+        graph = stream.end_capture()
+    return lambda: graph.launch(stream)
+
+
+def _replay(action: Action, stream: cp.cuda.Stream) -> list[float]:
+    times = []
+    for _ in range(_WARM_UPS + _REPLAYS):
+        began, ended = cp.cuda.Event(), cp.cuda.Event()
+        with stream:
+            began.record(stream)
+            action()
+            ended.record(stream)
+        ended.synchronize()
+        times.append(cp.cuda.get_elapsed_time(began, ended) * 1e3)
+    return times[_WARM_UPS:]
+
+
+def _ceilings(stream: cp.cuda.Stream) -> dict[str, float]:
+    """Time an empty kernel, and a copy far larger than the caches."""
+    nothing = cp.RawKernel('extern "C" __global__ void nothing() {}', "nothing")
+    nothing((1,), (32,), ())
+    empty = _record(lambda _: nothing((1,), (32,), ()), _MOST_EMPTY, stream)
+    source = cp.zeros(1 << 28, cp.float32)
+    target = cp.empty_like(source)
+    # Not recorded: as a node of a graph, a copy reaches two thirds of the bandwidth.
+    copy_us = float(np.median(_replay(lambda: cp.copyto(target, source), stream)))
+    launch_us = float(np.median(_replay(empty, stream))) / _MOST_EMPTY
+    return {"launch_us": launch_us, "copy_bytes_per_s": 2 * source.nbytes / copy_us * 1e6}
+
+
+def main() -> None:
+    """Time what a pack holds."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("pack", type=Path)
+    parser.add_argument("out", type=Path)
+    arguments = parser.parse_args()
+    packed = json.loads(gzip.decompress(arguments.pack.read_bytes()))
+    candidates, headers = packed["candidates"], packed["headers"]
+    jobs = [(one["text"], headers) for c in candidates for one in c["launches"]]
+    with ProcessPoolExecutor() as pool:
+        cubins = iter(list(pool.map(compile_text, jobs, chunksize=4)))
+    stream = cp.cuda.Stream(non_blocking=True)
+    chip = cp.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    result: dict[str, Any] = {"chip": chip, **_ceilings(stream), "kernels": []}
+    for candidate in candidates:
+        own = [next(cubins) for _ in candidate["launches"]]
+        result["kernels"].append(time_candidate(candidate, own, stream))
+        cp.get_default_memory_pool().free_all_blocks()
+    arguments.out.write_text(json.dumps(result))
+    print(f"timed {len(candidates)} candidates; {result['launch_us']:.2f} us for an empty launch")
+
+
+if __name__ == "__main__":
+    main()
