@@ -37,7 +37,8 @@ def turned(x: mx.array) -> mx.array:
 
 
 def scores(q: mx.array, k: mx.array) -> mx.array:
-    return (q * SCALE) @ turned(repeated(k))
+    made: mx.array = (q * SCALE) @ turned(repeated(k))
+    return made
 
 
 def written(x: mx.array) -> mx.array:

@@ -16,6 +16,7 @@ from kernelwright.ir.passes.attention_operand import (
     unscaled,
     unscaled_below,
 )
+from kernelwright.ir.passes.complex_parts import split_complex
 from kernelwright.ir.passes.duplicate import split_views
 from kernelwright.ir.passes.standard.reading import is_near, number
 from kernelwright.ir.passes.standard.softmax import softmax_operand
@@ -30,10 +31,11 @@ def gather_attention(graph: Graph) -> Graph:
     That is how MLX decomposes it on the CPU, and what people write: scales on queries, keys or
     scores, heads repeated or grouped, masks chosen or added. The result computes the same up to
     rounding, not bit for bit: it is for plans that keep attention whole, as
-    `mx.fast.scaled_dot_product_attention` does on a GPU.
+    `mx.fast.scaled_dot_product_attention` does on a GPU. Complex pairs, by which some turn queries
+    and keys, become floats that a kernel can hold.
     """
-    gathered = rewrite(graph, (_attention,))
-    if not any(node.op == "attention" for node in gathered.nodes):
+    gathered = rewrite(split_complex(graph), (_attention,))
+    if gathered == graph:
         return graph
     return split_views(rewrite(gathered, (*fold.RULES, *view.RULES), merge=True))
 

@@ -4,16 +4,18 @@ from kernelwright.ir.builder import Rule, rewrite
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.passes import fold, mean, quantization, view
 from kernelwright.ir.passes.duplicate import split_views
-from kernelwright.ir.passes.standard import algebra, product, softmax
+from kernelwright.ir.passes.standard import algebra, product, rope, softmax
 
 _RULES: tuple[Rule, ...] = (
     *fold.RULES,
+    *rope.VIEWS,
     *view.RULES,
     *mean.RULES,
     *quantization.RULES,
     *algebra.RULES,
     *softmax.RULES,
     *product.RULES,
+    *rope.RULES,
     *algebra.ORDER,
 )
 _MOST_SWEEPS = 16
