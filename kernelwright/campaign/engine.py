@@ -27,6 +27,7 @@ from kernelwright.campaign.pausing import Pause
 from kernelwright.campaign.planning import Captured, FunctionPlan
 from kernelwright.campaign.pursuit import Pursuit
 from kernelwright.campaign.ranking import is_confirmed, is_final, rank_of, was_put_to_the_test
+from kernelwright.campaign.recall import recall
 from kernelwright.campaign.report import SearchReport, TaskReport
 from kernelwright.campaign.spec import SearchSpec
 from kernelwright.campaign.strategy import Enough, Later, RepairThenWrite, Strategy, Team
@@ -128,6 +129,7 @@ class Engine:
                 pursuits = _pursuits(plans)
                 for pursuit in pursuits:
                     self._store.keep_task(pursuit.task, signature=pursuit.signature)
+                recall(self._store, self._campaign_id, pursuits, bench.info)
                 reason = self._pursue(pursuits, hired.strategy, bench)
             ended = self._end(reason)
         return SearchReport(

@@ -93,7 +93,7 @@ def abandoned(store: KernelStore, campaign_id: str) -> list[str]:
     place = next(i for i, c in enumerate(campaigns) if c.id == campaign_id)
     this, runs = campaigns[place], list[str]()
     for other in campaigns[place + 1 :]:
-        if not _is_same(other, this):
+        if not is_same_search(other, this):
             continue
         if other.state == "finished":
             break
@@ -101,7 +101,7 @@ def abandoned(store: KernelStore, campaign_id: str) -> list[str]:
     return runs[::-1]
 
 
-def _is_same(other: Campaign, this: Campaign) -> bool:
+def is_same_search(other: Campaign, this: Campaign) -> bool:
     """Say whether two runs are of one search, be it on another machine or after an update."""
     devices = (other.environment.device.name, this.environment.device.name)
     return (other.name, other.spec) == (this.name, this.spec) and devices[0] == devices[1]

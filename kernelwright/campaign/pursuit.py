@@ -30,6 +30,8 @@ class Pursuit:
 
     task: Task
     signature: str
+    tuned: tuple[str, ...] = ()
+    """Schedules that won where ops, inputs and chip were the same."""
     history: list[Attempt] = field(default_factory=list)
     repaired: set[str] = field(default_factory=set)
     """Programs that a repairer has been asked about, whatever came of it."""

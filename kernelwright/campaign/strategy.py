@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from kernelwright.agents.offline import tuned_before
 from kernelwright.agents.role import Attempt, Coder, Planner, Proposal, Repairer
 from kernelwright.campaign.pursuit import Pursuit
 from kernelwright.campaign.spec import SearchSpec
@@ -58,14 +59,20 @@ class RepairThenWrite:
             return repaired
         if pursuit.since_best >= self._spec.patience:
             return Enough(f"no gain in the last {pursuit.since_best} correct candidates")
-        written = self._team.coder.write(
-            pursuit.task, self._device, pursuit.history, count=min(room, self._spec.batch)
-        )
+        count = min(room, self._spec.batch)
+        written = self._recalled(pursuit)
+        written += self._team.coder.write(pursuit.task, self._device, pursuit.history, count=count)
         if fresh := _fresh(written, pursuit):
-            return fresh
+            return fresh[:count]
         if not pursuit.history:
             return Enough("no template fits it yet; MLX keeps it")
         return Enough("every schedule tried")
+
+    def _recalled(self, pursuit: Pursuit) -> list[Proposal]:
+        """Return what was tuned before, at the beginning; the coder goes on from there."""
+        if pursuit.history:
+            return []
+        return tuned_before(pursuit.task, self._device, pursuit.tuned)
 
     def _repairs(self, pursuit: Pursuit, room: int) -> list[Proposal]:
         repaired: list[Proposal] = []

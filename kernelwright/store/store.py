@@ -22,6 +22,7 @@ from kernelwright.store import (
     reading,
     serving,
     standing,
+    tuning,
     wanting,
     writing,
 )
@@ -203,6 +204,13 @@ class KernelStore(Lasting):
         """Return how many candidates of a task there are, over all campaigns and verdicts."""
         with self._read() as session:
             return reading.tried(session, task_id)
+
+    def tuned(
+        self, task: Task, *, signature: str, device: DeviceName, chip: str
+    ) -> tuple[str, ...]:
+        """Return the schedules of champions with the same ops, inputs and chip, its own first."""
+        with self._read() as session:
+            return tuning.tuned(session, task, signature=signature, device=device, chip=chip)
 
     @lasting
     def reuse(self, trial_id: str, evaluation_id: str) -> None:

@@ -11,6 +11,7 @@ from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.schedule import (
     Attention,
+    ColumnSplit,
     Columnwise,
     Dense,
     Elementwise,
@@ -42,26 +43,37 @@ class OfflineCoder:
         tried = {attempt.proposal.schedule for attempt in history}
         programs = {attempt.proposal.program.id for attempt in history}
         best = best_attempt(history)
+        parent = best.proposal.program.id if best else None
         proposals: list[Proposal] = []
         for schedule in _ordered(space, best):
             if len(proposals) == count:
                 break
-            if (text := render(schedule)) in tried:
+            if render(schedule) in tried:
                 continue
-            program = lower(task.graph, schedule)
-            if program.id not in programs:
-                programs.add(program.id)
-                parent = best.proposal.program.id if best else None
-                proposals.append(
-                    Proposal(
-                        program=program,
-                        author=AUTHOR,
-                        idea=idea(schedule),
-                        schedule=text,
-                        parent=parent,
-                    )
-                )
+            proposal = _proposal(task, schedule, parent)
+            if proposal.program.id not in programs:
+                programs.add(proposal.program.id)
+                proposals.append(proposal)
         return proposals
+
+
+def tuned_before(task: Task, device: DeviceInfo, texts: Sequence[str]) -> list[Proposal]:
+    """Write a task under schedules that won elsewhere, those that it does not have left out."""
+    try:
+        space = {render(schedule): schedule for schedule in schedules(task.graph, device)}
+    except UnsupportedError:
+        return []
+    return [_proposal(task, space[text], None) for text in texts if text in space]
+
+
+def _proposal(task: Task, schedule: Schedule, parent: str | None) -> Proposal:
+    return Proposal(
+        program=lower(task.graph, schedule),
+        author=AUTHOR,
+        idea=idea(schedule),
+        schedule=render(schedule),
+        parent=parent,
+    )
 
 
 def best_attempt(history: Sequence[Attempt]) -> Attempt | None:
@@ -83,6 +95,11 @@ def idea(schedule: Schedule) -> str:
             )
         case Columnwise():
             return f"Neighbouring threads on neighbouring results, {schedule.strips} strips each."
+        case ColumnSplit():
+            return (
+                f"{schedule.chunks} stretches a column reduced first, neighbouring threads on "
+                "neighbouring results, what they left in a second kernel."
+            )
         case Split():
             return (
                 f"{schedule.chunks} chunks a row reduced first, their results in a second kernel."

@@ -1,0 +1,48 @@
+"""What earlier searches tuned: the schedules with which this one begins each task."""
+
+from collections.abc import Sequence
+
+from pydantic import TypeAdapter
+
+from kernelwright.campaign.ledger import is_same_search
+from kernelwright.campaign.pursuit import Pursuit
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.store import KernelStore
+
+_RECALLED = "SchedulesRecalled"
+"""The kind of the line in a run's log that holds with which schedules it began."""
+_MOST_CAMPAIGNS = 1000
+_SCHEDULES = TypeAdapter(dict[str, tuple[str, ...]])
+
+
+def recall(
+    store: KernelStore, campaign_id: str, pursuits: Sequence[Pursuit], device: DeviceInfo
+) -> None:
+    """Give each task the schedules that won where ops, inputs and chip were the same.
+
+    A run of a search that ran before begins as that one did, whatever it has learned since: it
+    then proposes the same programs, whose verdicts the store knows.
+    """
+    told = _told(store, campaign_id)
+    for pursuit in pursuits:
+        if told is None:
+            pursuit.tuned = store.tuned(
+                pursuit.task, signature=pursuit.signature, device=device.name, chip=device.chip
+            )
+        else:
+            pursuit.tuned = told.get(pursuit.task.fingerprint, ())
+    kept = {pursuit.task.fingerprint: pursuit.tuned for pursuit in pursuits if pursuit.tuned}
+    store.log(campaign_id, _RECALLED, _SCHEDULES.dump_json(kept).decode())
+
+
+def _told(store: KernelStore, campaign_id: str) -> dict[str, tuple[str, ...]] | None:
+    """Return what the latest run of the same search began with, None where there was none."""
+    campaigns = store.campaigns(limit=_MOST_CAMPAIGNS)
+    this = next(campaign for campaign in campaigns if campaign.id == campaign_id)
+    for other in campaigns:
+        if other.id == campaign_id or not is_same_search(other, this):
+            continue
+        for event in store.events(other.id):
+            if event.kind == _RECALLED:
+                return _SCHEDULES.validate_json(event.body)
+    return None
