@@ -159,6 +159,8 @@ class Prefill:
     """Simdgroups per threadgroup, each with queries of its own."""
     keys: int = 32
     """Keys and values that are staged at a time; a multiple of 8."""
+    fixed: int = 0
+    """1 writes the number of tokens into the kernel, where whole tiles then need no edges."""
 
     @classmethod
     def of(cls, decisions: Mapping[str, int]) -> "Prefill":

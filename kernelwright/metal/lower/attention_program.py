@@ -1,90 +1,77 @@
 """The program of an attention: for any number of keys where its text says so, else for one."""
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.ir.contraction import trouble_with_attention
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Call
 from kernelwright.ir.resize import Axis, free_dimensions, resize
-from kernelwright.metal.kernel import Kernel, Program, Tensor
+from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower.attended import Sizes
 from kernelwright.metal.lower.attention import lower_attention
-from kernelwright.metal.lower.signature import Signature
-from kernelwright.metal.schedule import Attention
-
-_PRIMES = (1000003, 1000033)
-"""Numbers of keys at which no other size of a kernel could hide."""
-_APART = 4096
-"""How far a number of a kernel may be from a multiple of the number of keys."""
-_NUMBER = re.compile(r"(?P<before>[/%] )?(?<![\w.])(?P<digits>\d{6,})u?(?![\w.])")
+from kernelwright.metal.lower.opening import PRIMES, Lowered, Opening, program_of
+from kernelwright.metal.lower.prefill import lower_prefill
+from kernelwright.metal.schedule import Attention, Prefill
 
 
-@dataclass(frozen=True)
-class _Open:
-    """Kernels that read the number of keys from an array's shape."""
-
-    signature: Signature
-    kernels: tuple[Kernel, ...]
-    temporaries: tuple[Tensor, ...]
-    axes: tuple[Axis, ...]
-    """The axes of the inputs that have this size."""
-
-
-def attention_program(graph: Graph, schedule: Attention) -> Program:
+def attention_program(graph: Graph, schedule: Attention | Prefill) -> Program:
     """Write the program of an attention, for any number of keys where that is possible.
+
+    One for a prompt serves any number of tokens.
 
     Raises:
         UnsupportedError: the graph is no attention, or the schedule does not divide it.
     """
-    signature, kernels, temporaries = lower_attention(graph, schedule)
-    opened = None if schedule.fixed else _opened(graph, schedule)
-    named: Mapping[Axis, str] = {}
-    if opened is not None:
-        signature, kernels, temporaries = opened.signature, opened.kernels, opened.temporaries
-        named = dict.fromkeys(opened.axes, "keys")
-    inputs = tuple(
-        Tensor(
-            name=name,
-            dtype=type_.dtype,
-            shape=tuple(named.get((i, axis), n) for axis, n in enumerate(type_.shape)),
-        )
-        for i, (name, type_) in enumerate(
-            zip((n for n, _ in signature.inputs), graph.input_types, strict=True)
-        )
-    )
-    outputs = tuple(Tensor(name=n, dtype=t.dtype, shape=t.shape) for n, t in signature.outputs)
-    return Program(inputs=inputs, outputs=outputs, temporaries=temporaries, kernels=kernels)
+    if isinstance(schedule, Prefill):
+        opening = Opening("tokens", () if schedule.fixed else token_axes(graph))
+        opened = opening.program(graph, lambda other: _tiled(other, schedule))
+        return opened or program_of(lower_prefill(graph, schedule))
+    opening = Opening("keys", () if schedule.fixed else _key_axes(graph))
+    opened = opening.program(graph, lambda other: lower_attention(other, schedule, is_open=True))
+    return opened or program_of(lower_attention(graph, schedule))
 
 
-def _opened(graph: Graph, schedule: Attention) -> _Open | None:
-    """Write the kernels for two large numbers of keys; what they share serves every other."""
-    axes = _key_axes(graph)
-    if not axes:
-        return None
-    try:
-        found = [_at(graph, schedule, axes, prime) for prime in _PRIMES]
-    except (KernelwrightError, _EntangledError):
-        return None
-    return found[0] if found[0].kernels == found[1].kernels else None
+def _tiled(graph: Graph, schedule: Prefill) -> Lowered:
+    """Write the kernel of a prompt with as many tiles as there are tokens for."""
+    signature, (kernel,), between = lower_prefill(graph, schedule)
+    _, heads, planes = kernel.grid
+    threads = 32 * schedule.simdgroups
+    tiles = f"ceildiv(tokens, {8 * schedule.rows * schedule.simdgroups}) * {threads}"
+    return signature, (kernel.model_copy(update={"grid": (tiles, heads, planes)}),), between
+
+
+def token_axes(graph: Graph) -> tuple[Axis, ...]:
+    """Return the axes of the inputs that count tokens, where as many are queries as keys."""
+    before = _sizes(graph)
+    if before.queries != before.keys:
+        return ()
+    axes: list[Axis] = []
+    for free in free_dimensions(graph):
+        after = _resized(graph, free.axes) if set(free.multiples) == {1} else None
+        if after is not None and PRIMES[0] in (after.queries, after.keys):
+            axes += free.axes
+    wanted = replace(before, queries=PRIMES[0], keys=PRIMES[0])
+    return tuple(axes) if axes and _resized(graph, tuple(axes)) == wanted else ()
 
 
 def _key_axes(graph: Graph) -> tuple[Axis, ...]:
     """Return the axes of the inputs along which keys are counted, if nothing else hangs on them."""
     before = _sizes(graph)
+    wanted = replace(before, keys=PRIMES[0])
     for free in free_dimensions(graph):
-        if set(free.multiples) != {1} or free.size != before.keys:
-            continue
-        try:
-            other = resize(graph, {free.axes[0]: _PRIMES[0]})
-        except KernelwrightError:
-            continue
-        after = _sizes(other)
-        if after.keys == _PRIMES[0] and after.queries == before.queries:
+        is_count = set(free.multiples) == {1} and free.size == before.keys
+        if is_count and _resized(graph, free.axes) == wanted:
             return free.axes if _is_open(graph, before) else ()
     return ()
+
+
+def _resized(graph: Graph, axes: tuple[Axis, ...]) -> Sizes | None:
+    """Return the sizes of an attention some of whose inputs' axes are long; None if none may be."""
+    try:
+        return _sizes(resize(graph, dict.fromkeys(axes, PRIMES[0])))
+    except KernelwrightError:
+        return None
 
 
 def _is_open(graph: Graph, size: Sizes) -> bool:
@@ -96,39 +83,3 @@ def _is_open(graph: Graph, size: Sizes) -> bool:
 
 def _sizes(graph: Graph) -> Sizes:
     return Sizes.of(Call.of(graph, next(n for n in graph.nodes if n.op == "attention")))
-
-
-class _EntangledError(Exception):
-    """A number of the text is made of the number of keys in a way that text cannot say."""
-
-
-def _at(graph: Graph, schedule: Attention, axes: tuple[Axis, ...], keys: int) -> _Open:
-    resized = resize(graph, {axes[0]: keys})
-    signature, kernels, temporaries = lower_attention(resized, schedule, is_open=True)
-    position, axis = axes[0]
-    array = signature.inputs[position][0]
-    named = tuple(_named(k, array, axis, keys) for k in kernels)
-    return _Open(signature, named, temporaries, axes)
-
-
-def _named(kernel: Kernel, array: str, axis: int, keys: int) -> Kernel:
-    """Return a kernel whose text reads the number of keys instead of having it."""
-
-    def replace(match: re.Match[str]) -> str:
-        number = int(match["digits"])
-        times = round(number / keys)
-        apart = number - times * keys
-        if times == 0:
-            return match[0]
-        before = match["before"] or ""
-        if abs(apart) > _APART or (before and (times > 1 or apart)):
-            raise _EntangledError
-        text = "keys" if times == 1 else f"keys * {times}"
-        return before + text + (f" {'+' if apart > 0 else '-'} {abs(apart)}" if apart else "")
-
-    source = _NUMBER.sub(replace, kernel.source)
-    if re.search(r"\bkeys\b", re.sub(r"//.*", "", source)):
-        if array not in kernel.inputs:
-            raise _EntangledError
-        source = f"uint keys = {array}_shape[{axis}];\n{source}"
-    return kernel.model_copy(update={"source": source})

@@ -11,7 +11,6 @@ from kernelwright.metal.lower.generic import generalize
 from kernelwright.metal.lower.matmul import lower_matmul
 from kernelwright.metal.lower.matvec import lower_matvec
 from kernelwright.metal.lower.operator import MSL_TYPE
-from kernelwright.metal.lower.prefill import lower_prefill
 from kernelwright.metal.lower.rowwise import lower_rowwise
 from kernelwright.metal.lower.scan import lower_scan
 from kernelwright.metal.lower.signature import Signature
@@ -49,10 +48,8 @@ def lower(graph: Graph, schedule: Schedule) -> Program:
     signature = Signature.of(graph)
     if isinstance(schedule, Split):
         return _split(graph, signature, schedule)
-    if isinstance(schedule, Attention):
+    if isinstance(schedule, Attention | Prefill):
         return attention_program(graph, schedule)
-    if isinstance(schedule, Prefill):
-        return _program(*lower_prefill(graph, schedule))
     if isinstance(schedule, Dense):
         return _program(*lower_dense(graph, schedule))
     if isinstance(schedule, Matmul):

@@ -20,7 +20,7 @@ from kernelwright.metal.schedule import Prefill
 
 _WORDS = """
     head quad part query first last earliest strip key_tile query_tile value_tile panel weights
-    own_queries own_panel own_weights products left right is_raised here lost inner m n
+    own_queries own_panel own_weights products left right is_raised here lost inner tokens m n
 """
 _TAKEN_HERE = frozenset(_WORDS.split())
 _SLACK = "8.0f"
@@ -237,7 +237,7 @@ class _Walk:
             for term in walk([self.score]):
                 if isinstance(term, Place) and term.index == Index.of(self.position):
                     writer.bind(term, "position")
-            writer.prepare([self.score])
+            writer.prepare(self.score.operands)
             writer.line(f"score[j] = {writer.expression(self.score).text};")
 
     def _bring_to_new_peak(self, kept: str) -> None:

@@ -6,6 +6,7 @@ from itertools import product
 from kernelwright.ir.fast_attention import FEW_QUERIES
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.lower.attention_program import token_axes
 from kernelwright.metal.lower.prefill import prefill_tiles
 from kernelwright.metal.lower.prefill_tiles import PrefillTiles
 from kernelwright.metal.schedule import Prefill
@@ -27,7 +28,9 @@ def prefill_schedules(graph: Graph, device: DeviceInfo) -> tuple[Prefill, ...]:
     _, tiles = prefill_tiles(graph, Prefill())
     if tiles.sizes.queries <= FEW_QUERIES:
         return ()
-    every = product((1, 2, 4), (1, 2, 4, 8), (8, 16, 32, 64))
+    # A kernel for any number of tokens has to be possible to be another one.
+    fixings = (0, 1) if token_axes(graph) else (1,)
+    every = product((1, 2, 4), (1, 2, 4, 8), (8, 16, 32, 64), fixings)
     found = [tiles.scheduled(Prefill(*chosen)) for chosen in every]
     legal = [t for t in found if _is_legal(t, device)]
     return tuple(t.schedule for t in sorted(legal, key=_strangeness))
@@ -56,4 +59,5 @@ def _strangeness(tiles: PrefillTiles) -> float:
         + 0.4 * abs(math.log2(schedule.rows))
         + 0.3 * abs(math.log2(schedule.simdgroups / 4))
         + 0.4 * abs(math.log2(schedule.keys / 32))
+        + (0.2 if schedule.fixed == tiles.has_edges else 0.0)
     )

@@ -81,6 +81,11 @@ class PrefillTiles:
         return self.sizes.keys % self.schedule.keys != 0
 
     @property
+    def has_edges(self) -> bool:
+        """True where tiles of queries or keys end elsewhere than these do."""
+        return self.is_ragged or self.sizes.queries % self.queries != 0
+
+    @property
     def head(self) -> int:
         """Features of a query and a key, filled up to whole matrices."""
         return -(-self.sizes.head // SIDE) * SIDE

@@ -1,5 +1,5 @@
 // prefill(rows=1, simdgroups=4, keys=32)
-// attention: q, k, v -> out; grid (2048, 8, 1), threadgroup (128, 1, 1)
+// attention: q, k, v -> out; grid ('ceildiv(tokens, 32) * 128', 8, 1), threadgroup (128, 1, 1)
 // Neighbouring values in one access; MLX places inputs of fewer than 8 elements in `constant`.
 template <typename V, typename T>
 inline V load_run(const device T* values) {
@@ -19,18 +19,19 @@ struct packed_eight {
   }
 };
 
+uint tokens = q_shape[2];
 uint block = threadgroup_position_in_grid.x;
 uint head = threadgroup_position_in_grid.y;
 uint simdgroup = simdgroup_index_in_threadgroup;
 uint lane = thread_index_in_simdgroup;
 uint quad = lane / 4;
 uint part = lane % 4;
-// q: f16[1,8,512,64]
-auto q_head = q + head * 32768;
-// k: f16[1,4,512,64]
-auto k_head = k + (head / 2) * 32768;
-// v: f16[1,4,512,64]
-auto v_head = v + (head / 2) * 32768;
+// q: f16[1,8,tokens,64]
+auto q_head = q + head * tokens * 64;
+// k: f16[1,4,tokens,64]
+auto k_head = k + (head / 2) * tokens * 64;
+// v: f16[1,4,tokens,64]
+auto v_head = v + (head / 2) * tokens * 64;
 threadgroup half query_tile[2304];
 threadgroup half key_tile[2304];
 threadgroup half value_tile[2304];
@@ -48,23 +49,23 @@ float peak = -FLT_MAX;
 float total = 0.0f;
 for (uint place = thread_index_in_threadgroup; place < 256; place += 128) {
   uint row = place / 8;
-  uint query = block * 32 + row;
+  uint query = metal::min(block * 32 + row, tokens - 1);
   uint start = place % 8 * 8;
   auto q_run = load_run<packed_eight<half>>(q_head + query * 64 + start);
   *(threadgroup packed_eight<half>*)(query_tile + row * 72 + start) = q_run;
 }
-uint last = block * 32 + 32;
+uint last = metal::min(block * 32 + 32, tokens);
 for (uint first = 0; first < last; first += 32) {
   for (uint place = thread_index_in_threadgroup; place < 256; place += 128) {
     uint row = place / 8;
-    uint position = first + row;
+    uint position = metal::min(first + row, tokens - 1);
     uint start = place % 8 * 8;
     auto k_run = load_run<packed_eight<half>>(k_head + position * 64 + start);
     *(threadgroup packed_eight<half>*)(key_tile + row * 72 + start) = k_run;
   }
   for (uint place = thread_index_in_threadgroup; place < 256; place += 128) {
     uint row = place / 8;
-    uint position = first + row;
+    uint position = metal::min(first + row, tokens - 1);
     uint start = place % 8 * 8;
     auto v_run = load_run<packed_eight<half>>(v_head + position * 64 + start);
     *(threadgroup packed_eight<half>*)(value_tile + row * 72 + start) = v_run;
@@ -93,16 +94,18 @@ for (uint first = 0; first < last; first += 32) {
   // A simdgroup's products are written before its lanes read them.
   simdgroup_barrier(metal::mem_flags::mem_threadgroup);
   bool is_raised = false;
-  uint query = block * 32 + simdgroup * 8 + quad;
+  uint query = metal::min(block * 32 + simdgroup * 8 + quad, tokens - 1);
   float score[8];
   float raised = -FLT_MAX;
   #pragma unroll
   for (uint j = 0; j < 8; ++j) {
     uint position = first + j * 4 + part;
     float product = own_panel[quad * 36 + j * 4 + part];
-    bool is_seen = position <= query;
-    float score_2 = is_seen ? metal::precise::tanh(product * 0.125f / 50.0f) * 50.0f : -INFINITY;
-    score[j] = score_2;
+    score[j] = -INFINITY;
+    if (position < tokens) {
+      bool is_seen = position <= query;
+      score[j] = is_seen ? metal::precise::tanh(product * 0.125f / 50.0f) * 50.0f : -INFINITY;
+    }
     raised = metal::max(raised, score[j]);
   }
   raised = metal::quad_max(raised);
@@ -171,7 +174,9 @@ for (uint strip = 0; strip < 2; ++strip) {
     float result = own_panel[row * 36 + place % 32] * metal::simd_shuffle(share, row * 4);
     uint query = block * 32 + simdgroup * 8 + row;
     uint column = strip * 32 + place % 32;
-    out[head * 32768 + query * 64 + column] = half(result);
+    if (query < tokens) {
+      out[head * tokens * 64 + query * 64 + column] = half(result);
+    }
   }
   // It is read before the next one takes its place.
   simdgroup_barrier(metal::mem_flags::mem_threadgroup);

@@ -1,5 +1,5 @@
 // prefill(rows=1, simdgroups=2, keys=32)
-// arange_subtract_cast_multiply_attention: q, k, v, slopes -> out; grid (448, 8, 1), threadgroup (64, 1, 1)
+// arange_subtract_cast_multiply_attention: q, k, v, slopes -> out; grid ('ceildiv(tokens, 16) * 64', 8, 1), threadgroup (64, 1, 1)
 // Neighbouring values in one access; MLX places inputs of fewer than 8 elements in `constant`.
 template <typename V, typename T>
 inline V load_run(const device T* values) {
@@ -10,18 +10,19 @@ inline V load_run(const constant T* values) {
   return *(const constant V*)values;
 }
 
+uint tokens = q_shape[2];
 uint block = threadgroup_position_in_grid.x;
 uint head = threadgroup_position_in_grid.y;
 uint simdgroup = simdgroup_index_in_threadgroup;
 uint lane = thread_index_in_simdgroup;
 uint quad = lane / 4;
 uint part = lane % 4;
-// q: f32[1,8,100,20]
-auto q_head = q + head * 2000;
-// k: f32[1,8,100,20]
-auto k_head = k + head * 2000;
-// v: f32[1,8,100,20]
-auto v_head = v + head * 2000;
+// q: f32[1,8,tokens,20]
+auto q_head = q + head * tokens * 20;
+// k: f32[1,8,tokens,20]
+auto k_head = k + head * tokens * 20;
+// v: f32[1,8,tokens,20]
+auto v_head = v + head * tokens * 20;
 threadgroup float query_tile[448];
 threadgroup float key_tile[896];
 threadgroup float value_tile[896];
@@ -39,7 +40,7 @@ float peak = -FLT_MAX;
 float total = 0.0f;
 for (uint place = thread_index_in_threadgroup; place < 96; place += 64) {
   uint row = place / 6;
-  uint query = metal::min(block * 16 + row, 99u);
+  uint query = metal::min(block * 16 + row, tokens - 1);
   uint start = place % 6 * 4;
   for (uint i = 0; i < 4; ++i) {
     query_tile[row * 28 + start + i] = 0.0f;
@@ -49,11 +50,11 @@ for (uint place = thread_index_in_threadgroup; place < 96; place += 64) {
     *(threadgroup packed_float4*)(query_tile + row * 28 + start) = q_run;
   }
 }
-uint last = 100;
+uint last = tokens;
 for (uint first = 0; first < last; first += 32) {
   for (uint place = thread_index_in_threadgroup; place < 192; place += 64) {
     uint row = place / 6;
-    uint position = metal::min(first + row, 99u);
+    uint position = metal::min(first + row, tokens - 1);
     uint start = place % 6 * 4;
     for (uint i = 0; i < 4; ++i) {
       key_tile[row * 28 + start + i] = 0.0f;
@@ -65,7 +66,7 @@ for (uint first = 0; first < last; first += 32) {
   }
   for (uint place = thread_index_in_threadgroup; place < 192; place += 64) {
     uint row = place / 6;
-    uint position = metal::min(first + row, 99u);
+    uint position = metal::min(first + row, tokens - 1);
     uint start = place % 6 * 4;
     for (uint i = 0; i < 4; ++i) {
       value_tile[row * 28 + start + i] = 0.0f;
@@ -99,7 +100,7 @@ for (uint first = 0; first < last; first += 32) {
   // A simdgroup's products are written before its lanes read them.
   simdgroup_barrier(metal::mem_flags::mem_threadgroup);
   bool is_raised = false;
-  uint query = metal::min(block * 16 + simdgroup * 8 + quad, 99u);
+  uint query = metal::min(block * 16 + simdgroup * 8 + quad, tokens - 1);
   float score[8];
   float raised = -FLT_MAX;
   #pragma unroll
@@ -107,7 +108,7 @@ for (uint first = 0; first < last; first += 32) {
     uint position = first + j * 4 + part;
     float product = own_panel[quad * 36 + j * 4 + part];
     score[j] = -INFINITY;
-    if (position < 100) {
+    if (position < tokens) {
       score[j] = product * 0.25f + slopes[head] * float(int(position) - int(query));
     }
     raised = metal::max(raised, score[j]);
@@ -173,7 +174,7 @@ for (uint place = lane; place < 192; place += 32) {
   float result = own_panel[row * 36 + place % 24] * metal::simd_shuffle(share, row * 4);
   uint query = block * 16 + simdgroup * 8 + row;
   uint column = place % 24;
-  if (query < 100 && column < 20) {
-    out[head * 2000 + query * 20 + column] = result;
+  if (query < tokens && column < 20) {
+    out[head * tokens * 20 + query * 20 + column] = result;
   }
 }

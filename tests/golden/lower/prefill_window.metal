@@ -1,4 +1,4 @@
-// prefill(rows=2, simdgroups=2, keys=16)
+// prefill(rows=2, simdgroups=2, keys=16, fixed=1)
 // attention: q, k, v, sinks -> out; grid (1024, 8, 1), threadgroup (64, 1, 1)
 // Neighbouring values in one access; MLX places inputs of fewer than 8 elements in `constant`.
 template <typename V, typename T>
