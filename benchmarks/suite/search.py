@@ -150,14 +150,16 @@ def _screen(executable: MlxExecutable, rotating: Sequence[Sequence[mx.array]]) -
     """Time a schedule alone: the best of a few samples of several launches, in microseconds."""
     times = []
     run = mx.compile(lambda *arrays: tuple(executable.graph(arrays)))
-    turns = [rotating[i % len(rotating)] for i in range(_SCREEN_LAUNCHES)]
     for sample in range(_SCREEN_SAMPLES + 1):
-        pending = [run(*inputs) for inputs in turns]
+        # As launches are timed later: those of one evaluation may run side by side, which flatters
+        # kernels of few threads.
+        turns = [[run(*i) for i in rotating] for _ in range(-(-_SCREEN_LAUNCHES // len(rotating)))]
         began = time.perf_counter()
-        mx.eval(pending)
+        for turn in turns:
+            mx.async_eval(turn)
         mx.synchronize()
         if sample:
-            times.append((time.perf_counter() - began) / len(turns) * 1e6)
+            times.append((time.perf_counter() - began) / len(turns) / len(rotating) * 1e6)
     return float(np.min(times))
 
 

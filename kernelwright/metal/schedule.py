@@ -104,6 +104,26 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnSplit:
+    """Columns too few to fill a GPU: stretches of them are reduced first, in a kernel of their own.
+
+    As in `Columnwise`, neighbouring threads take neighbouring results.
+    """
+
+    family: ClassVar[str] = "column_split"
+
+    chunks: int = 16
+    """Stretches of the reduced axis, of other threadgroups each."""
+    strips: int = 8
+    """Parts of a stretch that the threads of a threadgroup take side by side."""
+
+    @classmethod
+    def of(cls, decisions: Mapping[str, int]) -> "ColumnSplit":
+        """Return the schedule of some decisions, defaults for the others."""
+        return cls(**decisions)
+
+
+@dataclass(frozen=True, slots=True)
 class Scan:
     """Lanes share a row and carry a running value along it, one tile after the other."""
 
@@ -237,6 +257,7 @@ Schedule = (
     | Rowwise
     | Columnwise
     | Split
+    | ColumnSplit
     | Scan
     | Attention
     | Prefill
@@ -249,6 +270,7 @@ _FAMILIES: dict[str, type[Schedule]] = {
     "matvec": Matvec,
     "scan": Scan,
     "split": Split,
+    "column_split": ColumnSplit,
     "elementwise": Elementwise,
     "rowwise": Rowwise,
     "columnwise": Columnwise,

@@ -18,6 +18,7 @@ from kernelwright.metal.lower.split import lower_split
 from kernelwright.metal.lower.stacked import lower_stacked
 from kernelwright.metal.schedule import (
     Attention,
+    ColumnSplit,
     Columnwise,
     Dense,
     Elementwise,
@@ -46,7 +47,7 @@ def lower(graph: Graph, schedule: Schedule) -> Program:
             f"Metal has no {foreign[0].dtype.short}; cast the arrays, or leave {foreign[0]} to MLX."
         )
     signature = Signature.of(graph)
-    if isinstance(schedule, Split):
+    if isinstance(schedule, Split | ColumnSplit):
         return _split(graph, signature, schedule)
     if isinstance(schedule, Attention | Prefill):
         return attention_program(graph, schedule)
@@ -79,7 +80,7 @@ def lower(graph: Graph, schedule: Schedule) -> Program:
     )
 
 
-def _split(graph: Graph, signature: Signature, schedule: Split) -> Program:
+def _split(graph: Graph, signature: Signature, schedule: Split | ColumnSplit) -> Program:
     return _program(signature, *lower_split(graph, signature, schedule))
 
 

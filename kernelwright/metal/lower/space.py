@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.contraction import DENSE, FEW_TOKENS, dense_sizes
@@ -32,6 +33,7 @@ from kernelwright.metal.lower.stacked import Layer, stacked_layers
 from kernelwright.metal.lower.term import Load, Reduced, Reducer, Store, walk
 from kernelwright.metal.schedule import (
     Attention,
+    ColumnSplit,
     Columnwise,
     Dense,
     Elementwise,
@@ -53,6 +55,8 @@ UNROLLS = (1, 2, 4)
 BYTES_IN_FLIGHT = 16
 """Bytes that a thread should have asked for before it waits; measured on an H200, where kernels
 with fewer left bandwidth unused."""
+_MANY = 1 << 18
+"""Threads that keep the largest GPU's memory busy with one element each at a time."""
 _SHORT_ROW = 16
 """Elements up to which one thread a row is tried first."""
 _WORKING = 16
@@ -114,7 +118,7 @@ def footprint(graph: Graph, schedule: Schedule) -> Footprint:
     stores = row_stores(graph, Signature.of(graph), row_count(graph))
     if isinstance(schedule, Split):
         schedule = Rowwise(schedule.lanes, 1, schedule.vector, cached=False)
-    if isinstance(schedule, Columnwise):
+    if isinstance(schedule, Columnwise | ColumnSplit):
         return Footprint(_WORKING, 4 * 32 * schedule.strips * _partials(stores))
     return _row_footprint(stores, schedule)
 
@@ -188,7 +192,7 @@ def _preferred_run(graph: Graph, device: DeviceInfo) -> int:
 
     On Apple's GPUs MLX's own kernels read 8 bytes of half a lane.
     """
-    most = max(graph.input_types, key=lambda t: t.size)
+    most = max((*graph.input_types, *graph.output_types), key=lambda t: t.size)
     return max(4, min(16 // most.dtype.itemsize, max(WIDTHS))) if device.name == "cuda" else 4
 
 
@@ -244,7 +248,26 @@ def _rowwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
     columnwise = [
         Columnwise(s, online) for s in strips for online in (False, True)[: 1 + has_pairs]
     ]
-    return iter([*columnwise, *found])
+    # Too few threads to hide the memory's latency want more threadgroups a column.
+    splits = _column_splits(graph, columns)
+    order = (splits, columnwise) if row_count(graph) * strips[0] < _MANY else (columnwise, splits)
+    return iter([*order[0], *order[1], *found])
+
+
+def _column_splits(graph: Graph, columns: int) -> list[Schedule]:
+    """Return ways to divide long reductions across memory among threadgroups."""
+    signature, found = Signature.of(graph), []
+    if any(t.size != row_count(graph) for t in graph.output_types):
+        return []
+    for chunks, strips in product((16, 32, 64, 8), (8, 4)):
+        if columns % chunks == 0 and columns // chunks >= 4 * strips:
+            schedule = ColumnSplit(chunks, strips)
+            try:
+                lower_split(graph, signature, schedule)
+            except UnsupportedError:
+                return []
+            found.append(schedule)
+    return list[Schedule](found)
 
 
 def _splits(graph: Graph, columns: int) -> Iterator[Schedule]:

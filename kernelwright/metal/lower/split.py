@@ -1,4 +1,4 @@
-"""Few long rows: one kernel reduces chunks of them, a second one reduces what these left."""
+"""Few results of long reductions: one kernel reduces chunks, a second one what these left."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ from kernelwright.metal.lower.index import Axis, Index, unflatten
 from kernelwright.metal.lower.rowwise import row_count, row_kernel
 from kernelwright.metal.lower.signature import Signature, kernel_name
 from kernelwright.metal.lower.term import Reduced, Reducer, Store, Term, walk
-from kernelwright.metal.schedule import Rowwise, Split
+from kernelwright.metal.schedule import ColumnSplit, Columnwise, Rowwise, Split
 
 _SPLITTABLE = frozenset({Reducer.SUM, Reducer.PRODUCT, Reducer.MAXIMUM, Reducer.MINIMUM})
 
@@ -35,7 +35,10 @@ class _Partials(Builder):
     """Builds reductions of what the chunks left."""
 
     names: list[str] = field(default_factory=list)
-    row: Index = field(default_factory=Index)
+    place: Index = field(default_factory=Index)
+    """Where the first chunk of a row left what it found."""
+    step: int = 1
+    """From there to the next chunk's."""
     chunks: int = 1
     seen: dict[int, Term] = field(default_factory=dict)
 
@@ -45,7 +48,8 @@ class _Partials(Builder):
         if wanted.number not in self.seen:
             axis = Axis(REDUCED_AXIS, self.chunks)
             name = self.names[len(self.seen)]
-            load = self.terms.load(name, self.row * self.chunks + Index.of(axis), wanted.dtype)
+            place = self.place + Index.of(axis) * self.step
+            load = self.terms.load(name, place, wanted.dtype)
             self.seen[wanted.number] = self.terms.reduced(
                 wanted.reducer, load, axis, dtype=wanted.dtype, name=wanted.name
             )
@@ -53,38 +57,48 @@ class _Partials(Builder):
 
 
 def lower_split(
-    graph: Graph, signature: Signature, schedule: Split
+    graph: Graph, signature: Signature, schedule: Split | ColumnSplit
 ) -> tuple[tuple[Kernel, ...], tuple[Tensor, ...]]:
     """Write the two kernels, and the arrays between them.
 
     Raises:
         UnsupportedError: an output is not one value a row, or a reduction needs another one.
     """
-    rows = row_count(graph)
+    rows, chunks = row_count(graph), schedule.chunks
     if any(t.size != rows for t in graph.output_types):
         raise UnsupportedError("a split reduction gives one value a row; split the region there.")
-    found = _chunk_reductions(graph, signature, rows, schedule.chunks)
+    place = Index.of(Axis("row", rows * chunks))
+    first: Rowwise | Columnwise
+    if isinstance(schedule, Split):
+        row, chunk, step = place // chunks, place % chunks, 1
+        first = Rowwise(schedule.lanes, 1, schedule.vector, cached=False)
+        last = Rowwise(32, 1, 1, cached=False)
+    else:
+        # Neighbouring threads keep to neighbouring results.
+        row, chunk, step = place % rows, place // rows, rows
+        first, last = Columnwise(schedule.strips), Rowwise(1, 64, 1, cached=False)
+    found = _chunk_reductions(graph, signature, row, chunk, chunks)
     prefix = "chunk" if any(n.startswith("partial_") for n in signature.spelled) else "partial"
     temporaries = tuple(
-        Tensor(name=f"{prefix}_{i}", dtype=r.dtype, shape=(rows * schedule.chunks,))
+        Tensor(name=f"{prefix}_{i}", dtype=r.dtype, shape=(rows * chunks,))
         for i, r in enumerate(found)
     )
-    row = Index.of(Axis("row", rows * schedule.chunks))
-    chunks = [Store(t.name, row, r, t.dtype) for t, r in zip(temporaries, found, strict=True)]
-    wide = Rowwise(schedule.lanes, 1, schedule.vector, cached=False)
+    stores = [Store(t.name, place, r, t.dtype) for t, r in zip(temporaries, found, strict=True)]
+    rest = _final_stores(graph, signature, rows, chunks, step, [t.name for t in temporaries])
     name = kernel_name(graph)
-    first = row_kernel(f"{name}_chunks", chunks, rows * schedule.chunks, signature, wide)
-    names = [t.name for t in temporaries]
-    rest = _final_stores(graph, signature, rows, schedule.chunks, names)
-    last = row_kernel(f"{name}_rest", rest, rows, signature, Rowwise(32, 1, 1, cached=False))
-    return (first, last), temporaries
+    kernels = (
+        row_kernel(f"{name}_chunks", stores, rows * chunks, signature, first),
+        row_kernel(f"{name}_rest", rest, rows, signature, last),
+    )
+    return kernels, temporaries
 
 
-def _chunk_reductions(graph: Graph, signature: Signature, rows: int, chunks: int) -> list[Reduced]:
-    place = Index.of(Axis("row", rows * chunks))
-    builder = _Chunks(graph, signature.arrays, chunk=place % chunks, chunks=chunks)
+def _chunk_reductions(
+    graph: Graph, signature: Signature, row: Index, chunk: Index, chunks: int
+) -> list[Reduced]:
+    builder = _Chunks(graph, signature.arrays, chunk=chunk, chunks=chunks)
     for value in graph.outputs:
-        builder.element(value, unflatten(place // chunks, graph.types[value].shape))
+        builder.element(value, unflatten(row, graph.types[value].shape))
     found = [t for t in builder.terms.listed if isinstance(t, Reduced)]
     for reduced in found:
         if any(isinstance(t, Reduced) for t in walk([reduced.body])):
@@ -95,10 +109,11 @@ def _chunk_reductions(graph: Graph, signature: Signature, rows: int, chunks: int
 
 
 def _final_stores(
-    graph: Graph, signature: Signature, rows: int, chunks: int, names: list[str]
+    graph: Graph, signature: Signature, rows: int, chunks: int, step: int, names: list[str]
 ) -> list[Store]:
     row = Index.of(Axis("row", rows))
-    builder = _Partials(graph, signature.arrays, names=names, row=row, chunks=chunks)
+    place = row * chunks if step == 1 else row
+    builder = _Partials(graph, signature.arrays, names=names, place=place, step=step, chunks=chunks)
     return [
         Store(name, row, builder.element(value, unflatten(row, type_.shape)), type_.dtype)
         for value, (name, type_) in zip(graph.outputs, signature.outputs, strict=True)

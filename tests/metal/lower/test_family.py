@@ -259,6 +259,11 @@ CASES: dict[str, Case] = {
         (mx.zeros((64, 128)),),
         "split(chunks=16, lanes=64, vector=2)",
     ),
+    "split columns": (
+        lambda x: (mx.sum(x * x, 1), mx.max(x, 1) + 1),
+        (mx.zeros((3, 64, 37)),),
+        "column_split(chunks=8, strips=2)",
+    ),
     "Kahan": (
         lambda x: mx.mean(x * x, -1),
         (F,),

@@ -198,6 +198,11 @@ CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
     "argmax": (argmax, (X,), "rowwise(lanes=64, rows=1, vector=1, cached=0)"),
     "column_mean": (column_mean, (X,), "rowwise(lanes=1, rows=64, cached=0)"),
     "column_mean_strips": (column_mean, (X,), "columnwise(strips=4)"),
+    "column_mean_split": (
+        column_mean,
+        (mx.zeros((512, 512), mx.float16),),
+        "column_split(chunks=16, strips=4)",
+    ),
     "sum_kahan": (
         lambda x: mx.sum(x, axis=-1),
         (X,),

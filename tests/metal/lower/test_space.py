@@ -7,7 +7,16 @@ from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.ir import Graph, canonicalize, capture
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower import footprint, schedules
-from kernelwright.metal.schedule import Columnwise, Elementwise, Rowwise, Scan, Split, parse, render
+from kernelwright.metal.schedule import (
+    ColumnSplit,
+    Columnwise,
+    Elementwise,
+    Rowwise,
+    Scan,
+    Split,
+    parse,
+    render,
+)
 
 DEVICE = DeviceInfo(name="simulator", chip="test", runtime="test", measures_time=False)
 
@@ -40,6 +49,8 @@ def test_reductions_along_memory_rows_and_columns_have_their_own_families() -> N
     chain = canonicalize(capture(mx.tanh, mx.zeros((8, 8))))
     assert isinstance(schedules(columns, DEVICE)[0], Columnwise)
     assert isinstance(schedules(everything, DEVICE)[0], Split)
+    long = canonicalize(capture(lambda x: mx.sum(x, 0), mx.zeros((2048, 64))))
+    assert isinstance(schedules(long, DEVICE)[0], ColumnSplit)
     assert isinstance(schedules(chain, DEVICE)[0], Elementwise)
     running = canonicalize(capture(lambda x: mx.cumsum(x, -1), mx.zeros((64, 1024))))
     assert schedules(running, DEVICE)[0] == Scan(256, 1, 4)
