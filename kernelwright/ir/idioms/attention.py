@@ -5,6 +5,7 @@ from itertools import pairwise, permutations
 from kernelwright.ir.graph import Node, ValueId
 from kernelwright.ir.idioms.reader import Match, Parameter, Reader
 from kernelwright.ir.idioms.row import softmax
+from kernelwright.ir.ops import Call
 
 _PASSED = ("broadcast", "reshape", "cast", "transpose", "slice")
 
@@ -52,7 +53,10 @@ def _whole(reader: Reader, a: ValueId, b: ValueId) -> ValueId | None:
 
 
 def attention(reader: Reader, value: ValueId) -> Match | None:
-    """Match softmax(scale * q k^T [+ mask]) v, with grouped heads and sinks."""
+    """Match softmax(scale * q k^T [+ mask]) v, with grouped heads and sinks, or the one op."""
+    whole = reader.made_by(value, "attention")
+    if whole is not None:
+        return _gathered(reader, whole)
     node = reader.made_by(value, "matmul")
     if node is None:
         return None
@@ -74,6 +78,27 @@ def attention(reader: Reader, value: ValueId) -> Match | None:
         "scale": query.scale,
         "head_size": shape[-1],
         "is_causal": int(bool(masks) and _is_causal(reader, masks[0])),
+        "has_sinks": int(has_sinks),
+    }
+    return Match("attention", operands, parameters)
+
+
+def _gathered(reader: Reader, node: Node) -> Match:
+    """Name what the op of a gathered graph reads."""
+    call = Call.of(reader.graph, node)
+    bare = [_through(reader, v, _PASSED) for v in node.inputs]
+    has_sinks = call.flag("has_sinks")
+    operands = dict(zip(("query", "key", "value"), bare, strict=False))
+    if len(bare) > 3 + has_sinks:
+        operands["mask"] = bare[3]
+    if has_sinks:
+        operands["sinks"] = bare[-1]
+    parameters: dict[str, Parameter] = {
+        "scale": call.number("scale"),
+        "head_size": call.inputs[0].shape[-1],
+        "is_causal": int(call.flag("is_causal")),
+        "window": call.integer("window"),
+        "soft_cap": call.number("soft_cap"),
         "has_sinks": int(has_sinks),
     }
     return Match("attention", operands, parameters)

@@ -1,6 +1,6 @@
 """Writing attention out again: products, masks and a softmax between them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -15,17 +15,21 @@ from kernelwright.ir.passes.view import broadcast
 _LOWEST = float(np.finfo(np.float32).min)
 
 
-def expand_attention(graph: Graph) -> Graph:
+def expand_attention(graph: Graph, *, unless: Callable[[Call], bool] | None = None) -> Graph:
     """Return the graph with each attention as the steps it means, scores in float32.
 
-    Where a rounding before the exponential matters, one op would hide how far it reaches.
+    Where a rounding before the exponential matters, one op would hide how far it reaches. Those
+    of which `unless` is true stay whole.
     """
-    return rewrite(graph, (_expanded,))
+
+    def expanded(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
+        is_kept = node.op != "attention" or (unless is not None and unless(call))
+        return None if is_kept else _expanded(builder, node, call)
+
+    return rewrite(graph, (expanded,))
 
 
-def _expanded(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
-    if node.op != "attention":
-        return None
+def _expanded(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId]:
     query, key, value = node.inputs[:3]
     batch, heads, queries, head = call.inputs[0].shape
     _, key_heads, keys, width = call.inputs[2].shape

@@ -13,6 +13,7 @@ from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Constant, Graph, Node, TensorType, ValueId
 from kernelwright.ir.ops import Call, Kind, mean_divisor, op_named
 from kernelwright.ir.ops.view import slices
+from kernelwright.ir.passes.attention_steps import expand_attention
 
 _LONGEST_EXPRESSION = 64
 _LONGEST_RESULT = 84
@@ -67,6 +68,7 @@ def function_source(graph: Graph, name: str, docstring: str) -> str:
     Raises:
         UnsupportedError: an op has no printed form; it is named.
     """
+    graph = expand_attention(graph, unless=_is_one_function)
     printer = _Printer(graph)
     lines = printer.body()
     parameters = ", ".join(parameter_names(graph))
@@ -307,12 +309,14 @@ def _softmax(call: Call, operands: Sequence[str]) -> str:
     return f"mx.softmax({operands[0]}, axis=-1{precise})"
 
 
+def _is_one_function(call: Call) -> bool:
+    """Say whether MLX has one function for an attention, with one mask at most."""
+    masks = len(call.inputs) - 3 - call.flag("has_sinks")
+    stands = bool(call.flag("is_causal") or call.integer("window"))
+    return not call.number("soft_cap") and masks + stands <= 1
+
+
 def _attention(call: Call, operands: Sequence[str]) -> str:
-    if call.number("soft_cap"):
-        raise UnsupportedError(
-            "attention with a soft cap is no function of MLX's and cannot be printed yet; "
-            "export a kernel without it."
-        )
     rest = list(operands[3:])
     options = [f"scale={call.number('scale')!r}"]
     sinks = [f"sinks={rest.pop()}"] if call.flag("has_sinks") else []
@@ -320,11 +324,6 @@ def _attention(call: Call, operands: Sequence[str]) -> str:
         rest.append(_window(call))
     elif call.flag("is_causal"):
         rest.append('"causal"')
-    if len(rest) > 1:
-        raise UnsupportedError(
-            "attention with several masks is no function of MLX's and cannot be printed yet; "
-            "export a kernel with one of them."
-        )
     options += [f"mask={mask}" for mask in rest] + sinks
     return f"mx.fast.scaled_dot_product_attention({', '.join([*operands[:3], *options])})"
 

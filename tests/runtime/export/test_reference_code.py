@@ -121,6 +121,23 @@ def test_attention_kept_whole_is_mlxs_own_function() -> None:
     )
 
 
+@pytest.mark.parametrize("is_capped", [False, True])
+def test_attention_that_mlx_has_no_function_for_is_printed_step_by_step(is_capped: bool) -> None:
+    def attend(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+        rows, columns = mx.arange(4)[:, None], mx.arange(4)
+        scores = q @ k.swapaxes(-1, -2) * 0.5
+        scores = mx.tanh(scores / 5) * 5 if is_capped else scores
+        seen = (columns <= rows) & (columns > rows - 2)
+        return mx.softmax(mx.where(seen, scores, -mx.inf), axis=-1) @ v
+
+    arrays = [mx.random.normal((1, 2, 4, 8), key=mx.random.key(i)) for i in range(3)]
+    graph = gather_attention(canonicalize(capture(attend, *arrays)))
+    assert [node.op for node in graph.nodes] == ["attention"]
+    with mx.stream(mx.cpu):
+        (found,) = _run(graph, arrays)
+        assert mx.allclose(found, attend(*arrays), rtol=1e-5, atol=1e-6).item()
+
+
 def packed(x: mx.array, w: mx.array, s: mx.array, b: mx.array, i: mx.array) -> mx.array:
     w3, s3, b3 = (mx.stack([a, a, a]) for a in (w, s, b))
     chosen = mx.gather_qmm(x[:, None], w3, s3, b3, rhs_indices=i, group_size=32, bits=6)
