@@ -15,8 +15,7 @@ Measured with a GPU's clock, and with Nsight Compute's counters on the same kern
 
 - **Instructions.** Two candidates in three keep the schedulers at 2.3 and more of 4 instructions a
   cycle; nothing tops 3.7. An accurate exponential, logarithm or quotient takes about 14 of them, a
-  reduction over a simdgroup 17, every byte of a lane 1.7. This alone separated the online softmaxes
-  from the cached ones, and the model had no such term.
+  reduction over a simdgroup 17, every byte of a lane 1.7. The model had no such term.
 - **Threadgroups.** The chip starts about 1640 a microsecond, which alone is 278 µs for 458752 of 64
   threads; a place that is left stays empty for some tenths of a microsecond.
 - **Barriers.** They cost more the more simdgroups meet there. Rows of 1024 lanes are slow because
@@ -30,9 +29,10 @@ Measured with a GPU's clock, and with Nsight Compute's counters on the same kern
   run; the arrays in a kernel's text say enough (16 registers and one more for each 4 bytes: within
   30 % of the real number of threadgroups on a core for more than nine in ten).
 - **The search's times.** The search that wrote the recorded run timed each schedule five times by
-  the host's clock. The same kernels by the GPU's clock rank differently (last row of the first
-  table): swiglu's schedules of 43.0 µs were recorded between 57 and 88 µs. No model can agree with
-  those times better than the kernels themselves do.
+  the host's clock, and some kernels have changed since (`softmax_soft_cap` most). The same
+  schedules by the GPU's clock rank differently (last row of the first table): swiglu's of 43.0 µs
+  were recorded between 57 and 88 µs. No model can be expected to agree with those times better
+  than the kernels themselves do.
 
 Not modelled: how many values the compiler keeps across a loop, divergence inside of `online` loops,
 and the order in which lines leave the cache. Stores of packed vectors are counted once for each
@@ -42,6 +42,6 @@ All constants are shared by every task. Those named below were fitted to these t
 instructions to counted instructions, and the second row of the first table shows what is left when
 a task's own times take no part in the fit. The model before this one, which joined its bounds by a
 fitted norm, reached a median of 0.81 and 12 of these 23 tasks with the GPU's clock, and 0.69 and 9
-with the search's times. This describes one chip; Apple's profiles share the
-model and its costs in cycles, with their own published rates.
+with the search's times. This describes one chip; Apple's profiles share the model and its costs in
+cycles, with their own published rates.
 """
