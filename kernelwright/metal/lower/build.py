@@ -94,12 +94,13 @@ class Builder:
 
     def _elementwise(self, node: Node, places: Coordinates) -> Term:
         operands = tuple(self.element(v, places) for v in node.inputs)
-        result = computed(self.graph.types[node.outputs[0]].dtype)
+        stored = self.graph.types[node.outputs[0]].dtype
+        result = computed(stored)
         if node.op == "cast":
             return self._cast(operands[0], result)
         if node.op == "power" and (short := short_power(operands[1])):
             return self.apply(short, result, "power", operands[0])
-        known = meaning(node.op, [operand.dtype for operand in operands], result)
+        known = meaning(node.op, [operand.dtype for operand in operands], result, stored)
         name = NOUNS.get(node.op, "value")
         return self.apply(known.template, result, name, *operands)
 

@@ -75,6 +75,12 @@ _FLOAT = {
     "erf": "erf_of({0})",
     "erfinv": "erfinv_of({0})",
 }
+_HALF = {
+    "exp": "metal::fast::exp({0})",
+    "sigmoid": "quick_sigmoid({0})",
+    "tanh": "quick_tanh({0})",
+}
+"""What MLX rounds to 16 bits: errors of a few float roundings are a thousandth of that."""
 _INTEGER = {
     "floor_divide": "floor_quotient({0}, {1})",
     "remainder": "floor_modulus({0}, {1})",
@@ -120,8 +126,12 @@ def exponential_for(graph: Graph) -> str:
     return "metal::precise::exp" if is_exact else "metal::fast::exp"
 
 
-def meaning(op: str, operands: Sequence[Dtype], result: Dtype) -> Meaning:
+def meaning(
+    op: str, operands: Sequence[Dtype], result: Dtype, stored: Dtype | None = None
+) -> Meaning:
     """Return the expression of an elementwise op over computed dtypes.
+
+    `stored` is the dtype to which MLX would round the result, where it is another one.
 
     Raises:
         UnsupportedError: the op has no MSL expression for these dtypes.
@@ -129,7 +139,7 @@ def meaning(op: str, operands: Sequence[Dtype], result: Dtype) -> Meaning:
     kind = operands[-1] if operands else result
     if unsupported := [d for d in (*operands, result) if d not in MSL_TYPE]:
         raise UnsupportedError(f"{op} over {unsupported[0].short} has no Metal kernel yet.")
-    table = _table(kind)
+    table = _table(kind) | (_HALF if stored in (Dtype.FLOAT16, Dtype.BFLOAT16) else {})
     template = table.get(op) or op_named(op).msl
     if template is None:
         raise UnsupportedError(f"{op} over {kind.short} has no Metal kernel yet.")

@@ -32,12 +32,12 @@ auto q_head = q + head * tokens * 64;
 auto k_head = k + (head / 2) * tokens * 64;
 // v: f16[1,4,tokens,64]
 auto v_head = v + (head / 2) * tokens * 64;
-threadgroup half query_tile[2304];
-threadgroup half key_tile[2304];
-threadgroup half value_tile[2304];
+threadgroup half tiles[4608];
+threadgroup half* key_tile = tiles;
+threadgroup half* value_tile = tiles + 2304;
 threadgroup float panel[1152];
 threadgroup half weights[1280];
-threadgroup half* own_queries = query_tile + simdgroup * 576;
+threadgroup half* own_queries = tiles + simdgroup * 576;
 threadgroup float* own_panel = panel + simdgroup * 288;
 threadgroup half* own_weights = weights + simdgroup * 320;
 metal::simdgroup_matrix<float, 8, 8> attended[8];
@@ -52,8 +52,17 @@ for (uint place = thread_index_in_threadgroup; place < 256; place += 128) {
   uint query = metal::min(block * 32 + row, tokens - 1);
   uint start = place % 8 * 8;
   auto q_run = load_run<packed_eight<half>>(q_head + query * 64 + start);
-  *(threadgroup packed_eight<half>*)(query_tile + row * 72 + start) = q_run;
+  *(threadgroup packed_eight<half>*)(tiles + row * 72 + start) = q_run;
 }
+// The queries are written before any simdgroup reads its own.
+threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+metal::simdgroup_matrix<half, 8, 8> queries[8];
+#pragma unroll
+for (uint n = 0; n < 8; ++n) {
+  metal::simdgroup_load(queries[n], own_queries + n * 8, 72);
+}
+// They are read before keys and values take their place.
+threadgroup_barrier(metal::mem_flags::mem_threadgroup);
 uint last = metal::min(block * 32 + 32, tokens);
 for (uint first = 0; first < last; first += 32) {
   for (uint place = thread_index_in_threadgroup; place < 256; place += 128) {
@@ -77,14 +86,13 @@ for (uint first = 0; first < last; first += 32) {
   for (uint n = 0; n < 4; ++n) {
     products[n] = metal::make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
   }
-  for (uint feature = 0; feature < 64; feature += 8) {
-    metal::simdgroup_matrix<half, 8, 8> left;
-    metal::simdgroup_load(left, own_queries + feature, 72);
+  #pragma unroll
+  for (uint i = 0; i < 8; ++i) {
     #pragma unroll
     for (uint n = 0; n < 4; ++n) {
       metal::simdgroup_matrix<half, 8, 8> right;
-      metal::simdgroup_load(right, key_tile + n * 576 + feature, 72, ulong2(0), true);
-      metal::simdgroup_multiply_accumulate(products[n], left, right, products[n]);
+      metal::simdgroup_load(right, key_tile + n * 576 + i * 8, 72, ulong2(0), true);
+      metal::simdgroup_multiply_accumulate(products[n], queries[i], right, products[n]);
     }
   }
   #pragma unroll

@@ -23,12 +23,12 @@ auto q_head = q + head * tokens * 20;
 auto k_head = k + head * tokens * 20;
 // v: f32[1,8,tokens,20]
 auto v_head = v + head * tokens * 20;
-threadgroup float query_tile[448];
-threadgroup float key_tile[896];
-threadgroup float value_tile[896];
+threadgroup float tiles[1792];
+threadgroup float* key_tile = tiles;
+threadgroup float* value_tile = tiles + 896;
 threadgroup float panel[576];
 threadgroup float weights[576];
-threadgroup float* own_queries = query_tile + simdgroup * 224;
+threadgroup float* own_queries = tiles + simdgroup * 224;
 threadgroup float* own_panel = panel + simdgroup * 288;
 threadgroup float* own_weights = weights + simdgroup * 288;
 metal::simdgroup_matrix<float, 8, 8> attended[3];
@@ -43,13 +43,22 @@ for (uint place = thread_index_in_threadgroup; place < 96; place += 64) {
   uint query = metal::min(block * 16 + row, tokens - 1);
   uint start = place % 6 * 4;
   for (uint i = 0; i < 4; ++i) {
-    query_tile[row * 28 + start + i] = 0.0f;
+    tiles[row * 28 + start + i] = 0.0f;
   }
   if (start < 20) {
     auto q_run = load_run<packed_float4>(q_head + query * 20 + start);
-    *(threadgroup packed_float4*)(query_tile + row * 28 + start) = q_run;
+    *(threadgroup packed_float4*)(tiles + row * 28 + start) = q_run;
   }
 }
+// The queries are written before any simdgroup reads its own.
+threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+metal::simdgroup_matrix<float, 8, 8> queries[3];
+#pragma unroll
+for (uint n = 0; n < 3; ++n) {
+  metal::simdgroup_load(queries[n], own_queries + n * 8, 28);
+}
+// They are read before keys and values take their place.
+threadgroup_barrier(metal::mem_flags::mem_threadgroup);
 uint last = tokens;
 for (uint first = 0; first < last; first += 32) {
   for (uint place = thread_index_in_threadgroup; place < 192; place += 64) {
@@ -83,14 +92,13 @@ for (uint first = 0; first < last; first += 32) {
   for (uint n = 0; n < 4; ++n) {
     products[n] = metal::make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
   }
-  for (uint feature = 0; feature < 24; feature += 8) {
-    metal::simdgroup_matrix<float, 8, 8> left;
-    metal::simdgroup_load(left, own_queries + feature, 28);
+  #pragma unroll
+  for (uint i = 0; i < 3; ++i) {
     #pragma unroll
     for (uint n = 0; n < 4; ++n) {
       metal::simdgroup_matrix<float, 8, 8> right;
-      metal::simdgroup_load(right, key_tile + n * 224 + feature, 28, ulong2(0), true);
-      metal::simdgroup_multiply_accumulate(products[n], left, right, products[n]);
+      metal::simdgroup_load(right, key_tile + n * 224 + i * 8, 28, ulong2(0), true);
+      metal::simdgroup_multiply_accumulate(products[n], queries[i], right, products[n]);
     }
   }
   #pragma unroll

@@ -31,12 +31,12 @@ auto q_head = q + head * 64000;
 auto k_head = k + head * 64000;
 // v: bf16[1,8,500,128]
 auto v_head = v + head * 64000;
-threadgroup bfloat16_t query_tile[4352];
-threadgroup bfloat16_t key_tile[2176];
-threadgroup bfloat16_t value_tile[2176];
+threadgroup bfloat16_t tiles[4352];
+threadgroup bfloat16_t* key_tile = tiles;
+threadgroup bfloat16_t* value_tile = tiles + 2176;
 threadgroup float panel[640];
 threadgroup bfloat16_t weights[768];
-threadgroup bfloat16_t* own_queries = query_tile + simdgroup * 2176;
+threadgroup bfloat16_t* own_queries = tiles + simdgroup * 2176;
 threadgroup float* own_panel = panel + simdgroup * 320;
 threadgroup bfloat16_t* own_weights = weights + simdgroup * 384;
 metal::simdgroup_matrix<float, 8, 8> attended[2][16];
@@ -58,8 +58,20 @@ for (uint place = thread_index_in_threadgroup; place < 512; place += 64) {
   uint query = metal::min(block * 32 + row, 499u);
   uint start = place % 16 * 8;
   auto q_run = load_run<packed_eight<bfloat16_t>>(q_head + query * 128 + start);
-  *(threadgroup packed_eight<bfloat16_t>*)(query_tile + row * 136 + start) = q_run;
+  *(threadgroup packed_eight<bfloat16_t>*)(tiles + row * 136 + start) = q_run;
 }
+// The queries are written before any simdgroup reads its own.
+threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+metal::simdgroup_matrix<bfloat16_t, 8, 8> queries[2][16];
+#pragma unroll
+for (uint m = 0; m < 2; ++m) {
+  #pragma unroll
+  for (uint n = 0; n < 16; ++n) {
+    metal::simdgroup_load(queries[m][n], own_queries + m * 1088 + n * 8, 136);
+  }
+}
+// They are read before keys and values take their place.
+threadgroup_barrier(metal::mem_flags::mem_threadgroup);
 uint earliest = metal::max(block * 32 + 1, 64u) - 64;
 uint last = metal::min(block * 32 + 32, 500u);
 for (uint first = earliest / 16 * 16; first < last; first += 16) {
@@ -87,19 +99,15 @@ for (uint first = earliest / 16 * 16; first < last; first += 16) {
       products[m][n] = metal::make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
     }
   }
-  for (uint feature = 0; feature < 128; feature += 8) {
-    metal::simdgroup_matrix<bfloat16_t, 8, 8> left[2];
-    #pragma unroll
-    for (uint m = 0; m < 2; ++m) {
-      metal::simdgroup_load(left[m], own_queries + m * 1088 + feature, 136);
-    }
+  #pragma unroll
+  for (uint i = 0; i < 16; ++i) {
     #pragma unroll
     for (uint n = 0; n < 2; ++n) {
       metal::simdgroup_matrix<bfloat16_t, 8, 8> right;
-      metal::simdgroup_load(right, key_tile + n * 1088 + feature, 136, ulong2(0), true);
+      metal::simdgroup_load(right, key_tile + n * 1088 + i * 8, 136, ulong2(0), true);
       #pragma unroll
       for (uint m = 0; m < 2; ++m) {
-        metal::simdgroup_multiply_accumulate(products[m][n], left[m], right, products[m][n]);
+        metal::simdgroup_multiply_accumulate(products[m][n], queries[m][i], right, products[m][n]);
       }
     }
   }

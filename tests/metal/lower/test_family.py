@@ -380,3 +380,22 @@ def test_other_families_refuse_a_contraction() -> None:
     graph = capture(lambda x: x @ x, mx.zeros((4, 4)))
     with pytest.raises(UnsupportedError, match="matmul cannot be part of a fused kernel"):
         lower(graph, parse("elementwise(vector=1)"))
+
+
+@pytest.mark.parametrize("function", [mx.tanh, mx.sigmoid, mx.exp])
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16])
+def test_quick_functions_are_exact_where_results_have_16_bits(
+    run: Run, function: Callable[[mx.array], mx.array], dtype: mx.Dtype
+) -> None:
+    graph = canonicalize(capture(function, mx.zeros((65536,), dtype)))
+    (type_,) = graph.input_types
+    arrays = [np.arange(65536, dtype=np.uint16).view(type_.dtype.numpy)]
+    (found,) = run(lower(graph, parse("elementwise(vector=4)")), graph, arrays)
+    with np.errstate(all="ignore"):
+        (exact,) = reference(graph, arrays)
+        expected = exact.astype(type_.dtype.numpy)
+        steps = np.abs(found.view(np.int16).astype(int) - expected.view(np.int16).astype(int))
+    number = ~np.isnan(exact)
+    assert (np.isnan(found.astype(np.float64)) == np.isnan(exact)).all()
+    # Numbers below the smallest normal float32 may become zero.
+    assert (steps[number & (np.abs(exact) > 2.0**-120)] <= 1).all()
