@@ -19,7 +19,7 @@ from kernelwright.metal.lower.writer import Writer
 from kernelwright.metal.schedule import Prefill
 
 _WORDS = """
-    head quad part query first last earliest strip key_tile query_tile value_tile panel weights
+    head quad part query first last earliest strip tiles key_tile value_tile panel weights queries
     own_queries own_panel own_weights products left right is_raised here lost inner tokens m n
 """
 _TAKEN_HERE = frozenset(_WORDS.split())
@@ -64,6 +64,7 @@ class _Walk:
         self.writer = Writer(signature.scalars, taken=TAKEN | _TAKEN_HERE | {*signature.spelled})
         self.matrices = MatrixWriter(self.writer)
         self.rows, self.own = self.schedule.rows, tiles.own_queries
+        self.queries = Matrices("queries", self.rows, tiles.head // SIDE)
         self.sums = Matrices("attended", self.rows, tiles.width // SIDE)
         self.exponential = exponential_for(graph)
         head, self.query, self.position = axes_of(self.size)
@@ -86,6 +87,7 @@ class _Walk:
         stage.declare()
         self._declare()
         stage.write_queries()
+        self._load_queries()
         first = self._bounds()
         with self.writer.block(f"for (uint first = {first}; first < last; first += {keys})"):
             stage.write_keys()
@@ -151,19 +153,27 @@ class _Walk:
         self.writer.line(f"uint last = {last};")
         return first
 
+    def _load_queries(self) -> None:
+        """Load a simdgroup's queries into matrices, and leave their tile to keys and values."""
+        tiles = self.tiles
+        self._barrier("The queries are written before any simdgroup reads its own.", _BARRIER)
+        kind, stride = MSL_TYPE[tiles.scored_dtype], tiles.head_stride
+        self.matrices.load_rows(kind, self.queries, "own_queries", "", stride)
+        self._barrier("They are read before keys and values take their place.", _BARRIER)
+
     def _multiply_keys(self) -> None:
         """Multiply queries and keys, and leave the products in the simdgroup's panel."""
         tiles, stride = self.tiles, self.tiles.head_stride
         kind = MSL_TYPE[tiles.scored_dtype]
         products = Matrices("products", self.rows, self.schedule.keys // SIDE)
         self.matrices.declare(products)
-        head = f"for (uint feature = 0; feature < {tiles.head}; feature += {SIDE})"
-        with self.writer.block(head):
-            self.matrices.load_left(kind, self.rows, "own_queries", "feature", stride)
-            with self.matrices.each("n", products.columns):
-                start = f"key_tile + n * {SIDE * stride}" if products.columns > 1 else "key_tile"
-                place = f"{start} + feature, {stride}, ulong2(0), true"
-                self.matrices.multiply_right(kind, place, products)
+        depth = self.matrices.each("i", self.queries.columns)
+        with depth, self.matrices.each("n", products.columns):
+            start = "key_tile"
+            start += f" + n * {SIDE * stride}" if products.columns > 1 else ""
+            start += f" + i * {SIDE}" if self.queries.columns > 1 else ""
+            place = f"{start}, {stride}, ulong2(0), true"
+            self.matrices.multiply(kind, self.queries.at("i"), place, products)
         with self.matrices.each_of(self.rows, products.columns):
             place = f"{self._panel(products.columns)}, {tiles.panel_stride}"
             self.writer.line(f"metal::simdgroup_store({products.at()}, {place});")
@@ -258,12 +268,12 @@ class _Walk:
         kind = MSL_TYPE[tiles.weighed_dtype]
         head = f"for (uint inner = 0; inner < {self.schedule.keys}; inner += {SIDE})"
         with self.writer.block(head):
-            weights = ("own_weights", "inner", tiles.weights_stride)
-            self.matrices.load_left(kind, self.rows, *weights)
+            left, weights = Matrices("left", self.rows, 1), tiles.weights_stride
+            self.matrices.load_rows(kind, left, "own_weights", " + inner", weights)
             with self.matrices.each("n", self.sums.columns):
                 column = f" + n * {SIDE}" if self.sums.columns > 1 else ""
                 place = f"value_tile + inner * {stride}{column}, {stride}"
-                self.matrices.multiply_right(kind, place, self.sums)
+                self.matrices.multiply(kind, left.at(), place, self.sums)
 
     def _find_shares(self) -> None:
         """Write by what each query's weighted sums are multiplied at last."""

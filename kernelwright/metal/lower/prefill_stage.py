@@ -57,7 +57,7 @@ class PrefillStage:
         size, keys = tiles.sizes, tiles.schedule.keys
         scored = (size.head, tiles.head, tiles.head_stride, tiles.scored_dtype)
         weighed = (size.width, tiles.width, tiles.width_stride, tiles.weighed_dtype)
-        self.query = _Tile("query_tile", tiles.query, tiles.queries, *scored)
+        self.query = _Tile("tiles", tiles.query, tiles.queries, *scored)
         self.key = _Tile("key_tile", tiles.key, keys, *scored)
         self.value = _Tile("value_tile", tiles.value, keys, *weighed)
 
@@ -76,19 +76,23 @@ class PrefillStage:
 
     def declare(self) -> None:
         """Declare the tiles, and where a simdgroup's own rows of them begin."""
-        tiles, own = self.tiles, self.tiles.own_queries
-        weights = MSL_TYPE[tiles.weighed_dtype]
-        for tile in (self.query, self.key, self.value):
-            elements = tile.rows * tile.stride
-            self.writer.line(f"threadgroup {MSL_TYPE[tile.dtype]} {tile.name}[{elements}];")
+        tiles, own, keys = self.tiles, self.tiles.own_queries, self.tiles.schedule.keys
+        scored, weighed = MSL_TYPE[tiles.scored_dtype], MSL_TYPE[tiles.weighed_dtype]
+        self.writer.line(f"threadgroup {scored} tiles[{tiles.staged}];")
+        self.writer.line(f"threadgroup {scored}* key_tile = tiles;")
+        if tiles.is_shared:
+            value_tile = f"tiles + {keys * tiles.head_stride}"
+            self.writer.line(f"threadgroup {weighed}* value_tile = {value_tile};")
+        else:
+            self.writer.line(f"threadgroup {weighed} value_tile[{keys * tiles.width_stride}];")
         self.writer.line(f"threadgroup float panel[{tiles.queries * tiles.panel_stride}];")
-        self.writer.line(f"threadgroup {weights} weights[{tiles.queries * tiles.weights_stride}];")
-        for kind, name, tile_name, stride in (
-            (MSL_TYPE[tiles.scored_dtype], "own_queries", "query_tile", tiles.head_stride),
+        self.writer.line(f"threadgroup {weighed} weights[{tiles.queries * tiles.weights_stride}];")
+        for kind, name, tile, stride in (
+            (scored, "own_queries", "tiles", tiles.head_stride),
             ("float", "own_panel", "panel", tiles.panel_stride),
-            (weights, "own_weights", "weights", tiles.weights_stride),
+            (weighed, "own_weights", "weights", tiles.weights_stride),
         ):
-            start = f"{tile_name} + simdgroup * {own * stride}"
+            start = f"{tile} + simdgroup * {own * stride}"
             self.writer.line(f"threadgroup {kind}* {name} = {start};")
 
     def write_queries(self) -> None:

@@ -137,19 +137,33 @@ class PrefillTiles:
         return self.stride(self.schedule.keys, Dtype.FLOAT32)
 
     @property
+    def is_shared(self) -> bool:
+        """True where queries, keys and values are of one type, and take the same memory in turn."""
+        return self.scored_dtype is self.weighed_dtype
+
+    @property
+    def staged(self) -> int:
+        """Elements in which queries are staged first, and then keys, with values where shared."""
+        keys = self.schedule.keys
+        later = keys * (self.head_stride + (self.width_stride if self.is_shared else 0))
+        return max(self.queries * self.head_stride, later)
+
+    @property
     def threadgroup_bytes(self) -> int:
         """Bytes of all tiles."""
-        keys = self.schedule.keys
-        scored = (self.queries + keys) * self.head_stride * self.scored_dtype.itemsize
-        weighed = keys * self.width_stride + self.queries * self.weights_stride
+        weighed = self.queries * self.weights_stride
+        weighed += 0 if self.is_shared else self.schedule.keys * self.width_stride
         panel = self.queries * self.panel_stride * Dtype.FLOAT32.itemsize
-        return scored + weighed * self.weighed_dtype.itemsize + panel
+        staged = self.staged * self.scored_dtype.itemsize
+        return staged + weighed * self.weighed_dtype.itemsize + panel
 
     @property
     def registers(self) -> int:
         """Two elements a lane of every simdgroup matrix, and what each lane weighs."""
         rows, columns = self.schedule.rows, self.schedule.keys // SIDE
-        return 2 * rows * (self.width // SIDE + columns) + 2 * columns + 3 * rows
+        sums = 2 * (self.width // SIDE + columns)
+        queries = self.scored_dtype.itemsize * (self.head // SIDE) // 2
+        return rows * (sums + queries + 3) + 2 * columns
 
 
 def axes_of(size: Sizes) -> tuple[Axis, Axis, Axis]:

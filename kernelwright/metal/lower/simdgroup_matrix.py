@@ -60,20 +60,18 @@ class MatrixWriter:
             zero = "metal::make_filled_simdgroup_matrix<float, 8, 8>(0.0f)"
             self.writer.line(f"{matrices.at()} = {zero};")
 
-    def load_left(self, kind: str, rows: int, tile: str, place: str, stride: int) -> None:
-        """Load the left factors, which stand below each other in a tile."""
-        left = Matrices("left", rows, 1)
-        self.writer.line(f"{_MATRIX}<{kind}, 8, 8> left{left.dimensions};")
-        with self.each("m", rows):
-            start = f"{tile} + m * {SIDE * stride}" if rows > 1 else tile
-            self.writer.line(f"metal::simdgroup_load({left.at()}, {start} + {place}, {stride});")
+    def load_rows(self, kind: str, matrices: Matrices, tile: str, place: str, stride: int) -> None:
+        """Declare matrices that stand below each other in a tile, and load them."""
+        self.writer.line(f"{_MATRIX}<{kind}, 8, 8> {matrices.name}{matrices.dimensions};")
+        with self.each_of(matrices.rows, matrices.columns):
+            start = f"{tile} + m * {SIDE * stride}" if matrices.rows > 1 else tile
+            start += f" + n * {SIDE}" if matrices.columns > 1 else place
+            self.writer.line(f"metal::simdgroup_load({matrices.at()}, {start}, {stride});")
 
-    def multiply_right(self, kind: str, place: str, sums: Matrices) -> None:
+    def multiply(self, kind: str, left: str, place: str, sums: Matrices) -> None:
         """Load a right factor and add its products with the left ones to a column of sums."""
-        left = Matrices("left", sums.rows, 1)
         self.writer.line(f"{_MATRIX}<{kind}, 8, 8> right;")
         self.writer.line(f"metal::simdgroup_load(right, {place});")
         with self.each("m", sums.rows):
-            factors = f"{left.at()}, right"
-            call = f"{sums.at()}, {factors}, {sums.at()}"
+            call = f"{sums.at()}, {left}, right, {sums.at()}"
             self.writer.line(f"metal::simdgroup_multiply_accumulate({call});")
