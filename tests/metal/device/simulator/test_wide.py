@@ -74,6 +74,16 @@ _BODIES = {
   float t = 3;
   if (x[i] > 0) { t = shared[l]; shared[l] = 1; }
   y[i] = t + 0.5f * simd_shuffle_xor(t, 1) + shared[l];""",
+    # What is loaded under a condition lives across a wait, and is loaded again behind it.
+    "again": """
+  float sum = 0;
+  for (uint k = 0; k < n % 5 + 3; k++) {
+    if (k % 2 == 1) continue;
+    float t = x[(i + k) % n];
+    shared[l] = t;
+    sum += simd_sum(t) * t + shared[l];
+  }
+  y[i] = sum;""",
     "while": """
   uint steps = uint(fabs(x[i]) * 5.0f), most = simd_max(steps);
   float sum = 0;

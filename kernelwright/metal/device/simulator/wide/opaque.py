@@ -33,9 +33,9 @@ class Opaque:
             return [f"{loaded} = {text}", f"{name} = or {word} {loaded}, {zero}"]
         return [
             f"{loaded} = {text}",
-            f"{name}.bits = bitcast {type_} {loaded} to {word}",
-            f"{name}.kept = or {word} {name}.bits, {zero}",
-            f"{name} = bitcast {word} {name}.kept to {type_}",
+            f"{name}.word = bitcast {type_} {loaded} to {word}",
+            f"{name}.hidden = or {word} {name}.word, {zero}",
+            f"{name} = bitcast {word} {name}.hidden to {type_}",
         ]
 
     def _zero(self, word: str) -> str:
