@@ -161,6 +161,9 @@ class Attention:
     fixed: int = 0
     """1 writes the number of keys into the kernel, where no lane then has to ask for it."""
 
+    vector: int = 4
+    """The most neighbouring features that a lane reads at once."""
+
     @classmethod
     def of(cls, decisions: Mapping[str, int]) -> "Attention":
         """Return the schedule of some decisions, defaults for the others."""

@@ -24,7 +24,8 @@ class Layout:
             UnsupportedError: they do not divide, or the queries do not.
         """
         size, lanes = attended.sizes, schedule.lanes
-        fits = [v for v in (4, 2, 1) if size.head % (lanes * v) == size.width % (lanes * v) == 0]
+        widths = [v for v in (8, 4, 2, 1) if v <= schedule.vector]
+        fits = [v for v in widths if size.head % (lanes * v) == size.width % (lanes * v) == 0]
         if not fits:
             raise UnsupportedError(
                 f"{lanes} lanes do not divide heads of {size.head} and {size.width} features; "

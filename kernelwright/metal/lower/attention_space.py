@@ -1,6 +1,7 @@
 """Which schedules an attention has on a device, the best guess first."""
 
 import math
+from dataclasses import replace
 from itertools import product
 
 from kernelwright.errors import UnsupportedError
@@ -28,12 +29,15 @@ def attention_schedules(graph: Graph, device: DeviceInfo) -> tuple[Attention, ..
     attended = Attended.of(graph, Signature.of(graph, RESERVED_HERE))
     rows = attended.sizes.rows
     together = {n for n in (1, 2, 4, 8) if rows % n == 0} | ({rows} if rows <= 8 else set())
+    # NVIDIA's widest access has 16 bytes; MLX's own Metal kernels read 8 of a half's.
+    is_wide = device.name == "cuda" and attended.call.inputs[1].dtype.itemsize <= 2
+    vector = 8 if is_wide else 4
     found: list[Attention] = []
     for lanes, queries, simdgroups in product(
         (1, 2, 4, 8, 16, 32), sorted(together), (2, 4, 8, 16)
     ):
         for keys, chunks, fixed in product((1, 2, 4), (1, 2, 4, 8, 16, 32), (0, 1)):
-            schedule = Attention(lanes, queries, simdgroups, keys, chunks, fixed)
+            schedule = Attention(lanes, queries, simdgroups, keys, chunks, fixed, vector)
             if _is_legal(attended, schedule, device):
                 found.append(schedule)
     if not found:
@@ -72,7 +76,7 @@ def _is_legal(attended: Attended, schedule: Attention, device: DeviceInfo) -> bo
 
 
 def _smallest(schedule: Attention) -> Attention:
-    return Attention(schedule.lanes, schedule.queries, 2, 1, 1, schedule.fixed)
+    return replace(schedule, simdgroups=2, keys=1, chunks=1)
 
 
 def _strangeness(attended: Attended, schedule: Attention) -> float:

@@ -25,12 +25,15 @@ def dense_schedules(graph: Graph, device: DeviceInfo) -> tuple[Dense, ...]:
     """
     signature = Signature.of(graph, RESERVED_HERE)
     plain = Tiling.of(graph, signature, Dense(1, 1, 1, 1))
+    # NVIDIA's widest access has 16 bytes; MLX's own Metal kernels read 8 of a half's.
+    is_wide = device.name == "cuda" and max(t.dtype.itemsize for t in graph.input_types) <= 2
+    vectors = (1, 2, 4, 8) if is_wide else (1, 2, 4)
     found = [
         tiling
-        for schedule in _combinations(plain.is_along)
+        for schedule in _combinations(plain.is_along, vectors)
         if (tiling := plain.scheduled(schedule)) and _is_legal(tiling, device)
     ]
-    found.sort(key=_strangeness)
+    found.sort(key=lambda tiling: _strangeness(tiling, vectors[-1]))
     return tuple(tiling.schedule for tiling in found) or (plain.schedule,)
 
 
@@ -39,12 +42,12 @@ def dense_tiling(graph: Graph, schedule: Dense) -> Tiling:
     return Tiling.of(graph, Signature.of(graph, RESERVED_HERE), schedule)
 
 
-def _combinations(is_along: bool) -> Iterator[Dense]:
+def _combinations(is_along: bool, vectors: tuple[int, ...]) -> Iterator[Dense]:
     if is_along:
-        for chosen in product((1, 2, 4, 8), (1, 2, 4, 8), (1, 2, 4, 8), (1, 2, 4)):
+        for chosen in product((1, 2, 4, 8), (1, 2, 4, 8), (1, 2, 4, 8), vectors):
             yield Dense(*chosen)
         return
-    for strips, teams, vector in product((1, 2, 4, 8, 16, 32), (1, 2, 4), (1, 2, 4)):
+    for strips, teams, vector in product((1, 2, 4, 8, 16, 32), (1, 2, 4), vectors):
         yield Dense(1, strips, teams, vector)
 
 
@@ -61,7 +64,7 @@ def _is_legal(tiling: Tiling, device: DeviceInfo) -> bool:
     )
 
 
-def _strangeness(tiling: Tiling) -> float:
+def _strangeness(tiling: Tiling, widest: int) -> float:
     """Measure the distance of a schedule from what one would write first."""
     schedule, dense = tiling.schedule, tiling.dense
     groups = -(-dense.column.extent // tiling.tile) * dense.matrices
@@ -74,7 +77,7 @@ def _strangeness(tiling: Tiling) -> float:
     return (
         0.5 * lacking
         + 0.4 * abs(math.log2(own / 4))
-        + 0.5 * math.log2(4 / schedule.vector)
+        + 0.5 * math.log2(widest / schedule.vector)
         + 0.3 * abs(math.log2(tiling.threads / (128 if tiling.is_along else 512)))
         + 0.2 * math.log2(schedule.strips if tiling.is_along else 1)
         + idle

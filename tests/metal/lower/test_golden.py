@@ -280,6 +280,16 @@ CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
         ),
         "attention(lanes=8, queries=4, simdgroups=4, keys=2, chunks=1)",
     ),
+    "attention_decode_eight": (
+        decode,
+        (
+            mx.zeros((2, 8, 1, 64), mx.float16),
+            mx.zeros((2, 2, 1024, 64), mx.float16),
+            mx.zeros((2, 2, 1024, 64), mx.float16),
+            mx.zeros((2, 1, 512), mx.float16),
+        ),
+        "attention(lanes=8, queries=4, simdgroups=4, keys=2, chunks=1, fixed=1, vector=8)",
+    ),
     "attention_chunks": (
         decode_causal,
         (
