@@ -109,10 +109,13 @@ class Attended(Builder):
         places = (*unflatten(flat, (size.batch, size.heads, size.queries)), feature)
         return self.element(self.node.inputs[0], places)
 
-    def scaled(self, term: Term) -> Term:
-        """Return a query's element, or a product with it, times the attention's scale."""
-        scale = self.number(self.call.number("scale"), Dtype.FLOAT32)
-        return self.apply("{0} * {1}", Dtype.FLOAT32, "scaled", term, scale)
+    def scaled_query(self, flat: Index, feature: Index) -> Term:
+        """Return an element of a query times the attention's scale."""
+        return self._times(self.query(flat, feature), self.call.number("scale"), "scaled")
+
+    def _times(self, term: Term, factor: float, name: str) -> Term:
+        number = self.number(factor, Dtype.FLOAT32)
+        return self.apply("{0} * {1}", Dtype.FLOAT32, name, term, number)
 
     def key(self, group: Index, position: Index, feature: Index) -> Term:
         """Return an element of a key."""
@@ -126,11 +129,13 @@ class Attended(Builder):
         places = unflatten(group, (self.sizes.batch, self.sizes.key_heads))
         return self.element(self.node.inputs[operand], (*places, position, feature))
 
-    def score(self, product: Term, flat: Index, position: Index) -> Term:
-        """Return the score of a query and a key from their product: capped, masked."""
+    def score(
+        self, product: Term, flat: Index, position: Index, *, is_scaled: bool = False
+    ) -> Term:
+        """Return the score of a query and a key from their product: scaled, capped, masked."""
         size = self.sizes
         batch, head, query = unflatten(flat, (size.batch, size.heads, size.queries))
-        score = self._capped(product)
+        score = self._capped(product, 1.0 if is_scaled else self.call.number("scale"))
         if seen := self._in_sight(query + (size.keys - size.queries), position):
             # What positions hide is not there at all; what a mask hides takes part.
             away = self.terms.literal("-INFINITY", Dtype.FLOAT32)
@@ -169,14 +174,16 @@ class Attended(Builder):
             )
         return seen
 
-    def _capped(self, product: Term) -> Term:
+    def _capped(self, product: Term, scale: float) -> Term:
         cap = self.call.number("soft_cap")
         if not cap:
-            return product
-        limit = self.number(cap, Dtype.FLOAT32)
-        part = self.apply("{0} / {1}", Dtype.FLOAT32, "part", product, limit)
-        bent = self.apply("metal::precise::tanh({0})", Dtype.FLOAT32, "bent", part)
-        return self.apply("{0} * {1}", Dtype.FLOAT32, "capped", bent, limit)
+            return self._times(product, scale, "scaled")
+        part = self._times(product, scale / cap, "part")
+        # As exact as the graph's results are stored.
+        is_exact = any(t.dtype is Dtype.FLOAT32 for t in self.graph.output_types)
+        text = "metal::precise::tanh({0})" if is_exact else "quick_tanh({0})"
+        bent = self.apply(text, Dtype.FLOAT32, "bent", part)
+        return self._times(bent, cap, "capped")
 
     def _shown(self, seen: Term, score: Term) -> Term:
         hidden = self.terms.literal(HIDDEN, Dtype.FLOAT32)

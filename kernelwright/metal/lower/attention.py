@@ -99,12 +99,12 @@ class KeyWalk:
         self.features = (Axis("feature", size.head), Axis("feature", size.width))
         key, value = (Index.of(axis) for axis in self.features)
         position = Index.of(self.position)
-        self.query = attended.scaled(attended.query(self.flat, key))
+        self.query = attended.scaled_query(self.flat, key)
         self.key = attended.key(self.group, position, key)
         self.value = attended.value(self.group, position, value)
         varying = [self.row, self.position]
         self.product = attended.terms.held("product", Dtype.FLOAT32, varying)
-        self.score = attended.score(self.product, self.flat, position)
+        self.score = attended.score(self.product, self.flat, position, is_scaled=True)
         self.written: list[Term] = []
 
     def _head(self) -> list[str]:

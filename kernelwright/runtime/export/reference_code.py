@@ -14,6 +14,7 @@ from kernelwright.ir.graph import Constant, Graph, Node, TensorType, ValueId
 from kernelwright.ir.ops import Call, Kind, mean_divisor, op_named
 from kernelwright.ir.ops.view import slices
 from kernelwright.ir.passes.attention_steps import expand_attention
+from kernelwright.runtime.export.attention_code import attention_text, is_one_function
 
 _LONGEST_EXPRESSION = 64
 _LONGEST_RESULT = 84
@@ -68,7 +69,7 @@ def function_source(graph: Graph, name: str, docstring: str) -> str:
     Raises:
         UnsupportedError: an op has no printed form; it is named.
     """
-    graph = expand_attention(graph, unless=_is_one_function)
+    graph = expand_attention(graph, unless=is_one_function)
     printer = _Printer(graph)
     lines = printer.body()
     parameters = ", ".join(parameter_names(graph))
@@ -309,34 +310,6 @@ def _softmax(call: Call, operands: Sequence[str]) -> str:
     return f"mx.softmax({operands[0]}, axis=-1{precise})"
 
 
-def _is_one_function(call: Call) -> bool:
-    """Say whether MLX has one function for an attention, with one mask at most."""
-    masks = len(call.inputs) - 3 - call.flag("has_sinks")
-    stands = bool(call.flag("is_causal") or call.integer("window"))
-    return not call.number("soft_cap") and masks + stands <= 1
-
-
-def _attention(call: Call, operands: Sequence[str]) -> str:
-    rest = list(operands[3:])
-    options = [f"scale={call.number('scale')!r}"]
-    sinks = [f"sinks={rest.pop()}"] if call.flag("has_sinks") else []
-    if call.integer("window"):
-        rest.append(_window(call))
-    elif call.flag("is_causal"):
-        rest.append('"causal"')
-    options += [f"mask={mask}" for mask in rest] + sinks
-    return f"mx.fast.scaled_dot_product_attention({', '.join([*operands[:3], *options])})"
-
-
-def _window(call: Call) -> str:
-    """Return the keys that a query sees as a mask: ones between two diagonals."""
-    queries, keys = call.inputs[0].shape[2], call.inputs[1].shape[2]
-    here, window = keys - queries, call.integer("window")
-    last = here if call.flag("is_causal") else here + window - 1
-    ones = f"mx.ones(({queries}, {keys}), dtype=mx.bool_)"
-    return f"mx.tril(mx.triu({ones}, {here - window + 1}), {last})"
-
-
 def _quantization(call: Call) -> str:
     """Return how weights are packed, as keywords."""
     sizes = f"group_size={call.integer('group_size')}, bits={call.integer('bits')}"
@@ -410,7 +383,7 @@ _RENDERERS: dict[str, Renderer] = {
     "select": _positional("where"),
     "equal": _equal,
     "mean": _mean,
-    "attention": _attention,
+    "attention": attention_text,
     "softmax": _softmax,
     "logsumexp": lambda call, x: f"mx.logsumexp({x[0]}, axis=-1, keepdims=True)",
     "broadcast": _positional("broadcast_to", "shape"),
