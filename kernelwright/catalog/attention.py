@@ -76,6 +76,16 @@ def attention_prefill_window(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
     return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.125, mask=mask)
 
 
+@entry("T[1,8,96,64]", "T[1,2,96,64]", "T[1,2,96,64]", "T[8]")
+def attention_prefill_window_sinks(
+    q: mx.array, k: mx.array, v: mx.array, sinks: mx.array
+) -> mx.array:
+    """A prompt with a window of 24 positions and a sink a head, as gpt-oss has them."""
+    rows, columns = mx.arange(96)[:, None], mx.arange(96)
+    mask = (columns <= rows) & (columns > rows - 24)
+    return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.125, mask=mask, sinks=sinks)
+
+
 @entry("T[1,4,96,64]", "T[1,4,96,64]", "T[1,4,96,64]")
 def attention_prefill_local(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
     """Queries of an encoder that see what is less than 16 positions away, on both sides."""
