@@ -13,7 +13,7 @@ KEPT_VALUES = 64
 """Values of its vectors that a lane keeps in registers while it walks along the matrix."""
 MAX_PAIRS = 64
 """Pairs of a vector and a matrix; beyond, sorting them by matrix reads less."""
-_BITS = frozenset({2, 3, 4, 6, 8})
+_BITS = frozenset({2, 3, 4, 5, 6, 8})
 
 
 @dataclass(frozen=True, slots=True)

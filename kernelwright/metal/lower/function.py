@@ -268,6 +268,16 @@ struct packed_eight {
   }
 };
 """,
+        "packed_five": """\
+// Five neighbours, aligned like one of them: 5-bit digits fill whole words no sooner.
+template <typename T>
+struct packed_five {
+  T values[5];
+  T operator[](uint i) const {
+    return values[i];
+  }
+};
+""",
         "lanes_sum": """\
 // Sum over `count` neighbouring lanes, the same for each of them.
 template <uint count>

@@ -9,7 +9,13 @@ from kernelwright.metal.lower.product import product_stores
 from kernelwright.metal.lower.signature import Signature
 from kernelwright.metal.schedule import Matvec, Schedule
 
-VECTORS = {1: "", 2: "packed_uint2", 3: "packed_uint3", 4: "packed_uint4"}
+VECTORS = {
+    1: "",
+    2: "packed_uint2",
+    3: "packed_uint3",
+    4: "packed_uint4",
+    5: "packed_five<uint>",
+}
 """What holds the words that a lane reads in one access, by their number."""
 MANY_RESULTS, FEW_RESULTS = 4096, 1024
 """From how many results on four to a simdgroup leave a GPU full, and below how many not even two:

@@ -86,6 +86,10 @@ CASES: dict[str, tuple[Callable[[], Graph], str]] = {
         lambda: branch(2, 40, 192, 64, 3, H),
         "matvec(results=8, words=3, simdgroups=2)",
     ),
+    "5 bits, five words at a time": (
+        lambda: branch(2, 24, 192, 64, 5, H),
+        "matvec(results=2, words=5, simdgroups=2)",
+    ),
     "as many vectors as lanes keep": (
         lambda: branch(8, 16, 512, 64, 4, B),
         "matvec(results=4, words=1, simdgroups=2)",
