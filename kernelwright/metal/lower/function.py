@@ -67,22 +67,22 @@ inline float logaddexp(float a, float b) {
       ? high : high + log1p_of(metal::precise::exp(low - high));
 }
 """,
-        "scaled": """\
+        "wide_of": """\
 // A value as fraction and exponent: products of them neither overflow nor vanish.
-inline float2 scaled(float x) {
+inline float2 wide_of(float x) {
   int exponent = 0;
   float fraction = metal::frexp(x, exponent);
   return float2(fraction, metal::isfinite(x) ? float(exponent) : 0.0f);
 }
 """,
-        "scaled_product": """\
-inline float2 scaled_product(float2 a, float2 b) {
-  float2 product = scaled(a.x * b.x);
+        "wide_product": """\
+inline float2 wide_product(float2 a, float2 b) {
+  float2 product = wide_of(a.x * b.x);
   return float2(product.x, product.y + a.y + b.y);
 }
 """,
-        "unscaled": """\
-inline float unscaled(float2 value) {
+        "float_of": """\
+inline float float_of(float2 value) {
   return metal::ldexp(value.x, int(value.y));
 }
 """,
@@ -386,7 +386,7 @@ inline T strips_{word}(T value, threadgroup T* partial, uint strip, uint strips,
 _RUNNING = {
     "sum": ("a + b", "metal::simd_prefix_inclusive_sum(value)"),
     "product": ("a * b", "metal::simd_prefix_inclusive_product(value)"),
-    "scaled_product": ("scaled_product(a, b)", ""),
+    "wide_product": ("wide_product(a, b)", ""),
     "max": ("metal::max(a, b)", ""),
     "min": ("metal::min(a, b)", ""),
     "maximum": ("larger(a, b)", ""),

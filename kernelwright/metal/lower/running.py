@@ -25,7 +25,7 @@ def scanned(stores: Sequence[Store]) -> list[Scanned]:
     return [t for t in walk([s.value for s in stores]) if isinstance(t, Scanned)]
 
 
-def is_scaled(scan: Scanned) -> bool:
+def is_wide(scan: Scanned) -> bool:
     """Say whether running values are kept as fraction and exponent.
 
     A part of a row may overflow that meets a zero before it, and even in sequence a product may
@@ -36,25 +36,25 @@ def is_scaled(scan: Scanned) -> bool:
 
 def kind_of(scan: Scanned) -> str:
     """Return the type of a running value, as MSL."""
-    return "float2" if is_scaled(scan) else MSL_TYPE[scan.dtype]
+    return "float2" if is_wide(scan) else MSL_TYPE[scan.dtype]
 
 
 def word_of(scan: Scanned) -> str:
     """Return what the functions that combine running values are named after."""
     if scan.scanner in _LARGER and not scan.dtype.is_float:
         return scan.scanner.value[:3]
-    return f"scaled_{scan.scanner}" if is_scaled(scan) else scan.scanner.value
+    return f"wide_{scan.scanner}" if is_wide(scan) else scan.scanner.value
 
 
 def taken(scan: Scanned, value: str) -> str:
     """Return an element as a running value."""
-    return f"scaled({value})" if is_scaled(scan) else value
+    return f"wide_of({value})" if is_wide(scan) else value
 
 
 def bind_result(writer: Writer, scan: Scanned, running: str) -> None:
     """Let a variable hold what a running value is worth."""
-    if not running.isidentifier() or is_scaled(scan):
-        text = f"unscaled({running})" if is_scaled(scan) else running
+    if not running.isidentifier() or is_wide(scan):
+        text = f"float_of({running})" if is_wide(scan) else running
         running = writer.fresh(scan.name)
         writer.line(f"{MSL_TYPE[scan.dtype]} {running} = {text};")
     writer.bind(scan, running)
@@ -62,8 +62,8 @@ def bind_result(writer: Writer, scan: Scanned, running: str) -> None:
 
 def combination(scan: Scanned, left: str, right: str) -> str:
     """Return two running values combined, the earlier one on the left, as MSL."""
-    if is_scaled(scan):
-        return f"scaled_product({left}, {right})"
+    if is_wide(scan):
+        return f"wide_product({left}, {right})"
     if scan.scanner in _LARGER:
         return _LARGER[scan.scanner][not scan.dtype.is_float].format(left, right)
     return _COMBINATIONS[scan.scanner].format(left, right)
@@ -71,7 +71,7 @@ def combination(scan: Scanned, left: str, right: str) -> str:
 
 def step_of(scan: Scanned, total: str, value: str) -> str:
     """Return the statement that takes one element into a running value."""
-    if scan.scanner in _COMPOUND and not is_scaled(scan):
+    if scan.scanner in _COMPOUND and not is_wide(scan):
         return f"{total} {_COMPOUND[scan.scanner]} {value};"
     return f"{total} = {combination(scan, total, taken(scan, value))};"
 
@@ -83,7 +83,7 @@ def identity(scan: Scanned) -> str:
         case Scanner.SUM:
             return "0.0f" if is_float else "0"
         case Scanner.PRODUCT:
-            return "scaled(1.0f)" if is_float else "1"
+            return "wide_of(1.0f)" if is_float else "1"
         case Scanner.MINIMUM:
             return highest(scan.dtype)
     return lowest(scan.dtype)

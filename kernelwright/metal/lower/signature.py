@@ -19,7 +19,7 @@ _WORDS = """
     round rsqrt select sign sin sqrt tan tanh
     row column columns plane index start first i j k tile lane simdgroup step base offset outer
     larger smaller exceeds undercuts same load_run packed_eight sigmoid quick_sigmoid quick_tanh
-    token digit_of packed_five scaled scaled_product unscaled
+    token digit_of packed_five wide_of wide_product float_of
     turn ranks_above ranks_below simd_smallest
     row_2 row_3 row_4 plane_2 plane_3 plane_4
     logaddexp floor_quotient floor_remainder floor_modulus integer_power

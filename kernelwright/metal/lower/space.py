@@ -25,7 +25,7 @@ from kernelwright.metal.lower.prefill import prefill_tiles
 from kernelwright.metal.lower.prefill_space import prefill_schedules
 from kernelwright.metal.lower.rowwise import row_count, row_stores
 from kernelwright.metal.lower.run import WIDTHS
-from kernelwright.metal.lower.running import is_scaled, scanned
+from kernelwright.metal.lower.running import is_wide, scanned
 from kernelwright.metal.lower.scan import scan_shape, scan_stores
 from kernelwright.metal.lower.signature import Signature
 from kernelwright.metal.lower.split import lower_split
@@ -113,7 +113,7 @@ def footprint(graph: Graph, schedule: Schedule) -> Footprint:
     if isinstance(schedule, Scan):
         found = scanned(scan_stores(graph, Signature.of(graph), *scan_shape(graph)))
         shared = schedule.lanes // 32 if schedule.lanes > 32 else 0
-        words = sum(2 if is_scaled(scan) else 1 for scan in found)
+        words = sum(2 if is_wide(scan) else 1 for scan in found)
         return Footprint(_WORKING + schedule.vector * words, 4 * shared * words)
     stores = row_stores(graph, Signature.of(graph), row_count(graph))
     if isinstance(schedule, Split):

@@ -1,7 +1,7 @@
 // scan(lanes=32, rows=4, vector=4)
 // cumprod: x -> out; grid (32, 'rows', 1), threadgroup (32, 4, 1)
 // A value as fraction and exponent: products of them neither overflow nor vanish.
-inline float2 scaled(float x) {
+inline float2 wide_of(float x) {
   int exponent = 0;
   float fraction = metal::frexp(x, exponent);
   return float2(fraction, metal::isfinite(x) ? float(exponent) : 0.0f);
@@ -17,25 +17,25 @@ inline V load_run(const constant T* values) {
   return *(const constant V*)values;
 }
 
-inline float2 scaled_product(float2 a, float2 b) {
-  float2 product = scaled(a.x * b.x);
+inline float2 wide_product(float2 a, float2 b) {
+  float2 product = wide_of(a.x * b.x);
   return float2(product.x, product.y + a.y + b.y);
 }
 
-// Running scaled product before each lane of a simdgroup, from `carry` on, which moves behind the last.
+// Running wide product before each lane of a simdgroup, from `carry` on, which moves behind the last.
 template <typename T>
-inline T simd_running_scaled_product(T value, thread T& carry, uint simd_lane) {
+inline T simd_running_wide_product(T value, thread T& carry, uint simd_lane) {
   for (uint apart = 1; apart < 32; apart *= 2) {
     T below = metal::simd_shuffle_up(value, apart);
-    value = simd_lane < apart ? value : scaled_product(below, value);
+    value = simd_lane < apart ? value : wide_product(below, value);
   }
   T below = metal::simd_shuffle_up(value, 1);
-  T before = simd_lane == 0 ? carry : scaled_product(carry, below);
-  carry = scaled_product(carry, metal::simd_broadcast(value, 31));
+  T before = simd_lane == 0 ? carry : wide_product(carry, below);
+  carry = wide_product(carry, metal::simd_broadcast(value, 31));
   return before;
 }
 
-inline float unscaled(float2 value) {
+inline float float_of(float2 value) {
   return metal::ldexp(value.x, int(value.y));
 }
 
@@ -46,20 +46,20 @@ uint lane = thread_index_in_simdgroup;
 auto x_row = x + row * columns;
 // out: f16[rows,512]
 auto out_row = out + row * columns;
-float2 carry = scaled(1.0f);
+float2 carry = wide_of(1.0f);
 for (uint tile = 0; tile < columns; tile += 128) {
   float2 products[4];
-  float2 product = scaled(1.0f);
+  float2 product = wide_of(1.0f);
   uint start = tile + lane * 4;
   auto x_run = load_run<packed_half4>(x_row + start);
   for (uint k = 0; k < 4; ++k) {
-    product = scaled_product(product, scaled(float(x_run[k])));
+    product = wide_product(product, wide_of(float(x_run[k])));
     products[k] = product;
   }
-  float2 before = simd_running_scaled_product(product, carry, lane);
+  float2 before = simd_running_wide_product(product, carry, lane);
   packed_half4 out_run;
   for (uint k = 0; k < 4; ++k) {
-    float running_product = unscaled(scaled_product(before, products[k]));
+    float running_product = float_of(wide_product(before, products[k]));
     out_run[k] = half(running_product);
   }
   *(device packed_half4*)(out_row + start) = out_run;
