@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "report.h"
-#include "wide.h"
+#include "vet.h"
 
 using namespace kw;
 
@@ -18,6 +18,8 @@ void race(void* const*, const kw_thread*) __asm__("kw_entry:race:race");
 void wild(void* const*, const kw_thread*) __asm__("kw_entry:wild:wild");
 void endless(void* const*, const kw_thread*) __asm__("kw_entry:endless:endless");
 extern const Wide wide_softmax __asm__("kw_wide:softmax:softmax") __attribute__((weak));
+extern const Vet vet_softmax __asm__("kw_vet:softmax:softmax") __attribute__((weak));
+extern const Vet vet_race __asm__("kw_vet:race:race") __attribute__((weak));
 }
 
 constexpr uint32_t ROWS = 16, COLUMNS = 1024;
@@ -25,14 +27,16 @@ static float x[ROWS * COLUMNS], y[ROWS * COLUMNS];
 static Reports reports;
 
 // Prints how a launch ended, and the kind of a report if there is one.
-static void launch(const char* name, Entry entry, const Wide* wide, int milliseconds) {
+static void launch(const char* name, Entry entry, int milliseconds, const Wide* wide = nullptr,
+                   const Vet* vet = nullptr) {
   uint32_t n = COLUMNS;
   memset(y, 0xff, sizeof y);
   memset(&reports, 0, sizeof reports);
   Buffer buffers[] = {{(char*)x, sizeof x, 4, 0, 1}, {(char*)y, sizeof y, 4, 1, 1},
                       {(char*)&n, sizeof n, 4, 0, 1}};
   Request request = {};
-  request.code = request.uncounted = {entry, nullptr, wide, 1, 0};
+  request.code = request.uncounted = {entry, nullptr, wide, vet, 1, 0};
+  request.vets = vet != nullptr;
   request.buffers = buffers;
   request.buffer_count = 3;
   request.grid = {ROWS * 256, 1, 1};
@@ -61,14 +65,19 @@ static void save(const char* path) {
 
 int main(int, char** paths) {
   for (uint32_t i = 0; i < ROWS * COLUMNS; i++) x[i] = (float)(i * 7919 % 1000) / 250 - 2;
-  launch("softmax", softmax, nullptr, 60000);
+  launch("softmax", softmax, 60000);
   save(paths[1]);
   if (&wide_softmax != nullptr) {
-    launch("wide", softmax, &wide_softmax, 60000);
+    launch("wide", softmax, 60000, &wide_softmax);
     save(paths[2]);
   }
-  launch("race", race, nullptr, 60000);
-  launch("wild", wild, nullptr, 60000);
-  launch("endless", endless, nullptr, 500);
-  launch("softmax", softmax, nullptr, 60000);
+  if (&vet_softmax != nullptr) {
+    launch("vetted", softmax, 60000, nullptr, &vet_softmax);
+    save(paths[3]);
+    launch("suspicious", race, 60000, nullptr, &vet_race);
+  }
+  launch("race", race, 60000);
+  launch("wild", wild, 60000);
+  launch("endless", endless, 500);
+  launch("softmax", softmax, 60000);
 }

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from kernelwright.metal.device.simulator import compiler
 from kernelwright.metal.device.simulator.toolchain import (
     DIAGNOSTIC_FLAGS,
     INCLUDE,
@@ -74,6 +75,9 @@ def _kernel(variant: Variant, folder: Path) -> Path:
     flags = (*LANGUAGE_FLAGS, *_TARGET, *VARIANT_FLAGS[variant], *DIAGNOSTIC_FLAGS)
     command = ("clang", "-x", "c++", *flags, "-include", str(INCLUDE / "kw" / "prelude.h"))
     built = folder / f"{variant}.o"
+    if variant == "vet":
+        assert compiler._compile_vetting(command, source, built) == (0, "")
+        return built
     if variant != "wide":
         _zig(*command, "-c", source, "-o", built)
         return built
@@ -98,7 +102,7 @@ def _programs(folder: Path) -> tuple[Path, Path]:
         runtime = list(pool.map(compiled, sources))
     programs = (folder / "plain", folder / "sanitizing")
     main: tuple[str | Path, ...] = (*flags, "-static", _HERE / "elsewhere.cpp", *runtime)
-    plain = (_kernel("plain", folder), _kernel("wide", folder))
+    plain = (_kernel("plain", folder), _kernel("wide", folder), _kernel("vet", folder))
     _zig("c++", *main, *plain, "-o", programs[0])
     _zig("c++", "-DKW_SANITIZE", *main, _kernel("sanitize", folder), "-o", programs[1])
     return programs
@@ -106,7 +110,10 @@ def _programs(folder: Path) -> tuple[Path, Path]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(_EMULATOR is None, reason="qemu-aarch64 is not installed")
-def test_an_arm64_processor_computes_watches_and_stops_as_this_one(tmp_path: Path) -> None:
+def test_an_arm64_processor_computes_watches_and_stops_as_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiler, "target_flags", lambda: _TARGET)
     plain, sanitizing = _programs(tmp_path)
 
     def run(program: Path, *names: str) -> tuple[list[str], list[NDArray[np.float32]]]:
@@ -117,16 +124,18 @@ def test_an_arm64_processor_computes_watches_and_stops_as_this_one(tmp_path: Pat
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines(), [np.fromfile(p, np.float32) for p in paths]
 
-    said, (fibers, wide) = run(plain, "fibers", "wide")
+    said, (fibers, wide, vetted) = run(plain, "fibers", "wide", "vetted")
     watched, (instrumented,) = run(sanitizing, "sanitized")
 
     x = (np.arange(16 * 1024, dtype=np.int64) * 7919 % 1000).astype(np.float32) / 250 - 2
     e = np.exp(x.astype(np.float64).reshape(16, 1024))
     np.testing.assert_allclose(fibers.reshape(16, 1024), e / e.sum(1, keepdims=True), rtol=1e-6)
     np.testing.assert_array_equal(fibers.view(np.uint32), wide.view(np.uint32))
+    np.testing.assert_array_equal(fibers.view(np.uint32), vetted.view(np.uint32))
     np.testing.assert_array_equal(fibers.view(np.uint32), instrumented.view(np.uint32))
     # The kernel, `Failure` of launch.h and `Kind` of report.h: -1 for none.
     assert said == [
-        *("softmax 0 -1", "wide 0 -1", "race 0 -1", "wild 3 -1", "endless 1 -1", "softmax 0 -1")
+        *("softmax 0 -1", "wide 0 -1", "vetted 0 -1", "suspicious 8 -1"),
+        *("race 0 -1", "wild 3 -1", "endless 1 -1", "softmax 0 -1"),
     ]
     assert watched == [*("softmax 0 -1", "race 0 5", "wild 3 0", "endless 1 -1", "softmax 0 -1")]

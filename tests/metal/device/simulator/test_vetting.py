@@ -184,6 +184,17 @@ def test_what_can_be_vetted_is(body: str, is_vetted: bool, monkeypatch: pytest.M
     assert _launch(_compile(body).kernel("k"), _arrays()).vetted == is_vetted
 
 
+def test_inputs_may_lie_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = _compile("y[i] = x[i] + float(n[1]);").kernel("k")
+    monkeypatch.setattr(compiler, "VETTED_THREADS", 1)
+    arrays = _arrays()
+    arrays["x"] = np.arange(129, dtype=np.float32)[1:]
+
+    assert _launch(kernel, arrays).vetted
+
+    np.testing.assert_array_equal(arrays["y"], np.arange(128) + 2)
+
+
 @pytest.mark.parametrize(("machine", "system"), [("aarch64", "linux"), ("arm64", "darwin")])
 def test_kernels_are_vetted_on_other_machines_too(
     machine: str, system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
