@@ -4,9 +4,11 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kernelwright.errors import UnsupportedError
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Node
 from kernelwright.ir.ops import Call
+from kernelwright.ir.window import is_window
 from kernelwright.metal.lower.index import Index
 from kernelwright.metal.lower.reduction import folded
 from kernelwright.metal.lower.term import Term
@@ -26,7 +28,16 @@ class _Reach:
 
 
 def window_sum(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Term:
-    """Return one element of a convolution."""
+    """Return one element of a convolution.
+
+    Raises:
+        UnsupportedError: it joins channels, or has more taps than a kernel should write out.
+    """
+    if not is_window(builder.graph, node):
+        raise UnsupportedError(
+            f"a convolution of {call.inputs[0]} with {call.inputs[1]} is no small window of a "
+            "channel; leave it to MLX."
+        )
     source, weight = node.inputs
     batch, *outer, filter_ = places
     shape, window = builder.graph.types[source].shape, builder.graph.types[weight].shape

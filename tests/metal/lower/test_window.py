@@ -7,6 +7,7 @@ import pytest
 from mlx.nn.layers.activations import silu
 
 from kernelwright import ir
+from kernelwright.errors import UnsupportedError
 from kernelwright.ir import Graph, Pattern, TensorType
 from kernelwright.metal.device.base import Array, DeviceInfo
 from kernelwright.metal.kernel import Program
@@ -76,5 +77,12 @@ def test_a_window_is_summed_in_the_kernel_that_reads_it(name: str, run: Run, dra
 def test_other_convolutions_are_left_to_mlx(
     function: Function, window: tuple[int, ...], reason: str
 ) -> None:
-    family = ir.classify(ir.canonicalize(ir.capture(function, IMAGE, mx.zeros(window))))
+    graph = ir.canonicalize(ir.capture(function, IMAGE, mx.zeros(window)))
+    family = ir.classify(graph)
     assert (family.pattern, family.reason) == (Pattern.NONE, reason)
+
+
+def test_a_convolution_that_joins_channels_is_not_written_as_a_window() -> None:
+    graph = ir.canonicalize(ir.capture(mx.conv2d, IMAGE, mx.zeros((8, 2, 2, 4))))
+    with pytest.raises(UnsupportedError, match="no small window of a channel; leave it to MLX"):
+        schedules(graph, DEVICE)
