@@ -160,12 +160,17 @@ def test_a_bias_stands_beside_positions_and_a_padding_mask_does_not() -> None:
         scores = mx.where(columns <= rows, (q @ k.swapaxes(-1, -2)) * 0.25 + bias, -mx.inf)
         return mx.softmax(scores, axis=-1) @ v
 
+    def chosen(q: mx.array, k: mx.array, v: mx.array, bias: mx.array) -> mx.array:
+        rows, columns = seen(q, k)
+        return sdpa(q, k, v, mx.where(columns <= rows, bias, mx.finfo(mx.float32).min))
+
     def padded(q: mx.array, k: mx.array, v: mx.array, kept: mx.array) -> mx.array:
         rows, columns = seen(q, k)
         return sdpa(q, k, v, (columns <= rows) & kept)
 
     for function, last, is_causal in (
         (biased, mx.zeros((2, 6, 6)), True),
+        (chosen, mx.zeros((2, 6, 6)), True),
         (padded, mx.zeros((1, 1, 1, 6), mx.bool_), False),
     ):
         graph = gather_attention(ir.canonicalize(ir.capture(function, q, q, q, last)))

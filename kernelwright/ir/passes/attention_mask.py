@@ -9,6 +9,8 @@ from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType, ValueId
 from kernelwright.ir.passes.attention_operand import shaped
 from kernelwright.ir.passes.position import band_of
+from kernelwright.ir.passes.standard.reading import number
+from kernelwright.ir.passes.view import broadcast
 
 HIDDEN = -1e4
 """What a mask puts in the place of a score is at most this: exp() of it is 0 in every dtype."""
@@ -38,6 +40,7 @@ def sight_of(builder: GraphBuilder, veils: Sequence[Veil], whole: tuple[int, ...
     Beside masks of truth values, positions are masks too: a row that both of them hide as a
     whole is uniform over every key in MLX, and would not be over those that positions leave.
     """
+    veils = [part for veil in veils for part in _apart(builder, veil, whole)]
     ranges = [_range(builder, veil, whole) for veil in veils]
     others = [veil for veil, found in zip(veils, ranges, strict=True) if found is None]
     if not any(builder.types[veil.mask].dtype is Dtype.BOOL for veil in others):
@@ -49,6 +52,22 @@ def sight_of(builder: GraphBuilder, veils: Sequence[Veil], whole: tuple[int, ...
             masks = tuple(_unspread(builder, veil, whole) for veil in others)
             return Sight(sight.is_causal, sight.window, masks)
     return Sight(masks=tuple(_unspread(builder, veil, whole) for veil in veils))
+
+
+def _apart(builder: GraphBuilder, veil: Veil, whole: tuple[int, ...]) -> list[Veil]:
+    """Take addends that positions choose, and something that hides elsewhere, for two veils."""
+    shape = builder.types[veil.mask].shape
+    spread = builder.made_by(veil.mask, "broadcast")
+    node = builder.made_by(veil.mask if spread is None else spread.inputs[0], "select")
+    if node is None or builder.types[veil.mask].dtype is Dtype.BOOL:
+        return [veil]
+    mask, shown, other = node.inputs
+    for added, filler, hides in ((shown, other, False), (other, shown, True)):
+        held, places = number(builder, filler), Veil(broadcast(builder, mask, shape), hides)
+        is_hidden = held is not None and held <= HIDDEN and number(builder, added) is None
+        if is_hidden and _range(builder, places, whole):
+            return [places, Veil(broadcast(builder, added, shape))]
+    return [veil]
 
 
 def _range(builder: GraphBuilder, veil: Veil, whole: tuple[int, ...]) -> tuple[float, float] | None:
