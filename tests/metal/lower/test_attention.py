@@ -50,6 +50,10 @@ def windowed(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
     return plain(q, k, v, (columns <= rows) & (columns > rows - 9))
 
 
+def lately(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+    return plain(q, k, v, mx.arange(k.shape[2])[None] >= k.shape[2] - 100)
+
+
 def gated(q: mx.array, k: mx.array, v: mx.array, gate: mx.array) -> mx.array:
     merged = plain(q * 2, k, v).transpose(0, 2, 1, 3).reshape(*gate.shape)
     return merged * mx.sigmoid(gate)
@@ -115,6 +119,25 @@ def test_one_program_serves_any_number_of_keys(run: Run, draw: Draw) -> None:
     arrays = [draw(t, i) for i, t in enumerate(other.input_types)]
     (found,) = run(program, other, arrays)
     assert np.allclose(found, reference(other, arrays)[0], rtol=4e-3, atol=4e-3)
+
+
+@pytest.mark.parametrize("decisions", ["keys=2", "keys=2, chunks=2, simdgroups=2", "queries=2"])
+@pytest.mark.parametrize("keys", [5, 333])
+def test_a_window_is_walked_from_its_first_key(
+    keys: int, decisions: str, run: Run, draw: Draw
+) -> None:
+    graph = graph_of(lately, ["f32[2,4,1,32]"] + ["f32[2,2,600,32]"] * 2)
+    program = lower(graph, parse(f"attention(lanes=8, {decisions})"))
+    assert program.inputs[1].shape == (2, 2, "keys", 32)
+    assert "is_seen" not in program.kernels[0].source
+    other = resize(graph, {(1, 2): keys})
+    arrays = [draw(t, i) for i, t in enumerate(other.input_types)]
+    (expected,) = reference(other, arrays)
+    # What lies before the window may be anything.
+    arrays[1][:, :, : max(keys - 100, 0)] = np.nan
+    arrays[2][:, :, : max(keys - 100, 0)] = np.nan
+    (found,) = run(program, other, arrays)
+    assert np.allclose(found, expected, rtol=2e-5, atol=2e-5)
 
 
 def test_several_causal_queries_and_a_fixed_schedule_keep_their_keys() -> None:
