@@ -1,0 +1,45 @@
+"""Nobody is blamed for reading, or not reading, what no query of a row sees."""
+
+import mlx.core as mx
+import numpy as np
+
+from kernelwright.evaluator.sight import out_of_sight
+from kernelwright.ir import Graph, canonicalize, capture, gather_attention, reference
+
+
+def causal(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+    attended = mx.fast.scaled_dot_product_attention(q, k, v, scale=0.5, mask="causal")
+    return attended * 2
+
+
+def graph_of(shape: tuple[int, ...]) -> Graph:
+    return gather_attention(canonicalize(capture(causal, *[mx.zeros(shape)] * 3)))
+
+
+def test_a_value_after_a_query_spoils_no_more_than_its_own_feature() -> None:
+    graph = graph_of((1, 1, 4, 8))
+    random = np.random.default_rng(0)
+    arrays = [random.standard_normal((1, 1, 4, 8), dtype=np.float32) for _ in range(3)]
+    arrays[2][0, 0, 2, 5] = np.inf
+    expected = reference(graph, arrays)
+    (marks,) = out_of_sight(graph, arrays, expected) or []
+    wanted = np.zeros((1, 1, 4, 8), bool)
+    wanted[0, 0, :2, 5] = True
+    assert np.array_equal(marks, wanted)
+    assert np.isnan(expected[0][wanted]).all()
+
+
+def test_a_query_that_is_not_finite_is_its_own_fault() -> None:
+    graph = graph_of((1, 1, 4, 8))
+    arrays = [np.ones((1, 1, 4, 8), np.float32) for _ in range(3)]
+    arrays[0][0, 0, 1, 0] = np.nan
+    (marks,) = out_of_sight(graph, arrays, reference(graph, arrays)) or []
+    assert not marks.any()
+
+
+def test_finite_inputs_and_other_graphs_hide_nothing() -> None:
+    graph = graph_of((1, 1, 4, 8))
+    arrays = [np.ones((1, 1, 4, 8), np.float32) for _ in range(3)]
+    assert out_of_sight(graph, arrays, reference(graph, arrays)) is None
+    plain = canonicalize(capture(mx.exp, mx.zeros((4,))))
+    assert out_of_sight(plain, [np.full(4, np.inf, np.float32)], [np.full(4, np.inf)]) is None
