@@ -54,7 +54,7 @@ def _strangeness(tiles: PrefillTiles) -> float:
     return (
         0.3 * lacking
         + 1.0 * math.log2(wasted)
-        + 0.5 * crowded
+        + 1.0 * crowded
         # More rows read each key and value less often, and leave fewer registers.
         + 0.4 * abs(math.log2(schedule.rows))
         + 0.3 * abs(math.log2(schedule.simdgroups / 4))
