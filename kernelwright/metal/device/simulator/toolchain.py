@@ -86,6 +86,8 @@ WIDENED_FLAGS = (
 JOINED_FLAGS = (
     *("-O2", "-fno-vectorize", "-fno-slp-vectorize", "-fPIC", "-ffunction-sections"),
     *("-ffp-contract=on", "-Wno-pass-failed", *_WHOLE),
+    # Stores of two branches that become one are to a pointer of which the buffer is not known.
+    *("-mllvm", "-simplifycfg-sink-common=false"),
 )
 """Of the half between in a vetting build, which makes one function of each kernel."""
 

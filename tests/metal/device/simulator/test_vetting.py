@@ -12,6 +12,7 @@ from kernelwright.metal.device.simulator import Library, compiler, toolchain
 from kernelwright.metal.device.simulator.library import SimulatedKernel
 from kernelwright.metal.device.simulator.record import Outcome
 from kernelwright.metal.device.simulator.unit import Section, prepare
+from kernelwright.metal.diagnostic import ReportKind
 
 _HEAD = """#include <metal_stdlib>
 using namespace metal;
@@ -163,6 +164,33 @@ def test_what_is_suspicious_leaves_the_buffers_to_the_sanitizer(
     assert not outcome.vetted
     assert len(outcome.reports) == 1
     np.testing.assert_array_equal(arrays["z"], np.arange(128) + 1)
+
+
+_ODD_ONE_OUT = {
+    ReportKind.DEVICE_RACE: "y[i == n[0] ? n[1] : i] = x[i]; if (i == n[0]) y[i] = x[i];",
+    ReportKind.DEVICE_OUT_OF_BOUNDS: "y[i] = x[i == n[0] ? n[1] + (1 << 16) : i];",
+    ReportKind.UNWRITTEN_OUTPUT: "if (i != n[0]) y[i] = x[i];",
+    ReportKind.UNINITIALISED_OUTPUT_READ: "v = i == n[0] ? y[i] : 0; y[i] = x[i] + v;",
+    ReportKind.THREADGROUP_RACE: (
+        f"s[l] = x[i]; if (i == n[0]) s[l ^ 37] = 3; {_SYNC} y[i] = s[l ^ 1];"
+    ),
+    ReportKind.DIVERGENT_BARRIER: f"y[i] = lane; if (i != n[0]) {_SYNC}",
+    ReportKind.DIVISION_BY_ZERO: "y[i] = 7 / (int(n[0]) - int(i));",
+}
+
+
+@pytest.mark.parametrize("kind", _ODD_ONE_OUT)
+def test_one_thread_of_many_is_enough(kind: ReportKind, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = _compile(_ODD_ONE_OUT[kind]).kernel("k")
+    monkeypatch.setattr(compiler, "VETTED_THREADS", 1)
+    x = np.random.default_rng(1).random(1 << 16).astype(np.float32)
+    y, z, n = np.full_like(x, np.nan), np.zeros_like(x), np.array([40007, 9], np.uint32)
+
+    outcome = kernel.launch(
+        [x, y, z, n], grid=(x.size, 1, 1), threadgroup=(64, 1, 1), fresh=["y"], sanitize=True
+    )
+
+    assert kind in {r.kind for r in outcome.reports}
 
 
 @pytest.mark.parametrize(
