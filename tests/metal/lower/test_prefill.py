@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 import mlx.core as mx
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.evaluator import evaluate
@@ -119,6 +121,39 @@ def test_attention_is_computed_as_written(name: str, run: Run, draw: Draw) -> No
     graph = graph_of(function, types)
     arrays = [draw(t, i) for i, t in enumerate(graph.input_types)]
     (found,) = run(lower(graph, parse(f"prefill({decisions})")), graph, arrays)
+    (exact,) = reference(graph, arrays)
+    tolerance = max(4 * graph.output_types[0].dtype.epsilon, 2e-5)
+    assert np.allclose(found.astype(np.float64), exact, rtol=tolerance, atol=tolerance)
+
+
+@settings(
+    max_examples=8,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    function=st.sampled_from([plain, causal, windowed, near, capped]),
+    dtype=st.sampled_from(["f16", "bf16", "f32"]),
+    sizes=st.tuples(st.integers(9, 40), st.integers(0, 30), st.sampled_from([8, 12, 20, 32])),
+    decisions=st.tuples(
+        st.sampled_from([1, 2]), st.sampled_from([1, 2, 4]), st.sampled_from([8, 16, 32])
+    ),
+)
+def test_any_sizes_and_tiles_compute_the_same(
+    function: Attend,
+    dtype: str,
+    sizes: tuple[int, int, int],
+    decisions: tuple[int, int, int],
+    run: Run,
+    draw: Draw,
+) -> None:
+    queries, more, head = sizes
+    heads = (4, 4 if function is capped else 2)
+    cache = f"{dtype}[1,{heads[1]},{queries + more},{head}]"
+    graph = graph_of(function, [f"{dtype}[1,{heads[0]},{queries},{head}]", cache, cache])
+    arrays = [draw(t, i) for i, t in enumerate(graph.input_types)]
+    (found,) = run(lower(graph, Prefill(*decisions)), graph, arrays)
     (exact,) = reference(graph, arrays)
     tolerance = max(4 * graph.output_types[0].dtype.epsilon, 2e-5)
     assert np.allclose(found.astype(np.float64), exact, rtol=tolerance, atol=tolerance)
