@@ -204,6 +204,8 @@ class KeyWalk:
         with self.writer.block(head):
             if turn > 1 and self.schedule.keys == 1:
                 self.writer.line("uint position = first + slot;")
+            if self._asks_ahead:
+                self._ask_for_values()
             self._read_keys()
             self._weigh()
             self._read_values()
@@ -235,11 +237,30 @@ class KeyWalk:
         with self._each(writer, "j", ahead):
             surround(writer, (*self._at_position(), *self._around(0)), body)
 
+    @property
+    def _asks_ahead(self) -> bool:
+        """True where values are on their way while keys are weighed: one wait serves both."""
+        return self._is_one_run and self.schedule.keys > 1 and not self.layout.is_ragged
+
+    def _ask_for_values(self) -> None:
+        span_ = Span(self.features[1], self.layout.vector, self.schedule.keys, counter="i")
+        runs = span_.bind(self.writer, [self.value], ())
+        for run in runs:
+            self.writer.line(run.declared)
+
+        def body(inner: Writer) -> list[Run]:
+            for run in runs:
+                inner.line(run.before)
+            return []
+
+        with self._each(self.writer, "j", self.schedule.keys):
+            surround(self.writer, self._at_position(), body)
+
     def _read_values(self) -> None:
         rows = self.schedule.queries
 
         def body(inner: Writer) -> list[Run]:
-            runs = self._span(1).bind(inner, [self.value], ())
+            runs = [] if self._asks_ahead else self._span(1).bind(inner, [self.value], ())
             inner.prepare([self.value])
             name = inner.named(self.value) if rows > 1 else inner.expression(self.value).text
             with self._each(inner, "row", rows):

@@ -36,7 +36,7 @@ def attention_schedules(graph: Graph, device: DeviceInfo) -> tuple[Attention, ..
     for lanes, queries, simdgroups in product(
         (1, 2, 4, 8, 16, 32), sorted(together), (2, 4, 8, 16)
     ):
-        for keys, chunks, fixed in product((1, 2, 4), (1, 2, 4, 8, 16, 32), (0, 1)):
+        for keys, chunks, fixed in product((1, 2, 4, 8), (1, 2, 4, 8, 16, 32), (0, 1)):
             schedule = Attention(lanes, queries, simdgroups, keys, chunks, fixed, vector)
             if _is_legal(attended, schedule, device):
                 found.append(schedule)
@@ -94,7 +94,7 @@ def _strangeness(attended: Attended, schedule: Attention) -> float:
         1.0 * _apart(schedule.lanes, wanted_lanes)
         + 0.5 * _apart(schedule.queries, min(size.rows, 4))
         + 0.2 * _apart(schedule.simdgroups, 4)
-        + 0.5 * _apart(schedule.keys, 2)
+        + 0.5 * _apart(schedule.keys, 4 if schedule.vector == 8 else 2)
         + 0.35 * lacking
         + merging
         # Asking whether a key is there took a third of the time and more on an H200.

@@ -66,6 +66,11 @@ for (uint row = 0; row < 4; ++row) {
 }
 float attended[4][8] = {};
 for (uint first = simdgroup * 8; first < 1024; first += 32) {
+  packed_eight<half> v_runs[2];
+  for (uint j = 0; j < 2; ++j) {
+    uint position = first + j * 4 + slot;
+    v_runs[j] = load_run<packed_eight<half>>(v_group + position * 64 + start);
+  }
   float score[2][4] = {};
   for (uint j = 0; j < 2; ++j) {
     uint position = first + j * 4 + slot;
@@ -97,10 +102,8 @@ for (uint first = simdgroup * 8; first < 1024; first += 32) {
     }
   }
   for (uint j = 0; j < 2; ++j) {
-    uint position = first + j * 4 + slot;
-    auto v_run = load_run<packed_eight<half>>(v_group + position * 64 + start);
     for (uint i = 0; i < 8; ++i) {
-      float v_value = v_run[i];
+      float v_value = v_runs[j][i];
       for (uint row = 0; row < 4; ++row) {
         attended[row][i] += score[j][row] * v_value;
       }

@@ -4,12 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright.ir import canonicalize, capture, gather_attention
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
 from kernelwright.metal.device.cuda import nvrtc
 from kernelwright.metal.device.cuda.translate import headers, translate
 from kernelwright.metal.diagnostic import CompileError, Diagnostic
 from kernelwright.metal.kernel import BoundProgram, Kernel, Program, Tensor
+from kernelwright.metal.lower import lower
+from kernelwright.metal.schedule import parse
+from tests.metal.lower.test_golden import CASES
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "cuda"
 needs_nvrtc = pytest.mark.skipif(
@@ -125,6 +129,17 @@ def test_blocks_cover_the_grid_in_one_dimension() -> None:
 def test_translation_compiles(program: BoundProgram) -> None:
     translation = translate(program, program.launches[0])
     assert nvrtc.compile_cuda(translation.text, headers(), architecture="sm_90")
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("name", CASES)
+def test_kernels_of_every_family_compile(name: str) -> None:
+    function, inputs, schedule = CASES[name]
+    graph = gather_attention(canonicalize(capture(function, *inputs)))
+    program = lower(graph, parse(schedule)).bind(graph.input_types)
+    for launch in program.launches:
+        text = translate(program, launch).text
+        assert nvrtc.compile_cuda(text, headers(), architecture="sm_90")
 
 
 @needs_nvrtc

@@ -83,6 +83,9 @@ KW_BINARY_TRANSCENDENTAL(fmod, ::fmodf(x, y))
 KW_BINARY_TRANSCENDENTAL(fmax, ::fmaxf(x, y))
 KW_BINARY_TRANSCENDENTAL(fmin, ::fminf(x, y))
 KW_BINARY_TRANSCENDENTAL(copysign, ::copysignf(x, y))
+KW_BINARY_FLOAT(divide, KW_BY_MODE(x / y, ::__fdividef(x, y)))
+namespace precise { KW_BINARY_FLOAT(divide, x / y) }
+namespace fast { KW_BINARY_FLOAT(divide, ::__fdividef(x, y)) }
 KW_BINARY_FLOAT(nextafter, ::nextafterf(x, y))
 KW_BINARY_FLOAT(fdim, ::fdimf(x, y))
 KW_BINARY_FLOAT(step, y < x ? 0.0f : 1.0f)
