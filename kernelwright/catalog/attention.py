@@ -61,18 +61,20 @@ def attention_decode_int8_cache(
 @entry("T[1,8,96,64]", "T[1,4,96,64]", "T[1,4,96,64]")
 def attention_prefill_soft_cap(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
     """A prompt's queries and keys, scores capped at 50 and causal, two query heads a key head."""
-    keys, values = mx.repeat(k, 2, axis=1), mx.repeat(v, 2, axis=1)
-    scores = mx.tanh((q * 0.125) @ keys.swapaxes(-1, -2) / 50.0) * 50.0
-    seen = mx.arange(96) <= mx.arange(96)[:, None]
-    weights = mx.softmax(mx.where(seen, scores, -mx.inf), axis=-1, precise=True)
-    return weights @ values
+    shared = q.shape[1] // k.shape[1]
+    keys, values = mx.repeat(k, shared, axis=1), mx.repeat(v, shared, axis=1)
+    scores = (q * q.shape[-1] ** -0.5) @ keys.swapaxes(-1, -2)
+    positions = mx.arange(q.shape[2])
+    seen = positions <= positions[:, None]
+    scores = mx.where(seen, mx.tanh(scores / 50.0) * 50.0, -mx.inf)
+    return mx.softmax(scores, axis=-1, precise=True) @ values
 
 
 @entry("T[1,4,128,64]", "T[1,4,128,64]", "T[1,4,128,64]")
 def attention_prefill_window(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
     """A prompt of which each query sees the last 32 positions."""
-    rows, columns = mx.arange(128)[:, None], mx.arange(128)
-    mask = (columns <= rows) & (columns > rows - 32)
+    positions = mx.arange(q.shape[2])
+    mask = (positions <= positions[:, None]) & (positions > positions[:, None] - 32)
     return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.125, mask=mask)
 
 
@@ -81,15 +83,15 @@ def attention_prefill_window_sinks(
     q: mx.array, k: mx.array, v: mx.array, sinks: mx.array
 ) -> mx.array:
     """A prompt with a window of 24 positions and a sink a head, as gpt-oss has them."""
-    rows, columns = mx.arange(96)[:, None], mx.arange(96)
-    mask = (columns <= rows) & (columns > rows - 24)
+    positions = mx.arange(q.shape[2])
+    mask = (positions <= positions[:, None]) & (positions > positions[:, None] - 24)
     return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.125, mask=mask, sinks=sinks)
 
 
 @entry("T[1,4,96,64]", "T[1,4,96,64]", "T[1,4,96,64]")
 def attention_prefill_local(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
     """Queries of an encoder that see what is less than 16 positions away, on both sides."""
-    positions = mx.arange(96)
+    positions = mx.arange(q.shape[2])
     mask = mx.abs(positions[:, None] - positions) < 16
     return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.125, mask=mask)
 
@@ -97,9 +99,10 @@ def attention_prefill_local(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
 @entry("T[1,4,96,64]", "T[1,4,96,64]", "T[1,4,96,64]", "T[4]")
 def attention_prefill_alibi(q: mx.array, k: mx.array, v: mx.array, slopes: mx.array) -> mx.array:
     """A prompt whose scores fall by a slope a head with distance, as BLOOM and MPT have it."""
-    positions = mx.arange(96)
+    positions = mx.arange(q.shape[2])
     after = (positions - positions[:, None]).astype(q.dtype)
-    scores = (q * 0.125) @ k.swapaxes(-1, -2) + slopes[:, None, None] * after
+    scores = (q * q.shape[-1] ** -0.5) @ k.swapaxes(-1, -2)
+    scores = scores + slopes[:, None, None] * after
     scores = mx.where(positions <= positions[:, None], scores, -mx.inf)
     return mx.softmax(scores, axis=-1, precise=True) @ v
 
@@ -113,7 +116,8 @@ def attention_prefill_wide(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
 @entry("T[1,4,72,96]", "T[1,4,72,96]", "T[1,4,72,96]", "T[1,72,384]")
 def attention_prefill_gated(q: mx.array, k: mx.array, v: mx.array, gate: mx.array) -> mx.array:
     """A prompt's heads merged under a sigmoid gate, as Qwen3-Next has it."""
-    attended = mx.fast.scaled_dot_product_attention(q, k, v, scale=96**-0.5, mask="causal")
+    scale = q.shape[-1] ** -0.5
+    attended = mx.fast.scaled_dot_product_attention(q, k, v, scale=scale, mask="causal")
     return attended.transpose(0, 2, 1, 3).reshape(gate.shape) * mx.sigmoid(gate)
 
 
