@@ -134,7 +134,8 @@ def _integers(type_: TensorType, domain: Domain, random: np.random.Generator) ->
     if domain.index_limit is not None:
         return random.integers(0, max(domain.index_limit, 1), type_.shape).astype(type_.dtype.numpy)
     limits = np.iinfo(type_.dtype.numpy)
-    low, high = max(limits.min, -100), min(limits.max, 100)
+    low, high = domain.levels or (max(limits.min, -100), min(limits.max, 100))
     if domain.is_packed:
         low, high = limits.min, limits.max
-    return random.integers(low, high, type_.shape, endpoint=True).astype(type_.dtype.numpy)
+    drawn = random.integers(low, high, type_.shape, endpoint=True).astype(type_.dtype.numpy)
+    return drawn & ~drawn.dtype.type(domain.unset) if domain.unset else drawn

@@ -14,11 +14,17 @@ _INDEX_PLACES = {
     "scatter": (1, -1),
     "scatter_axis": (1, 2),
     "gather_mm": (2, None),
-    "gather_qmm": (4, None),
+    "gather_qmm": (-2, None),
 }
 """Ops that read indices, with the slice of `Node.inputs` that holds them."""
 _PACKED_PLACES = {"dequantize": 0, "quantized_matmul": 1, "gather_qmm": 1, "right_shift": 0}
 """Ops that read packed words, with their place in `Node.inputs`."""
+
+
+_SCALES = {"mxfp4": (122, 129), "mxfp8": (122, 129), "nvfp4": (0x28, 0x47)}
+"""Bytes of scales about one: exponents, or eight-bit floats; beyond them everything overflows."""
+_EIGHT_BIT_NAN = 0x40404040
+"""The highest bit of each exponent of four eight-bit floats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,10 @@ class Domain:
     index_limit: int | None = None
     is_positive: bool = False
     is_packed: bool = False
+    levels: tuple[int, int] | None = None
+    """The smallest and the largest value of a byte that stands for a scale."""
+    unset: int = 0
+    """Bits that no packed word has: digits that are floats would be NaN."""
 
 
 def domains_of(graph: Graph) -> tuple[Domain, ...]:
@@ -42,13 +52,17 @@ def domains_of(graph: Graph) -> tuple[Domain, ...]:
 def _domain(graph: Graph, value: ValueId) -> Domain:
     limits: list[int] = []
     positive = packed = False
+    levels, unset = None, 0
     for index, place in _uses(graph, value):
         node = graph.nodes[index]
         if place in _index_places(node) and graph.types[value].dtype.is_integer:
             limits.append(_limit(graph, node, place))
         positive = positive or _needs_positive(graph, node)
         packed = packed or _PACKED_PLACES.get(node.op) == place
-    return Domain(min(limits) if limits else None, positive, packed)
+        mode = str(node.attribute("mode")) if node.has("mode") else ""
+        levels = _SCALES.get(mode) if place == 2 and mode in _SCALES else levels
+        unset |= _EIGHT_BIT_NAN if place == 1 and mode == "mxfp8" else 0
+    return Domain(min(limits) if limits else None, positive, packed, levels, unset)
 
 
 _SIGN_KEEPING = frozenset({"sum", "mean", "max", "min", "multiply", "divide", "add"})

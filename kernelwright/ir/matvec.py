@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.ops.view import slices
+from kernelwright.ir.ops.weight import FLOAT_MODES
 
 PRODUCTS = frozenset({"quantized_matmul", "gather_qmm"})
 """Contractions that a kernel of this family computes where few vectors meet the matrix."""
@@ -26,6 +27,8 @@ class Product:
     """Elements of a vector."""
     bits: int
     group_size: int
+    mode: str
+    """MLX's name of the format: `affine`, or one whose digits are floats."""
     is_gathered: bool
     """True where each vector has a matrix of its own choice."""
 
@@ -36,13 +39,18 @@ class Product:
         is_gathered = op == "gather_qmm"
         vectors = call.inputs[-1].size if is_gathered else call.inputs[0].size // columns
         bits, group_size = call.integer("bits"), call.integer("group_size")
-        return cls(vectors, columns, bits, group_size, is_gathered)
+        return cls(vectors, columns, bits, group_size, call.text("mode"), is_gathered)
 
     @property
     def run(self) -> tuple[int, int]:
         """Digits that fill whole words, at least eight, and those words."""
         words = max(math.lcm(self.bits, 32) // 32, self.bits * 8 // 32)
         return words * 32 // self.bits, words
+
+
+def packed_inputs(node: Node, call: Call) -> tuple[ValueId, ...]:
+    """Return the packed words of a product, their scales and, where they have any, their biases."""
+    return node.inputs[1 : 4 if call.text("mode") == "affine" else 3]
 
 
 def products(graph: Graph) -> list[Node]:
@@ -69,12 +77,13 @@ def unfit(graph: Graph) -> str:
 def _unfit_product(graph: Graph, node: Node, call: Call) -> str:
     if node.op not in PRODUCTS:
         return f"{node.op} is a contraction op"
-    if call.text("mode") != "affine" or call.integer("bits") not in _BITS:
-        return f"{call.integer('bits')} bits of mode {call.text('mode')} are left to MLX"
+    mode, layout = call.text("mode"), (call.integer("bits"), call.integer("group_size"))
+    if layout != FLOAT_MODES.get(mode) and (mode != "affine" or layout[0] not in _BITS):
+        return f"{layout[0]} bits of mode {mode} are left to MLX"
     packed = call.inputs[1].shape
     if not call.flag("transpose") or len(packed) != (3 if node.op == "gather_qmm" else 2):
         return f"{node.op} of {packed} does not run along the rows of one matrix"
-    if any(v not in graph.inputs for v in node.inputs[1:4]):
+    if any(v not in graph.inputs for v in packed_inputs(node, call)):
         return "the packed matrix is computed"
     product = Product.of(call, node.op)
     if product.is_gathered:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from kernelwright.ir import canonicalize, capture, interpret, reference
+from kernelwright.ir.ops.weight import FLOAT_MODES
 
 CASES = [
     (bits, group_size, dtype)
@@ -49,3 +50,22 @@ def test_other_shifts_stay_what_they_are() -> None:
 
     graph = canonicalize(capture(unpack, mx.zeros((4, 16), mx.uint32), mx.zeros((4, 2))))
     assert "dequantize" not in {node.op for node in graph.nodes}
+
+
+@pytest.mark.parametrize("mode", FLOAT_MODES)
+def test_products_with_weights_of_small_floats_mean_what_mlx_computes(mode: str) -> None:
+    bits, group_size = FLOAT_MODES[mode]
+
+    def product(x: mx.array, packed: mx.array, scales: mx.array) -> mx.array:
+        return mx.quantized_matmul(
+            x, packed, scales, transpose=True, group_size=group_size, bits=bits, mode=mode
+        )
+
+    with mx.stream(mx.cpu):
+        weights = mx.random.normal((8, 128), key=mx.random.key(bits)) * 3
+        packed, scales = list(mx.quantize(weights, group_size=group_size, bits=bits, mode=mode))
+        x = mx.random.normal((3, 128), key=mx.random.key(0))
+        graph = canonicalize(capture(product, x, packed, scales))
+        expected = np.array(product(x, packed, scales))
+        (exact,) = reference(graph, [np.array(a) for a in (x, packed, scales)])
+    assert np.allclose(expected, exact, rtol=1e-4, atol=1e-4)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from kernelwright.ir.ops.op import Array, Call, Kind, Op, Shape
+from kernelwright.ir.ops.weight import FLOAT_MODES, dequantized, dequantized_floats
 
 
 def _matmul_shape(call: Call) -> tuple[Shape, ...]:
@@ -32,18 +33,12 @@ def _gather_mm_shape(call: Call) -> tuple[Shape, ...]:
     return ((*lead, call.inputs[0].shape[-2], call.inputs[1].shape[-1]),)
 
 
-def dequantized(packed: Array, scales: Array, biases: Array, group_size: int, bits: int) -> Array:
-    """Unpack affine-quantized rows of 32-bit words into float64 values."""
-    low_first = np.unpackbits(packed.astype("<u4").view(np.uint8), axis=-1, bitorder="little")
-    digits = low_first.reshape(*packed.shape[:-1], -1, bits)
-    levels = digits @ (1 << np.arange(bits))
-    grouped = levels.reshape(*levels.shape[:-1], -1, group_size).astype(np.float64)
-    return (grouped * scales[..., None] + biases[..., None]).reshape(levels.shape)
-
-
-def _weights(call: Call, packed: Array, scales: Array, biases: Array) -> Array:
-    size, bits = call.integer("group_size"), call.integer("bits")
-    weights = dequantized(packed, scales, biases, size, bits)
+def _weights(call: Call, packed: Array, scales: Array, *biases: Array) -> Array:
+    size, bits, mode = call.integer("group_size"), call.integer("bits"), call.text("mode")
+    if mode in FLOAT_MODES:
+        weights = dequantized_floats(packed, scales, mode)
+    else:
+        weights = dequantized(packed, scales, biases[0], size, bits)
     return np.swapaxes(weights, -1, -2) if call.flag("transpose") else weights
 
 

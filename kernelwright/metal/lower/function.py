@@ -278,6 +278,25 @@ struct packed_five {
   }
 };
 """,
+        "four_bit_float": """\
+// Sign, two bits of exponent and one of fraction, put where a half has them.
+inline float four_bit_float(uint digit) {
+  return float(as_type<half>(ushort((digit & 8u) << 12 | (digit & 7u) << 9))) * 16384.0f;
+}
+""",
+        "eight_bit_float": """\
+// Sign, four bits of exponent and three of fraction, put where a half has them; no infinity.
+inline float eight_bit_float(uint digit) {
+  float value = float(as_type<half>(ushort((digit & 128u) << 8 | (digit & 127u) << 7))) * 256.0f;
+  return (digit & 127u) == 127u ? NAN : value;
+}
+""",
+        "power_of_two": """\
+// The scale of a microscaling group: an exponent alone.
+inline float power_of_two(uint exponent) {
+  return exponent == 255u ? NAN : metal::ldexp(1.0f, int(exponent) - 127);
+}
+""",
         "lanes_sum": """\
 // Sum over `count` neighbouring lanes, the same for each of them.
 template <uint count>

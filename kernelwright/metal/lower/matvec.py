@@ -23,6 +23,12 @@ from kernelwright.metal.schedule import Matvec
 _LANES = 32
 _LONGEST = 88
 """Characters of a statement beyond which the digit gets a name."""
+_DIGITS = {
+    ("mxfp4", 4): "four_bit_float",
+    ("nvfp4", 4): "four_bit_float",
+    ("mxfp8", 8): "eight_bit_float",
+}
+"""What makes a number of a digit, by format, where the digit is not the number itself."""
 _WIDTH = 4
 """Elements of a vector that a lane reads in one access."""
 
@@ -189,18 +195,23 @@ class Rows:
                 values = self.values[dot.value.number]
                 weight = writer.fresh("weight")
                 digit = self._digit(words, dot.bits)
-                text = f"float {weight} = {scale} * float({digit}) + {bias};"
+                text = f"float {weight} = {self._weight(digit, scale, bias)};"
                 if len(text) > _LONGEST:
                     name = writer.fresh("digit")
                     writer.line(f"uint {name} = {digit};")
-                    text = f"float {weight} = {scale} * float({name}) + {bias};"
+                    text = f"float {weight} = {self._weight(name, scale, bias)};"
                 writer.line(text)
                 token = "[token]" if self.vectors > 1 else ""
                 with self._each("token", self.vectors):
                     writer.line(f"{total} += {values}{token}[k] * {weight};")
 
+    def _weight(self, digit: str, scale: str, bias: str) -> str:
+        """Return the weight that a digit stands for."""
+        value = f"{_DIGITS.get((self.product.mode, self.product.bits), 'float')}({digit})"
+        return f"{scale} * {value} + {bias}" if bias else f"{scale} * {value}"
+
     def _read_row(self, dot: Dot) -> tuple[str, str, str]:
-        """Read a lane's packed words of one row, and their group's scale and bias."""
+        """Read a lane's packed words of one row, and their group's scale and bias, if any."""
         writer, kind = self.writer, VECTORS[self.schedule.words]
         if kind:
             words = writer.fresh(f"{dot.words.array}_run")
@@ -211,6 +222,9 @@ class Rows:
             writer.line(f"uint {words} = {writer.access(dot.words.array, dot.words.offset)};")
         names = []
         for term in (dot.scale, dot.bias):
+            if term is None:
+                names.append("")
+                continue
             if term.number not in writer.bound:
                 name = writer.fresh(term.name)
                 writer.line(f"float {name} = {_text(writer, term)};")

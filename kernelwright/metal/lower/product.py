@@ -6,13 +6,20 @@ from dataclasses import dataclass, field
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
-from kernelwright.ir.matvec import PRODUCTS, Product, products
+from kernelwright.ir.matvec import PRODUCTS, Product, packed_inputs, products
 from kernelwright.ir.ops import Call
 from kernelwright.metal.lower.build import REDUCED_AXIS, Builder
 from kernelwright.metal.lower.index import Axis, Index, flatten, unflatten
 from kernelwright.metal.lower.signature import Signature
 from kernelwright.metal.lower.term import Load, Place, Store, Term
 from kernelwright.metal.lower.view import Coordinates
+
+_SCALES = {
+    "mxfp4": "power_of_two({0})",
+    "mxfp8": "power_of_two({0})",
+    "nvfp4": "eight_bit_float({0})",
+}
+"""What the byte of a group's scale means, where it is no number of the vectors' own dtype."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +33,15 @@ class Dot:
     words: Load
     """The first of the packed words that the lane takes at a time."""
     scale: Term
-    bias: Term
+    bias: Term | None
+    """None where the digits are floats."""
     bits: int
 
     @property
     def read(self) -> tuple[Term, ...]:
         """What stands in memory."""
-        return (self.value, self.words, self.scale, self.bias)
+        stored = (self.value, self.words, self.scale)
+        return stored if self.bias is None else (*stored, self.bias)
 
 
 @dataclass
@@ -71,7 +80,7 @@ class Products(Builder):
 
     def _new_dot(self, node: Node, lead: Sequence[Index], row: Index) -> Dot:
         call = Call.of(self.graph, node)
-        x, packed, scales, biases = node.inputs[:4]
+        x, (packed, scales, *biases) = node.inputs[0], packed_inputs(node, call)
         product = Product.of(call, node.op)
         source, matrix = self._chosen(node, lead) if product.is_gathered else (tuple(lead), ())
         column = Index.of(Axis(REDUCED_AXIS, product.columns))
@@ -85,7 +94,10 @@ class Products(Builder):
         axes = (self.token + row).axes
         total = self.terms.held(f"total_{len(self.dots)}", Dtype.FLOAT32, axes)
         value = self.element(x, (*source, column))
-        scale, bias = self.element(scales, group), self.element(biases, group)
+        scale = self.element(scales, group)
+        if product.mode in _SCALES:
+            scale = self.apply(_SCALES[product.mode], Dtype.FLOAT32, "scale", scale)
+        bias = self.element(biases[0], group) if biases else None
         return Dot(total, value, read, scale, bias, product.bits)
 
     def _chosen(self, node: Node, lead: Sequence[Index]) -> tuple[Coordinates, Coordinates]:

@@ -20,6 +20,7 @@ _WORDS = """
     row column columns plane index start first i j k tile lane simdgroup step base offset outer
     larger smaller exceeds undercuts same load_run packed_eight sigmoid quick_sigmoid quick_tanh
     token digit_of packed_five wide_of wide_product float_of
+    four_bit_float eight_bit_float power_of_two
     turn ranks_above ranks_below simd_smallest
     row_2 row_3 row_4 plane_2 plane_3 plane_4
     logaddexp floor_quotient floor_remainder floor_modulus integer_power

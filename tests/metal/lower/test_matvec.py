@@ -10,6 +10,7 @@ from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph, Pattern, canonicalize, capture, classify, partition
+from kernelwright.ir.ops.weight import FLOAT_MODES
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower import footprint, lower, schedules
 from kernelwright.metal.schedule import parse
@@ -72,6 +73,20 @@ def experts() -> Graph:
     return canonicalize(capture(function, mx.zeros((3, 1, 1, 256), H), chosen, w, s, z, w))
 
 
+def floats(mode: str, vectors: int = 1) -> Graph:
+    bits, group_size = FLOAT_MODES[mode]
+
+    def function(x: mx.array, w: mx.array, s: mx.array, bias: mx.array) -> mx.array:
+        y = mx.quantized_matmul(
+            x, w, s, transpose=True, group_size=group_size, bits=bits, mode=mode
+        )
+        return silu(y + bias)
+
+    weights = mx.random.normal((24, 256), key=mx.random.key(0))
+    packed = mx.quantize(weights, group_size=group_size, bits=bits, mode=mode)
+    return canonicalize(capture(function, mx.zeros((vectors, 256), H), *packed, mx.zeros((24,), H)))
+
+
 CASES: dict[str, tuple[Callable[[], Graph], str]] = {
     "4 bits": (lambda: branch(1, 16, 1024, 64, 4, H), "matvec(results=4, words=2)"),
     "8 bits, rows that no four divide": (
@@ -89,6 +104,15 @@ CASES: dict[str, tuple[Callable[[], Graph], str]] = {
     "5 bits, five words at a time": (
         lambda: branch(2, 24, 192, 64, 5, H),
         "matvec(results=2, words=5, simdgroups=2)",
+    ),
+    "four-bit floats, scaled by powers of two": (
+        lambda: floats("mxfp4", 2),
+        "matvec(results=4, words=2)",
+    ),
+    "eight-bit floats": (lambda: floats("mxfp8"), "matvec(results=2, words=2)"),
+    "four-bit floats, scaled by eight-bit ones": (
+        lambda: floats("nvfp4"),
+        "matvec(results=1, words=2)",
     ),
     "as many vectors as lanes keep": (
         lambda: branch(8, 16, 512, 64, 4, B),
