@@ -1,9 +1,9 @@
-"""The coder that lowers: schedules in a sensible order, nearer to what proved good."""
+"""The coder that lowers: schedules in a sensible order, then those a sampler expects most of."""
 
-import math
 from collections.abc import Sequence
-from dataclasses import fields
+from contextlib import suppress
 
+from kernelwright.agents.offline.tuner import ordered, promising
 from kernelwright.agents.role import Attempt, Proposal
 from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.evaluator.task import Task
@@ -35,9 +35,9 @@ class OfflineCoder:
     def write(
         self, task: Task, device: DeviceInfo, history: Sequence[Attempt], *, count: int
     ) -> Sequence[Proposal]:
-        """Propose the untried schedules that are nearest to the best one so far."""
+        """Propose untried schedules: those that may beat the best one so far come first."""
         try:
-            space = schedules(task.graph, device)
+            space = promising(task.graph, schedules(task.graph, device), device)
         except UnsupportedError:
             return ()
         tried = {attempt.proposal.schedule for attempt in history}
@@ -45,11 +45,10 @@ class OfflineCoder:
         best = best_attempt(history)
         parent = best.proposal.program.id if best else None
         proposals: list[Proposal] = []
-        for schedule in _ordered(space, best):
+        left = [schedule for schedule in space if render(schedule) not in tried]
+        for schedule in ordered(left, _costs(history), count):
             if len(proposals) == count:
                 break
-            if render(schedule) in tried:
-                continue
             proposal = _proposal(task, schedule, parent)
             if proposal.program.id not in programs:
                 programs.add(proposal.program.id)
@@ -176,20 +175,11 @@ def _cost(attempt: Attempt) -> float | None:
     return evaluation.predicted_us
 
 
-def _ordered(space: Sequence[Schedule], best: Attempt | None) -> list[Schedule]:
-    """Return the space in its own order, or around the best schedule so far."""
-    if best is None:
-        return list(space)
-    try:
-        centre = parse(best.proposal.schedule)
-    except InputError:
-        return list(space)
-    # Sorting is stable: among equally near schedules the space's own order decides.
-    return sorted(space, key=lambda s: _distance(s, centre))
-
-
-def _distance(schedule: Schedule, other: Schedule) -> float:
-    if type(schedule) is not type(other):
-        return math.inf
-    pairs = [(int(getattr(schedule, f.name)), int(getattr(other, f.name))) for f in fields(other)]
-    return sum(abs(math.log2((a + 1) / (b + 1))) for a, b in pairs)
+def _costs(history: Sequence[Attempt]) -> dict[Schedule, float]:
+    """Return what the schedules that proved correct cost, in the order of their trial."""
+    costs: dict[Schedule, float] = {}
+    for attempt in history:
+        if (cost := _cost(attempt)) is not None:
+            with suppress(InputError):
+                costs[parse(attempt.proposal.schedule)] = cost
+    return costs

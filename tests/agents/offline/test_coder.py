@@ -4,12 +4,14 @@ import mlx.core as mx
 import pytest
 
 from kernelwright.agents.offline import OfflineCoder
+from kernelwright.agents.offline.tuner import ordered, promising
 from kernelwright.agents.role import Attempt, Proposal
 from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import canonicalize, capture
 from kernelwright.metal.device.base import DeviceInfo
-from kernelwright.metal.schedule import Rowwise, parse
+from kernelwright.metal.lower import schedules
+from kernelwright.metal.schedule import Rowwise, Schedule, parse
 
 DEVICE = DeviceInfo(name="simulator", chip="test", runtime="test", measures_time=False)
 
@@ -60,3 +62,33 @@ def test_the_search_continues_around_the_fastest_prediction(softmax: Task) -> No
 def test_a_task_that_no_family_computes_gets_no_proposal() -> None:
     graph = canonicalize(capture(lambda x: x @ x, mx.zeros((96, 96))))
     assert OfflineCoder().write(Task(graph, "matmul"), DEVICE, (), count=3) == ()
+
+
+def test_what_memory_cannot_serve_in_time_is_never_lowered() -> None:
+    graph = canonicalize(capture(lambda x: mx.softmax(x, axis=-1), mx.zeros((8, 4096))))
+    space = schedules(graph, DEVICE)
+    kept = promising(graph, space, DEVICE)
+    assert {s.lanes for s in space if isinstance(s, Rowwise)} > {1, 32}
+    assert min(s.lanes for s in kept if isinstance(s, Rowwise)) > 1
+    assert kept[0] == space[0]
+
+
+def test_a_small_space_is_a_grid() -> None:
+    space = [Rowwise(lanes, 1, 4) for lanes in (64, 128, 256, 512)]
+    assert ordered(space[1:], {space[0]: 1.0}, 2) == space[1:]
+
+
+def test_the_sampler_moves_towards_what_is_quick_and_says_the_same_twice() -> None:
+    def cost(schedule: Rowwise) -> float:
+        return 1.0 + abs(schedule.lanes - 512) / 64 + 4 / schedule.vector
+
+    lanes, vectors = (32, 64, 128, 256, 512, 1024), (1, 2, 4)
+    space = [Rowwise(n, rows, v) for n in lanes for rows in (1, 2, 4) for v in vectors]
+    costs: dict[Schedule, float] = {s: cost(s) for s in space[::4]}
+    left = [s for s in space if s not in costs]
+    first = ordered(left, costs, 4)
+    assert first == ordered(left, costs, 4)
+    assert set(first) == set(left)
+    assert len(first) == len(left)
+    expected = [cost(s) for s in first if isinstance(s, Rowwise)]
+    assert sum(expected[:4]) / 4 < 0.8 * sum(expected) / len(expected)

@@ -1,0 +1,95 @@
+"""Which schedules to try next: a grid where few are left, else what a sampler expects most of."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+
+from kernelwright.errors import InputError
+from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.ir.graph import Graph
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.perf import ChipProfile, find_profile
+from kernelwright.metal.perf.floor import floor_us
+from kernelwright.metal.schedule import Schedule
+
+_HOPELESS = 8.0
+"""Times the least time of any schedule beyond which another's own least time rules it out."""
+_GRID = 8
+"""Schedules up to which all of them are tried, in their own order."""
+_ASKED = 64
+"""How often the sampler is asked for a batch; it may name schedules that do not exist."""
+
+Decisions = Mapping[str, int]
+
+
+def promising(graph: Graph, space: Sequence[Schedule], device: DeviceInfo) -> tuple[Schedule, ...]:
+    """Return the schedules that are not ruled out by what they cannot go below."""
+    profile = _profile(device)
+    least = [floor_us(graph, schedule, profile) for schedule in space]
+    limit = _HOPELESS * min(least, default=0.0)
+    return tuple(s for s, floor in zip(space, least, strict=True) if floor <= limit)
+
+
+def ordered(
+    left: Sequence[Schedule], costs: Mapping[Schedule, float], count: int
+) -> Sequence[Schedule]:
+    """Return what is left to try, those first that may be quicker than the quickest so far.
+
+    `costs` are those of the schedules that proved correct. The same schedules and costs, the same
+    order: the sampler is seeded, and takes every cost in anew.
+    """
+    if not costs or len(left) <= max(_GRID, count):
+        return left
+    best = min(costs, key=lambda schedule: costs[schedule])
+    kin = [schedule for schedule in left if type(schedule) is type(best)]
+    sampled = _sampled(kin, {s: c for s, c in costs.items() if type(s) is type(best)}, count)
+    return [*sampled, *(s for s in kin if s not in sampled), *(s for s in left if s not in kin)]
+
+
+def _sampled(
+    left: Sequence[Schedule], costs: Mapping[Schedule, float], count: int
+) -> list[Schedule]:
+    """Return up to `count` schedules of one family that Optuna's TPE sampler asks for."""
+    # A second of imports, which planning and export do without.
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    decisions = {schedule: decisions_of(schedule) for schedule in (*left, *costs)}
+    spaces: dict[str, optuna.distributions.BaseDistribution] = {
+        name: optuna.distributions.CategoricalDistribution(
+            sorted({known[name] for known in decisions.values()})
+        )
+        for name in next(iter(decisions.values()), {})
+    }
+    sampler = optuna.samplers.TPESampler(seed=0, n_startup_trials=0, constant_liar=True)
+    study = optuna.create_study(sampler=sampler)
+    for schedule, cost in costs.items():
+        study.add_trial(
+            optuna.trial.create_trial(
+                params=dict(decisions[schedule]), distributions=spaces, value=cost
+            )
+        )
+    named = {tuple(decisions[schedule].items()): schedule for schedule in left}
+    found: dict[Schedule, None] = {}
+    for _ in range(_ASKED):
+        trial = study.ask(spaces)
+        asked = named.get(tuple((name, trial.params[name]) for name in spaces))
+        if asked is None or asked in found:
+            study.tell(trial, state=optuna.trial.TrialState.FAIL)
+            continue
+        found[asked] = None
+        if len(found) == count:
+            break
+    return list(found)
+
+
+def decisions_of(schedule: Schedule) -> Decisions:
+    """Return a schedule's decisions by name, as numbers."""
+    return {f.name: int(getattr(schedule, f.name)) for f in fields(schedule)}
+
+
+def _profile(device: DeviceInfo) -> ChipProfile:
+    """Return the profile of a device's chip, or of the one whose times are predicted."""
+    try:
+        return find_profile(device.chip)
+    except InputError:
+        return find_profile(EvaluatorConfig().chip)
