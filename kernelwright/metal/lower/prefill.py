@@ -80,15 +80,14 @@ class _Walk:
 
     def kernel(self) -> Kernel:
         """Write the kernel."""
-        tiles, size, keys = self.tiles, self.size, self.schedule.keys
+        tiles, size = self.tiles, self.size
         stage = PrefillStage(self.signature, tiles, self.writer)
         stage.point()
         stage.declare()
         self._declare()
         stage.write_queries()
         self._load_queries()
-        first = self._bounds()
-        with self.writer.block(f"for (uint first = {first}; first < last; first += {keys})"):
+        with self.writer.block(self._along_keys()):
             stage.write_keys()
             self._barrier("The tiles are written before any simdgroup reads them.", _BARRIER)
             self._multiply_keys()
@@ -134,23 +133,24 @@ class _Walk:
         with self.matrices.each("m", self.rows):
             self.writer.line("peak[m] = -FLT_MAX;")
 
-    def _bounds(self) -> str:
-        """Write behind which key no query of the tile sees any, and return the first it sees."""
+    def _along_keys(self) -> str:
+        """Return the head of the loop over the tiles of keys that any query of this one sees."""
         size, queries, keys = self.size, self.tiles.queries, self.schedule.keys
         here, window = size.keys - size.queries, size.window
         is_causal, first, last = self.attended.call.flag("is_causal"), "0", str(size.keys)
-        if is_causal or window:
-            beyond = queries + here if is_causal else queries + here + window - 1
-            last = f"block * {queries} + {beyond}"
-            if not is_causal or size.queries % queries:
-                last = f"metal::min({last}, {size.keys}u)"
         if window:
             seen = f"metal::max(block * {queries} + {here + 1}, {window}u) - {window}"
             self.writer.line(f"uint earliest = {seen};")
             # Tiles begin at multiples of their keys, so that only the last one can be ragged.
             first = f"earliest / {keys} * {keys}"
-        self.writer.line(f"uint last = {last};")
-        return first
+        if is_causal or window:
+            beyond = queries + here if is_causal else queries + here + window - 1
+            last = f"block * {queries} + {beyond}"
+            if not is_causal or size.queries % queries:
+                last = f"metal::min({last}, {size.keys}u)"
+            self.writer.line(f"uint last = {last};")
+            last = "last"
+        return f"for (uint first = {first}; first < {last}; first += {keys})"
 
     def _load_queries(self) -> None:
         """Load a simdgroup's queries into matrices, and leave their tile to keys and values."""

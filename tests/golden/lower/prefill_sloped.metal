@@ -59,8 +59,7 @@ for (uint n = 0; n < 3; ++n) {
 }
 // They are read before keys and values take their place.
 threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-uint last = tokens;
-for (uint first = 0; first < last; first += 32) {
+for (uint first = 0; first < tokens; first += 32) {
   for (uint place = thread_index_in_threadgroup; place < 192; place += 64) {
     uint row = place / 6;
     uint position = metal::min(first + row, tokens - 1);
