@@ -81,6 +81,9 @@ VARIANT_FLAGS: dict[Variant, tuple[str, ...]] = {
 WIDENED_FLAGS = (
     *("-O2", "-fno-slp-vectorize", "-fPIC", "-ffunction-sections", "-ffp-contract=on"),
     "-Wno-pass-failed",
+    # That lanes do not depend on each other says nothing of one lane's accesses, of which a group
+    # of interleaved ones would move a load before the store to its place.
+    *("-mllvm", "-enable-interleaved-mem-accesses=false"),
 )
 """Of the second half of a wide build."""
 JOINED_FLAGS = (

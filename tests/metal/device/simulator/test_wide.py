@@ -74,6 +74,14 @@ _BODIES = {
   float t = 3;
   if (x[i] > 0) { t = shared[l]; shared[l] = 1; }
   y[i] = t + 0.5f * simd_shuffle_xor(t, 1) + shared[l];""",
+    # A group of accesses two apart would load before the store: see WIDENED_FLAGS.
+    "pairs": """
+  threadgroup float pairs[512];
+  pairs[2 * l] = x[i];
+  y[i] = 1;
+  float t = pairs[2 * l];
+  pairs[2 * l + 1] = t + 1;
+  y[i] = simd_sum(t) + pairs[2 * l + 1];""",
     # What is loaded under a condition lives across a wait, and is loaded again behind it.
     "again": """
   float sum = 0;
