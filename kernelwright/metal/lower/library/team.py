@@ -1,0 +1,119 @@
+"""Values that lanes join: over a simdgroup, a threadgroup, or strips of one."""
+
+_LANES = {
+    "simd_smallest": """\
+// The smallest value of a simdgroup; NaN is the largest.
+inline float simd_smallest(float value) {
+  float least = metal::simd_min(metal::isnan(value) ? INFINITY : value);
+  return metal::simd_all(metal::isnan(value)) ? NAN : least;
+}
+""",
+    "simd_maximum": """\
+// metal::simd_max() drops NaN; MLX keeps it.
+inline float simd_maximum(float value) {
+  return metal::simd_any(metal::isnan(value)) ? NAN : metal::simd_max(value);
+}
+""",
+    "simd_minimum": """\
+// metal::simd_min() drops NaN; MLX keeps it.
+inline float simd_minimum(float value) {
+  return metal::simd_any(metal::isnan(value)) ? NAN : metal::simd_min(value);
+}
+""",
+    "lanes_sum": """\
+// Sum over `count` neighbouring lanes, the same for each of them.
+template <uint count>
+inline float lanes_sum(float value) {
+  for (uint apart = count / 2; apart > 0; apart /= 2) {
+    value += metal::simd_shuffle_xor(value, apart);
+  }
+  return value;
+}
+""",
+    "slots_sum": """\
+// Sum over the lanes of a simdgroup that stand `apart` lanes from each other.
+template <uint apart>
+inline float slots_sum(float value) {
+  for (uint distance = apart; distance < 32; distance *= 2) {
+    value += metal::simd_shuffle_xor(value, distance);
+  }
+  return value;
+}
+""",
+}
+"""Over some or all lanes of a simdgroup."""
+
+_THREADGROUP = {
+    f"threadgroup_{word}": f"""\
+// {word.capitalize()} over a threadgroup of whole simdgroups; `partial` has a place for each.
+template <typename T>
+inline T threadgroup_{word}(
+    T value, threadgroup T* partial, uint simdgroup, uint simdgroups, uint simd_lane) {{
+  value = {function}(value);
+  if (simd_lane == 0) {{
+    partial[simdgroup] = value;
+  }}
+  // Every simdgroup's partial result is written before any is read.
+  threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+  return {function}(partial[simd_lane < simdgroups ? simd_lane : 0]);
+}}
+"""
+    for word, function in (
+        ("maximum", "simd_maximum"),
+        ("minimum", "simd_minimum"),
+        ("max", "metal::simd_max"),
+        ("min", "metal::simd_min"),
+        ("all", "metal::simd_all"),
+        ("any", "metal::simd_any"),
+    )
+} | {
+    f"threadgroup_{word}": f"""\
+// {word.capitalize()} over a threadgroup of whole simdgroups; `partial` has a place for each.
+template <typename T>
+inline T threadgroup_{word}(
+    T value, threadgroup T* partial, uint simdgroup, uint simdgroups, uint simd_lane) {{
+  value = metal::simd_{word}(value);
+  if (simd_lane == 0) {{
+    partial[simdgroup] = value;
+  }}
+  // Every simdgroup's partial result is written before any is read.
+  threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+  return metal::simd_{word}(simd_lane < simdgroups ? partial[simd_lane] : T({identity}));
+}}
+"""
+    for word, identity in (("sum", 0), ("product", 1))
+}
+"""Over a threadgroup of whole simdgroups."""
+
+_STEPS = {
+    "sum": "result += value",
+    "product": "result *= value",
+    "max": "result = metal::max(result, value)",
+    "min": "result = metal::min(result, value)",
+    "maximum": "result = larger(result, value)",
+    "minimum": "result = smaller(result, value)",
+    "all": "result = result && value",
+    "any": "result = result || value",
+}
+_STRIPS = {
+    f"strips_{word}": f"""\
+// {word.capitalize()} over the strips of a threadgroup; `partial` has 32 places for each.
+template <typename T>
+inline T strips_{word}(T value, threadgroup T* partial, uint strip, uint strips, uint place) {{
+  partial[strip * 32 + place] = value;
+  // Every strip's partial result is written before any is read.
+  threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+  T result = partial[place];
+  for (uint other = 1; other < strips; ++other) {{
+    value = partial[other * 32 + place];
+    {step};
+  }}
+  return result;
+}}
+"""
+    for word, step in _STEPS.items()
+}
+"""Over the strips of a threadgroup."""
+
+TEAMS = _LANES | _THREADGROUP | _STRIPS
+"""Their definitions, by name."""
