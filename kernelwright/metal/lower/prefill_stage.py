@@ -1,6 +1,6 @@
 """Bringing an attention's queries, keys and values into threadgroup memory, tile by tile."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -36,6 +36,11 @@ class _Tile:
         """Neighbours that a thread reads at once."""
         most = _ACCESS_BYTES // self.dtype.itemsize
         return next(v for v in (8, 4, 2, 1) if v <= most and self.features % v == 0)
+
+    @property
+    def walk(self) -> tuple[int, int, int, int]:
+        """What a loop over its runs hangs on."""
+        return self.rows, self.features, self.whole, self.vector
 
     @property
     def copied(self) -> Load | None:
@@ -99,15 +104,21 @@ class PrefillStage:
         """Stage the threadgroup's queries."""
         # What stands behind the last query reads it again; nothing of it is stored.
         first = f"block * {self.tiles.queries}"
-        self._write(self.query, "query", first, self.tiles.sizes.queries)
+        self._write([self.query], "query", first, self.tiles.sizes.queries)
 
     def write_keys(self) -> None:
         """Stage the keys and values of a turn; behind the last one it stands again."""
+        keys = self.tiles.sizes.keys
+        are_copied = self.key.copied is not None and self.value.copied is not None
+        if are_copied and self.key.walk == self.value.walk:
+            self._write([self.key, self.value], "position", "first", keys)
+            return
         for tile in (self.key, self.value):
-            self._write(tile, "position", "first", self.tiles.sizes.keys)
+            self._write([tile], "position", "first", keys)
 
-    def _write(self, tile: _Tile, name: str, first: str, count: int) -> None:
-        """Bring rows into a tile, in runs of neighbours."""
+    def _write(self, tiles: Sequence[_Tile], name: str, first: str, count: int) -> None:
+        """Bring rows into tiles of one walk, in runs of neighbours."""
+        tile = tiles[0]
         vector = tile.vector
         runs = tile.whole // vector
         start = "start" if vector > 1 else "feature"
@@ -122,28 +133,38 @@ class PrefillStage:
             with ExitStack() as inside:
                 if tile.whole > tile.features:
                     with self._each(vector):
-                        self.writer.line(f"{self._place(tile)} = {tile.zero};")
+                        for padded in tiles:
+                            self.writer.line(f"{self._place(padded)} = {padded.zero};")
                     inside.enter_context(self.writer.block(f"if ({start} < {tile.features})"))
-                self._write_run(tile)
+                self._write_runs(tiles)
 
-    def _write_run(self, tile: _Tile) -> None:
-        """Write a run of a row: in one access where it is only copied."""
-        run = Span(Axis("feature", tile.features), tile.vector, counter="i")
-        copied = tile.copied
-        if copied is not None and (read := run.whole(self.writer, copied)) is not None:
-            kind, text = read
-            name = self.writer.fresh(f"{copied.array}_run")
-            self.writer.line(f"auto {name} = {text};")
-            place = f"{tile.name} + row * {tile.stride} + start"
-            self.writer.line(f"*(threadgroup {kind}*)({place}) = {name};")
-            return
+    def _write_runs(self, tiles: Sequence[_Tile]) -> None:
+        """Write a run of each tile's row: in one access where it is only copied."""
+        stores: list[str] = []
+        for tile in tiles:
+            run = Span(Axis("feature", tile.features), tile.vector, counter="i")
+            copied = tile.copied
+            if copied is not None and (read := run.whole(self.writer, copied)) is not None:
+                kind, text = read
+                name = self.writer.fresh(f"{copied.array}_run")
+                self.writer.line(f"auto {name} = {text};")
+                place = f"{tile.name} + row * {tile.stride} + start"
+                stores.append(f"*(threadgroup {kind}*)({place}) = {name};")
+            else:
+                self._write_elements(tile, run)
+        # All are asked for before any is waited for.
+        for line in stores:
+            self.writer.line(line)
+
+    def _write_elements(self, tile: _Tile, run: Span) -> None:
+        """Write a run of a row that is computed, or whose elements have no packed vector."""
 
         def body(inner: Writer) -> list[Run]:
             runs = run.bind(inner, [tile.term], ())
             inner.prepare([tile.term])
             element = inner.expression(tile.term).text
-            if copied is not None:
-                element = inner.access(copied.array, copied.offset)
+            if tile.copied is not None:
+                element = inner.access(tile.copied.array, tile.copied.offset)
             inner.line(f"{self._place(tile)} = {element};")
             return runs
 

@@ -77,13 +77,8 @@ for (uint first = 0; first < last; first += 32) {
     uint position = metal::min(first + row, tokens - 1);
     uint start = place % 8 * 8;
     auto k_run = load_run<packed_eight<half>>(k_head + position * 64 + start);
-    *(threadgroup packed_eight<half>*)(key_tile + row * 72 + start) = k_run;
-  }
-  for (uint place = thread_index_in_threadgroup; place < 256; place += 128) {
-    uint row = place / 8;
-    uint position = metal::min(first + row, tokens - 1);
-    uint start = place % 8 * 8;
     auto v_run = load_run<packed_eight<half>>(v_head + position * 64 + start);
+    *(threadgroup packed_eight<half>*)(key_tile + row * 72 + start) = k_run;
     *(threadgroup packed_eight<half>*)(value_tile + row * 72 + start) = v_run;
   }
   // The tiles are written before any simdgroup reads them.

@@ -66,21 +66,12 @@ for (uint first = 0; first < tokens; first += 32) {
     uint start = place % 6 * 4;
     for (uint i = 0; i < 4; ++i) {
       key_tile[row * 28 + start + i] = 0.0f;
-    }
-    if (start < 20) {
-      auto k_run = load_run<packed_float4>(k_head + position * 20 + start);
-      *(threadgroup packed_float4*)(key_tile + row * 28 + start) = k_run;
-    }
-  }
-  for (uint place = thread_index_in_threadgroup; place < 192; place += 64) {
-    uint row = place / 6;
-    uint position = metal::min(first + row, tokens - 1);
-    uint start = place % 6 * 4;
-    for (uint i = 0; i < 4; ++i) {
       value_tile[row * 28 + start + i] = 0.0f;
     }
     if (start < 20) {
+      auto k_run = load_run<packed_float4>(k_head + position * 20 + start);
       auto v_run = load_run<packed_float4>(v_head + position * 20 + start);
+      *(threadgroup packed_float4*)(key_tile + row * 28 + start) = k_run;
       *(threadgroup packed_float4*)(value_tile + row * 28 + start) = v_run;
     }
   }

@@ -80,13 +80,8 @@ for (uint first = earliest / 16 * 16; first < last; first += 16) {
     uint position = metal::min(first + row, 499u);
     uint start = place % 16 * 8;
     auto k_run = load_run<packed_eight<bfloat16_t>>(k_head + position * 128 + start);
-    *(threadgroup packed_eight<bfloat16_t>*)(key_tile + row * 136 + start) = k_run;
-  }
-  for (uint place = thread_index_in_threadgroup; place < 256; place += 64) {
-    uint row = place / 16;
-    uint position = metal::min(first + row, 499u);
-    uint start = place % 16 * 8;
     auto v_run = load_run<packed_eight<bfloat16_t>>(v_head + position * 128 + start);
+    *(threadgroup packed_eight<bfloat16_t>*)(key_tile + row * 136 + start) = k_run;
     *(threadgroup packed_eight<bfloat16_t>*)(value_tile + row * 136 + start) = v_run;
   }
   // The tiles are written before any simdgroup reads them.
