@@ -7,8 +7,8 @@ from itertools import product
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower.dense import RESERVED_HERE
-from kernelwright.metal.lower.dense_kernel import Tiling
 from kernelwright.metal.lower.signature import Signature
+from kernelwright.metal.lower.tiling import Tiling
 from kernelwright.metal.schedule import Dense
 
 MAXIMUM_KEPT = 64

@@ -1,0 +1,97 @@
+"""How products of few rows are divided among threads, and what that takes on chip."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from kernelwright.errors import UnsupportedError
+from kernelwright.ir.graph import Graph
+from kernelwright.metal.lower.dense import Dense, Dot, runs_along_depth
+from kernelwright.metal.lower.run import WIDTHS
+from kernelwright.metal.lower.signature import Signature
+from kernelwright.metal.lower.term import Store, Term
+from kernelwright.metal.schedule import Dense as Schedule
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How a schedule divides products among threads."""
+
+    dense: Dense
+    stores: tuple[Store, ...]
+    """What is written of the element `result` of a row."""
+    totals: tuple[Term, ...]
+    """The dot products of that element."""
+    schedule: Schedule
+
+    @classmethod
+    def of(cls, graph: Graph, signature: Signature, schedule: Schedule) -> "Tiling":
+        """Divide the columns among simdgroups.
+
+        Raises:
+            UnsupportedError: they do not divide.
+        """
+        dense = Dense.of(graph, signature)
+        last = Dense.of(graph, signature, "result")
+        stores = tuple(last.stores(signature))
+        dense.stores(signature)
+        if not dense.dots:
+            raise UnsupportedError("no output is made of a matrix product.")
+        tiling = cls(dense, stores, tuple(d.total for d in last.dots.values()), schedule)
+        if reason := tiling.trouble:
+            raise UnsupportedError(reason)
+        return tiling
+
+    def scheduled(self, schedule: Schedule) -> "Tiling | None":
+        """Return the same products divided in another way, None where they do not divide."""
+        other = replace(self, schedule=schedule)
+        return None if other.trouble else other
+
+    @property
+    def trouble(self) -> str:
+        """Say why the schedule does not divide the products, or nothing."""
+        schedule, columns = self.schedule, self.dense.column.extent
+        run = self.dense.depth if self.is_along else columns
+        if schedule.vector not in (1, *WIDTHS) or run % schedule.vector:
+            return f"runs of {schedule.vector} do not divide {run} neighbours; use vector=1."
+        if self.is_along and columns % self.tile:
+            return (
+                f"{schedule.teams} teams of {schedule.columns} columns do not divide "
+                f"{columns}; use fewer."
+            )
+        if not self.is_along and schedule.columns != 1:
+            return "lanes that share no column have columns=1."
+        return ""
+
+    @cached_property
+    def dots(self) -> tuple[Dot, ...]:
+        """The dot products of an output element."""
+        return tuple(self.dense.dots.values())
+
+    @cached_property
+    def is_along(self) -> bool:
+        """True where lanes share a dot product, else they have columns of their own."""
+        return runs_along_depth(self.dots)
+
+    @property
+    def tile(self) -> int:
+        """Columns of a threadgroup."""
+        own = self.schedule.columns if self.is_along else 32 * self.schedule.vector
+        return self.schedule.teams * own
+
+    @property
+    def threads(self) -> int:
+        """Threads of a threadgroup."""
+        return 32 * self.schedule.strips * self.schedule.teams
+
+    @property
+    def registers(self) -> int:
+        """Sums of a lane, and the row elements that it keeps while it reads weights."""
+        schedule, tokens = self.schedule, self.dense.tokens
+        own = schedule.columns if self.is_along else schedule.vector
+        kept = tokens * (schedule.vector if self.is_along else 1)
+        return len(self.dots) * tokens * own + kept
+
+    @property
+    def threadgroup_bytes(self) -> int:
+        """Bytes in which simdgroups leave their sums."""
+        return 4 * len(self.dots) * self.schedule.strips * self.dense.tokens * self.tile
