@@ -1,5 +1,6 @@
 """Lanes that run together compute, bit for bit, what lanes on fibers of their own compute."""
 
+import random
 from pathlib import Path
 
 import numpy as np
@@ -168,6 +169,68 @@ def test_lanes_together_compute_what_fibers_compute(
     assert [e.name for e in kernel.library.image("wide").entries] == ["k"]
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one.view(np.uint32), other.view(np.uint32))
+
+
+_OWN = ("pair[2 * l]", "pair[2 * l + 1]", "shared[l]", "y[i]", "v", "u", "w")
+_ARRAYS = (*_OWN, "a[0]", "a[l % 4]", "a[3]")
+_ALIKE = ("v += simd_sum(u);", "u = simd_shuffle_xor(v, 1);", "v = simd_max(u) * 0.5f;")
+_SOME = ("l < 40", "lane == 0", "x[i] > 0", "v > u", "n > 3", "(l & 4)")
+
+
+def _written_at_random(seed: int) -> str:
+    """Return a body whose threads keep to their own places, in every order and condition."""
+    chance = random.Random(seed)
+    # Most do not index arrays nor loop, for those loops over lanes become vectors.
+    is_plain = seed % 4 != 0
+    places = _OWN if is_plain else _ARRAYS
+
+    def value() -> str:
+        kind = chance.random()
+        if kind < 0.6:
+            return chance.choice(places)
+        if kind < 0.8:
+            return chance.choice(("x[i]", "x[n - 1 - i]", "0.25f"))
+        return f"({chance.choice(places)} {chance.choice('+-*')} x[i])"
+
+    def statement(depth: int) -> str:
+        kind = chance.random()
+        if kind < 0.6 or depth == 2:
+            return f"{chance.choice(places)} = {value()};"
+        if depth == 0 and kind < 0.7:
+            return chance.choice(_ALIKE)
+        inner = " ".join(statement(depth + 1) for _ in range(2))
+        if is_plain or kind < 0.93:
+            other = f" else {{ {statement(depth + 1)} }}" if chance.random() < 0.5 else ""
+            return f"if ({chance.choice(_SOME)}) {{ {inner} }}{other}"
+        return f"for (uint k = 0; k < {chance.choice(('2', 'n % 4', 'l % 3'))}; k++) {{ {inner} }}"
+
+    body = "\n  ".join(statement(0) for _ in range(8))
+    return f"""
+  threadgroup float pair[512];
+  float v = x[i], u = simd_sum(x[i]), w = 1, a[4] = {{1, 2, 3, 4}};
+  pair[2 * l] = v; pair[2 * l + 1] = u; shared[l] = 5; y[i] = 7;
+  {body}
+  y[i] += v + 2 * u + 3 * w + a[{"3" if is_plain else "l % 4"}] + pair[2 * l] + pair[2 * l + 1] + shared[l];"""
+
+
+def test_lanes_together_compute_what_fibers_compute_of_random_kernels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = [f"k{seed}" for seed in range(24)]
+    kernel = _TEXT[_TEXT.index("kernel void") :]
+    texts = [
+        kernel.replace("void k(", f"void {name}(").replace("BODY", _written_at_random(seed))
+        for seed, name in enumerate(names)
+    ]
+    library = simulator.compile(_TEXT[: _TEXT.index("kernel void")] + "".join(texts))
+    monkeypatch.setattr(compiler, "MOST_WIDE_ENTRIES", len(names))
+    for name in names:
+        expected = _launch(library.kernel(name), 1000, 256)
+        with monkeypatch.context() as forced:
+            forced.setattr(compiler, "WIDE_THREADS", 1)
+            found = _launch(library.kernel(name), 1000, 256)
+        np.testing.assert_array_equal(found, expected, name)
+    assert len(library.image("wide").entries) == len(names)
 
 
 def test_a_launch_is_wide_by_its_threads() -> None:
