@@ -210,7 +210,8 @@ def _written_at_random(seed: int) -> str:
   float v = x[i], u = simd_sum(x[i]), w = 1, a[4] = {{1, 2, 3, 4}};
   pair[2 * l] = v; pair[2 * l + 1] = u; shared[l] = 5; y[i] = 7;
   {body}
-  y[i] += v + 2 * u + 3 * w + a[{"3" if is_plain else "l % 4"}] + pair[2 * l] + pair[2 * l + 1] + shared[l];"""
+  y[i] += v + 2 * u + 3 * w + a[{"3" if is_plain else "l % 4"}];
+  y[i] += pair[2 * l] + pair[2 * l + 1] + shared[l];"""
 
 
 def test_lanes_together_compute_what_fibers_compute_of_random_kernels(
