@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kernelwright.ir.fast_attention import steps_apart
+from kernelwright.ir.fast_attention import has_mlx_kernel, steps_apart
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.idioms import idioms
 from kernelwright.ir.ops import Call, Kind, op_named
@@ -60,11 +60,17 @@ def fast_traffic(graph: Graph) -> Traffic:
     whole: list[Region] = []
     taken: set[int] = set()
     for idiom in idioms(graph):
-        if idiom.name in IN_MLX_FAST:
+        if idiom.name in IN_MLX_FAST and not _is_taken_apart(graph, idiom.indices):
             indices = _with_tables(graph, idiom.indices, taken)
             taken |= indices
             whole.append(Region(graph, tuple(sorted(indices))))
     return planned_traffic(graph, whole)
+
+
+def _is_taken_apart(graph: Graph, indices: Iterable[int]) -> bool:
+    """Say whether one of some nodes is an attention that MLX has no kernel for."""
+    found = [graph.nodes[i] for i in indices if graph.nodes[i].op == "attention"]
+    return any(not has_mlx_kernel(Call.of(graph, node)) for node in found)
 
 
 def _with_tables(graph: Graph, indices: Iterable[int], taken: set[int]) -> set[int]:
