@@ -201,9 +201,29 @@ def test_steps_mean_the_same_as_the_op() -> None:
     np.testing.assert_allclose(np.array(replayed), one, rtol=1e-4, atol=1e-5)
 
 
-def test_softmax_times_matrix_is_not_attention() -> None:
-    def mixed(x: mx.array, w: mx.array) -> mx.array:
-        return mx.softmax(x, axis=-1) @ w
+WEIGHT = mx.ones((8, 8))
+LAYERS: dict[str, tuple[Callable[..., mx.array], list[tuple[int, ...]]]] = {
+    "softmax alone": (lambda x, w: mx.softmax(x, axis=-1) @ w, [(4, 8), (8, 8)]),
+    "two layers": (lambda x, w: mx.softmax(x @ w * 2, axis=-1) @ w, [(4, 8), (8, 8)]),
+    "two layers of a batch": (
+        lambda x, w: mx.softmax(x @ w.T, axis=-1) @ w,
+        [(2, 4, 8), (8, 8)],
+    ),
+    "two captured layers": (lambda x: mx.softmax(x @ WEIGHT.T, axis=-1) @ WEIGHT, [(4, 8)]),
+}
 
-    graph = ir.canonicalize(ir.capture(mixed, mx.zeros((4, 4)), mx.zeros((4, 4))))
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_softmax_between_layers_is_not_attention(name: str) -> None:
+    function, shapes = LAYERS[name]
+    graph = ir.canonicalize(ir.capture(function, *map(mx.zeros, shapes)))
     assert gather_attention(graph) == graph
+
+
+def test_one_head_is_attention() -> None:
+    def one(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+        return mx.softmax(q @ k.T * 0.5, axis=-1) @ v
+
+    graph = ir.canonicalize(ir.capture(one, *map(mx.zeros, [(4, 8), (6, 8), (6, 8)])))
+    (node,) = (n for n in gather_attention(graph).nodes if n.op == "attention")
+    assert node.attribute("scale") == 0.5

@@ -109,6 +109,8 @@ def _operands(builder: GraphBuilder, scores: _Scores, value: ValueId) -> _Operan
     """Return what an attention reads, if the shapes are [B, H, L, D] and [B, H / g, S, D or E]."""
     of_query, query = unscaled_below(builder, scores.product.inputs[0])
     of_key, key = unscaled_below(builder, scores.product.inputs[1])
+    if not _are_heads(builder, query, key, value):
+        return None
     keys = key_heads(builder, key, is_swapped=True)
     values = key_heads(builder, value, is_swapped=False)
     if keys is None or values is None or len(builder.types[query].shape) > 5:
@@ -120,6 +122,20 @@ def _operands(builder: GraphBuilder, scores: _Scores, value: ValueId) -> _Operan
     scale, usual = scores.scale * of_query * of_key, 1 / math.sqrt(shapes[0][-1])
     is_usual = is_near(scale, usual, builder.types[query].dtype)
     return _Operands(query, keys, values, usual if is_usual else scale)
+
+
+def _are_heads(builder: GraphBuilder, query: ValueId, key: ValueId, value: ValueId) -> bool:
+    """Say whether keys and values belong to queries, rather than being a layer's weights.
+
+    A layer's products have one matrix for all rows; one head alone has to be turned around.
+    """
+    ranks = {len(builder.types[v].shape) for v in (query, key, value)}
+    if ranks != {2}:
+        return len(ranks) == 1
+    turned, joined = builder.made_by(key, "transpose"), builder.made_by(query, "reshape")
+    if turned is None or joined is not None:
+        return False
+    return all(builder.constant_at(v) is None for v in (value, turned.inputs[0]))
 
 
 def _fits(query: Sequence[int], key: Sequence[int], value: Sequence[int]) -> bool:
