@@ -19,6 +19,7 @@ from kernelwright.metal.lower.term import (
     Store,
     Term,
     always,
+    walk,
 )
 from kernelwright.metal.lower.text import Binding, Expression, fill
 
@@ -154,6 +155,30 @@ class Writer:
             limit = LONGEST_STATEMENT if term in roots else LONGEST_INLINE
             if self._deserves_name(term, uses, limit):
                 self.define(term)
+        for term in self._still_in_arms(roots, inner):
+            if term.number not in self.bound:
+                self.prepare([term])
+                self.define(term)
+
+    def _still_in_arms(self, roots: Sequence[Term], inner: frozenset[Axis]) -> list[Term]:
+        """Return arithmetic of choices' arms that stays the same along a loop over `inner`.
+
+        It is computed before the loop, whichever arm is taken in it; what reads memory is not,
+        for an arm that is not taken may point outside its array.
+        """
+        certain = {term.number for term in self._pending(roots)}
+        found: dict[int, Term] = {}
+        for term in walk(roots, self.bound) if inner else ():
+            for operand in term.operands if term.axes & inner else ():
+                is_new = operand.number not in certain and operand.number not in self.bound
+                is_still = isinstance(operand, Apply) and not operand.axes & inner
+                if is_new and is_still and operand.dtype.is_float and self._reads_nothing(operand):
+                    found[operand.number] = operand
+        return list(found.values())
+
+    def _reads_nothing(self, term: Term) -> bool:
+        below = walk([term], self.bound)
+        return not any(isinstance(t, Load | Choose) and t.number not in self.bound for t in below)
 
     def _uses(self, roots: Sequence[Term], inner: frozenset[Axis]) -> Counter[int]:
         uses = Counter(root.number for root in roots)

@@ -158,6 +158,16 @@ def prefill_sloped(q: mx.array, k: mx.array, v: mx.array, slopes: mx.array) -> m
     return mx.softmax(scores, axis=-1) @ v
 
 
+def norm_rope_of_a_half(
+    x: mx.array, weight: mx.array, cosine: mx.array, sine: mx.array
+) -> mx.array:
+    normed = mx.fast.rms_norm(x, weight, 1e-5)
+    kept, turned = normed[..., :64], normed[..., 64:]
+    even, odd = turned[..., ::2], turned[..., 1::2]
+    pairs = mx.stack([even * cosine - odd * sine, even * sine + odd * cosine], axis=-1)
+    return mx.concatenate([kept, pairs.reshape(turned.shape)], axis=-1)
+
+
 def project(x: mx.array, weight: mx.array, bias: mx.array) -> mx.array:
     activated: mx.array = silu(x @ weight.T + bias)
     return activated
@@ -233,6 +243,16 @@ CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
         lambda x, w: mx.conv2d(x, w, padding=1, groups=64),
         (mx.zeros((2, 32, 32, 64), mx.float16), mx.zeros((64, 3, 3, 1), mx.float16)),
         "elementwise(vector=4, threads=256)",
+    ),
+    "norm_rope_of_a_half": (
+        norm_rope_of_a_half,
+        (
+            mx.zeros((2, 16, 128), mx.float16),
+            mx.zeros((128,), mx.float16),
+            mx.zeros((16, 32)),
+            mx.zeros((16, 32)),
+        ),
+        "rowwise(lanes=32, rows=4, cached=0)",
     ),
     "swiglu_bias": (swiglu, (X, X, W), "elementwise(vector=4, threads=256)"),
     "swiglu_eight": (swiglu, (X, X, W), "elementwise(vector=8, threads=256)"),
