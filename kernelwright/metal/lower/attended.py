@@ -179,10 +179,7 @@ class Attended(Builder):
         if not cap:
             return self._times(product, scale, "scaled")
         part = self._times(product, scale / cap, "part")
-        # As exact as the graph's results are stored.
-        is_exact = any(t.dtype is Dtype.FLOAT32 for t in self.graph.output_types)
-        text = "metal::precise::tanh({0})" if is_exact else "quick_tanh({0})"
-        bent = self.apply(text, Dtype.FLOAT32, "bent", part)
+        bent = self.apply("metal::precise::tanh({0})", Dtype.FLOAT32, "bent", part)
         return self._times(bent, cap, "capped")
 
     def _shown(self, seen: Term, score: Term) -> Term:

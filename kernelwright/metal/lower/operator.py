@@ -78,7 +78,6 @@ _FLOAT = {
 _HALF = {
     "exp": "metal::fast::exp({0})",
     "sigmoid": "quick_sigmoid({0})",
-    "tanh": "quick_tanh({0})",
 }
 """What MLX rounds to 16 bits: errors of a few float roundings are a thousandth of that."""
 _INTEGER = {

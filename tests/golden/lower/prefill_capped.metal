@@ -19,13 +19,6 @@ struct packed_eight {
   }
 };
 
-// Exact to a few roundings of float, near zero by its series: for results of 16 bits.
-inline float quick_tanh(float x) {
-  float decay = metal::fast::exp(-2.0f * metal::abs(x));
-  float size = metal::fast::divide(1.0f - decay, 1.0f + decay);
-  return metal::abs(x) < 0.0625f ? x - x * x * x / 3.0f : metal::copysign(size, x);
-}
-
 uint tokens = q_shape[2];
 uint block = threadgroup_position_in_grid.x;
 uint head = threadgroup_position_in_grid.y;
@@ -114,7 +107,7 @@ for (uint first = 0; first < last; first += 32) {
     score[j] = -INFINITY;
     if (position < tokens) {
       bool is_seen = position <= query;
-      score[j] = is_seen ? quick_tanh(product * 0.0025f) * 50.0f : -INFINITY;
+      score[j] = is_seen ? metal::precise::tanh(product * 0.0025f) * 50.0f : -INFINITY;
     }
     raised = metal::max(raised, score[j]);
   }

@@ -44,14 +44,6 @@ inline float quick_sigmoid(float x) {
   return metal::fast::divide(x < 0.0f ? decay : 1.0f, 1.0f + decay);
 }
 """,
-    "quick_tanh": """\
-// Exact to a few roundings of float, near zero by its series: for results of 16 bits.
-inline float quick_tanh(float x) {
-  float decay = metal::fast::exp(-2.0f * metal::abs(x));
-  float size = metal::fast::divide(1.0f - decay, 1.0f + decay);
-  return metal::abs(x) < 0.0625f ? x - x * x * x / 3.0f : metal::copysign(size, x);
-}
-""",
     "logaddexp": """\
 inline float logaddexp(float a, float b) {
   if (metal::isnan(a) || metal::isnan(b)) {
