@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kernelwright.errors import DeviceError
 from kernelwright.metal.device.base import RunOptions
+from kernelwright.metal.device.simulator.fold import is_spoilt, may_be_spoilt
 from kernelwright.metal.device.simulator.mirror import Mirror
 from kernelwright.metal.device.simulator.reach import waiting_entries
 from kernelwright.metal.device.simulator.record import Code, ThreadgroupVariable
@@ -54,6 +55,8 @@ MOST_WIDE_ENTRIES = 8
 """Every instance of a template is compiled alone there, with all that it calls."""
 _WIDE_TIMEOUT_S = 20.0
 _MOST_TURNS = 4
+_UNFOLDED = "checked for folded loads"
+"""Not in the name of what was built before that was checked."""
 _WIDENING = Path(__file__).parent / "wide"
 _CRASH = "frontend command failed"
 _FAILURE = "the compiler crashed on this text; write it in a simpler way."
@@ -124,6 +127,8 @@ def compile_unit(
     options = (*flags(variant, unit.math_mode), *DIAGNOSTIC_FLAGS)
     if variant in ("wide", "vet"):
         options += (*WIDENED_FLAGS, *JOINED_FLAGS, digest_of(_WIDENING, "*.py"))
+    if variant == "plain":
+        options += (_UNFOLDED,)
     key = hashlib.sha256("\0".join((text, header.stem, *options)).encode()).hexdigest()[:32]
     output = cache_path() / "libraries" / key[:2] / f"{key}.so"
     record = output.with_suffix(".json")
@@ -163,7 +168,7 @@ def _build(unit: Unit, text: str, header: Path, variant: Variant, output: Path) 
         source.write_text(text)
         command = ["clang", "-x", "c++", *flags(variant, unit.math_mode), *DIAGNOSTIC_FLAGS]
         command += ["-include-pch", str(header)]
-        compiled = {"wide": _compile_wide, "vet": _compile_vetting}.get(variant, _compile)
+        compiled = _COMPILED.get(variant, _compile)
         status, said = compiled(command, source, built)
         found = unit.diagnostics(said)
         if status != 0:
@@ -181,6 +186,17 @@ def _build(unit: Unit, text: str, header: Path, variant: Variant, output: Path) 
 
 def _compile(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
     return run([*command, "-c", str(source), "-o", str(built)])
+
+
+def _compile_plain(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
+    """Compile, and again without vectors where clang has made wrong ones."""
+    status, said = _compile(command, source, built)
+    if status == 0 and may_be_spoilt(built.read_bytes()):
+        listing = source.with_suffix(".ll")
+        run([*command, "-S", "-emit-llvm", str(source), "-o", str(listing)])
+        if is_spoilt(listing.read_text()):
+            return _compile([*command, "-fno-vectorize"], source, built)
+    return status, said
 
 
 def _compile_wide(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
@@ -225,6 +241,10 @@ def _compile_vetting(command: Sequence[str], source: Path, built: Path) -> tuple
             return 0, ""
     listing.write_text("")
     return run(last)
+
+
+_COMPILED = {"plain": _compile_plain, "wide": _compile_wide, "vet": _compile_vetting}
+"""How the builds that are more than one call of clang are made."""
 
 
 def _prune(folder: Path) -> None:

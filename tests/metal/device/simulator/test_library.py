@@ -45,6 +45,30 @@ def library() -> Library:
     return metal.simulator.compile(TEXT)
 
 
+_SWAP = """#include <metal_stdlib>
+using namespace metal;
+kernel void k(const device float* x [[buffer(0)]], device float* y [[buffer(1)]],
+              device float* z [[buffer(2)]], uint i [[thread_position_in_grid]]) {
+  float t = z[i];
+  if (x[i] > 0) { t = y[i]; y[i] = 1; }
+  z[i] = t;
+  y[i] += 0.5f;
+}
+"""
+
+
+def test_a_conditional_load_is_not_put_below_the_store_that_follows() -> None:
+    x = np.random.default_rng(0).standard_normal(1024).astype(np.float32)
+    y, z = np.arange(1024, dtype=np.float32), np.zeros(1024, np.float32)
+
+    metal.simulator.compile(_SWAP).kernel("k").launch(
+        [x, y, z], grid=(1024, 1, 1), threadgroup=(256, 1, 1)
+    )
+
+    np.testing.assert_array_equal(z, np.where(x > 0, np.arange(1024), 0))
+    np.testing.assert_array_equal(y, np.where(x > 0, 1, np.arange(1024)) + 0.5)
+
+
 def test_arrays_are_written_in_place(library: Library) -> None:
     x, y = np.arange(100, dtype=np.float32), np.zeros(100, np.float32)
     library.kernel("scale").launch([x, y, 2.0], grid=(100, 1, 1), threadgroup=(32, 1, 1))
