@@ -1,4 +1,4 @@
-"""`python -m benchmarks.suite`: run, confirm, report, compare, predict."""
+"""`python -m benchmarks.suite`: run, confirm, report, compare, merge, predict."""
 
 import argparse
 import sys
@@ -75,6 +75,13 @@ def _compare(arguments: argparse.Namespace) -> int:
     return 1 if regressions else 0
 
 
+def _merge(arguments: argparse.Namespace) -> int:
+    names = arguments.only.split(",") if arguments.only else ()
+    merged = SuiteRun.load(arguments.run).with_rows_of(SuiteRun.load(arguments.later), names)
+    arguments.run.write_text(merged.model_dump_json(indent=1))
+    return _report(arguments)
+
+
 def _predict(arguments: argparse.Namespace) -> int:
     run, timing = SuiteRun.load(arguments.run), Timing.load(arguments.timings)
     counted = count(run, arguments.counters, {kernel.key for kernel in timing.kernels})
@@ -119,6 +126,11 @@ def _parser() -> argparse.ArgumentParser:
     comparison.add_argument("before", type=Path)
     comparison.add_argument("after", type=Path)
     comparison.set_defaults(command=_compare)
+    merging = commands.add_parser("merge", help="take rows of a later run into an earlier one")
+    merging.add_argument("run", type=Path)
+    merging.add_argument("later", type=Path)
+    merging.add_argument("--only", default="", help="workload names, comma-separated")
+    merging.set_defaults(command=_merge)
     prediction = commands.add_parser(
         "predict", help="count a run's candidates, and judge the model"
     )

@@ -1,6 +1,6 @@
 """What a run of the suite leaves: one record per workload and dtype, and the machine."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -71,6 +71,22 @@ class SuiteRun(Record):
     """What an empty launch costs."""
     seed: int
     results: tuple[WorkloadResult, ...]
+
+    def with_rows_of(self, later: "SuiteRun", names: Collection[str] = ()) -> "SuiteRun":
+        """Take rows of a later run in the place of this one's: all of them, or some by name.
+
+        Each row was timed beside its own baselines; the copy's bandwidth stays this run's.
+
+        Raises:
+            InputError: the runs are of different devices.
+        """
+        if (later.device, later.mlx) != (self.device, self.mlx):
+            raise InputError(
+                f"expected runs of one device, found {self.device.chip} and {later.device.chip}."
+            )
+        fresh = {(r.name, r.dtype): r for r in later.results if not names or r.name in names}
+        kept = [fresh.pop((r.name, r.dtype), r) for r in self.results]
+        return self.model_copy(update={"results": (*kept, *fresh.values())})
 
     @classmethod
     def load(cls, path: Path) -> Self:

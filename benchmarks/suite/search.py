@@ -156,7 +156,7 @@ def _screen(executable: MlxExecutable, rotating: Sequence[Sequence[mx.array]]) -
         turns = [[run(*i) for i in rotating] for _ in range(-(-_SCREEN_LAUNCHES // len(rotating)))]
         began = time.perf_counter()
         for turn in turns:
-            mx.async_eval(turn)
+            mx.async_eval(turn)  # type: ignore[no-untyped-call]
         mx.synchronize()
         if sample:
             times.append((time.perf_counter() - began) / len(turns) / len(rotating) * 1e6)
