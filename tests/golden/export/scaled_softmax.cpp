@@ -17,7 +17,7 @@ std::vector<mx::array> scaled_softmax(const std::vector<mx::array>& arrays) {
     throw std::invalid_argument("scaled_softmax takes f16[8,64].");
   }
   static const auto kernel_1 = mx::fast::metal_kernel(
-      "multiply_softmax_e715fa4891a2",
+      "multiply_softmax_193188930938",
       {"x"},
       {"out"},
       R"msl(constexpr uint columns = 64;
@@ -39,7 +39,7 @@ maximum = metal::simd_max(maximum);
 float exponentials[2];
 float total = 0.0f;
 for (uint k = 0; k < 2; ++k) {
-  exponentials[k] = metal::precise::exp(products[k] - maximum);
+  exponentials[k] = metal::fast::exp(products[k] - maximum);
   total += exponentials[k];
 }
 total = metal::simd_sum(total);

@@ -3,7 +3,7 @@
 import MLX
 
 private let kernel1 = MLXFast.metalKernel(
-    name: "multiply_softmax_e715fa4891a2",
+    name: "multiply_softmax_193188930938",
     inputNames: ["x"],
     outputNames: ["out"],
     source: #"""
@@ -26,7 +26,7 @@ private let kernel1 = MLXFast.metalKernel(
         float exponentials[2];
         float total = 0.0f;
         for (uint k = 0; k < 2; ++k) {
-          exponentials[k] = metal::precise::exp(products[k] - maximum);
+          exponentials[k] = metal::fast::exp(products[k] - maximum);
           total += exponentials[k];
         }
         total = metal::simd_sum(total);
