@@ -140,7 +140,8 @@ a batch of two and a decode step behind a cached prompt are captured, canonicali
 **{len(exact)} of {len(rows)}** families replay exactly. Capturing took {slowdown:.2f} times as
 long as MLX's own trace, over all of them. No step took longer to plan than {slowest.plan_s:.2f} s
 ({slowest.name}): its canonical form, the cut, and the text of the first kernel of every distinct
-region. `python -m benchmarks.coverage.planning` times that alone; both are the best of three.
+region. `python -m benchmarks.coverage.planning` times that alone. Times are of the processor, the
+best of three.
 
 | family | prompt | batch | decode | nodes | canonical | regions | capture | plan | note |
 |---|---|---|---|---:|---:|---:|---:|---:|---|

@@ -3,7 +3,8 @@
 python -m benchmarks.coverage.planning [--only llama,mamba]
 
 Prints a line a step: MLX's trace, our capture as a multiple of it, and the seconds from captured
-to planned: the canonical form, the cut, and the first kernel of every distinct region.
+to planned: the canonical form, the cut, and the first kernel of every distinct region. All times
+are of the processor.
 """
 
 import argparse
@@ -28,7 +29,7 @@ _ROUNDS = 3
 
 @dataclass(frozen=True)
 class Timing:
-    """How long one step of a model took, the best of three rounds of each."""
+    """Processor seconds that one step of a model took, the best of three rounds of each."""
 
     trace_s: float
     """MLX's own `export_function`; 0 where it refuses the function."""
@@ -37,8 +38,13 @@ class Timing:
 
     @property
     def slowdown(self) -> float:
-        """Capturing as a multiple of MLX's own trace."""
-        return self.capture_s / self.trace_s if self.trace_s else math.nan
+        """Capturing as a multiple of MLX's own trace; 0 where there is none."""
+        return self.capture_s / self.trace_s if self.trace_s else 0.0
+
+    def line(self) -> str:
+        """Say it in a line of a terminal."""
+        trace = f"trace {self.trace_s * 1e3:5.0f} ms   capture {self.slowdown:4.2f}x"
+        return f"{trace if self.trace_s else 'MLX exports no trace':32} plan {self.plan_s:5.2f} s"
 
 
 def main() -> int:
@@ -55,7 +61,7 @@ def main() -> int:
             timings.update(_timed(architecture))
     if timings:
         slowest = max(timings, key=lambda name: timings[name].plan_s)
-        worst = max(timings, key=lambda name: timings[name].slowdown or 0.0)
+        worst = max(timings, key=lambda name: timings[name].slowdown)
         print(f"slowest plan: {slowest}, {timings[slowest].plan_s:.2f} s")
         print(f"slowest capture: {worst}, {timings[worst].slowdown:.2f} times MLX's trace")
     return 0
@@ -71,11 +77,7 @@ def _timed(architecture: Architecture) -> dict[str, Timing]:
         for name, step, arrays in steps(model):
             timing = time_step(step, arrays)
             found[f"{architecture.name} {name}"] = timing
-            print(
-                f"{architecture.name:24} {name:7} trace {timing.trace_s * 1e3:5.0f} ms   "
-                f"capture {timing.slowdown:4.2f}x   plan {timing.plan_s:5.2f} s",
-                flush=True,
-            )
+            print(f"{architecture.name:24} {name:7} {timing.line()}", flush=True)
     except (KernelwrightError, ValueError) as e:
         print(f"{architecture.name:24} {e}", flush=True)
     return found
