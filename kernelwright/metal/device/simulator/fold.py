@@ -17,6 +17,8 @@ _MASKED_LOAD = re.compile(
 # The vectoriser asks for nothing where the mask is off; the fold for what the `select` takes there.
 _FOLDED = re.compile(r"call [^@]*@llvm\.masked\.load\.[^(]*\((?!.*poison\)).*\)")
 
+_STORE = re.compile(r"^  store |@llvm\.masked\.(?:store|scatter)\.|@llvm\.mem(?:cpy|move|set)\.")
+
 
 def may_be_spoilt(code: bytes) -> bool:
     """Say whether machine code of x86-64 has masked loads at all."""
@@ -24,5 +26,12 @@ def may_be_spoilt(code: bytes) -> bool:
 
 
 def is_spoilt(listing: str) -> bool:
-    """Say whether the fold has been at work in an optimised listing."""
-    return _FOLDED.search(listing) is not None
+    """Say whether the fold may have moved a load below a store in an optimised listing."""
+    stored = False
+    for line in listing.split("\n"):
+        if line.startswith("define "):
+            stored = False
+        elif stored and _FOLDED.search(line):
+            return True
+        stored |= _STORE.search(line) is not None
+    return False
