@@ -26,13 +26,17 @@ class OfflinePlanner:
         """Cut a canonical graph into legal, disjoint regions."""
         planned: list[PlannedRegion] = []
         left: list[tuple[str, str]] = []
-        # Layers repeat each other: each distinct task is written once.
+        # Layers repeat each other: each distinct region is looked at once, each task written once.
         judged: dict[str, Schedule | UnsupportedError] = {}
+        known: dict[Graph, Schedule | UnsupportedError] = {}
         for region in partition(graph):
-            task = region.extract()
-            if task.fingerprint not in judged:
-                judged[task.fingerprint] = _first_schedule(task, device)
-            schedule = judged[task.fingerprint]
+            bare = region.bare()
+            if bare not in known:
+                task = region.extract()
+                if task.fingerprint not in judged:
+                    judged[task.fingerprint] = _first_schedule(task, device)
+                known[bare] = judged[task.fingerprint]
+            schedule = known[bare]
             if isinstance(schedule, UnsupportedError):
                 left.append((_name(region), str(schedule)))
                 continue
