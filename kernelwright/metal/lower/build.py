@@ -1,6 +1,8 @@
 """From a graph to scalar terms: what one element of each value is made of."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -42,6 +44,8 @@ class Builder:
     arrays: dict[ValueId, str]
     terms: Terms = field(default_factory=Terms)
     made: dict[tuple[ValueId, Coordinates], Term] = field(default_factory=dict)
+    arms: list[tuple[Index, int, int]] = field(default_factory=list)
+    """The arms of choices that are being built: places, with where each begins and stops."""
 
     def element(self, value: ValueId, coordinates: Coordinates) -> Term:
         """Return the term of one element.
@@ -122,6 +126,36 @@ class Builder:
         """What is made of few ranked elements a row, each a term of its own."""
         return ranked_values(self.graph)
 
+    @contextmanager
+    def inside(self, *arms: tuple[Index, int, int]) -> Iterator[None]:
+        """Say that what is built meanwhile is read only where places are inside of arms."""
+        self.arms += arms
+        yield
+        del self.arms[len(self.arms) - len(arms) :]
+
+    def _settled(self, places: Coordinates, column: Axis) -> Coordinates:
+        """Return places as they are wherever the arms that are being built are taken.
+
+        What a row shares stands at the same place for each of its columns, however its parts were
+        moved there; trying every column is the proof.
+
+        Raises:
+            UnsupportedError: they do vary along the row.
+        """
+        # An arm that is taken nowhere has no columns: what it reads does not matter.
+        columns = [c for c in range(column.extent) if self._is_taken(column, c)] or [0]
+        found = {tuple(place.at(column, c) for place in places) for c in columns}
+        if len(found) != 1:
+            raise UnsupportedError(
+                "a reduction whose result varies along another reduction's axis is not lowered "
+                "yet; split the region there."
+            )
+        return found.pop()
+
+    def _is_taken(self, column: Axis, value: int) -> bool:
+        known = ((place.at(column, value).constant, low, stop) for place, low, stop in self.arms)
+        return all(place is None or low <= place < stop for place, low, stop in known)
+
     def _scan(self, node: Node, call: Call, places: Coordinates) -> Term:
         """Return a running value; a kernel reads it only at the place that it visits."""
         along = call.integer("axis") % len(places)
@@ -159,12 +193,10 @@ class Builder:
         """Return the element of `source` that a reduction over `axes` visits, and its axis."""
         shape = self.graph.types[source].shape
         visit, axis = self.reduced_axis(math.prod(shape[a] for a in axes))
-        outer = [p for i, p in enumerate(places) if i not in axes]
-        if any(axis.name == a.name for place in outer for a in place.axes):
-            raise UnsupportedError(
-                "a reduction whose result varies along another reduction's axis is not lowered "
-                "yet; split the region there."
-            )
+        outer = tuple(p for i, p in enumerate(places) if i not in axes)
+        for column in {a for place in outer for a in place.axes if a.name == axis.name}:
+            settled = iter(self._settled(outer, column))
+            places = tuple(p if i in axes else next(settled) for i, p in enumerate(places))
         ordered = sorted(axes)
         inner = dict(zip(ordered, unflatten(visit, [shape[a] for a in ordered]), strict=True))
         visited = tuple(inner.get(i, place) for i, place in enumerate(places))

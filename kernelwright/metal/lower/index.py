@@ -169,6 +169,13 @@ class Index:
             total = total + _narrowed(atom, known, low, stop) * coefficient
         return total
 
+    def at(self, axis: Axis, value: int) -> "Index":
+        """Return the index where an axis has a value."""
+        total = Index((), self.offset)
+        for atom, coefficient in self.terms:
+            total = total + _at(atom, axis, value) * coefficient
+        return total
+
     def widened(self) -> "Index":
         """Return the index without what is known of its atoms, as simple as that made it."""
         if not any(map(_is_narrowed, self.terms)):
@@ -281,6 +288,18 @@ def _narrowed(atom: Atom, known: Atom, low: int, stop: int) -> Index:
             return atom.of.narrowed(known, low, stop) // atom.by
         case Remainder():
             return atom.of.narrowed(known, low, stop) % atom.by
+    return Index(((atom, 1),))
+
+
+def _at(atom: Atom, axis: Axis, value: int) -> Index:
+    atom = _bare(atom)
+    if atom == axis:
+        return Index((), value)
+    match atom:
+        case Quotient():
+            return atom.of.at(axis, value) // atom.by
+        case Remainder():
+            return atom.of.at(axis, value) % atom.by
     return Index(((atom, 1),))
 
 

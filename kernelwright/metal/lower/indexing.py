@@ -132,7 +132,9 @@ def _concatenate(builder: "Builder", node: Node, call: Call, places: Coordinates
         start, stop = stop, stop + builder.graph.types[value].shape[axis]
         if stop <= first or start > last:
             continue
-        arms.append(builder.element(value, moved(within(places, axis, start, stop), axis, -start)))
+        part = moved(within(places, axis, start, stop), axis, -start)
+        with builder.inside((places[axis], start, stop)):
+            arms.append(builder.element(value, part))
         edges.append(stop)
     return builder.terms.choose(places[axis], edges[:-1], arms)
 
@@ -143,10 +145,16 @@ def _pad(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Ter
     sides = list(zip(call.integers("axes"), call.integers("low"), strict=True))
     for axis, low in sides:
         inside = moved(within(inside, axis, low, low + shape[axis]), axis, -low)
-    filler, term = builder.element(fill, ()), builder.element(source, inside)
+    filler = builder.element(fill, ())
+    with builder.inside(*((places[axis], low, low + shape[axis]) for axis, low in sides)):
+        term = builder.element(source, inside)
     for axis, low in sides:
-        edges = [low, low + shape[axis]]
-        term = builder.terms.choose(places[axis], edges, [filler, term, filler])
+        edges, arms = [low + shape[axis]], [term, filler]
+        if low:
+            edges, arms = [low, *edges], [filler, *arms]
+        if edges[-1] == builder.graph.types[node.outputs[0]].shape[axis]:
+            edges, arms = edges[:-1], arms[:-1]
+        term = builder.terms.choose(places[axis], edges, arms)
     return term
 
 

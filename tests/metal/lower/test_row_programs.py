@@ -158,6 +158,12 @@ JOINED: dict[str, Step] = {
     "a frame around normed rows of another shape": lambda x: framed(
         Reshaped(lambda rows: norm(rows), "flat")(x)
     ),
+    "pairs of heads apart behind a rolled norm": lambda x: Reshaped(pairs_apart, "heads")(
+        mx.roll(norm(x), 1, -1)
+    ),
+    "parts of a rolled norm, moved each in its own way": lambda x: Parts(
+        Reshaped(pairs_apart, "heads"), rotate_pairs, 6
+    )(pairs_apart(mx.roll(norm(x), 1, -1))),
     "a half of every head behind a softmax": lambda x: Reshaped(
         Parts(mx.tanh, mx.negative, 2), "heads"
     )(mx.softmax(x, -1)),
