@@ -227,6 +227,8 @@ class KeyWalk:
 
         def body(inner: Writer) -> list[Run]:
             runs = self._span(0).bind(inner, [self.key], ())
+            # Values may be the keys themselves, and are read in the same block.
+            writer.taken |= {run.name for run in runs}
             inner.prepare([self.key])
             name = inner.named(self.key) if rows > 1 else inner.expression(self.key).text
             with self._each(inner, "row", rows):

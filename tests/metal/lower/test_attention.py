@@ -140,6 +140,15 @@ def test_a_window_is_walked_from_its_first_key(
     assert np.allclose(found, expected, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("keys", [1, 2])
+def test_values_may_be_the_keys_themselves(run: Run, draw: Draw, keys: int) -> None:
+    graph = graph_of(lambda q, k: plain(q, k, k), ["f16[1,4,1,32]", "f16[1,1,64,32]"])
+    arrays = [draw(t, i) for i, t in enumerate(graph.input_types)]
+    schedule = parse(f"attention(lanes=8, queries=4, simdgroups=2, keys={keys}, fixed=1)")
+    (found,) = run(lower(graph, schedule), graph, arrays)
+    assert np.allclose(found, reference(graph, arrays)[0], rtol=4e-3, atol=4e-3)
+
+
 def test_several_causal_queries_and_a_fixed_schedule_keep_their_keys() -> None:
     three = graph_of(causal, ["f16" + Q, "f16" + KV, "f16" + KV])
     assert not lower(three, parse("attention(lanes=8)")).is_generic
