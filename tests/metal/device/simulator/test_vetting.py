@@ -1,5 +1,6 @@
 """Vetting calls nothing clean that the sanitizer would report, and changes no result."""
 
+import os
 import random
 from pathlib import Path
 
@@ -111,6 +112,8 @@ def test_what_is_vetted_gives_the_sanitizer_nothing_to_report(
     author, names = _Author(seed), [f"k{k}" for k in range(24)]
     library = simulator.compile(_HEAD + "".join(map(author.kernel, names)), variant="sanitize")
     monkeypatch.setattr(compiler, "MOST_WIDE_ENTRIES", len(names))
+    # On one core threadgroups that race do so in the same order both times.
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
     clean = 0
     for name in names:
         kernel, vetted, sanitized = library.kernel(name), _arrays(), _arrays()
@@ -118,8 +121,7 @@ def test_what_is_vetted_gives_the_sanitizer_nothing_to_report(
         with monkeypatch.context() as forced:
             forced.setattr(compiler, "VETTED_THREADS", 1)
             found = _launch(kernel, vetted)
-        # Which reports a racing kernel gets may hang on the race itself, but not whether.
-        assert bool(found.reports) == bool(expected.reports)
+        assert {r.kind for r in found.reports} == {r.kind for r in expected.reports}
         if not expected.reports:
             np.testing.assert_array_equal(vetted["y"], sanitized["y"])
             np.testing.assert_array_equal(vetted["z"], sanitized["z"])
