@@ -9,6 +9,7 @@ from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower.attended import RESERVED_HERE, Attended
 from kernelwright.metal.lower.attention_layout import Layout
+from kernelwright.metal.lower.run import preferred_run
 from kernelwright.metal.lower.signature import Signature
 from kernelwright.metal.schedule import Attention
 
@@ -29,9 +30,7 @@ def attention_schedules(graph: Graph, device: DeviceInfo) -> tuple[Attention, ..
     attended = Attended.of(graph, Signature.of(graph, RESERVED_HERE))
     rows = attended.sizes.rows
     together = {n for n in (1, 2, 4, 8) if rows % n == 0} | ({rows} if rows <= 8 else set())
-    # NVIDIA's widest access has 16 bytes; MLX's own Metal kernels read 8 of a half's.
-    is_wide = device.name == "cuda" and attended.call.inputs[1].dtype.itemsize <= 2
-    vector = 8 if is_wide else 4
+    vector = preferred_run(device, attended.call.inputs[1].dtype.itemsize)
     found: list[Attention] = []
     for lanes, queries, simdgroups in product(
         (1, 2, 4, 8, 16, 32), sorted(together), (2, 4, 8, 16)

@@ -7,6 +7,7 @@ from itertools import product
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower.dense import RESERVED_HERE
+from kernelwright.metal.lower.run import WIDTHS, preferred_run
 from kernelwright.metal.lower.signature import Signature
 from kernelwright.metal.lower.tiling import Tiling
 from kernelwright.metal.schedule import Dense
@@ -25,15 +26,14 @@ def dense_schedules(graph: Graph, device: DeviceInfo) -> tuple[Dense, ...]:
     """
     signature = Signature.of(graph, RESERVED_HERE)
     plain = Tiling.of(graph, signature, Dense(1, 1, 1, 1))
-    # NVIDIA's widest access has 16 bytes; MLX's own Metal kernels read 8 of a half's.
-    is_wide = device.name == "cuda" and max(t.dtype.itemsize for t in graph.input_types) <= 2
-    vectors = (1, 2, 4, 8) if is_wide else (1, 2, 4)
+    widest = preferred_run(device, max(t.dtype.itemsize for t in graph.input_types))
+    vectors = tuple(v for v in (1, *WIDTHS) if v <= widest)
     found = [
         tiling
         for schedule in _combinations(plain.is_along, vectors)
         if (tiling := plain.scheduled(schedule)) and _is_legal(tiling, device)
     ]
-    found.sort(key=lambda tiling: _strangeness(tiling, vectors[-1]))
+    found.sort(key=lambda tiling: _strangeness(tiling, widest))
     return tuple(tiling.schedule for tiling in found) or (plain.schedule,)
 
 

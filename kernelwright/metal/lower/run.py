@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kernelwright.ir.dtype import Dtype
+from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower.index import Axis, Index
 from kernelwright.metal.lower.operator import MSL_TYPE
 from kernelwright.metal.lower.term import Load, Store, Term, always
@@ -25,6 +26,15 @@ _PACKED = {
 WIDTHS = (2, 4, 8)
 """Elements of a packed vector; Metal's own end at four."""
 _WIDEST_PACKED = 4
+
+
+def preferred_run(device: DeviceInfo, itemsize: int) -> int:
+    """Return how many neighbours of so many bytes a lane takes best.
+
+    NVIDIA's widest access has 16 bytes; on Apple's GPUs MLX's own kernels read 8 of a half's.
+    """
+    widest = min(16 // itemsize, max(WIDTHS)) if device.name == "cuda" else 0
+    return max(_WIDEST_PACKED, widest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from kernelwright.metal.lower.passes import Loop, loops, per_lane, register_coun
 from kernelwright.metal.lower.prefill import prefill_tiles
 from kernelwright.metal.lower.prefill_space import prefill_schedules
 from kernelwright.metal.lower.rowwise import row_count, row_stores
-from kernelwright.metal.lower.run import WIDTHS
+from kernelwright.metal.lower.run import WIDTHS, preferred_run
 from kernelwright.metal.lower.running import is_wide, scanned
 from kernelwright.metal.lower.scan import scan_shape, scan_stores
 from kernelwright.metal.lower.signature import Signature
@@ -188,12 +188,9 @@ def _widths(graph: Graph) -> tuple[int, ...]:
 
 
 def _preferred_run(graph: Graph, device: DeviceInfo) -> int:
-    """Return how many neighbours a lane takes best: NVIDIA's widest access has 16 bytes.
-
-    On Apple's GPUs MLX's own kernels read 8 bytes of half a lane.
-    """
+    """Return how many neighbours of a graph's largest array a lane takes best."""
     most = max((*graph.input_types, *graph.output_types), key=lambda t: t.size)
-    return max(4, min(16 // most.dtype.itemsize, max(WIDTHS))) if device.name == "cuda" else 4
+    return preferred_run(device, most.dtype.itemsize)
 
 
 def _scans(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
