@@ -10,7 +10,7 @@ from kernelwright.errors import DeviceError
 from kernelwright.evaluator.candidate import Forget
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.distribution import Distribution
-from kernelwright.evaluator.evaluation import Evaluation, Stage
+from kernelwright.evaluator.evaluation import Evaluation, Stage, Status
 from kernelwright.evaluator.examination import Examination
 from kernelwright.evaluator.opening import open_worker, ready_cache
 from kernelwright.evaluator.regression import RegressionCase
@@ -26,7 +26,7 @@ from kernelwright.evaluator.suite import (
 )
 from kernelwright.evaluator.task import Task
 from kernelwright.evaluator.timing_cases import TimingCases, timing_cases
-from kernelwright.evaluator.trial import Failure, Trial
+from kernelwright.evaluator.trial import Failure, Trial, explain
 from kernelwright.evaluator.verdict import Verdict
 from kernelwright.evaluator.worker import Worker, WorkerLost
 from kernelwright.ir.graph import Graph
@@ -114,7 +114,8 @@ class Evaluator:
     def evaluate(self, task: Task, program: Program, *, tried: int = 1) -> Evaluation:
         """Judge one program. Whatever it does is data in the evaluation.
 
-        A program that has taken a worker down is quarantined: it never runs here again. `tried`
+        A program that has taken a worker down is quarantined: it never runs here again. It has
+        done so only where no other candidate ran in that worker before. `tried`
         counts the candidates of the task so far, this one included: where time is measured, the
         luckiest of many must show more than the first.
 
@@ -124,12 +125,12 @@ class Evaluator:
         known = self._quarantined.get((task.fingerprint, program.id))
         if known is not None:
             return known
-        started, verdict = time.perf_counter(), Verdict()
-        try:
-            self._examine(Examination(task, self.config, self.info, verdict, tried), program)
-        except Failure as failure:
-            verdict.fail(failure)
-            self._remember(task, failure)
+        started, is_shared = time.perf_counter(), bool(self.processes)
+        verdict = self._judged(task, program, tried)
+        if is_shared and _blames_its_process(verdict):
+            # Another candidate may have spoilt what this one died of: it gets its own process.
+            self.close()
+            verdict = self._judged(task, program, tried)
         evaluation = verdict.conclude(
             task.fingerprint, program.id, self.info, time.perf_counter() - started
         )
@@ -138,6 +139,16 @@ class Evaluator:
             self.close()
             self._quarantined[task.fingerprint, program.id] = evaluation
         return evaluation
+
+    def _judged(self, task: Task, program: Program, tried: int) -> Verdict:
+        """Put a program through the stages once."""
+        verdict = Verdict()
+        try:
+            self._examine(Examination(task, self.config, self.info, verdict, tried), program)
+        except Failure as failure:
+            verdict.fail(failure)
+            self._remember(task, failure)
+        return verdict
 
     def _remember(self, task: Task, failure: Failure) -> None:
         """Keep the visible case that a program failed on."""
@@ -161,7 +172,7 @@ class Evaluator:
         try:
             examination.check_cases(trial, suite)
         except Failure as failure:
-            raise shrink(trial, task, failure) from None
+            raise explain(shrink(trial, task, failure), simulated) from None
         examination.check_determinism(trial, suite)
         verdict.summary = f"correct in {verdict.cases} cases"
         is_faster: bool | None = None
@@ -228,7 +239,8 @@ class Evaluator:
 
     def _fresh_trial(self, program: Program) -> Trial:
         worker = self._ready_worker()
-        _empty(worker)
+        if not _empties(worker):
+            worker = self._ready_worker()
         return Trial(worker, program, self.config)
 
     def _prime(self, program: Program) -> None:
@@ -242,10 +254,11 @@ class Evaluator:
         """Return where the sanitizer runs: a candidate for a GPU goes to the simulator first."""
         if self.info.name not in _GPUS:
             return trial
-        if self._simulator is None or not self._simulator.is_alive:
-            self._simulator, _ = open_worker("simulator", self.config.memory_bytes)
-        _empty(self._simulator)
-        return Trial(self._simulator, program, self.config)
+        simulator = self._simulator
+        if simulator is None or not simulator.is_alive or not _empties(simulator):
+            simulator, _ = open_worker("simulator", self.config.memory_bytes)
+        self._simulator = simulator
+        return Trial(simulator, program, self.config)
 
     def _trial_in_a_new_process(self, program: Program) -> Trial:
         if self._worker is not None:
@@ -259,9 +272,22 @@ class Evaluator:
         return self._worker
 
 
-def _empty(worker: Worker) -> None:
-    """Have a worker forget the last candidate; no other is to blame if that is its end."""
+def _blames_its_process(verdict: Verdict) -> bool:
+    """Say whether a program fails because its process died; one that was too slow did not."""
+    failure = verdict.failure
+    return failure is not None and failure.lost_worker and failure.status is not Status.TIMEOUT
+
+
+def _empties(worker: Worker) -> bool:
+    """Have a worker forget the last candidate; False where it dies of what that has left.
+
+    Raises:
+        DeviceError: the worker hangs, so its device may too.
+    """
     try:
         worker.call(Forget(), _FORGET_TIMEOUT_S)
     except WorkerLost as e:
+        if e.loss == "crash":
+            return False
         raise DeviceError(f"the device's worker was lost between two candidates: {e}.") from e
+    return True

@@ -17,7 +17,12 @@ def shrink(trial: Trial, task: Task, failure: Failure) -> Failure:
     """Return the failure with its mismatches at the smallest shape that shows it added."""
     if failure.status is not Status.WRONG or failure.reference is None:
         return failure
-    smallest = _smallest(trial, task, failure, failure.reference)
+    try:
+        smallest = _smallest(trial, task, failure, failure.reference)
+    except Failure:
+        # It took its process along at a smaller shape: that is no shape to show.
+        trial.worker.close()
+        return failure
     if smallest is failure:
         return failure
     shapes = " ".join(smallest.mismatches[0].shapes)
@@ -65,5 +70,7 @@ def _failure_at(trial: Trial, task: Task, sizes: Sizes, reference: Reference) ->
         try:
             check_answer(trial.run(prepared), prepared)
         except Failure as found:
+            if found.lost_worker:
+                raise
             return found if found.status is Status.WRONG else None
     return None

@@ -70,7 +70,12 @@ class Trial:
             timeout_s=self.config.run_timeout_s,
         )
         request = Run(key, reference.inputs, options, reference.case.layout)
-        reply = self.call(request, self.config.run_timeout_s + _COMPILE_SLACK_S)
+        try:
+            reply = self.call(request, self.config.run_timeout_s + _COMPILE_SLACK_S)
+        except Failure as failure:
+            if failure.status is Status.LAUNCH_ERROR:
+                failure.reference = reference
+            raise
         try:
             result = result_of(reply)
         except ValidationError as e:
@@ -89,6 +94,18 @@ class Trial:
         if reply.failure:
             raise _of_reply(reply)
         return reply
+
+
+def explain(failure: Failure, trial: Trial) -> Failure:
+    """Return what the sanitizer of `trial` says of a run that strayed, else the failure itself."""
+    strayed = failure.status in (Status.UNSAFE, Status.LAUNCH_ERROR)
+    if not strayed or failure.reports or failure.reference is None or not trial.worker.is_alive:
+        return failure
+    try:
+        trial.run(failure.reference, sanitize=True)
+    except Failure as found:
+        return found if found.reports else failure
+    return failure
 
 
 def _of_loss(loss: WorkerLost, timeout_s: float) -> Failure:
@@ -117,7 +134,9 @@ def _of_reply(reply: Reply) -> Failure:
     if reply.failure == "launch":
         late = "did not end" in message
         status = Status.TIMEOUT if late else Status.LAUNCH_ERROR
-        return Failure(status, message, lost_worker=bool(reply.header.get("is_spoilt")))
+        # What was interrupted anywhere may have left its process in any state.
+        is_spoilt = late or bool(reply.header.get("is_spoilt"))
+        return Failure(status, message, lost_worker=is_spoilt)
     if reply.failure == "memory":
         return Failure(Status.OUT_OF_MEMORY, message, lost_worker=True)
     raise DeviceError(f"the device failed, not the candidate: {message}")

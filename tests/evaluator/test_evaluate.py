@@ -114,6 +114,37 @@ def test_a_program_that_takes_its_worker_down_never_runs_again() -> None:
         assert other.status is Status.CRASHED
 
 
+def test_a_program_does_not_answer_for_what_another_did_to_the_process() -> None:
+    task, program = task_of("strided"), bases()["strided"].program
+    with Evaluator(MisbehavingDevice(Misdeed.GRUDGE), EvaluatorConfig(secret="s")) as evaluator:
+        assert evaluator.evaluate(task, program).status is Status.WRONG
+        before = evaluator.processes
+        assert (
+            evaluator.evaluate(task, edited("strided", ("p[row", "q[row"))).status is Status.WRONG
+        )
+        assert evaluator.processes != before
+
+
+def test_a_process_that_was_interrupted_judges_nothing_more() -> None:
+    endless = next(m for m in mutants() if Status.TIMEOUT in m.edit.expect)
+    with Evaluator(config=EvaluatorConfig(secret="s", run_timeout_s=0.5)) as evaluator:
+        assert evaluator.info.name == "simulator"
+        assert evaluator.processes
+        assert evaluator.evaluate(endless.task, endless.program).status is Status.TIMEOUT
+        assert not evaluator.processes
+
+
+def test_a_program_that_strays_in_a_late_case_is_told_where(evaluator: Evaluator) -> None:
+    task, stray = task_of("softmax"), "y[start + i + (peak > 1e3f ? 1 << 20 : 0)] = "
+    program = edited("softmax", ("y[start + i] = ", stray))
+    found = evaluator.evaluate(task, program)
+    assert found.status is Status.UNSAFE, found.summary
+    lines = program.kernels[0].source.split("\n")
+    assert stray in lines[found.reports[0].line - 1]
+    # Its process is none the worse for it.
+    assert evaluator.evaluate(task, bases()["softmax"].program).is_correct
+
+
 def test_a_worker_lost_between_two_candidates_is_nobodys_fault(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -28,11 +28,15 @@ class Misdeed(StrEnum):
     CONNECT = "connect"
     READ_KEY = "read a key"
     """Puts what it finds in the environment into the output."""
+    GRUDGE = "grudge"
+    """Aborts for what another program did in its process before."""
     FORGE = "forge"
     """Writes into the pipe to the parent."""
 
 
 SECRET_VARIABLE = "ANTHROPIC_API_KEY"
+_programs: set[str] = set()
+"""What has run in this process."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class MisbehavingExecutable:
 
     def run(self, inputs: Sequence[Array], options: RunOptions) -> RunResult:
         """Commit the misdeed, then return ones where it succeeded and zeros where not."""
+        _programs.add(self.program.program.id)
         succeeded = commit(self.device.misdeed, self.device.target)
         outputs = [np.full(t.shape, succeeded, t.dtype.numpy) for t in self.program.outputs]
         return RunResult(outputs=tuple(outputs))
@@ -70,7 +75,7 @@ def commit(misdeed: Misdeed, target: str) -> bool:
     """Commit a misdeed against `target`; say whether it succeeded."""
     if misdeed is Misdeed.HANG:
         time.sleep(3600)
-    elif misdeed is Misdeed.ABORT:
+    elif misdeed is Misdeed.ABORT or (misdeed is Misdeed.GRUDGE and len(_programs) > 1):
         os.abort()
     elif misdeed is Misdeed.SEGFAULT:
         os.kill(os.getpid(), signal.SIGSEGV)

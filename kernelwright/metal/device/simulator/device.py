@@ -218,14 +218,19 @@ class _Run:
         contiguous = one.kernel.ensure_row_contiguous
         if (name, contiguous) not in self.copies:
             original = self.originals[name]
-            self.copies[name, contiguous] = InputCopy.of(original, row_contiguous=contiguous)
+            self.copies[name, contiguous] = InputCopy.of(
+                original,
+                row_contiguous=contiguous,
+                poison=self.options.poison,
+                padding=self.options.padding_bytes,
+            )
         return self.copies[name, contiguous]
 
     def result(self) -> RunResult:
         """Gather what the run left behind."""
         outputs = [self.made[t.name] for t in self.program.program.outputs]
         return RunResult(
-            outputs=tuple(o.array for o in outputs),
+            outputs=tuple(o.result for o in outputs),
             canaries_intact=tuple(o.is_intact for o in outputs),
             inputs_intact=all(c.is_intact for c in self.copies.values()),
             reports=tuple(report for o in self.outcomes for report in o.reports),

@@ -1,5 +1,8 @@
-"""The arrays of one run: private copies of inputs, poisoned outputs between canaries."""
+"""The arrays of one run: private copies of inputs and poisoned outputs, each between canaries."""
 
+import ctypes
+import mmap
+import weakref
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,9 +11,52 @@ from numpy.typing import NDArray
 
 from kernelwright.ir.graph import TensorType
 from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.simulator.build import load_runtime
 
 _ALIGNMENT = 256
 """Bytes; a Metal buffer starts on a page, a vector access needs at most 16."""
+_LEAST_FENCED = 1 << 20
+"""Bytes; smaller results are copied."""
+
+
+@dataclass(frozen=True)
+class FencedMemory:
+    """Bytes between two runs of canaries, alone in a wide range of addresses.
+
+    A kernel that strays a little changes a canary; one that strays far ends, and in either case
+    finds no memory but its own.
+    """
+
+    raw: NDArray[np.uint8]
+    start: int
+    """Where the bytes begin, after the first canaries."""
+    stop: int
+    canary: int
+
+    @classmethod
+    def of(cls, nbytes: int, *, canary: int, padding: int) -> "FencedMemory":
+        """Make memory for `nbytes`, all of it filled with the canary.
+
+        Raises:
+            MemoryError: there is none left.
+        """
+        padding = -(-padding // _ALIGNMENT) * _ALIGNMENT
+        # To the end of the last page, which is the smallest unit that can be fenced.
+        size = -(-(nbytes + 2 * padding) // mmap.PAGESIZE) * mmap.PAGESIZE
+        raw = _fenced(size)
+        raw.fill(canary)
+        return cls(raw, padding, padding + nbytes, canary)
+
+    @property
+    def data(self) -> NDArray[np.uint8]:
+        """Return the bytes between the canaries."""
+        return self.raw[self.start : self.stop]
+
+    @property
+    def is_intact(self) -> bool:
+        """Say whether the canaries are as they were."""
+        canaries = (self.raw[: self.start], self.raw[self.stop :])
+        return all(bool((c == self.canary).all()) for c in canaries)
 
 
 @dataclass(frozen=True)
@@ -22,54 +68,57 @@ class InputCopy:
     """The elements in their shape."""
     storage: Array
     """The flat, contiguous memory that holds them."""
+    memory: FencedMemory
 
     @classmethod
-    def of(cls, original: Array, *, row_contiguous: bool) -> "InputCopy":
+    def of(cls, original: Array, *, row_contiguous: bool, poison: int, padding: int) -> "InputCopy":
         """Copy an input; a strided one keeps its strides unless it must be row-contiguous."""
-        if row_contiguous or min(original.strides, default=0) < 0 or original.size == 0:
-            storage = _aligned(original.size, original.dtype)
-            storage[:] = original.reshape(-1)
-            return cls(original, storage.reshape(original.shape), storage)
+        is_dense = row_contiguous or min(original.strides, default=0) < 0 or original.size == 0
         items = [s // original.itemsize for s in original.strides]
-        span = 1 + sum((n - 1) * s for n, s in zip(original.shape, items, strict=True))
-        storage = _aligned(span, original.dtype)
+        reach = 1 + sum((n - 1) * s for n, s in zip(original.shape, items, strict=True))
+        span = original.size if is_dense else reach
+        memory = FencedMemory.of(span * original.itemsize, canary=poison, padding=padding)
+        storage = memory.data.view(original.dtype)
+        if is_dense:
+            storage.reshape(original.shape)[...] = original
+            return cls(original, storage.reshape(original.shape), storage, memory)
         storage[:] = as_strided(original, (span,), (original.itemsize,))
-        return cls(original, as_strided(storage, original.shape, original.strides), storage)
+        return cls(original, as_strided(storage, original.shape, original.strides), storage, memory)
 
     @property
     def is_intact(self) -> bool:
-        """Say whether the copy still holds the original's bytes."""
-        return np.ascontiguousarray(self.array).tobytes() == self.original.tobytes()
+        """Say whether the copy still holds the original's bytes, and its canaries theirs."""
+        is_same = np.ascontiguousarray(self.array).tobytes() == self.original.tobytes()
+        return is_same and self.memory.is_intact
 
 
 @dataclass(frozen=True)
 class GuardedArray:
-    """An array between two runs of canary bytes."""
+    """An output or a temporary."""
 
-    raw: NDArray[np.uint8]
     array: Array
-    padding: int
-    canary: int
+    memory: FencedMemory
 
     @classmethod
     def of(
         cls, type_: TensorType, *, poison: int, padding: int, init_value: float | None
     ) -> "GuardedArray":
-        """Allocate an output or a temporary, filled with poison or its initial value."""
-        padding = -(-padding // _ALIGNMENT) * _ALIGNMENT
-        raw = _aligned_bytes(type_.nbytes + 2 * padding)
-        raw.fill(poison)
-        inner = raw[padding : padding + type_.nbytes].view(type_.dtype.numpy)
+        """Make an array filled with poison, or with its initial value."""
+        memory = FencedMemory.of(type_.nbytes, canary=poison, padding=padding)
+        inner = memory.data.view(type_.dtype.numpy)
         if init_value is not None:
             inner.fill(init_value)
-        return cls(raw, inner.reshape(type_.shape), padding, poison)
+        return cls(inner.reshape(type_.shape), memory)
+
+    @property
+    def result(self) -> Array:
+        """Return the array; small ones leave the fence, of which a process can hold some 4000."""
+        return self.array.copy() if self.array.nbytes < _LEAST_FENCED else self.array
 
     @property
     def is_intact(self) -> bool:
         """Say whether the bytes before and after the array are as they were."""
-        stop = self.raw.size - self.padding
-        canaries = (self.raw[: self.padding], self.raw[stop:])
-        return all(bool((c == self.canary).all()) for c in canaries)
+        return self.memory.is_intact
 
 
 def layout(array: Array) -> tuple[Array, Array, Array]:
@@ -82,12 +131,19 @@ def layout(array: Array) -> tuple[Array, Array, Array]:
     )
 
 
-def _aligned(size: int, dtype: "np.dtype[np.generic]") -> Array:
-    return _aligned_bytes(size * dtype.itemsize).view(dtype)
+def _fenced(size: int) -> NDArray[np.uint8]:
+    """Return memory of whole pages, given back when the last view of it goes."""
+    runtime, fence = load_runtime(), _Fence()
+    runtime.kw_fence.restype = ctypes.c_void_p
+    address = runtime.kw_fence(ctypes.c_uint64(size), ctypes.byref(fence))
+    if address is None:
+        raise MemoryError(f"the simulator has no memory left for an array of {size} bytes.")
+    owner = (ctypes.c_uint8 * size).from_address(address)
+    weakref.finalize(owner, runtime.kw_unfence, fence).atexit = False
+    return np.ctypeslib.as_array(owner)
 
 
-def _aligned_bytes(nbytes: int) -> NDArray[np.uint8]:
-    """Allocate bytes that start at a multiple of the alignment."""
-    raw = np.empty(nbytes + _ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % _ALIGNMENT
-    return raw[start : start + nbytes]
+class _Fence(ctypes.Structure):
+    """`Fence` of fence.cpp."""
+
+    _fields_ = (("base", ctypes.c_void_p), ("span", ctypes.c_uint64))

@@ -82,10 +82,13 @@ class Names:
 
 
 def read_reports(raw: RawReports, names: Names) -> tuple[SanitizerReport, ...]:
-    """Return the reports in the order of their lines; one for each kind, line and variable."""
+    """Return the reports in the order of their lines; one for each kind, line and variable.
+
+    What was never written comes last: it mostly follows from one of the others.
+    """
     found = [_report(entry, names) for entry in raw.entries if entry.key and entry.complete]
     merged: dict[tuple[object, ...], SanitizerReport] = {}
-    for report in sorted(found, key=lambda r: (r.file, r.line, r.column, r.kind)):
+    for report in sorted(found, key=_rank):
         key = (report.kind, report.file, report.line, report.variable)
         first = merged.get(key)
         merged[key] = (
@@ -94,6 +97,11 @@ def read_reports(raw: RawReports, names: Names) -> tuple[SanitizerReport, ...]:
             else first.model_copy(update={"count": first.count + report.count})
         )
     return tuple(merged.values())
+
+
+def _rank(report: SanitizerReport) -> tuple[object, ...]:
+    is_last = report.kind is ReportKind.UNWRITTEN_OUTPUT
+    return is_last, report.file, report.line, report.column, report.kind
 
 
 def _report(raw: RawReport, names: Names) -> SanitizerReport:

@@ -9,7 +9,7 @@ from kernelwright.errors import InputError
 from kernelwright.ir.graph import TensorType
 from kernelwright.metal.device.base import Array, RunOptions, RunResult
 from kernelwright.metal.device.simulator.device import SimulatorDevice
-from kernelwright.metal.diagnostic import ReportKind
+from kernelwright.metal.diagnostic import LaunchError, ReportKind
 from kernelwright.metal.kernel import BoundProgram, Kernel, Program, Tensor
 
 I = "uint i = thread_position_in_grid.x;\n"  # noqa: E741
@@ -81,7 +81,9 @@ def test_fresh_outputs_hold_poison_and_initial_values() -> None:
     assert (ran(initial, X).outputs[0][32:] == 7).all()
 
 
-@pytest.mark.parametrize(("place", "intact"), [("64", False), ("-1", False), ("63", True)])
+@pytest.mark.parametrize(
+    ("place", "intact"), [("64", False), ("-1", False), ("63", True), ("900", False)]
+)
 def test_writes_beside_an_output_break_its_canaries(place: str, intact: bool) -> None:
     bound = program(
         kernel(I + f"y[i] = 0; if (i == 0) y[{place}] = 1;", "x", "y"),
@@ -89,6 +91,47 @@ def test_writes_beside_an_output_break_its_canaries(place: str, intact: bool) ->
         outputs={"y": "f32[64]"},
     )
     assert ran(bound, X).canaries_intact == (intact,)
+
+
+@pytest.mark.parametrize("array", ["y", "((device float*)x)"])
+@pytest.mark.parametrize("place", ["1u << 20", "-(1 << 20)", "0u - 1", "-2147483647 - 1"])
+def test_writes_far_from_an_array_find_no_memory(array: str, place: str) -> None:
+    bound = program(
+        kernel(I + f"y[i] = x[i]; if (i == 0) {array}[{place}] = 1;", "x", "y"),
+        inputs={"x": "f32[64]"},
+        outputs={"y": "f32[64]"},
+    )
+    with pytest.raises(LaunchError, match="accessed memory of no buffer"):
+        ran(bound, X)
+
+
+@pytest.mark.parametrize("place", ["1 << 20", "-(1 << 20)", "1 << 30"])
+def test_writes_far_from_threadgroup_memory_find_none(place: str) -> None:
+    source = f"threadgroup float t[64]; t[i] = x[i]; volatile int far = {place}; t[far] = 1; "
+    bound = program(
+        kernel(I + source + "y[i] = t[i];", "x", "y"),
+        inputs={"x": "f32[64]"},
+        outputs={"y": "f32[64]"},
+    )
+    with pytest.raises(LaunchError, match="accessed memory of no buffer"):
+        ran(bound, X)
+
+
+def test_writes_beside_an_input_are_seen() -> None:
+    bound = program(
+        kernel(I + "y[i] = x[i]; if (i == 5) ((device float*)x)[70] = 9;", "x", "y"),
+        inputs={"x": "f32[64]"},
+        outputs={"y": "f32[64]"},
+    )
+    assert not ran(bound, X).inputs_intact
+
+
+def test_many_results_are_kept_and_memory_is_given_back() -> None:
+    copy = kernel(I + "y[i] = x[i];", "x", "y")
+    bound = program(copy, inputs={"x": "f32[64]"}, outputs={"y": "f32[64]"})
+    executable = SimulatorDevice().compile(bound)
+    results = [executable.run((X,), RunOptions()).outputs[0] for _ in range(5000)]
+    assert all((y == X).all() for y in results)
 
 
 def test_writes_to_an_input_are_seen_and_stay_private() -> None:

@@ -81,7 +81,9 @@ void handle(int signal, siginfo_t* info, void* opaque) {
     return worker == nullptr || signal != WAKE_SIGNAL ? pass_on(signal, info, opaque) : void();
   const Registers registers = registers_of((ucontext_t*)opaque);
   if (signal == WAKE_SIGNAL) {
-    if (stops(*worker->launch)) leave_fiber(*worker, registers);
+    // On its own stack the worker is about to leave it, or to look whether to stop.
+    if (on_a_stack(*worker, *registers.stack_pointer) && stops(*worker->launch))
+      leave_fiber(*worker, registers);
     return;
   }
   if (signal == SIGFPE && skip_division((ucontext_t*)opaque)) return;

@@ -18,18 +18,18 @@ bool commit_stacks(char* stacks) {
   return true;
 }
 
-Worker* make_worker() {
+Worker* make_worker(uint64_t no_mans_land) {
   const uint64_t page = page_size();
   const uint64_t head = round_up(sizeof(Worker), page);
   const uint64_t fibers = round_up(MAXIMUM_THREADS * sizeof(Fiber), page);
   const uint64_t simdgroups = round_up(MAXIMUM_SIMDGROUPS * sizeof(Simdgroup), page);
   const uint64_t records = head + fibers + simdgroups + SIGNAL_STACK_BYTES;
   const uint64_t memory = round_up(ThreadgroupMemory::BYTES, page);
-  const uint64_t size = records + memory + 2 * NO_MANS_LAND + MAXIMUM_THREADS * STACK_STRIDE;
+  const uint64_t size = records + memory + MAXIMUM_THREADS * STACK_STRIDE + 3 * no_mans_land;
   char* block = reserve(size);
   if (block == nullptr) return nullptr;
-  char* memory_start = block + records + NO_MANS_LAND;
-  char* stacks = memory_start + memory + NO_MANS_LAND;
+  char* memory_start = block + records + no_mans_land;
+  char* stacks = memory_start + memory + no_mans_land;
   if (!commit(block, records) || !commit(memory_start, memory) || !commit_stacks(stacks)) {
     release(block, size);
     return nullptr;
@@ -57,7 +57,9 @@ Worker* take_worker() {
   Worker* worker = idle;
   if (worker != nullptr) idle = worker->next;
   pthread_mutex_unlock(&idle_lock);
-  return worker != nullptr ? worker : make_worker();
+  if (worker == nullptr) worker = make_worker(WIDE_NO_MANS_LAND);
+  // A limit on address space (ulimit -v) leaves narrower margins.
+  return worker != nullptr ? worker : make_worker(NO_MANS_LAND);
 }
 
 void give_worker(Worker* worker) {

@@ -12,7 +12,9 @@
 namespace kw {
 
 constexpr uint64_t SIGNAL_STACK_BYTES = 64 * 1024;
-// Uncommitted on both sides of threadgroup memory and so below the stacks: what is far out faults.
+// Uncommitted on both sides of threadgroup memory and of the stacks: what is far out faults. A
+// 32-bit index of 4-byte elements stays within the wide one.
+constexpr uint64_t WIDE_NO_MANS_LAND = 16ull << 30;
 constexpr uint64_t NO_MANS_LAND = 16ull << 20;
 
 struct Examiner;
