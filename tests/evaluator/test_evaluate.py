@@ -134,6 +134,19 @@ def test_a_process_that_was_interrupted_judges_nothing_more() -> None:
         assert not evaluator.processes
 
 
+def test_a_wrong_program_may_hang_at_smaller_shapes() -> None:
+    task = task_of("softmax")
+    wrong = (
+        "/ total;",
+        "/ total + 1;\nfor (uint k = 0; width < 9 && k < 2; k = k) { y[start] += k; }",
+    )
+    with Evaluator(config=EvaluatorConfig(secret="s", run_timeout_s=0.5)) as evaluator:
+        found = evaluator.evaluate(task, edited("softmax", wrong))
+        assert found.status is Status.WRONG, found.summary
+        assert found.mismatches[0].shapes == ("f32[9,100]",)
+        assert evaluator.evaluate(task, bases()["softmax"].program).is_correct
+
+
 def test_a_program_that_strays_in_a_late_case_is_told_where(evaluator: Evaluator) -> None:
     task, stray = task_of("softmax"), "y[start + i + (peak > 1e3f ? 1 << 20 : 0)] = "
     program = edited("softmax", ("y[start + i] = ", stray))
