@@ -105,6 +105,18 @@ def rounded_by_chance(values: Reals, random: np.random.Generator) -> Reals:
     return rounded
 
 
+def rounded_alike(values: Reals, seed: int) -> Reals:
+    """Round to one of the two float32 neighbours, equal values to the same one.
+
+    Threads that compute a value in one way round it in one way: a tie stays a tie.
+    """
+    bits = np.ascontiguousarray(values, np.float64).view(np.uint64)
+    # The finalizer of MurmurHash3 (A. Appleby, public domain) spreads bits over the word.
+    mixed = (bits ^ (bits >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD + 2 * seed)
+    is_nearest = np.asarray((mixed ^ (mixed >> np.uint64(33))) & np.uint64(1), bool)
+    return _neighbour(np.asarray(values, np.float64), is_nearest.reshape(np.shape(values)))
+
+
 def _cut_to_neighbour(bits: NDArray[np.uint64], random: np.random.Generator) -> None:
     """Round what float32 holds as a normal number: its last bits go, and maybe carry one up."""
     rest = bits & _CUT
@@ -114,10 +126,14 @@ def _cut_to_neighbour(bits: NDArray[np.uint64], random: np.random.Generator) -> 
 
 
 def _neighbour_of_any(values: Reals, random: np.random.Generator) -> Reals:
+    return _neighbour(values, random.random(values.shape) < 0.5)
+
+
+def _neighbour(values: Reals, is_nearest: NDArray[np.bool_]) -> Reals:
     with np.errstate(over="ignore", invalid="ignore"):
         nearest = values.astype(np.float32)
     beyond = np.nextafter(nearest, np.where(values > nearest, np.inf, -np.inf), dtype=np.float32)
-    chosen = np.where(random.random(values.shape) < 0.5, nearest, beyond)
+    chosen = np.where(is_nearest, nearest, beyond)
     exact = (nearest == values) | ~np.isfinite(nearest) | ~np.isfinite(beyond)
     return np.where(exact, values, chosen).astype(np.float64)
 

@@ -22,7 +22,7 @@ from kernelwright.evaluator.case import Case
 from kernelwright.evaluator.dependence import constant_outputs, discrete_outputs, precisions
 from kernelwright.evaluator.distribution import Reals
 from kernelwright.evaluator.domain import accumulation_length, has_jump_after_rounding
-from kernelwright.evaluator.noise import forgiving
+from kernelwright.evaluator.noise import forgiving, rounded_alike
 from kernelwright.evaluator.probe import (
     has_lower_precision,
     lower_precision,
@@ -226,7 +226,7 @@ def _unstable(
     expected: Sequence[Array],
     tolerances: Sequence[Tolerance],
 ) -> list[Mask | None]:
-    """Mark elements that move a lot when the inputs move by one rounding, behind a jump.
+    """Mark elements that move a lot when inputs and results move by one rounding, behind a jump.
 
     So are those of an attention that hang on what none of its queries sees.
     """
@@ -235,8 +235,13 @@ def _unstable(
         return [None] * len(expected) if hidden is None else list(hidden)
     random = np.random.default_rng(0)
     marks = [np.zeros(e.shape, bool) for e in expected]
-    for _ in range(3):
-        moved = run_oracle(graph, [_nudged(a, random) for a in inputs])
+    for draw in range(3):
+
+        def rounded(made: Made, seed: int = draw) -> Reals:
+            return rounded_alike(made.values, seed)
+
+        nudged = cast("list[Reals]", [_nudged(a, random) for a in inputs])
+        moved = reference(graph, nudged, rounded=rounded)
         for place, (before, after) in enumerate(zip(expected, moved, strict=True)):
             marks[place] |= _differs(before, after, tolerances[place])
     return list(marks)

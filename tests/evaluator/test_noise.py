@@ -8,8 +8,8 @@ import pytest
 
 from kernelwright.evaluator.case import Case
 from kernelwright.evaluator.distribution import Distribution
-from kernelwright.evaluator.noise import rounded_by_chance
-from kernelwright.evaluator.reference import judge, prepare
+from kernelwright.evaluator.noise import rounded_alike, rounded_by_chance
+from kernelwright.evaluator.reference import calibrate, judge, prepare
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import canonicalize, capture
 
@@ -28,6 +28,32 @@ def test_rounding_by_chance_takes_either_neighbour_and_keeps_what_fits() -> None
     assert (draws[:, [0, 2, 3, 4]] == values[[0, 2, 3, 4]]).all()
     assert len(set(draws[:, 1])) == 2
     assert np.abs(draws[:, 1] - 0.1).max() < 2.0**-26
+
+
+def test_equal_values_are_rounded_alike_and_others_by_chance() -> None:
+    values = np.array([0.1, 1.0, 0.1, np.inf, 0.3])
+    draws = np.array([rounded_alike(values, seed) for seed in range(32)])
+    assert (draws[:, [1, 3]] == values[[1, 3]]).all()
+    assert (draws[:, 0] == draws[:, 2]).all()
+    assert len(set(draws[:, 0])) == 2
+    assert len({(draw[0] > 0.1, draw[4] > 0.3) for draw in draws}) == 4
+
+
+def test_an_order_that_hangs_on_the_rounding_of_what_is_compared_counts_for_nobody() -> None:
+    def best(x: mx.array) -> mx.array:
+        return mx.argmax(mx.sigmoid(x), axis=-1)
+
+    graph = canonicalize(capture(best, mx.zeros((2, 3))))
+    # In float64 the third of the first row is largest; in float32 all are 1 or next to it.
+    x = np.array([[17.0, 17.1, 17.2], [1.0, 2.0, 3.0]], np.float32)
+    prepared = calibrate(
+        Case(graph, Distribution.NORMAL), (x,), Task(graph, "task").output_tolerances
+    )
+    accepted = [
+        [judge(prepared, [np.array(answer, np.uint32)])[0].is_acceptable for answer in answers]
+        for answers in ([[2, 2], [0, 2]], [[2, 0], [2, 1]])
+    ]
+    assert accepted == [[True, True], [False, False]]
 
 
 def test_cancellation_widens_a_bound_and_sound_arithmetic_does_not() -> None:
