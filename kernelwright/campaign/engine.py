@@ -35,7 +35,7 @@ from kernelwright.campaign.suspicion import Suspects, given_up
 from kernelwright.campaign.vigil import Vigil
 from kernelwright.campaign.work import Queue, Work
 from kernelwright.errors import DeviceError
-from kernelwright.evaluator.evaluation import Evaluation
+from kernelwright.evaluator.evaluation import EVALUATOR_VERSION, Evaluation
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.store import CampaignState, Intent, KernelStore, KnownEvaluation, Trial
 
@@ -441,7 +441,7 @@ class Engine:
             work.pursuit.task.fingerprint,
             work.proposal.program.id,
             environment_of(bench.info),
-            evaluator_version=Evaluation.model_fields["evaluator_version"].default,
+            evaluator_version=EVALUATOR_VERSION,
         )
 
     def _reuse(self, work: Work, bench: Bench) -> bool:

@@ -7,7 +7,7 @@ from typing import Literal
 from kernelwright.campaign.judge import Judge, environment_of, judges_on
 from kernelwright.campaign.ranking import is_confirmed, is_final, rank_of
 from kernelwright.errors import KernelwrightError
-from kernelwright.evaluator.evaluation import Evaluation
+from kernelwright.evaluator.evaluation import EVALUATOR_VERSION, Evaluation
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.diagnostic import Record
 from kernelwright.store import Champion, Environment, Freshness, Intent, KernelStore, Standing
@@ -17,7 +17,6 @@ Outcome = Literal["current", "fresh", "stale", "revoked", "unreachable"]
 OpenJudge = Callable[[DeviceName], Judge]
 NAME = "store verify"
 """What the campaigns are called that hold these verdicts."""
-_EVALUATOR_VERSION: int = Evaluation.model_fields["evaluator_version"].default
 
 
 class Recheck(Record):
@@ -105,8 +104,8 @@ class _Rechecking:
             return ""
         if change := _difference(standing.environment, self._environment):
             return change
-        if standing.evaluator_version != _EVALUATOR_VERSION:
-            return f"evaluator {standing.evaluator_version} is now {_EVALUATOR_VERSION}"
+        if standing.evaluator_version != EVALUATOR_VERSION:
+            return f"evaluator {standing.evaluator_version} is now {EVALUATOR_VERSION}"
         return ""
 
     def _is_known_here(self, standing: Standing) -> bool:
@@ -116,7 +115,7 @@ class _Rechecking:
                 standing.task.fingerprint,
                 standing.program.id,
                 self._environment,
-                evaluator_version=_EVALUATOR_VERSION,
+                evaluator_version=EVALUATOR_VERSION,
             )
             is not None
         )

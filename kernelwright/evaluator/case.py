@@ -131,11 +131,22 @@ def _flags(distribution: Distribution, type_: TensorType, random: np.random.Gene
 
 
 def _integers(type_: TensorType, domain: Domain, random: np.random.Generator) -> Array:
-    if domain.index_limit is not None:
-        return random.integers(0, max(domain.index_limit, 1), type_.shape).astype(type_.dtype.numpy)
     limits = np.iinfo(type_.dtype.numpy)
     low, high = domain.levels or (max(limits.min, -100), min(limits.max, 100))
-    if domain.is_packed:
+    if domain.index_limit is not None:
+        low, high = 0, max(domain.index_limit, 1) - 1
+    elif domain.is_packed:
         low, high = limits.min, limits.max
     drawn = random.integers(low, high, type_.shape, endpoint=True).astype(type_.dtype.numpy)
+    _place_extremes(drawn, (low, high), random)
     return drawn & ~drawn.dtype.type(domain.unset) if domain.unset else drawn
+
+
+def _place_extremes(array: Array, extremes: tuple[int, int], random: np.random.Generator) -> None:
+    """Put the least and the greatest value in: chance seldom draws one class of many."""
+    count = max(array.size, 3)  # a lone element takes any value
+    first = int(random.integers(count))
+    second = (first + 1 + int(random.integers(count - 1))) % count
+    for place, value in zip((first, second), extremes, strict=True):
+        if place < array.size:
+            array.reshape(-1)[place] = value

@@ -6,6 +6,9 @@ from typing import Literal
 from kernelwright.metal.device.base import Counters, DeviceInfo
 from kernelwright.metal.diagnostic import Diagnostic, Record, SanitizerReport
 
+EVALUATOR_VERSION = 2
+"""Raised when cases or stages change: what an earlier one said is then asked again."""
+
 
 class Status(StrEnum):
     """A candidate's verdict. Only `CORRECT` and `PROMOTED` may ever be exported."""
@@ -144,7 +147,7 @@ class Evaluation(Record):
     measured_us: float | None = None
     """Median time of a launch, where the device measures time."""
     conditions: Conditions | None = None
-    evaluator_version: int = 1
+    evaluator_version: int = EVALUATOR_VERSION
     duration_s: float = 0.0
 
     @property

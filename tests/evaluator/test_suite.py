@@ -40,6 +40,13 @@ def test_indices_stay_inside_what_they_index() -> None:
     assert 0 <= target.min() <= target.max() < 70
 
 
+@pytest.mark.parametrize("secret", "abcdefgh")
+def test_the_first_and_the_last_index_are_always_drawn(secret: str) -> None:
+    for distribution in Distribution:
+        target = Case(task_of("cross_entropy").graph, distribution).inputs(secret)[1]
+        assert {0, 69} <= set(target.tolist())
+
+
 @pytest.mark.parametrize("layout", list(Layout))
 def test_a_layout_changes_strides_and_no_value(layout: Layout) -> None:
     case = Case(task_of("strided").graph, Distribution.NORMAL, layout)

@@ -7,6 +7,7 @@ import pytest
 
 from kernelwright.errors import InputError, StoreError
 from kernelwright.evaluator import Status, Task
+from kernelwright.evaluator.evaluation import EVALUATOR_VERSION
 from kernelwright.store import Campaign, KernelStore, Rank
 from tests.store.conftest import ENVIRONMENT, Evaluate, intent, program_of, task_of, verdict
 
@@ -116,12 +117,22 @@ def test_known_answers_for_the_same_environment_only(
 ) -> None:
     evaluate("a", cost=1.0)
     program = program_of("a")
-    known = store.known(task.fingerprint, program.id, ENVIRONMENT, evaluator_version=1)
+    known = store.known(
+        task.fingerprint, program.id, ENVIRONMENT, evaluator_version=EVALUATOR_VERSION
+    )
     assert known is not None
     assert known.evaluation.is_correct
     other = ENVIRONMENT.model_copy(update={"mlx": "9.9"})
-    assert store.known(task.fingerprint, program.id, other, evaluator_version=1) is None
-    assert store.known(task.fingerprint, program.id, ENVIRONMENT, evaluator_version=2) is None
+    assert (
+        store.known(task.fingerprint, program.id, other, evaluator_version=EVALUATOR_VERSION)
+        is None
+    )
+    assert (
+        store.known(
+            task.fingerprint, program.id, ENVIRONMENT, evaluator_version=EVALUATOR_VERSION + 1
+        )
+        is None
+    )
 
 
 def test_reuse_ends_the_trial_without_a_second_evaluation(
@@ -129,7 +140,9 @@ def test_reuse_ends_the_trial_without_a_second_evaluation(
 ) -> None:
     evaluate("a", cost=1.0)
     program = program_of("a")
-    known = store.known(task.fingerprint, program.id, ENVIRONMENT, evaluator_version=1)
+    known = store.known(
+        task.fingerprint, program.id, ENVIRONMENT, evaluator_version=EVALUATOR_VERSION
+    )
     assert known is not None
     again = store.begin_campaign(name="again", spec="{}", environment=ENVIRONMENT)
     store.reuse(store.intend(intent(again, task, program)).id, known.id)
