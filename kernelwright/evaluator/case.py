@@ -84,6 +84,8 @@ class Case:
 _FOCUSED = frozenset(
     (
         Distribution.OFFSET,
+        Distribution.SHIFTED,
+        Distribution.DISTANT,
         Distribution.MASKED,
         Distribution.SPECIAL,
         Distribution.ONE_HOT,
@@ -110,7 +112,7 @@ def _draw_input(
     if type_.dtype is Dtype.BOOL:
         return _flags(distribution, type_, random)
     if type_.dtype.is_integer:
-        return _integers(type_, domain, random)
+        return _integers(distribution, type_, domain, random)
     kind = distribution
     if kind in _FOCUSED and not is_focus:
         kind = Distribution.NORMAL
@@ -124,19 +126,39 @@ def _draw_input(
 
 
 def _flags(distribution: Distribution, type_: TensorType, random: np.random.Generator) -> Array:
+    """Draw flags: a row of all and a row of one, as masks have, and among random ones elsewhere."""
     flags = random.random(type_.shape) < 0.6
-    if distribution is Distribution.MASKED and flags.ndim >= 2 and len(flags) > 1:
+    if flags.ndim < 2 or not flags.size:
+        return flags
+    rows = flags.reshape(-1, type_.shape[-1])
+    special = random.permutation(max(len(rows), 4))[:2]
+    for place, is_full in zip(special, (True, False), strict=True):
+        if place < len(rows):
+            rows[place] = is_full
+            rows[place, random.integers(rows.shape[1])] = True
+    if distribution is Distribution.MASKED and len(flags) > 1:
         flags[-1] = False
     return flags
 
 
-def _integers(type_: TensorType, domain: Domain, random: np.random.Generator) -> Array:
+_LARGEST = 300
+"""More than a byte holds, and sums of 4096 products stay in 32 bits."""
+_CHOICES = {Distribution.CONSTANT: 1, Distribution.TIED: 2}
+"""How many different indices some kinds have: all tokens may ask for one expert."""
+
+
+def _integers(
+    distribution: Distribution, type_: TensorType, domain: Domain, random: np.random.Generator
+) -> Array:
     limits = np.iinfo(type_.dtype.numpy)
-    low, high = domain.levels or (max(limits.min, -100), min(limits.max, 100))
+    low, high = domain.levels or (max(limits.min, -_LARGEST), min(limits.max, _LARGEST))
     if domain.index_limit is not None:
         low, high = 0, max(domain.index_limit, 1) - 1
     elif domain.is_packed:
         low, high = limits.min, limits.max
+    if domain.index_limit is not None and distribution in _CHOICES:
+        chosen = random.integers(low, high, _CHOICES[distribution], endpoint=True)
+        return random.choice(chosen, type_.shape).astype(type_.dtype.numpy)
     drawn = random.integers(low, high, type_.shape, endpoint=True).astype(type_.dtype.numpy)
     _place_extremes(drawn, (low, high), random)
     return drawn & ~drawn.dtype.type(domain.unset) if domain.unset else drawn

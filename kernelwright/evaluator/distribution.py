@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from kernelwright.ir.dtype import Dtype
 
 Reals = NDArray[np.float64]
+_LEAST_THINNED = 4
 
 
 class Distribution(StrEnum):
@@ -32,6 +33,12 @@ class Distribution(StrEnum):
     """Random elements and whole rows at minus infinity."""
     SPECIAL = "special"
     """A few NaN and infinities among ordinary values."""
+    SPARSE = "sparse"
+    """Exact zeros in every input: unused channels, biases that nobody trained, padding."""
+    SHIFTED = "shifted"
+    """Mean a hundred deviations from zero: where MLX's two passes hold, one pass never does."""
+    DISTANT = "distant"
+    """Far below zero, as additive masks are: catches a maximum that starts from a number."""
 
 
 def draw(
@@ -108,6 +115,26 @@ def _special(shape: tuple[int, ...], _: Dtype, random: np.random.Generator) -> R
     return array
 
 
+def _sparse(shape: tuple[int, ...], _: Dtype, random: np.random.Generator) -> Reals:
+    return _thinned(random.standard_normal(shape), 0.3, random)
+
+
+def _thinned(array: Reals, share: float, random: np.random.Generator) -> Reals:
+    """Set a share of the elements to zero; a scalar would wipe out all that it multiplies."""
+    if array.size >= _LEAST_THINNED:
+        array[random.random(array.shape) < share] = 0.0
+    return array
+
+
+def _shifted(shape: tuple[int, ...], _: Dtype, random: np.random.Generator) -> Reals:
+    return random.standard_normal(shape) + float(random.choice([-100.0, 100.0]))
+
+
+def _distant(shape: tuple[int, ...], dtype: Dtype, random: np.random.Generator) -> Reals:
+    # In float16 the last power of two below its range, whose neighbours differ by 32.
+    return random.standard_normal(shape) * 64.0 - (33000.0 if dtype is Dtype.FLOAT16 else 2e5)
+
+
 _DRAWS: dict[Distribution, Callable[[tuple[int, ...], Dtype, np.random.Generator], Reals]] = {
     Distribution.NORMAL: _normal,
     Distribution.OFFSET: _offset,
@@ -121,6 +148,9 @@ _DRAWS: dict[Distribution, Callable[[tuple[int, ...], Dtype, np.random.Generator
     Distribution.ALTERNATING: _alternating,
     Distribution.MASKED: _masked,
     Distribution.SPECIAL: _special,
+    Distribution.SPARSE: _sparse,
+    Distribution.SHIFTED: _shifted,
+    Distribution.DISTANT: _distant,
 }
 _IN_MIXED = (
     Distribution.NORMAL,
@@ -130,12 +160,14 @@ _IN_MIXED = (
     Distribution.WIDE,
     Distribution.TIED,
     Distribution.ALTERNATING,
+    Distribution.SPARSE,
+    Distribution.SHIFTED,
 )
 
 
 def _mixed(shape: tuple[int, ...], dtype: Dtype, random: np.random.Generator) -> Reals:
     if len(shape) < 2:
-        return _wide(shape, dtype, random)
+        return _thinned(_wide(shape, dtype, random), 0.1, random)
     row = shape[-1]
     array = np.empty((int(np.prod(shape[:-1])), row))
     kinds = random.permutation(len(_IN_MIXED))

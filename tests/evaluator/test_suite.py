@@ -42,9 +42,31 @@ def test_indices_stay_inside_what_they_index() -> None:
 
 @pytest.mark.parametrize("secret", "abcdefgh")
 def test_the_first_and_the_last_index_are_always_drawn(secret: str) -> None:
-    for distribution in Distribution:
+    for distribution in set(Distribution) - {Distribution.CONSTANT, Distribution.TIED}:
         target = Case(task_of("cross_entropy").graph, distribution).inputs(secret)[1]
         assert {0, 69} <= set(target.tolist())
+
+
+def test_all_may_ask_for_one_index_or_for_two() -> None:
+    for distribution, most in ((Distribution.CONSTANT, 1), (Distribution.TIED, 2)):
+        target = Case(task_of("cross_entropy").graph, distribution).inputs("a")[1]
+        assert len(set(target.tolist())) <= most
+
+
+@pytest.mark.parametrize("secret", "abcd")
+def test_a_mask_has_a_full_row_and_a_row_of_one(secret: str) -> None:
+    mask = Case(task_of("masked_softmax").graph, Distribution.NORMAL).inputs(secret)[1]
+    assert {1, mask.shape[1]} <= set(mask.sum(axis=1).tolist())
+
+
+def test_every_input_but_a_scalar_has_exact_zeros() -> None:
+    x, weight, bias = Case(task_of("affine").graph, Distribution.SPARSE).inputs("a")
+    assert all(0 < (array == 0).mean() < 0.6 for array in (x, weight, bias))
+
+
+def test_bytes_take_all_their_values() -> None:
+    byte = Case(task_of("bytes").graph, Distribution.NORMAL).inputs("a")[0]
+    assert (byte.min(), byte.max()) == (0, 255)
 
 
 @pytest.mark.parametrize("layout", list(Layout))

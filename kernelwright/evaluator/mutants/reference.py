@@ -80,6 +80,16 @@ def variance(x: mx.array) -> mx.array:
     return mx.mean(mx.square(centred), axis=-1, keepdims=True)
 
 
+def widen_bytes(x: mx.array, scale: mx.array) -> mx.array:
+    """Turn bytes about 128 into numbers, with a scale for each row."""
+    return (x.astype(mx.float32) - 128) * scale
+
+
+def clip_counts(x: mx.array) -> mx.array:
+    """Keep counts between 0 and 200."""
+    return mx.minimum(mx.maximum(x, 0), 200)
+
+
 def rotate(x: mx.array, angle: mx.array) -> mx.array:
     """Turn the pairs (i, i + n / 2) of each row by their angles."""
     half = x.shape[-1] // 2
@@ -105,5 +115,7 @@ FUNCTIONS: dict[str, Function] = {
         mean,
         variance,
         rotate,
+        widen_bytes,
+        clip_counts,
     )
 }
