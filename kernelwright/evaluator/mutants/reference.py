@@ -90,6 +90,27 @@ def clip_counts(x: mx.array) -> mx.array:
     return mx.minimum(mx.maximum(x, 0), 200)
 
 
+def attention(queries: mx.array, keys: mx.array, values: mx.array) -> mx.array:
+    """Attend causally; the queries are the last of the keys' tokens, two heads share keys."""
+    scale = queries.shape[-1] ** -0.5
+    return mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale, mask="causal")
+
+
+def project(x: mx.array, weight: mx.array) -> mx.array:
+    """Multiply rows with a transposed matrix."""
+    return x @ weight.T
+
+
+def running_sum(x: mx.array) -> mx.array:
+    """Sum of each row up to each place."""
+    return mx.cumsum(x, axis=-1)
+
+
+def add_rows(table: mx.array, rows: mx.array, update: mx.array) -> mx.array:
+    """Add each update to the row that it names; several may name one."""
+    return table.at[rows].add(update)
+
+
 def rotate(x: mx.array, angle: mx.array) -> mx.array:
     """Turn the pairs (i, i + n / 2) of each row by their angles."""
     half = x.shape[-1] // 2
@@ -115,6 +136,10 @@ FUNCTIONS: dict[str, Function] = {
         mean,
         variance,
         rotate,
+        attention,
+        project,
+        running_sum,
+        add_rows,
         widen_bytes,
         clip_counts,
     )
