@@ -83,6 +83,7 @@ class Case:
 
 _FOCUSED = frozenset(
     (
+        Distribution.DENORMAL,
         Distribution.OFFSET,
         Distribution.SHIFTED,
         Distribution.DISTANT,

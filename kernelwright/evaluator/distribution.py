@@ -10,6 +10,8 @@ from kernelwright.ir.dtype import Dtype
 
 Reals = NDArray[np.float64]
 _LEAST_THINNED = 4
+_OVERWHELMING = 400.0
+"""Its exponential overflows float32, unless it has been found to be the maximum."""
 
 
 class Distribution(StrEnum):
@@ -81,11 +83,15 @@ def _constant(shape: tuple[int, ...], _: Dtype, random: np.random.Generator) -> 
 
 
 def _one_hot(shape: tuple[int, ...], _: Dtype, random: np.random.Generator) -> Reals:
+    """Draw rows of zeros with one number each: by turns a small and an overwhelming one."""
     array = np.zeros(shape)
     if array.size:
         rows = array.reshape(-1, shape[-1] if shape else 1)
         places = random.integers(0, rows.shape[1], len(rows))
-        rows[np.arange(len(rows)), places] = 1.7321 + random.random(len(rows))
+        # What a loop misses is most often at an end.
+        places[1:2], places[3:4] = rows.shape[1] - 1, 0
+        sizes = np.where(np.arange(len(rows)) % 2, _OVERWHELMING, 1.7321)
+        rows[np.arange(len(rows)), places] = sizes + random.random(len(rows))
     return array
 
 

@@ -108,14 +108,15 @@ def _limit(graph: Graph, node: Node, place: int) -> int:
 
 
 def _uses(graph: Graph, value: ValueId) -> Iterator[tuple[int, int]]:
-    """Yield (node, input place) for each use, looking through views and casts."""
+    """Yield (node, input place) for each use, looking through views, casts and selections."""
     waiting, seen = [value], {value}
     while waiting:
         current = waiting.pop()
         for index in graph.consumers_of[current]:
             node = graph.nodes[index]
             yield from ((index, i) for i, operand in enumerate(node.inputs) if operand == current)
-            for output in node.outputs if _only_moves(node) else ():
+            chooses = node.op == "select" and current in node.inputs[1:]
+            for output in node.outputs if chooses or _only_moves(node) else ():
                 if output not in seen:
                     seen.add(output)
                     waiting.append(output)

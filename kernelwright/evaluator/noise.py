@@ -26,7 +26,8 @@ _LANES = 32
 _SHORT = 128
 _SUMS = (Kind.REDUCTION, Kind.SCAN, Kind.CONTRACTION)
 _EXACT = frozenset(("max", "min", "argmax", "argmin", "cummax", "cummin"))
-_LINEAR = frozenset(("sum", "mean", "cumsum", "matmul"))
+_LINEAR = frozenset(("sum", "mean", "cumsum"))
+"""Whose result of absolute values is the size of their terms, as is that of every contraction."""
 _LUCK = 4.0
 """How much further than the worst draw another sound order of operations may go."""
 
@@ -84,9 +85,12 @@ def accumulated(made: Made) -> Reals | float:
 
 def _size_of_terms(made: Made) -> Reals:
     """Return what the result would be if no two terms cancelled each other."""
-    if made.op.name not in _LINEAR or made.op.meaning is None:
+    is_linear = made.op.name in _LINEAR or made.op.kind is Kind.CONTRACTION
+    if not is_linear or made.op.meaning is None:
         return np.abs(made.values)
-    sizes = made.op.meaning(made.call, *(np.abs(array) for array in made.read))
+    # Indices and packed digits stay as they are.
+    read = (np.abs(array) if array.dtype.kind == "f" else array for array in made.read)
+    sizes = made.op.meaning(made.call, *read)
     return np.asarray(sizes, dtype=np.float64)
 
 

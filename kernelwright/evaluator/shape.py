@@ -17,6 +17,8 @@ Sizes = Mapping[str, int]
 """A size for each name in the program's input shapes."""
 _OFF_GRID = (33, 1, 257, 7, 31, 255, 8, 127)
 _SMALL = (1, 5, 2, 3)
+_LARGE = 1031
+"""A prime beyond a byte, a threadgroup and every tile; each name takes it once."""
 _LARGEST_HIDDEN = 300
 
 
@@ -64,13 +66,13 @@ def names_of(program: Program) -> tuple[str, ...]:
 
 
 def _off_grid(names: tuple[str, ...], count: int) -> Iterator[Sizes]:
-    """Give each name in turn an awkward size, and the others small ones."""
-    for number in range(max(count, len(names))):
+    """Give each name in turn an awkward size, then each a large one, and the others small ones."""
+    awkward = max(count, len(names))
+    for number in range(awkward + len(names)):
         chosen = len(names) - 1 - number % len(names)
+        size = _OFF_GRID[number % len(_OFF_GRID)] if number < awkward else _LARGE
         yield {
-            name: _OFF_GRID[number % len(_OFF_GRID)]
-            if place == chosen
-            else _SMALL[(number + place) % len(_SMALL)]
+            name: size if place == chosen else _SMALL[(number + place) % len(_SMALL)]
             for place, name in enumerate(names)
         }
 

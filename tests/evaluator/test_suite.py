@@ -47,6 +47,24 @@ def test_the_first_and_the_last_index_are_always_drawn(secret: str) -> None:
         assert {0, 69} <= set(target.tolist())
 
 
+def test_an_index_is_known_behind_a_selection() -> None:
+    def chosen(table: mx.array, rows: mx.array) -> mx.array:
+        return mx.take(table, mx.where(rows < 5, rows, 0), axis=0)
+
+    graph = canonicalize(capture(chosen, mx.zeros((9, 4)), mx.zeros((6,), mx.int32)))
+    assert domains_of(graph)[1].index_limit == 9
+
+
+def test_a_case_whose_indices_leave_their_table_is_dropped() -> None:
+    def moved(table: mx.array, rows: mx.array) -> mx.array:
+        return mx.take(table, rows * 7 + 1000, axis=0)
+
+    graph = canonicalize(capture(moved, mx.zeros((9, 4)), mx.zeros((6,), mx.int32)))
+    tolerances = Task(graph, "task").output_tolerances
+    prepared = prepare(Case(graph, Distribution.NORMAL), tolerances, "a")
+    assert prepared.dropped.startswith("an index is out of range")
+
+
 def test_all_may_ask_for_one_index_or_for_two() -> None:
     for distribution, most in ((Distribution.CONSTANT, 1), (Distribution.TIED, 2)):
         target = Case(task_of("cross_entropy").graph, distribution).inputs("a")[1]
