@@ -126,7 +126,7 @@ class CandidateService:
             return reply
         if isinstance(request, Measure):
             return self._measure(request)
-        inputs = [request.layout.place(array) for array in request.inputs]
+        inputs = [request.layout.place(a, i) for i, a in enumerate(request.inputs)]
         started = time.perf_counter()
         result = self._executables[request.key].run(inputs, request.options)
         return _reply(result, time.perf_counter() - started)

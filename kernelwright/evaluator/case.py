@@ -22,10 +22,14 @@ class Layout(StrEnum):
     """Every second element of a larger buffer."""
     BROADCAST = "broadcast"
     """The first row repeated with stride 0."""
+    VARIED = "varied"
+    """By turns column after column, every second element, and dense: no two inputs alike."""
 
-    def place(self, array: Array) -> Array:
-        """Return the same values in this layout."""
-        if self is Layout.STRIDED and array.ndim:
+    def place(self, array: Array, position: int) -> Array:
+        """Return the same values in this layout, for the input at this position."""
+        if self is Layout.VARIED and position % 3 == 0:
+            return np.ascontiguousarray(array.T).T
+        if (self is Layout.STRIDED or (self is Layout.VARIED and position % 3 == 1)) and array.ndim:
             wide = np.zeros((*array.shape[:-1], array.shape[-1] * 2), array.dtype)
             wide[..., ::2] = array
             return wide[..., ::2]
@@ -70,20 +74,21 @@ class Case:
         focus = _focus(self.graph.input_types, self.attempt)
         return tuple(
             self._layout_values(
-                _draw_input(self.distribution, type_, domain, place == focus, random)
+                _draw_input(self.distribution, type_, domain, place == focus, random), place
             )
             for place, (type_, domain) in enumerate(
                 zip(self.graph.input_types, domains_of(self.graph), strict=True)
             )
         )
 
-    def _layout_values(self, array: Array) -> Array:
-        return np.ascontiguousarray(self.layout.place(array)).reshape(array.shape)
+    def _layout_values(self, array: Array, position: int) -> Array:
+        return np.ascontiguousarray(self.layout.place(array, position)).reshape(array.shape)
 
 
 _FOCUSED = frozenset(
     (
         Distribution.DENORMAL,
+        Distribution.HUGE,
         Distribution.OFFSET,
         Distribution.SHIFTED,
         Distribution.DISTANT,

@@ -24,6 +24,8 @@ class Distribution(StrEnum):
     """Mean far from zero: catches cancellation in one-pass variances."""
     SMALL = "small"
     LARGE = "large"
+    HUGE = "huge"
+    """Beyond the range of halves, where the format is wider: catches a detour through them."""
     DENORMAL = "denormal"
     WIDE = "wide range"
     """Magnitudes over many powers of two: catches a drop in precision."""
@@ -66,6 +68,10 @@ def _small(shape: tuple[int, ...], _: Dtype, random: np.random.Generator) -> Rea
 
 def _large(shape: tuple[int, ...], dtype: Dtype, random: np.random.Generator) -> Reals:
     return random.standard_normal(shape) * (30.0 if dtype is Dtype.FLOAT16 else 300.0)
+
+
+def _huge(shape: tuple[int, ...], dtype: Dtype, random: np.random.Generator) -> Reals:
+    return random.standard_normal(shape) * (1e4 if dtype is Dtype.FLOAT16 else 1e6)
 
 
 def _denormal(shape: tuple[int, ...], dtype: Dtype, random: np.random.Generator) -> Reals:
@@ -146,6 +152,7 @@ _DRAWS: dict[Distribution, Callable[[tuple[int, ...], Dtype, np.random.Generator
     Distribution.OFFSET: _offset,
     Distribution.SMALL: _small,
     Distribution.LARGE: _large,
+    Distribution.HUGE: _huge,
     Distribution.DENORMAL: _denormal,
     Distribution.WIDE: _wide,
     Distribution.CONSTANT: _constant,

@@ -169,8 +169,8 @@ def _own_cases(graph: Graph, config: EvaluatorConfig) -> Iterator[Case]:
 
 
 def _layouts(graph: Graph) -> Iterator[Case]:
-    yield Case(graph, Distribution.NORMAL, Layout.STRIDED)
-    yield Case(graph, Distribution.NORMAL, Layout.BROADCAST)
+    for layout in (Layout.STRIDED, Layout.BROADCAST, Layout.VARIED):
+        yield Case(graph, Distribution.NORMAL, layout)
 
 
 def _largest(graphs: Sequence[Graph], config: EvaluatorConfig) -> Graph:

@@ -88,12 +88,19 @@ def test_bytes_take_all_their_values() -> None:
 
 
 @pytest.mark.parametrize("layout", list(Layout))
-def test_a_layout_changes_strides_and_no_value(layout: Layout) -> None:
+@pytest.mark.parametrize("position", [0, 1])
+def test_a_layout_changes_strides_and_no_value(layout: Layout, position: int) -> None:
     case = Case(task_of("strided").graph, Distribution.NORMAL, layout)
-    dense = case.inputs("a")[0]
-    placed = layout.place(dense)
+    dense = case.inputs("a")[position]
+    placed = layout.place(dense, position)
     np.testing.assert_array_equal(placed, dense)
     assert (placed.strides == dense.strides) is (layout is Layout.DENSE)
+
+
+def test_no_two_inputs_lie_alike_in_a_varied_layout() -> None:
+    array = np.ones((4, 6), np.float32)
+    strides = {Layout.VARIED.place(array, position).strides for position in range(3)}
+    assert len(strides) == 3
 
 
 @pytest.mark.parametrize("name", sorted(bases()))
