@@ -220,6 +220,9 @@ class Engine:
                         self._vigil.wait(_POLL_S)
                         continue
                     if self._queue.is_empty:
+                        if reason is None and any(pursuit.is_idle for pursuit in pursuits):
+                            # Another campaign had judged all that was about to begin.
+                            continue
                         if self._vigil.parked:
                             self._think_ahead(pursuits, strategy)
                         return reason or "every task is done"
@@ -320,7 +323,7 @@ class Engine:
         for work in self._queue.drop(lambda work: is_cut_short or not work.confirms):
             work.pursuit.abandon([work.proposal])
         for pursuit in pursuits:
-            if not pursuit.ended and not pursuit.is_waiting and not is_cut_short:
+            if pursuit.is_idle and not is_cut_short:
                 pursuit.close_batch()
                 self._finish(pursuit, reason, bench)
 
@@ -395,7 +398,7 @@ class Engine:
     def _refill(self, pursuits: Sequence[Pursuit], strategy: Strategy, bench: Bench) -> None:
         """Ask for batches until every worker has something to do or every task waits."""
         for pursuit in self._order(pursuits):
-            while not pursuit.ended and not pursuit.is_waiting and len(self._queue) < bench.jobs:
+            while pursuit.is_idle and len(self._queue) < bench.jobs:
                 pursuit.close_batch()
                 batch = strategy.next(pursuit)
                 pursuit.is_pending = isinstance(batch, Later)

@@ -57,6 +57,11 @@ class Pursuit:
         """True while a verdict on the batch is outstanding."""
         return len(self.verdicts) < len(self.batch)
 
+    @property
+    def is_idle(self) -> bool:
+        """True when the next batch may be asked for."""
+        return not self.ended and not self.is_waiting
+
     def begin(self, proposals: list[Proposal]) -> None:
         """Start a batch."""
         self.batch = proposals

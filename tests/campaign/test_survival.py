@@ -29,7 +29,7 @@ from kernelwright.errors import DeviceError, StoreError
 from kernelwright.evaluator import Evaluation, Status, Task
 from kernelwright.metal import Program
 from kernelwright.metal.device.base import DeviceInfo
-from kernelwright.store import KernelStore
+from kernelwright.store import Environment, KernelStore, KnownEvaluation
 from kernelwright.store.faulty import FaultyStore
 from tests.campaign.scripted import INFO, ScriptedCoder, ScriptedJudge, subjects, team
 
@@ -318,6 +318,27 @@ def test_two_searches_of_one_task_judge_each_candidate_once(
     asked = Counter(judge.asked)
     assert set(asked.values()) == {1}
     assert len(asked) == 18
+
+
+def test_verdicts_that_come_while_candidates_wait_do_not_end_a_search(
+    store: KernelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search(store, ScriptedJudge, SearchSpec(name="dusk", jobs=1))
+    asked_for, known = set[str](), KernelStore.known
+
+    def known_at_the_second_look(
+        self: KernelStore, task: str, program: str, environment: Environment, **options: int
+    ) -> KnownEvaluation | None:
+        if program in asked_for:
+            return known(self, task, program, environment, **options)
+        asked_for.add(program)
+        return None
+
+    monkeypatch.setattr(KernelStore, "known", known_at_the_second_look)
+    judge = ScriptedJudge()
+    report, _ = search(store, lambda: judge, SearchSpec(name="night", jobs=1))
+    assert not judge.asked
+    assert all(task.champion_id for task in report.tasks)
 
 
 def _task() -> Task:

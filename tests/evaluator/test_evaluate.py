@@ -90,7 +90,7 @@ def test_a_right_and_faster_kernel_is_promoted(strict: EvaluatorConfig) -> None:
 
 def test_the_hidden_gate_says_no_and_nothing_else(strict: EvaluatorConfig) -> None:
     # Right for every width that is tried in the open, wrong for most others.
-    seen = "(width == 96 || width == 33 || width == 257 || width <= 5)"
+    seen = "(width == 96 || width == 33 || width == 257 || width == 1031 || width <= 5)"
     odd = (
         "half(float(x[start + i]) * scale",
         f"half(({seen} ? 1.0f : 2.0f) * float(x[start + i]) * scale",

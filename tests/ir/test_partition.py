@@ -163,24 +163,32 @@ def test_regions_are_legal_disjoint_and_replaceable(program: Program) -> None:
 
 
 def _run_by_regions(graph: Graph, regions: list[Region], inputs: list[mx.array]) -> None:
-    """Run each region as one unit as soon as its inputs exist: no cut may deadlock."""
+    """Run each region as one unit as soon as its inputs exist: no cut may deadlock.
+
+    Bits stay, but where a region's graph says its pattern in other ops than the whole.
+    """
     from kernelwright.ir.interpret import constant_array
 
     values = dict(zip(graph.inputs, inputs, strict=True))
     values.update({v: constant_array(c) for v, c in graph.constants})
     inside = {i for region in regions for i in region.indices}
     single = [Region(graph, (i,)) for i in range(len(graph.nodes)) if i not in inside]
-    waiting = [*regions, *single]
+    waiting, is_reworded = [*regions, *single], False
     while waiting:
         ready = [r for r in waiting if all(v in values for v in r.inputs)]
         assert ready, "regions wait for each other"
         for region in ready:
-            made = ir.interpret(region.extract(), *[values[v] for v in region.inputs])
+            extracted = region.extract()
+            is_reworded |= [n.op for n in extracted.nodes] != [n.op for n in region.nodes]
+            made = ir.interpret(extracted, *[values[v] for v in region.inputs])
             values.update(zip(region.outputs, made, strict=True))
             waiting.remove(region)
     expected = ir.interpret(graph, *inputs)
     for value, array in zip(graph.outputs, expected, strict=True):
-        assert mx.array_equal(values[value], array, equal_nan=True)
+        if is_reworded:
+            assert mx.allclose(values[value], array, rtol=1e-5, atol=1e-6, equal_nan=True)
+        else:
+            assert mx.array_equal(values[value], array, equal_nan=True)
 
 
 @given(program=programs(12))
