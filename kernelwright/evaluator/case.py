@@ -88,7 +88,6 @@ class Case:
 _FOCUSED = frozenset(
     (
         Distribution.DENORMAL,
-        Distribution.HUGE,
         Distribution.OFFSET,
         Distribution.SHIFTED,
         Distribution.DISTANT,
