@@ -140,7 +140,7 @@ def test_a_wrong_program_may_hang_at_smaller_shapes() -> None:
         "/ total;",
         "/ total + 1;\nfor (uint k = 0; width < 9 && k < 2; k = k) { y[start] += k; }",
     )
-    with Evaluator(config=EvaluatorConfig(secret="s", run_timeout_s=0.5)) as evaluator:
+    with Evaluator(config=EvaluatorConfig(secret="s", run_timeout_s=2)) as evaluator:
         found = evaluator.evaluate(task, edited("softmax", wrong))
         assert found.status is Status.WRONG, found.summary
         assert found.mismatches[0].shapes == ("f32[9,100]",)

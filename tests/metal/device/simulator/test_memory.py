@@ -1,0 +1,44 @@
+"""Arrays lie alone, between canaries, and leave nothing behind."""
+
+import numpy as np
+import pytest
+
+from kernelwright.ir.graph import TensorType
+from kernelwright.metal.device.simulator.memory import FencedMemory, GuardedArray
+
+TYPE = TensorType.parse("f32[8]")
+MANY = 2500
+"""Fences of 32 GB; no process can hold twice as many."""
+
+
+def guarded() -> GuardedArray:
+    return GuardedArray.of(TYPE, poison=0x5A, padding=256, init_value=1.0)
+
+
+@pytest.mark.parametrize("nbytes", [0, 1, 4096, 100_000])
+def test_canaries_reach_to_the_ends_of_the_memory(nbytes: int) -> None:
+    memory = FencedMemory.of(nbytes, canary=0x5A, padding=100)
+    assert (memory.start, memory.data.size) == (256, nbytes)
+    memory.data[:] = 1
+    assert memory.is_intact
+    for place in (0, memory.start - 1, memory.stop, memory.raw.size - 1):
+        memory.raw[place] ^= 1
+        assert not memory.is_intact
+        memory.raw[place] ^= 1
+
+
+def test_fences_are_given_back() -> None:
+    for _ in range(3):
+        arrays = [guarded() for _ in range(MANY)]
+        assert all(array.is_intact for array in arrays)
+        del arrays
+
+
+def test_small_results_outlive_their_fence() -> None:
+    results = [guarded().result for _ in range(3 * MANY)]
+    np.testing.assert_array_equal(results, 1)
+
+
+def test_arrays_do_not_begin_at_one_distance_from_a_large_power_of_two() -> None:
+    places = {guarded().array.ctypes.data % (1 << 20) for _ in range(20)}
+    assert len(places) > 15
