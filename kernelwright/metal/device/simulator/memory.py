@@ -35,7 +35,7 @@ class FencedMemory:
 
     @classmethod
     def of(cls, nbytes: int, *, canary: int, padding: int) -> "FencedMemory":
-        """Make memory for `nbytes`, all of it filled with the canary.
+        """Make memory for `nbytes` of zeros.
 
         Raises:
             MemoryError: there is none left.
@@ -44,7 +44,7 @@ class FencedMemory:
         # To the end of the last page, which is the smallest unit that can be fenced.
         size = -(-(nbytes + 2 * padding) // mmap.PAGESIZE) * mmap.PAGESIZE
         raw = _fenced(size)
-        raw.fill(canary)
+        raw[:padding] = raw[padding + nbytes :] = canary
         return cls(raw, padding, padding + nbytes, canary)
 
     @property
@@ -106,7 +106,9 @@ class GuardedArray:
         """Make an array filled with poison, or with its initial value."""
         memory = FencedMemory.of(type_.nbytes, canary=poison, padding=padding)
         inner = memory.data.view(type_.dtype.numpy)
-        if init_value is not None:
+        if init_value is None:
+            memory.data.fill(poison)
+        else:
             inner.fill(init_value)
         return cls(inner.reshape(type_.shape), memory)
 
