@@ -28,7 +28,7 @@ class Layout(StrEnum):
     def place(self, array: Array, position: int) -> Array:
         """Return the same values in this layout, for the input at this position."""
         if self is Layout.VARIED and position % 3 == 0:
-            return np.ascontiguousarray(array.T).T
+            return array.T.copy().T
         if (self is Layout.STRIDED or (self is Layout.VARIED and position % 3 == 1)) and array.ndim:
             wide = np.zeros((*array.shape[:-1], array.shape[-1] * 2), array.dtype)
             wide[..., ::2] = array

@@ -101,6 +101,7 @@ def test_no_two_inputs_lie_alike_in_a_varied_layout() -> None:
     array = np.ones((4, 6), np.float32)
     strides = {Layout.VARIED.place(array, position).strides for position in range(3)}
     assert len(strides) == 3
+    assert {Layout.VARIED.place(np.array(1.0), p).shape for p in range(3)} == {()}
 
 
 @pytest.mark.parametrize("name", sorted(bases()))
