@@ -52,7 +52,7 @@ class EvaluatorConfig(Record):
     generic_shapes: int = 4
     """Off-grid shapes tried when a program says that it serves more than one."""
     case_elements: int = 1 << 18
-    """Above this many elements only the mixed, normal and masked cases run at full shape."""
+    """Above this many elements only four kinds of case run at full shape, mixed rows among them."""
     large_elements: int = 1 << 22
     """Above this many only a mixed case runs at full shape, where a program serves others too."""
     run_timeout_s: float = 20.0

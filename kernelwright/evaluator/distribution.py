@@ -175,6 +175,7 @@ _IN_MIXED = (
     Distribution.ALTERNATING,
     Distribution.SPARSE,
     Distribution.SHIFTED,
+    Distribution.ONE_HOT,
 )
 
 

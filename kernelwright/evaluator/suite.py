@@ -22,7 +22,10 @@ _STRONG = (
     *(Distribution.SMALL, Distribution.LARGE, Distribution.CONSTANT, Distribution.DENORMAL),
 )
 _MOST_REGRESSIONS = 16
-_AT_FULL_SHAPE = (Distribution.MIXED, Distribution.NORMAL, Distribution.MASKED)
+_AT_FULL_SHAPE = (
+    *(Distribution.MIXED, Distribution.NORMAL),
+    *(Distribution.MASKED, Distribution.DISTANT),
+)
 _OFF_GRID = (
     Distribution.MIXED,
     Distribution.NORMAL,
