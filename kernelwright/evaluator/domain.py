@@ -108,18 +108,23 @@ def _limit(graph: Graph, node: Node, place: int) -> int:
 
 
 def _uses(graph: Graph, value: ValueId) -> Iterator[tuple[int, int]]:
-    """Yield (node, input place) for each use, looking through views, casts and selections."""
+    """Yield (node, input place) for each use, looking through what only passes it on."""
     waiting, seen = [value], {value}
     while waiting:
         current = waiting.pop()
         for index in graph.consumers_of[current]:
             node = graph.nodes[index]
             yield from ((index, i) for i, operand in enumerate(node.inputs) if operand == current)
-            chooses = node.op == "select" and current in node.inputs[1:]
-            for output in node.outputs if chooses or _only_moves(node) else ():
+            for output in node.outputs if _only_moves(node) or _keeps(graph, node, current) else ():
                 if output not in seen:
                     seen.add(output)
                     waiting.append(output)
+
+
+def _keeps(graph: Graph, node: Node, value: ValueId) -> bool:
+    """Say whether a selection may pass an integer on; of floats both of its arms must be seen."""
+    is_integer = graph.types[value].dtype.is_integer
+    return is_integer and node.op == "select" and value in node.inputs[1:]
 
 
 def _only_moves(node: Node) -> bool:

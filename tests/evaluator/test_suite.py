@@ -55,6 +55,14 @@ def test_an_index_is_known_behind_a_selection() -> None:
     assert domains_of(graph)[1].index_limit == 9
 
 
+def test_both_arms_of_a_selection_of_floats_are_drawn() -> None:
+    def safe_log(x: mx.array) -> mx.array:
+        return mx.log(mx.where(x > 0, x, 1))
+
+    graph = canonicalize(capture(safe_log, mx.zeros((4, 8))))
+    assert not domains_of(graph)[0].is_positive
+
+
 def test_a_case_whose_indices_leave_their_table_is_dropped() -> None:
     def moved(table: mx.array, rows: mx.array) -> mx.array:
         return mx.take(table, rows * 7 + 1000, axis=0)
