@@ -14,8 +14,8 @@ from pathlib import Path
 
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
-from kernelwright.evaluator.mutants.corpus import Mutant, honest, mutants
-from kernelwright.evaluator.mutants.honest import honest_kernels
+from kernelwright.evaluator.mutants.corpus import Mutant, mutants
+from kernelwright.evaluator.mutants.honest import all_honest
 from kernelwright.evaluator.mutants.plain import plain_allclose
 from kernelwright.evaluator.opening import open_worker
 
@@ -70,16 +70,15 @@ def _plainly_rejected(broken: Sequence[Mutant]) -> int:
 
 def _honest(secrets: int) -> dict[str, object]:
     accepted, rejected = 0, []
-    programs = [(n, t, p) for n, t, p in honest()]
-    programs += [(k.name, k.task, k.program) for k in honest_kernels()]
+    kernels = all_honest()
     for _ in range(secrets):
         with Evaluator() as evaluator:
-            for name, task, program in programs:
-                found = evaluator.evaluate(task, program)
+            for kernel in kernels:
+                found = evaluator.evaluate(kernel.task, kernel.program)
                 accepted += found.is_correct
                 if not found.is_correct:
-                    rejected.append(f"{name}: {found.status}: {found.summary}")
-    return {"honest kernels": len(programs), "accepted": accepted, "rejections": rejected}
+                    rejected.append(f"{kernel.name}: {found.status}: {found.summary}")
+    return {"honest kernels": len(kernels), "accepted": accepted, "rejections": rejected}
 
 
 if __name__ == "__main__":

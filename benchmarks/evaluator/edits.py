@@ -20,10 +20,7 @@ import numpy as np
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Stage
-from kernelwright.evaluator.mutants.corpus import honest
-from kernelwright.evaluator.mutants.honest import honest_kernels
-from kernelwright.evaluator.task import Task
-from kernelwright.metal.kernel import Program
+from kernelwright.evaluator.mutants.honest import HonestKernel, all_honest
 from kernelwright.metal.msl.token import Token, TokenKind, tokenize
 
 _A_SECRET = 100
@@ -56,30 +53,28 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
     random, deadline = np.random.default_rng(chosen.seed), time.monotonic() + chosen.seconds
-    programs = [*honest(), *((k.name, k.task, k.program) for k in honest_kernels())]
-    found = Counter[str]()
+    kernels, found = all_honest(), Counter[str]()
     while time.monotonic() < deadline:
         config = EvaluatorConfig(run_timeout_s=1.5, through=Stage.DETERMINISM)
         with Evaluator(config=config) as evaluator:
             for _ in range(_A_SECRET):
                 if time.monotonic() > deadline:
                     break
-                name, task, program = programs[random.integers(len(programs))]
-                found[_judge(evaluator, name, task, program, random)] += 1
+                kernel = kernels[random.integers(len(kernels))]
+                found[_judge(evaluator, kernel, random)] += 1
     print(", ".join(f"{count} {status}" for status, count in found.most_common()))
 
 
-def _judge(
-    evaluator: Evaluator, name: str, task: Task, program: Program, random: np.random.Generator
-) -> str:
+def _judge(evaluator: Evaluator, honest: HonestKernel, random: np.random.Generator) -> str:
+    program = honest.program
     place = int(random.integers(len(program.kernels)))
     kernel = program.kernels[place]
     edit = edited(kernel.source, random)
     changed = kernel.model_copy(update={"source": edit.source})
     kernels = (*program.kernels[:place], changed, *program.kernels[place + 1 :])
-    found = evaluator.evaluate(task, program.model_copy(update={"kernels": kernels}))
+    found = evaluator.evaluate(honest.task, program.model_copy(update={"kernels": kernels}))
     if found.is_correct:
-        print(f"{name}: {edit.words}", flush=True)
+        print(f"{honest.name}: {edit.words}", flush=True)
     return str(found.status)
 
 

@@ -27,9 +27,10 @@ class Layout(StrEnum):
 
     def place(self, array: Array, position: int) -> Array:
         """Return the same values in this layout, for the input at this position."""
-        if self is Layout.VARIED and position % 3 == 0:
+        turn = position % 3 if self is Layout.VARIED else None
+        if turn == 0:
             return array.T.copy().T
-        if (self is Layout.STRIDED or (self is Layout.VARIED and position % 3 == 1)) and array.ndim:
+        if (self is Layout.STRIDED or turn == 1) and array.ndim:
             wide = np.zeros((*array.shape[:-1], array.shape[-1] * 2), array.dtype)
             wide[..., ::2] = array
             return wide[..., ::2]

@@ -115,7 +115,7 @@ def rounded_alike(values: Reals, seed: int) -> Reals:
     Threads that compute a value in one way round it in one way: a tie stays a tie.
     """
     bits = np.ascontiguousarray(values, np.float64).view(np.uint64)
-    # The finalizer of MurmurHash3 (A. Appleby, public domain) spreads bits over the word.
+    # As the finalizer of MurmurHash3 does (A. Appleby, public domain), in one round.
     mixed = (bits ^ (bits >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD + 2 * seed)
     is_nearest = np.asarray((mixed ^ (mixed >> np.uint64(33))) & np.uint64(1), bool)
     return _neighbour(np.asarray(values, np.float64), is_nearest.reshape(np.shape(values)))

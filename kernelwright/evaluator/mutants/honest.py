@@ -6,6 +6,7 @@ from functools import cache
 
 import mlx.core as mx
 
+from kernelwright.evaluator.mutants.corpus import honest
 from kernelwright.evaluator.mutants.reference import FUNCTIONS, Function
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.capture import capture
@@ -60,6 +61,12 @@ _FAMILIES: dict[str, tuple[Function, int, int]] = {
 def honest_kernels() -> tuple[HonestKernel, ...]:
     """Lower every family at every dtype and width in some schedules."""
     return tuple(_all())
+
+
+def all_honest() -> tuple[HonestKernel, ...]:
+    """Return the programs behind the mutants, and the lowered kernels."""
+    written = (HonestKernel(name, task, program) for name, task, program in honest())
+    return (*written, *honest_kernels())
 
 
 def _all() -> Iterator[HonestKernel]:
