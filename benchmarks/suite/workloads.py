@@ -181,6 +181,23 @@ WORKLOADS: tuple[Workload, ...] = (
         False,
     ),
     from_catalog(
+        "attention_prefill_soft_cap",
+        "T[1,32,2048,128]",
+        "T[1,16,2048,128]",
+        "T[1,16,2048,128]",
+        model="Gemma 2 27B",
+        is_memory_bound=False,
+    ),
+    from_catalog(
+        "attention_prefill_alibi",
+        "T[1,32,2048,128]",
+        "T[1,32,2048,128]",
+        "T[1,32,2048,128]",
+        "T[32]",
+        model="MPT 7B",
+        is_memory_bound=False,
+    ),
+    from_catalog(
         "merge_partial_attention",
         "T[4,32,2048,128]",
         "T[4,32,2048,128]",
