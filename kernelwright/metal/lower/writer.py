@@ -255,11 +255,18 @@ class Writer:
         return f"{array}[{self.index(offset)}]"
 
     def address(self, array: str, offset: Index) -> str:
-        """Return the text of a pointer to one element of an array."""
+        """Return the text of a pointer to one element of an array.
+
+        It adds one sum: a compiler that asks how an address is aligned looks only so deep.
+        """
         for (name, base), pointer in self.pointers.items():
             if name == array and (rest := _after(offset, base)) is not None:
-                return f"{pointer} + {self.index(rest)}"
-        return f"{array} + {self.index(offset)}"
+                return self._sum(pointer, rest)
+        return self._sum(array, offset)
+
+    def _sum(self, pointer: str, offset: Index) -> str:
+        text = self.index(offset)
+        return f"{pointer} + ({text})" if " + " in text else f"{pointer} + {text}"
 
     def index(self, index: Index) -> str:
         """Return the text of an index."""

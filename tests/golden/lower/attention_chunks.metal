@@ -21,7 +21,7 @@ auto k_group = k + group * 128000;
 // v: bf16[1,8,1000,128]
 auto v_group = v + group * 128000;
 float scaled[4];
-auto q_run = load_run<packed_bfloat4>(q + group * 384 + block * 128 + start);
+auto q_run = load_run<packed_bfloat4>(q + (group * 384 + block * 128 + start));
 for (uint i = 0; i < 4; ++i) {
   scaled[i] = float(q_run[i]) * 0.125f;
 }
@@ -31,7 +31,7 @@ float attended[4] = {};
 uint last = metal::min((chunk + 1) * 256, 1000u);
 for (uint position = chunk * 256 + simdgroup; position < last; position += 8) {
   float score = 0.0f;
-  auto k_run = load_run<packed_bfloat4>(k_group + position * 128 + start);
+  auto k_run = load_run<packed_bfloat4>(k_group + (position * 128 + start));
   for (uint i = 0; i < 4; ++i) {
     score += scaled[i] * float(k_run[i]);
   }
@@ -47,7 +47,7 @@ for (uint position = chunk * 256 + simdgroup; position < last; position += 8) {
   }
   score = metal::fast::exp(score - peak);
   total += score;
-  auto v_run = load_run<packed_bfloat4>(v_group + position * 128 + start);
+  auto v_run = load_run<packed_bfloat4>(v_group + (position * 128 + start));
   for (uint i = 0; i < 4; ++i) {
     attended[i] += score * float(v_run[i]);
   }

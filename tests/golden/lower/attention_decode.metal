@@ -47,7 +47,7 @@ float scaled[4][8];
 for (uint row = 0; row < 4; ++row) {
   for (uint part = 0; part < 2; ++part) {
     uint start = part * 32 + lane * 4;
-    auto q_run = load_run<packed_half4>(q + group * 256 + row * 64 + start);
+    auto q_run = load_run<packed_half4>(q + (group * 256 + row * 64 + start));
     for (uint i = 0; i < 4; ++i) {
       scaled[row][part * 4 + i] = float(q_run[i]) * 0.125f;
     }
@@ -66,7 +66,7 @@ for (uint first = simdgroup * 8; first < keys; first += 32) {
     if (position < keys) {
       for (uint part = 0; part < 2; ++part) {
         uint start = part * 32 + lane * 4;
-        auto k_run = load_run<packed_half4>(k_group + position * 64 + start);
+        auto k_run = load_run<packed_half4>(k_group + (position * 64 + start));
         for (uint i = 0; i < 4; ++i) {
           float k_value = k_run[i];
           for (uint row = 0; row < 4; ++row) {
@@ -104,7 +104,7 @@ for (uint first = simdgroup * 8; first < keys; first += 32) {
     if (position < keys) {
       for (uint part = 0; part < 2; ++part) {
         uint start = part * 32 + lane * 4;
-        auto v_run = load_run<packed_half4>(v_group + position * 64 + start);
+        auto v_run = load_run<packed_half4>(v_group + (position * 64 + start));
         for (uint i = 0; i < 4; ++i) {
           float v_value = v_run[i];
           for (uint row = 0; row < 4; ++row) {

@@ -54,7 +54,7 @@ auto k_group = k + group * 65536;
 auto v_group = v + group * 65536;
 float scaled[4][8];
 for (uint row = 0; row < 4; ++row) {
-  auto q_run = load_run<packed_eight<half>>(q + group * 256 + row * 64 + start);
+  auto q_run = load_run<packed_eight<half>>(q + (group * 256 + row * 64 + start));
   for (uint i = 0; i < 8; ++i) {
     scaled[row][i] = float(q_run[i]) * 0.125f;
   }
@@ -69,12 +69,12 @@ for (uint first = simdgroup * 8; first < 1024; first += 32) {
   packed_eight<half> v_runs[2];
   for (uint j = 0; j < 2; ++j) {
     uint position = first + j * 4 + slot;
-    v_runs[j] = load_run<packed_eight<half>>(v_group + position * 64 + start);
+    v_runs[j] = load_run<packed_eight<half>>(v_group + (position * 64 + start));
   }
   float score[2][4] = {};
   for (uint j = 0; j < 2; ++j) {
     uint position = first + j * 4 + slot;
-    auto k_run = load_run<packed_eight<half>>(k_group + position * 64 + start);
+    auto k_run = load_run<packed_eight<half>>(k_group + (position * 64 + start));
     for (uint i = 0; i < 8; ++i) {
       float k_value = k_run[i];
       for (uint row = 0; row < 4; ++row) {

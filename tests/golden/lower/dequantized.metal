@@ -12,4 +12,4 @@ for (uint k = 0; k < 4; ++k) {
   float scaled = float((packed_value >> ((column % 8) * 4)) & 15u) * scales_value;
   out_run[k] = half(scaled + biases_value);
 }
-*(device packed_half4*)(out + row * 512 + start) = out_run;
+*(device packed_half4*)(out + (row * 512 + start)) = out_run;

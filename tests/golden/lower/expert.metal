@@ -26,12 +26,12 @@ uint tile = lane * 8;
 float values[8];
 for (uint i = 0; i < 8; i += 4) {
   uint start = tile + i;
-  auto x_run = load_run<packed_half4>(x + (token / 2) * columns + start);
+  auto x_run = load_run<packed_half4>(x + ((token / 2) * columns + start));
   for (uint k = 0; k < 4; ++k) {
     values[i + k] = x_run[k];
   }
 }
-auto packed_run = load_run<packed_uint2>(packed + chosen_value * 4096 + row * 64 + tile / 4);
+auto packed_run = load_run<packed_uint2>(packed + (chosen_value * 4096 + row * 64 + tile / 4));
 float scales_value = scales[chosen_value * 256 + row * 4 + tile / 64];
 float biases_value = biases[chosen_value * 256 + row * 4 + tile / 64];
 for (uint k = 0; k < 8; ++k) {

@@ -27,8 +27,8 @@ if (start < 100) {
     for (uint token = 0; token < 3; ++token) {
       x_values[token] = x[token * 512 + depth];
     }
-    auto weight_run = load_run<packed_half4>(weight + depth * 200 + start);
-    auto weight_run_2 = load_run<packed_half4>(weight + depth * 200 + start + 100);
+    auto weight_run = load_run<packed_half4>(weight + (depth * 200 + start));
+    auto weight_run_2 = load_run<packed_half4>(weight + (depth * 200 + start + 100));
     for (uint i = 0; i < 4; ++i) {
       float weight_value = weight_run[i];
       for (uint token = 0; token < 3; ++token) {

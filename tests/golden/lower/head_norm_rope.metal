@@ -21,7 +21,7 @@ float x_values_2[2];
 float total = 0.0f;
 uint start = lane * 2;
 auto x_run = load_run<packed_half2>(x_row + start);
-auto x_run_2 = load_run<packed_half2>(x_row + start + 64);
+auto x_run_2 = load_run<packed_half2>(x_row + (start + 64));
 for (uint k = 0; k < 2; ++k) {
   x_values[k] = x_run[k];
   x_values_2[k] = x_run_2[k];
@@ -31,7 +31,7 @@ total = metal::simd_sum(total);
 float inverse_root = metal::precise::rsqrt(total / 128 + 1e-06f);
 float place = float(row % 16);
 auto weight_run = load_run<packed_half2>(weight + start);
-auto weight_run_2 = load_run<packed_half2>(weight + start + 64);
+auto weight_run_2 = load_run<packed_half2>(weight + (start + 64));
 packed_half2 out_run;
 packed_half2 out_run_2;
 for (uint k = 0; k < 2; ++k) {
@@ -45,4 +45,4 @@ for (uint k = 0; k < 2; ++k) {
   out_run_2[k] = half(product * sine + product_3 * cosine);
 }
 *(device packed_half2*)(out_row + start) = out_run;
-*(device packed_half2*)(out_row + start + 64) = out_run_2;
+*(device packed_half2*)(out_row + (start + 64)) = out_run_2;

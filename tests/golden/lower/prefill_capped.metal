@@ -51,7 +51,7 @@ for (uint place = thread_index_in_threadgroup; place < 256; place += 128) {
   uint row = place / 8;
   uint query = metal::min(block * 32 + row, tokens - 1);
   uint start = place % 8 * 8;
-  auto q_run = load_run<packed_eight<half>>(q_head + query * 64 + start);
+  auto q_run = load_run<packed_eight<half>>(q_head + (query * 64 + start));
   *(threadgroup packed_eight<half>*)(tiles + row * 72 + start) = q_run;
 }
 // The queries are written before any simdgroup reads its own.
@@ -69,8 +69,8 @@ for (uint first = 0; first < last; first += 32) {
     uint row = place / 8;
     uint position = metal::min(first + row, tokens - 1);
     uint start = place % 8 * 8;
-    auto k_run = load_run<packed_eight<half>>(k_head + position * 64 + start);
-    auto v_run = load_run<packed_eight<half>>(v_head + position * 64 + start);
+    auto k_run = load_run<packed_eight<half>>(k_head + (position * 64 + start));
+    auto v_run = load_run<packed_eight<half>>(v_head + (position * 64 + start));
     *(threadgroup packed_eight<half>*)(key_tile + row * 72 + start) = k_run;
     *(threadgroup packed_eight<half>*)(value_tile + row * 72 + start) = v_run;
   }

@@ -46,7 +46,7 @@ for (uint place = thread_index_in_threadgroup; place < 96; place += 64) {
     tiles[row * 28 + start + i] = 0.0f;
   }
   if (start < 20) {
-    auto q_run = load_run<packed_float4>(q_head + query * 20 + start);
+    auto q_run = load_run<packed_float4>(q_head + (query * 20 + start));
     *(threadgroup packed_float4*)(tiles + row * 28 + start) = q_run;
   }
 }
@@ -69,8 +69,8 @@ for (uint first = 0; first < tokens; first += 32) {
       value_tile[row * 28 + start + i] = 0.0f;
     }
     if (start < 20) {
-      auto k_run = load_run<packed_float4>(k_head + position * 20 + start);
-      auto v_run = load_run<packed_float4>(v_head + position * 20 + start);
+      auto k_run = load_run<packed_float4>(k_head + (position * 20 + start));
+      auto v_run = load_run<packed_float4>(v_head + (position * 20 + start));
       *(threadgroup packed_float4*)(key_tile + row * 28 + start) = k_run;
       *(threadgroup packed_float4*)(value_tile + row * 28 + start) = v_run;
     }

@@ -57,7 +57,7 @@ for (uint place = thread_index_in_threadgroup; place < 512; place += 64) {
   uint row = place / 16;
   uint query = metal::min(block * 32 + row, 499u);
   uint start = place % 16 * 8;
-  auto q_run = load_run<packed_eight<bfloat16_t>>(q_head + query * 128 + start);
+  auto q_run = load_run<packed_eight<bfloat16_t>>(q_head + (query * 128 + start));
   *(threadgroup packed_eight<bfloat16_t>*)(tiles + row * 136 + start) = q_run;
 }
 // The queries are written before any simdgroup reads its own.
@@ -79,8 +79,8 @@ for (uint first = earliest / 16 * 16; first < last; first += 16) {
     uint row = place / 16;
     uint position = metal::min(first + row, 499u);
     uint start = place % 16 * 8;
-    auto k_run = load_run<packed_eight<bfloat16_t>>(k_head + position * 128 + start);
-    auto v_run = load_run<packed_eight<bfloat16_t>>(v_head + position * 128 + start);
+    auto k_run = load_run<packed_eight<bfloat16_t>>(k_head + (position * 128 + start));
+    auto v_run = load_run<packed_eight<bfloat16_t>>(v_head + (position * 128 + start));
     *(threadgroup packed_eight<bfloat16_t>*)(key_tile + row * 136 + start) = k_run;
     *(threadgroup packed_eight<bfloat16_t>*)(value_tile + row * 136 + start) = v_run;
   }

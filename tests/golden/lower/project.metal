@@ -28,7 +28,7 @@ for (uint start = lane * 4; start < 512; start += 128) {
   }
   for (uint c = 0; c < 4; ++c) {
     uint column = first + c;
-    auto weight_run = load_run<packed_half4>(weight + column * 512 + start);
+    auto weight_run = load_run<packed_half4>(weight + (column * 512 + start));
     for (uint i = 0; i < 4; ++i) {
       sums[c] += x_values[i] * float(weight_run[i]);
     }

@@ -31,10 +31,10 @@ for (uint i = 0; i < 16; i += 4) {
 }
 for (uint j = 0; j < 4; ++j) {
   uint row = first + j;
-  auto gate_run = load_run<packed_uint2>(gate + row * 64 + tile / 8);
+  auto gate_run = load_run<packed_uint2>(gate + (row * 64 + tile / 8));
   float gate_scales_value = gate_scales[row * 8 + tile / 64];
   float gate_biases_value = gate_biases[row * 8 + tile / 64];
-  auto up_run = load_run<packed_uint2>(up + row * 64 + tile / 8);
+  auto up_run = load_run<packed_uint2>(up + (row * 64 + tile / 8));
   float up_scales_value = up_scales[row * 8 + tile / 64];
   float up_biases_value = up_biases[row * 8 + tile / 64];
   for (uint k = 0; k < 16; ++k) {

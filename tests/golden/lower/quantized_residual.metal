@@ -32,7 +32,7 @@ if (tile < columns) {
   for (uint token = 0; token < 2; ++token) {
     for (uint i = 0; i < 16; i += 4) {
       uint start = tile + i;
-      auto x_run = load_run<packed_half4>(x + token * columns + start);
+      auto x_run = load_run<packed_half4>(x + (token * columns + start));
       for (uint k = 0; k < 4; ++k) {
         values[token][i + k] = x_run[k];
       }
@@ -40,7 +40,7 @@ if (tile < columns) {
   }
   for (uint j = 0; j < 2; ++j) {
     uint row = first + j;
-    auto packed_run = load_run<packed_uint3>(packed + row * 48 + (tile / 16) * 3);
+    auto packed_run = load_run<packed_uint3>(packed + (row * 48 + (tile / 16) * 3));
     float scales_value = scales[row * 8 + tile / 32];
     float biases_value = biases[row * 8 + tile / 32];
     for (uint k = 0; k < 16; ++k) {

@@ -18,12 +18,12 @@ inline float quick_sigmoid(float x) {
 
 uint row = thread_position_in_grid.y;
 uint start = thread_position_in_grid.x * 4;
-auto gate_run = load_run<packed_half4>(gate + row * 512 + start);
+auto gate_run = load_run<packed_half4>(gate + (row * 512 + start));
 auto bias_run = load_run<packed_half4>(bias + start);
-auto up_run = load_run<packed_half4>(up + row * 512 + start);
+auto up_run = load_run<packed_half4>(up + (row * 512 + start));
 packed_half4 out_run;
 for (uint k = 0; k < 4; ++k) {
   float sum = float(gate_run[k]) + float(bias_run[k]);
   out_run[k] = half(sum * quick_sigmoid(sum) * float(up_run[k]));
 }
-*(device packed_half4*)(out + row * 512 + start) = out_run;
+*(device packed_half4*)(out + (row * 512 + start)) = out_run;

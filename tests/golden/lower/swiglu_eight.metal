@@ -27,12 +27,12 @@ inline float quick_sigmoid(float x) {
 
 uint row = thread_position_in_grid.y;
 uint start = thread_position_in_grid.x * 8;
-auto gate_run = load_run<packed_eight<half>>(gate + row * 512 + start);
+auto gate_run = load_run<packed_eight<half>>(gate + (row * 512 + start));
 auto bias_run = load_run<packed_eight<half>>(bias + start);
-auto up_run = load_run<packed_eight<half>>(up + row * 512 + start);
+auto up_run = load_run<packed_eight<half>>(up + (row * 512 + start));
 packed_eight<half> out_run;
 for (uint k = 0; k < 8; ++k) {
   float sum = float(gate_run[k]) + float(bias_run[k]);
   out_run[k] = half(sum * quick_sigmoid(sum) * float(up_run[k]));
 }
-*(device packed_eight<half>*)(out + row * 512 + start) = out_run;
+*(device packed_eight<half>*)(out + (row * 512 + start)) = out_run;

@@ -23,9 +23,9 @@ packed_half4 bias_runs[2];
 packed_half4 up_runs[2];
 for (uint j = 0; j < 2; ++j) {
   uint start = first + j * 256;
-  gate_runs[j] = load_run<packed_half4>(gate + row * 512 + start);
+  gate_runs[j] = load_run<packed_half4>(gate + (row * 512 + start));
   bias_runs[j] = load_run<packed_half4>(bias + start);
-  up_runs[j] = load_run<packed_half4>(up + row * 512 + start);
+  up_runs[j] = load_run<packed_half4>(up + (row * 512 + start));
 }
 for (uint j = 0; j < 2; ++j) {
   uint start = first + j * 256;
@@ -34,5 +34,5 @@ for (uint j = 0; j < 2; ++j) {
     float sum = float(gate_runs[j][k]) + float(bias_runs[j][k]);
     out_run[k] = half(sum * quick_sigmoid(sum) * float(up_runs[j][k]));
   }
-  *(device packed_half4*)(out + row * 512 + start) = out_run;
+  *(device packed_half4*)(out + (row * 512 + start)) = out_run;
 }

@@ -14,9 +14,9 @@ uint plane = thread_position_in_grid.z;
 uint row = thread_position_in_grid.y;
 if (plane < 4) {
   uint start = thread_position_in_grid.x * 4;
-  auto qkv_run = load_run<packed_half4>(qkv + row * 384 + plane * 64 + start);
-  auto cos_in_run = load_run<packed_half4>(cos_in + row * 32 + start);
-  auto qkv_run_2 = load_run<packed_half4>(qkv + row * 384 + plane * 64 + start + 32);
+  auto qkv_run = load_run<packed_half4>(qkv + (row * 384 + plane * 64 + start));
+  auto cos_in_run = load_run<packed_half4>(cos_in + (row * 32 + start));
+  auto qkv_run_2 = load_run<packed_half4>(qkv + (row * 384 + plane * 64 + start + 32));
   packed_half4 out0_run;
   packed_half4 out0_run_2;
   for (uint k = 0; k < 4; ++k) {
@@ -26,14 +26,14 @@ if (plane < 4) {
     out0_run[k] = half(qkv_value * cos_in_value - qkv_value_2);
     out0_run_2[k] = half(qkv_value + qkv_value_2 * cos_in_value);
   }
-  *(device packed_half4*)(out0 + plane * 1024 + row * 64 + start) = out0_run;
-  *(device packed_half4*)(out0 + plane * 1024 + row * 64 + start + 32) = out0_run_2;
+  *(device packed_half4*)(out0 + (plane * 1024 + row * 64 + start)) = out0_run;
+  *(device packed_half4*)(out0 + (plane * 1024 + row * 64 + start + 32)) = out0_run_2;
 } else {
   uint plane_2 = plane - 4;
   uint start = thread_position_in_grid.x * 4;
-  auto qkv_run = load_run<packed_half4>(qkv + row * 384 + plane_2 * 64 + start + 256);
-  auto cos_in_run = load_run<packed_half4>(cos_in + row * 32 + start);
-  auto qkv_run_2 = load_run<packed_half4>(qkv + row * 384 + plane_2 * 64 + start + 288);
+  auto qkv_run = load_run<packed_half4>(qkv + (row * 384 + plane_2 * 64 + start + 256));
+  auto cos_in_run = load_run<packed_half4>(cos_in + (row * 32 + start));
+  auto qkv_run_2 = load_run<packed_half4>(qkv + (row * 384 + plane_2 * 64 + start + 288));
   packed_half4 out1_run;
   packed_half4 out1_run_2;
   for (uint k = 0; k < 4; ++k) {
@@ -43,6 +43,6 @@ if (plane < 4) {
     out1_run[k] = half(qkv_value * cos_in_value - qkv_value_2);
     out1_run_2[k] = half(qkv_value + qkv_value_2 * cos_in_value);
   }
-  *(device packed_half4*)(out1 + plane_2 * 1024 + row * 64 + start) = out1_run;
-  *(device packed_half4*)(out1 + plane_2 * 1024 + row * 64 + start + 32) = out1_run_2;
+  *(device packed_half4*)(out1 + (plane_2 * 1024 + row * 64 + start)) = out1_run;
+  *(device packed_half4*)(out1 + (plane_2 * 1024 + row * 64 + start + 32)) = out1_run_2;
 }

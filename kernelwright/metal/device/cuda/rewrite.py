@@ -40,8 +40,6 @@ class _Rewriter:
     out: list[str] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
     """Indices of the code tokens."""
-    closers: set[int] = field(default_factory=set)
-    """Places after which a parenthesis that a rewrite has opened is closed."""
 
     def run(self) -> str:
         self.out = [self._blank(t) if not t.is_code else t.spelling for t in self.tokens]
@@ -50,8 +48,6 @@ class _Rewriter:
         self._drop_metal_includes()
         for place in range(len(self.places)):
             self._token(place, members)
-            if place in self.closers:
-                self.out[self.places[place]] += ")"
         if self.depth == 0:
             self._declare_functions()
         return "".join(self.out)
@@ -114,7 +110,6 @@ class _Rewriter:
         elif token.kind is TokenKind.PUNCTUATOR:
             self.depth += {"{": 1, "}": -1}.get(token.spelling, 0)
             self._attribute(place)
-            self._dereference(place)
         elif token.kind is TokenKind.IDENTIFIER:
             self._identifier(place, members)
 
@@ -129,53 +124,6 @@ class _Rewriter:
             end += 1
         for i in self.places[place : end + 2]:
             self.out[i] = ""
-
-    def _dereference(self, place: int) -> None:
-        """Route `*(device V*)p` through functions that read a packed vector in one access.
-
-        Packed vectors promise no alignment, so that CUDA would read them element by element;
-        the functions look at the address first.
-        """
-        if (
-            self._text(place) != "*"
-            or self._ends_operand(place - 1)
-            or self._text(place + 1) != "("
-        ):
-            return
-        close = self._closing(place + 1)
-        if self._text(close - 1) != "*" or "(" in map(self._text, range(place + 2, close)):
-            return
-        end = close + 1
-        if self._text(end) == "(":
-            end = self._closing(end)
-        elif (
-            self.tokens[self.places[min(end, len(self.places) - 1)]].kind
-            is not TokenKind.IDENTIFIER
-        ):
-            return
-        if self._text(end + 1) in ("[", ".", "->", "("):
-            return
-        stores = self._text(end + 1) in _ASSIGNMENTS
-        self.out[self.places[place]] = "kw_store_at(" if stores else "kw_load_from("
-        self.closers.add(end)
-
-    def _ends_operand(self, place: int) -> bool:
-        """Say whether the token before a star makes it a product or a declaration."""
-        text = self._text(place)
-        if text in (")", "]"):
-            return True
-        kind = self.tokens[self.places[place]].kind if place >= 0 else TokenKind.PUNCTUATOR
-        return text != "return" and kind in (TokenKind.IDENTIFIER, TokenKind.NUMBER)
-
-    def _closing(self, place: int) -> int:
-        """Place of the parenthesis that closes the one at `place`."""
-        depth = 0
-        while place < len(self.places):
-            depth += {"(": 1, ")": -1}.get(self._text(place), 0)
-            if depth == 0:
-                break
-            place += 1
-        return min(place, len(self.places) - 1)
 
     def _identifier(self, place: int, members: frozenset[str]) -> None:
         index = self.places[place]

@@ -166,36 +166,32 @@ def _entry(
         *(f"const {_type(t)}* __restrict__ {name}" for name, t in inputs),
         *(f"{_output_type(launch, t)}* __restrict__ {name}" for name, t in outputs),
     ]
-    arguments = [
-        *(f"*{name}" if not t.shape else name for name, t in inputs),
-        *(name for name, _ in outputs),
-        *(f"kw_{name}()" for name, _ in used),
-    ]
-    bounds = "__launch_bounds__(kw_full_threads)"
     arrays = [name for name, t in inputs if t.shape] + [name for name, _ in outputs]
-    call = f"  candidate::body({', '.join(arguments)});"
+
+    def call(spelling: str) -> str:
+        arguments = [
+            *(spelling.format(name) if t.shape else f"*{name}" for name, t in inputs),
+            *(spelling.format(name) for name, _ in outputs),
+            *(f"kw_{name}()" for name, _ in used),
+        ]
+        return f"  candidate::body({', '.join(arguments)});"
+
+    bounds = "__launch_bounds__(kw_full_threads)"
+    calls = [call("{}")]
+    if _has_packed_access(launch.kernel):
+        are_aligned = " && ".join(f"kw_is_aligned({name})" for name in arrays)
+        calls = [f"  if ({are_aligned})", f"  {call('kw_aligned({})')}", "  else", f"  {calls[0]}"]
     return [
         f'extern "C" __global__ void {bounds} {_SYMBOL}({", ".join(parameters)}) {{',
         "  if (kw_is_outside()) return;",
-        *(_where_aligned(arrays, call) if _has_packed_access(launch.kernel) else [call]),
+        *calls,
         "}",
     ]
 
 
 def _has_packed_access(kernel: Kernel) -> bool:
+    """Say whether a kernel asks for neighbours at once, so that alignment makes a difference."""
     return "packed_" in kernel.source or "packed_" in kernel.header
-
-
-def _where_aligned(arrays: list[str], call: str) -> list[str]:
-    """Write the call twice, so that the compiler knows in one of them what is aligned."""
-    return [
-        f"  if ({' && '.join(f'kw_is_aligned({name})' for name in arrays)}) {{",
-        *(f"    __builtin_assume((ulong){name} % 16 == 0);" for name in arrays),
-        f"  {call}",
-        "  } else {",
-        f"  {call}",
-        "  }",
-    ]
 
 
 def _type(type_: TensorType) -> str:

@@ -64,7 +64,9 @@ KW_FUNC uint kw_quadgroup_index_in_threadgroup() { return threadIdx.x / 4u; }
 KW_FUNC uint kw_quadgroups_per_threadgroup() { return (kw_threads() + 3u) / 4u; }
 KW_FUNC uint kw_dispatch_quadgroups_per_threadgroup() { return (kw_full_threads + 3u) / 4u; }
 
-// MLX's allocations are aligned for every packed vector; views of them may begin anywhere.
+// MLX's allocations are aligned for every packed vector; views of them may begin anywhere. Told where
+// an array begins, the compiler finds which neighbours may be read and written in one access.
 template <class T> KW_FUNC bool kw_is_aligned(const T* p) { return (ulong)p % 16u == 0; }
+template <class T> KW_FUNC T* kw_aligned(T* p) { return (T*)__builtin_assume_aligned(p, 16); }
 
 }  // namespace metal

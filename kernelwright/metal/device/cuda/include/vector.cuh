@@ -138,48 +138,6 @@ KW_PACKED(ushort)
 KW_PACKED(char)
 KW_PACKED(uchar)
 
-// What is aligned less than it is long, a packed vector above all, in one access where its address
-// allows, element by element elsewhere: Metal's hardware needs no more alignment than the element's,
-// CUDA faults without the vector's own. The entry says once whether all arrays are aligned, so that
-// the compiler settles most choices.
-template <class V> inline constexpr bool kw_is_packed = alignof(V) < sizeof(V);
-
-// The word of a vector's size that CUDA reads and writes at once.
-template <int bytes> struct kw_word { static constexpr bool exists = false; };
-template <> struct kw_word<2> { static constexpr bool exists = true; using type = ushort; };
-template <> struct kw_word<4> { static constexpr bool exists = true; using type = uint; };
-template <> struct kw_word<8> { static constexpr bool exists = true; using type = ::uint2; };
-template <> struct kw_word<16> { static constexpr bool exists = true; using type = ::uint4; };
-
-template <class V> KW_FUNC bool kw_is_whole(const V* p) { return (ulong)p % sizeof(V) == 0; }
-
-template <class V> KW_FUNC V kw_load_from(const V* p) {
-  using Word = kw_word<sizeof(V)>;
-  if constexpr (kw_is_packed<V> && Word::exists) {
-    if (kw_is_whole(p)) {
-      typename Word::type word = *(const typename Word::type*)p;
-      return kw_bits<V>(word);
-    }
-  }
-  return *p;
-}
-template <class V> struct kw_packed_place {
-  V* p;
-  KW_FUNC void operator=(const V& v) {
-    using Word = kw_word<sizeof(V)>;
-    if constexpr (Word::exists) {
-      if (kw_is_whole(p)) {
-        *(typename Word::type*)p = kw_bits<typename Word::type>(v);
-        return;
-      }
-    }
-    *p = v;
-  }
-};
-template <class V, class = enable_if_t<!kw_is_packed<V>>> KW_FUNC V& kw_store_at(V* p) { return *p; }
-template <class V, class = enable_if_t<kw_is_packed<V>>, class = void>
-KW_FUNC kw_packed_place<V> kw_store_at(V* p) { return {p}; }
-
 // vec op vec, vec op scalar, scalar op vec; the result keeps the vector's element type.
 #define KW_VECTOR_OPERATOR(op)                                                                  \
   template <class T, int N> KW_FUNC vec<T, N> operator op(const vec<T, N>& a, const vec<T, N>& b) { \
