@@ -16,7 +16,8 @@ from kernelwright.metal.lower.view import Coordinates, reshaped
 _WORDS = """
     group block position part chunk slot feature query peak total attended score weight kept
     raised last share keys earliest entry result place partial_peak partial_total partial_value
-    row_peak row_total value_sum
+    row_peak row_total value_sum own_query own_key own_position first_lane turn set products weights
+    shares shared is_higher
 """
 TAKEN = (RESERVED - {"k"}) | frozenset(_WORDS.split())
 """Words that an attention kernel writes itself."""

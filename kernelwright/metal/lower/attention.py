@@ -1,5 +1,6 @@
 """Attention by online softmax: simdgroups walk along keys, and merge what each of them found."""
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -8,6 +9,8 @@ from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Kernel, Tensor
 from kernelwright.metal.lower.attended import RESERVED_HERE, TAKEN, Attended
 from kernelwright.metal.lower.attention_layout import Layout
+from kernelwright.metal.lower.attention_registers import Registers, each
+from kernelwright.metal.lower.attention_weight import Weighing, own_position, own_query
 from kernelwright.metal.lower.function import header_for
 from kernelwright.metal.lower.index import Axis, Index
 from kernelwright.metal.lower.layout import Block, Line, span, surround
@@ -65,8 +68,8 @@ class KeyWalk:
         blocks = Axis("block", size.rows // self.schedule.queries)
         self.group = Index.of(Axis("group", size.groups))
         self.row = Axis("row", self.schedule.queries)
-        in_group = Index.of(blocks) * self.schedule.queries + Index.of(self.row)
-        self.flat = self.group * size.rows + in_group
+        self.first_row = self.group * size.rows + Index.of(blocks) * self.schedule.queries
+        self.registers = Registers(layout)
         self.position = Axis("position", size.keys)
         self.exponential = exponential_for(graph)
 
@@ -77,11 +80,11 @@ class KeyWalk:
         self._read_queries()
         self._declare()
         self._walk()
-        self._join_slots()
+        self._join_lanes()
         self._leave_parts()
         outputs = self._merge()
         source = "\n".join([*self._head(), *self.writer.lines]) + "\n"
-        roots = [self.query, self.key, self.value, self.score]
+        roots = [self.query, self.key, self.value, self.weighing.score]
         loads = {t.array for t in walk([*roots, *self.written]) if isinstance(t, Load)}
         threads, size = 32 * self.schedule.simdgroups, self.size
         return Kernel(
@@ -99,13 +102,25 @@ class KeyWalk:
         self.features = (Axis("feature", size.head), Axis("feature", size.width))
         key, value = (Index.of(axis) for axis in self.features)
         position = Index.of(self.position)
-        self.query = attended.scaled_query(self.flat, key)
+        held = Axis("row" if self.layout.deal.queries == 1 else "query", self.schedule.queries)
+        self.query = attended.scaled_query(self._flat(held), key)
         self.key = attended.key(self.group, position, key)
         self.value = attended.value(self.group, position, value)
-        varying = [self.row, self.position]
-        self.product = attended.terms.held("product", Dtype.FLOAT32, varying)
-        self.score = attended.score(self.product, self.flat, position, is_scaled=True)
+        self.weighing = self._weighing()
         self.written: list[Term] = []
+
+    def _weighing(self) -> Weighing:
+        """Say what becomes of a product, and which lane finds out."""
+        attended, deal = self.attended, self.layout.deal
+        query = Axis(own_query(deal), self.schedule.queries)
+        position = Axis(own_position(deal), self.size.keys)
+        product = attended.terms.held("product", Dtype.FLOAT32, [query, position])
+        score = attended.score(product, self._flat(query), Index.of(position), is_scaled=True)
+        return Weighing(self.writer, self.registers, product, score, self.exponential)
+
+    def _flat(self, row: Axis) -> Index:
+        """Return which of all queries one of those is that the lanes of a key hold."""
+        return self.first_row + Index.of(row)
 
     def _head(self) -> list[str]:
         lanes = self.schedule.lanes
@@ -121,17 +136,18 @@ class KeyWalk:
         if self.layout.slots > 1:
             part = "" if lanes == 1 else f" / {lanes}"
             head.append(f"uint slot = thread_index_in_simdgroup{part};")
+        head += self.layout.deal.lines(lanes)
         if self._is_one_run and self.layout.vector > 1:
             head.append(f"uint start = lane * {self.layout.vector};")
         if self._is_one_run and self.layout.vector == 1:
             head.append("uint feature = lane;")
-        return [line for line in head if self._is_read(line)]
-
-    def _is_read(self, line: str) -> bool:
-        name = line.split(" = ")[0].split()[-1]
-        if name == "lane" and (self.writer.mentions("start") or self.writer.mentions("feature")):
-            return True
-        return self.writer.mentions(name)
+        read: list[str] = []
+        for line in reversed(head):
+            name = line.split(" = ")[0].split()[-1]
+            word = re.compile(rf"\b{name}\b")
+            if self.writer.mentions(name) or any(word.search(other) for other in read):
+                read.insert(0, line)
+        return read
 
     @property
     def _is_one_run(self) -> bool:
@@ -152,30 +168,37 @@ class KeyWalk:
                 self.writer.pointers[term.array, base] = name
 
     def _read_queries(self) -> None:
-        self.writer.line(f"float scaled{self._dimensions(self.size.head)};")
+        self.writer.line(f"float scaled{self.registers.dimensions(self.size.head)};")
 
         def body(inner: Writer) -> list[Run]:
             runs = self._span(0).bind(inner, [self.query], ())
             inner.prepare([self.query])
             text = inner.expression(self.query).text
-            inner.line(f"{self._place('scaled', self.size.head)} = {text};")
+            inner.line(f"{self.registers.place('scaled', self.size.head)} = {text};")
             return runs
 
-        with self._each(self.writer, "row", self.schedule.queries):
-            surround(self.writer, self._around(0), body)
+        with each(self.writer, "row", self.schedule.queries):
+            surround(self.writer, (*self._query_line, *self._around(0)), body)
+
+    @property
+    def _query_line(self) -> tuple[Line, ...]:
+        """What says which query a lane holds as its n-th, where lanes differ in that."""
+        if self.layout.deal.queries == 1:
+            return ()
+        return (Line("uint query = row ^ own_query;", "query"),)
 
     def _declare(self) -> None:
-        writer, rows = self.writer, self.schedule.queries
+        writer, rows = self.writer, self.layout.deal.own_queries
         if rows == 1:
             writer.line("float peak = -FLT_MAX;")
             writer.line("float total = 0.0f;")
         else:
             writer.line(f"float peak[{rows}];")
             writer.line(f"float total[{rows}] = {{}};")
-            with writer.block(f"for (uint row = 0; row < {rows}; ++row)"):
+            with self.weighing.each_query():
                 # A finite start: the difference of two infinities would be NaN.
-                writer.line("peak[row] = -FLT_MAX;")
-        dimensions = self._dimensions(self.size.width)
+                writer.line(f"{self.weighing.of_query('peak')} = -FLT_MAX;")
+        dimensions = self.registers.dimensions(self.size.width)
         writer.line(f"float attended{dimensions} = {'{}' if dimensions else '0.0f'};")
 
     def _walk(self) -> None:
@@ -207,7 +230,7 @@ class KeyWalk:
             if self._asks_ahead:
                 self._ask_for_values()
             self._read_keys()
-            self._weigh()
+            self.weighing.write()
             self._read_values()
 
     def _earliest(self) -> str:
@@ -221,9 +244,10 @@ class KeyWalk:
         return "earliest"
 
     def _read_keys(self) -> None:
-        writer, rows, ahead = self.writer, self.schedule.queries, self.schedule.keys
-        dimensions = "".join(f"[{n}]" for n in (ahead, rows) if n > 1)
-        writer.line(f"float score{dimensions} = {'{}' if dimensions else '0.0f'};")
+        writer, rows, deal = self.writer, self.schedule.queries, self.layout.deal
+        kept = "".join(f"[{n}]" for n in (deal.own_queries, self.schedule.keys) if n > 1)
+        start = "" if deal.queries > 1 else f" = {'{}' if kept else '0.0f'}"
+        writer.line(f"float score{kept}{start};")
 
         def body(inner: Writer) -> list[Run]:
             runs = self._span(0).bind(inner, [self.key], ())
@@ -231,13 +255,16 @@ class KeyWalk:
             writer.taken |= {run.name for run in runs}
             inner.prepare([self.key])
             name = inner.named(self.key) if rows > 1 else inner.expression(self.key).text
-            with self._each(inner, "row", rows):
-                scaled = self._place("scaled", self.size.head)
-                inner.line(f"{self._score} += {scaled} * {name};")
+            with each(inner, "row", rows):
+                scaled = self.registers.place("scaled", self.size.head)
+                inner.line(f"{self.registers.product} += {scaled} * {name};")
             return runs
 
-        with self._each(writer, "j", ahead):
+        with each(writer, "j", self.schedule.keys):
+            if deal.queries > 1:
+                writer.line(f"float products[{rows}] = {{}};")
             surround(writer, (*self._at_position(), *self._around(0)), body)
+            self.weighing.deal_queries()
 
     @property
     def _asks_ahead(self) -> bool:
@@ -255,124 +282,79 @@ class KeyWalk:
                 inner.line(run.before)
             return []
 
-        with self._each(self.writer, "j", self.schedule.keys):
+        with each(self.writer, "j", self.schedule.keys):
             surround(self.writer, self._at_position(), body)
 
     def _read_values(self) -> None:
         rows = self.schedule.queries
 
-        def body(inner: Writer) -> list[Run]:
-            runs = [] if self._asks_ahead else self._span(1).bind(inner, [self.value], ())
-            inner.prepare([self.value])
-            name = inner.named(self.value) if rows > 1 else inner.expression(self.value).text
-            with self._each(inner, "row", rows):
-                attended = self._place("attended", self.size.width)
-                inner.line(f"{attended} += {self._score} * {name};")
-            return runs
+        with each(self.writer, "j", self.schedule.keys):
+            weight = self.weighing.hand_round()
 
-        with self._each(self.writer, "j", self.schedule.keys):
+            def body(inner: Writer) -> list[Run]:
+                runs = [] if self._asks_ahead else self._span(1).bind(inner, [self.value], ())
+                inner.prepare([self.value])
+                name = inner.named(self.value) if rows > 1 else inner.expression(self.value).text
+                with each(inner, "row", rows):
+                    attended = self.registers.place("attended", self.size.width)
+                    inner.line(f"{attended} += {weight} * {name};")
+                return runs
+
             surround(self.writer, (*self._at_position(), *self._around(1)), body)
 
-    def _weigh(self) -> None:
-        """Turn scores into weights, after what was found before is brought to a new maximum."""
-        writer, peak, total = self.writer, self._of_row("peak"), self._of_row("total")
-        is_one = self.schedule.keys == 1
-        with self._each(writer, "row", self.schedule.queries):
-            if not is_one:
-                writer.line(f"float raised = {peak};")
-            with self._each(writer, "j", self.schedule.keys):
-                self._finish_score()
-                if not is_one:
-                    writer.line(f"raised = metal::max(raised, {self._score});")
-            raised = self._score if is_one else "raised"
-            # A new maximum becomes rare as keys go by.
-            with writer.block(f"if ({raised} > {peak})"):
-                writer.line(f"float kept = {self.exponential}({peak} - {raised});")
-                writer.line(f"{peak} = {raised};")
-                writer.line(f"{total} *= kept;")
-                with self._each_element(self.size.width):
-                    writer.line(f"{self._place('attended', self.size.width)} *= kept;")
-            # A score is not needed any more once it is a weight.
-            weight = f"{self.exponential}({self._score} - {peak})"
-            with self._each(writer, "j", self.schedule.keys):
-                writer.line(f"{self._score} = {weight};")
-                writer.line(f"{total} += {self._score};")
-
-    def _finish_score(self) -> None:
-        lanes = self.schedule.lanes
-        product = self._score
-        if lanes == 32:
-            product = f"metal::simd_sum({product})"
-        elif lanes > 1:
-            product = f"lanes_sum<{lanes}>({product})"
-
-        is_plain = self.score is self.product and not self.layout.is_ragged
-
-        def body(inner: Writer) -> list[Run]:
-            if is_plain:
-                if product != self._score:
-                    inner.line(f"{self._score} = {product};")
-                return []
-            # Lanes without a key take part in the sum, so it stands before any branch.
-            name = product
-            if lanes > 1 or self.layout.is_ragged:
-                name = inner.fresh("product")
-                inner.line(f"float {name} = {product};")
-            inner.bind(self.product, name)
-            if not self.layout.is_ragged:
-                self._write_score(inner)
-            elif self.score is self.product:
-                text = f"position < {self.size.keys} ? {name} : -INFINITY"
-                inner.line(f"{self._score} = {text};")
-            else:
-                inner.line(f"{self._score} = -INFINITY;")
-                with inner.block(f"if (position < {self.size.keys})"):
-                    self._write_score(inner)
-            return []
-
-        surround(self.writer, self._position_line(), body)
-
-    def _write_score(self, writer: Writer) -> None:
-        writer.prepare([self.score])
-        writer.line(f"{self._score} = {writer.expression(self.score).text};")
-
-    def _join_slots(self) -> None:
-        """Let the lanes of a simdgroup agree on one maximum, and add up what they found."""
-        if self.layout.slots == 1:
-            return
-        writer, peak, total = self.writer, self._of_row("peak"), self._of_row("total")
-        lanes = self.schedule.lanes
-        with self._each(writer, "row", self.schedule.queries):
-            writer.line(f"float raised = metal::simd_max({peak});")
-            writer.line(f"float kept = {self.exponential}({peak} - raised);")
-            writer.line(f"{peak} = raised;")
-            writer.line(f"{total} = slots_sum<{lanes}>({total} * kept);")
-            with self._each_element(self.size.width):
-                place = self._place("attended", self.size.width)
-                writer.line(f"{place} = slots_sum<{lanes}>({place} * kept);")
+    def _join_lanes(self) -> None:
+        """Add up what the lanes of a simdgroup found."""
+        writer, deal, lanes = self.writer, self.layout.deal, self.schedule.lanes
+        total = self.weighing.of_query("total")
+        if deal.apart < 32:
+            with self.weighing.each_query():
+                writer.line(f"{total} = {_sum_apart(deal.apart, total)};")
+        if lanes < 32:
+            place = self.registers.place("attended", self.size.width)
+            with (
+                each(writer, "row", self.schedule.queries),
+                self.registers.each_element(writer, self.size.width),
+            ):
+                writer.line(f"{place} = {_sum_apart(lanes, place)};")
 
     def _leave_parts(self) -> None:
         """Leave what each simdgroup found where the whole threadgroup sees it."""
         writer, rows, count = self.writer, self.schedule.queries, self.schedule.simdgroups
         shape = f"[{count}][{rows}]" if rows > 1 else f"[{count}]"
-        place = "[simdgroup][row]" if rows > 1 else "[simdgroup]"
         writer.line(f"threadgroup float partial_peak{shape};")
         writer.line(f"threadgroup float partial_total{shape};")
         writer.line(f"threadgroup float partial_value{shape}[{self.size.width}];")
+        self._leave_totals()
+        query = "row" if self.layout.deal.queries == 1 else "query"
+        place = f"[simdgroup][{query}]" if rows > 1 else "[simdgroup]"
 
         def body(inner: Writer) -> list[Run]:
-            attended = self._place("attended", self.size.width)
+            attended = self.registers.place("attended", self.size.width)
             inner.line(f"partial_value{place}[{self._feature}] = {attended};")
             return []
 
-        with self._each(writer, "row", rows):
-            with writer.block("if (thread_index_in_simdgroup == 0)"):
-                writer.line(f"partial_peak{place} = {self._of_row('peak')};")
-                writer.line(f"partial_total{place} = {self._of_row('total')};")
-            alone = [Block("if (slot == 0)")] if self.layout.slots > 1 else []
-            surround(writer, (*alone, *self._around(1)), body)
+        alone = [Block("if (slot == 0)")] if self.layout.slots > 1 else []
+        with each(writer, "row", rows):
+            surround(writer, (*alone, *self._query_line, *self._around(1)), body)
         writer.line("// Every simdgroup's part is written before any is read.")
         writer.line("threadgroup_barrier(metal::mem_flags::mem_threadgroup);")
+
+    def _leave_totals(self) -> None:
+        deal, weighing = self.layout.deal, self.weighing
+        place = f"[simdgroup][{weighing.query}]" if self.schedule.queries > 1 else "[simdgroup]"
+        first = "0" if deal.queries == 1 else "own_query"
+        first += f" * {deal.alike}" if deal.queries > 1 and deal.alike > 1 else ""
+
+        def body(inner: Writer) -> list[Run]:
+            for name in ("peak", "total"):
+                inner.line(f"partial_{name}{place} = {weighing.of_query(name)};")
+            return []
+
+        with (
+            self.writer.block(f"if (thread_index_in_simdgroup == {first})"),
+            weighing.each_query(),
+        ):
+            surround(self.writer, weighing.query_lines(), body)
 
     def _merge(self) -> tuple[str, ...]:
         """Merge the simdgroups' parts, an element a thread, and return the arrays written."""
@@ -388,12 +370,13 @@ class KeyWalk:
         elements = self.schedule.queries * self.size.width
         with self._threads_over(elements):
             if self.layout.chunks > 1:
-                entry = self.flat * self.layout.chunks
+                entry = self._flat(self.row) * self.layout.chunks
                 entry = entry + Index.of(Axis("chunk", self.layout.chunks))
                 return write_part(self.writer, parts, entry, self.size.width)
             result = result_of(self.attended, (self.row, axis))
-            stores = self.attended.stores(self.signature, self.flat, Index.of(axis), result)
-            sink = self.attended.sink(self.flat)
+            flat = self._flat(self.row)
+            stores = self.attended.stores(self.signature, flat, Index.of(axis), result)
+            sink = self.attended.sink(flat)
             write_results(self.writer, parts, stores, result, sink)
             self.written = [*(s.value for s in stores), *([sink] if sink is not None else [])]
             return tuple(s.array for s in stores)
@@ -416,45 +399,6 @@ class KeyWalk:
                 self.writer.line(f"uint row = place / {self.size.width};")
                 self.writer.line(f"uint column = place % {self.size.width};")
             yield
-
-    @contextmanager
-    def _each(self, writer: Writer, counter: str, count: int) -> Iterator[None]:
-        """Write a loop, or nothing around a single turn."""
-        if count == 1:
-            yield
-            return
-        with writer.block(f"for (uint {counter} = 0; {counter} < {count}; ++{counter})"):
-            yield
-
-    @contextmanager
-    def _each_element(self, features: int) -> Iterator[None]:
-        """Write the loops over what a lane holds of a row."""
-        with (
-            self._each(self.writer, "part", self.layout.parts(features)),
-            self._each(self.writer, "i", self.layout.vector),
-        ):
-            yield
-
-    def _of_row(self, name: str) -> str:
-        return f"{name}[row]" if self.schedule.queries > 1 else name
-
-    @property
-    def _score(self) -> str:
-        ahead = "[j]" if self.schedule.keys > 1 else ""
-        return self._of_row(f"score{ahead}")
-
-    def _dimensions(self, features: int) -> str:
-        """Return the dimensions of a lane's part of some rows."""
-        elements = self.layout.parts(features) * self.layout.vector
-        return "".join(f"[{n}]" for n in (self.schedule.queries, elements) if n > 1)
-
-    def _place(self, name: str, features: int) -> str:
-        """Return the text of one element of a lane's part of a row."""
-        parts, vector = self.layout.parts(features), self.layout.vector
-        turn = f"part * {vector}" if vector > 1 else "part"
-        counters = [turn] * (parts > 1) + ["i"] * (vector > 1)
-        place = " + ".join(counters)
-        return self._of_row(name) + (f"[{place}]" if place else "")
 
     @property
     def _feature(self) -> str:
@@ -479,15 +423,12 @@ class KeyWalk:
             around += span("feature", vector, "i")
         return tuple(around)
 
-    def _position_line(self) -> tuple[Line, ...]:
-        """Return what says which key of its turn a lane is at; nothing where a turn has one."""
-        if self.schedule.keys == 1:
-            return ()
-        slots = self.layout.slots
-        turns = ["first", f"j * {slots}", "slot"] if slots > 1 else ["first", "j"]
-        return (Line(f"uint position = {' + '.join(turns)};", "position"),)
-
     def _at_position(self) -> tuple[Line | Block, ...]:
         if not self.layout.is_ragged:
-            return self._position_line()
-        return (*self._position_line(), Block(f"if (position < {self.size.keys})"))
+            return self.layout.position_line("j")
+        return (*self.layout.position_line("j"), Block(f"if (position < {self.size.keys})"))
+
+
+def _sum_apart(apart: int, text: str) -> str:
+    """Return the text of a sum over lanes of a simdgroup that stand `apart` from each other."""
+    return f"lanes_sum<32, {apart}>({text})" if apart > 1 else f"metal::simd_sum({text})"

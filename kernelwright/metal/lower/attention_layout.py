@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.metal.lower.attended import Attended
+from kernelwright.metal.lower.attention_deal import Deal
+from kernelwright.metal.lower.layout import Line
 from kernelwright.metal.schedule import Attention
 
 
@@ -40,6 +42,11 @@ class Layout:
         return cls(attended, schedule, fits[0])
 
     @property
+    def deal(self) -> Deal:
+        """Which lanes weigh which keys."""
+        return Deal.of(self.schedule)
+
+    @property
     def slots(self) -> int:
         """Keys that a simdgroup takes side by side."""
         return 32 // self.schedule.lanes
@@ -69,6 +76,13 @@ class Layout:
     def parts(self, features: int) -> int:
         """Count the runs of a lane along some features."""
         return features // (self.schedule.lanes * self.vector)
+
+    def position_line(self, key: str, name: str = "position") -> tuple[Line, ...]:
+        """Return what says where one of a turn's keys stands; nothing where a turn has one."""
+        if self.schedule.keys == 1:
+            return ()
+        turns = ["first", f"{key} * {self.slots}", "slot"] if self.slots > 1 else ["first", key]
+        return (Line(f"uint {name} = {' + '.join(turns)};", name),)
 
     @property
     def threadgroup_bytes(self) -> int:

@@ -10,19 +10,56 @@ inline V load_run(const constant T* values) {
   return *(const constant V*)values;
 }
 
-// Sum over `count` neighbouring lanes, the same for each of them.
-template <uint count>
-inline float lanes_sum(float value) {
-  for (uint apart = count / 2; apart > 0; apart /= 2) {
-    value += metal::simd_shuffle_xor(value, apart);
+// Sums `count` values over as many lanes, `apart` from each other; lane n gets the sum of value n.
+// It holds value i ^ n as its i-th, so that each sends what the other keeps, without a choice.
+template <uint count, uint apart>
+inline float turned_sum(thread float* values) {
+  for (uint half = count / 2; half > 0; half /= 2) {
+    for (uint i = 0; i < half; ++i) {
+      values[i] += metal::simd_shuffle_xor(values[i + half], half * apart);
+    }
+  }
+  return values[0];
+}
+
+// Sums `count` values over as many lanes, `apart` from each other; lane `own` gets the sum of its
+// value. Each step halves how many are left.
+template <uint count, uint apart>
+inline float own_sum(thread float* values, uint own) {
+  for (uint half = count / 2; half > 0; half /= 2) {
+    bool is_upper = (own & half) != 0;
+    for (uint i = 0; i < half; ++i) {
+      float kept = is_upper ? values[i + half] : values[i];
+      float sent = is_upper ? values[i] : values[i + half];
+      values[i] = kept + metal::simd_shuffle_xor(sent, half * apart);
+    }
+  }
+  return values[0];
+}
+
+// The largest value of those of `count` neighbouring lanes that stand `apart` from each other.
+template <uint count, uint apart>
+inline float lanes_max(float value) {
+  for (uint distance = count / 2; distance >= apart; distance /= 2) {
+    value = metal::max(value, metal::simd_shuffle_xor(value, distance));
   }
   return value;
 }
 
-// Sum over the lanes of a simdgroup that stand `apart` lanes from each other.
-template <uint apart>
-inline float slots_sum(float value) {
-  for (uint distance = apart; distance < 32; distance *= 2) {
+// Copies the values of `count` lanes, `apart` from each other: lane n gets that of lane i ^ n as
+// its i-th.
+template <uint count, uint apart>
+inline void turned_copies(float value, thread float* values) {
+  values[0] = value;
+  for (uint i = 1; i < count; ++i) {
+    values[i] = metal::simd_shuffle_xor(value, i * apart);
+  }
+}
+
+// Sum over those of `count` neighbouring lanes that stand `apart` from each other.
+template <uint count, uint apart = 1>
+inline float lanes_sum(float value) {
+  for (uint distance = count / 2; distance >= apart; distance /= 2) {
     value += metal::simd_shuffle_xor(value, distance);
   }
   return value;
@@ -39,29 +76,31 @@ uint group = threadgroup_position_in_grid.z;
 uint simdgroup = simdgroup_index_in_threadgroup;
 uint lane = thread_index_in_simdgroup % 8;
 uint slot = thread_index_in_simdgroup / 8;
+uint own_query = lane % 4;
+uint own_key = lane / 4;
+uint first_lane = thread_index_in_simdgroup - own_key * 4;
 // k: f16[2,2,keys,64]
 auto k_group = k + group * keys * 64;
 // v: f16[2,2,keys,64]
 auto v_group = v + group * keys * 64;
 float scaled[4][8];
 for (uint row = 0; row < 4; ++row) {
+  uint query = row ^ own_query;
   for (uint part = 0; part < 2; ++part) {
     uint start = part * 32 + lane * 4;
-    auto q_run = load_run<packed_half4>(q + (group * 256 + row * 64 + start));
+    auto q_run = load_run<packed_half4>(q + (group * 256 + query * 64 + start));
     for (uint i = 0; i < 4; ++i) {
       scaled[row][part * 4 + i] = float(q_run[i]) * 0.125f;
     }
   }
 }
-float peak[4];
-float total[4] = {};
-for (uint row = 0; row < 4; ++row) {
-  peak[row] = -FLT_MAX;
-}
+float peak = -FLT_MAX;
+float total = 0.0f;
 float attended[4][8] = {};
 for (uint first = simdgroup * 8; first < keys; first += 32) {
-  float score[2][4] = {};
+  float score[2];
   for (uint j = 0; j < 2; ++j) {
+    float products[4] = {};
     uint position = first + j * 4 + slot;
     if (position < keys) {
       for (uint part = 0; part < 2; ++part) {
@@ -70,36 +109,36 @@ for (uint first = simdgroup * 8; first < keys; first += 32) {
         for (uint i = 0; i < 4; ++i) {
           float k_value = k_run[i];
           for (uint row = 0; row < 4; ++row) {
-            score[j][row] += scaled[row][part * 4 + i] * k_value;
+            products[row] += scaled[row][part * 4 + i] * k_value;
           }
         }
       }
     }
+    score[j] = turned_sum<4, 1>(products);
   }
-  for (uint row = 0; row < 4; ++row) {
-    float raised = peak[row];
-    for (uint j = 0; j < 2; ++j) {
-      uint position = first + j * 4 + slot;
-      float product = lanes_sum<8>(score[j][row]);
-      score[j][row] = position < keys ? product : -INFINITY;
-      raised = metal::max(raised, score[j][row]);
-    }
-    if (raised > peak[row]) {
-      float kept = metal::fast::exp(peak[row] - raised);
-      peak[row] = raised;
-      total[row] *= kept;
+  uint own_position = first + own_key * 4 + slot;
+  float product = own_sum<2, 4>(score, own_key);
+  float weight = own_position < keys ? product : -INFINITY;
+  if (metal::simd_any(weight > peak)) {
+    float raised = lanes_max<32, 4>(metal::max(peak, weight));
+    float kept = metal::fast::exp(peak - raised);
+    peak = raised;
+    total *= kept;
+    float shares[4];
+    turned_copies<4, 1>(kept, shares);
+    for (uint row = 0; row < 4; ++row) {
       for (uint part = 0; part < 2; ++part) {
         for (uint i = 0; i < 4; ++i) {
-          attended[row][part * 4 + i] *= kept;
+          attended[row][part * 4 + i] *= shares[row];
         }
       }
     }
-    for (uint j = 0; j < 2; ++j) {
-      score[j][row] = metal::fast::exp(score[j][row] - peak[row]);
-      total[row] += score[j][row];
-    }
   }
+  weight = metal::fast::exp(weight - peak);
+  total += weight;
   for (uint j = 0; j < 2; ++j) {
+    float weights[4];
+    turned_copies<4, 1>(metal::simd_shuffle(weight, first_lane + j * 4), weights);
     uint position = first + j * 4 + slot;
     if (position < keys) {
       for (uint part = 0; part < 2; ++part) {
@@ -108,37 +147,35 @@ for (uint first = simdgroup * 8; first < keys; first += 32) {
         for (uint i = 0; i < 4; ++i) {
           float v_value = v_run[i];
           for (uint row = 0; row < 4; ++row) {
-            attended[row][part * 4 + i] += score[j][row] * v_value;
+            attended[row][part * 4 + i] += weights[row] * v_value;
           }
         }
       }
     }
   }
 }
+total = lanes_sum<32, 4>(total);
 for (uint row = 0; row < 4; ++row) {
-  float raised = metal::simd_max(peak[row]);
-  float kept = metal::fast::exp(peak[row] - raised);
-  peak[row] = raised;
-  total[row] = slots_sum<8>(total[row] * kept);
   for (uint part = 0; part < 2; ++part) {
     for (uint i = 0; i < 4; ++i) {
-      attended[row][part * 4 + i] = slots_sum<8>(attended[row][part * 4 + i] * kept);
+      attended[row][part * 4 + i] = lanes_sum<32, 8>(attended[row][part * 4 + i]);
     }
   }
 }
 threadgroup float partial_peak[4][4];
 threadgroup float partial_total[4][4];
 threadgroup float partial_value[4][4][64];
+if (thread_index_in_simdgroup == own_query) {
+  partial_peak[simdgroup][own_query] = peak;
+  partial_total[simdgroup][own_query] = total;
+}
 for (uint row = 0; row < 4; ++row) {
-  if (thread_index_in_simdgroup == 0) {
-    partial_peak[simdgroup][row] = peak[row];
-    partial_total[simdgroup][row] = total[row];
-  }
   if (slot == 0) {
+    uint query = row ^ own_query;
     for (uint part = 0; part < 2; ++part) {
       uint start = part * 32 + lane * 4;
       for (uint i = 0; i < 4; ++i) {
-        partial_value[simdgroup][row][start + i] = attended[row][part * 4 + i];
+        partial_value[simdgroup][query][start + i] = attended[row][part * 4 + i];
       }
     }
   }

@@ -87,6 +87,17 @@ CASES: dict[str, tuple[Attend, list[str], str]] = {
     "window": (windowed, ["f32" + Q, "f32" + KV, "f32" + KV], "lanes=16, queries=3, keys=2"),
     "gate": (gated, ["f16" + Q, "f16" + KV, "f16" + KV, "f16[2,3,128]"], "lanes=8, chunks=2"),
     "bytes": (quantized_cache, ["f16" + Q, "i8" + KV, "i8" + KV, "f16[1,1,1,32]"], "lanes=8"),
+    "several keys a lane": (
+        causal,
+        ["f32" + Q, "f32" + KV, "f32" + KV, "f32[4]"],
+        "lanes=4, queries=2, keys=4",
+    ),
+    "several queries and keys a lane": (
+        plain,
+        ["f32" + Q, "f32" + KV, "f32" + KV, "f32[3,50]"],
+        "lanes=2, queries=6, keys=4, chunks=2",
+    ),
+    "more keys than lanes": (plain, ["f16" + Q, "f16" + KV, "f16" + KV], "lanes=2, keys=8"),
     "soft cap": (capped, ["f32[1,2,3,32]"] + ["f32[1,2,40,32]"] * 2, "lanes=8, queries=3"),
 }
 

@@ -21,23 +21,63 @@ inline float simd_minimum(float value) {
 }
 """,
     "lanes_sum": """\
-// Sum over `count` neighbouring lanes, the same for each of them.
-template <uint count>
+// Sum over those of `count` neighbouring lanes that stand `apart` from each other.
+template <uint count, uint apart = 1>
 inline float lanes_sum(float value) {
-  for (uint apart = count / 2; apart > 0; apart /= 2) {
-    value += metal::simd_shuffle_xor(value, apart);
+  for (uint distance = count / 2; distance >= apart; distance /= 2) {
+    value += metal::simd_shuffle_xor(value, distance);
   }
   return value;
 }
 """,
-    "slots_sum": """\
-// Sum over the lanes of a simdgroup that stand `apart` lanes from each other.
-template <uint apart>
-inline float slots_sum(float value) {
-  for (uint distance = apart; distance < 32; distance *= 2) {
-    value += metal::simd_shuffle_xor(value, distance);
+    "lanes_max": """\
+// The largest value of those of `count` neighbouring lanes that stand `apart` from each other.
+template <uint count, uint apart>
+inline float lanes_max(float value) {
+  for (uint distance = count / 2; distance >= apart; distance /= 2) {
+    value = metal::max(value, metal::simd_shuffle_xor(value, distance));
   }
   return value;
+}
+""",
+    "own_sum": """\
+// Sums `count` values over as many lanes, `apart` from each other; lane `own` gets the sum of its
+// value. Each step halves how many are left.
+template <uint count, uint apart>
+inline float own_sum(thread float* values, uint own) {
+  for (uint half = count / 2; half > 0; half /= 2) {
+    bool is_upper = (own & half) != 0;
+    for (uint i = 0; i < half; ++i) {
+      float kept = is_upper ? values[i + half] : values[i];
+      float sent = is_upper ? values[i] : values[i + half];
+      values[i] = kept + metal::simd_shuffle_xor(sent, half * apart);
+    }
+  }
+  return values[0];
+}
+""",
+    "turned_sum": """\
+// Sums `count` values over as many lanes, `apart` from each other; lane n gets the sum of value n.
+// It holds value i ^ n as its i-th, so that each sends what the other keeps, without a choice.
+template <uint count, uint apart>
+inline float turned_sum(thread float* values) {
+  for (uint half = count / 2; half > 0; half /= 2) {
+    for (uint i = 0; i < half; ++i) {
+      values[i] += metal::simd_shuffle_xor(values[i + half], half * apart);
+    }
+  }
+  return values[0];
+}
+""",
+    "turned_copies": """\
+// Copies the values of `count` lanes, `apart` from each other: lane n gets that of lane i ^ n as
+// its i-th.
+template <uint count, uint apart>
+inline void turned_copies(float value, thread float* values) {
+  values[0] = value;
+  for (uint i = 1; i < count; ++i) {
+    values[i] = metal::simd_shuffle_xor(value, i * apart);
+  }
 }
 """,
 }

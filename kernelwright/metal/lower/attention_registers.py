@@ -1,0 +1,61 @@
+"""What a lane of an attention kernel keeps: its arrays, and the loops over them, as text."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from kernelwright.metal.lower.attention_layout import Layout
+from kernelwright.metal.lower.writer import Writer
+
+
+@contextmanager
+def each(writer: Writer, counter: str, count: int) -> Iterator[None]:
+    """Write a loop, or nothing around a single turn."""
+    if count == 1:
+        yield
+        return
+    with writer.block(f"for (uint {counter} = 0; {counter} < {count}; ++{counter})"):
+        yield
+
+
+@dataclass(frozen=True, slots=True)
+class Registers:
+    """The text of a lane's parts of queries, results and scores; counters are part of it."""
+
+    layout: Layout
+
+    @property
+    def product(self) -> str:
+        """A lane's part of the product of a key and one of the queries."""
+        if self.layout.deal.queries > 1:
+            return "products[row]"
+        return self.of_row("score") + ("[j]" if self.layout.schedule.keys > 1 else "")
+
+    def of_row(self, name: str) -> str:
+        """Return what belongs to one of the queries that a lane holds."""
+        return f"{name}[row]" if self.layout.schedule.queries > 1 else name
+
+    def dimensions(self, features: int) -> str:
+        """Return the dimensions of a lane's part of some rows."""
+        elements = self.layout.parts(features) * self.layout.vector
+        return "".join(f"[{n}]" for n in (self.layout.schedule.queries, elements) if n > 1)
+
+    def place(self, name: str, features: int) -> str:
+        """Return the text of one element of a lane's part of a row."""
+        return self.of_row(name) + self.element(features)
+
+    def element(self, features: int) -> str:
+        """Return where one element stands in a lane's part of a row."""
+        parts, vector = self.layout.parts(features), self.layout.vector
+        turn = f"part * {vector}" if vector > 1 else "part"
+        counters = [turn] * (parts > 1) + ["i"] * (vector > 1)
+        return f"[{' + '.join(counters)}]" if counters else ""
+
+    @contextmanager
+    def each_element(self, writer: Writer, features: int) -> Iterator[None]:
+        """Write the loops over what a lane holds of a row."""
+        with (
+            each(writer, "part", self.layout.parts(features)),
+            each(writer, "i", self.layout.vector),
+        ):
+            yield
