@@ -1,13 +1,16 @@
 """How wrong an output is: masks, tolerance, row-wise error, and what bounds them."""
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelwright.evaluator.cores import in_parts
 from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
@@ -21,6 +24,7 @@ _FLUSHED = {Dtype.FLOAT16: 2.0**-24, Dtype.BFLOAT16: 2.0**-126, Dtype.FLOAT32: 2
 _FLOAT32_STEP = 2.0**-23
 _PART_ELEMENTS = 1 << 15
 """Half a megabyte for two arrays in float64: what a core's second-level cache holds."""
+_PART_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,14 @@ class Yardstick:
     steps: float = 0.0
     """Share of an integer output that may be one off: what was rounded to integers, MLX rounds
     from rounded values itself."""
+
+    @cached_property
+    def wanted(self) -> "tuple[_Wanted, ...]":
+        """What can be known of each part of a float output before there is an answer."""
+        length = row_length(self.type.shape)
+        step = max(_PART_ELEMENTS // length, 1) * length
+        places = [slice(i, min(i + step, self.type.size)) for i in range(0, self.type.size, step)]
+        return tuple(in_parts(lambda place: _wanted(place, self), places))
 
 
 @dataclass(frozen=True)
@@ -78,8 +90,11 @@ def floor_of(dtype: Dtype, terms: int, nodes: int) -> float:
     return dtype.epsilon + 2 * _FLOAT32_STEP * (math.sqrt(terms) + math.sqrt(nodes))
 
 
-def measure(found: Array, yardstick: Yardstick) -> Deviation:
-    """Compare an output with its yardstick; shape and dtype come first, then masks, then values."""
+def measure(found: Array, yardstick: Yardstick, *, keeps_error: bool = True) -> Deviation:
+    """Compare an output with its yardstick; shape and dtype come first, then masks, then values.
+
+    The error of each element is dropped where nobody `keeps_error`, for it takes as long to write.
+    """
     wanted = yardstick.type
     if found.shape != wanted.shape or found.dtype != wanted.dtype.numpy:
         problem = f"is {found.dtype}[{','.join(map(str, found.shape))}], expected {wanted}"
@@ -90,7 +105,7 @@ def measure(found: Array, yardstick: Yardstick) -> Deviation:
         return _measure_complex(found, yardstick)
     if not wanted.dtype.is_float:
         return _measure_exact(found, yardstick)
-    return _measure_float(found, yardstick)
+    return _measure_float(found, yardstick, keeps_error=keeps_error)
 
 
 def accepts(yardstick: Yardstick, found: Array) -> bool:
@@ -101,7 +116,23 @@ def accepts(yardstick: Yardstick, found: Array) -> bool:
         return measure(found, yardstick).is_acceptable
     if found.dtype != wanted.dtype.numpy:
         return False
-    return all(part.fault is _Fault.NONE for part in _parts(found, yardstick))
+    flat, refused = found.reshape(-1), threading.Event()
+
+    def check(wanted: _Wanted) -> None:
+        if not refused.is_set() and _part(flat, wanted, yardstick).fault is not _Fault.NONE:
+            refused.set()
+
+    in_parts(check, yardstick.wanted)
+    return not refused.is_set()
+
+
+def same_bytes(a: Array, b: Array) -> bool:
+    """Say whether two arrays hold the same bits in the same shape; both are dense."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    one, other = (np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (a, b))
+    places = [slice(i, i + _PART_BYTES) for i in range(0, one.size, _PART_BYTES)]
+    return all(in_parts(lambda place: np.array_equal(one[place], other[place]), places))
 
 
 def _measure_exact(found: Array, yardstick: Yardstick) -> Deviation:
@@ -130,7 +161,7 @@ def _measure_complex(found: Array, yardstick: Yardstick) -> Deviation:
         max(yardstick.bound, floor_of(Dtype.FLOAT32, 1, 1)),
         yardstick.reference_error,
     )
-    deviation = _measure_float(_as_parts(found.astype(np.complex128)), parts)
+    deviation = _measure_float(_as_parts(found.astype(np.complex128)), parts, keeps_error=False)
     return Deviation(
         deviation.problem,
         np.asarray(deviation.bad.any(axis=-1)),
@@ -145,8 +176,10 @@ def _as_parts(array: Array) -> NDArray[np.float64]:
     return np.stack([array.real, array.imag], axis=-1).astype(np.float64)
 
 
-def _measure_float(found: Array, yardstick: Yardstick) -> Deviation:
-    parts = list(_parts(found, yardstick))
+def _measure_float(found: Array, yardstick: Yardstick, *, keeps_error: bool) -> Deviation:
+    flat = found.reshape(-1)
+    error = np.empty(found.size) if keeps_error else None
+    parts = in_parts(lambda wanted: _part(flat, wanted, yardstick, error), yardstick.wanted)
     fault = min(part.fault for part in parts)
     guilty = [part for part in parts if part.fault is fault is not _Fault.NONE]
     bad = np.zeros(found.shape, bool)
@@ -163,7 +196,7 @@ def _measure_float(found: Array, yardstick: Yardstick) -> Deviation:
         max(part.maximum_relative for part in parts),
         row_relative,
         yardstick.bound,
-        np.concatenate([part.error for part in parts]).reshape(found.shape),
+        None if error is None else error.reshape(found.shape),
     )
 
 
@@ -186,74 +219,95 @@ _MASKS: dict[_Fault, tuple[str, Callable[[NDArray[np.float64]], Mask]]] = {
 
 
 @dataclass(frozen=True)
+class _Wanted:
+    """Some neighbouring rows of a yardstick, so few that their values stay in a core's cache."""
+
+    place: slice
+    row_size: NDArray[np.float64] | None
+    """Each row's norm where all elements are finite numbers that count, None elsewhere."""
+
+
+def _wanted(place: slice, yardstick: Yardstick) -> _Wanted:
+    expected = _rows(yardstick.expected.reshape(-1), place, yardstick)
+    is_stable = yardstick.unstable is None or not yardstick.unstable.reshape(-1)[place].any()
+    is_plain = is_stable and bool(np.isfinite(_rounded(expected, yardstick.type.dtype)).all())
+    return _Wanted(place, _norms(np.abs(expected)) if is_plain else None)
+
+
+@dataclass(frozen=True)
 class _Part:
-    """How some neighbouring rows of an output differ; arrays are [rows, length] of them."""
+    """How some neighbouring rows of an output differ; `bad` is [rows, length] of them."""
 
     place: slice
     fault: _Fault
     bad: Mask
     is_extra: bool = False
     """A NaN or infinity that is there, rather than missing."""
-    error: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     maximum_absolute: float = 0.0
     maximum_relative: float = 0.0
     row_relative: float = 0.0
 
 
-def _parts(found: Array, yardstick: Yardstick) -> Iterator[_Part]:
-    """Measure rows by rows, so that what is computed on the way stays in a core's cache."""
-    length = row_length(found.shape)
-    step = max(_PART_ELEMENTS // length, 1) * length
-    flat, expected = found.reshape(-1), yardstick.expected.reshape(-1)
-    for start in range(0, found.size, step):
-        place = slice(start, min(start + step, found.size))
-        yield _part(
-            place,
-            flat[place].astype(np.float64).reshape(-1, length),
-            expected[place].astype(np.float64).reshape(-1, length),
-            yardstick,
-        )
-
-
 def _part(
-    place: slice,
-    found: NDArray[np.float64],
-    expected: NDArray[np.float64],
-    yardstick: Yardstick,
+    flat: Array, wanted: _Wanted, yardstick: Yardstick, errors: NDArray[np.float64] | None = None
 ) -> _Part:
-    usable = np.ones(found.shape, bool)
-    if yardstick.unstable is not None:
-        usable = ~yardstick.unstable.reshape(-1)[place].reshape(found.shape)
-    rounded = _rounded(expected, yardstick.type.dtype)
-    for fault, (_, mask) in _MASKS.items():
-        bad = (mask(found) != mask(rounded)) & usable
-        if bad.any():
-            return _Part(place, fault, bad, is_extra=bool(mask(found)[bad].any()))
-    usable &= np.isfinite(rounded)
-    error = np.abs(np.where(usable, found, 0.0) - np.where(usable, expected, 0.0))
-    error[error <= _FLUSHED.get(yardstick.type.dtype, 0.0)] = 0.0
-    size = np.where(usable, np.abs(expected), 0.0)
-    rows, row_size = _norms(error), _norms(size)
+    """Measure one part of an output; its errors go into `errors`, where there are any."""
+    place, row_size = wanted.place, wanted.row_size
+    found = _rows(flat, place, yardstick)
+    expected = _rows(yardstick.expected.reshape(-1), place, yardstick)
+    if row_size is not None and np.isfinite(found).all():
+        error, size = np.abs(found - expected), np.abs(expected)
+    else:
+        usable = np.ones(found.shape, bool)
+        if yardstick.unstable is not None:
+            usable = ~yardstick.unstable.reshape(-1)[place].reshape(found.shape)
+        rounded = _rounded(expected, yardstick.type.dtype)
+        for fault, (_, mask) in _MASKS.items():
+            bad = (mask(found) != mask(rounded)) & usable
+            if bad.any():
+                return _Part(place, fault, bad, is_extra=bool(mask(found)[bad].any()))
+        usable &= np.isfinite(rounded)
+        error = np.abs(np.where(usable, found, 0.0) - np.where(usable, expected, 0.0))
+        size = np.where(usable, np.abs(expected), 0.0)
+        row_size = _norms(size)
+    np.copyto(error, 0.0, where=error <= _FLUSHED.get(yardstick.type.dtype, 0.0))
+    if errors is not None:
+        errors[place] = error.reshape(-1)
+    return _held_against(yardstick, place, error, size, row_size)
+
+
+def _held_against(
+    yardstick: Yardstick,
+    place: slice,
+    error: NDArray[np.float64],
+    size: NDArray[np.float64],
+    row_size: NDArray[np.float64],
+) -> _Part:
+    """Hold errors against the tolerance, and those of rows against the bound."""
     # A row of zeros has no relative error; the absolute tolerance holds it.
-    relative_rows = np.where(row_size > 0, _ratio(rows, row_size), 0.0)
-    allowed = yardstick.tolerance.absolute + yardstick.tolerance.relative * size
+    relative_rows = np.where(row_size > 0, _ratio(_norms(error), row_size), 0.0)
+    allowed = yardstick.tolerance.relative * size
+    allowed += yardstick.tolerance.absolute
     if yardstick.slack is not None:
-        slack = yardstick.slack.reshape(-1)[place].reshape(found.shape)
-        allowed = np.maximum(allowed, slack)
+        np.maximum(allowed, yardstick.slack.reshape(-1)[place].reshape(error.shape), out=allowed)
     fault, bad = _Fault.NONE, error > allowed
     if bad.any():
         fault = _Fault.FAR
     elif (crooked := relative_rows > yardstick.bound).any():
-        fault, bad = _Fault.CROOKED, np.repeat(crooked, found.shape[1])
+        fault, bad = _Fault.CROOKED, np.repeat(crooked, error.shape[1])
     return _Part(
         place,
         fault,
         bad,
-        error=error.reshape(-1),
         maximum_absolute=float(error.max()),
         maximum_relative=float(_ratio(error, size).max()),
         row_relative=float(relative_rows.max()),
     )
+
+
+def _rows(flat: Array, place: slice, yardstick: Yardstick) -> NDArray[np.float64]:
+    rows: NDArray[np.float64] = flat[place].astype(np.float64, copy=False)
+    return rows.reshape(-1, row_length(yardstick.type.shape))
 
 
 def _words(fault: _Fault, is_extra: bool, row_relative: float, yardstick: Yardstick) -> str:
@@ -280,7 +334,8 @@ def _rounded(expected: NDArray[np.float64], dtype: Dtype) -> NDArray[np.float64]
 def _ratio(error: NDArray[np.float64], size: NDArray[np.float64]) -> NDArray[np.float64]:
     with np.errstate(all="ignore"):
         ratio = error / size
-    return np.where(error == 0, 0.0, ratio)
+    np.copyto(ratio, 0.0, where=error == 0)
+    return ratio
 
 
 def row_length(shape: tuple[int, ...]) -> int:
@@ -301,7 +356,9 @@ def row_norms(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def _norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     largest = rows.max(axis=1, keepdims=True)
     scale = np.where(largest > 0, largest, 1.0)
-    norms: NDArray[np.float64] = np.sqrt(((rows / scale) ** 2).sum(axis=1)) * scale[:, 0]
+    squares = rows / scale
+    np.square(squares, out=squares)
+    norms: NDArray[np.float64] = np.sqrt(squares.sum(axis=1)) * scale[:, 0]
     return norms
 
 

@@ -6,13 +6,14 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from typing import cast
 
 import numpy as np
 
 from kernelwright.errors import DeviceError, KernelwrightError
 from kernelwright.evaluator.case import Layout
 from kernelwright.evaluator.measuring import Measure, SetUp, Workbench, measure, set_up
-from kernelwright.evaluator.wire import Reply, send_reply
+from kernelwright.evaluator.wire import Reply, receive_request, send_reply
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
 from kernelwright.metal.device import registry
@@ -206,7 +207,7 @@ def serve_with(
     send_reply(pipe, Reply({"confinement": list(confinement)}))
     while True:
         try:
-            request = pipe.recv()
+            request = cast("Request", receive_request(pipe))
         except EOFError:
             return
         used = resource.getrusage(resource.RUSAGE_SELF)

@@ -39,6 +39,10 @@ class Layout(StrEnum):
         return array
 
 
+_WORK_BYTES = 64
+"""For each element of inputs and outputs: some float64 arrays live at once in an oracle."""
+
+
 @dataclass(frozen=True)
 class Case:
     """One set of inputs, fully determined by its fields and the config's secret."""
@@ -66,6 +70,12 @@ class Case:
     def is_edge(self) -> bool:
         """True where probes cannot fail by nature: nothing to compute, or nothing finite."""
         return any(t.size == 0 for t in self.graph.output_types)
+
+    @property
+    def work_bytes(self) -> int:
+        """About as much memory as it takes to find out what the case must give."""
+        types = (*self.graph.input_types, *self.graph.output_types)
+        return _WORK_BYTES * sum(t.size for t in types)
 
     def inputs(self, secret: str) -> tuple[Array, ...]:
         """Draw the inputs, dense, in call order."""

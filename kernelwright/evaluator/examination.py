@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kernelwright.errors import InputError
+from kernelwright.evaluator.accuracy import same_bytes
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluation import Speedup, Stage, Status
 from kernelwright.evaluator.launch import bytes_needed, check_launch, fit
@@ -98,7 +99,7 @@ class Examination:
             for seed in range(1, self.config.determinism_runs):
                 again = trial.run(reference, seed=seed)
                 for place, (a, b) in enumerate(zip(first.outputs, again.outputs, strict=True)):
-                    if a.tobytes() != b.tobytes():
+                    if not same_bytes(a, b):
                         raise Failure(
                             Status.NONDETERMINISTIC,
                             f"output {place} changes from run to run ({reference.case.name}); "

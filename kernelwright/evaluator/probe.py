@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from kernelwright.evaluator.cores import in_parts
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
 from kernelwright.metal.device.base import Array
@@ -12,6 +13,8 @@ MEAN = "its mean"
 """What a trivial answer is called that holds the right one's mean everywhere."""
 _LOWER_BITS = {Dtype.FLOAT32: 11, Dtype.FLOAT16: 8, Dtype.BFLOAT16: 4}
 """Significant bits one step down: half for float, bfloat16 for half, fp8 e4m3 for bfloat16."""
+
+_PART_ELEMENTS = 1 << 15
 
 
 def trivial_answers(
@@ -43,20 +46,27 @@ def lower_precision(array: Array) -> Array:
         bits = _LOWER_BITS[Dtype(array.dtype.name)]
     except KeyError:
         return array
-    return keep_bits(array.astype(np.float64), bits).astype(array.dtype)
+    return _keep_bits(array, bits, array.dtype)
 
 
 def lower_precision_output(expected: Array, type_: TensorType, precision: Dtype) -> Array:
     """Round the oracle's answer to one format less than `precision` and return it as `type_`."""
-    bits = _LOWER_BITS[precision]
-    with np.errstate(over="ignore", invalid="ignore"):
-        return keep_bits(expected.astype(np.float64), bits).astype(type_.dtype.numpy)
+    return _keep_bits(expected, _LOWER_BITS[precision], type_.dtype.numpy)
 
 
-def keep_bits(values: Array, bits: int) -> Array:
-    """Round to `bits` significant bits, to nearest."""
-    mantissa, exponent = np.frexp(values.astype(np.float64))
-    return np.ldexp(np.round(mantissa * 2.0**bits) / 2.0**bits, exponent)
+def _keep_bits(array: Array, bits: int, dtype: np.dtype[np.generic]) -> Array:
+    """Round to `bits` significant bits, to nearest, and then to `dtype`."""
+    flat, rounded = array.reshape(-1), np.empty(array.size, dtype)
+
+    def keep(start: int) -> None:
+        part = slice(start, start + _PART_ELEMENTS)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mantissa, exponent = np.frexp(flat[part].astype(np.float64))
+            kept = np.round(mantissa * 2.0**bits) / 2.0**bits
+            rounded[part] = np.ldexp(kept, exponent).astype(dtype)
+
+    in_parts(keep, range(0, array.size, _PART_ELEMENTS))
+    return rounded.reshape(array.shape)
 
 
 def has_lower_precision(dtype: Dtype) -> bool:

@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kernelwright.evaluator.accuracy import same_bytes
 from kernelwright.evaluator.config import TimingPlan
+from kernelwright.evaluator.cores import side_by_side
 from kernelwright.evaluator.evaluation import Samples, Speedup, Status
 from kernelwright.evaluator.promotion import (
     Roofline,
@@ -107,12 +109,27 @@ def _refuse(
         if reason := implausibility(comparison.candidate_ns, roofline, plan):
             samples = _samples(measured, next(iter(measured.comparisons)))
             return Race(Status.IMPLAUSIBLE, False, f"{reason}.", samples=samples)
-    for slot, outputs in measured.observed:
-        if problem := judge(slot, outputs):
+    for problem in side_by_side(lambda seen: judge(*seen), _different(measured.observed)):
+        if problem:
             summary = f"a timed launch gave a wrong result: {problem}."
             samples = _samples(measured, next(iter(measured.comparisons)))
             return Race(Status.WRONG, False, summary, samples=samples)
     return None
+
+
+def _different(
+    observed: Sequence[tuple[int, tuple[Array, ...]]],
+) -> list[tuple[int, tuple[Array, ...]]]:
+    """Leave out what has the very bits of another launch on the same inputs."""
+    kept: list[tuple[int, tuple[Array, ...]]] = []
+    for slot, outputs in observed:
+        if not any(slot == other and _is_same(outputs, seen) for other, seen in kept):
+            kept.append((slot, outputs))
+    return kept
+
+
+def _is_same(outputs: Sequence[Array], others: Sequence[Array]) -> bool:
+    return len(outputs) == len(others) and all(map(same_bytes, outputs, others))
 
 
 def _words(fastest: str, measured: Measurements, ratio: float, margin: float) -> str:

@@ -19,6 +19,7 @@ from kernelwright.evaluator.accuracy import (
     row_scale,
 )
 from kernelwright.evaluator.case import Case
+from kernelwright.evaluator.cores import room_for
 from kernelwright.evaluator.dependence import constant_outputs, discrete_outputs, precisions
 from kernelwright.evaluator.distribution import Reals
 from kernelwright.evaluator.domain import accumulation_length, has_jump_after_rounding
@@ -88,14 +89,22 @@ class Reference:
 
 def prepare(case: Case, tolerances: Sequence[Tolerance], secret: str) -> Reference:
     """Run the float64 oracle and MLX on a case and decide what the case is worth."""
-    prepared = calibrate(case, case.inputs(secret), tolerances)
-    if prepared.dropped or case.is_edge:
-        return prepared
-    return replace(prepared, accepted=_accepted(prepared))
+    with room_for(case.work_bytes):
+        prepared = _calibrated(case, case.inputs(secret), tolerances)
+        if prepared.dropped or case.is_edge:
+            return prepared
+        return replace(prepared, accepted=_accepted(prepared))
 
 
 def calibrate(case: Case, inputs: tuple[Array, ...], tolerances: Sequence[Tolerance]) -> Reference:
     """Run the float64 oracle and MLX on a case that need not tell right from wrong by itself."""
+    with room_for(case.work_bytes):
+        return _calibrated(case, inputs, tolerances)
+
+
+def _calibrated(
+    case: Case, inputs: tuple[Array, ...], tolerances: Sequence[Tolerance]
+) -> Reference:
     try:
         expected = run_oracle(case.graph, inputs)
     except IndexError as e:
@@ -109,10 +118,15 @@ def calibrate(case: Case, inputs: tuple[Array, ...], tolerances: Sequence[Tolera
 
 def judge(prepared: Reference, outputs: Sequence[Array]) -> tuple[Deviation, ...]:
     """Measure each output of a candidate; the caller has checked their number."""
-    strict = tuple(measure(o, y) for o, y in zip(outputs, prepared.yardsticks, strict=True))
+    strict = _measured(outputs, prepared.yardsticks)
     if all(d.is_acceptable or not np.isfinite(d.row_relative) for d in strict):
         return strict
-    return tuple(measure(o, y) for o, y in zip(outputs, prepared.forgiving, strict=True))
+    return _measured(outputs, prepared.forgiving)
+
+
+def _measured(outputs: Sequence[Array], yardsticks: Sequence[Yardstick]) -> tuple[Deviation, ...]:
+    pairs = zip(outputs, yardsticks, strict=True)
+    return tuple(measure(output, yardstick, keeps_error=False) for output, yardstick in pairs)
 
 
 def run_oracle(graph: Graph, inputs: Sequence[Array]) -> tuple[Array, ...]:

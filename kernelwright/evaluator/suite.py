@@ -6,6 +6,7 @@ from functools import cached_property
 
 from kernelwright.evaluator.case import Case, Layout
 from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.evaluator.cores import side_by_side
 from kernelwright.evaluator.distribution import Distribution
 from kernelwright.evaluator.probe import MEAN
 from kernelwright.evaluator.reference import Reference, prepare, survivors
@@ -147,8 +148,9 @@ def with_regressions(
     of_task = [k for k in known if k.task == task.fingerprint]
     latest = {(k.graph, k.distribution, k.layout): k for k in of_task}
     chosen = [k for k in latest.values() if k.case.graph.fingerprint in served]
-    references = tuple(
-        prepare(k.case, task.output_tolerances, k.secret) for k in chosen[-_MOST_REGRESSIONS:]
+    references = side_by_side(
+        lambda one: prepare(one.case, task.output_tolerances, one.secret),
+        chosen[-_MOST_REGRESSIONS:],
     )
     return replace(suite, references=(*suite.references, *references)) if references else suite
 
@@ -203,8 +205,8 @@ def _build(task: Task, cases: Sequence[Case], config: EvaluatorConfig) -> Suite:
     references: list[Reference] = []
     dropped: list[str] = []
     unproven: list[str] = []
-    for case in cases:
-        reference, extra = _first_worthy(case, task, config)
+    worthy = side_by_side(lambda case: _first_worthy(case, task, config), cases)
+    for case, (reference, extra) in zip(cases, worthy, strict=True):
         if reference.dropped:
             dropped.append(f"{case.name}: {reference.dropped}")
         elif reference.weakness and not case.is_edge:

@@ -1,10 +1,13 @@
 """Inputs to time a program on, a different set for every slot, and what each must give."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 
 from kernelwright.evaluator.case import Case
 from kernelwright.evaluator.config import TimingPlan
+from kernelwright.evaluator.cores import side_by_side
 from kernelwright.evaluator.distribution import Distribution
 from kernelwright.evaluator.reference import Reference, calibrate, judge
 from kernelwright.evaluator.task import Tolerance
@@ -22,6 +25,7 @@ class TimingCases:
     tolerances: Sequence[Tolerance]
     secret: str
     _references: dict[int, Reference] = field(default_factory=dict)
+    _locks: defaultdict[int, Lock] = field(default_factory=lambda: defaultdict(Lock))
 
     @property
     def graph(self) -> Graph:
@@ -34,13 +38,17 @@ class TimingCases:
         return sum(array.nbytes for arrays in self.inputs for array in arrays)
 
     def judge(self, slot: int, outputs: tuple[Array, ...]) -> str:
-        """Say what is wrong with a slot's outputs; nothing where MLX itself fails on it."""
+        """Say what is wrong with a slot's outputs; nothing where MLX itself fails on it.
+
+        Several threads may ask.
+        """
         if not 0 <= slot < len(self.cases):
             return f"they are said to belong to slot {slot} of {len(self.cases)}"
-        reference = self._references.get(slot)
-        if reference is None:
-            reference = calibrate(self.cases[slot], self.inputs[slot], self.tolerances)
-            self._references[slot] = reference
+        with self._locks[slot]:
+            reference = self._references.get(slot)
+            if reference is None:
+                reference = calibrate(self.cases[slot], self.inputs[slot], self.tolerances)
+                self._references[slot] = reference
         if reference.dropped:
             return ""
         if len(outputs) != len(reference.yardsticks):
@@ -67,4 +75,5 @@ def timing_cases(
     cases = tuple(
         Case(graph, distributions[slot % len(distributions)], attempt=slot) for slot in range(slots)
     )
-    return TimingCases(cases, tuple(case.inputs(secret) for case in cases), tolerances, secret)
+    inputs = side_by_side(lambda case: case.inputs(secret), cases)
+    return TimingCases(cases, tuple(inputs), tolerances, secret)

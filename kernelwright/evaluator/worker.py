@@ -19,7 +19,7 @@ from typing import Literal
 from kernelwright.errors import DeviceError, KernelwrightError
 from kernelwright.evaluator import sandbox
 from kernelwright.evaluator.cache import VARIABLE, private_mounts, shared_cache, writable_folders
-from kernelwright.evaluator.wire import Reply, receive_reply
+from kernelwright.evaluator.wire import Reply, receive_reply, send_request
 
 _START_TIMEOUT_S = 60.0
 _KEPT_VARIABLES = ("LANG", "LC_ALL", "PATH")
@@ -122,7 +122,7 @@ class Worker:
             WorkerLost: the worker took longer than `timeout_s` or died; it is gone now.
         """
         try:
-            self._pipe.send(request)
+            send_request(self._pipe, request)
         except (BrokenPipeError, ConnectionResetError) as e:
             raise self._lost() from e
         return self._receive(timeout_s)

@@ -23,6 +23,7 @@ from kernelwright.evaluator.mutants.synthetic import (
 from kernelwright.evaluator.promotion import Roofline
 from kernelwright.evaluator.race import Race, race
 from kernelwright.evaluator.timing import Session
+from kernelwright.metal.device.base import Array
 
 PLAN = TimingPlan()
 ROOFLINE = Roofline(bytes_moved=1 << 20, operations=1, bytes_per_s=1e14, operations_per_s=1e15)
@@ -116,3 +117,19 @@ def test_raw_samples_are_kept() -> None:
     outcome = run(steady(100_000))
     assert {s.arm for s in outcome.samples} == {"candidate", "compile"}
     assert all(len(s.nanoseconds) == PLAN.pairs for s in outcome.samples)
+
+
+def test_launches_with_the_same_bits_are_judged_once() -> None:
+    machine = Machine(Noise(), np.random.default_rng(0))
+    candidate = SyntheticArm(machine, "candidate", steady(70_000), right_answer, slots=2)
+    session = Session(
+        bench_of(machine, candidate, {"compile": steady(100_000)}), PLAN, np.random.default_rng(1)
+    )
+    judged: list[tuple[int, bytes]] = []
+
+    def judge(slot: int, outputs: tuple[Array, ...]) -> str:
+        judged.append((slot, outputs[0].tobytes()))
+        return judge_answer(slot, outputs)
+
+    race(session, PLAN, ROOFLINE, judge, proves=False)
+    assert len(judged) == len(set(judged)) == 2

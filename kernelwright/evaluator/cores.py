@@ -1,0 +1,90 @@
+"""Work for all of the machine's cores: NumPy lets go of Python's lock on large arrays."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_BATCHES_A_CORE = 4
+"""Few, since each costs the interpreter some time, and enough to even out their lengths."""
+_ROOM_SHARE = 0.25
+"""Of the machine's memory, for all large work that goes on at once."""
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def in_parts(work: Callable[[Item], Result], parts: Sequence[Item]) -> list[Result]:
+    """Return what `work` makes of each part of an array, in order.
+
+    `work` lasts well below a second, and asks for no further parts itself.
+    """
+    batches = min(len(parts), _BATCHES_A_CORE * cores())
+    if batches < 2 or cores() < 2:
+        return [work(part) for part in parts]
+    edges = [len(parts) * i // batches for i in range(batches + 1)]
+
+    def batch(number: int) -> list[Result]:
+        return [work(part) for part in parts[edges[number] : edges[number + 1]]]
+
+    return [result for made in _pool("parts").map(batch, range(batches)) for result in made]
+
+
+def side_by_side(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """Return what `work` makes of each item, in order, where each takes long.
+
+    `work` may ask for parts and for room, but for nothing side by side.
+    """
+    if len(items) < 2 or cores() < 2:
+        return [work(item) for item in items]
+    return list(_pool("items").map(work, items))
+
+
+@contextmanager
+def room_for(size: int) -> Iterator[None]:
+    """Wait until `size` bytes of memory are free beside other large work; do not ask twice."""
+    room = _room()
+    room.take(size)
+    try:
+        yield
+    finally:
+        room.leave(size)
+
+
+@cache
+def _pool(name: str) -> ThreadPoolExecutor:
+    # For good: MLX 0.32.4 keeps a stream, with a thread of its own, for every thread that asked.
+    return ThreadPoolExecutor(cores(), thread_name_prefix=name)
+
+
+class _Room:
+    """Memory that is shared: who finds too little waits, unless nobody else has any."""
+
+    def __init__(self, size: int) -> None:
+        self._size, self._used = size, 0
+        self._changed = threading.Condition()
+
+    def take(self, size: int) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._used or self._used + size <= self._size)
+            self._used += size
+
+    def leave(self, size: int) -> None:
+        with self._changed:
+            self._used -= size
+            self._changed.notify_all()
+
+
+@cache
+def _room() -> _Room:
+    return _Room(int(_ROOM_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")))
