@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.jump import is_jump
 from kernelwright.ir.ops import Kind, op_named
 
 _POSITIVE = frozenset({"log", "log2", "log10", "sqrt", "rsqrt"})
@@ -146,23 +147,12 @@ def _terms(graph: Graph, node: Node) -> int:
     return max((*first.shape[-1:], 1))
 
 
-_JUMPS = frozenset(
-    {
-        *("argmax", "argmin", "argsort", "argpartition", "partition", "sort", "floor", "ceil"),
-        *("sorted_slice", "argsorted_slice"),
-        *("round", "sign", "remainder", "floor_divide", "divmod", "less", "less_equal"),
-        *("greater", "greater_equal", "equal", "not_equal"),
-    }
-)
-
-
 def has_jump_after_rounding(graph: Graph) -> bool:
     """Say whether a discontinuous op reads computed values, so that one rounding may flip it."""
     exact = set(graph.inputs) | set(graph.constant_of)
     for node in graph.nodes:
         reads_exact = all(v in exact for v in node.inputs)
-        truncates = node.op == "cast" and not graph.types[node.outputs[0]].dtype.is_float
-        if (node.op in _JUMPS or truncates) and not reads_exact:
+        if is_jump(graph, node) and not reads_exact:
             return True
         if reads_exact and _only_moves(node) and not _narrows(graph, node):
             exact.update(node.outputs)

@@ -119,8 +119,8 @@ def declare(writer: Writer, reduced: Reduced, *, kahan: bool = False) -> str:
     """Write a reduction's variables before its loop; return the accumulator's name."""
     name = writer.fresh(reduced.name)
     kind = MSL_TYPE[reduced.dtype]
-    if reduced.reducer in _ARGUMENTS:
-        best = writer.fresh(_best(name))
+    if is_position(reduced):
+        best = writer.fresh(best_of(name))
         writer.line(f"{MSL_TYPE[reduced.body.dtype]} {best} = {identity(reduced)};")
         writer.line(f"uint {name} = 0;")
         return name
@@ -132,11 +132,11 @@ def declare(writer: Writer, reduced: Reduced, *, kahan: bool = False) -> str:
 
 def update(writer: Writer, reduced: Reduced, name: str) -> None:
     """Write what one element does to the accumulator."""
-    if reduced.reducer in _ARGUMENTS:
+    if is_position(reduced):
         beats, _ = _argument(reduced)
         candidate = writer.named(reduced.body)
-        with writer.block(f"if ({beats.format(candidate, _best(name))})"):
-            writer.line(f"{_best(name)} = {candidate};")
+        with writer.block(f"if ({beats.format(candidate, best_of(name))})"):
+            writer.line(f"{best_of(name)} = {candidate};")
             writer.line(f"{name} = {reduced.axis.name};")
         return
     value = writer.expression(reduced.body)
@@ -148,13 +148,23 @@ def update(writer: Writer, reduced: Reduced, name: str) -> None:
     writer.line(template.format(name, text))
 
 
+def is_position(reduced: Reduced) -> bool:
+    """Say whether a reduction looks for the place of its largest or smallest element."""
+    return reduced.reducer in _ARGUMENTS
+
+
+def is_smallest(reduced: Reduced) -> bool:
+    """Say whether a position is that of the smallest element."""
+    return reduced.reducer is Reducer.ARGMIN
+
+
 def _argument(reduced: Reduced) -> tuple[str, str]:
     """Return how a value beats the best so far, and the word for the best of all lanes."""
     table = _ARGUMENTS_KEEPING_NAN if reduced.body.dtype.is_float else _ARGUMENTS
     return table[reduced.reducer]
 
 
-def _best(position: str) -> str:
+def best_of(position: str) -> str:
     """Name the value that stands at a position."""
     return position.replace("position", "best")
 
@@ -164,16 +174,16 @@ def finish(writer: Writer, reduced: Reduced, name: str, team: Team) -> None:
     writer.bind(reduced, name)
     if team.lanes == 1:
         return
-    if reduced.reducer in _ARGUMENTS:
+    if is_position(reduced):
         _, word = _argument(reduced)
-        peak = writer.fresh(f"row_{_best(name)}")
+        peak = writer.fresh(f"row_{best_of(name)}")
         kind = MSL_TYPE[reduced.body.dtype]
-        text = team.combine(writer, word, _best(name), kind)
+        text = team.combine(writer, word, best_of(name), kind)
         writer.line(f"{kind} {peak} = {text};")
         # Of equal values the first counts.
         last = writer.factors.get(reduced.axis.extent, str(reduced.axis.extent))
         is_float = reduced.body.dtype.is_float
-        same = f"same({_best(name)}, {peak})" if is_float else f"{_best(name)} == {peak}"
+        same = f"same({best_of(name)}, {peak})" if is_float else f"{best_of(name)} == {peak}"
         writer.line(f"{name} = {same} ? {name} : {last};")
         text = team.combine(writer, "min", name, "uint")
         writer.line(f"{name} = {text};")

@@ -11,13 +11,14 @@ import numpy as np
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.jump import is_jump
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.ranking import ranked_values
 from kernelwright.metal.lower.index import Axis, Dynamic, Index, flatten, unflatten
 from kernelwright.metal.lower.indexing import INDEXED
 from kernelwright.metal.lower.operator import NOUNS, conversion, meaning
 from kernelwright.metal.lower.reduction import reduction
-from kernelwright.metal.lower.shortcut import NEUTRAL, is_place, short_power, text_of
+from kernelwright.metal.lower.shortcut import NEUTRAL, is_place, short_power, shorter, text_of
 from kernelwright.metal.lower.term import Literal, Reducer, Scanner, Term, Terms, computed
 from kernelwright.metal.lower.view import Coordinates, source_coordinates
 
@@ -104,9 +105,23 @@ class Builder:
             return self._cast(operands[0], result)
         if node.op == "power" and (short := short_power(operands[1])):
             return self.apply(short, result, "power", operands[0])
+        if self._forgives_roundings(stored) and (found := shorter(self, node.op, operands)):
+            return found
         known = meaning(node.op, [operand.dtype for operand in operands], result, stored)
         name = NOUNS.get(node.op, "value")
         return self.apply(known.template, result, name, *operands)
+
+    def _forgives_roundings(self, stored: Dtype) -> bool:
+        """Say whether one rounding of float in a result that MLX stores so is seen nowhere."""
+        return stored in (Dtype.FLOAT16, Dtype.BFLOAT16) and not self._has_jump
+
+    @cached_property
+    def _has_jump(self) -> bool:
+        types = self.graph.types
+        return any(
+            is_jump(self.graph, node) and any(types[v].dtype.is_float for v in node.inputs)
+            for node in self.graph.nodes
+        )
 
     def _cast(self, operand: Term, result: Dtype) -> Term:
         return self.apply(conversion(operand.dtype, result), result, "converted", operand)

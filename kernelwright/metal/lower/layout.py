@@ -40,6 +40,21 @@ class Walk:
     """Neighbouring elements that a lane takes at a time."""
 
     @property
+    def per_run(self) -> tuple[Line | Block, ...]:
+        """What surrounds the loop over a run's neighbours."""
+        return self.around[: self._neighbours]
+
+    @property
+    def per_neighbour(self) -> tuple[Line | Block, ...]:
+        """That loop."""
+        return self.around[self._neighbours :]
+
+    @property
+    def _neighbours(self) -> int:
+        spans = (i for i, p in enumerate(self.around) if isinstance(p, Block) and p.is_span)
+        return next(spans, len(self.around))
+
+    @property
     def is_straight(self) -> bool:
         """True where each lane has exactly one element, so that there is no loop at all."""
         return not any(isinstance(part, Block) for part in self.around)

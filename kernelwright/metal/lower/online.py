@@ -1,11 +1,18 @@
 """Online softmax: the maximum of a row and its sum of shifted exponentials in one pass."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelwright.metal.lower.accumulator import Team
-from kernelwright.metal.lower.term import Apply, Reduced
+from kernelwright.metal.lower.layout import Block, Line, surround
+from kernelwright.metal.lower.run import Run
+from kernelwright.metal.lower.run_peak import RunPeak
+from kernelwright.metal.lower.term import Apply, Reduced, Store, Term, walk
+from kernelwright.metal.lower.text import is_infix
 from kernelwright.metal.lower.writer import Writer
 
+_LARGER = {False: "larger({0}, {1})", True: "metal::max({0}, {1})"}
+"""By whether NaN may be dropped."""
 Pair = tuple[Reduced, Reduced]
 """A row's maximum, and the sum of its exponentials shifted by it."""
 
@@ -16,30 +23,87 @@ class PairNames:
 
     peak: str
     total: str
+    drops_nan: bool
+    """True where nobody asks for the maximum but together with the sum, which is NaN then."""
 
 
-def declare_online(writer: Writer, pair: Pair) -> PairNames:
-    """Write the pair's variables before its loop."""
+def declare_online(writer: Writer, pair: Pair, stores: Sequence[Store]) -> PairNames:
+    """Write the pair's variables before the loop that finds them for `stores`."""
     peak, total = (writer.fresh(reduced.name) for reduced in pair)
     # A finite start: the difference of two infinities would be NaN.
     writer.line(f"float {peak} = -FLT_MAX;")
     writer.line(f"float {total} = 0.0f;")
-    return PairNames(peak, total)
+    return PairNames(peak, total, pair[0].drops_nan or _always_summed(pair, stores))
 
 
 def update_online(writer: Writer, pair: Pair, names: PairNames) -> None:
     """Write what one element does to the pair."""
     peak = pair[0]
     value = writer.named(peak.body)
-    larger = "metal::max" if peak.drops_nan else "larger"
     exponential = _exponential(pair)
     # Maxima are rare, so most elements cost one exponential; a NaN counts as one.
-    with writer.block(f"if (!({value} <= {names.peak}))"):
+    with writer.block(f"if ({_not_below(value, names)})"):
         raised = writer.fresh("raised")
-        writer.line(f"float {raised} = {larger}({names.peak}, {value});")
-        writer.line(f"{names.total} *= {exponential}({names.peak} - {raised});")
-        writer.line(f"{names.peak} = {raised};")
+        larger = _LARGER[names.drops_nan].format(names.peak, value)
+        writer.line(f"float {raised} = {larger};")
+        _raise(writer, pair, names, raised)
     writer.line(f"{names.total} += {exponential}({value} - {names.peak});")
+
+
+def look_online(writer: Writer, found: RunPeak, names: PairNames) -> None:
+    """Write what one element does to the largest of its run."""
+    found.look(writer, _LARGER[names.drops_nan])
+
+
+def raise_online(
+    writer: Writer, pair: Pair, names: PairNames, found: RunPeak, around: Sequence[Line | Block]
+) -> None:
+    """Write what a run does to the pair, its largest element being found."""
+    question = f"{found.name} > {names.peak}"
+    with writer.block(f"if ({question if names.drops_nan else _not_below(found.name, names)})"):
+        _raise(writer, pair, names, found.name)
+    shifted = f"{_exponential(pair)}({found.value} - {names.peak})"
+
+    def body(inner: Writer) -> list[Run]:
+        inner.line(f"{names.total} += {shifted};")
+        return []
+
+    surround(writer, around, body)
+
+
+def _not_below(value: str, names: PairNames) -> str:
+    return f"!({value} <= {names.peak})"
+
+
+def _raise(writer: Writer, pair: Pair, names: PairNames, raised: str) -> None:
+    writer.line(f"{names.total} *= {_exponential(pair)}({names.peak} - {raised});")
+    writer.line(f"{names.peak} = {raised};")
+
+
+def _always_summed(pair: Pair, stores: Sequence[Store]) -> bool:
+    """Say whether every output that depends on the maximum is NaN where the sum is.
+
+    The sum of a row with a NaN is NaN, so that the maximum of the row need not be.
+    """
+    return all(_carries_nan(store.value, pair) for store in stores)
+
+
+def _carries_nan(root: Term, pair: Pair) -> bool:
+    peak, total = pair
+    carriers, depends = {total.number}, False
+    for term in walk([root], {peak.number, total.number}):
+        depends |= term is peak
+        if not isinstance(term, Apply) or not term.dtype.is_float:
+            continue
+        if _is_arithmetic(term.template) and carriers & {a.number for a in term.arguments}:
+            carriers.add(term.number)
+    return root.number in carriers or not depends
+
+
+def _is_arithmetic(template: str) -> bool:
+    """Say whether a NaN of any operand is one of the result."""
+    function = template.partition("(")[0].rpartition("::")[2]
+    return is_infix(template) or function in ("exp", "log", "sqrt", "rsqrt")
 
 
 def finish_online(writer: Writer, pair: Pair, names: PairNames, team: Team) -> None:
@@ -47,17 +111,19 @@ def finish_online(writer: Writer, pair: Pair, names: PairNames, team: Team) -> N
     peak, total = pair
     writer.bind(peak, names.peak)
     writer.bind(total, names.total)
-    if team.lanes == 1:
-        return
-    exponential = _exponential(pair)
-    shared = writer.fresh(f"row_{names.peak}")
-    word = "max" if peak.drops_nan else "maximum"
-    text = team.combine(writer, word, names.peak, "float")
-    writer.line(f"float {shared} = {text};")
-    writer.line(f"{names.total} *= {exponential}({names.peak} - {shared});")
-    text = team.combine(writer, "sum", names.total, "float")
-    writer.line(f"{names.total} = {text};")
-    writer.bind(peak, shared)
+    shared = names.peak
+    if team.lanes > 1:
+        shared = writer.fresh(f"row_{names.peak}")
+        word = "max" if names.drops_nan else "maximum"
+        text = team.combine(writer, word, names.peak, "float")
+        writer.line(f"float {shared} = {text};")
+        writer.line(f"{names.total} *= {_exponential(pair)}({names.peak} - {shared});")
+        text = team.combine(writer, "sum", names.total, "float")
+        writer.line(f"{names.total} = {text};")
+        writer.bind(peak, shared)
+    if not names.drops_nan:
+        # Nothing has risen above the finite start.
+        writer.line(f"{shared} = {names.total} == 0.0f ? -INFINITY : {shared};")
 
 
 def _exponential(pair: Pair) -> str:

@@ -17,18 +17,27 @@ from kernelwright.metal.lower.accumulator import (
     declare,
     finish,
     is_compensated,
+    is_position,
     update,
 )
 from kernelwright.metal.lower.build import REDUCED_AXIS, Builder
 from kernelwright.metal.lower.function import header_for
 from kernelwright.metal.lower.index import Axis, Index, flatten, unflatten
 from kernelwright.metal.lower.layout import Block, Walk, surround, walk_of
-from kernelwright.metal.lower.online import declare_online, finish_online, update_online
+from kernelwright.metal.lower.online import (
+    Pair,
+    declare_online,
+    finish_online,
+    look_online,
+    raise_online,
+    update_online,
+)
 from kernelwright.metal.lower.operator import MSL_TYPE
 from kernelwright.metal.lower.parts import PartBuilder, Parts, is_straight, parts_of, places_of
 from kernelwright.metal.lower.passes import Loop, column_of, kept_between, loops
 from kernelwright.metal.lower.ranking import Ranking
 from kernelwright.metal.lower.run import Run, Span
+from kernelwright.metal.lower.run_peak import RunPeak, RunPosition
 from kernelwright.metal.lower.signature import Signature, kernel_name
 from kernelwright.metal.lower.term import Load, Ranked, Reduced, Store, Term, walk
 from kernelwright.metal.lower.writer import Writer
@@ -347,22 +356,48 @@ class Rows:
         self._declare_slots(kept, walk_)
         kahan = isinstance(self.schedule, Rowwise) and self.schedule.kahan
         names = {r: declare(writer, r, kahan=kahan) for r in loop.reduced}
-        online = {pair: declare_online(writer, pair) for pair in loop.online}
+        online = {pair: declare_online(writer, pair, self.stores) for pair in loop.online}
+
+        span_ = Span(loop.axis, walk_.width)
 
         def body(inner: Writer) -> list[Run]:
             self._use_slots(inner, {t.number for t in kept})
-            runs = Span(loop.axis, walk_.width).bind(inner, loop.roots, ())
+            runs = span_.bind(inner, loop.roots, ())
             inner.prepare(loop.roots)
             for reduced, name in names.items():
-                if kahan and is_compensated(reduced):
+                if reduced in positions:
+                    positions[reduced].look(inner)
+                elif kahan and is_compensated(reduced):
                     compensate(inner, reduced, name)
                 else:
                     update(inner, reduced, name)
             for pair, pair_names in online.items():
-                update_online(inner, pair, pair_names)
+                if pair in peaks:
+                    look_online(inner, peaks[pair], pair_names)
+                else:
+                    update_online(inner, pair, pair_names)
             return runs
 
-        surround(writer, walk_.around, body)
+        positions: dict[Reduced, RunPosition] = {}
+        peaks: dict[Pair, RunPeak] = {}
+
+        def run_by_run(outer: Writer) -> list[Run]:
+            """Look for the largest of each run first: what hangs on it is rare then."""
+            for reduced in filter(is_position, names):
+                positions[reduced] = RunPosition.declare(outer, reduced, names[reduced], span_)
+            for pair, found in online.items():
+                peaks[pair] = RunPeak.declare(outer, pair[0].body, "raised", found.peak, span_)
+            surround(outer, walk_.per_neighbour, body)
+            for position in positions.values():
+                position.settle(outer, walk_.per_neighbour)
+            for pair, pair_names in online.items():
+                raise_online(outer, pair, pair_names, peaks[pair], walk_.per_neighbour)
+            return []
+
+        if walk_.width > 1 and (online or any(map(is_position, names))):
+            surround(writer, walk_.per_run, run_by_run)
+        else:
+            surround(writer, walk_.around, body)
         for reduced, name in names.items():
             finish(writer, reduced, name, self.team)
         for pair, pair_names in online.items():

@@ -1,7 +1,18 @@
 """What an expression need not say, seen in its operands."""
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.lower.index import Axis
 from kernelwright.metal.lower.term import Apply, Literal, Place, Reduced, Reducer, Term
+
+if TYPE_CHECKING:
+    from kernelwright.metal.lower.build import Builder
+
+_PRODUCT = "{0} * {1}"
 
 NEUTRAL = frozenset({("{0} * {1}", "1.0f"), ("{0} / {1}", "1.0f"), ("{0} - {1}", "0.0f")})
 """Expressions with the number that makes them their first operand."""
@@ -48,3 +59,60 @@ def mean_name(body: Term) -> str:
         case Apply(template="{0} + {1}", arguments=(first, _)):
             return mean_name(first)
     return "mean"
+
+
+def shorter(builder: "Builder", op: str, operands: Sequence[Term]) -> Term | None:
+    """Return what takes fewer instructions than an op, and differs by a rounding of float."""
+    if len(operands) != 2:
+        return None
+    left, right = operands
+    if op == "multiply":
+        return _with_one_number(builder, [*_factors(left), *_factors(right)])
+    if op == "divide" and _is_divisor(text_of(right)):
+        inverse = builder.number(float(1 / np.float32(_value(right))), Dtype.FLOAT32)
+        return builder.apply(_PRODUCT, Dtype.FLOAT32, "ratio", left, inverse)
+    if op == "add" and text_of(left) == "1.0f":
+        left, right = right, left
+    if op == "add" and text_of(right) == "1.0f":
+        match left:
+            case Apply(template="metal::precise::tanh({0})", arguments=(term,)):
+                return _doubled_sigmoid(builder, term)
+    return None
+
+
+def _doubled_sigmoid(builder: "Builder", term: Term) -> Term:
+    """Return 1 + tanh(x) as 2 sigmoid(2 x)."""
+    two = builder.number(2.0, Dtype.FLOAT32)
+    doubled = shorter(builder, "multiply", (term, two))
+    doubled = doubled or builder.apply(_PRODUCT, Dtype.FLOAT32, "doubled", term, two)
+    share = builder.apply("quick_sigmoid({0})", Dtype.FLOAT32, "share", doubled)
+    return builder.apply(_PRODUCT, Dtype.FLOAT32, "sum", share, two)
+
+
+def _with_one_number(builder: "Builder", factors: Sequence[Term]) -> Term | None:
+    """Return the product of factors of which several are numbers; None where at most one is."""
+    numbers = [_value(f) for f in factors if isinstance(f, Literal)]
+    others = [f for f in factors if not isinstance(f, Literal)]
+    total = np.prod(np.asarray(numbers, np.float32))
+    if len(numbers) < 2 or not others or not np.isfinite(total):
+        return None
+    result = others[0]
+    for factor in [*others[1:], builder.number(float(total), Dtype.FLOAT32)]:
+        result = builder.apply(_PRODUCT, Dtype.FLOAT32, "product", result, factor)
+    return result
+
+
+def _factors(term: Term) -> list[Term]:
+    match term:
+        case Apply(template="{0} * {1}", arguments=(left, right)):
+            return [*_factors(left), *_factors(right)]
+    return [term]
+
+
+def _is_divisor(text: str) -> bool:
+    return text[-1:] == "f" and float(text[:-1]) != 0
+
+
+def _value(term: Term) -> float:
+    text = text_of(term)
+    return float(text[:-1]) if text[-1] == "f" else float(text.replace("INFINITY", "inf"))

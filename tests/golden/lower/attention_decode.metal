@@ -67,8 +67,7 @@ inline float lanes_sum(float value) {
 
 // Exact to a few roundings of float: for results of 16 bits.
 inline float quick_sigmoid(float x) {
-  float decay = metal::fast::exp(-metal::abs(x));
-  return metal::fast::divide(x < 0.0f ? decay : 1.0f, 1.0f + decay);
+  return metal::fast::divide(1.0f, 1.0f + metal::fast::exp(-x));
 }
 
 uint keys = k_shape[2];

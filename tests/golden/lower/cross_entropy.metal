@@ -10,11 +10,6 @@ inline V load_run(const constant T* values) {
   return *(const constant V*)values;
 }
 
-// The larger of two values; NaN wins, as in MLX.
-inline float larger(float a, float b) {
-  return metal::isnan(a) || a > b ? a : b;
-}
-
 // metal::simd_max() drops NaN; MLX keeps it.
 inline float simd_maximum(float value) {
   return metal::simd_any(metal::isnan(value)) ? NAN : metal::simd_max(value);
@@ -30,15 +25,17 @@ auto logits_row = logits + row * columns;
 float maximum = -FLT_MAX;
 float total = 0.0f;
 for (uint start = lane * 4; start < columns; start += 128) {
+  float raised = maximum;
   auto logits_run = load_run<packed_half4>(logits_row + start);
   for (uint k = 0; k < 4; ++k) {
-    float logits_value = logits_run[k];
-    if (!(logits_value <= maximum)) {
-      float raised = larger(maximum, logits_value);
-      total *= metal::fast::exp(maximum - raised);
-      maximum = raised;
-    }
-    total += metal::fast::exp(logits_value - maximum);
+    raised = metal::max(raised, float(logits_run[k]));
+  }
+  if (raised > maximum) {
+    total *= metal::fast::exp(maximum - raised);
+    maximum = raised;
+  }
+  for (uint k = 0; k < 4; ++k) {
+    total += metal::fast::exp(float(logits_run[k]) - maximum);
   }
 }
 float row_maximum = simd_maximum(maximum);

@@ -85,6 +85,6 @@ auto bias_run = load_run<packed_half4>(bias + start);
 packed_half4 out_run;
 for (uint k = 0; k < 4; ++k) {
   float sum = (x_values[k] - mean) * inverse_root * float(weight_run[k]) + float(bias_run[k]);
-  out_run[k] = half(sum * (erf_of(sum / 1.4140625f) + 1.0f) / 2.0f);
+  out_run[k] = half(sum * (erf_of(sum * 0.70718235f) + 1.0f) * 0.5f);
 }
 *(device packed_half4*)(out_row + start) = out_run;

@@ -2,8 +2,7 @@
 // matmul_add_sigmoid_multiply: x, weight, bias -> out; grid (512, 2, 1), threadgroup (128, 1, 1)
 // Exact to a few roundings of float: for results of 16 bits.
 inline float quick_sigmoid(float x) {
-  float decay = metal::fast::exp(-metal::abs(x));
-  return metal::fast::divide(x < 0.0f ? decay : 1.0f, 1.0f + decay);
+  return metal::fast::divide(1.0f, 1.0f + metal::fast::exp(-x));
 }
 
 uint simdgroup = simdgroup_index_in_threadgroup;

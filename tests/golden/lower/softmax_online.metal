@@ -48,15 +48,17 @@ auto out_row = out + row * columns;
 float maximum = -FLT_MAX;
 float total = 0.0f;
 for (uint start = lane * 4; start < columns; start += 512) {
+  float raised = maximum;
   auto x_run = load_run<packed_half4>(x_row + start);
   for (uint k = 0; k < 4; ++k) {
-    float x_value = x_run[k];
-    if (!(x_value <= maximum)) {
-      float raised = metal::max(maximum, x_value);
-      total *= metal::fast::exp(maximum - raised);
-      maximum = raised;
-    }
-    total += metal::fast::exp(x_value - maximum);
+    raised = metal::max(raised, float(x_run[k]));
+  }
+  if (raised > maximum) {
+    total *= metal::fast::exp(maximum - raised);
+    maximum = raised;
+  }
+  for (uint k = 0; k < 4; ++k) {
+    total += metal::fast::exp(float(x_run[k]) - maximum);
   }
 }
 threadgroup float partial_maximum[4];

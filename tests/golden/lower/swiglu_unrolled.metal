@@ -12,8 +12,7 @@ inline V load_run(const constant T* values) {
 
 // Exact to a few roundings of float: for results of 16 bits.
 inline float quick_sigmoid(float x) {
-  float decay = metal::fast::exp(-metal::abs(x));
-  return metal::fast::divide(x < 0.0f ? decay : 1.0f, 1.0f + decay);
+  return metal::fast::divide(1.0f, 1.0f + metal::fast::exp(-x));
 }
 
 uint row = thread_position_in_grid.y;

@@ -317,12 +317,34 @@ def test_running_products_come_back_from_where_floats_end(run: Run, schedule: st
 SPECIAL = np.array(
     [[-np.inf] * 4, [-np.inf, 1, 2, 3], [np.nan, 1, 2, 3], [np.inf, 1, -np.inf, 0]], np.float32
 )
+
+
+def weights_below(peak: mx.array, x: mx.array) -> tuple[mx.array, mx.array]:
+    weights = mx.exp(x - peak)
+    return peak, weights / mx.sum(weights, axis=-1, keepdims=True)
+
+
 EDGES: dict[str, Case] = {
     "softmax": (lambda x: mx.softmax(x, -1), (mx.zeros((4, 4)),), "rowwise(lanes=32)"),
     "online softmax": (
         lambda x: mx.softmax(x, -1),
         (mx.zeros((4, 4)),),
         "rowwise(lanes=32, cached=0, online=1)",
+    ),
+    "online softmax of runs": (
+        lambda x: mx.softmax(x, -1),
+        (mx.zeros((4, 4)),),
+        "rowwise(lanes=32, vector=4, cached=0, online=1)",
+    ),
+    "a maximum and the exponentials below it": (
+        lambda x: weights_below(mx.max(x, -1, keepdims=True), x),
+        (mx.zeros((4, 4)),),
+        "rowwise(lanes=32, vector=4, cached=0, online=1)",
+    ),
+    "extremes of runs": (
+        lambda x: (mx.max(x, -1), mx.min(x, -1), mx.argmax(x, -1), mx.argmin(x, -1)),
+        (mx.zeros((4, 4)),),
+        "rowwise(lanes=32, vector=2, cached=0)",
     ),
     "extremes": (
         lambda x: (mx.max(x, -1), mx.min(x, -1), mx.argmax(x, -1), mx.argmin(x, -1)),
@@ -382,7 +404,31 @@ def test_other_families_refuse_a_contraction() -> None:
         lower(graph, parse("elementwise(vector=1)"))
 
 
-@pytest.mark.parametrize("function", [mx.sigmoid, mx.exp])
+def gelu_tanh(x: mx.array) -> mx.array:
+    return 0.5 * x * (1 + mx.tanh(0.79788456 * (x + 0.044715 * x * x * x)))
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype", "text"),
+    [
+        (gelu_tanh, mx.float16, "quick_sigmoid"),
+        (gelu_tanh, mx.float32, "metal::precise::tanh"),
+        (lambda x: mx.tanh(x / 30) * 30, mx.bfloat16, "* 0.033333335f"),
+        (lambda x: mx.tanh(x / 30) * 30, mx.float32, "/ 30.0f"),
+        (lambda x: mx.round(x / 30), mx.float16, "/ 30.0f"),
+        (lambda x: x / 0.0, mx.float16, "/ 0.0f"),
+        (lambda x: x * 3 * mx.abs(x) * 2, mx.float16, "* 6.0f"),
+    ],
+)
+def test_results_of_16_bits_are_computed_in_fewer_instructions(
+    function: Callable[[mx.array], mx.array], dtype: mx.Dtype, text: str
+) -> None:
+    graph = canonicalize(capture(function, mx.zeros((4, 64), dtype)))
+    (kernel,) = lower(graph, parse("elementwise(vector=4)")).kernels
+    assert text in kernel.source
+
+
+@pytest.mark.parametrize("function", [mx.sigmoid, mx.exp, gelu_tanh])
 @pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16])
 def test_quick_functions_are_exact_where_results_have_16_bits(
     run: Run, function: Callable[[mx.array], mx.array], dtype: mx.Dtype
@@ -397,5 +443,6 @@ def test_quick_functions_are_exact_where_results_have_16_bits(
         steps = np.abs(found.view(np.int16).astype(int) - expected.view(np.int16).astype(int))
     number = ~np.isnan(exact)
     assert (np.isnan(found.astype(np.float64)) == np.isnan(exact)).all()
-    # Numbers below the smallest normal float32 may become zero.
-    assert (steps[number & (np.abs(exact) > 2.0**-120)] <= 1).all()
+    # Numbers below the smallest normal float32 may become zero; 1 + tanh(x) ends far above them.
+    least = 2.0**-30 if function is gelu_tanh else 2.0**-120
+    assert (steps[number & (np.abs(exact) > least)] <= 1).all()

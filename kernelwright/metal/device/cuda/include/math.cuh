@@ -23,11 +23,28 @@ namespace metal {
   KW_UNARY(name, KW_BY_MODE(accurate, quick))           \
   namespace precise { KW_UNARY(name, accurate) }        \
   namespace fast { KW_UNARY(name, quick) }
-KW_TRANSCENDENTAL(exp, ::expf(x), ::__expf(x))
-KW_TRANSCENDENTAL(exp2, ::exp2f(x), ::exp2f(x))
+// Quick functions flush what is below float's normal numbers, as Apple's GPUs do: to scale such
+// numbers up and down again would take as many instructions as all the rest.
+KW_FUNC float kw_quick_exp2(float x) {
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+KW_FUNC float kw_quick_log2(float x) {
+  float r;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+KW_FUNC float kw_quick_divide(float x, float y) {
+  float r;
+  asm("div.approx.ftz.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y));
+  return r;
+}
+KW_TRANSCENDENTAL(exp, ::expf(x), kw_quick_exp2(x * 1.4426950408889634f))
+KW_TRANSCENDENTAL(exp2, ::exp2f(x), kw_quick_exp2(x))
 KW_TRANSCENDENTAL(exp10, ::exp10f(x), ::__exp10f(x))
-KW_TRANSCENDENTAL(log, ::logf(x), ::__logf(x))
-KW_TRANSCENDENTAL(log2, ::log2f(x), ::__log2f(x))
+KW_TRANSCENDENTAL(log, ::logf(x), kw_quick_log2(x) * 0.6931471805599453f)
+KW_TRANSCENDENTAL(log2, ::log2f(x), kw_quick_log2(x))
 KW_TRANSCENDENTAL(log10, ::log10f(x), ::__log10f(x))
 KW_TRANSCENDENTAL(sin, ::sinf(x), ::__sinf(x))
 KW_TRANSCENDENTAL(cos, ::cosf(x), ::__cosf(x))
@@ -83,9 +100,9 @@ KW_BINARY_TRANSCENDENTAL(fmod, ::fmodf(x, y))
 KW_BINARY_TRANSCENDENTAL(fmax, ::fmaxf(x, y))
 KW_BINARY_TRANSCENDENTAL(fmin, ::fminf(x, y))
 KW_BINARY_TRANSCENDENTAL(copysign, ::copysignf(x, y))
-KW_BINARY_FLOAT(divide, KW_BY_MODE(x / y, ::__fdividef(x, y)))
+KW_BINARY_FLOAT(divide, KW_BY_MODE(x / y, kw_quick_divide(x, y)))
 namespace precise { KW_BINARY_FLOAT(divide, x / y) }
-namespace fast { KW_BINARY_FLOAT(divide, ::__fdividef(x, y)) }
+namespace fast { KW_BINARY_FLOAT(divide, kw_quick_divide(x, y)) }
 KW_BINARY_FLOAT(nextafter, ::nextafterf(x, y))
 KW_BINARY_FLOAT(fdim, ::fdimf(x, y))
 KW_BINARY_FLOAT(step, y < x ? 0.0f : 1.0f)
