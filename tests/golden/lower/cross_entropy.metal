@@ -10,11 +10,6 @@ inline V load_run(const constant T* values) {
   return *(const constant V*)values;
 }
 
-// metal::simd_max() drops NaN; MLX keeps it.
-inline float simd_maximum(float value) {
-  return metal::simd_any(metal::isnan(value)) ? NAN : metal::simd_max(value);
-}
-
 constexpr uint columns = 512;
 uint row = thread_position_in_grid.y;
 uint lane = thread_index_in_simdgroup;
@@ -38,7 +33,7 @@ for (uint start = lane * 4; start < columns; start += 128) {
     total += metal::fast::exp(float(logits_run[k]) - maximum);
   }
 }
-float row_maximum = simd_maximum(maximum);
+float row_maximum = metal::simd_max(maximum);
 total *= metal::fast::exp(maximum - row_maximum);
 total = metal::simd_sum(total);
 if (lane == 0) {
