@@ -88,3 +88,8 @@ class _Room:
 @cache
 def _room() -> _Room:
     return _Room(int(_ROOM_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")))
+
+
+# A forked process has none of its parent's threads.
+os.register_at_fork(after_in_child=_pool.cache_clear)
+os.register_at_fork(after_in_child=_room.cache_clear)

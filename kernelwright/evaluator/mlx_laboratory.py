@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 import mlx.core as mx
 import numpy as np
@@ -104,7 +105,7 @@ class MlxLaboratory:
     def bytes_per_s(self) -> float:
         """Measure what a large copy or a large sum moves, whichever is more."""
         elements = self.plan.copy_bytes // 4
-        reader = MlxArm("read", self._function(read_program(elements)), self._copies(), 4)
+        reader = MlxArm("read", _function(self.device, "read", elements), self._copies(), 4)
         # Some chips read faster than they copy, and a reduction may rightly do so.
         return max(self.copy_bytes_per_s(), self.plan.copy_bytes / self._quickest_s(reader))
 
@@ -127,18 +128,18 @@ class MlxLaboratory:
         if not self.baselines:
             raise DeviceError("expected a baseline to time against, found none; give eager MLX.")
         slots = slots_for(self.plan, self.input_bytes, self.output_bytes)
-        inputs = self._uploaded(slots)
+        inputs = _copied([self.make_inputs(slot) for slot in range(slots)])
         made = self.output_bytes
         arms = [MlxArm(name, f, inputs, made) for name, f in self.baselines.items()]
         first = arms[0]
-        copied = self._function(copy_program(self.plan.copy_bytes // 4))
+        copied = _function(self.device, "copy", self.plan.copy_bytes // 4)
         return Bench(
             clock=self.clock,
             candidate=MlxArm("candidate", self.candidate, inputs, made),
             baselines=tuple(arms),
             canary=MlxArm("canary", copied, self._copies(), self.plan.copy_bytes),
-            make_twin=lambda: MlxArm("twin", first.function, self._uploaded(slots), made),
-            empty=MlxArm("empty", self._function(empty_program()), [[mx.zeros(1)]], 4),
+            make_twin=lambda: MlxArm("twin", first.function, _copied(inputs), made),
+            empty=MlxArm("empty", _function(self.device, "empty", 1), [[mx.zeros(1)]], 4),
         )
 
     def _copies(self) -> list[list[mx.array]]:
@@ -146,17 +147,37 @@ class MlxLaboratory:
         mx.eval(copies)
         return copies
 
-    def _uploaded(self, slots: int) -> list[list[mx.array]]:
-        arrays = [list(self.make_inputs(slot)) for slot in range(slots)]
-        mx.eval(arrays)
-        return arrays
 
-    def _function(self, program: Program) -> Function:
-        type_ = TensorType(tuple(int(e) for e in program.inputs[0].shape), Dtype.FLOAT32)
-        executable = self.device.compile(program.bind([type_]))
-        if not isinstance(executable, MlxExecutable):
-            raise DeviceError(f"the {self.device.info.name} device measures no time.")
-        return mx.compile(lambda *arrays: executable.graph(arrays))
+def _copied(slots: Sequence[Sequence[mx.array]]) -> list[list[mx.array]]:
+    """Return the same bits in new buffers, which the device itself fills.
+
+    From the host, each twin's would be another hundred megabytes. A candidate's and a baseline's
+    inputs are copies too, so that all lie in the same kind of memory.
+    """
+    arrays = [[mx.where(True, array, array) for array in slot] for slot in slots]
+    mx.eval(arrays)
+    return arrays
+
+
+_OWN: WeakKeyDictionary[Device, dict[tuple[str, int], Function]] = WeakKeyDictionary()
+"""The bench's own kernels, by device, name and size."""
+
+
+def _function(device: Device, name: str, elements: int) -> Function:
+    """Return a kernel of the bench itself, which no candidate waits for but the first."""
+    own = _OWN.setdefault(device, {})
+    if (name, elements) not in own:
+        own[name, elements] = _compiled(device, name, elements)
+    return own[name, elements]
+
+
+def _compiled(device: Device, name: str, elements: int) -> Function:
+    program = _PROGRAMS[name](elements)
+    type_ = TensorType(tuple(int(e) for e in program.inputs[0].shape), Dtype.FLOAT32)
+    executable = device.compile(program.bind([type_]))
+    if not isinstance(executable, MlxExecutable):
+        raise DeviceError(f"the {device.info.name} device measures no time.")
+    return mx.compile(lambda *arrays: executable.graph(arrays))
 
 
 def copy_program(elements: int) -> Program:
@@ -187,9 +208,11 @@ def read_program(elements: int) -> Program:
     )
 
 
-def empty_program() -> Program:
+def empty_program(elements: int) -> Program:
     """Write one element: the floor under every launch."""
-    return _one_kernel("empty", 1, "if (thread_position_in_grid.x == 0) y[0] = 0.0f;", threads=32)
+    return _one_kernel(
+        "empty", elements, "if (thread_position_in_grid.x == 0) y[0] = 0.0f;", threads=32
+    )
 
 
 def _one_kernel(
@@ -206,3 +229,10 @@ def _one_kernel(
     array = Tensor(name="x", dtype=Dtype.FLOAT32, shape=(size,))
     made = array.model_copy(update={"name": "y", "shape": (results or size,)})
     return Program(inputs=(array,), outputs=(made,), kernels=(kernel,))
+
+
+_PROGRAMS: Mapping[str, Callable[[int], Program]] = {
+    "copy": copy_program,
+    "read": read_program,
+    "empty": empty_program,
+}

@@ -14,7 +14,7 @@ from kernelwright.evaluator.baseline import baselines_of
 from kernelwright.evaluator.candidate import Request
 from kernelwright.evaluator.config import EvaluatorConfig, TimingPlan
 from kernelwright.evaluator.measuring import Measure, SetUp, measure, measurements_of, set_up
-from kernelwright.evaluator.mlx_laboratory import MlxArm
+from kernelwright.evaluator.mlx_laboratory import MlxArm, MlxLaboratory
 from kernelwright.evaluator.mutants.corpus import bases, task_of
 from kernelwright.evaluator.remote_laboratory import RemoteLaboratory
 from kernelwright.evaluator.timing import Order
@@ -176,3 +176,31 @@ def test_launches_share_a_synchronisation_as_memory_allows(
     assert max(evaluated) <= arm.slots
     assert len(waited) == waits + 1
     assert arm.outputs(1)[0].tolist() == [2.0, 2.0]
+
+
+def test_twins_run_on_the_same_bits_in_buffers_of_their_own() -> None:
+    laboratory, _ = set_up(*request())
+    assert isinstance(laboratory, MlxLaboratory)
+    bench = laboratory.session.bench
+    twin, first = bench.make_twin(), bench.baselines[0]
+    assert isinstance(twin, MlxArm)
+    assert isinstance(first, MlxArm)
+    for ours, theirs in zip(twin.inputs, first.inputs, strict=True):
+        for a, b in zip(ours, theirs, strict=True):
+            assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+            assert np.asarray(a, copy=False).ctypes.data != np.asarray(b, copy=False).ctypes.data
+
+
+def test_the_benchs_own_kernels_compile_once_for_all_candidates() -> None:
+    device, executable, asked = request()
+    compiled: list[str] = []
+
+    class Counting(CpuDevice):
+        def compile(self, program: BoundProgram, *, sanitize: bool = False) -> MlxExecutable:
+            compiled.extend(x.kernel.name for x in program.launches)
+            return device.compile(program, sanitize=sanitize)
+
+    counting = Counting()
+    for _ in range(2):
+        set_up(counting, executable, asked)
+    assert sorted(compiled) == ["copy", "empty", "read"]
