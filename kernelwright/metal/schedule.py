@@ -224,6 +224,10 @@ class Dense:
     """Groups of such simdgroups per threadgroup, each with columns of its own."""
     vector: int = 4
     """Neighbours that a lane reads at once."""
+    terms: int = 1
+    """Terms of its own columns that a lane reads ahead, while it multiplies as many; 1 for none."""
+    chunks: int = 1
+    """Threadgroups that share the terms of a dot product; a second kernel adds up their sums."""
 
     @classmethod
     def of(cls, decisions: Mapping[str, int]) -> "Dense":

@@ -134,10 +134,13 @@ def idea(schedule: Schedule) -> str:
             )
         case Dense():
             shared = f", {schedule.strips} simdgroups a sum" if schedule.strips > 1 else ""
+            if schedule.chunks > 1:
+                shared += f", {schedule.chunks} threadgroups a sum"
             own = f"{schedule.columns} columns a simdgroup" if schedule.columns > 1 else "tiles"
+            ahead = f", {schedule.terms} terms read ahead" if schedule.terms > 1 else ""
             return (
                 f"Every weight read once: {own}{shared}, {schedule.vector} neighbouring weights "
-                f"a lane, {schedule.teams} teams a threadgroup."
+                f"a lane{ahead}, {schedule.teams} teams a threadgroup."
             )
         case Rowwise():
             return f"{_team(schedule)}, {_vector(schedule)}, {_memory(schedule)}."

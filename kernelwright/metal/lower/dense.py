@@ -14,9 +14,12 @@ from kernelwright.metal.lower.signature import RESERVED, Signature
 from kernelwright.metal.lower.term import Load, Store, Term, walk
 from kernelwright.metal.lower.view import Coordinates
 
-TAKEN = (RESERVED - {"k"}) | frozenset(
-    ["depth", "column", "first", "matrix", "token", "strip", "team", "lane", "place", "result", "c"]
-)
+PARTIAL = "chunk_sums"
+"""The array in which threadgroups that share dot products leave their sums."""
+_WORDS = """
+    depth column first matrix token strip team lane place result c chunk part last later other
+"""
+TAKEN = (RESERVED - {"k"}) | {*_WORDS.split(), PARTIAL}
 """Words that a dense kernel writes itself."""
 RESERVED_HERE = TAKEN | {"sums", "shared_sums", "total", "element"}
 """Words that no array of a dense kernel can be called."""

@@ -5,7 +5,14 @@ from contextlib import ExitStack, contextmanager
 
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Kernel, Tensor
-from kernelwright.metal.lower.dense import RESERVED_HERE, TAKEN
+from kernelwright.metal.lower.dense import PARTIAL, RESERVED_HERE, TAKEN
+from kernelwright.metal.lower.dense_ahead import Ahead
+from kernelwright.metal.lower.dense_merge import (
+    merge_kernel,
+    partial_sum,
+    partial_sums,
+    write_results,
+)
 from kernelwright.metal.lower.function import header_for
 from kernelwright.metal.lower.index import Axis
 from kernelwright.metal.lower.layout import Block, Line, span, surround
@@ -20,17 +27,20 @@ from kernelwright.metal.schedule import Dense as Schedule
 def lower_dense(
     graph: Graph, schedule: Schedule
 ) -> tuple[Signature, tuple[Kernel, ...], tuple[Tensor, ...]]:
-    """Write the kernel of a graph around products of few rows.
+    """Write the kernel, or the two where several threadgroups share a dot product.
 
     Returns:
-        The names of the arrays, the kernel, and nothing between kernels.
+        The names of the arrays, the kernels, and what stands between them.
 
     Raises:
         UnsupportedError: the graph is none, or the schedule does not divide it.
     """
     signature = Signature.of(graph, RESERVED_HERE)
     tiling = Tiling.of(graph, signature, schedule)
-    return signature, (_Tiles(graph, signature, tiling).kernel(),), ()
+    first = _Tiles(graph, signature, tiling).kernel()
+    if schedule.chunks == 1:
+        return signature, (first,), ()
+    return signature, (first, merge_kernel(graph, signature, tiling)), (partial_sums(tiling),)
 
 
 class _Tiles:
@@ -56,16 +66,18 @@ class _Tiles:
         self._finish()
         source = "\n".join([*self._head(), *self.writer.lines]) + "\n"
         roots = [t for dot in self.dots for t in (dot.row, dot.weight)]
-        written = walk([*roots, *(s.value for s in self.tiling.stores)])
+        chunks = self.schedule.chunks
+        stores = self.tiling.stores if chunks == 1 else ()
+        written = walk([*roots, *(s.value for s in stores)])
         loads = {t.array for t in written if isinstance(t, Load)}
         groups = -(-self.dense.column.extent // self.tiling.tile)
         return Kernel(
             name=kernel_name(self.graph),
             inputs=tuple(name for name, _ in self.signature.inputs if name in loads),
-            outputs=tuple(s.array for s in self.tiling.stores),
+            outputs=tuple(s.array for s in stores) or (PARTIAL,),
             source=source,
             header=header_for(source),
-            grid=(self.tiling.threads * groups, self.dense.matrices, 1),
+            grid=(self.tiling.threads * groups, self.dense.matrices, chunks),
             threadgroup=(self.tiling.threads, 1, 1),
         )
 
@@ -86,13 +98,26 @@ class _Tiles:
         first = f"uint {name} = {place};"
         head = [
             "uint matrix = threadgroup_position_in_grid.y;",
+            "uint chunk = threadgroup_position_in_grid.z;",
             "uint lane = thread_index_in_simdgroup;",
             f"uint team = {team};",
             f"uint strip = {strip};",
         ]
-        lines = [*self.writer.lines, first]
-        body = Writer(lines=lines)
-        return [line for line in head if body.mentions(line.split()[1])] + [first]
+        lines = [*self._part_line(), first]
+        head_of = Writer(lines=[*self.writer.lines, *lines])
+        return [line for line in head if head_of.mentions(line.split()[1])] + lines
+
+    @property
+    def _part(self) -> str:
+        """Return which part of a dot product's terms a simdgroup has."""
+        schedule = self.schedule
+        if schedule.chunks > 1:
+            return "part" if schedule.strips > 1 else "chunk"
+        return "strip" if schedule.strips > 1 else ""
+
+    def _part_line(self) -> list[str]:
+        is_named = self._part == "part"
+        return [f"uint part = chunk * {self.schedule.strips} + strip;"] if is_named else []
 
     def _part_of_simdgroups(self, count: int, operation: str, others: int) -> str:
         """Return which part of the work a simdgroup has, of `count` that `others` have too."""
@@ -115,12 +140,12 @@ class _Tiles:
         return token + (f"[{counter}]" if self._own_columns > 1 else "")
 
     def _walk_along(self) -> None:
-        vector, strips = self.schedule.vector, self.schedule.strips
-        place = "strip * 32 + lane" if strips > 1 else "lane"
+        vector, part = self.schedule.vector, self._part
+        place = f"{part} * 32 + lane" if part else "lane"
         if vector > 1:
-            place = f"({place}) * {vector}" if strips > 1 else f"{place} * {vector}"
+            place = f"({place}) * {vector}" if part else f"{place} * {vector}"
         name = "start" if vector > 1 else "depth"
-        step = 32 * vector * strips
+        step = 32 * vector * self.tiling.parts
         head = f"for (uint {name} = {place}; {name} < {self.dense.depth}; {name} += {step})"
         around = span("depth", vector, "i") if vector > 1 else ()
         axis = Axis("depth", self.dense.depth)
@@ -132,24 +157,52 @@ class _Tiles:
                 self._multiply(around, Span(axis, vector, counter="i"), "c")
 
     def _walk_across(self) -> None:
-        vector, strips, columns = (
-            self.schedule.vector,
-            self.schedule.strips,
-            self.dense.column.extent,
-        )
-        length, depth = -(-self.dense.depth // strips), self.dense.depth
-        # Each strip has neighbours: terms of alternating signs then cancel as they are added.
-        first, last = (
-            (f"strip * {length}", f"(strip + 1) * {length}") if strips > 1 else ("0", depth)
-        )
-        if depth % strips:
-            self.writer.line(f"uint last = metal::min({last}, {depth}u);")
-            last = "last"
-        head = f"for (uint depth = {first}; depth < {last}; ++depth)"
-        around = span("column", vector, "i") if vector > 1 else ()
-        with self._where_columns_are(columns), self.writer.block(head):
-            self._read_rows((), Span(Axis("depth", self.dense.depth), 1))
-            self._multiply(around, Span(Axis("column", columns), vector, counter="i"), "i")
+        columns, terms = self.dense.column.extent, self.schedule.terms
+        run = Span(Axis("column", columns), self.schedule.vector, counter="i")
+        with self._where_columns_are(columns):
+            first, last = self._share_of_depth()
+            depth = Axis("depth", self.dense.depth)
+            if terms == 1:
+                with self.writer.block(f"for (uint depth = {first}; depth < {last}; ++depth)"):
+                    self._read_rows((), Span(depth, 1))
+                    self._multiply(self._around_columns, run, "i")
+                return
+            self._walk_ahead(first, last, run)
+
+    def _walk_ahead(self, first: str, last: str, run: Span) -> None:
+        """Walk over several terms at a time, the next ones being read meanwhile."""
+        terms = self.schedule.terms
+        ahead = Ahead.of(self.writer, [dot.weight for dot in self.dots], run, terms)
+        self.writer.line(f"uint first = {first};")
+        self.writer.line(f"uint last = {last};")
+        ahead.begin("first")
+        each_term = f"for (uint j = 0; j < {terms}; ++j)"
+        depth = Line("uint depth = base + j;", "depth")
+        row = Span(Axis("depth", self.dense.depth), terms, counter="j", first="base")
+        with self.writer.block(f"for (uint base = first; base < last; base += {terms})"):
+            ahead.go_on()
+            self._read_rows((Block(each_term, is_span=True), depth), row)
+            with self.writer.block(each_term):
+                self._multiply((depth, *self._around_columns), run, "i")
+
+    @property
+    def _around_columns(self) -> tuple[Line | Block, ...]:
+        vector = self.schedule.vector
+        return span("column", vector, "i") if vector > 1 else ()
+
+    def _share_of_depth(self) -> tuple[str, str]:
+        """Return where a simdgroup's terms begin and end.
+
+        They are neighbours: terms of alternating signs then cancel as they are added.
+        """
+        turns, parts, terms = self.tiling.turns, self.tiling.parts, self.schedule.terms
+        if parts == 1:
+            return "0", str(self.dense.depth)
+        length, times = turns // parts * terms, f" * {terms}" if terms > 1 else ""
+        if turns % parts == 0:
+            return f"{self._part} * {length}", f"({self._part} + 1) * {length}"
+        share = f" * {turns} / {parts}{times}"
+        return f"{self._part}{share}", f"({self._part} + 1){share}"
 
     @contextmanager
     def _where_columns_are(self, columns: int) -> Iterator[None]:
@@ -170,9 +223,9 @@ class _Tiles:
             self.row_names[row.number] = name
             if dimensions:
                 self.writer.line(f"float {name}{dimensions};")
-            place = self._row_place(length)
+            target = f"{name}{self._row_place}"
 
-            def body(inner: Writer, row: Term = row, target: str = f"{name}{place}") -> list[Run]:
+            def body(inner: Writer, row: Term = row, target: str = target) -> list[Run]:
                 runs = run.bind(inner, [row], ())
                 inner.prepare([row])
                 kind = "" if "[" in target else "float "
@@ -188,12 +241,15 @@ class _Tiles:
             return writer.access(term.array, term.offset)
         return writer.expression(term).text
 
-    def _row_place(self, length: int) -> str:
+    @property
+    def _row_place(self) -> str:
+        """Return where a lane keeps an element of a row."""
+        is_along, schedule = self.tiling.is_along, self.schedule
+        length, counter = (schedule.vector, "i") if is_along else (schedule.terms, "j")
         token = "[token]" if self.dense.tokens > 1 else ""
-        return token + ("[i]" if length > 1 else "")
+        return token + (f"[{counter}]" if length > 1 else "")
 
     def _multiply(self, around: Sequence[Line | Block], run: Span, counter: str) -> None:
-        length = self.schedule.vector if self.tiling.is_along else 1
         weights = list(dict.fromkeys(dot.weight for dot in self.dots))
 
         def body(inner: Writer) -> list[Run]:
@@ -202,7 +258,7 @@ class _Tiles:
             for dot, total in zip(self.dots, self.sums, strict=True):
                 many = self.dense.tokens > 1
                 weight = inner.named(dot.weight) if many else inner.expression(dot.weight).text
-                row = self.row_names[dot.row.number] + self._row_place(length)
+                row = self.row_names[dot.row.number] + self._row_place
                 with self._each(inner, "token", self.dense.tokens):
                     inner.line(f"{total}{self._place(counter)} += {row} * {weight};")
             return runs
@@ -263,13 +319,12 @@ class _Tiles:
                 inside.enter_context(self.writer.block(f"if (result < {columns})"))
             for dot, partial in zip(self.tiling.totals, self.partials, strict=True):
                 self._add_strips(dot, partial, place)
-            values = [s.value for s in self.tiling.stores]
-            offsets = [t.offset for t in walk(values) if isinstance(t, Load)]
-            offsets += [s.offset for s in self.tiling.stores]
-            self.writer.share_offsets(offsets, "element")
-            self.writer.prepare(values)
-            for store in self.tiling.stores:
-                self.writer.store(store)
+            if self.schedule.chunks == 1:
+                write_results(self.writer, self.tiling.stores)
+                return
+            for number, dot in enumerate(self.tiling.totals):
+                place = partial_sum(self.writer, self.tiling, number)
+                self.writer.line(f"{place} = {self.writer.bound[dot.number]};")
 
     def _add_strips(self, dot: Term, partial: str, place: str) -> None:
         total = self.writer.fresh("total")

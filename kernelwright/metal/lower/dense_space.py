@@ -14,8 +14,16 @@ from kernelwright.metal.schedule import Dense
 
 MAXIMUM_KEPT = 64
 """Registers that a lane's sums and row elements may take; our choice."""
+MAXIMUM_KEPT_ACROSS = 80
+"""The same where lanes have columns of their own, whose weights they read ahead."""
 SIMDGROUPS_WANTED = 4096
-"""Simdgroups that fill a large GPU several times over."""
+"""Simdgroups that fill a large GPU several times over; with fewer, sums are cut into chunks."""
+BYTES_IN_FLIGHT = 64
+"""Bytes of weights that a lane with columns of its own should have asked for."""
+SHORTEST_PART = 16
+"""Terms below which a simdgroup's part of a sum is not worth a chunk."""
+BYTES_PER_LAUNCH = {"cuda": 8 << 20, "metal": 1 << 20, "simulator": 1 << 20}
+"""What a GPU reads while a second kernel begins: 2 us of 4 TB/s, or 4 us of 250 GB/s; our guess."""
 
 
 def dense_schedules(graph: Graph, device: DeviceInfo) -> tuple[Dense, ...]:
@@ -33,7 +41,7 @@ def dense_schedules(graph: Graph, device: DeviceInfo) -> tuple[Dense, ...]:
         for schedule in _combinations(plain.is_along, vectors)
         if (tiling := plain.scheduled(schedule)) and _is_legal(tiling, device)
     ]
-    found.sort(key=lambda tiling: _strangeness(tiling, widest))
+    found.sort(key=lambda tiling: _strangeness(tiling, device, widest))
     return tuple(tiling.schedule for tiling in found) or (plain.schedule,)
 
 
@@ -47,38 +55,58 @@ def _combinations(is_along: bool, vectors: tuple[int, ...]) -> Iterator[Dense]:
         for chosen in product((1, 2, 4, 8), (1, 2, 4, 8), (1, 2, 4, 8), vectors):
             yield Dense(*chosen)
         return
-    for strips, teams, vector in product((1, 2, 4, 8, 16, 32), (1, 2, 4), vectors):
-        yield Dense(1, strips, teams, vector)
+    for vector, strips, teams in product(vectors, (1, 2, 4, 8, 16, 32), (1, 2, 4)):
+        for terms, chunks in product((1, 2, 4, 8), (1, 2, 4, 8, 16, 32, 64, 128)):
+            yield Dense(1, strips, teams, vector, terms, chunks)
 
 
 def _is_legal(tiling: Tiling, device: DeviceInfo) -> bool:
     schedule, dense = tiling.schedule, tiling.dense
-    # Strips without terms would only cost a barrier.
-    step = 32 * schedule.vector if tiling.is_along else 1
+    shortest = SHORTEST_PART * tiling.parts if schedule.chunks > 1 else 1
     return (
         tiling.threads <= device.threads_per_threadgroup
         and tiling.threadgroup_bytes <= device.threadgroup_bytes
-        and tiling.registers <= MAXIMUM_KEPT
-        and (schedule.strips == 1 or schedule.strips * step <= dense.depth)
+        and tiling.registers <= (MAXIMUM_KEPT if tiling.is_along else MAXIMUM_KEPT_ACROSS)
+        # Parts without terms would only cost a barrier.
+        and (tiling.parts == 1 or tiling.parts * tiling.step <= dense.depth)
+        and shortest <= dense.depth
         and (tiling.is_along or schedule.teams == 1 or tiling.tile <= dense.column.extent)
     )
 
 
-def _strangeness(tiling: Tiling, widest: int) -> float:
+def _strangeness(tiling: Tiling, device: DeviceInfo, widest: int) -> float:
     """Measure the distance of a schedule from what one would write first."""
-    schedule, dense = tiling.schedule, tiling.dense
-    groups = -(-dense.column.extent // tiling.tile) * dense.matrices
-    simdgroups = groups * schedule.strips * schedule.teams
+    groups = -(-tiling.dense.column.extent // tiling.tile) * tiling.dense.matrices
+    simdgroups = groups * tiling.parts * tiling.schedule.teams
     lacking = max(math.log2(SIMDGROUPS_WANTED / simdgroups), 0.0)
-    own = schedule.columns if tiling.is_along else 4
+    narrow = math.log2(widest / tiling.schedule.vector)
+    apart = _strangeness_along(tiling) if tiling.is_along else _strangeness_across(tiling, device)
+    return (0.5 if tiling.is_along else 0.7) * lacking + 0.5 * narrow + apart
+
+
+def _strangeness_along(tiling: Tiling) -> float:
+    schedule = tiling.schedule
     # Lanes past the last term of a dot product idle.
-    step = 32 * schedule.vector * schedule.strips if tiling.is_along else 1
-    idle = math.log2(max(step / dense.depth, 1.0))
+    idle = math.log2(max(tiling.step * schedule.strips / tiling.dense.depth, 1.0))
     return (
-        0.5 * lacking
-        + 0.4 * abs(math.log2(own / 4))
-        + 0.5 * math.log2(widest / schedule.vector)
-        + 0.3 * abs(math.log2(tiling.threads / (128 if tiling.is_along else 512)))
-        + 0.2 * math.log2(schedule.strips if tiling.is_along else 1)
+        0.4 * abs(math.log2(schedule.columns / 4))
+        + 0.3 * abs(math.log2(tiling.threads / 128))
+        + 0.2 * math.log2(schedule.strips)
         + idle
+    )
+
+
+def _strangeness_across(tiling: Tiling, device: DeviceInfo) -> float:
+    schedule, dense = tiling.schedule, tiling.dense
+    row_bytes = tiling.weight_bytes * dense.column.extent * dense.matrices
+    results = dense.column.extent * dense.matrices * dense.tokens * len(tiling.dots)
+    # Chunks write each sum and read it again.
+    merging = BYTES_PER_LAUNCH[device.name] + 8 * schedule.chunks * results
+    extra = merging / (row_bytes * dense.depth) if schedule.chunks > 1 else 0.0
+    asked = tiling.weight_bytes * schedule.vector * schedule.terms
+    return (
+        math.log2(1 + extra)
+        + 0.3 * abs(math.log2(asked / BYTES_IN_FLIGHT))
+        + 0.3 * abs(math.log2(tiling.threads / 256))
+        + 0.2 * math.log2(schedule.teams)
     )

@@ -50,7 +50,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """`width` neighbours along `axis`, from `start` on; `counter` counts them.
+    """`width` neighbours along `axis`, from `first` on; `counter` counts them.
 
     Where a thread takes `count` of them, `j` counts those, and all are read before any is used.
     """
@@ -59,6 +59,7 @@ class Span:
     width: int
     count: int = 1
     counter: str = "k"
+    first: str = "start"
 
     def bind(self, writer: Writer, roots: Sequence[Term], stores: Iterable[Store]) -> list[Run]:
         """Let the writer reach what a loop's terms read and write through runs."""
@@ -82,6 +83,7 @@ class Span:
     def _fits(self, writer: Writer, load: Load) -> bool:
         return (
             load.number not in writer.bound
+            and (load.array, load.offset) not in writer.runs
             and load.stored in _PACKED
             and load.array not in writer.scalars
             and load.offset.coefficient(self.axis) == 1
@@ -99,7 +101,7 @@ class Span:
         )
 
     def _still(self, writer: Writer, load: Load) -> Run:
-        text = writer.access(load.array, load.offset.renamed(self.axis, "start"))
+        text = writer.access(load.array, load.offset.renamed(self.axis, self.first))
         kind = MSL_TYPE[load.dtype]
         several = f"[{self.count}]" if self.count > 1 else ""
         name = writer.fresh(f"{load.name}s" if several else load.name)
@@ -136,4 +138,4 @@ class Span:
 
     def _first(self, offset: Index) -> Index:
         rest = offset + Index.of(self.axis) * -1
-        return rest + Index.of(Axis("start", self.axis.extent))
+        return rest + Index.of(Axis(self.first, self.axis.extent))

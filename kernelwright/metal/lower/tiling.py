@@ -8,7 +8,7 @@ from kernelwright.ir.graph import Graph
 from kernelwright.metal.lower.dense import Dense, Dot, runs_along_depth
 from kernelwright.metal.lower.run import WIDTHS
 from kernelwright.metal.lower.signature import Signature
-from kernelwright.metal.lower.term import Store, Term
+from kernelwright.metal.lower.term import Load, Store, Term, walk
 from kernelwright.metal.schedule import Dense as Schedule
 
 
@@ -60,6 +60,10 @@ class Tiling:
             )
         if not self.is_along and schedule.columns != 1:
             return "lanes that share no column have columns=1."
+        if schedule.terms > 1 and self.is_along:
+            return "lanes that share a column read no terms ahead; use terms=1."
+        if schedule.terms not in (1, *WIDTHS) or self.dense.depth % schedule.terms:
+            return f"{schedule.terms} terms do not divide {self.dense.depth}; use terms=1."
         return ""
 
     @cached_property
@@ -84,12 +88,41 @@ class Tiling:
         return 32 * self.schedule.strips * self.schedule.teams
 
     @property
+    def parts(self) -> int:
+        """Simdgroups that share the terms of a dot product, wherever they stand."""
+        return self.schedule.strips * self.schedule.chunks
+
+    @property
+    def step(self) -> int:
+        """Terms of a dot product that a simdgroup takes in a turn."""
+        return 32 * self.schedule.vector if self.is_along else self.schedule.terms
+
+    @property
+    def turns(self) -> int:
+        """Turns that a simdgroup would take with all the terms of a dot product."""
+        return -(-self.dense.depth // self.step)
+
+    @cached_property
+    def weight_bytes(self) -> int:
+        """Bytes of matrices that a column and a term of every dot product need."""
+        loads = {t for t in walk(d.weight for d in self.dots) if isinstance(t, Load)}
+        return sum(load.stored.itemsize for load in loads if len(load.axes) > 1)
+
+    @property
     def registers(self) -> int:
-        """Sums of a lane, and the row elements that it keeps while it reads weights."""
+        """Sums of a lane, the row elements that it keeps, and the weights that it reads ahead."""
         schedule, tokens = self.schedule, self.dense.tokens
         own = schedule.columns if self.is_along else schedule.vector
-        kept = tokens * (schedule.vector if self.is_along else 1)
-        return len(self.dots) * tokens * own + kept
+        kept = tokens * (schedule.vector if self.is_along else schedule.terms)
+        return len(self.dots) * tokens * own + kept + self._registers_ahead
+
+    @property
+    def _registers_ahead(self) -> int:
+        """Registers of the weights that a lane multiplies while it reads as many again."""
+        schedule = self.schedule
+        if schedule.terms == 1:
+            return 0
+        return 2 * -(-schedule.terms * schedule.vector * self.weight_bytes // 4)
 
     @property
     def threadgroup_bytes(self) -> int:

@@ -1,5 +1,6 @@
 """Few rows times a matrix as one kernel: every layout, prologue and epilogue."""
 
+import math
 from collections.abc import Callable, Sequence
 
 import mlx.core as mx
@@ -73,6 +74,36 @@ CASES: dict[str, tuple[Function, list[str], str]] = {
         "columns=1, strips=8, teams=1",
     ),
     "one strip": (residual, ["f32[1,9]", "f32[9,40]", "f32[1,40]"], "columns=1, vector=1"),
+    "terms ahead": (
+        residual,
+        ["f16[4,96]", "f16[96,80]", "f16[4,80]"],
+        "columns=1, strips=3, teams=1, vector=8, terms=4",
+    ),
+    "terms ahead, one by one": (
+        packed_gate,
+        ["bf16[3,40]", "bf16[40,66]"],
+        "columns=1, strips=2, teams=1, vector=1, terms=2",
+    ),
+    "chunks of two products": (
+        lambda x, gate, up: mx.maximum(x @ gate, 0) * (x @ up),
+        ["f16[2,1,64]", "f16[64,48]", "f16[64,48]"],
+        "columns=1, strips=2, teams=2, vector=2, terms=4, chunks=3",
+    ),
+    "chunks of bytes": (
+        lambda x, w, s: mx.tanh(x @ (w.astype(x.dtype) * s)),
+        ["f16[5,72]", "i8[72,40]", "f16[72,1]"],
+        "columns=1, strips=1, teams=1, vector=4, terms=8, chunks=4",
+    ),
+    "chunks of a batch": (
+        lambda q, v: (q @ v) * 0.125,
+        ["f32[2,3,2,60]", "f32[2,3,60,20]"],
+        "columns=1, strips=2, teams=1, vector=4, terms=2, chunks=7",
+    ),
+    "chunks along": (
+        linear,
+        ["f32[2,770]", "f32[33,770]", "f32[33]"],
+        "columns=1, strips=2, teams=3, vector=2, chunks=4",
+    ),
     "a batch of matrices": (
         lambda q, k: (q @ k.swapaxes(-1, -2)) * 0.125,
         ["f32[2,3,1,64]", "f32[2,3,16,64]"],
@@ -179,9 +210,36 @@ def test_a_product_with_a_matrix_of_zeros_is_left_to_mlx() -> None:
     assert all(node.op != "matmul" for region in regions for node in region.nodes)
 
 
+def test_chunks_share_the_terms_of_columns_too_few_to_fill_a_gpu() -> None:
+    graph = graph_of(residual, ["f16[4,14336]", "f16[14336,4096]", "f16[4,4096]"])
+    cuda = DeviceInfo(name="cuda", chip="test", runtime="test", measures_time=True)
+    first, merge = lower(graph, schedules(graph, cuda)[0]).kernels
+    threadgroups = math.prod(
+        int(size) // int(own) for size, own in zip(first.grid, first.threadgroup, strict=True)
+    )
+    assert threadgroups >= 2 * 132
+    assert "load_run<packed_eight<half>>(w + " in first.source
+    assert set(merge.inputs) == {"h", "chunk_sums"}
+
+
+def test_words_of_a_kernel_name_no_array() -> None:
+    def add(chunk: mx.array, last: mx.array, later: mx.array) -> mx.array:
+        return chunk @ last + later
+
+    graph = graph_of(add, ["f16[2,64]", "f16[64,32]", "f16[32]"])
+    first, merge = lower(graph, parse("dense(columns=1, strips=2, terms=4, chunks=2)")).kernels
+    assert first.inputs == ("chunk_in", "last_in")
+    assert merge.inputs == ("later_in", "chunk_sums")
+
+
 def test_what_does_not_divide_is_refused() -> None:
     graph = graph_of(linear, ["f32[2,77]", "f32[33,77]", "f32[33]"])
     with pytest.raises(UnsupportedError, match="runs of 4 do not divide 77 neighbours"):
         lower(graph, parse("dense(vector=4)"))
     with pytest.raises(UnsupportedError, match="4 teams of 2 columns do not divide 33"):
         lower(graph, parse("dense(columns=2, vector=1)"))
+    with pytest.raises(UnsupportedError, match="lanes that share a column read no terms ahead"):
+        lower(graph, parse("dense(columns=1, teams=1, vector=1, terms=2)"))
+    across = graph_of(lambda x, w: mx.tanh(x @ w), ["f32[2,77]", "f32[77,64]"])
+    with pytest.raises(UnsupportedError, match="4 terms do not divide 77"):
+        lower(across, parse("dense(columns=1, vector=2, terms=4)"))

@@ -173,6 +173,10 @@ def project(x: mx.array, weight: mx.array, bias: mx.array) -> mx.array:
     return activated
 
 
+def residual_project(x: mx.array, weight: mx.array, residual: mx.array) -> mx.array:
+    return residual + x @ weight
+
+
 def gated_project(x: mx.array, weight: mx.array) -> mx.array:
     gate, up = mx.split(x @ weight, 2, axis=-1)
     activated: mx.array = silu(gate) * up
@@ -353,6 +357,11 @@ CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
         gated_project,
         (mx.zeros((3, 512), mx.float16), mx.zeros((512, 200), mx.float16)),
         "dense(columns=1, strips=8, teams=1, vector=4)",
+    ),
+    "residual_chunks": (
+        residual_project,
+        (mx.zeros((3, 512), mx.float16), mx.zeros((512, 200), mx.float16), W[:200]),
+        "dense(columns=1, strips=4, teams=1, vector=8, terms=4, chunks=8)",
     ),
     "integers": (
         integers,
