@@ -27,18 +27,25 @@ KW_FUNC uint kw_mask() {
 }
 
 // Any trivially copyable value moves between lanes as 32-bit words.
-template <class T> KW_FUNC T kw_shuffle(T x, uint lane) {
+template <class T, class F> KW_FUNC T kw_move(T x, F move) {
   constexpr int words = (sizeof(T) + 3) / 4;
   uint data[words] = {};
   memcpy(data, &x, sizeof(T));
 #pragma unroll
-  for (int i = 0; i < words; i++) data[i] = ::__shfl_sync(kw_mask(), data[i], int(lane));
+  for (int i = 0; i < words; i++) data[i] = move(data[i]);
   memcpy(&x, data, sizeof(T));
   return x;
 }
+template <class T> KW_FUNC T kw_shuffle(T x, uint lane) {
+  return kw_move(x, [=](uint word) { return ::__shfl_sync(kw_mask(), word, int(lane)); });
+}
+// A distance that is a number stands in the instruction; a lane takes a register.
+template <class T> KW_FUNC T kw_shuffle_xor(T x, uint m) {
+  return kw_move(x, [=](uint word) { return ::__shfl_xor_sync(kw_mask(), word, int(m)); });
+}
 
 template <class T> KW_FUNC T simd_shuffle(T x, ushort lane) { return kw_shuffle(x, lane); }
-template <class T> KW_FUNC T simd_shuffle_xor(T x, ushort m) { return kw_shuffle(x, kw_lane() ^ m); }
+template <class T> KW_FUNC T simd_shuffle_xor(T x, ushort m) { return kw_shuffle_xor(x, m); }
 template <class T> KW_FUNC T simd_shuffle_down(T x, ushort n) {
   uint lane = kw_lane() + n;
   return kw_shuffle(x, lane < 32u ? lane : kw_lane());
@@ -75,7 +82,7 @@ template <class T, class F> KW_FUNC T kw_reduce(T x, F combine) {
   uint lanes = kw_lanes();
   if (lanes == 32u) {
 #pragma unroll
-    for (uint step = 16; step > 0; step >>= 1) x = combine(x, kw_shuffle(x, kw_lane() ^ step));
+    for (uint step = 16; step > 0; step >>= 1) x = combine(x, kw_shuffle_xor(x, step));
     return x;
   }
   for (uint step = 16; step > 0; step >>= 1) {
