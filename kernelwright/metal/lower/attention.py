@@ -25,9 +25,12 @@ from kernelwright.metal.lower.merging import (
 from kernelwright.metal.lower.operator import exponential_for
 from kernelwright.metal.lower.run import Run, Span
 from kernelwright.metal.lower.signature import Signature, kernel_name
-from kernelwright.metal.lower.term import Load, Term, walk
+from kernelwright.metal.lower.term import Load, Term, always, walk
 from kernelwright.metal.lower.writer import Writer
 from kernelwright.metal.schedule import Attention
+
+_INNER = {"position", "first", "slot", "j", "feature"}
+"""Variables that a pointer to a key head's keys and values leaves open."""
 
 
 def lower_attention(
@@ -101,7 +104,7 @@ class KeyWalk:
         attended, size = self.attended, self.size
         self.features = (Axis("feature", size.head), Axis("feature", size.width))
         key, value = (Index.of(axis) for axis in self.features)
-        position = Index.of(self.position)
+        position = self._turn() if self._asks_ahead else Index.of(self.position)
         held = Axis("row" if self.layout.deal.queries == 1 else "query", self.schedule.queries)
         self.query = attended.scaled_query(self._flat(held), key)
         self.key = attended.key(self.group, position, key)
@@ -159,7 +162,7 @@ class KeyWalk:
         for term in walk([self.key, self.value]):
             if not isinstance(term, Load) or term.places:
                 continue
-            inner = (a for a in term.offset.axes if a.name in ("position", "feature"))
+            inner = (a for a in term.offset.axes if a.name in _INNER)
             base = term.offset.without(inner)
             if base.terms and (term.array, base) not in self.writer.pointers:
                 name = self.writer.fresh(f"{term.array}_group")
@@ -228,7 +231,7 @@ class KeyWalk:
             if turn > 1 and self.schedule.keys == 1:
                 self.writer.line("uint position = first + slot;")
             if self._asks_ahead:
-                self._ask_for_values()
+                self._ask_ahead()
             self._read_keys()
             self.weighing.write()
             self._read_values()
@@ -250,7 +253,7 @@ class KeyWalk:
         writer.line(f"float score{kept}{start};")
 
         def body(inner: Writer) -> list[Run]:
-            runs = self._span(0).bind(inner, [self.key], ())
+            runs = [] if self._asks_ahead else self._span(0).bind(inner, [self.key], ())
             # Values may be the keys themselves, and are read in the same block.
             writer.taken |= {run.name for run in runs}
             inner.prepare([self.key])
@@ -268,22 +271,36 @@ class KeyWalk:
 
     @property
     def _asks_ahead(self) -> bool:
-        """True where values are on their way while keys are weighed: one wait serves both."""
-        return self._is_one_run and self.schedule.keys > 1 and not self.layout.is_ragged
+        """True where all of a turn is on its way before any of it is used: one wait serves it."""
+        is_several = self.schedule.keys > 1 and self.layout.vector > 1
+        return self._is_one_run and is_several and not self.layout.is_ragged
 
-    def _ask_for_values(self) -> None:
-        span_ = Span(self.features[1], self.layout.vector, self.schedule.keys, counter="i")
-        runs = span_.bind(self.writer, [self.value], ())
-        for run in runs:
-            self.writer.line(run.declared)
+    def _turn(self) -> Index:
+        """Return where the keys of a turn stand for a lane that reads them at fixed distances."""
+        slots, keys = self.layout.slots, self.schedule.keys
+        first = Axis("first", self.size.keys - slots * keys + 1)
+        ahead, slot = Axis("j", keys), Axis("slot", slots)
+        return Index.of(first) + Index.of(slot) + Index.of(ahead) * slots
 
-        def body(inner: Writer) -> list[Run]:
-            for run in runs:
-                inner.line(run.before)
-            return []
-
+    def _ask_ahead(self) -> None:
+        feature, ahead = self.features[0], Axis("j", self.schedule.keys)
+        run = Span(feature, self.layout.vector, self.schedule.keys, counter="i")
+        pointers = {}
+        for load in always([self.key, self.value], self.writer.bound):
+            if isinstance(load, Load) and run.whole(self.writer, load) and ahead in load.axes:
+                start = Index.of(Axis("start", feature.extent))
+                base = load.offset.without((feature, ahead)) + start
+                name = self.writer.fresh(f"{load.array}_turn")
+                self.writer.line(f"auto {name} = {self.writer.address(load.array, base)};")
+                pointers[load.array, base] = name
+        # The first that fits is taken.
+        self.writer.pointers = pointers | self.writer.pointers
+        runs = run.bind(self.writer, [self.key, self.value], ())
+        for run_ in runs:
+            self.writer.line(run_.declared)
         with each(self.writer, "j", self.schedule.keys):
-            surround(self.writer, self._at_position(), body)
+            for run_ in runs:
+                self.writer.line(run_.before)
 
     def _read_values(self) -> None:
         rows = self.schedule.queries

@@ -29,9 +29,9 @@ inline float own_sum(thread float* values, uint own) {
   for (uint half = count / 2; half > 0; half /= 2) {
     bool is_upper = (own & half) != 0;
     for (uint i = 0; i < half; ++i) {
-      float kept = is_upper ? values[i + half] : values[i];
-      float sent = is_upper ? values[i] : values[i + half];
-      values[i] = kept + metal::simd_shuffle_xor(sent, half * apart);
+      float lower = values[i], upper = values[i + half];
+      float sent = metal::simd_shuffle_xor(is_upper ? lower : upper, half * apart);
+      values[i] = sent + (is_upper ? upper : lower);
     }
   }
   return values[0];

@@ -38,9 +38,9 @@ inline float own_sum(thread float* values, uint own) {
   for (uint half = count / 2; half > 0; half /= 2) {
     bool is_upper = (own & half) != 0;
     for (uint i = 0; i < half; ++i) {
-      float kept = is_upper ? values[i + half] : values[i];
-      float sent = is_upper ? values[i] : values[i + half];
-      values[i] = kept + metal::simd_shuffle_xor(sent, half * apart);
+      float lower = values[i], upper = values[i + half];
+      float sent = metal::simd_shuffle_xor(is_upper ? lower : upper, half * apart);
+      values[i] = sent + (is_upper ? upper : lower);
     }
   }
   return values[0];
@@ -103,18 +103,19 @@ float peak = -FLT_MAX;
 float total = 0.0f;
 float attended[4][8] = {};
 for (uint first = simdgroup * 8; first < 1024; first += 32) {
+  auto k_turn = k_group + (first * 64 + slot * 64 + start);
+  auto v_turn = v_group + (first * 64 + slot * 64 + start);
+  packed_eight<half> k_runs[2];
   packed_eight<half> v_runs[2];
   for (uint j = 0; j < 2; ++j) {
-    uint position = first + j * 4 + slot;
-    v_runs[j] = load_run<packed_eight<half>>(v_group + (position * 64 + start));
+    k_runs[j] = load_run<packed_eight<half>>(k_turn + j * 256);
+    v_runs[j] = load_run<packed_eight<half>>(v_turn + j * 256);
   }
   float score[2];
   for (uint j = 0; j < 2; ++j) {
     float products[4] = {};
-    uint position = first + j * 4 + slot;
-    auto k_run = load_run<packed_eight<half>>(k_group + (position * 64 + start));
     for (uint i = 0; i < 8; ++i) {
-      float k_value = k_run[i];
+      float k_value = k_runs[j][i];
       for (uint row = 0; row < 4; ++row) {
         products[row] += scaled[row][i] * k_value;
       }
