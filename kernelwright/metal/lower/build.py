@@ -44,6 +44,8 @@ class Builder:
     graph: Graph
     arrays: dict[ValueId, str]
     terms: Terms = field(default_factory=Terms)
+    spells_out: bool = False
+    """True where a reduction over few elements is the expression that joins them."""
     made: dict[tuple[ValueId, Coordinates], Term] = field(default_factory=dict)
     arms: list[tuple[Index, int, int]] = field(default_factory=list)
     """The arms of choices that are being built: places, with where each begins and stops."""

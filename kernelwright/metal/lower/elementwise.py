@@ -190,7 +190,7 @@ def element_stores(
     Raises:
         UnsupportedError: an element needs a whole row.
     """
-    builder = Builder(graph, signature.arrays)
+    builder = Builder(graph, signature.arrays, spells_out=True)
     place = flatten([Index.of(a) for a in axes], [a.extent for a in axes])
     stores = []
     for piece in parts:

@@ -1,10 +1,11 @@
 """Reductions as terms: plain ones, softmax and log-sum-exp, and few elements written out."""
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kernelwright.ir.dtype import Dtype
-from kernelwright.ir.graph import Node, ValueId
+from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, mean_divisor
 from kernelwright.ir.ranking import is_written_out
 from kernelwright.metal.lower.index import Axis, Index
@@ -26,6 +27,8 @@ _REDUCERS = {
     "argmax": (Reducer.ARGMAX, "position"),
     "argmin": (Reducer.ARGMIN, "position"),
 }
+FEW_STEPS = 16
+"""Elements that a thread may read at once and join."""
 _COMBINING = {"sum": "add", "mean": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 """Which binary op a reduction of few elements is made of."""
 
@@ -41,6 +44,8 @@ def reduction(builder: "Builder", node: Node, call: Call, places: Coordinates) -
     if node.op == "logsumexp":
         return _logsumexp(builder, source, places)
     axes = call.integers("axes") if "axes" in call.attributes else (call.integer("axis"),)
+    if builder.spells_out and is_short(builder.graph, node):
+        return _spelled_out(builder, node, call, axes, places)
     if node.op == "mean":
         body, axis = builder.visited(Reducer.SUM, source, axes, places)
         total = builder.reduce(
@@ -66,10 +71,34 @@ def _written_out(builder: "Builder", node: Node, call: Call, places: Coordinates
             return builder.apply("{0} / {1}", dtype, "probability", own, total)
         log = builder.apply("metal::precise::log({0})", dtype, "logarithm", total)
         return builder.apply("{0} + {1}", dtype, "logsumexp", log, peak)
+    return _combined(builder, node, call, parts)
+
+
+def is_short(graph: Graph, node: Node) -> bool:
+    """Say whether a reduction joins so few elements that one thread may read them all at once."""
+    steps = graph.types[node.inputs[0]].size // max(graph.types[node.outputs[0]].size, 1)
+    return node.op in _COMBINING and steps <= FEW_STEPS
+
+
+def _spelled_out(
+    builder: "Builder", node: Node, call: Call, axes: tuple[int, ...], places: Coordinates
+) -> Term:
+    """Return a reduction over any axes as the expression that it is."""
+    shape = builder.graph.types[node.inputs[0]].shape
+    steps = itertools.product(*(range(shape[axis]) for axis in axes))
+    inner = [dict(zip(axes, map(Index.of, step), strict=True)) for step in steps]
+    parts = [
+        builder.element(node.inputs[0], tuple(at.get(i, place) for i, place in enumerate(places)))
+        for at in inner
+    ]
+    return _combined(builder, node, call, parts)
+
+
+def _combined(builder: "Builder", node: Node, call: Call, parts: Sequence[Term]) -> Term:
     combined = folded(builder, _COMBINING[node.op], parts)
     if node.op == "mean":
-        divisor = builder.number(mean_divisor(call), dtype)
-        return builder.apply("{0} / {1}", dtype, "mean", combined, divisor)
+        divisor = builder.number(mean_divisor(call), combined.dtype)
+        return builder.apply("{0} / {1}", combined.dtype, "mean", combined, divisor)
     return combined
 
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from kernelwright.errors import UnsupportedError
+from kernelwright.ir.alignment import reduced_axes
 from kernelwright.ir.contraction import DENSE, FEW_TOKENS, dense_sizes
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.matvec import PRODUCTS
-from kernelwright.ir.ops import Kind, op_named
+from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.ranking import is_ranked
 from kernelwright.ir.row_order import plain_rows
 from kernelwright.ir.stacking import stacked_axis
@@ -23,6 +24,7 @@ from kernelwright.metal.lower.matvec_space import matvec_registers, matvec_sched
 from kernelwright.metal.lower.passes import Loop, loops, per_lane, register_count
 from kernelwright.metal.lower.prefill import prefill_tiles
 from kernelwright.metal.lower.prefill_space import prefill_schedules
+from kernelwright.metal.lower.reduction import is_short
 from kernelwright.metal.lower.rowwise import row_count, row_stores
 from kernelwright.metal.lower.run import WIDTHS, preferred_run
 from kernelwright.metal.lower.running import is_wide, scanned
@@ -236,8 +238,9 @@ def _rowwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
     if any(is_compensated(r) for loop in sequence for r in loop.reduced):
         # Slower, and worth a trial only where plain sums are not accurate enough: the last.
         found.append(replace(found[0], kahan=True, online=False))
+    spelled = _spelled_out(graph, device)
     if not strided:
-        return iter([*_splits(graph, columns), *found])
+        return iter([*spelled, *_splits(graph, columns), *found])
     places = 4 * 32 * _partials(stores)
     strips = [
         s for s in (8, 16, 4, 32, 2) if s <= columns and s * places <= device.threadgroup_bytes
@@ -248,7 +251,21 @@ def _rowwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
     # Too few threads to hide the memory's latency want more threadgroups a column.
     splits = _column_splits(graph, columns)
     order = (splits, columnwise) if row_count(graph) * strips[0] < _MANY else (columnwise, splits)
-    return iter([*order[0], *order[1], *found])
+    return iter([*spelled, *order[0], *order[1], *found])
+
+
+def _spelled_out(graph: Graph, device: DeviceInfo) -> list[Schedule]:
+    """Return schedules by which a thread joins the few elements that each of its results needs."""
+    reductions = [n for n in graph.nodes if op_named(n.op).kind is Kind.REDUCTION]
+    if not reductions or not all(is_short(graph, node) for node in reductions):
+        return []
+    # Neighbouring threads are to read neighbours, and no two of them the same elements.
+    least = min(graph.types[node.outputs[0]].size for node in reductions)
+    sources = [(n, len(graph.types[n.inputs[0]].shape) - 1) for n in reductions]
+    joins_neighbours = any(last in reduced_axes(Call.of(graph, n), n.op) for n, last in sources)
+    if joins_neighbours or any(t.size > least for t in graph.output_types):
+        return []
+    return list(_elementwise(graph, device))
 
 
 def _column_splits(graph: Graph, columns: int) -> list[Schedule]:

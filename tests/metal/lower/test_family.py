@@ -181,6 +181,16 @@ CASES: dict[str, Case] = {
         (F,),
         "columnwise(strips=4)",
     ),
+    "experts' outputs, weighted and joined": (
+        lambda x, w: mx.sum(x * w[..., None], axis=1) + x[:, 0],
+        (mx.zeros((6, 8, 40)), mx.zeros((6, 8))),
+        "elementwise(vector=4, threads=64)",
+    ),
+    "a mean of squares of pixels": (
+        lambda x: mx.mean(x.reshape(2, 3, 2, 4, 2, 8), axis=(2, 4)),
+        (mx.zeros((2, 6, 8, 8)),),
+        "elementwise(vector=2, threads=64)",
+    ),
     "softmax over columns": (lambda x: mx.softmax(x, 0), (F,), "columnwise(strips=8, online=1)"),
     "batch norm": (batch_norm, (F,), "columnwise(strips=3)"),
     "group norm": (

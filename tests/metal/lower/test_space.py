@@ -1,5 +1,7 @@
 """The schedules of a graph: legal on the device, all of them different, the best guess first."""
 
+from collections.abc import Callable
+
 import mlx.core as mx
 import pytest
 
@@ -75,6 +77,22 @@ def test_the_first_schedules_differ_in_memory_accesses_and_teams(dtype: mx.Dtype
     assert first[1].vector * first[1].unroll * chain.input_types[0].dtype.itemsize >= 16
     rows = [s for s in schedules(softmax(64, 512), DEVICE)[:10] if isinstance(s, Rowwise)]
     assert len({(s.lanes, s.vector, s.cached, s.online) for s in rows}) == 10
+
+
+@pytest.mark.parametrize(
+    ("function", "is_elementwise"),
+    [
+        (lambda x: mx.sum(x, axis=1), True),
+        (lambda x: mx.sum(x[:, :, :8], axis=-1), False),
+        (lambda x: x / mx.sum(x, axis=1, keepdims=True), False),
+        (lambda x: mx.sum(x, axis=0), False),
+    ],
+)
+def test_a_thread_joins_few_elements_where_its_neighbours_read_theirs(
+    function: Callable[[mx.array], mx.array], is_elementwise: bool
+) -> None:
+    graph = canonicalize(capture(function, mx.zeros((64, 8, 512))))
+    assert isinstance(schedules(graph, DEVICE)[0], Elementwise) is is_elementwise
 
 
 def test_a_product_of_many_rows_has_no_schedule() -> None:
