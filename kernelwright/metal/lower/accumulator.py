@@ -57,6 +57,8 @@ class Team:
             partial = writer.fresh(f"partial_{name}")
             writer.line(f"threadgroup {kind} {partial}[{self.lanes}][32];")
             return f"strips_{word}({name}, {partial}[0], lane, {self.lanes}, simd_lane)"
+        if self.lanes < 32:
+            return f"lanes_{word}<{self.lanes}>({name})"
         if self.simdgroups == 1:
             prefix = "simd_" if word in ("maximum", "minimum") else "metal::simd_"
             return f"{prefix}{word}({name})"
@@ -96,6 +98,11 @@ def highest(dtype: Dtype) -> str:
     if dtype.is_float:
         return "INFINITY"
     return f"metal::numeric_limits<{MSL_TYPE[dtype]}>::max()" if dtype is not Dtype.BOOL else "true"
+
+
+def joins_in_part(reduced: Reduced) -> bool:
+    """Say whether lanes that are a part of a simdgroup can join what each of them found."""
+    return reduced.dtype is Dtype.FLOAT32 and reduced.reducer in (Reducer.SUM, Reducer.MAXIMUM)
 
 
 def is_compensated(reduced: Reduced) -> bool:

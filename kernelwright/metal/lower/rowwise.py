@@ -304,8 +304,9 @@ class Rows:
         head = [f"uint row = thread_position_in_grid.{'x' if lanes == 1 else 'y'};"]
         if lanes == 32:
             head.append("uint lane = thread_index_in_simdgroup;")
-        if lanes > 32:
+        elif lanes > 1:
             head.append("uint lane = thread_position_in_threadgroup.x;")
+        if lanes > 32:
             head.append("uint simd_lane = thread_index_in_simdgroup;")
             head.append("uint simdgroup = simdgroup_index_in_threadgroup;")
         return head

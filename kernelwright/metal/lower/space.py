@@ -15,7 +15,7 @@ from kernelwright.ir.ranking import is_ranked
 from kernelwright.ir.row_order import plain_rows
 from kernelwright.ir.stacking import stacked_axis
 from kernelwright.metal.device.base import DeviceInfo
-from kernelwright.metal.lower.accumulator import is_compensated, online_pairs
+from kernelwright.metal.lower.accumulator import is_compensated, joins_in_part, online_pairs
 from kernelwright.metal.lower.attention_space import attention_layout, attention_schedules
 from kernelwright.metal.lower.dense_space import dense_schedules, dense_tiling
 from kernelwright.metal.lower.elementwise import domain, is_even, pieces, split_at_choices
@@ -61,6 +61,8 @@ _MANY = 1 << 18
 """Threads that keep the largest GPU's memory busy with one element each at a time."""
 _SHORT_ROW = 16
 """Elements up to which one thread a row is tried first."""
+_ROWS_TOGETHER = {1: (64, 256), 8: (16, 32), 16: (8, 16), 32: (4, 1, 8)}
+"""Rows that share a threadgroup, by the lanes of each; longer teams have one to themselves."""
 _WORKING = 16
 """Registers for addresses and intermediate values, beside what is kept."""
 
@@ -301,10 +303,10 @@ def _splits(graph: Graph, columns: int) -> Iterator[Schedule]:
 
 def _combinations(columns: int, threads: int, widths: tuple[int, ...]) -> Iterator[Rowwise]:
     vectors = [v for v in widths if columns % v == 0]
-    for lanes in (1, 32, 64, 128, 256, 512, 1024):
+    for lanes in (1, 8, 16, 32, 64, 128, 256, 512, 1024):
         if lanes > threads:
             continue
-        for rows in (64, 256) if lanes == 1 else (1, 4, 8) if lanes == 32 else (1,):
+        for rows in _ROWS_TOGETHER.get(lanes, (1,)):
             for vector in [1] if lanes == 1 else vectors:
                 plain = Rowwise(lanes, rows, vector, cached=False)
                 yield from (plain, replace(plain, cached=True), replace(plain, online=True))
@@ -317,6 +319,8 @@ def _is_legal(
     columns = max(loop.axis.extent for loop in sequence)
     # Ranks are found one after the other: simdgroups would wait for each other at every one.
     if schedule.lanes > 32 and any(loop.ranked for loop in sequence):
+        return False
+    if 1 < schedule.lanes < 32 and not _fits_part(schedule, sequence):
         return False
     if schedule.lanes > 32 and schedule.lanes * schedule.vector >= 2 * columns:
         return False
@@ -332,16 +336,25 @@ def _is_legal(
     return taken.threadgroup_bytes <= device.threadgroup_bytes
 
 
+def _fits_part(schedule: Rowwise, sequence: tuple[Loop, ...]) -> bool:
+    """Say whether some lanes of a simdgroup take a row at a single read each."""
+    found = [r for loop in sequence for r in (*loop.reduced, *sum(loop.online, ()))]
+    columns = max(loop.axis.extent for loop in sequence)
+    is_one_read = schedule.lanes * schedule.vector == columns and schedule.vector > 1
+    is_ranked = any(loop.ranked for loop in sequence)
+    return is_one_read and not is_ranked and all(map(joins_in_part, found))
+
+
 def _strangeness(schedule: Rowwise, columns: int, run: int, *, strided: bool) -> tuple[float, ...]:
     """Order schedules by their distance from what a Metal engineer would write first."""
-    wanted = 32 if columns <= 512 else min(max(columns // 8, 64), 1024)
+    wanted = min(32, max(columns // run, 1)) if columns <= 512 else min(max(columns // 8, 64), 1024)
     if strided or columns <= _SHORT_ROW:
         wanted = 1
     lanes = abs(math.log2(schedule.lanes / wanted))
     vector = abs(math.log2(schedule.vector / (run if columns % run == 0 else 1)))
     kept = 0.0 if schedule.cached else 0.5 if schedule.online else 1.0
     # Rows a threadgroup matter least, so that other choices are tried before they are.
-    rows = 0.0 if schedule.rows in (4, 64) or schedule.lanes > 32 else 2.0
+    rows = 0.0 if schedule.rows == _ROWS_TOGETHER.get(schedule.lanes, (1,))[0] else 2.0
     if schedule.lanes == 1:
         kept = 0.0 if schedule.online or not schedule.cached else 0.5
     return (0.6 * lanes + vector / 2 + kept + rows, lanes, vector, kept, rows)

@@ -191,6 +191,16 @@ CASES: dict[str, Case] = {
         (mx.zeros((2, 6, 8, 8)),),
         "elementwise(vector=2, threads=64)",
     ),
+    "half a simdgroup a row": (
+        lambda x: mx.softmax(x, -1) * mx.fast.rms_norm(x, None, 1e-5),
+        (mx.zeros((3, 5, 64)),),
+        "rowwise(lanes=16, rows=8, vector=4, cached=1)",
+    ),
+    "a quarter of a simdgroup a row": (
+        lambda x: x - mx.max(x, -1, keepdims=True),
+        (mx.zeros((13, 16)),),
+        "rowwise(lanes=8, rows=16, vector=2, cached=1)",
+    ),
     "softmax over columns": (lambda x: mx.softmax(x, 0), (F,), "columnwise(strips=8, online=1)"),
     "batch norm": (batch_norm, (F,), "columnwise(strips=3)"),
     "group norm": (
@@ -350,6 +360,11 @@ EDGES: dict[str, Case] = {
         lambda x: weights_below(mx.max(x, -1, keepdims=True), x),
         (mx.zeros((4, 4)),),
         "rowwise(lanes=32, vector=4, cached=0, online=1)",
+    ),
+    "a part of a simdgroup": (
+        lambda x: weights_below(mx.max(x, -1, keepdims=True), x),
+        (mx.zeros((4, 4)),),
+        "rowwise(lanes=8, rows=16, cached=0, online=1)",
     ),
     "extremes of runs": (
         lambda x: (mx.max(x, -1), mx.min(x, -1), mx.argmax(x, -1), mx.argmin(x, -1)),
