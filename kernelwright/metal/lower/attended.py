@@ -130,6 +130,20 @@ class Attended(Builder):
         places = unflatten(group, (self.sizes.batch, self.sizes.key_heads))
         return self.element(self.node.inputs[operand], (*places, position, feature))
 
+    def factored_key(self, group: Index, position: Index, feature: Index) -> tuple[Term, Term]:
+        """Split an element of a key into what varies along positions and a factor of all of them.
+
+        As in a cache of small integers that has a scale a feature: a query takes it once. What an
+        infinite scale makes of a product stays the same, as it would not in sums over positions.
+        """
+        element = self.key(group, position, feature)
+        if isinstance(element, Apply) and element.template == "{0} * {1}":
+            left, right = element.arguments
+            for varying, factor in ((left, right), (right, left)):
+                if varying.axes & position.axes and not factor.axes & position.axes:
+                    return varying, factor
+        return element, self.number(1.0, Dtype.FLOAT32)
+
     def score(
         self, product: Term, flat: Index, position: Index, *, is_scaled: bool = False
     ) -> Term:

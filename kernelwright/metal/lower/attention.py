@@ -106,8 +106,9 @@ class KeyWalk:
         key, value = (Index.of(axis) for axis in self.features)
         position = self._turn() if self._asks_ahead else Index.of(self.position)
         held = Axis("row" if self.layout.deal.queries == 1 else "query", self.schedule.queries)
-        self.query = attended.scaled_query(self._flat(held), key)
-        self.key = attended.key(self.group, position, key)
+        query = attended.scaled_query(self._flat(held), key)
+        self.key, factor = attended.factored_key(self.group, position, key)
+        self.query = attended.apply("{0} * {1}", Dtype.FLOAT32, "scaled", query, factor)
         self.value = attended.value(self.group, position, value)
         self.weighing = self._weighing()
         self.written: list[Term] = []
@@ -227,6 +228,8 @@ class KeyWalk:
         first = f"{before} + {first}" if before else first
         name = "position" if turn == 1 else "first"
         head = f"for (uint {name} = {first}; {name} < {last}; {name} += {layout.stride})"
+        if self._asks_ahead:
+            self._ask_once()
         with self.writer.block(head):
             if turn > 1 and self.schedule.keys == 1:
                 self.writer.line("uint position = first + slot;")
@@ -281,6 +284,14 @@ class KeyWalk:
         first = Axis("first", self.size.keys - slots * keys + 1)
         ahead, slot = Axis("j", keys), Axis("slot", slots)
         return Index.of(first) + Index.of(slot) + Index.of(ahead) * slots
+
+    def _ask_once(self) -> None:
+        """Read what all keys and all values share, such as a scale."""
+        moving = self._turn().axes
+        for load in always([self.key, self.value], self.writer.bound):
+            if isinstance(load, Load) and not load.axes & moving:
+                for run in self._span(0).bind(self.writer, [load], ()):
+                    self.writer.line(run.before)
 
     def _ask_ahead(self) -> None:
         feature, ahead = self.features[0], Axis("j", self.schedule.keys)
@@ -391,8 +402,8 @@ class KeyWalk:
                 entry = entry + Index.of(Axis("chunk", self.layout.chunks))
                 return write_part(self.writer, parts, entry, self.size.width)
             result = result_of(self.attended, (self.row, axis))
-            flat = self._flat(self.row)
-            stores = self.attended.stores(self.signature, flat, Index.of(axis), result)
+            flat, column = self._flat(self.row), Index.of(axis)
+            stores = self.attended.stores(self.signature, flat, column, result)
             sink = self.attended.sink(flat)
             write_results(self.writer, parts, stores, result, sink)
             self.written = [*(s.value for s in stores), *([sink] if sink is not None else [])]

@@ -87,6 +87,11 @@ CASES: dict[str, tuple[Attend, list[str], str]] = {
     "window": (windowed, ["f32" + Q, "f32" + KV, "f32" + KV], "lanes=16, queries=3, keys=2"),
     "gate": (gated, ["f16" + Q, "f16" + KV, "f16" + KV, "f16[2,3,128]"], "lanes=8, chunks=2"),
     "bytes": (quantized_cache, ["f16" + Q, "i8" + KV, "i8" + KV, "f16[1,1,1,32]"], "lanes=8"),
+    "bytes after chunks": (
+        quantized_cache,
+        ["f16" + Q, "i8" + KV, "i8" + KV, "f16[2,2,1,32]"],
+        "lanes=8, queries=2, chunks=2",
+    ),
     "several keys a lane": (
         causal,
         ["f32" + Q, "f32" + KV, "f32" + KV, "f32[4]"],
@@ -158,6 +163,14 @@ def test_values_may_be_the_keys_themselves(run: Run, draw: Draw, keys: int) -> N
     schedule = parse(f"attention(lanes=8, queries=4, simdgroups=2, keys={keys}, fixed=1)")
     (found,) = run(lower(graph, schedule), graph, arrays)
     assert np.allclose(found, reference(graph, arrays)[0], rtol=4e-3, atol=4e-3)
+
+
+def test_queries_take_a_scale_that_all_keys_share() -> None:
+    graph = graph_of(quantized_cache, CASES["bytes"][1])
+    (kernel,) = lower(graph, parse("attention(lanes=8)")).kernels
+    before, walk = kernel.source.split("for (uint first")
+    assert "scale + start" in before.split("peak")[0]
+    assert walk.count("scale + ") == 1
 
 
 def test_several_causal_queries_and_a_fixed_schedule_keep_their_keys() -> None:
