@@ -20,8 +20,17 @@ from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.kernel import Program
 
 
+def judges_at_once(device: DeviceInfo, jobs: int) -> int:
+    """Return how many judges a device may have.
+
+    On an NVIDIA GPU one is timed while the others' candidates compile and are sanitized. A GPU
+    that shares memory and power with the cores would be slower for it, so it gets exactly one.
+    """
+    return jobs if device.name == "cuda" or not device.measures_time else 1
+
+
 class Bench:
-    """Judges for one device; a device that measures time gets exactly one."""
+    """Judges for one device."""
 
     def __init__(
         self,
@@ -37,7 +46,7 @@ class Bench:
         """
         first = make_judge()
         self.info: DeviceInfo = first.info
-        self.jobs = 1 if self.info.measures_time else jobs
+        self.jobs = judges_at_once(self.info, jobs)
         self._make_judge = make_judge
         self._health = Health(endurance, rest)
         self._judges = [EnduringJudge(make_judge, self.info, self._health, first)]

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kernelwright.campaign.judge import Judge, MakeJudge
-from kernelwright.campaign.turnstile import turn_on
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.evaluator.task import Task
@@ -130,8 +129,7 @@ class EnduringJudge:
             try:
                 if self._judge is None:
                     self._judge = self._make()
-                with turn_on(self._info, lambda: self._is_closed):
-                    evaluation = judge(self._judge)
+                evaluation = judge(self._judge)
             except DeviceError as e:
                 if self._is_closed:
                     raise

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import Protocol
 
 from kernelwright.campaign.memory import Memory, OwnMemory, StoredMemory
+from kernelwright.campaign.turnstile import turn_on
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Evaluation, Stage
@@ -64,7 +65,10 @@ class EvaluatorJudge:
         memory: Memory | None = None,
         shelf: Shelf | None = None,
     ) -> None:
-        self._evaluator = Evaluator(device, config, shelf=shelf)
+        self._is_over = False
+        self._evaluator = Evaluator(
+            device, config, shelf=shelf, turn=lambda: turn_on(device, lambda: self._is_over)
+        )
         self._memory = memory or OwnMemory()
         self._recalled: set[str] = set()
         self._screening = config
@@ -104,6 +108,7 @@ class EvaluatorJudge:
 
     def close(self) -> None:
         """End the worker."""
+        self._is_over = True
         self._evaluator.close()
 
 

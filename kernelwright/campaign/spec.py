@@ -25,7 +25,7 @@ class SearchSpec(Record):
     """Cap on evaluations that are run; what the store knows already costs none."""
     seconds: float | None = Field(default=None, gt=0)
     jobs: int = Field(default=2, ge=1)
-    """Candidates evaluated at once, on a device that measures no time."""
+    """Candidates evaluated at once: on the simulator, or on the host beside the one being timed."""
     lease_s: float = 600.0
     most_deaths: int = Field(default=3, ge=1)
     """Runs that may die while a candidate is in flight before it is given up."""

@@ -2,35 +2,54 @@
 
 import fcntl
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Lock
 
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.cache import shared_cache
-from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.device.base import DeviceName
 
 _LOOK_S = 0.1
+_THREADS: defaultdict[str, Lock] = defaultdict(Lock)
+"""By device: who of this process has the turn, or waits for other processes."""
 
 
 @contextmanager
-def turn_on(device: DeviceInfo, is_over: Callable[[], bool]) -> Iterator[None]:
+def turn_on(device: DeviceName, is_over: Callable[[], bool]) -> Iterator[None]:
     """Wait for the device and keep it; a process that dies gives it back.
 
-    Two candidates side by side would measure each other. Where nothing is measured, nobody
-    waits.
+    Two candidates side by side would measure each other. On the simulator nothing is measured,
+    and nobody waits.
 
     Raises:
         DeviceError: it `is_over` before the device was free.
     """
-    if not device.measures_time:
+    if device == "simulator":
         yield
         return
+    while not _THREADS[device].acquire(timeout=_LOOK_S):
+        _give_up_if(is_over(), device)
+    try:
+        with _turn_of_process(device, is_over):
+            yield
+    finally:
+        _THREADS[device].release()
+
+
+def _give_up_if(is_over: bool, device: DeviceName) -> None:
+    if is_over:
+        raise DeviceError(f"interrupted while somebody else used the {device} device.")
+
+
+@contextmanager
+def _turn_of_process(device: DeviceName, is_over: Callable[[], bool]) -> Iterator[None]:
     folder = shared_cache()
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{device.name}.turn").open("w") as file:
+    with (folder / f"{device}.turn").open("w") as file:
         while not _took(file.fileno()):
-            if is_over():
-                raise DeviceError(f"interrupted while another process used the {device.name}.")
+            _give_up_if(is_over(), device)
             time.sleep(_LOOK_S)
         yield
 

@@ -13,15 +13,18 @@ Result = TypeVar("Result")
 
 _BATCHES_A_CORE = 4
 """Few, since each costs the interpreter some time, and enough to even out their lengths."""
+_MANY_CORES, _SPARED_CORES = 8, 2
 _ROOM_SHARE = 0.25
 """Of the machine's memory, for all large work that goes on at once."""
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
+    """Return how many cores to work on: of many, some are left to whoever is being timed."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        usable = len(os.sched_getaffinity(0))
+    else:
+        usable = os.cpu_count() or 1
+    return usable if usable < _MANY_CORES else usable - _SPARED_CORES
 
 
 def in_parts(work: Callable[[Item], Result], parts: Sequence[Item]) -> list[Result]:

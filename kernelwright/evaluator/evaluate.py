@@ -2,7 +2,8 @@
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from types import TracebackType
 from typing import Self
 
@@ -36,6 +37,8 @@ from kernelwright.metal.kernel import MathMode, Program
 _FORGET_TIMEOUT_S = 30.0
 _ORDER = tuple(Stage)
 _GPUS = ("metal", "cuda")
+Turn = Callable[[], AbstractContextManager[None]]
+"""Waits until nobody else uses the device, and keeps it meanwhile."""
 
 
 def evaluate(
@@ -63,8 +66,13 @@ class Evaluator:
         config: EvaluatorConfig | None = None,
         regressions: Sequence[RegressionCase] = (),
         shelf: Shelf | None = None,
+        turn: Turn = nullcontext,
     ) -> None:
-        """Judge on `device`; evaluators of one config that share a shelf build each suite once."""
+        """Judge on `device`; evaluators of one config that share a shelf build each suite once.
+
+        Those that share a device which measures take a `turn` each while it works for them; what
+        needs the host alone, the sanitizer's runs among it, they do side by side.
+        """
         self.config = config or EvaluatorConfig()
         self.regressions = list(regressions)
         """Cases that have caught a program, those found here last; keep them for the next time."""
@@ -74,7 +82,8 @@ class Evaluator:
         """Sanitizes what is meant for a GPU; unused where the device is the simulator itself."""
         self._info: DeviceInfo | None = None
         self._shelf = shelf or Shelf()
-        self._timing: TimingCases | None = None
+        self._turn = turn
+        self._has_turn = False
         self._primed: set[MathMode] = set()
         self._quarantined: dict[tuple[str, str], Evaluation] = {}
 
@@ -160,7 +169,7 @@ class Evaluator:
             self.regressions.append(kept)
 
     def _examine(self, examination: Examination, program: Program) -> None:
-        task, verdict = examination.task, examination.verdict
+        task = examination.task
         plain = examination.check_text(program)
         self._prime(plain)
         trial = self._fresh_trial(plain)
@@ -169,6 +178,24 @@ class Evaluator:
         examination.check_proof(suite)
         simulated = self._sanitizing_trial(trial, plain)
         examination.sanitize(simulated, suite)
+        times = self.info.measures_time and self._wants(Stage.TIMING)
+        cases = self._timing_cases(task) if times else None
+        try:
+            with self._on_device():
+                self._examine_on_device(examination, trial, simulated, suite, cases)
+        finally:
+            if times and examination.verdict.has_come_to(Stage.TIMING):
+                examination.count(simulated, suite)
+
+    def _examine_on_device(
+        self,
+        examination: Examination,
+        trial: Trial,
+        simulated: Trial,
+        suite: Suite,
+        cases: TimingCases | None,
+    ) -> None:
+        task, verdict, program = examination.task, examination.verdict, trial.program
         try:
             examination.check_cases(trial, suite)
         except Failure as failure:
@@ -176,13 +203,11 @@ class Evaluator:
         examination.check_determinism(trial, suite)
         verdict.summary = f"correct in {verdict.cases} cases"
         is_faster: bool | None = None
-        if self._wants(Stage.TIMING):
-            if self.info.measures_time:
-                proves = self._wants(Stage.CONFIRMATION)
-                cases = self._timing_cases(task)
-                is_faster = examination.measure(trial, simulated, suite, cases, proves=proves)
-            else:
-                examination.predict(trial, suite)
+        if cases is not None:
+            proves = self._wants(Stage.CONFIRMATION)
+            is_faster = examination.measure(trial, cases, proves=proves)
+        elif self._wants(Stage.TIMING):
+            examination.predict(trial, suite)
         if self._wants(Stage.HIDDEN):
             hidden = self._suite("hidden", task, program)
             unseen = self._unseen_cases(task, hidden) if is_faster else ()
@@ -190,7 +215,7 @@ class Evaluator:
         if self._wants(Stage.CONFIRMATION):
             fresh = self._suite("confirmation", task, program)
             again = self._confirming_cases(task) if is_faster else None
-            examination.confirm(lambda: self._trial_in_a_new_process(plain), fresh, again)
+            examination.confirm(lambda: self._trial_in_a_new_process(program), fresh, again)
             examination.promote(is_faster=is_faster)
 
     def _wants(self, stage: Stage) -> bool:
@@ -212,10 +237,10 @@ class Evaluator:
         return self._shelf.take(key, build)
 
     def _timing_cases(self, task: Task) -> TimingCases:
-        """Return what every candidate of a task is timed on; one task's are kept at a time."""
-        if self._timing is None or self._timing.graph.fingerprint != task.fingerprint:
-            self._timing = self._cases_for(task, task.graph, "timing", (Distribution.NORMAL,))
-        return self._timing
+        """Return what every candidate of a task is timed on."""
+        key = ("timing", self._secret("timing"), task.fingerprint)
+        kinds = (Distribution.NORMAL,)
+        return self._shelf.take(key, lambda: self._cases_for(task, task.graph, "timing", kinds))
 
     def _unseen_cases(self, task: Task, hidden: Suite) -> tuple[TimingCases, ...]:
         graphs = {r.case.graph.fingerprint: r.case.graph for r in hidden.references}
@@ -268,8 +293,34 @@ class Evaluator:
     def _ready_worker(self) -> Worker:
         if self._worker is not None and self._worker.is_alive:
             return self._worker
-        self._worker, self._info = open_worker(self._device, self.config.memory_bytes)
+        with self._having_turn():
+            self._worker, self._info = open_worker(self._device, self.config.memory_bytes)
         return self._worker
+
+    @contextmanager
+    def _having_turn(self) -> Iterator[None]:
+        if self._has_turn:
+            yield
+            return
+        with self._turn():
+            self._has_turn = True
+            try:
+                yield
+            finally:
+                self._has_turn = False
+
+    @contextmanager
+    def _on_device(self) -> Iterator[None]:
+        """Have the device to ourselves, and leave nothing there that is still to be freed."""
+        with self._having_turn():
+            try:
+                yield
+            finally:
+                worker = self._worker
+                if worker is not None and worker.is_alive and self.info.measures_time:
+                    # One that hangs is closed by now, and the next candidate gets another.
+                    with suppress(DeviceError):
+                        _empties(worker)
 
 
 def _blames_its_process(verdict: Verdict) -> bool:

@@ -129,6 +129,14 @@ class Examination:
                 f"{fastest(self.verdict.speedups).ratio:.3g}x the fastest baseline's prediction"
             )
 
+    def count(self, simulated: Trial, suite: Suite) -> None:
+        """Keep what the simulator counts beside measured times, so that predictions can be judged.
+
+        Counts are an addition: what the simulator is too slow for, a GPU can still time.
+        """
+        with contextlib.suppress(Failure):
+            self._count(simulated, suite, self._profile)
+
     def _count(self, trial: Trial, suite: Suite, profile: ChipProfile) -> PredictedTime | None:
         """Count what the program does at the task's own shape and predict its time."""
         self.verdict.counters = trial.run(suite.references[0], count=True).counters
@@ -139,17 +147,9 @@ class Examination:
         self.verdict.bound = prediction.bound
         return prediction
 
-    def measure(
-        self, trial: Trial, simulated: Trial, suite: Suite, cases: TimingCases, *, proves: bool
-    ) -> bool:
-        """Time the program beside MLX's best; return whether it is faster, when that is asked.
-
-        What the simulator counts is kept beside the times, so that predictions can be judged.
-        """
+    def measure(self, trial: Trial, cases: TimingCases, *, proves: bool) -> bool:
+        """Time the program beside MLX's best; return whether it is faster, when that is asked."""
         with self.verdict.stage(Stage.TIMING) as words:
-            # Counts are an addition: what the simulator is too slow for, a GPU can still time.
-            with contextlib.suppress(Failure):
-                self._count(simulated, suite, self._profile)
             outcome = self._track.screen(trial, cases, proves=proves)
             if isinstance(outcome, str):
                 words.append(f"not timed, for MLX itself cannot compute this here: {outcome}")

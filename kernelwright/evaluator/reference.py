@@ -72,6 +72,11 @@ class Reference:
         return sum(y.type.size for y in self.yardsticks)
 
     @property
+    def expected_bytes(self) -> int:
+        """Bytes that the right outputs take."""
+        return sum(y.expected.nbytes for y in self.yardsticks)
+
+    @property
     def weakness(self) -> str:
         """Name a trivial answer that would pass; nothing where there is none."""
         return "".join(f"{name} would pass as output {place}" for place, name in self.accepted[:1])

@@ -1,32 +1,43 @@
-"""Where the evaluators of one search keep their suites of cases, so that each is built once."""
+"""Where the evaluators of one search keep their cases, so that each set is built once."""
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from threading import Lock
-
-from kernelwright.evaluator.suite import Suite
+from typing import Protocol, TypeVar, cast
 
 _KEPT_SUITES = 16
 _KEPT_BYTES = 1 << 30
+
+
+class Kept(Protocol):
+    """Cases of any kind."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that they hold."""
+
+
+AnyKept = TypeVar("AnyKept", bound=Kept)
 
 
 class Shelf:
     """Suites by what they were drawn from; threads that want the same one wait for the first."""
 
     def __init__(self) -> None:
-        self._suites: OrderedDict[tuple[str, ...], Suite] = OrderedDict()
+        self._suites: OrderedDict[tuple[str, ...], Kept] = OrderedDict()
         self._lock = Lock()
         self._building: defaultdict[tuple[str, ...], Lock] = defaultdict(Lock)
 
-    def take(self, key: tuple[str, ...], build: Callable[[], Suite]) -> Suite:
+    def take(self, key: tuple[str, ...], build: Callable[[], AnyKept]) -> AnyKept:
         """Return the suite of a key, built at its first use.
 
-        `key` holds all that decides what is in the suite, the secret that draws it included.
+        `key` holds all that decides what is in the suite, its kind and the secret that draws it
+        included.
         """
         with self._lock:
             building = self._building[key]
         with building:
-            suite = self._suites.get(key) or build()
+            suite = cast("AnyKept", self._suites.get(key)) or build()
         with self._lock:
             self._suites[key] = suite
             self._suites.move_to_end(key)

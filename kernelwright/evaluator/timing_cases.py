@@ -34,8 +34,9 @@ class TimingCases:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the inputs."""
-        return sum(array.nbytes for arrays in self.inputs for array in arrays)
+        """Bytes of the inputs, and of what is known of their outputs."""
+        inputs = sum(array.nbytes for arrays in self.inputs for array in arrays)
+        return inputs + sum(r.expected_bytes for r in tuple(self._references.values()))
 
     def judge(self, slot: int, outputs: tuple[Array, ...]) -> str:
         """Say what is wrong with a slot's outputs; nothing where MLX itself fails on it.

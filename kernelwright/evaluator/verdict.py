@@ -59,6 +59,10 @@ class Verdict:
             StageResult(stage=stage, passed=passed, summary=summary, duration_s=duration_s)
         )
 
+    def has_come_to(self, stage: Stage) -> bool:
+        """Say whether a stage has ended, one way or the other."""
+        return any(result.stage is stage for result in self.stages)
+
     def keep_worst(self, reference: Reference, deviations: tuple[Deviation, ...]) -> None:
         """Remember the error of each output that came closest to its bound."""
         for place, deviation in enumerate(deviations):

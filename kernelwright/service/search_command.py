@@ -64,7 +64,7 @@ def search(
         float | None, typer.Option(min=0.1, help="Stop after so long.", show_default=False)
     ] = None,
     jobs: Annotated[
-        int, typer.Option(min=1, help="Candidates to evaluate at once on the simulator.")
+        int, typer.Option(min=1, help="Candidates to evaluate at once; a GPU times one of them.")
     ] = _DEFAULTS.jobs,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,

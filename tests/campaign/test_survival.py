@@ -1,5 +1,6 @@
 """Devices that fail, disks that fill, workers that die: a night outlasts them or says why not."""
 
+import fcntl
 import shutil
 import sqlite3
 import subprocess
@@ -20,7 +21,7 @@ from kernelwright.campaign import (
     heartbeat,
     vigil,
 )
-from kernelwright.campaign.bench import Bench
+from kernelwright.campaign.bench import Bench, judges_at_once
 from kernelwright.campaign.endurance import DeviceParkedError, Endurance, Stamina
 from kernelwright.campaign.event import CampaignHeldUp, CandidateJudged, Event
 from kernelwright.campaign.fault import Fault, Sabotage
@@ -28,7 +29,7 @@ from kernelwright.campaign.turnstile import turn_on
 from kernelwright.errors import DeviceError, StoreError
 from kernelwright.evaluator import Evaluation, Status, Task
 from kernelwright.metal import Program
-from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.device.base import DeviceName
 from kernelwright.store import Environment, KernelStore, KnownEvaluation
 from kernelwright.store.faulty import FaultyStore
 from tests.campaign.scripted import INFO, ScriptedCoder, ScriptedJudge, subjects, team
@@ -230,23 +231,34 @@ def test_a_search_that_is_stopped_while_the_disk_is_full_goes_on_later(
         assert any(isinstance(e, CandidateJudged) and e.reused for e in events)
 
 
-def test_processes_take_turns_on_a_device_that_measures(
+def test_threads_and_processes_take_turns_on_a_device_that_measures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kernelwright.campaign.turnstile.shared_cache", lambda: tmp_path)
-    device = INFO.model_copy(update={"measures_time": True})
-    with turn_on(device, lambda: False):
+    with turn_on("simulator", lambda: True), turn_on("simulator", lambda: True):
+        pass
+    with (
+        turn_on("cuda", lambda: False),
+        pytest.raises(DeviceError, match="while somebody else used the cuda device"),
+    ):
+        _take_turn("cuda")
+    with (tmp_path / "cuda.turn").open("w") as file:
         # A lock belongs to what opened the file, so that one process can stand for two.
-        with turn_on(INFO, lambda: True):
-            pass
-        with pytest.raises(DeviceError, match="while another process used the simulator"):
-            _take_turn(device)
-    _take_turn(device)
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(DeviceError, match="while somebody else used the cuda device"):
+            _take_turn("cuda")
+    _take_turn("cuda")
 
 
-def _take_turn(device: DeviceInfo) -> None:
+def _take_turn(device: DeviceName) -> None:
     with turn_on(device, lambda: True):
         pass
+
+
+def test_only_a_gpu_of_its_own_memory_has_several_judges() -> None:
+    names: tuple[DeviceName, ...] = ("simulator", "metal", "cuda")
+    devices = (INFO.model_copy(update={"name": n, "measures_time": n != names[0]}) for n in names)
+    assert [judges_at_once(device, 3) for device in devices] == [3, 1, 3]
 
 
 def test_a_run_that_others_have_taken_up_stops_and_records_nothing_more(

@@ -1,10 +1,14 @@
 """Measured time in a verdict: the whole way through worker, wire, race and confirmation."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
 from kernelwright.evaluator.config import EvaluatorConfig, TimingPlan
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Evaluation, Stage, Status
+from kernelwright.evaluator.examination import Examination
 from kernelwright.evaluator.mutants.corpus import bases, task_of
 from kernelwright.evaluator.mutants.device import Misdeed
 from kernelwright.evaluator.mutants.synthetic import Noise
@@ -100,3 +104,38 @@ def test_a_generic_kernel_must_be_fast_at_shapes_that_nobody_has_seen() -> None:
     found = evaluate(TimedDevice(candidate_ns=70_000, is_fast_on=10.0), "softmax")
     assert found.status is Status.UNPROVEN
     assert found.stages[-1].stage is Stage.HIDDEN
+
+
+@pytest.mark.parametrize(
+    ("candidate_ns", "status"), [(70_000, Status.CORRECT), (0.001, Status.IMPLAUSIBLE)]
+)
+def test_a_device_is_kept_while_it_works_and_free_while_the_host_does(
+    monkeypatch: pytest.MonkeyPatch, candidate_ns: float, status: Status
+) -> None:
+    events: list[str] = []
+
+    @contextmanager
+    def turn() -> Iterator[None]:
+        events.append("mine")
+        try:
+            yield
+        finally:
+            events.append("free")
+
+    def noted(name: str) -> None:
+        stage = getattr(Examination, name)
+
+        def note(*arguments: object, **options: object) -> object:
+            events.append(name)
+            return stage(*arguments, **options)
+
+        monkeypatch.setattr(Examination, name, note)
+
+    for name in ("compile", "sanitize", "check_cases", "measure", "count"):
+        noted(name)
+    config = CONFIG.model_copy(update={"through": Stage.TIMING})
+    with Evaluator(TimedDevice(candidate_ns=candidate_ns), config, turn=turn) as evaluator:
+        found = evaluator.evaluate(task_of("layer_norm"), bases()["layer_norm"].program)
+    assert found.status is status
+    assert events[:4] == ["mine", "free", "compile", "sanitize"], "a driver starts in a turn"
+    assert events[4:] == ["mine", "check_cases", "measure", "free", "count"]
