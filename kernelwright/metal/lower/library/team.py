@@ -32,10 +32,20 @@ inline float lanes_sum(float value) {
 """,
     "lanes_max": """\
 // The largest value of those of `count` neighbouring lanes that stand `apart` from each other.
-template <uint count, uint apart>
+template <uint count, uint apart = 1>
 inline float lanes_max(float value) {
   for (uint distance = count / 2; distance >= apart; distance /= 2) {
     value = metal::max(value, metal::simd_shuffle_xor(value, distance));
+  }
+  return value;
+}
+""",
+    "lanes_maximum": """\
+// The largest value of `count` neighbouring lanes; NaN wins, as in MLX.
+template <uint count>
+inline float lanes_maximum(float value) {
+  for (uint distance = count / 2; distance > 0; distance /= 2) {
+    value = larger(value, metal::simd_shuffle_xor(value, distance));
   }
   return value;
 }
