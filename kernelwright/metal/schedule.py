@@ -228,6 +228,8 @@ class Dense:
     """Terms of its own columns that a lane reads ahead, while it multiplies as many; 1 for none."""
     chunks: int = 1
     """Threadgroups that share the terms of a dot product; a second kernel adds up their sums."""
+    lanes: int = 32
+    """Lanes side by side, each with columns of its own; a simdgroup's others take other terms."""
 
     @classmethod
     def of(cls, decisions: Mapping[str, int]) -> "Dense":

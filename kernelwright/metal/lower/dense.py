@@ -17,7 +17,8 @@ from kernelwright.metal.lower.view import Coordinates
 PARTIAL = "chunk_sums"
 """The array in which threadgroups that share dot products leave their sums."""
 _WORDS = """
-    depth column first matrix token strip team lane place result c chunk part last later other
+    depth column first matrix token strip team lane place result c chunk part last next other
+    slot lanes_sum
 """
 TAKEN = (RESERVED - {"k"}) | {*_WORDS.split(), PARTIAL}
 """Words that a dense kernel writes itself."""

@@ -1,9 +1,9 @@
-"""Weights read ahead: a lane asks for the next terms' before it multiplies with these."""
+"""Weights read ahead: a lane asks for the next turn's while it multiplies with these."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+from kernelwright.metal.lower.index import Axis
 from kernelwright.metal.lower.operator import MSL_TYPE
 from kernelwright.metal.lower.run import Span
 from kernelwright.metal.lower.term import Load, Term, always
@@ -17,14 +17,14 @@ class _Stream:
     kind: str
     """The type of what a lane reads of one term."""
     text: str
-    """What reads it, over `depth`."""
+    """What reads it, over `next`."""
     ahead: str
     now: str
 
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """What a lane reads while it multiplies: without it a compiler asks for one run at a time."""
+    """What a lane reads a turn early: without it a compiler asks for one run and waits."""
 
     writer: Writer
     streams: tuple[_Stream, ...]
@@ -37,43 +37,40 @@ class Ahead:
         for load in always(weights):
             if not isinstance(load, Load) or load.places or load.array in writer.scalars:
                 continue
-            if not any(axis.name == "depth" for axis in load.offset.axes):
+            depth = next((axis for axis in load.axes if axis.name == "depth"), None)
+            if depth is None or not (found := _reading(writer, load, depth, run)):
                 continue
-            whole = run.whole(writer, load)
-            if whole is None and run.width > 1:
-                continue
-            kind, text = whole or (MSL_TYPE[load.stored], writer.access(load.array, load.offset))
-            ahead, now = (writer.fresh(f"{load.array}_{word}") for word in ("ahead", "now"))
+            ahead, now = (writer.fresh(f"{load.array}_{word}") for word in ("ahead", "run"))
             place = f"[{run.counter}]" if run.width > 1 else ""
-            writer.runs[load.array, load.offset] = f"{now}[j]{place}"
-            streams.append(_Stream(kind, text, ahead, now))
+            writer.runs[load.array, load.offset] = f"{now}{place}"
+            streams.append(_Stream(*found, ahead, now))
         return cls(writer, tuple(streams), terms)
 
     def begin(self, first: str) -> None:
-        """Ask for the first terms."""
+        """Ask for the first turn's weights."""
         for stream in self.streams:
             self.writer.line(f"{stream.kind} {stream.ahead}[{self.terms}];")
-        with self._each_term(first):
-            for stream in self.streams:
-                self.writer.line(f"{stream.ahead}[j] = {stream.text};")
-
-    def go_on(self) -> None:
-        """Take what was read, and ask for the next terms before any of these is used."""
-        for stream in self.streams:
-            self.writer.line(f"{stream.kind} {stream.now}[{self.terms}];")
-        if self.streams:
-            # The last turn asks for its own terms once more, which a cache has.
-            self.writer.line(f"uint later = metal::min(base + {self.terms}, last - {self.terms});")
-        with self._each_term("later"):
-            for stream in self.streams:
-                self.writer.line(f"{stream.now}[j] = {stream.ahead}[j];")
-                self.writer.line(f"{stream.ahead}[j] = {stream.text};")
-
-    @contextmanager
-    def _each_term(self, first: str) -> Iterator[None]:
         if not self.streams:
-            yield
             return
         with self.writer.block(f"for (uint j = 0; j < {self.terms}; ++j)"):
-            self.writer.line(f"uint depth = {first} + j;")
-            yield
+            self.writer.line(f"uint next = {first} + j;")
+            for stream in self.streams:
+                self.writer.line(f"{stream.ahead}[j] = {stream.text};")
+
+    def go_on(self, step: int) -> None:
+        """Take a term's weights, and ask for those of as late a term of the turn behind."""
+        if self.streams:
+            # The last turn asks for its own terms once more, which a cache has.
+            later = f"metal::min(base + {step}, last - {self.terms})"
+            self.writer.line(f"uint next = {later} + j;")
+        for stream in self.streams:
+            self.writer.line(f"{stream.kind} {stream.now} = {stream.ahead}[j];")
+            self.writer.line(f"{stream.ahead}[j] = {stream.text};")
+
+
+def _reading(writer: Writer, load: Load, depth: Axis, run: Span) -> tuple[str, str] | None:
+    """Return the type of what a lane takes of one term, and what reads it."""
+    following = replace(load, offset=load.offset.renamed(depth, "next"))
+    if run.width > 1:
+        return run.whole(writer, following)
+    return MSL_TYPE[load.stored], writer.access(load.array, following.offset)

@@ -93,13 +93,16 @@ class _Tiles:
             place = teams if own == 1 else place
         else:
             name = "start" if vector > 1 else "column"
-            lanes = f"({teams}) * 32 + lane" if " " in teams else f"{teams} * 32 + lane"
+            own = schedule.lanes
+            lanes = f"({teams}) * {own} + lane" if " " in teams else f"{teams} * {own} + lane"
             place = f"({lanes}) * {vector}" if vector > 1 else lanes
         first = f"uint {name} = {place};"
+        side = f" % {schedule.lanes}" if schedule.lanes < 32 else ""
         head = [
             "uint matrix = threadgroup_position_in_grid.y;",
             "uint chunk = threadgroup_position_in_grid.z;",
-            "uint lane = thread_index_in_simdgroup;",
+            f"uint lane = thread_index_in_simdgroup{side};",
+            f"uint slot = thread_index_in_simdgroup / {schedule.lanes};",
             f"uint team = {team};",
             f"uint strip = {strip};",
         ]
@@ -163,7 +166,8 @@ class _Tiles:
             first, last = self._share_of_depth()
             depth = Axis("depth", self.dense.depth)
             if terms == 1:
-                with self.writer.block(f"for (uint depth = {first}; depth < {last}; ++depth)"):
+                step = f"depth += {self.tiling.slots}" if self.tiling.slots > 1 else "++depth"
+                with self.writer.block(f"for (uint depth = {first}; depth < {last}; {step})"):
                     self._read_rows((), Span(depth, 1))
                     self._multiply(self._around_columns, run, "i")
                 return
@@ -172,17 +176,19 @@ class _Tiles:
     def _walk_ahead(self, first: str, last: str, run: Span) -> None:
         """Walk over several terms at a time, the next ones being read meanwhile."""
         terms = self.schedule.terms
-        ahead = Ahead.of(self.writer, [dot.weight for dot in self.dots], run, terms)
+        weights = [dot.weight for dot in self.dots]
+        ahead = Ahead.of(self.writer, weights, run, terms)
         self.writer.line(f"uint first = {first};")
         self.writer.line(f"uint last = {last};")
         ahead.begin("first")
         each_term = f"for (uint j = 0; j < {terms}; ++j)"
         depth = Line("uint depth = base + j;", "depth")
         row = Span(Axis("depth", self.dense.depth), terms, counter="j", first="base")
-        with self.writer.block(f"for (uint base = first; base < last; base += {terms})"):
-            ahead.go_on()
+        step = self.tiling.step
+        with self.writer.block(f"for (uint base = first; base < last; base += {step})"):
             self._read_rows((Block(each_term, is_span=True), depth), row)
             with self.writer.block(each_term):
+                ahead.go_on(step)
                 self._multiply((depth, *self._around_columns), run, "i")
 
     @property
@@ -191,18 +197,21 @@ class _Tiles:
         return span("column", vector, "i") if vector > 1 else ()
 
     def _share_of_depth(self) -> tuple[str, str]:
-        """Return where a simdgroup's terms begin and end.
+        """Return where a lane's terms begin and where its simdgroup's end.
 
         They are neighbours: terms of alternating signs then cancel as they are added.
         """
-        turns, parts, terms = self.tiling.turns, self.tiling.parts, self.schedule.terms
+        turns, parts, step = self.tiling.turns, self.tiling.parts, self.tiling.step
+        own = ""
+        if self.tiling.slots > 1:
+            own = f"slot * {self.schedule.terms}" if self.schedule.terms > 1 else "slot"
         if parts == 1:
-            return "0", str(self.dense.depth)
-        length, times = turns // parts * terms, f" * {terms}" if terms > 1 else ""
-        if turns % parts == 0:
-            return f"{self._part} * {length}", f"({self._part} + 1) * {length}"
-        share = f" * {turns} / {parts}{times}"
-        return f"{self._part}{share}", f"({self._part} + 1){share}"
+            return own or "0", str(self.dense.depth)
+        share = f" * {turns // parts * step}"
+        if turns % parts:
+            share = f" * {turns} / {parts}" + (f" * {step}" if step > 1 else "")
+        first = f"{self._part}{share}" + (f" + {own}" if own else "")
+        return first, f"({self._part} + 1){share}"
 
     @contextmanager
     def _where_columns_are(self, columns: int) -> Iterator[None]:
@@ -277,18 +286,25 @@ class _Tiles:
             self._each(self.writer, "token", tokens),
             self._each(self.writer, counter, self._own_columns),
         ):
-            for total, partial in zip(self.sums, self.partials, strict=True):
-                text = f"{total}{self._place(counter)}"
-                if self.tiling.is_along:
-                    self.writer.line(f"{text} = metal::simd_sum({text});")
-                else:
-                    self.writer.line(f"{partial}{place} = {text};")
-            if self.tiling.is_along:
-                with self.writer.block("if (lane == 0)"):
-                    for total, partial in zip(self.sums, self.partials, strict=True):
-                        self.writer.line(f"{partial}{place} = {total}{self._place(counter)};")
+            totals = [f"{total}{self._place(counter)}" for total in self.sums]
+            with self._joined(totals):
+                for total, partial in zip(totals, self.partials, strict=True):
+                    self.writer.line(f"{partial}{place} = {total};")
         self.writer.line("// Every simdgroup's sums are written before any is read.")
         self.writer.line("threadgroup_barrier(metal::mem_flags::mem_threadgroup);")
+
+    @contextmanager
+    def _joined(self, totals: Sequence[str]) -> Iterator[None]:
+        """Add up what lanes of a simdgroup have of the same columns; the first has it all."""
+        lanes = 1 if self.tiling.is_along else self.schedule.lanes
+        if lanes == 32:
+            yield
+            return
+        for total in totals:
+            joined = "metal::simd_sum(" if lanes == 1 else f"lanes_sum<32, {lanes}>("
+            self.writer.line(f"{total} = {joined}{total});")
+        with self.writer.block("if (lane == 0)" if self.tiling.is_along else "if (slot == 0)"):
+            yield
 
     def _column_in_tile(self) -> str:
         schedule, is_along = self.schedule, self.tiling.is_along
@@ -297,7 +313,7 @@ class _Tiles:
             own = schedule.columns
             whole = f"{team} * {own}" if team and own > 1 else team
             return " + ".join(filter(None, (whole, "c" if own > 1 else ""))) or "0"
-        lanes = f"{team} * 32 + lane" if team else "lane"
+        lanes = f"{team} * {schedule.lanes} + lane" if team else "lane"
         if schedule.vector == 1:
             return lanes
         return f"({lanes}) * {schedule.vector} + i" if team else f"lane * {schedule.vector} + i"

@@ -60,10 +60,16 @@ class Tiling:
             )
         if not self.is_along and schedule.columns != 1:
             return "lanes that share no column have columns=1."
-        if schedule.terms > 1 and self.is_along:
-            return "lanes that share a column read no terms ahead; use terms=1."
-        if schedule.terms not in (1, *WIDTHS) or self.dense.depth % schedule.terms:
-            return f"{schedule.terms} terms do not divide {self.dense.depth}; use terms=1."
+        if self.is_along:
+            is_plain = schedule.terms == 1 and schedule.lanes == 32
+            return "" if is_plain else "lanes that share a column have terms=1 and lanes=32."
+        if schedule.lanes not in (2, 4, 8, 16, 32):
+            return f"{schedule.lanes} lanes do not divide a simdgroup; use 2, 4, 8, 16 or 32."
+        if schedule.terms not in (1, *WIDTHS) or self.dense.depth % self.step:
+            return (
+                f"turns of {self.step} terms do not divide {self.dense.depth}; "
+                "use terms=1 and lanes=32."
+            )
         return ""
 
     @cached_property
@@ -79,8 +85,14 @@ class Tiling:
     @property
     def tile(self) -> int:
         """Columns of a threadgroup."""
-        own = self.schedule.columns if self.is_along else 32 * self.schedule.vector
-        return self.schedule.teams * own
+        schedule = self.schedule
+        own = schedule.columns if self.is_along else schedule.lanes * schedule.vector
+        return schedule.teams * own
+
+    @property
+    def slots(self) -> int:
+        """Terms, or runs of them, that the lanes of a simdgroup take side by side."""
+        return 32 // self.schedule.lanes
 
     @property
     def threads(self) -> int:
@@ -95,7 +107,7 @@ class Tiling:
     @property
     def step(self) -> int:
         """Terms of a dot product that a simdgroup takes in a turn."""
-        return 32 * self.schedule.vector if self.is_along else self.schedule.terms
+        return 32 * self.schedule.vector if self.is_along else self.schedule.terms * self.slots
 
     @property
     def turns(self) -> int:

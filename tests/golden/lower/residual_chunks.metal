@@ -30,17 +30,10 @@ if (start < 200) {
   uint last = (part + 1) * 16;
   packed_eight<half> weight_ahead[4];
   for (uint j = 0; j < 4; ++j) {
-    uint depth = first + j;
-    weight_ahead[j] = load_run<packed_eight<half>>(weight + (depth * 200 + start));
+    uint next = first + j;
+    weight_ahead[j] = load_run<packed_eight<half>>(weight + (next * 200 + start));
   }
   for (uint base = first; base < last; base += 4) {
-    packed_eight<half> weight_now[4];
-    uint later = metal::min(base + 4, last - 4);
-    for (uint j = 0; j < 4; ++j) {
-      uint depth = later + j;
-      weight_now[j] = weight_ahead[j];
-      weight_ahead[j] = load_run<packed_eight<half>>(weight + (depth * 200 + start));
-    }
     float x_values[3][4];
     for (uint token = 0; token < 3; ++token) {
       auto x_run = load_run<packed_half4>(x + (token * 512 + base));
@@ -49,8 +42,11 @@ if (start < 200) {
       }
     }
     for (uint j = 0; j < 4; ++j) {
+      uint next = metal::min(base + 4, last - 4) + j;
+      packed_eight<half> weight_run = weight_ahead[j];
+      weight_ahead[j] = load_run<packed_eight<half>>(weight + (next * 200 + start));
       for (uint i = 0; i < 8; ++i) {
-        float weight_value = weight_now[j][i];
+        float weight_value = weight_run[i];
         for (uint token = 0; token < 3; ++token) {
           sums[token][i] += x_values[token][j] * weight_value;
         }
