@@ -3,7 +3,8 @@
 import resource
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import cast
@@ -60,6 +61,13 @@ class Compile:
 
 
 @dataclass(frozen=True)
+class CompileAhead:
+    """Compile several at once; what fails of them fails when it is asked for by itself."""
+
+    programs: tuple[Compile, ...]
+
+
+@dataclass(frozen=True)
 class Run:
     """Run a compiled program; the reply's arrays are its outputs."""
 
@@ -69,7 +77,7 @@ class Run:
     layout: Layout = Layout.DENSE
 
 
-Request = Open | Prime | Forget | Compile | Run | SetUp | Measure
+Request = Open | Prime | Forget | Compile | CompileAhead | Run | SetUp | Measure
 
 
 class CandidateService:
@@ -82,6 +90,7 @@ class CandidateService:
     def __init__(self) -> None:
         self._device: Device | None = None
         self._executables: dict[str, Executable] = {}
+        self._refused: dict[str, CompileError] = {}
         self._laboratory: Workbench | None = None
 
     def answer(self, request: Request) -> Reply:
@@ -102,6 +111,7 @@ class CandidateService:
 
     def _answer(self, request: Request) -> Reply:
         if isinstance(request, Open):
+            self._forget()
             self._device = open_device(request.device)
             if isinstance(request.device, str):
                 warm_up(self._device)
@@ -110,14 +120,15 @@ class CandidateService:
             prime(request.math_modes)
             return Reply({})
         if isinstance(request, Forget):
-            self._executables.clear()
-            self._laboratory = None
+            self._forget()
             return Reply({})
         if self._device is None:
             raise DeviceError("expected an open device; send Open first.")
         if isinstance(request, Compile):
-            executable = self._device.compile(request.program, sanitize=request.sanitize)
-            self._executables[request.key] = executable
+            self._compile(self._device, request)
+            return Reply({})
+        if isinstance(request, CompileAhead):
+            self._compile_ahead(self._device, request.programs)
             return Reply({})
         if isinstance(request, SetUp):
             # The last one's arrays go first, for two rotations may not fit.
@@ -131,6 +142,29 @@ class CandidateService:
         started = time.perf_counter()
         result = self._executables[request.key].run(inputs, request.options)
         return _reply(result, time.perf_counter() - started)
+
+    def _forget(self) -> None:
+        self._executables.clear()
+        self._refused.clear()
+        self._laboratory = None
+
+    def _compile(self, device: Device, request: Compile) -> None:
+        if request.key in self._refused:
+            raise self._refused[request.key]
+        if request.key not in self._executables:
+            executable = device.compile(request.program, sanitize=request.sanitize)
+            self._executables[request.key] = executable
+
+    def _compile_ahead(self, device: Device, requests: Sequence[Compile]) -> None:
+        def compile_one(request: Compile) -> None:
+            try:
+                self._compile(device, request)
+            except CompileError as e:
+                self._refused[request.key] = e
+
+        with ThreadPoolExecutor() as pool:
+            # To the end, so that what is no fault of the candidate's is raised.
+            list(pool.map(compile_one, requests))
 
     def _measure(self, request: Measure) -> Reply:
         if self._laboratory is None:

@@ -174,7 +174,7 @@ class Evaluator:
         self._prime(plain)
         trial = self._fresh_trial(plain)
         suite = self._suite("visible", task, program)
-        examination.compile(trial)
+        examination.compile(trial, suite)
         examination.check_proof(suite)
         simulated = self._sanitizing_trial(trial, plain)
         examination.sanitize(simulated, suite)

@@ -69,10 +69,12 @@ class Examination:
                 raise Failure(Status.LAUNCH_ERROR, summary, diagnostics=impossible)
             return plain
 
-    def compile(self, trial: Trial) -> None:
-        """Compile for the task's own shapes."""
+    def compile(self, trial: Trial, suite: Suite) -> None:
+        """Compile for the task's own shapes, and on a GPU for all others while it is not needed."""
         with self.verdict.stage(Stage.COMPILE):
             trial.compile(self.task.graph)
+            if self.info.measures_time:
+                trial.compile_ahead([r.case.graph for r in suite.references])
 
     def sanitize(self, trial: Trial, suite: Suite) -> None:
         """Run under the sanitizer: the task's own shape, and the oddest other one."""

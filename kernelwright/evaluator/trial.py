@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.accuracy import Deviation
-from kernelwright.evaluator.candidate import Compile, Request, Run, result_of
+from kernelwright.evaluator.candidate import Compile, CompileAhead, Request, Run, result_of
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluation import Mismatch, Status
 from kernelwright.evaluator.location import first_bad, locate
@@ -56,6 +56,14 @@ class Trial:
             self.call(Compile(key, bound, sanitize), self.config.compile_timeout_s)
             self._compiled.add(key)
         return key
+
+    def compile_ahead(self, graphs: Sequence[Graph]) -> None:
+        """Have the worker compile for several shapes at once; errors wait for each one's turn."""
+        new = {g.fingerprint: g for g in graphs if g.fingerprint not in self._compiled}
+        if not new:
+            return
+        programs = tuple(Compile(k, self.program.bind(g.input_types)) for k, g in new.items())
+        self.call(CompileAhead(programs), self.config.compile_timeout_s * len(programs))
 
     def run(
         self, reference: Reference, *, seed: int = 0, sanitize: bool = False, count: bool = False
