@@ -13,6 +13,7 @@ from kernelwright.metal.lower.dense_merge import (
     partial_sums,
     write_results,
 )
+from kernelwright.metal.lower.dense_standing import Standing
 from kernelwright.metal.lower.function import header_for
 from kernelwright.metal.lower.index import Axis
 from kernelwright.metal.lower.layout import Block, Line, span, surround
@@ -49,6 +50,7 @@ class _Tiles:
     def __init__(self, graph: Graph, signature: Signature, tiling: Tiling) -> None:
         self.graph, self.signature, self.tiling = graph, signature, tiling
         self.dense, self.schedule, self.dots = tiling.dense, tiling.schedule, tiling.dots
+        self.standing = Standing(tiling)
         self.writer = Writer(signature.scalars, taken=TAKEN | {*signature.spelled})
         self.sums = [self.writer.fresh("sums") for _ in self.dots]
         self.partials = [self.writer.fresh("shared_sums") for _ in self.dots]
@@ -64,7 +66,7 @@ class _Tiles:
             self._walk_across()
         self._leave_sums()
         self._finish()
-        source = "\n".join([*self._head(), *self.writer.lines]) + "\n"
+        source = "\n".join([*self.standing.head(self.writer), *self.writer.lines]) + "\n"
         roots = [t for dot in self.dots for t in (dot.row, dot.weight)]
         chunks = self.schedule.chunks
         stores = self.tiling.stores if chunks == 1 else ()
@@ -80,52 +82,6 @@ class _Tiles:
             grid=(self.tiling.threads * groups, self.dense.matrices, chunks),
             threadgroup=(self.tiling.threads, 1, 1),
         )
-
-    def _head(self) -> list[str]:
-        schedule, vector = self.schedule, self.schedule.vector
-        team = self._part_of_simdgroups(schedule.teams, f" / {schedule.strips}", schedule.strips)
-        strip = self._part_of_simdgroups(schedule.strips, f" % {schedule.strips}", schedule.teams)
-        group = "threadgroup_position_in_grid.x"
-        teams = f"{group} * {schedule.teams} + team" if schedule.teams > 1 else group
-        if self.tiling.is_along:
-            name, own = ("first", schedule.columns) if schedule.columns > 1 else ("column", 1)
-            place = f"({teams}) * {own}" if " " in teams and own > 1 else f"{teams} * {own}"
-            place = teams if own == 1 else place
-        else:
-            name = "start" if vector > 1 else "column"
-            own = schedule.lanes
-            lanes = f"({teams}) * {own} + lane" if " " in teams else f"{teams} * {own} + lane"
-            place = f"({lanes}) * {vector}" if vector > 1 else lanes
-        first = f"uint {name} = {place};"
-        side = f" % {schedule.lanes}" if schedule.lanes < 32 else ""
-        head = [
-            "uint matrix = threadgroup_position_in_grid.y;",
-            "uint chunk = threadgroup_position_in_grid.z;",
-            f"uint lane = thread_index_in_simdgroup{side};",
-            f"uint slot = thread_index_in_simdgroup / {schedule.lanes};",
-            f"uint team = {team};",
-            f"uint strip = {strip};",
-        ]
-        lines = [*self._part_line(), first]
-        head_of = Writer(lines=[*self.writer.lines, *lines])
-        return [line for line in head if head_of.mentions(line.split()[1])] + lines
-
-    @property
-    def _part(self) -> str:
-        """Return which part of a dot product's terms a simdgroup has."""
-        schedule = self.schedule
-        if schedule.chunks > 1:
-            return "part" if schedule.strips > 1 else "chunk"
-        return "strip" if schedule.strips > 1 else ""
-
-    def _part_line(self) -> list[str]:
-        is_named = self._part == "part"
-        return [f"uint part = chunk * {self.schedule.strips} + strip;"] if is_named else []
-
-    def _part_of_simdgroups(self, count: int, operation: str, others: int) -> str:
-        """Return which part of the work a simdgroup has, of `count` that `others` have too."""
-        simdgroup = "simdgroup_index_in_threadgroup"
-        return simdgroup if others == 1 or count == 1 else f"{simdgroup}{operation}"
 
     def _declare(self) -> None:
         tokens, own = self.dense.tokens, self._own_columns
@@ -143,13 +99,10 @@ class _Tiles:
         return token + (f"[{counter}]" if self._own_columns > 1 else "")
 
     def _walk_along(self) -> None:
-        vector, part = self.schedule.vector, self._part
-        place = f"{part} * 32 + lane" if part else "lane"
-        if vector > 1:
-            place = f"({place}) * {vector}" if part else f"{place} * {vector}"
+        vector = self.schedule.vector
         name = "start" if vector > 1 else "depth"
-        step = 32 * vector * self.tiling.parts
-        head = f"for (uint {name} = {place}; {name} < {self.dense.depth}; {name} += {step})"
+        first, step = self.standing.first_along, self.tiling.step * self.tiling.parts
+        head = f"for (uint {name} = {first}; {name} < {self.dense.depth}; {name} += {step})"
         around = span("depth", vector, "i") if vector > 1 else ()
         axis = Axis("depth", self.dense.depth)
         with self.writer.block(head):
@@ -163,7 +116,7 @@ class _Tiles:
         columns, terms = self.dense.column.extent, self.schedule.terms
         run = Span(Axis("column", columns), self.schedule.vector, counter="i")
         with self._where_columns_are(columns):
-            first, last = self._share_of_depth()
+            first, last = self.standing.share_across
             depth = Axis("depth", self.dense.depth)
             if terms == 1:
                 step = f"depth += {self.tiling.slots}" if self.tiling.slots > 1 else "++depth"
@@ -195,23 +148,6 @@ class _Tiles:
     def _around_columns(self) -> tuple[Line | Block, ...]:
         vector = self.schedule.vector
         return span("column", vector, "i") if vector > 1 else ()
-
-    def _share_of_depth(self) -> tuple[str, str]:
-        """Return where a lane's terms begin and where its simdgroup's end.
-
-        They are neighbours: terms of alternating signs then cancel as they are added.
-        """
-        turns, parts, step = self.tiling.turns, self.tiling.parts, self.tiling.step
-        own = ""
-        if self.tiling.slots > 1:
-            own = f"slot * {self.schedule.terms}" if self.schedule.terms > 1 else "slot"
-        if parts == 1:
-            return own or "0", str(self.dense.depth)
-        share = f" * {turns // parts * step}"
-        if turns % parts:
-            share = f" * {turns} / {parts}" + (f" * {step}" if step > 1 else "")
-        first = f"{self._part}{share}" + (f" + {own}" if own else "")
-        return first, f"({self._part} + 1){share}"
 
     @contextmanager
     def _where_columns_are(self, columns: int) -> Iterator[None]:
@@ -280,7 +216,7 @@ class _Tiles:
         dimensions = "".join(f"[{n}]" for n in (strips, tokens) if n > 1) + f"[{self.tiling.tile}]"
         for name in self.partials:
             self.writer.line(f"threadgroup float {name}{dimensions};")
-        place = self._shared("strip", self._column_in_tile())
+        place = self.standing.shared("strip", self.standing.column_in_tile)
         counter = "c" if self.tiling.is_along else "i"
         with (
             self._each(self.writer, "token", tokens),
@@ -306,23 +242,6 @@ class _Tiles:
         with self.writer.block("if (lane == 0)" if self.tiling.is_along else "if (slot == 0)"):
             yield
 
-    def _column_in_tile(self) -> str:
-        schedule, is_along = self.schedule, self.tiling.is_along
-        team = "team" if schedule.teams > 1 else ""
-        if is_along:
-            own = schedule.columns
-            whole = f"{team} * {own}" if team and own > 1 else team
-            return " + ".join(filter(None, (whole, "c" if own > 1 else ""))) or "0"
-        lanes = f"{team} * {schedule.lanes} + lane" if team else "lane"
-        if schedule.vector == 1:
-            return lanes
-        return f"({lanes}) * {schedule.vector} + i" if team else f"lane * {schedule.vector} + i"
-
-    def _shared(self, strip: str, column: str) -> str:
-        """Return where a strip's sum of a column stands in threadgroup memory."""
-        counters = [strip] * (self.schedule.strips > 1) + ["token"] * (self.dense.tokens > 1)
-        return "".join(f"[{c}]" for c in (*counters, column))
-
     def _finish(self) -> None:
         """Add the strips up and write what becomes of the results, an element a thread."""
         tile, columns = self.tiling.tile, self.dense.column.extent
@@ -345,12 +264,12 @@ class _Tiles:
     def _add_strips(self, dot: Term, partial: str, place: str) -> None:
         total = self.writer.fresh("total")
         if self.schedule.strips == 1:
-            self.writer.line(f"float {total} = {partial}{self._shared('', place)};")
+            self.writer.line(f"float {total} = {partial}{self.standing.shared('', place)};")
         else:
             self.writer.line(f"float {total} = 0.0f;")
             count = self.schedule.strips
             with self.writer.block(f"for (uint other = 0; other < {count}; ++other)"):
-                self.writer.line(f"{total} += {partial}{self._shared('other', place)};")
+                self.writer.line(f"{total} += {partial}{self.standing.shared('other', place)};")
         self.writer.bind(dot, total)
 
     @contextmanager
