@@ -92,6 +92,13 @@ class Layout:
         )
 
     @property
+    def bytes_ahead(self) -> int:
+        """Bytes of keys and values that a lane asks for in a turn."""
+        call, lanes = self.attended.call, self.schedule.lanes
+        both = (operand.shape[-1] * operand.dtype.itemsize for operand in call.inputs[1:3])
+        return self.schedule.keys * sum(both) // lanes
+
+    @property
     def registers(self) -> int:
         """Registers that a lane keeps between keys."""
         size, vector = self.attended.sizes, self.vector

@@ -19,6 +19,14 @@ SIMDGROUPS_WANTED = 4096
 """Simdgroups that fill a large GPU several times over; with fewer, keys are cut into chunks."""
 SHORTEST_CHUNK = 256
 """Keys below which a chunk is not worth the second kernel."""
+RESIDENT_WANTED = 16
+"""Simdgroups of a core that hide each other's waits: four for each of its schedulers."""
+IN_FLIGHT_WANTED = 1 << 15
+"""Bytes that a core should have asked for: an H200's 4.8 TB/s for 900 ns, over 132 cores."""
+_REGISTERS, _MOST_REGISTERS = 1 << 16, 255
+"""Of an NVIDIA core and of a thread (CUDA C++ Programming Guide, technical specifications)."""
+_OTHER_REGISTERS = 24
+"""What a lane takes for places and sums besides queries, results and what it reads."""
 
 
 def attention_schedules(graph: Graph, device: DeviceInfo) -> tuple[Attention, ...]:
@@ -45,7 +53,7 @@ def attention_schedules(graph: Graph, device: DeviceInfo) -> tuple[Attention, ..
             f"no schedule keeps heads of {size.head} and {size.width} features in registers; "
             "leave the attention to MLX."
         )
-    return tuple(sorted(found, key=lambda s: _strangeness(attended, s)))
+    return tuple(sorted(found, key=lambda s: _strangeness(attended, s, device)))
 
 
 def attention_layout(graph: Graph, schedule: Attention) -> Layout:
@@ -78,27 +86,66 @@ def _smallest(schedule: Attention) -> Attention:
     return replace(schedule, simdgroups=2, keys=1, chunks=1)
 
 
-def _strangeness(attended: Attended, schedule: Attention) -> float:
+def _strangeness(attended: Attended, schedule: Attention, device: DeviceInfo) -> float:
     """Measure the distance of a schedule from what one would write first."""
     size = attended.sizes
-    itemsize = attended.call.inputs[1].dtype.itemsize
-    # A lane should ask for 16 bytes of a key.
-    wanted_lanes = min(max(size.head * itemsize // 16, 1), 32)
     blocks = size.groups * size.rows // schedule.queries
     simdgroups = blocks * schedule.simdgroups * schedule.chunks
-    lacking = max(math.log2(SIMDGROUPS_WANTED / simdgroups), 0.0)
     # A second kernel costs a launch, however few the chunks.
     merging = 0.6 + 0.1 * math.log2(schedule.chunks) if schedule.chunks > 1 else 0.0
+    reading = _waiting if device.name == "cuda" else _unlike
     return (
-        1.0 * _apart(schedule.lanes, wanted_lanes)
+        reading(attended, schedule)
         + 0.5 * _apart(schedule.queries, min(size.rows, 4))
         + 0.2 * _apart(schedule.simdgroups, 4)
-        + 0.5 * _apart(schedule.keys, 4 if schedule.vector == 8 else 2)
-        + 0.35 * lacking
+        + 0.35 * _lacking(simdgroups, SIMDGROUPS_WANTED)
         + merging
         # Asking whether a key is there took a third of the time and more on an H200.
         + 0.5 * (1 - schedule.fixed)
     )
+
+
+def _unlike(attended: Attended, schedule: Attention) -> float:
+    """Measure the distance from lanes that ask for 16 bytes of a key, two keys at a time."""
+    return 1.0 * _apart(schedule.lanes, _wanted_lanes(attended)) + 0.5 * _apart(schedule.keys, 2)
+
+
+def _waiting(attended: Attended, schedule: Attention) -> float:
+    """Measure how much of an NVIDIA core waits, for want of simdgroups or of bytes on their way."""
+    layout = Layout.of(attended, schedule)
+    threads = 32 * schedule.simdgroups
+    wanted, limit = _registers(layout), min(_REGISTERS // threads, _MOST_REGISTERS)
+    resident = _REGISTERS // (min(wanted, limit) * threads) * schedule.simdgroups
+    in_flight = resident * 32 * layout.bytes_ahead
+    return (
+        1.0 * _lacking(limit, wanted)
+        + 0.6 * _lacking(resident, RESIDENT_WANTED)
+        + 0.5 * _lacking(in_flight, IN_FLIGHT_WANTED)
+        # Other threadgroups' queries read the same keys again.
+        + 0.3 * _lacking(schedule.queries, min(attended.sizes.rows, 4))
+        + 0.2 * _apart(schedule.lanes, _wanted_lanes(attended))
+        + 0.1 * _apart(schedule.keys, 4)
+    )
+
+
+def _registers(layout: Layout) -> int:
+    """Estimate all registers of a lane, as CUDA's compiler hands them out.
+
+    What is read takes half as much again where it is converted.
+    """
+    features = layout.attended.sizes.head + layout.attended.sizes.width
+    kept = layout.schedule.queries * features // layout.schedule.lanes
+    return kept + 3 * layout.bytes_ahead // 8 + _OTHER_REGISTERS
+
+
+def _wanted_lanes(attended: Attended) -> int:
+    """Return how many lanes share a key where each asks for 16 bytes of it."""
+    itemsize = attended.call.inputs[1].dtype.itemsize
+    return min(max(attended.sizes.head * itemsize // 16, 1), 32)
+
+
+def _lacking(found: int, wanted: int) -> float:
+    return max(math.log2(wanted / found), 0.0)
 
 
 def _apart(found: float, wanted: float) -> float:

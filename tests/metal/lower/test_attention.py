@@ -26,6 +26,7 @@ from kernelwright.ir import (
 from kernelwright.metal.device.base import Array, DeviceInfo
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import footprint, lower, schedules
+from kernelwright.metal.lower.attention_space import attention_layout
 from kernelwright.metal.schedule import Attention, parse
 
 Draw = Callable[[TensorType, int], Array]
@@ -215,6 +216,20 @@ def test_schedules_fit_the_device(head: int) -> None:
     assert isinstance(first, Attention)
     assert first.queries > 1
     assert first.simdgroups * first.chunks > 4
+
+
+@pytest.mark.parametrize("head", [64, 128])
+def test_first_schedules_on_cuda_weigh_every_score_once(head: int) -> None:
+    cache = f"f16[32,8,4096,{head}]"
+    graph = graph_of(plain, [f"f16[32,32,1,{head}]", cache, cache])
+    cuda = DEVICE.model_copy(update={"name": "cuda"})
+    for schedule in schedules(graph, cuda)[:4]:
+        assert isinstance(schedule, Attention)
+        assert schedule.queries == 4
+        deal = attention_layout(graph, schedule).deal
+        assert (deal.queries * deal.own_queries, deal.keys * deal.own_keys) == (4, schedule.keys)
+        assert deal.queries * deal.keys * deal.alike == schedule.lanes
+        assert deal.alike <= 2
 
 
 def test_the_planner_takes_a_decode_step_and_leaves_a_prompt_to_mlx() -> None:
