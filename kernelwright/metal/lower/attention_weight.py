@@ -153,10 +153,9 @@ class Weighing:
 
     def _raise_peaks(self) -> None:
         """Bring what was found before to new maxima; they become rare as keys go by."""
-        writer, deal = self.writer, self.deal
+        writer = self.writer
         higher = "is_higher" if self._is_array else f"{self._own} > {self.of_query('peak')}"
-        is_shared = deal.apart < 32 or deal.queries > 1
-        head = f"if (metal::simd_any({higher}))" if is_shared else f"if ({higher})"
+        head = f"if (metal::simd_any({higher}))" if self._is_voted else f"if ({higher})"
         with writer.block(head), self.each_query():
             peak, total = self.of_query("peak"), self.of_query("total")
             raised = self._raised(peak)
@@ -169,7 +168,7 @@ class Weighing:
         """Write the new maximum, on which the lanes of a simdgroup agree, and return its name."""
         writer, deal = self.writer, self.deal
         is_shared = deal.apart < 32
-        if not is_shared and not self._is_array:
+        if not self._is_voted and not self._is_array:
             return self._own
         over_lanes = f"lanes_max<32, {deal.apart}>" if deal.apart > 1 else "metal::simd_max"
         if deal.own_keys == 1:
@@ -195,6 +194,11 @@ class Weighing:
         row = f"[set * {deal.queries} + row]" if deal.own_queries > 1 else "[row]"
         with each(writer, "row", deal.queries), registers.each_element(writer, width):
             writer.line(f"attended{row}{registers.element(width)} *= shares[row];")
+
+    @property
+    def _is_voted(self) -> bool:
+        """True where lanes have different scores, of which some may be higher and others not."""
+        return self.deal.apart < 32 or self.deal.queries > 1
 
     @property
     def _is_array(self) -> bool:

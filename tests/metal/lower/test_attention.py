@@ -157,6 +157,19 @@ def test_a_window_is_walked_from_its_first_key(
     assert np.allclose(found, expected, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize(
+    "decisions",
+    ["lanes=32, queries=2", "lanes=16, queries=2, keys=4", "lanes=4, queries=6, keys=4"],
+)
+def test_a_maximum_is_never_lowered(decisions: str, run: Run, draw: Draw) -> None:
+    graph = graph_of(plain, ["f32" + Q, "f32" + KV, "f32" + KV])
+    q, k, v = (draw(t, i) for i, t in enumerate(graph.input_types))
+    # Weights relative to anything but a row's maximum would overflow.
+    arrays = [q * 300, k, v]
+    (found,) = run(lower(graph, parse(f"attention({decisions})")), graph, arrays)
+    assert np.allclose(found, reference(graph, arrays)[0], rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize("keys", [1, 2])
 def test_values_may_be_the_keys_themselves(run: Run, draw: Draw, keys: int) -> None:
     graph = graph_of(lambda q, k: plain(q, k, k), ["f16[1,4,1,32]", "f16[1,1,64,32]"])
