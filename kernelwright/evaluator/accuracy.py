@@ -348,12 +348,8 @@ def row_length(shape: tuple[int, ...]) -> int:
     return max(length, 1)
 
 
-def row_norms(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the Euclidean norm of each row, scaled so that no square overflows or vanishes."""
-    return _norms(values.reshape(-1, row_length(values.shape)))
-
-
 def _norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the Euclidean norm of each row, scaled so that no square overflows or vanishes."""
     largest = rows.max(axis=1, keepdims=True)
     scale = np.where(largest > 0, largest, 1.0)
     squares = rows / scale
@@ -363,7 +359,26 @@ def _norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def row_scale(expected: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return for each element the root mean square of the finite elements in its row."""
-    norms = row_norms(np.where(np.isfinite(expected), np.abs(expected), 0.0))
+    """Return for each row the root mean square of its finite elements."""
     length = row_length(expected.shape)
-    return np.repeat(norms / math.sqrt(length), length).reshape(expected.shape)
+    rows = expected.reshape(-1, length)
+    step = max(_PART_ELEMENTS // length, 1)
+
+    def norms(start: int) -> NDArray[np.float64]:
+        part = rows[start : start + step]
+        return _norms(np.where(np.isfinite(part), np.abs(part), 0.0))
+
+    found = in_parts(norms, range(0, len(rows), step))
+    return np.concatenate(found or [np.empty(0)]) / math.sqrt(length)
+
+
+def for_each_element(values: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Return an array of `shape` that holds for each element what `values` hold for its row."""
+    return np.repeat(values, row_length(shape)).reshape(shape)
+
+
+def largest_share(error: NDArray[np.float64], scale: NDArray[np.float64]) -> float:
+    """Return the largest error of any element over its row's scale; rows of zeros have none."""
+    largest = error.reshape(-1, row_length(error.shape)).max(axis=1)
+    shares = np.divide(largest, scale, out=np.zeros_like(scale), where=scale > 0)
+    return float(shares.max(initial=0.0))

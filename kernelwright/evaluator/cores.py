@@ -8,12 +8,18 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Values = NDArray[np.float64]
+"""Of any kind: the element type is nominal, as it is in the oracle."""
 
 _BATCHES_A_CORE = 4
 """Few, since each costs the interpreter some time, and enough to even out their lengths."""
 _MANY_CORES, _SPARED_CORES = 8, 2
+_PART_ELEMENTS = 1 << 15
 _ROOM_SHARE = 0.25
 """Of the machine's memory, for all large work that goes on at once."""
 
@@ -41,6 +47,27 @@ def in_parts(work: Callable[[Item], Result], parts: Sequence[Item]) -> list[Resu
         return [work(part) for part in parts[edges[number] : edges[number + 1]]]
 
     return [result for made in _pool("parts").map(batch, range(batches)) for result in made]
+
+
+def spread(function: Callable[..., Values], arrays: Sequence[Values]) -> Values:
+    """Apply a function that maps equal-shaped arrays element by element, part by part."""
+    shape, size = arrays[0].shape, arrays[0].size
+    axis = next((i for i, extent in enumerate(shape) if extent > 1), 0)
+    step = max(_PART_ELEMENTS * shape[axis] // size, 1) if size > _PART_ELEMENTS else 0
+    if not step or step >= shape[axis]:
+        return function(*arrays)
+    whole = (slice(None),) * axis
+    places = [(*whole, slice(i, i + step)) for i in range(0, shape[axis], step)]
+    first = function(*(array[places[0]] for array in arrays))
+    made = np.empty(shape, first.dtype)
+    made[places[0]] = first
+
+    def fill(place: tuple[slice, ...]) -> None:
+        with np.errstate(all="ignore"):
+            made[place] = function(*(array[place] for array in arrays))
+
+    in_parts(fill, places[1:])
+    return made
 
 
 def side_by_side(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:

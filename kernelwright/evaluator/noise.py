@@ -8,7 +8,13 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelwright.evaluator.accuracy import Yardstick, measure, row_scale
+from kernelwright.evaluator.accuracy import (
+    Yardstick,
+    for_each_element,
+    largest_share,
+    measure,
+    row_scale,
+)
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Kind
 from kernelwright.ir.passes.attention_steps import expand_attention
@@ -146,16 +152,15 @@ def _neighbour(values: Reals, is_nearest: NDArray[np.bool_]) -> Reals:
 def _widened(yardstick: Yardstick, draws: Sequence[Array]) -> Yardstick:
     if not yardstick.type.dtype.is_float:
         return yardstick
-    expected = yardstick.expected.astype(np.float64)
+    expected = yardstick.expected.astype(np.float64, copy=False)
     loose = replace(yardstick, bound=np.inf, slack=np.full(expected.shape, np.inf))
     with np.errstate(over="ignore"):
         outputs = [draw.astype(yardstick.type.dtype.numpy) for draw in draws]
     deviations = [measure(output, loose) for output in outputs]
     bound = max(yardstick.bound, _LUCK * max(d.row_relative for d in deviations))
     scale = row_scale(expected)
-    errors = np.max([d.error for d in deviations if d.error is not None], axis=0, initial=0.0)
-    shares = np.divide(errors, scale, out=np.zeros_like(scale), where=scale > 0)
-    slack = np.asarray(_LUCK * float(shares.max(initial=0.0)) * scale)
+    shares = [largest_share(d.error, scale) for d in deviations if d.error is not None]
+    slack = for_each_element(_LUCK * max(shares, default=0.0) * scale, expected.shape)
     if yardstick.slack is not None:
         slack = np.maximum(slack, yardstick.slack)
     return replace(yardstick, bound=bound, slack=slack)

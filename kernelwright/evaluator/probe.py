@@ -32,12 +32,13 @@ def trivial_answers(
 
 def _mean(expected: Array, type_: TensorType) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
-        wide = expected.astype(np.float64)
-        finite = wide[np.isfinite(wide)]
+        wide = expected.astype(np.float64, copy=False).reshape(-1)
+        is_finite = np.isfinite(wide)
+        finite = wide if is_finite.all() else wide[is_finite]
         mean = float(finite.mean()) if finite.size else 0.0
         if not type_.dtype.is_float:
             mean = float(round(mean))
-        return np.full(type_.shape, mean).astype(type_.dtype.numpy)
+        return np.full(type_.shape, np.float64(mean).astype(type_.dtype.numpy))
 
 
 def lower_precision(array: Array) -> Array:

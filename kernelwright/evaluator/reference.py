@@ -15,11 +15,13 @@ from kernelwright.evaluator.accuracy import (
     Yardstick,
     accepts,
     floor_of,
+    for_each_element,
+    largest_share,
     measure,
     row_scale,
 )
 from kernelwright.evaluator.case import Case
-from kernelwright.evaluator.cores import room_for
+from kernelwright.evaluator.cores import room_for, spread
 from kernelwright.evaluator.dependence import constant_outputs, discrete_outputs, precisions
 from kernelwright.evaluator.distribution import Reals
 from kernelwright.evaluator.domain import accumulation_length, has_jump_after_rounding
@@ -136,7 +138,8 @@ def _measured(outputs: Sequence[Array], yardsticks: Sequence[Yardstick]) -> tupl
 
 def run_oracle(graph: Graph, inputs: Sequence[Array]) -> tuple[Array, ...]:
     """Return what the graph means in float64, and exactly for integers and flags."""
-    return tuple(np.asarray(array) for array in reference(graph, cast("list[Reals]", list(inputs))))
+    arrays = cast("list[Reals]", list(inputs))
+    return tuple(np.asarray(array) for array in reference(graph, arrays, spread=spread))
 
 
 def run_mlx(graph: Graph, inputs: Sequence[Array]) -> tuple[Array, ...]:
@@ -220,9 +223,9 @@ def _slack(
     """
     if deviation.error is None or expected.dtype.kind != "f":
         return None
-    scale = row_scale(expected.astype(np.float64))
-    shares = np.divide(deviation.error, scale, out=np.zeros_like(scale), where=scale > 0)
-    return np.asarray(max(bound, _LUCK * factor * float(shares.max())) * scale)
+    scale = row_scale(expected.astype(np.float64, copy=False))
+    share = largest_share(deviation.error, scale)
+    return for_each_element(max(bound, _LUCK * factor * share) * scale, expected.shape)
 
 
 def _is_hopeless(deviation: Deviation) -> bool:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +11,7 @@ from numpy.typing import NDArray
 from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
-from kernelwright.ir.ops import Call, exact_dtype, op_named
+from kernelwright.ir.ops import Call, Kind, exact_dtype, op_named
 from kernelwright.ir.ops.op import Array, Op
 
 
@@ -25,11 +27,21 @@ class Made:
     """What the values have in MLX."""
 
 
+Spread = Callable[[Callable[..., Array], Sequence[Array]], Array]
+"""Applies a function that maps equal-shaped arrays element by element."""
+
+
+def at_once(function: Callable[..., Array], arrays: Sequence[Array]) -> Array:
+    """Apply a function to whole arrays, on one core."""
+    return function(*arrays)
+
+
 def reference(
     graph: Graph,
     arrays: Sequence[NDArray[np.generic]],
     *,
     rounded: Callable[[Made], Array] | None = None,
+    spread: Spread = at_once,
 ) -> list[Array]:
     """Evaluate a graph as if floating point had no rounding (to float64).
 
@@ -38,6 +50,7 @@ def reference(
     meaning, it happens: casts to integers truncate, `round`, `floor` and comparisons see the
     float64 value, `view` sees the bits of the stored dtype. Integer arithmetic wraps as in MLX.
     `rounded`, where it is given, rounds whatever a node makes of floats, to show what that does.
+    `spread` may divide elementwise work among cores.
 
     Raises:
         InputError: the arrays are not those that the graph takes.
@@ -49,7 +62,7 @@ def reference(
     for value, array in zip(graph.inputs, arrays, strict=True):
         if tuple(array.shape) != graph.types[value].shape:
             raise InputError(f"expected {graph.types[value]}, found the shape {array.shape}.")
-        values[value] = array.astype(exact_dtype(graph.types[value].dtype))
+        values[value] = _exact(array, graph.types[value].dtype, spread)
     for value, constant in graph.constants:
         values[value] = constant.array.astype(exact_dtype(constant.type.dtype))
     last_use = {v: i for i, node in enumerate(graph.nodes) for v in node.inputs}
@@ -57,7 +70,7 @@ def reference(
     with np.errstate(all="ignore"):
         for index, node in enumerate(graph.nodes):
             read = [values[v] for v in node.inputs]
-            made = _evaluate(graph, node, read)
+            made = _evaluate(graph, node, read, spread)
             if rounded is not None:
                 op, call = op_named(node.op), Call.of(graph, node)
                 made = {
@@ -73,11 +86,21 @@ def reference(
     return [values[v] for v in graph.outputs]
 
 
-def _evaluate(graph: Graph, node: Node, arrays: list[Array]) -> dict[ValueId, Array]:
-    meaning = op_named(node.op).meaning
-    if meaning is None:
+def _exact(array: NDArray[np.generic], dtype: Dtype, spread: Spread) -> Array:
+    return spread(lambda part: part.astype(exact_dtype(dtype)), [cast("Array", array)])
+
+
+def _evaluate(
+    graph: Graph, node: Node, arrays: list[Array], spread: Spread
+) -> dict[ValueId, Array]:
+    op, call = op_named(node.op), Call.of(graph, node)
+    if op.meaning is None:
         raise UnsupportedError(f"the op {node.op!r} has no float64 meaning; leave it to MLX.")
-    result = meaning(Call.of(graph, node), *arrays)
+    meaning = partial(op.meaning, call)
+    if op.kind is Kind.ELEMENTWISE:
+        result: Array | tuple[Array, ...] = spread(cast("Callable[..., Array]", meaning), arrays)
+    else:
+        result = meaning(*arrays)
     outputs = result if isinstance(result, tuple) else (result,)
     return {
         value: np.asarray(array).astype(exact_dtype(graph.types[value].dtype), copy=False)

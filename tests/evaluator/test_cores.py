@@ -3,10 +3,11 @@
 import threading
 import time
 
+import numpy as np
 import pytest
 
 from kernelwright.evaluator import cores
-from kernelwright.evaluator.cores import in_parts, room_for, side_by_side
+from kernelwright.evaluator.cores import in_parts, room_for, side_by_side, spread
 
 
 @pytest.fixture(params=[1, 3])
@@ -48,3 +49,16 @@ def test_large_work_waits_for_room_and_work_beyond_all_room_goes_alone() -> None
     for thread in threads:
         thread.join()
     assert most == 1
+
+
+@pytest.mark.usefixtures("_cores")
+@pytest.mark.parametrize("shape", [(), (0, 3), (7,), (1, 3, 50_000), (150_001,), (300, 300)])
+def test_spread_work_gives_the_bits_of_the_whole(shape: tuple[int, ...]) -> None:
+    random = np.random.default_rng(0)
+    dense = random.standard_normal(shape)
+    repeated = np.broadcast_to(random.standard_normal(shape[-1:]), shape)
+    for function in (np.exp, np.less, np.arctan2):
+        arrays = [dense, repeated][: function.nin]
+        found, whole = spread(function, arrays), np.asarray(function(*arrays))
+        assert (np.asarray(found).dtype, found.shape) == (whole.dtype, whole.shape)
+        assert np.asarray(found).tobytes() == whole.tobytes()
