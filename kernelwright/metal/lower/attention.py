@@ -9,11 +9,12 @@ from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Kernel, Tensor
 from kernelwright.metal.lower.attended import RESERVED_HERE, TAKEN, Attended
 from kernelwright.metal.lower.attention_layout import Layout
+from kernelwright.metal.lower.attention_part import Leaving
 from kernelwright.metal.lower.attention_registers import Registers, each
 from kernelwright.metal.lower.attention_weight import Weighing, own_position, own_query
 from kernelwright.metal.lower.function import header_for
 from kernelwright.metal.lower.index import Axis, Index
-from kernelwright.metal.lower.layout import Block, Line, span, surround
+from kernelwright.metal.lower.layout import Block, Line, surround
 from kernelwright.metal.lower.merging import (
     Parts,
     merge_kernel,
@@ -83,8 +84,7 @@ class KeyWalk:
         self._read_queries()
         self._declare()
         self._walk()
-        self._join_lanes()
-        self._leave_parts()
+        Leaving(self.writer, self.registers, self.weighing).write()
         outputs = self._merge()
         source = "\n".join([*self._head(), *self.writer.lines]) + "\n"
         roots = [self.query, self.key, self.value, self.weighing.score]
@@ -141,9 +141,9 @@ class KeyWalk:
             part = "" if lanes == 1 else f" / {lanes}"
             head.append(f"uint slot = thread_index_in_simdgroup{part};")
         head += self.layout.deal.lines(lanes)
-        if self._is_one_run and self.layout.vector > 1:
+        if self.registers.is_one_run and self.layout.vector > 1:
             head.append(f"uint start = lane * {self.layout.vector};")
-        if self._is_one_run and self.layout.vector == 1:
+        if self.registers.is_one_run and self.layout.vector == 1:
             head.append("uint feature = lane;")
         read: list[str] = []
         for line in reversed(head):
@@ -152,11 +152,6 @@ class KeyWalk:
             if self.writer.mentions(name) or any(word.search(other) for other in read):
                 read.insert(0, line)
         return read
-
-    @property
-    def _is_one_run(self) -> bool:
-        """True where a lane reads one run of every query, key and value."""
-        return self.layout.parts(self.size.head) == self.layout.parts(self.size.width) == 1
 
     def _pointers(self) -> None:
         """Point at a key head's keys and values, so that only the position remains."""
@@ -182,14 +177,11 @@ class KeyWalk:
             return runs
 
         with each(self.writer, "row", self.schedule.queries):
-            surround(self.writer, (*self._query_line, *self._around(0)), body)
-
-    @property
-    def _query_line(self) -> tuple[Line, ...]:
-        """What says which query a lane holds as its n-th, where lanes differ in that."""
-        if self.layout.deal.queries == 1:
-            return ()
-        return (Line("uint query = row ^ own_query;", "query"),)
+            surround(
+                self.writer,
+                (*self.registers.query_line, *self.registers.around(self.size.head)),
+                body,
+            )
 
     def _declare(self) -> None:
         writer, rows = self.writer, self.layout.deal.own_queries
@@ -269,14 +261,14 @@ class KeyWalk:
         with each(writer, "j", self.schedule.keys):
             if deal.queries > 1:
                 writer.line(f"float products[{rows}] = {{}};")
-            surround(writer, (*self._at_position(), *self._around(0)), body)
+            surround(writer, (*self._at_position(), *self.registers.around(self.size.head)), body)
             self.weighing.deal_queries()
 
     @property
     def _asks_ahead(self) -> bool:
         """True where all of a turn is on its way before any of it is used: one wait serves it."""
         is_several = self.schedule.keys > 1 and self.layout.vector > 1
-        return self._is_one_run and is_several and not self.layout.is_ragged
+        return self.registers.is_one_run and is_several and not self.layout.is_ragged
 
     def _turn(self) -> Index:
         """Return where the keys of a turn stand for a lane that reads them at fixed distances."""
@@ -328,61 +320,9 @@ class KeyWalk:
                     inner.line(f"{attended} += {weight} * {name};")
                 return runs
 
-            surround(self.writer, (*self._at_position(), *self._around(1)), body)
-
-    def _join_lanes(self) -> None:
-        """Add up what the lanes of a simdgroup found."""
-        writer, deal, lanes = self.writer, self.layout.deal, self.schedule.lanes
-        total = self.weighing.of_query("total")
-        if deal.apart < 32:
-            with self.weighing.each_query():
-                writer.line(f"{total} = {_sum_apart(deal.apart, total)};")
-        if lanes < 32:
-            place = self.registers.place("attended", self.size.width)
-            with (
-                each(writer, "row", self.schedule.queries),
-                self.registers.each_element(writer, self.size.width),
-            ):
-                writer.line(f"{place} = {_sum_apart(lanes, place)};")
-
-    def _leave_parts(self) -> None:
-        """Leave what each simdgroup found where the whole threadgroup sees it."""
-        writer, rows, count = self.writer, self.schedule.queries, self.schedule.simdgroups
-        shape = f"[{count}][{rows}]" if rows > 1 else f"[{count}]"
-        writer.line(f"threadgroup float partial_peak{shape};")
-        writer.line(f"threadgroup float partial_total{shape};")
-        writer.line(f"threadgroup float partial_value{shape}[{self.size.width}];")
-        self._leave_totals()
-        query = "row" if self.layout.deal.queries == 1 else "query"
-        place = f"[simdgroup][{query}]" if rows > 1 else "[simdgroup]"
-
-        def body(inner: Writer) -> list[Run]:
-            attended = self.registers.place("attended", self.size.width)
-            inner.line(f"partial_value{place}[{self._feature}] = {attended};")
-            return []
-
-        alone = [Block("if (slot == 0)")] if self.layout.slots > 1 else []
-        with each(writer, "row", rows):
-            surround(writer, (*alone, *self._query_line, *self._around(1)), body)
-        writer.line("// Every simdgroup's part is written before any is read.")
-        writer.line("threadgroup_barrier(metal::mem_flags::mem_threadgroup);")
-
-    def _leave_totals(self) -> None:
-        deal, weighing = self.layout.deal, self.weighing
-        place = f"[simdgroup][{weighing.query}]" if self.schedule.queries > 1 else "[simdgroup]"
-        first = "0" if deal.queries == 1 else "own_query"
-        first += f" * {deal.alike}" if deal.queries > 1 and deal.alike > 1 else ""
-
-        def body(inner: Writer) -> list[Run]:
-            for name in ("peak", "total"):
-                inner.line(f"partial_{name}{place} = {weighing.of_query(name)};")
-            return []
-
-        with (
-            self.writer.block(f"if (thread_index_in_simdgroup == {first})"),
-            weighing.each_query(),
-        ):
-            surround(self.writer, weighing.query_lines(), body)
+            surround(
+                self.writer, (*self._at_position(), *self.registers.around(self.size.width)), body
+            )
 
     def _merge(self) -> tuple[str, ...]:
         """Merge the simdgroups' parts, an element a thread, and return the arrays written."""
@@ -428,35 +368,10 @@ class KeyWalk:
                 self.writer.line(f"uint column = place % {self.size.width};")
             yield
 
-    @property
-    def _feature(self) -> str:
-        return "start + i" if self.layout.vector > 1 else "feature"
-
     def _span(self, which: int) -> Span:
         return Span(self.features[which], self.layout.vector, counter="i")
-
-    def _around(self, which: int) -> tuple[Line | Block, ...]:
-        """Return the loops over a lane's features, queries' and keys' or values'."""
-        parts = self.layout.parts(self.features[which].extent)
-        vector, lanes = self.layout.vector, self.schedule.lanes
-        around: list[Line | Block] = []
-        if parts > 1:
-            around.append(Block(f"for (uint part = 0; part < {parts}; ++part)"))
-        name = "start" if vector > 1 else "feature"
-        terms = [f"part * {lanes * vector}" if lanes * vector > 1 else "part"] * (parts > 1)
-        terms += [f"lane * {vector}" if vector > 1 else "lane"] * (lanes > 1)
-        if not self._is_one_run:
-            around.append(Line(f"uint {name} = {' + '.join(terms) or '0'};", name))
-        if vector > 1:
-            around += span("feature", vector, "i")
-        return tuple(around)
 
     def _at_position(self) -> tuple[Line | Block, ...]:
         if not self.layout.is_ragged:
             return self.layout.position_line("j")
         return (*self.layout.position_line("j"), Block(f"if (position < {self.size.keys})"))
-
-
-def _sum_apart(apart: int, text: str) -> str:
-    """Return the text of a sum over lanes of a simdgroup that stand `apart` from each other."""
-    return f"lanes_sum<32, {apart}>({text})" if apart > 1 else f"metal::simd_sum({text})"

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kernelwright.metal.lower.attention_layout import Layout
+from kernelwright.metal.lower.layout import Block, Line, span
 from kernelwright.metal.lower.writer import Writer
 
 
@@ -59,3 +60,41 @@ class Registers:
             each(writer, "i", self.layout.vector),
         ):
             yield
+
+    @property
+    def is_one_run(self) -> bool:
+        """True where a lane reads one run of every query, key and value."""
+        size = self.layout.attended.sizes
+        return self.layout.parts(size.head) == self.layout.parts(size.width) == 1
+
+    @property
+    def query_line(self) -> tuple[Line, ...]:
+        """What says which query a lane holds as its n-th, where lanes differ in that."""
+        if self.layout.deal.queries == 1:
+            return ()
+        return (Line("uint query = row ^ own_query;", "query"),)
+
+    @property
+    def feature(self) -> str:
+        """The place of an element in its row."""
+        return "start + i" if self.layout.vector > 1 else "feature"
+
+    def around(self, features: int) -> tuple[Line | Block, ...]:
+        """Return the loops over a lane's features, queries' and keys' or values'."""
+        vector = self.layout.vector
+        within = span("feature", vector, "i") if vector > 1 else ()
+        return (*self.runs(features), *within)
+
+    def runs(self, features: int) -> tuple[Line | Block, ...]:
+        """Return the loop over a lane's runs of features."""
+        parts = self.layout.parts(features)
+        vector, lanes = self.layout.vector, self.layout.schedule.lanes
+        around: list[Line | Block] = []
+        if parts > 1:
+            around.append(Block(f"for (uint part = 0; part < {parts}; ++part)"))
+        name = "start" if vector > 1 else "feature"
+        terms = [f"part * {lanes * vector}" if lanes * vector > 1 else "part"] * (parts > 1)
+        terms += [f"lane * {vector}" if vector > 1 else "lane"] * (lanes > 1)
+        if not self.is_one_run:
+            around.append(Line(f"uint {name} = {' + '.join(terms) or '0'};", name))
+        return tuple(around)

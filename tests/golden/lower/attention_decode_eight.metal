@@ -47,7 +47,7 @@ inline float own_sum(thread float* values, uint own) {
 }
 
 // The largest value of those of `count` neighbouring lanes that stand `apart` from each other.
-template <uint count, uint apart>
+template <uint count, uint apart = 1>
 inline float lanes_max(float value) {
   for (uint distance = count / 2; distance >= apart; distance /= 2) {
     value = metal::max(value, metal::simd_shuffle_xor(value, distance));
@@ -150,11 +150,6 @@ for (uint first = simdgroup * 8; first < 1024; first += 32) {
   }
 }
 total = lanes_sum<32, 4>(total);
-for (uint row = 0; row < 4; ++row) {
-  for (uint i = 0; i < 8; ++i) {
-    attended[row][i] = lanes_sum<32, 8>(attended[row][i]);
-  }
-}
 threadgroup float partial_peak[4][4];
 threadgroup float partial_total[4][4];
 threadgroup float partial_value[4][4][64];
@@ -163,11 +158,9 @@ if (thread_index_in_simdgroup == own_query) {
   partial_total[simdgroup][own_query] = total;
 }
 for (uint row = 0; row < 4; ++row) {
-  if (slot == 0) {
-    uint query = row ^ own_query;
-    for (uint i = 0; i < 8; ++i) {
-      partial_value[simdgroup][query][start + i] = attended[row][i];
-    }
+  uint query = row ^ own_query;
+  for (uint i = 0; i < 8; i += 4) {
+    partial_value[simdgroup][query][start + i + slot] = own_sum<4, 8>(attended[row] + i, slot);
   }
 }
 // Every simdgroup's part is written before any is read.
