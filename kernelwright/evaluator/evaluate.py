@@ -197,10 +197,10 @@ class Evaluator:
     ) -> None:
         task, verdict, program = examination.task, examination.verdict, trial.program
         try:
-            examination.check_cases(trial, suite)
+            right = examination.check_cases(trial, suite)
         except Failure as failure:
             raise explain(shrink(trial, task, failure), simulated) from None
-        examination.check_determinism(trial, suite)
+        examination.check_determinism(trial, suite, right)
         verdict.summary = f"correct in {verdict.cases} cases"
         is_faster: bool | None = None
         if cases is not None:

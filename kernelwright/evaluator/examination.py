@@ -25,7 +25,7 @@ from kernelwright.evaluator.timing_cases import TimingCases
 from kernelwright.evaluator.track import Outcome, Track, profile_of
 from kernelwright.evaluator.trial import Failure, Trial, check_answer
 from kernelwright.evaluator.verdict import Verdict
-from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.device.base import DeviceInfo, RunResult
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.perf import ChipProfile, find_profile
 
@@ -84,23 +84,31 @@ class Examination:
                 trial.run(reference, seed=seed, sanitize=True)
             words.append(f"{len(chosen)} runs without a report")
 
-    def check_cases(self, trial: Trial, suite: Suite) -> None:
-        """Compare every output of every case with the oracle."""
+    def check_cases(self, trial: Trial, suite: Suite) -> RunResult:
+        """Compare every output of every case with the oracle; return the largest case's."""
+        largest = suite.largest
         with self.verdict.stage(Stage.CORRECTNESS) as words:
             for seed, reference in enumerate(suite.references):
-                deviations = check_answer(trial.run(reference, seed=seed), reference)
+                result = trial.run(reference, seed=seed)
+                deviations = check_answer(result, reference)
                 self.verdict.keep_worst(reference, deviations)
                 self.verdict.cases += 1
+                if seed == largest:
+                    kept = result
             words.append(_suite_words(suite, self.verdict.cases))
+        return kept
 
-    def check_determinism(self, trial: Trial, suite: Suite) -> None:
-        """Repeat the largest case under other thread orders; every bit must stay."""
+    def check_determinism(self, trial: Trial, suite: Suite, right: RunResult) -> None:
+        """Repeat the largest case under other thread orders; every bit must stay as it is right.
+
+        `right` is what `check_cases` returned, under an order of its own: one of the runs.
+        """
         with self.verdict.stage(Stage.DETERMINISM) as words:
-            reference = max(suite.references, key=lambda r: r.elements)
-            first = trial.run(reference, seed=0)
-            for seed in range(1, self.config.determinism_runs):
+            reference = suite.references[suite.largest]
+            others = [seed for seed in range(self.config.determinism_runs) if seed != suite.largest]
+            for seed in others[: self.config.determinism_runs - 1]:
                 again = trial.run(reference, seed=seed)
-                for place, (a, b) in enumerate(zip(first.outputs, again.outputs, strict=True)):
+                for place, (a, b) in enumerate(zip(right.outputs, again.outputs, strict=True)):
                     if not same_bytes(a, b):
                         raise Failure(
                             Status.NONDETERMINISTIC,

@@ -99,6 +99,11 @@ class Suite:
         return all((e == e.flat[0]).all() or (e != e).all() for e in expected)
 
     @property
+    def largest(self) -> int:
+        """The place of the reference with the most elements, the first of several."""
+        return max(range(len(self.references)), key=lambda i: self.references[i].elements)
+
+    @property
     def nbytes(self) -> int:
         """Bytes that the references hold."""
         return sum(sum(a.nbytes for a in r.inputs) + r.expected_bytes for r in self.references)

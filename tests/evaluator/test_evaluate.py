@@ -13,6 +13,9 @@ from kernelwright.evaluator.evaluate import Evaluator, evaluate
 from kernelwright.evaluator.evaluation import Evaluation, Stage, Status
 from kernelwright.evaluator.mutants.corpus import Edit, apply, bases, mutants, task_of
 from kernelwright.evaluator.mutants.device import MisbehavingDevice, Misdeed
+from kernelwright.evaluator.reference import Reference
+from kernelwright.evaluator.trial import Trial
+from kernelwright.metal.device.base import RunResult
 from kernelwright.metal.kernel import Program
 
 
@@ -29,6 +32,33 @@ def test_a_right_kernel_passes_every_stage_up_to_its_prediction(evaluator: Evalu
     assert found.accuracy[0].row_relative <= found.accuracy[0].bound
     assert found.predicted_us
     assert {s.kind for s in found.speedups} == {"predicted"}
+
+
+@pytest.mark.parametrize("base", ["layer_norm", "softmax"])
+def test_the_largest_case_runs_in_five_orders(
+    evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch, base: str
+) -> None:
+    runs: list[tuple[Reference, int]] = []
+    run = Trial.run
+
+    def noted(
+        trial: Trial,
+        reference: Reference,
+        *,
+        seed: int = 0,
+        sanitize: bool = False,
+        count: bool = False,
+    ) -> RunResult:
+        if not (sanitize or count):
+            runs.append((reference, seed))
+        return run(trial, reference, seed=seed, sanitize=sanitize, count=count)
+
+    monkeypatch.setattr(Trial, "run", noted)
+    evaluator.evaluate(task_of(base), bases()[base].program)
+    last, _ = runs[-1]
+    seeds = [seed for reference, seed in runs if reference is last]
+    assert len(seeds) == len(set(seeds)) == 5
+    assert all(last.elements >= reference.elements for reference, _ in runs)
 
 
 def test_the_same_config_gives_the_same_verdict(evaluator: Evaluator) -> None:
