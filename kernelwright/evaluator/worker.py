@@ -123,7 +123,7 @@ class Worker:
         """
         try:
             send_request(self._pipe, request)
-        except (BrokenPipeError, ConnectionResetError) as e:
+        except OSError as e:
             raise self._lost() from e
         return self._receive(timeout_s)
 
@@ -134,7 +134,7 @@ class Worker:
                 self.close()
                 raise WorkerLost("timeout", f"no answer within {timeout_s:g} s")
             return receive_reply(self._pipe)
-        except (EOFError, ConnectionResetError) as e:
+        except (EOFError, OSError) as e:
             raise self._lost() from e
         except DeviceError as e:
             self.close()
