@@ -14,7 +14,7 @@ from kernelwright.metal.schedule import Dense
 
 MAXIMUM_KEPT = 64
 """Registers that a lane's sums and row elements may take; our choice."""
-MAXIMUM_KEPT_ACROSS = 80
+MAXIMUM_KEPT_ACROSS = 112
 """The same where lanes have columns of their own, whose weights they read ahead."""
 SIMDGROUPS_WANTED = 4096
 """Simdgroups that fill a large GPU several times over."""
@@ -28,6 +28,8 @@ SHORTEST_PART = 16
 """Terms below which a simdgroup's part of a sum is not worth a chunk."""
 WORKING = 16
 """Registers for addresses and intermediate values."""
+WIDEST_THREAD = 88
+"""Registers of a thread beyond which too few simdgroups share a core; our choice."""
 BYTES_PER_LAUNCH = {"cuda": 8 << 20, "metal": 1 << 20, "simulator": 1 << 20}
 """What it delivers while a second kernel begins: 2 us of 4 TB/s, or 4 us of 250 GB/s; our guess."""
 
@@ -90,7 +92,7 @@ def _strangeness(tiling: Tiling, device: DeviceInfo, widest: int) -> float:
     narrow = math.log2(widest / tiling.schedule.vector)
     if tiling.is_along:
         return 0.5 * narrow + _strangeness_along(tiling, simdgroups)
-    return 0.5 * narrow + _strangeness_across(tiling, simdgroups, device)
+    return 0.3 * narrow + _strangeness_across(tiling, simdgroups, device)
 
 
 def _strangeness_along(tiling: Tiling, simdgroups: int) -> float:
@@ -116,11 +118,13 @@ def _strangeness_across(tiling: Tiling, simdgroups: int, device: DeviceInfo) -> 
     extra = merging / (row_bytes * dense.depth) if schedule.chunks > 1 else 0.0
     asked = tiling.weight_bytes * schedule.vector * schedule.terms
     lacking = max(math.log2(BYTES_IN_FLIGHT[device.name] / (32 * asked * simdgroups)), 0.0)
+    crowded = max(math.log2((WORKING + tiling.registers) / WIDEST_THREAD), 0.0)
     is_late = schedule.terms == 1
     return (
         0.7 * lacking
         + math.log2(1 + extra)
         + 0.2 * abs(math.log2(asked / LANE_BYTES))
+        + crowded
         # Without terms ahead a compiler asks for one run and waits for it.
         + 0.5 * is_late
         # Lanes side by side read whole pages of memory.

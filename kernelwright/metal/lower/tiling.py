@@ -130,11 +130,11 @@ class Tiling:
 
     @property
     def _registers_ahead(self) -> int:
-        """Registers of the weights that a lane multiplies while it reads as many again."""
+        """Registers of the weights that a lane has asked for, and of those that it multiplies."""
         schedule = self.schedule
         if schedule.terms == 1:
             return 0
-        return 2 * -(-schedule.terms * schedule.vector * self.weight_bytes // 4)
+        return -(-(schedule.terms + 1) * schedule.vector * self.weight_bytes // 4)
 
     @property
     def threadgroup_bytes(self) -> int:
