@@ -104,7 +104,7 @@ class KeyWalk:
         attended, size = self.attended, self.size
         self.features = (Axis("feature", size.head), Axis("feature", size.width))
         key, value = (Index.of(axis) for axis in self.features)
-        position = self._turn() if self._asks_ahead else Index.of(self.position)
+        position = self._turn() if self._is_turned else Index.of(self.position)
         held = Axis("row" if self.layout.deal.queries == 1 else "query", self.schedule.queries)
         query = attended.scaled_query(self._flat(held), key)
         self.key, factor = attended.factored_key(self.group, position, key)
@@ -141,9 +141,9 @@ class KeyWalk:
             part = "" if lanes == 1 else f" / {lanes}"
             head.append(f"uint slot = thread_index_in_simdgroup{part};")
         head += self.layout.deal.lines(lanes)
-        if self.registers.is_one_run and self.layout.vector > 1:
+        if self.layout.is_one_run and self.layout.vector > 1:
             head.append(f"uint start = lane * {self.layout.vector};")
-        if self.registers.is_one_run and self.layout.vector == 1:
+        if self.layout.is_one_run and self.layout.vector == 1:
             head.append("uint feature = lane;")
         read: list[str] = []
         for line in reversed(head):
@@ -220,12 +220,12 @@ class KeyWalk:
         first = f"{before} + {first}" if before else first
         name = "position" if turn == 1 else "first"
         head = f"for (uint {name} = {first}; {name} < {last}; {name} += {layout.stride})"
-        if self._asks_ahead:
+        if self.layout.asks_ahead:
             self._ask_once()
         with self.writer.block(head):
             if turn > 1 and self.schedule.keys == 1:
                 self.writer.line("uint position = first + slot;")
-            if self._asks_ahead:
+            if self.layout.asks_ahead:
                 self._ask_ahead()
             self._read_keys()
             self.weighing.write()
@@ -248,7 +248,7 @@ class KeyWalk:
         writer.line(f"float score{kept}{start};")
 
         def body(inner: Writer) -> list[Run]:
-            runs = [] if self._asks_ahead else self._span(0).bind(inner, [self.key], ())
+            runs = [] if self.layout.asks_ahead else self._span(0).bind(inner, [self.key], ())
             # Values may be the keys themselves, and are read in the same block.
             writer.taken |= {run.name for run in runs}
             inner.prepare([self.key])
@@ -258,17 +258,28 @@ class KeyWalk:
                 inner.line(f"{self.registers.product} += {scaled} * {name};")
             return runs
 
+        around = (*self._at_position(), *self.registers.around(self.size.head))
+        if deal.queries == 1:
+            with each(writer, "j", self.schedule.keys):
+                surround(writer, around, body)
+            return
+        declared = f"float {self.registers.of_keys('products')} = {{}};"
+        if self.layout.asks_ahead:
+            with each(writer, "j", self.schedule.keys):
+                writer.line(declared)
+                surround(writer, around, body)
+                self.weighing.deal_queries()
+            return
+        writer.line(declared)
         with each(writer, "j", self.schedule.keys):
-            if deal.queries > 1:
-                writer.line(f"float products[{rows}] = {{}};")
-            surround(writer, (*self._at_position(), *self.registers.around(self.size.head)), body)
+            surround(writer, around, body)
+        with each(writer, "j", self.schedule.keys):
             self.weighing.deal_queries()
 
     @property
-    def _asks_ahead(self) -> bool:
-        """True where all of a turn is on its way before any of it is used: one wait serves it."""
-        is_several = self.schedule.keys > 1 and self.layout.vector > 1
-        return self.registers.is_one_run and is_several and not self.layout.is_ragged
+    def _is_turned(self) -> bool:
+        """True where a lane's keys of a turn stand at fixed distances."""
+        return self.layout.asks_ahead and not self.layout.is_ragged
 
     def _turn(self) -> Index:
         """Return where the keys of a turn stand for a lane that reads them at fixed distances."""
@@ -279,7 +290,7 @@ class KeyWalk:
 
     def _ask_once(self) -> None:
         """Read what all keys and all values share, such as a scale."""
-        moving = self._turn().axes
+        moving = self._turn().axes | {self.position}
         for load in always([self.key, self.value], self.writer.bound):
             if isinstance(load, Load) and not load.axes & moving:
                 for run in self._span(0).bind(self.writer, [load], ()):
@@ -301,28 +312,40 @@ class KeyWalk:
         runs = run.bind(self.writer, [self.key, self.value], ())
         for run_ in runs:
             self.writer.line(run_.declared)
-        with each(self.writer, "j", self.schedule.keys):
+
+        def body(inner: Writer) -> list[Run]:
             for run_ in runs:
-                self.writer.line(run_.before)
+                inner.line(run_.before)
+            return []
+
+        with each(self.writer, "j", self.schedule.keys):
+            surround(self.writer, self._at_position(), body)
 
     def _read_values(self) -> None:
         rows = self.schedule.queries
 
+        def body(inner: Writer) -> list[Run]:
+            runs = [] if self.layout.asks_ahead else self._span(1).bind(inner, [self.value], ())
+            inner.prepare([self.value])
+            name = inner.named(self.value) if rows > 1 else inner.expression(self.value).text
+            with each(inner, "row", rows):
+                attended = self.registers.place("attended", self.size.width)
+                inner.line(f"{attended} += {self.weighing.weight} * {name};")
+            return runs
+
+        # Not even a weight of zero may meet another key's infinite value.
+        around = (*self._if_there(), *self.registers.around(self.size.width))
+        declared = f"float {self.registers.of_keys('weights')};"
+        is_dealt, is_ahead = self.layout.deal.is_dealt, self.layout.asks_ahead
+        if is_dealt and not is_ahead:
+            self.writer.line(declared)
+            with each(self.writer, "j", self.schedule.keys):
+                self.weighing.hand_round()
         with each(self.writer, "j", self.schedule.keys):
-            weight = self.weighing.hand_round()
-
-            def body(inner: Writer) -> list[Run]:
-                runs = [] if self._asks_ahead else self._span(1).bind(inner, [self.value], ())
-                inner.prepare([self.value])
-                name = inner.named(self.value) if rows > 1 else inner.expression(self.value).text
-                with each(inner, "row", rows):
-                    attended = self.registers.place("attended", self.size.width)
-                    inner.line(f"{attended} += {weight} * {name};")
-                return runs
-
-            surround(
-                self.writer, (*self._at_position(), *self.registers.around(self.size.width)), body
-            )
+            if is_dealt and is_ahead:
+                self.writer.line(declared)
+                self.weighing.hand_round()
+            surround(self.writer, around, body)
 
     def _merge(self) -> tuple[str, ...]:
         """Merge the simdgroups' parts, an element a thread, and return the arrays written."""
@@ -372,6 +395,11 @@ class KeyWalk:
         return Span(self.features[which], self.layout.vector, counter="i")
 
     def _at_position(self) -> tuple[Line | Block, ...]:
+        """Return what says which key is read, and keeps from reading what is not there."""
+        return self.layout.nearest_line() if self.layout.asks_ahead else self._if_there()
+
+    def _if_there(self) -> tuple[Line | Block, ...]:
+        line = self.layout.position_line("j")
         if not self.layout.is_ragged:
-            return self.layout.position_line("j")
-        return (*self.layout.position_line("j"), Block(f"if (position < {self.size.keys})"))
+            return line
+        return (*line, Block(f"if (position < {self.size.keys})"))

@@ -73,6 +73,17 @@ class Layout:
         turn, size = self.slots * self.schedule.keys, self.attended.sizes
         return size.seen % turn != 0 or (not self.schedule.fixed and size.keys % turn != 0)
 
+    @property
+    def is_one_run(self) -> bool:
+        """True where a lane reads one run of every query, key and value."""
+        size = self.attended.sizes
+        return self.parts(size.head) == self.parts(size.width) == 1
+
+    @property
+    def asks_ahead(self) -> bool:
+        """True where all of a turn is on its way before any of it is used: one wait serves it."""
+        return self.is_one_run and self.schedule.keys > 1 and self.vector > 1
+
     def parts(self, features: int) -> int:
         """Count the runs of a lane along some features."""
         return features // (self.schedule.lanes * self.vector)
@@ -81,8 +92,18 @@ class Layout:
         """Return what says where one of a turn's keys stands; nothing where a turn has one."""
         if self.schedule.keys == 1:
             return ()
+        return (Line(f"uint {name} = {self._place(key)};", name),)
+
+    def nearest_line(self) -> tuple[Line, ...]:
+        """Return the same for a key that is read ahead: beyond the last one, the last."""
+        place = self._place("j")
+        if self.is_ragged:
+            place = f"metal::min({place}, {self.attended.sizes.keys - 1}u)"
+        return (Line(f"uint position = {place};", "position"),)
+
+    def _place(self, key: str) -> str:
         turns = ["first", f"{key} * {self.slots}", "slot"] if self.slots > 1 else ["first", key]
-        return (Line(f"uint {name} = {' + '.join(turns)};", name),)
+        return " + ".join(turns)
 
     @property
     def threadgroup_bytes(self) -> int:

@@ -29,8 +29,26 @@ class Registers:
     def product(self) -> str:
         """A lane's part of the product of a key and one of the queries."""
         if self.layout.deal.queries > 1:
-            return "products[row]"
+            return f"{self.of_key('products')}[row]"
         return self.of_row("score") + ("[j]" if self.layout.schedule.keys > 1 else "")
+
+    def of_key(self, name: str) -> str:
+        """Return what belongs to one of a turn's keys, for as long as it is held."""
+        return f"{name}[j]" if self._holds_keys else name
+
+    def of_keys(self, name: str) -> str:
+        """Return the declaration of what a lane holds for every query, and maybe every key.
+
+        Where lanes ask ahead, one key's is enough; elsewhere exchanges between lanes, over which
+        no compiler moves a load, stand apart from loads.
+        """
+        schedule = self.layout.schedule
+        numbers = (schedule.keys if self._holds_keys else 1, schedule.queries)
+        return name + "".join(f"[{n}]" for n in numbers if n > 1)
+
+    @property
+    def _holds_keys(self) -> bool:
+        return self.layout.schedule.keys > 1 and not self.layout.asks_ahead
 
     def of_row(self, name: str) -> str:
         """Return what belongs to one of the queries that a lane holds."""
@@ -62,12 +80,6 @@ class Registers:
             yield
 
     @property
-    def is_one_run(self) -> bool:
-        """True where a lane reads one run of every query, key and value."""
-        size = self.layout.attended.sizes
-        return self.layout.parts(size.head) == self.layout.parts(size.width) == 1
-
-    @property
     def query_line(self) -> tuple[Line, ...]:
         """What says which query a lane holds as its n-th, where lanes differ in that."""
         if self.layout.deal.queries == 1:
@@ -95,6 +107,6 @@ class Registers:
         name = "start" if vector > 1 else "feature"
         terms = [f"part * {lanes * vector}" if lanes * vector > 1 else "part"] * (parts > 1)
         terms += [f"lane * {vector}" if vector > 1 else "lane"] * (lanes > 1)
-        if not self.is_one_run:
+        if not self.layout.is_one_run:
             around.append(Line(f"uint {name} = {' + '.join(terms) or '0'};", name))
         return tuple(around)

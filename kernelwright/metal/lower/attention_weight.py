@@ -45,28 +45,26 @@ class Weighing:
     def deal_queries(self) -> None:
         """Write how lanes add up their parts of one key's products, and which they keep."""
         deal = self.deal
-        if deal.queries > 1:
-            with self.each_query():
-                total = f"turned_sum<{deal.queries}, {deal.alike}>({self._first_of('products')})"
-                self.writer.line(f"{self._sum} = {total};")
+        with self.each_query():
+            total = f"turned_sum<{deal.queries}, {deal.alike}>({self._first_of('products')})"
+            self.writer.line(f"{self._sum} = {total};")
 
-    def hand_round(self) -> str:
-        """Write how all lanes learn the weights of one key, and return that of one query."""
-        writer, deal = self.writer, self.deal
-        if not deal.is_dealt:
+    @property
+    def weight(self) -> str:
+        """The weight of a key for one of the queries, once handed round."""
+        if not self.deal.is_dealt:
             return self._own
-        weight = self._weight_of_key
-        if self.registers.layout.schedule.queries == 1:
-            writer.line(f"float shared = {weight};")
-            return "shared"
-        writer.line(f"float weights[{self.registers.layout.schedule.queries}];")
+        return self.registers.of_row(self.registers.of_key("weights"))
+
+    def hand_round(self) -> None:
+        """Write how all lanes learn the weights of one key."""
+        deal, weight = self.deal, self._weight_of_key
         with self.each_query():
             if deal.queries == 1:
-                writer.line(f"weights[row] = {weight};")
+                self.writer.line(f"{self.weight} = {weight};")
             else:
                 copies = f"turned_copies<{deal.queries}, {deal.alike}>"
-                writer.line(f"{copies}({weight}, {self._first_of('weights')});")
-        return "weights[row]"
+                self.writer.line(f"{copies}({weight}, {self._first_of('weights')});")
 
     def of_query(self, name: str) -> str:
         """Return what a lane keeps for a query of which it gets scores."""
@@ -232,7 +230,8 @@ class Weighing:
 
     def _first_of(self, name: str) -> str:
         """Return the first of some queries that are dealt out together."""
-        return f"{name} + set * {self.deal.queries}" if self.deal.own_queries > 1 else name
+        first = self.registers.of_key(name)
+        return f"{first} + set * {self.deal.queries}" if self.deal.own_queries > 1 else first
 
     @property
     def _query_counter(self) -> str:

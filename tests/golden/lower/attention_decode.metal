@@ -98,8 +98,8 @@ float total = 0.0f;
 float attended[4][8] = {};
 for (uint first = simdgroup * 8; first < keys; first += 32) {
   float score[2];
+  float products[2][4] = {};
   for (uint j = 0; j < 2; ++j) {
-    float products[4] = {};
     uint position = first + j * 4 + slot;
     if (position < keys) {
       for (uint part = 0; part < 2; ++part) {
@@ -108,12 +108,14 @@ for (uint first = simdgroup * 8; first < keys; first += 32) {
         for (uint i = 0; i < 4; ++i) {
           float k_value = k_run[i];
           for (uint row = 0; row < 4; ++row) {
-            products[row] += scaled[row][part * 4 + i] * k_value;
+            products[j][row] += scaled[row][part * 4 + i] * k_value;
           }
         }
       }
     }
-    score[j] = turned_sum<4, 1>(products);
+  }
+  for (uint j = 0; j < 2; ++j) {
+    score[j] = turned_sum<4, 1>(products[j]);
   }
   uint own_position = first + own_key * 4 + slot;
   float product = own_sum<2, 4>(score, own_key);
@@ -135,9 +137,11 @@ for (uint first = simdgroup * 8; first < keys; first += 32) {
   }
   weight = metal::fast::exp(weight - peak);
   total += weight;
+  float weights[2][4];
   for (uint j = 0; j < 2; ++j) {
-    float weights[4];
-    turned_copies<4, 1>(metal::simd_shuffle(weight, first_lane + j * 4), weights);
+    turned_copies<4, 1>(metal::simd_shuffle(weight, first_lane + j * 4), weights[j]);
+  }
+  for (uint j = 0; j < 2; ++j) {
     uint position = first + j * 4 + slot;
     if (position < keys) {
       for (uint part = 0; part < 2; ++part) {
@@ -146,7 +150,7 @@ for (uint first = simdgroup * 8; first < keys; first += 32) {
         for (uint i = 0; i < 4; ++i) {
           float v_value = v_run[i];
           for (uint row = 0; row < 4; ++row) {
-            attended[row][part * 4 + i] += weights[row] * v_value;
+            attended[row][part * 4 + i] += weights[j][row] * v_value;
           }
         }
       }
