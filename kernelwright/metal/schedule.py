@@ -73,6 +73,8 @@ class Columnwise:
     """Parts of the reduced axis that the threads of a threadgroup take side by side."""
     online: bool = False
     """Find the maximum and the sum of shifted exponentials in one pass."""
+    vector: int = 1
+    """Results per thread, side by side."""
 
     @classmethod
     def of(cls, decisions: Mapping[str, int]) -> "Columnwise":
@@ -81,6 +83,7 @@ class Columnwise:
         return cls(
             strips=decisions.get("strips", default.strips),
             online=bool(decisions.get("online", default.online)),
+            vector=decisions.get("vector", default.vector),
         )
 
 
@@ -116,6 +119,8 @@ class ColumnSplit:
     """Stretches of the reduced axis, of other threadgroups each."""
     strips: int = 8
     """Parts of a stretch that the threads of a threadgroup take side by side."""
+    vector: int = 1
+    """Results per thread, side by side."""
 
     @classmethod
     def of(cls, decisions: Mapping[str, int]) -> "ColumnSplit":

@@ -147,12 +147,16 @@ def update(writer: Writer, reduced: Reduced, name: str) -> None:
             writer.line(f"{name} = {reduced.axis.name};")
         return
     value = writer.expression(reduced.body)
+    logical = reduced.reducer in (Reducer.ALL, Reducer.ANY)
+    writer.line(step(reduced, name, value.inside(Binding.EQUAL) if logical else value.text))
+
+
+def step(reduced: Reduced, name: str, value: str) -> str:
+    """Return the statement that takes one more value into an accumulator that is no position."""
     template = _UPDATES[reduced.reducer]
     if _keeps_nan(reduced):
         template = _KEEPING_NAN[reduced.reducer]
-    logical = reduced.reducer in (Reducer.ALL, Reducer.ANY)
-    text = value.inside(Binding.EQUAL) if logical else value.text
-    writer.line(template.format(name, text))
+    return template.format(name, value)
 
 
 def is_position(reduced: Reduced) -> bool:

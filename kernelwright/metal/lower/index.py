@@ -93,6 +93,9 @@ class Index:
         low, high = (bound // by for bound in rest.bounds)
         if low == high:
             return exact + low
+        if (carried := rest._without_low(by)) is not None:
+            upper, step, _ = carried
+            return exact + upper // (by // step)
         shared, inner, _ = rest._factored(by)
         return exact + _quotient(inner, by // shared)
 
@@ -103,6 +106,9 @@ class Index:
         low, high = (bound // by for bound in rest.bounds)
         if low == high:
             return rest + -low * by
+        if (carried := rest._without_low(by)) is not None:
+            upper, step, below = carried
+            return (upper % (by // step)) * step + below
         shared, inner, leftover = rest._factored(by)
         return _remainder(inner, by // shared) * shared + leftover
 
@@ -111,6 +117,19 @@ class Index:
         whole = tuple((a, c) for a, c in self.terms if c % by == 0)
         rest = tuple((a, c) for a, c in self.terms if c % by)
         return whole, Index(rest, self.offset % by)
+
+    def _without_low(self, by: int) -> "tuple[Index, int, Index] | None":
+        """Return (high, step, low) with `self = high * step + low` and `0 <= low < step`, if any.
+
+        `step` divides `by`, so that the low part never carries into a quotient.
+        """
+        for step in sorted({math.gcd(by, c) for _, c in self.terms}, reverse=True):
+            low = Index(tuple((a, c) for a, c in self.terms if c % step), self.offset % step)
+            smallest, largest = low.bounds
+            if step > 1 and low.terms and 0 <= smallest and largest < step:
+                high = tuple((a, c // step) for a, c in self.terms if c % step == 0)
+                return Index(high, self.offset // step), step, low
+        return None
 
     def _factored(self, by: int) -> tuple[int, "Index", int]:
         """Return (g, inner, leftover) with `self = g * inner + leftover`, `0 <= leftover < g`."""

@@ -21,6 +21,7 @@ from kernelwright.metal.lower.accumulator import (
     update,
 )
 from kernelwright.metal.lower.build import REDUCED_AXIS, Builder
+from kernelwright.metal.lower.column_runs import place_in_runs, write_column_runs
 from kernelwright.metal.lower.function import header_for
 from kernelwright.metal.lower.index import Axis, Index, flatten, unflatten
 from kernelwright.metal.lower.layout import Block, Walk, surround, walk_of
@@ -51,8 +52,15 @@ def lower_rowwise(graph: Graph, signature: Signature, schedule: Rowwise | Column
         UnsupportedError: the graph is no row-wise computation.
     """
     rows = row_count(graph)
-    stores = row_stores(graph, signature, rows)
+    stores = row_stores(graph, signature, rows, result_place(rows, schedule))
     return row_kernel(kernel_name(graph), stores, rows, signature, schedule)
+
+
+def result_place(rows: int, schedule: Rowwise | Columnwise) -> Index:
+    """Return where a row's result stands among `rows`, as a schedule counts them."""
+    if isinstance(schedule, Columnwise) and schedule.vector > 1:
+        return place_in_runs(rows, schedule.vector)
+    return Index.of(Axis("row", rows))
 
 
 def row_kernel(
@@ -68,7 +76,10 @@ def row_kernel(
     # What is no input of the program comes from a kernel before this one.
     spelled = {t.array: str(t.stored.short) for t in loads} | signature.spelled
     writer = Writer(signature.scalars, taken=signature.taken | {*used})
-    source = Rows(writer, stores, schedule, spelled).write()
+    if isinstance(schedule, Columnwise) and schedule.vector > 1:
+        source = write_column_runs(writer, stores, schedule)
+    else:
+        source = Rows(writer, stores, schedule, spelled).write()
     grid, threadgroup = _launch(rows, schedule)
     inputs = [array for array, _ in signature.inputs if array in used]
     return Kernel(
@@ -84,7 +95,7 @@ def row_kernel(
 
 def _launch(rows: int, schedule: Rowwise | Columnwise) -> tuple[Dimensions, Dimensions]:
     if isinstance(schedule, Columnwise):
-        return (rows, schedule.strips, 1), (32, schedule.strips, 1)
+        return (rows // schedule.vector, schedule.strips, 1), (32, schedule.strips, 1)
     if schedule.lanes == 1:
         return (rows, 1, 1), (schedule.rows, 1, 1)
     return (schedule.lanes, rows, 1), (schedule.lanes, schedule.rows, 1)
@@ -117,8 +128,15 @@ def row_count(graph: Graph) -> int:
     return counts.pop()
 
 
-def row_stores(graph: Graph, signature: Signature, rows: int) -> list[Store]:
-    """Return what every element of every output is, over a row axis and a column axis."""
+def row_stores(
+    graph: Graph, signature: Signature, rows: int, row: Index | None = None
+) -> list[Store]:
+    """Return what every element of every output is, over a row axis and a column axis.
+
+    `row` is where a row stands among `rows`, an axis of its own unless told.
+    """
+    if row is not None and row != Index.of(Axis("row", rows)):
+        return _stores(Builder(graph, signature.arrays), signature, rows, row)
     parts = _parts(graph, rows)
     if parts is not None:
         try:
@@ -130,7 +148,7 @@ def row_stores(graph: Graph, signature: Signature, rows: int) -> list[Store]:
             stores = []
         if stores and is_straight(stores):
             return stores
-    return _stores(Builder(graph, signature.arrays), signature, rows)
+    return _stores(Builder(graph, signature.arrays), signature, rows, Index.of(Axis("row", rows)))
 
 
 def _parts(graph: Graph, rows: int) -> Parts | None:
@@ -155,9 +173,8 @@ def _part_stores(builder: PartBuilder, signature: Signature, rows: int) -> list[
     return stores
 
 
-def _stores(builder: Builder, signature: Signature, rows: int) -> list[Store]:
+def _stores(builder: Builder, signature: Signature, rows: int, row: Index) -> list[Store]:
     graph = builder.graph
-    row = Index.of(Axis("row", rows))
     reduced = _reduced_place(graph, row)
     stores = []
     for value, (name, type_) in zip(graph.outputs, signature.outputs, strict=True):

@@ -60,6 +60,7 @@ class Span:
     count: int = 1
     counter: str = "k"
     first: str = "start"
+    """The axis that says where a run begins; empty where the rest of an offset says it."""
 
     def bind(self, writer: Writer, roots: Sequence[Term], stores: Iterable[Store]) -> list[Run]:
         """Let the writer reach what a loop's terms read and write through runs."""
@@ -138,4 +139,4 @@ class Span:
 
     def _first(self, offset: Index) -> Index:
         rest = offset + Index.of(self.axis) * -1
-        return rest + Index.of(Axis(self.first, self.axis.extent))
+        return rest + Index.of(Axis(self.first, self.axis.extent)) if self.first else rest

@@ -18,6 +18,7 @@ _WORDS = """
     abs all any ceil clamp cos erf exp exp2 fabs floor fma fmod isinf isnan log max min pow rint
     round rsqrt select sign sin sqrt tan tanh
     row column columns plane index start first i j k tile lane simdgroup step base offset outer
+    run strip other
     larger smaller exceeds undercuts same load_run packed_eight sigmoid quick_sigmoid
     token digit_of packed_five wide_of wide_product float_of
     four_bit_float eight_bit_float power_of_two

@@ -25,7 +25,7 @@ from kernelwright.metal.lower.passes import Loop, loops, per_lane, register_coun
 from kernelwright.metal.lower.prefill import prefill_tiles
 from kernelwright.metal.lower.prefill_space import prefill_schedules
 from kernelwright.metal.lower.reduction import is_short
-from kernelwright.metal.lower.rowwise import row_count, row_stores
+from kernelwright.metal.lower.rowwise import lower_rowwise, row_count, row_stores
 from kernelwright.metal.lower.run import WIDTHS, preferred_run
 from kernelwright.metal.lower.running import is_wide, scanned
 from kernelwright.metal.lower.scan import scan_shape, scan_stores
@@ -59,6 +59,8 @@ BYTES_IN_FLIGHT = 16
 with fewer left bandwidth unused."""
 _MANY = 1 << 18
 """Threads that keep the largest GPU's memory busy with one element each at a time."""
+_FEWEST_RUNS = 32
+"""Runs of results that keep a simdgroup's lanes busy."""
 _SHORT_ROW = 16
 """Elements up to which one thread a row is tried first."""
 _ROWS_TOGETHER = {1: (64, 256), 8: (16, 32), 16: (8, 16), 32: (4, 1, 8)}
@@ -123,7 +125,8 @@ def footprint(graph: Graph, schedule: Schedule) -> Footprint:
     if isinstance(schedule, Split):
         schedule = Rowwise(schedule.lanes, 1, schedule.vector, cached=False)
     if isinstance(schedule, Columnwise | ColumnSplit):
-        return Footprint(_WORKING, 4 * 32 * schedule.strips * _partials(stores))
+        shared = 4 * 32 * schedule.strips * schedule.vector * _partials(stores)
+        return Footprint(_WORKING + 2 * schedule.vector, shared)
     return _row_footprint(stores, schedule)
 
 
@@ -243,17 +246,42 @@ def _rowwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
     spelled = _spelled_out(graph, device)
     if not strided:
         return iter([*spelled, *_splits(graph, columns), *found])
-    places = 4 * 32 * _partials(stores)
-    strips = [
-        s for s in (8, 16, 4, 32, 2) if s <= columns and s * places <= device.threadgroup_bytes
-    ]
-    columnwise = [
-        Columnwise(s, online) for s in strips for online in (False, True)[: 1 + has_pairs]
-    ]
+    columnwise = list(_columnwise(graph, device, stores, has_pairs=has_pairs))
     # Too few threads to hide the memory's latency want more threadgroups a column.
-    splits = _column_splits(graph, columns)
-    order = (splits, columnwise) if row_count(graph) * strips[0] < _MANY else (columnwise, splits)
+    splits = _column_splits(graph, columns, device)
+    is_few = row_count(graph) * columnwise[0].strips < _MANY if columnwise else True
+    order = (splits, columnwise) if is_few else (columnwise, splits)
     return iter([*spelled, *order[0], *order[1], *found])
+
+
+def _columnwise(
+    graph: Graph, device: DeviceInfo, stores: list[Store], *, has_pairs: bool
+) -> Iterator[Columnwise]:
+    """Yield schedules of reductions across memory, those that read runs first."""
+    columns = max(loop.axis.extent for loop in loops(stores, online=False))
+    places = 4 * 32 * _partials(stores)
+    for vector in _runs_of_results(graph, device):
+        for strips in (8, 16, 4, 32, 2):
+            fits = strips <= columns and strips * vector * places <= device.threadgroup_bytes
+            if not fits:
+                continue
+            yield Columnwise(strips, vector=vector)
+            if has_pairs and vector == 1:
+                yield Columnwise(strips, online=True)
+
+
+def _runs_of_results(graph: Graph, device: DeviceInfo) -> list[int]:
+    """Return how many neighbouring results a thread may take, what reads best first."""
+    signature, rows, found = Signature.of(graph), row_count(graph), []
+    for vector in (_preferred_run(graph, device), 2):
+        schedule = Columnwise(2, vector=vector)
+        try:
+            lower_rowwise(graph, signature, schedule)
+        except UnsupportedError:
+            continue
+        if rows >= _FEWEST_RUNS * vector:
+            found.append(vector)
+    return [*found, 1]
 
 
 def _spelled_out(graph: Graph, device: DeviceInfo) -> list[Schedule]:
@@ -270,14 +298,15 @@ def _spelled_out(graph: Graph, device: DeviceInfo) -> list[Schedule]:
     return list(_elementwise(graph, device))
 
 
-def _column_splits(graph: Graph, columns: int) -> list[Schedule]:
+def _column_splits(graph: Graph, columns: int, device: DeviceInfo) -> list[Schedule]:
     """Return ways to divide long reductions across memory among threadgroups."""
     signature, found = Signature.of(graph), []
     if any(t.size != row_count(graph) for t in graph.output_types):
         return []
-    for chunks, strips in product((16, 32, 64, 8), (8, 4)):
+    vectors = _runs_of_results(graph, device)
+    for vector, chunks, strips in product(vectors, (16, 32, 64, 8), (8, 4)):
         if columns % chunks == 0 and columns // chunks >= 4 * strips:
-            schedule = ColumnSplit(chunks, strips)
+            schedule = ColumnSplit(chunks, strips, vector)
             try:
                 lower_split(graph, signature, schedule)
             except UnsupportedError:

@@ -7,7 +7,7 @@ from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Kernel, Tensor
 from kernelwright.metal.lower.build import REDUCED_AXIS, Builder
 from kernelwright.metal.lower.index import Axis, Index, unflatten
-from kernelwright.metal.lower.rowwise import row_count, row_kernel
+from kernelwright.metal.lower.rowwise import result_place, row_count, row_kernel
 from kernelwright.metal.lower.signature import Signature, kernel_name
 from kernelwright.metal.lower.term import Reduced, Reducer, Store, Term, walk
 from kernelwright.metal.schedule import ColumnSplit, Columnwise, Rowwise, Split
@@ -67,16 +67,18 @@ def lower_split(
     rows, chunks = row_count(graph), schedule.chunks
     if any(t.size != rows for t in graph.output_types):
         raise UnsupportedError("a split reduction gives one value a row; split the region there.")
-    place = Index.of(Axis("row", rows * chunks))
     first: Rowwise | Columnwise
     if isinstance(schedule, Split):
-        row, chunk, step = place // chunks, place % chunks, 1
         first = Rowwise(schedule.lanes, 1, schedule.vector, cached=False)
         last = Rowwise(32, 1, 1, cached=False)
     else:
-        # Neighbouring threads keep to neighbouring results.
-        row, chunk, step = place % rows, place // rows, rows
-        first, last = Columnwise(schedule.strips), Rowwise(1, 64, 1, cached=False)
+        first = Columnwise(schedule.strips, vector=schedule.vector)
+        last = Rowwise(1, 64, 1, cached=False)
+    place = result_place(rows * chunks, first)
+    # Neighbouring threads keep to neighbouring results, where those are far from each other.
+    is_row = isinstance(schedule, Split)
+    row, chunk = (place // chunks, place % chunks) if is_row else (place % rows, place // rows)
+    step = 1 if is_row else rows
     found = _chunk_reductions(graph, signature, row, chunk, chunks)
     prefix = "chunk" if any(n.startswith("partial_") for n in signature.spelled) else "partial"
     temporaries = tuple(

@@ -191,6 +191,16 @@ CASES: dict[str, Case] = {
         (mx.zeros((2, 6, 8, 8)),),
         "elementwise(vector=2, threads=64)",
     ),
+    "column sums in runs": (
+        lambda x, y: (mx.sum(x * x, 1) + y, mx.max(x, 1), mx.prod(x, 1)),
+        (mx.zeros((3, 21, 40)), mx.zeros((40,))),
+        "columnwise(strips=4, vector=4)",
+    ),
+    "column means in runs, divided": (
+        lambda x: mx.mean(x, 0),
+        (mx.zeros((64, 48)),),
+        "column_split(chunks=4, strips=2, vector=8)",
+    ),
     "half a simdgroup a row": (
         lambda x: mx.softmax(x, -1) * mx.fast.rms_norm(x, None, 1e-5),
         (mx.zeros((3, 5, 64)),),

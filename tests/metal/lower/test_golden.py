@@ -212,6 +212,18 @@ CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
     "argmax": (argmax, (X,), "rowwise(lanes=64, rows=1, vector=1, cached=0)"),
     "column_mean": (column_mean, (X,), "rowwise(lanes=1, rows=64, cached=0)"),
     "column_mean_strips": (column_mean, (X,), "columnwise(strips=4)"),
+    "column_mean_runs": (column_mean, (X,), "columnwise(strips=2, vector=4)"),
+    "argmax_runs": (argmax, (X,), "rowwise(lanes=32, rows=4, vector=4, cached=0)"),
+    "experts_joined": (
+        lambda x, w: mx.sum(x * w[..., None], axis=1),
+        (mx.zeros((64, 4, 512), mx.float16), mx.zeros((64, 4), mx.float16)),
+        "elementwise(vector=4)",
+    ),
+    "norm_of_half_a_simdgroup": (
+        lambda x: mx.fast.rms_norm(x, None, 1e-5),
+        (mx.zeros((64, 128), mx.float16),),
+        "rowwise(lanes=16, rows=8, vector=8, cached=1)",
+    ),
     "column_mean_split": (
         column_mean,
         (mx.zeros((512, 512), mx.float16),),
