@@ -33,6 +33,11 @@ def cores() -> int:
     return usable if usable < _MANY_CORES else usable - _SPARED_CORES
 
 
+def memory_bytes() -> int:
+    """Return how much memory the machine has."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
 def in_parts(work: Callable[[Item], Result], parts: Sequence[Item]) -> list[Result]:
     """Return what `work` makes of each part of an array, in order.
 
@@ -117,7 +122,7 @@ class _Room:
 
 @cache
 def _room() -> _Room:
-    return _Room(int(_ROOM_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")))
+    return _Room(int(_ROOM_SHARE * memory_bytes()))
 
 
 # A forked process has none of its parent's threads.

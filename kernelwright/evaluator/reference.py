@@ -75,8 +75,9 @@ class Reference:
 
     @property
     def expected_bytes(self) -> int:
-        """Bytes that the right outputs take."""
-        return sum(y.expected.nbytes for y in self.yardsticks)
+        """Bytes of the right outputs, and of how closely each element is held to them."""
+        held = ((y.expected, y.slack, y.unstable) for y in self.yardsticks)
+        return sum(a.nbytes for arrays in held for a in arrays if a is not None)
 
     @property
     def weakness(self) -> str:

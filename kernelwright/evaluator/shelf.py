@@ -5,8 +5,13 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Protocol, TypeVar, cast
 
-_KEPT_SUITES = 16
-_KEPT_BYTES = 1 << 30
+from kernelwright.evaluator.cores import memory_bytes
+
+_KEPT_SUITES = 32
+_FEWEST_KEPT = 2
+"""What a task at hand is judged and timed on stays, however large."""
+_KEPT_SHARE = 1 / 8
+"""Of the machine's memory."""
 
 
 class Kept(Protocol):
@@ -38,16 +43,17 @@ class Shelf:
             building = self._building[key]
         with building:
             suite = cast("AnyKept", self._suites.get(key)) or build()
-        with self._lock:
-            self._suites[key] = suite
-            self._suites.move_to_end(key)
-            self._trim()
+            with self._lock:
+                self._suites[key] = suite
+                self._suites.move_to_end(key)
+                self._trim()
         return suite
 
     def _trim(self) -> None:
         """Forget the suites that were used longest ago, beyond a number and a size."""
+        most = _KEPT_SHARE * memory_bytes()
         while len(self._suites) > _KEPT_SUITES or (
-            len(self._suites) > 1 and sum(s.nbytes for s in self._suites.values()) > _KEPT_BYTES
+            len(self._suites) > _FEWEST_KEPT and sum(s.nbytes for s in self._suites.values()) > most
         ):
             key, _ = self._suites.popitem(last=False)
             self._building.pop(key, None)
