@@ -107,7 +107,7 @@ class Builder:
             return self._cast(operands[0], result)
         if node.op == "power" and (short := short_power(operands[1])):
             return self.apply(short, result, "power", operands[0])
-        if self._forgives_roundings(stored) and (found := shorter(self, node.op, operands)):
+        if self._forgives_roundings(stored) and (found := shorter(self, node.op, operands, stored)):
             return found
         known = meaning(node.op, [operand.dtype for operand in operands], result, stored)
         name = NOUNS.get(node.op, "value")

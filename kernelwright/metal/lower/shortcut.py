@@ -61,8 +61,11 @@ def mean_name(body: Term) -> str:
     return "mean"
 
 
-def shorter(builder: "Builder", op: str, operands: Sequence[Term]) -> Term | None:
-    """Return what takes fewer instructions than an op, and differs by a rounding of float."""
+def shorter(builder: "Builder", op: str, operands: Sequence[Term], stored: Dtype) -> Term | None:
+    """Return what takes fewer instructions than an op, and differs by a rounding of float.
+
+    `stored` is the dtype of 16 bits to which MLX rounds the result.
+    """
     if len(operands) != 2:
         return None
     left, right = operands
@@ -70,6 +73,11 @@ def shorter(builder: "Builder", op: str, operands: Sequence[Term]) -> Term | Non
         return _with_one_number(builder, [*_factors(left), *_factors(right)])
     if op == "divide" and _is_divisor(text_of(right)):
         inverse = builder.number(float(1 / np.float32(_value(right))), Dtype.FLOAT32)
+        return builder.apply(_PRODUCT, Dtype.FLOAT32, "ratio", left, inverse)
+    if op == "divide" and stored is Dtype.FLOAT16 and _is_still_along_row(right, left):
+        # What stays the same along a row is inverted once; no half's inverse leaves float's range.
+        one = builder.number(1.0, Dtype.FLOAT32)
+        inverse = builder.apply("{0} / {1}", Dtype.FLOAT32, "inverse", one, right)
         return builder.apply(_PRODUCT, Dtype.FLOAT32, "ratio", left, inverse)
     if op == "add" and text_of(left) == "1.0f":
         left, right = right, left
@@ -80,11 +88,17 @@ def shorter(builder: "Builder", op: str, operands: Sequence[Term]) -> Term | Non
     return None
 
 
+def _is_still_along_row(term: Term, other: Term) -> bool:
+    return any(axis.name == "column" for axis in other.axes - term.axes)
+
+
 def _doubled_sigmoid(builder: "Builder", term: Term) -> Term:
     """Return 1 + tanh(x) as 2 sigmoid(2 x)."""
     two = builder.number(2.0, Dtype.FLOAT32)
-    doubled = shorter(builder, "multiply", (term, two))
-    doubled = doubled or builder.apply(_PRODUCT, Dtype.FLOAT32, "doubled", term, two)
+    factors = [*_factors(term), two]
+    doubled = _with_one_number(builder, factors) or builder.apply(
+        _PRODUCT, Dtype.FLOAT32, "doubled", term, two
+    )
     share = builder.apply("quick_sigmoid({0})", Dtype.FLOAT32, "share", doubled)
     return builder.apply(_PRODUCT, Dtype.FLOAT32, "sum", share, two)
 

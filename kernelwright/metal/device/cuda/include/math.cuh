@@ -37,8 +37,8 @@ KW_FUNC float kw_quick_log2(float x) {
 }
 KW_FUNC float kw_quick_divide(float x, float y) {
   float r;
-  asm("div.approx.ftz.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y));
-  return r;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(y));
+  return x * r;
 }
 KW_TRANSCENDENTAL(exp, ::expf(x), kw_quick_exp2(x * 1.4426950408889634f))
 KW_TRANSCENDENTAL(exp2, ::exp2f(x), kw_quick_exp2(x))
