@@ -11,6 +11,10 @@ from kernelwright.metal.lower.run import Run
 from kernelwright.metal.lower.term import Term
 from kernelwright.metal.lower.writer import Writer
 
+SLACK = "8.0f"
+"""How far scores may exceed what they are weighed against: sums of weights up to exp(8) lose
+nothing in a float, and maxima that rise by less need no agreement."""
+
 
 @dataclass(frozen=True, slots=True)
 class Weighing:
@@ -92,8 +96,7 @@ class Weighing:
         with self.each_query(), self._each_key():
             self._finish_score()
             if self._is_array:
-                higher = f"{self._own} > {self.of_query('peak')}"
-                self.writer.line(f"is_higher = is_higher || {higher};")
+                self.writer.line(f"is_higher = is_higher || {self._higher};")
 
     def _finish_score(self) -> None:
         """Write a lane's own score."""
@@ -150,9 +153,9 @@ class Weighing:
         return f"own_sum<{deal.keys}, {deal.apart}>({first}, own_key)"
 
     def _raise_peaks(self) -> None:
-        """Bring what was found before to new maxima; they become rare as keys go by."""
+        """Bring what was found before to new maxima, where scores exceed the old ones by much."""
         writer = self.writer
-        higher = "is_higher" if self._is_array else f"{self._own} > {self.of_query('peak')}"
+        higher = "is_higher" if self._is_array else self._higher
         head = f"if (metal::simd_any({higher}))" if self._is_voted else f"if ({higher})"
         with writer.block(head), self.each_query():
             peak, total = self.of_query("peak"), self.of_query("total")
@@ -192,6 +195,10 @@ class Weighing:
         row = f"[set * {deal.queries} + row]" if deal.own_queries > 1 else "[row]"
         with each(writer, "row", deal.queries), registers.each_element(writer, width):
             writer.line(f"attended{row}{registers.element(width)} *= shares[row];")
+
+    @property
+    def _higher(self) -> str:
+        return f"{self._own} > {self.of_query('peak')} + {SLACK}"
 
     @property
     def _is_voted(self) -> bool:

@@ -37,7 +37,7 @@ for (uint position = chunk * 256 + simdgroup; position < last; position += 8) {
   }
   float product = metal::simd_sum(score);
   score = position <= block + 997 ? product : -INFINITY;
-  if (score > peak) {
+  if (score > peak + 8.0f) {
     float kept = metal::fast::exp(peak - score);
     peak = score;
     total *= kept;

@@ -120,7 +120,7 @@ for (uint first = simdgroup * 8; first < keys; first += 32) {
   uint own_position = first + own_key * 4 + slot;
   float product = own_sum<2, 4>(score, own_key);
   float weight = own_position < keys ? product : -INFINITY;
-  if (metal::simd_any(weight > peak)) {
+  if (metal::simd_any(weight > peak + 8.0f)) {
     float raised = lanes_max<32, 4>(metal::max(peak, weight));
     float kept = metal::fast::exp(peak - raised);
     peak = raised;

@@ -123,7 +123,7 @@ for (uint first = simdgroup * 8; first < 1024; first += 32) {
     score[j] = turned_sum<4, 1>(products);
   }
   float weight = own_sum<2, 4>(score, own_key);
-  if (metal::simd_any(weight > peak)) {
+  if (metal::simd_any(weight > peak + 8.0f)) {
     float raised = lanes_max<32, 4>(metal::max(peak, weight));
     float kept = metal::fast::exp(peak - raised);
     peak = raised;
