@@ -11,7 +11,7 @@ from kernelwright.metal.lower.build import REDUCED_AXIS, Builder
 from kernelwright.metal.lower.function import header_for
 from kernelwright.metal.lower.index import Axis, Index, unflatten
 from kernelwright.metal.lower.layout import Block, Line, span, surround
-from kernelwright.metal.lower.rowwise import Rows
+from kernelwright.metal.lower.rows import Rows
 from kernelwright.metal.lower.run import Run, Span
 from kernelwright.metal.lower.running import (
     bind_result,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from kernelwright.metal.lower.build import REDUCED_AXIS
 from kernelwright.metal.lower.index import Axis
-from kernelwright.metal.lower.rowwise import Rows
+from kernelwright.metal.lower.rows import Rows
 from kernelwright.metal.lower.running import bind_result, identity, kind_of, scanned, step_of
 from kernelwright.metal.lower.term import Scanned
 

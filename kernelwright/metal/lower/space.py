@@ -25,7 +25,8 @@ from kernelwright.metal.lower.passes import Loop, loops, per_lane, register_coun
 from kernelwright.metal.lower.prefill import prefill_tiles
 from kernelwright.metal.lower.prefill_space import prefill_schedules
 from kernelwright.metal.lower.reduction import is_short
-from kernelwright.metal.lower.rowwise import lower_rowwise, row_count, row_stores
+from kernelwright.metal.lower.row_stores import row_count, row_stores
+from kernelwright.metal.lower.rowwise import lower_rowwise
 from kernelwright.metal.lower.run import WIDTHS, preferred_run
 from kernelwright.metal.lower.running import is_wide, scanned
 from kernelwright.metal.lower.scan import scan_shape, scan_stores

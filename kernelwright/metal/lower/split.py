@@ -7,7 +7,8 @@ from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Kernel, Tensor
 from kernelwright.metal.lower.build import REDUCED_AXIS, Builder
 from kernelwright.metal.lower.index import Axis, Index, unflatten
-from kernelwright.metal.lower.rowwise import result_place, row_count, row_kernel
+from kernelwright.metal.lower.row_stores import row_count
+from kernelwright.metal.lower.rowwise import result_place, row_kernel
 from kernelwright.metal.lower.signature import Signature, kernel_name
 from kernelwright.metal.lower.term import Reduced, Reducer, Store, Term, walk
 from kernelwright.metal.schedule import ColumnSplit, Columnwise, Rowwise, Split
