@@ -36,6 +36,8 @@ class Reply:
 
 _INLINE_BYTES = 1 << 16
 """Smaller arrays travel inside the pickle of a request."""
+_MOST_AT_ONCE = 1 << 30
+"""macOS refuses to read 2 GB or more in one call (its `readv` manual page, EINVAL)."""
 
 
 def send_request(pipe: Connection, request: object) -> None:
@@ -75,7 +77,7 @@ def _read(pipe: Connection, array: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Fill an array of bytes from the pipe."""
     left = array.data
     while left:
-        count = os.readv(pipe.fileno(), [left])
+        count = os.readv(pipe.fileno(), [left[:_MOST_AT_ONCE]])
         if not count:
             raise EOFError
         left = left[count:]
