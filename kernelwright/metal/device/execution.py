@@ -145,4 +145,5 @@ def _is_filled(canary: Array, fill: float) -> bool:
 
 
 def _same_bytes(a: Array, b: Array) -> bool:
-    return a.shape == b.shape and a.tobytes() == b.tobytes()
+    one, other = (np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (a, b))
+    return a.shape == b.shape and np.array_equal(one, other)
