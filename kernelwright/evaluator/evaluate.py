@@ -15,7 +15,7 @@ from kernelwright.evaluator.evaluation import Evaluation, Stage, Status
 from kernelwright.evaluator.examination import Examination
 from kernelwright.evaluator.opening import open_worker, ready_cache
 from kernelwright.evaluator.regression import RegressionCase
-from kernelwright.evaluator.shape import hidden_graphs, visible_graphs
+from kernelwright.evaluator.shape import hidden_graphs, timed_graphs, visible_graphs
 from kernelwright.evaluator.shelf import Shelf
 from kernelwright.evaluator.shrink import shrink
 from kernelwright.evaluator.suite import (
@@ -210,7 +210,7 @@ class Evaluator:
             examination.predict(trial, suite)
         if self._wants(Stage.HIDDEN):
             hidden = self._suite("hidden", task, program)
-            unseen = self._unseen_cases(task, hidden) if is_faster else ()
+            unseen = self._unseen_cases(task, program) if is_faster else ()
             examination.pass_hidden_gate(trial, hidden, unseen)
         if self._wants(Stage.CONFIRMATION):
             fresh = self._suite("confirmation", task, program)
@@ -238,15 +238,13 @@ class Evaluator:
 
     def _timing_cases(self, task: Task) -> TimingCases:
         """Return what every candidate of a task is timed on."""
-        key = ("timing", self._secret("timing"), task.fingerprint)
-        kinds = (Distribution.NORMAL,)
-        return self._shelf.take(key, lambda: self._cases_for(task, task.graph, "timing", kinds))
+        return self._cases_for(task, task.graph, "timing", (Distribution.NORMAL,))
 
-    def _unseen_cases(self, task: Task, hidden: Suite) -> tuple[TimingCases, ...]:
-        graphs = {r.case.graph.fingerprint: r.case.graph for r in hidden.references}
-        graphs.pop(task.fingerprint, None)
+    def _unseen_cases(self, task: Task, program: Program) -> tuple[TimingCases, ...]:
+        config = self.config.model_copy(update={"secret": self._secret("hidden")})
         kinds = HIDDEN_DISTRIBUTIONS
-        return tuple(self._cases_for(task, g, "hidden timing", kinds) for g in graphs.values())
+        graphs = timed_graphs(task, program, config)
+        return tuple(self._cases_for(task, g, "hidden timing", kinds) for g in graphs)
 
     def _confirming_cases(self, task: Task) -> TimingCases:
         kinds = HIDDEN_DISTRIBUTIONS
@@ -255,8 +253,13 @@ class Evaluator:
     def _cases_for(
         self, task: Task, graph: Graph, kind: str, distributions: Sequence[Distribution]
     ) -> TimingCases:
+        """Return what candidates are timed on; those of one shape and purpose share it."""
         secret, plan = self._secret(kind), self.config.timing
-        return timing_cases(graph, task.output_tolerances, plan, secret, distributions)
+
+        def build() -> TimingCases:
+            return timing_cases(graph, task.output_tolerances, plan, secret, distributions)
+
+        return self._shelf.take((kind, secret, task.fingerprint, graph.fingerprint), build)
 
     def _secret(self, kind: str) -> str:
         """Return what draws the cases of a kind: from one, the others cannot be found."""

@@ -20,6 +20,8 @@ _SMALL = (1, 5, 2, 3)
 _LARGE = 1031
 """A prime beyond a byte, a threadgroup and every tile; each name takes it once."""
 _LARGEST_HIDDEN = 300
+_SHARES_OF_OWN = ((0.4, 0.65), (0.7, 0.95))
+"""What is left of each open size where an unseen shape is timed."""
 
 
 def visible_graphs(task: Task, program: Program, config: EvaluatorConfig) -> tuple[Graph, ...]:
@@ -35,11 +37,37 @@ def hidden_graphs(task: Task, program: Program, config: EvaluatorConfig) -> tupl
     """Return graphs at shapes that no agent has seen, drawn from the secret."""
     if not program.is_generic:
         return ()
-    text = f"hidden|{config.secret}|{task.fingerprint}"
-    seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(_seed("hidden", task, config))
     sizes = _drawn(names_of(program), config.generic_shapes, random)
     return tuple(graphs_at(task, program, sizes))
+
+
+def timed_graphs(task: Task, program: Program, config: EvaluatorConfig) -> tuple[Graph, ...]:
+    """Return graphs somewhat smaller than the task's, drawn from the secret, to time a program on.
+
+    At far smaller ones a launch takes longer than all work, and nothing could be said of it.
+    """
+    if not program.is_generic:
+        return ()
+    random = np.random.default_rng(_seed("hidden timing", task, config))
+    own = {
+        extent: task.graph.input_types[position].shape[axis]
+        for position, tensor in enumerate(program.inputs)
+        for axis, extent in enumerate(tensor.shape)
+        if isinstance(extent, str)
+    }
+    sizes = [
+        {name: max(int(size * random.uniform(low, high)), 1) for name, size in own.items()}
+        for low, high in _SHARES_OF_OWN
+    ]
+    graphs = {g.fingerprint: g for g in graphs_at(task, program, sizes)}
+    graphs.pop(task.fingerprint, None)
+    return tuple(graphs.values())
+
+
+def _seed(purpose: str, task: Task, config: EvaluatorConfig) -> int:
+    text = f"{purpose}|{config.secret}|{task.fingerprint}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
 
 
 def graphs_at(task: Task, program: Program, sizes: Iterable[Sizes]) -> Iterator[Graph]:
