@@ -64,8 +64,14 @@ def write_column_runs(writer: Writer, stores: Sequence[Store], schedule: Columnw
             inner.store(store)
         return runs
 
+    def step_along(inner: Writer) -> list[Run]:
+        # What neighbours share, such as the place of a row that they read, is found once.
+        inner.prepare(loop.roots, (span_.axis,))
+        surround(inner, (neighbours,), reduce)
+        return []
+
     along = Block(f"for (uint column = strip; column < columns; column += {strips})")
-    surround(writer, (along, neighbours), reduce)
+    surround(writer, (along,), step_along)
     partials = {reduced: _leave(writer, reduced, name, schedule) for reduced, name in names.items()}
     writer.line("// Every strip's partial results are written before any is read.")
     writer.line("threadgroup_barrier(metal::mem_flags::mem_threadgroup);")

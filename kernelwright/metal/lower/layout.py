@@ -137,6 +137,7 @@ def _place(writer: Writer, around: list[Line | Block], inner: Writer, runs: Sequ
     if isinstance(part, Block):
         for run in runs if part.is_span else ():
             writer.line(run.before)
+            writer.taken |= {run.name}
         with writer.block(part.head):
             _place(writer, rest, inner, runs)
         for run in runs if part.is_span else ():

@@ -118,7 +118,9 @@ class Tiling:
     def weight_bytes(self) -> int:
         """Bytes of matrices that a column and a term of every dot product need."""
         loads = {t for t in walk(d.weight for d in self.dots) if isinstance(t, Load)}
-        return sum(load.stored.itemsize for load in loads if len(load.axes) > 1)
+        # A matrix of one row or one column is a vector as well.
+        matrices = [load for load in loads if len(load.axes) > 1] or loads
+        return max(sum(load.stored.itemsize for load in matrices), 1)
 
     @property
     def registers(self) -> int:

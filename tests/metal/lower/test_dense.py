@@ -232,6 +232,11 @@ def test_chunks_share_the_terms_of_columns_too_few_to_fill_a_gpu() -> None:
     assert set(merge.inputs) == {"h", "chunk_sums"}
 
 
+def test_a_matrix_of_one_row_has_schedules() -> None:
+    graph = canonicalize(capture(lambda x, w: x @ w, mx.zeros((2, 1)), mx.zeros((1, 64))))
+    assert schedules(graph, DEVICE)
+
+
 def test_words_of_a_kernel_name_no_array() -> None:
     def add(chunk: mx.array, last: mx.array, slot: mx.array) -> mx.array:
         return chunk @ last + slot

@@ -201,6 +201,16 @@ CASES: dict[str, Case] = {
         (mx.zeros((64, 48)),),
         "column_split(chunks=4, strips=2, vector=8)",
     ),
+    "parts of an array, one after the other": (
+        lambda x: mx.max(x[:, 32:] * mx.max(x[:, :32], -1, keepdims=True), -1),
+        (mx.zeros((13, 64)),),
+        "rowwise(lanes=8, rows=16, vector=4, cached=1)",
+    ),
+    "rows of a table, weighted and compared": (
+        lambda table, places, w: mx.max(table[places % 4] * w[..., None], 1),
+        (mx.zeros((4, 64)), mx.zeros((6, 20), mx.uint32), mx.zeros((6, 20))),
+        "columnwise(strips=4, vector=4)",
+    ),
     "half a simdgroup a row": (
         lambda x: mx.softmax(x, -1) * mx.fast.rms_norm(x, None, 1e-5),
         (mx.zeros((3, 5, 64)),),
