@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from kernelwright.evaluator.accuracy import (
     Yardstick,
     for_each_element,
-    largest_share,
     measure,
+    row_length,
     row_scale,
 )
 from kernelwright.ir.graph import Graph
@@ -152,15 +152,35 @@ def _neighbour(values: Reals, is_nearest: NDArray[np.bool_]) -> Reals:
 def _widened(yardstick: Yardstick, draws: Sequence[Array]) -> Yardstick:
     if not yardstick.type.dtype.is_float:
         return yardstick
-    expected = yardstick.expected.astype(np.float64, copy=False)
-    loose = replace(yardstick, bound=np.inf, slack=np.full(expected.shape, np.inf))
     with np.errstate(over="ignore"):
         outputs = [draw.astype(yardstick.type.dtype.numpy) for draw in draws]
-    deviations = [measure(output, loose) for output in outputs]
-    bound = max(yardstick.bound, _LUCK * max(d.row_relative for d in deviations))
-    scale = row_scale(expected)
-    shares = [largest_share(d.error, scale) for d in deviations if d.error is not None]
-    slack = for_each_element(_LUCK * max(shares, default=0.0) * scale, expected.shape)
+    scale = row_scale(yardstick.expected.astype(np.float64, copy=False))
+    errors, _ = _of_rows(yardstick, outputs)
+    # What rounding outweighs, as in a constant row less its mean, has no size to take a share of.
+    vanishes = errors > scale
+    if vanishes.any():
+        shape = yardstick.expected.shape
+        is_nothing = np.repeat(vanishes, row_length(shape)).reshape(shape)
+        kept = np.where(is_nothing, np.zeros_like(yardstick.expected), yardstick.expected)
+        yardstick = replace(yardstick, expected=kept)
+    errors, row_relative = _of_rows(yardstick, outputs)
+    shares = np.divide(errors, scale, out=np.zeros_like(scale), where=(scale > 0) & ~vanishes)
+    allowed = _LUCK * float(shares.max(initial=0.0)) * scale
+    allowed[vanishes] = _LUCK * float(errors[vanishes].max(initial=0.0))
+    slack = for_each_element(allowed, yardstick.expected.shape)
     if yardstick.slack is not None:
         slack = np.maximum(slack, yardstick.slack)
-    return replace(yardstick, bound=bound, slack=slack)
+    return replace(yardstick, bound=max(yardstick.bound, _LUCK * row_relative), slack=slack)
+
+
+def _of_rows(yardstick: Yardstick, outputs: Sequence[Array]) -> tuple[Reals, float]:
+    """Return the largest error in each row, and the largest relative error of a whole row."""
+    shape = yardstick.expected.shape
+    loose = replace(yardstick, bound=np.inf, slack=np.full(shape, np.inf))
+    deviations = [measure(output, loose) for output in outputs]
+    length = row_length(shape)
+    errors = [d.error.reshape(-1, length).max(1) for d in deviations if d.error is not None]
+    none = np.zeros(yardstick.expected.size // length)
+    return np.max(errors, axis=0, initial=0.0) if errors else none, max(
+        d.row_relative for d in deviations
+    )

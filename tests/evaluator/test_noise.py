@@ -6,6 +6,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
+from kernelwright.evaluator.accuracy import measure
 from kernelwright.evaluator.case import Case
 from kernelwright.evaluator.distribution import Distribution
 from kernelwright.evaluator.noise import rounded_alike, rounded_by_chance
@@ -93,3 +94,28 @@ def test_a_small_probability_is_as_uncertain_as_its_exponential() -> None:
     task = Task(canonicalize(capture(first, mx.zeros((1, 6)))), "task")
     prepared = prepare(Case(task.graph, Distribution.NORMAL), task.output_tolerances, "tests")
     assert prepared.forgiving[0].bound > 1.5 * prepared.yardsticks[0].bound
+
+
+@pytest.mark.parametrize(("roundings", "passes"), [(4, True), (4000, False)])
+def test_a_row_that_should_vanish_is_held_to_what_rounding_leaves(
+    roundings: int, passes: bool
+) -> None:
+    def normalise(x: mx.array) -> mx.array:
+        return mx.fast.layer_norm(x, None, None, 1e-5)
+
+    graph = canonicalize(capture(normalise, mx.zeros((4, 200))))
+    # Of these two rows only the second has a size; the mean of the first is no float32.
+    rows = np.stack([np.full(200, np.float32(0.1)), np.arange(200, dtype=np.float32)])
+    prepared = calibrate(
+        Case(graph, Distribution.CONSTANT),
+        (np.concatenate([rows, rows]),),
+        Task(graph, "task").output_tolerances,
+    )
+    forgiving = prepared.forgiving[0]
+    missed = roundings * 2.0**-24 * 0.1 * 1e5**0.5
+    found = prepared.yardsticks[0].expected.astype(np.float32)
+    found[::2] = missed
+    assert measure(found, forgiving).is_acceptable is passes
+    # And the other rows are not forgiven what that one is.
+    found[::2], found[1::2] = 0, found[1::2] * 1.001
+    assert not measure(found, forgiving).is_acceptable
