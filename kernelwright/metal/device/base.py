@@ -55,6 +55,7 @@ class BufferTraffic(Record):
     sectors_written: int = 0
     reads: int = 0
     """Made by simdgroups, of up to 32 lanes each."""
+    writes: int = 0
     unique_bytes_read: int = 0
     unique_bytes_written: int = 0
     unique_sectors_read: int = 0

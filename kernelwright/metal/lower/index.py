@@ -126,7 +126,7 @@ class Index:
         for step in sorted({math.gcd(by, c) for _, c in self.terms}, reverse=True):
             low = Index(tuple((a, c) for a, c in self.terms if c % step), self.offset % step)
             smallest, largest = low.bounds
-            if step > 1 and low.terms and 0 <= smallest and largest < step:
+            if step > 1 and low.terms and smallest >= 0 and largest < step:
                 high = tuple((a, c // step) for a, c in self.terms if c % step == 0)
                 return Index(high, self.offset // step), step, low
         return None

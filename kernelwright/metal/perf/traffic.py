@@ -2,12 +2,15 @@
 
 from kernelwright.metal.device.base import BufferTraffic, Counters
 from kernelwright.metal.perf.profile import ChipProfile
+from kernelwright.metal.perf.residency import SIMD_WIDTH
 
 _SECTOR_BYTES = 32
 _SMALL = 0.25
 """Of the cache: a buffer of such a size stays there whatever else passes."""
-_PACKED = 4
-"""Elements of a packed vector; the simulator's compiler may store them one by one."""
+_WIDEST_ACCESS = 16
+"""Bytes that a lane reads or writes at once at most."""
+_USUAL_PART = 4
+"""Bytes of an access where accesses were not counted."""
 
 
 def memory_bytes(counters: Counters, profile: ChipProfile, in_flight: float) -> int:
@@ -30,7 +33,18 @@ def memory_bytes(counters: Counters, profile: ChipProfile, in_flight: float) -> 
 
 def cache_bytes(counters: Counters) -> int:
     """Return what passes between the cores and the cache that they share, in whole sectors."""
-    return sum(_SECTOR_BYTES * b.sectors_read + _stored_bytes(b) for b in counters.buffers)
+    return sum(_read_bytes(b) + _written_bytes(b) for b in counters.buffers)
+
+
+def _read_bytes(buffer: BufferTraffic) -> int:
+    is_dense = buffer.unique_bytes_read == _SECTOR_BYTES * buffer.unique_sectors_read
+    return _moved_bytes(buffer.bytes_read, buffer.sectors_read, buffer.reads, is_dense=is_dense)
+
+
+def _written_bytes(buffer: BufferTraffic) -> int:
+    is_dense = buffer.unique_bytes_written == _SECTOR_BYTES * buffer.unique_sectors_written
+    written, sectors = buffer.bytes_written, buffer.sectors_written
+    return _moved_bytes(written, sectors, buffer.writes, is_dense=is_dense)
 
 
 def _kept(in_use: float, cache: int) -> float:
@@ -38,13 +52,15 @@ def _kept(in_use: float, cache: int) -> float:
     return min(max(2 - in_use / cache, 0.0), 1.0)
 
 
-def _stored_bytes(buffer: BufferTraffic) -> int:
-    """Take the elements of a packed vector together, as a GPU stores them."""
-    sectors = _SECTOR_BYTES * buffer.sectors_written
-    is_dense = buffer.unique_bytes_written == _SECTOR_BYTES * buffer.unique_sectors_written
-    if is_dense and sectors <= _PACKED * buffer.bytes_written:
-        return buffer.bytes_written
-    return sectors
+def _moved_bytes(nbytes: int, sectors: int, accesses: int, *, is_dense: bool) -> int:
+    """Return the bytes of all sectors, parts of one access taken together, as a GPU takes them.
+
+    The simulator's compiler may split an access of 16 bytes into parts; each then touches the
+    sectors of the whole. What lanes ask for further apart touches more sectors than such parts do.
+    """
+    whole = _SECTOR_BYTES * sectors
+    width = nbytes / (accesses * SIMD_WIDTH) if accesses else _USUAL_PART
+    return nbytes if is_dense and whole * width <= _WIDEST_ACCESS * nbytes else whole
 
 
 def _again_bytes(buffer: BufferTraffic) -> int:

@@ -178,15 +178,21 @@ def test_a_special_function_costs_instructions_around_its_unit() -> None:
     assert prediction.bounds_us["issue"] > prediction.bounds_us["special"]
 
 
-def test_elements_of_a_packed_vector_are_stored_together() -> None:
-    def cache_us(sectors: int) -> float:
+@pytest.mark.parametrize("kind", ["read", "written"])
+def test_parts_of_one_access_are_moved_together(kind: str) -> None:
+    def cache_us(sectors: int, width: int) -> float:
         x, y = _counters().buffers
-        stored = y.model_copy(update={"sectors_written": sectors * y.sectors_written})
-        counters = _counters().model_copy(update={"buffers": (x, stored)})
+        buffer, counted = (x, "reads") if kind == "read" else (y, "writes")
+        split = {
+            f"sectors_{kind}": sectors * getattr(buffer, f"sectors_{kind}"),
+            counted: getattr(buffer, f"bytes_{kind}") // (32 * width),
+        }
+        counters = _counters().model_copy(update={"buffers": (buffer.model_copy(update=split),)})
         return predict(counters, find_profile("h200")).bounds_us["cache"]
 
-    assert cache_us(4) == cache_us(1)
-    assert cache_us(16) > 8 * cache_us(1)
+    # Four floats or eight halves are one access of 16 bytes; lanes further apart are not.
+    assert cache_us(4, 4) == cache_us(8, 2) == cache_us(1, 4)
+    assert cache_us(8, 4) == pytest.approx(8 * cache_us(1, 4))
 
 
 def test_a_prediction_says_that_it_is_one() -> None:

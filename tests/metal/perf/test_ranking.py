@@ -22,7 +22,7 @@ def rows() -> tuple[Row, ...]:
     lines = (RESULTS / "h200-f16-quiet-counters.jsonl").read_text().splitlines()
     counted = {tuple(line["key"]): line["counters"] for line in map(json.loads, lines)}
     found = []
-    for kernel in json.loads((RESULTS / "h200-f16-kernels.json").read_text())["kernels"]:
+    for kernel in json.loads((RESULTS / "h200-f16-quiet-kernels.json").read_text())["kernels"]:
         key = tuple(kernel[name] for name in ("workload", "dtype", "region", "schedule"))
         (counters,) = counted[key]
         found.append((kernel["workload"], Counters.model_validate(counters), kernel))

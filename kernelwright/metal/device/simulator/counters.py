@@ -20,7 +20,8 @@ class _BufferTally(ctypes.Structure):
     _fields_ = tuple(
         (name, ctypes.c_uint64)
         for name in (
-            *("bytes_read", "bytes_written", "sectors_read", "sectors_written", "reads"),
+            *("bytes_read", "bytes_written", "sectors_read", "sectors_written"),
+            *("reads", "writes"),
             *("unique_bytes_read", "unique_bytes_written"),
             *("unique_sectors_read", "unique_sectors_written"),
             *("shared_bytes_read", "shared_bytes_written"),
@@ -114,6 +115,7 @@ def _traffic(buffer: Buffer, tally: _BufferTally, scale: float) -> BufferTraffic
         sectors_read=whole(tally.sectors_read),
         sectors_written=whole(tally.sectors_written),
         reads=whole(tally.reads),
+        writes=whole(tally.writes),
         unique_bytes_read=unique(tally.unique_bytes_read, tally.shared_bytes_read, size),
         unique_bytes_written=unique(tally.unique_bytes_written, tally.shared_bytes_written, size),
         unique_sectors_read=unique(tally.unique_sectors_read, tally.shared_sectors_read, sectors),

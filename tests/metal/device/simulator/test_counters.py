@@ -84,9 +84,10 @@ def test_one_address_is_one_sector_for_each_simdgroup() -> None:
     assert (x.bytes_read, x.sectors_read, x.unique_bytes_read) == (4096, 32, 4)
 
 
-def test_reads_are_counted_by_the_simdgroup() -> None:
+def test_reads_and_writes_are_counted_by_the_simdgroup() -> None:
     assert [_buffer(name, "x").reads for name in ("copies", "vector", "adds")] == [32, 8, 64]
-    assert _buffer("copies", "y").reads == 0
+    assert (_buffer("copies", "y").reads, _buffer("copies", "y").writes) == (0, 32)
+    assert _buffer("copies", "x").writes == 0
 
 
 def test_vector_access_counts_its_bytes() -> None:

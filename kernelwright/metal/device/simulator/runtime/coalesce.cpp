@@ -47,7 +47,7 @@ void add_device(Meter& meter, const Footprint& footprint, const Buffer& buffer, 
          accesses[i].address - (uint64_t)buffer.data, accesses[i].size);
   }
   (is_write ? tally.bytes_written : tally.bytes_read) += bytes;
-  tally.reads += !is_write;
+  (is_write ? tally.writes : tally.reads) += 1;
   (is_write ? tally.sectors_written : tally.sectors_read) += 
       distinct_sectors(accesses, count, (uint64_t)buffer.data);
 }

@@ -16,7 +16,7 @@ constexpr uint32_t BANKS = 32;         // of threadgroup memory, 4 bytes wide
 struct BufferTally {
   uint64_t bytes_read, bytes_written;
   uint64_t sectors_read, sectors_written;
-  uint64_t reads;  // by simdgroups, of up to 32 lanes each
+  uint64_t reads, writes;  // by simdgroups, of up to 32 lanes each
   uint64_t unique_bytes_read, unique_bytes_written;
   uint64_t unique_sectors_read, unique_sectors_written;
   // Of those, what both halves of the sample touched.
