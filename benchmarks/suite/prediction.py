@@ -18,6 +18,8 @@ from kernelwright.metal.perf import ChipProfile, find_profile
 _FEWEST = 4
 """Candidates below which a task's ranking says little."""
 _WANTED = 0.8
+_APART = 1.05
+"""Times that differ by less are as good as each other to who chooses."""
 TaskKey = tuple[str, str, int]
 
 
@@ -89,7 +91,7 @@ def markdown(run: SuiteRun, timing: Timing, judged: Sequence[Judged]) -> str:
         (
             f"{timing.chip}{driver}; {len(judged)} candidates of {len(tasks)} "
             f"tasks, each in {timing.replays} replays of a CUDA graph of its launches on rotating "
-            "inputs, in two processes; counted on the simulator. The suite's own search timed the "
+            "inputs; counted on the simulator. The suite's own search timed the "
             f"same candidates through MLX {run.mlx} by the host's clock, "
             f"{run.launch_us:.1f} µs for an empty launch."
         ),
@@ -102,6 +104,12 @@ def markdown(run: SuiteRun, timing: Timing, judged: Sequence[Judged]) -> str:
         ),
         "",
         f"- Of the faster half by prediction, the best candidate is in {_kept(ranked.values())}.",
+        f"- The candidate that is predicted to be fastest takes {_regret(ranked.values())}.",
+        (
+            f"- Of the pairs within a task that differ by more than {_APART - 1:.0%}, "
+            f"{_ordered(pair for task in ranked.values() for pair in combinations(task, 2))} are "
+            "predicted in the right order."
+        ),
         (
             f"- Of the pairs within a task whose intervals are disjoint, "
             f"{_agreement(pair for task in ranked.values() for pair in combinations(task, 2))} are "
@@ -188,6 +196,28 @@ def _kept(tasks: Iterable[Sequence[Judged]]) -> str:
         limit = float(np.median([j.predicted_us for j in task]))
         kept, whole = kept + (best.predicted_us <= limit), whole + 1
     return f"{kept} of {whole} tasks"
+
+
+def _regret(tasks: Iterable[Sequence[Judged]]) -> str:
+    lost = []
+    for task in tasks:
+        first = min(task, key=lambda j: j.predicted_us)
+        lost.append(_measured(first) / min(map(_measured, task)) - 1)
+    middle, high = np.percentile(lost, [50, 90])
+    return (
+        f"{middle:.1%} longer than the fastest at the median, {high:.0%} in the tenth of the "
+        f"tasks where it is worst"
+    )
+
+
+def _ordered(pairs: Iterable[tuple[Judged, Judged]]) -> str:
+    right = whole = 0
+    for one, other in pairs:
+        slower, faster = sorted((one, other), key=_measured, reverse=True)
+        if _measured(slower) > _APART * _measured(faster):
+            right += slower.predicted_us > faster.predicted_us
+            whole += 1
+    return f"{right} of {whole}"
 
 
 def _agreement(pairs: Iterable[tuple[Judged, Judged]]) -> str:
