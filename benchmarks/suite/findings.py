@@ -25,9 +25,9 @@ Measured with a GPU's clock, and with Nsight Compute's counters on the same kern
   memory, with 1056 twice.
 - **Few bytes a read.** A simdgroup waits about once for four reads, so that lanes which take 2
   bytes at a time wait four times as often as those which take 8.
-- **Registers** limit 30 of 180 candidates. They are not known before the GPU's compiler has run; the
-  arrays in a kernel's text say enough (16 registers and one more for each 4 bytes: within 30 % of
-  the real number of threadgroups on a core for more than nine in ten).
+- **Registers** limit 30 of 180 candidates. They are not known before the GPU's compiler has run;
+  the arrays in a kernel's text say enough (16 registers and one more for each 4 bytes: within 30 %
+  of the real number of threadgroups on a core for more than nine in ten).
 
 Not modelled: how many values the compiler keeps across a loop, divergence inside of `online` loops,
 the order in which lines leave the cache, and that a quick exponential takes 2 instructions where an
@@ -36,8 +36,8 @@ splits them; the parts are taken together again here.
 
 ## What to expect of it
 
-The constants were fitted to 180 kernels of an earlier state of the lowering (23 tasks: a median rank
-correlation of 0.90, 0.8 and more in 17), and stay as they were. The 359 candidates below were
+The constants were fitted to 180 kernels of an earlier state of the lowering (23 tasks: a median
+rank correlation of 0.90, 0.8 and more in 17), and stay as they were. The 359 candidates below were
 written and timed since, so that none of them took part. Lowering has become better in between:
 where 7 of 8 candidates of a task move memory at its full bandwidth, within 3 % of each other, as
 those of `swiglu`, `geglu` and `relu_squared` do, there is hardly an order left to predict, and a
