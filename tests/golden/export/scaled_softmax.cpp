@@ -17,38 +17,38 @@ std::vector<mx::array> scaled_softmax(const std::vector<mx::array>& arrays) {
     throw std::invalid_argument("scaled_softmax takes f16[8,64].");
   }
   static const auto kernel_1 = mx::fast::metal_kernel(
-      "multiply_softmax_193188930938",
+      "multiply_softmax_338a30ff9810",
       {"x"},
       {"out"},
       R"msl(constexpr uint columns = 64;
 uint row = thread_position_in_grid.y;
-uint lane = thread_index_in_simdgroup;
+uint lane = thread_position_in_threadgroup.x;
 // x: f16[rows,64]
 auto x_row = x + row * columns;
 // out: f16[rows,64]
 auto out_row = out + row * columns;
-float products[2];
+float products[4];
 float maximum = -INFINITY;
-uint start = lane * 2;
-auto x_run = load_run<packed_half2>(x_row + start);
-for (uint k = 0; k < 2; ++k) {
+uint start = lane * 4;
+auto x_run = load_run<packed_half4>(x_row + start);
+for (uint k = 0; k < 4; ++k) {
   products[k] = float(x_run[k]) * 0.5f;
   maximum = metal::max(maximum, products[k]);
 }
-maximum = metal::simd_max(maximum);
-float exponentials[2];
+maximum = lanes_max<16>(maximum);
+float exponentials[4];
 float total = 0.0f;
-for (uint k = 0; k < 2; ++k) {
+for (uint k = 0; k < 4; ++k) {
   exponentials[k] = metal::fast::exp(products[k] - maximum);
   total += exponentials[k];
 }
-total = metal::simd_sum(total);
+total = lanes_sum<16>(total);
 float normalizer = 1.0f / total;
-packed_half2 out_run;
-for (uint k = 0; k < 2; ++k) {
+packed_half4 out_run;
+for (uint k = 0; k < 4; ++k) {
   out_run[k] = half(exponentials[k] * normalizer);
 }
-*(device packed_half2*)(out_row + start) = out_run;
+*(device packed_half4*)(out_row + start) = out_run;
 )msl",
       R"msl(// Neighbouring values in one access; MLX places inputs of fewer than 8 elements in `constant`.
 template <typename V, typename T>
@@ -59,6 +59,24 @@ template <typename V, typename T>
 inline V load_run(const constant T* values) {
   return *(const constant V*)values;
 }
+
+// The largest value of those of `count` neighbouring lanes that stand `apart` from each other.
+template <uint count, uint apart = 1>
+inline float lanes_max(float value) {
+  for (uint distance = count / 2; distance >= apart; distance /= 2) {
+    value = metal::max(value, metal::simd_shuffle_xor(value, distance));
+  }
+  return value;
+}
+
+// Sum over those of `count` neighbouring lanes that stand `apart` from each other.
+template <uint count, uint apart = 1>
+inline float lanes_sum(float value) {
+  for (uint distance = count / 2; distance >= apart; distance /= 2) {
+    value += metal::simd_shuffle_xor(value, distance);
+  }
+  return value;
+}
 )msl",
       /* ensure_row_contiguous = */ true,
       /* atomic_outputs = */ false,
@@ -67,8 +85,8 @@ inline V load_run(const constant T* values) {
       {arrays[0]},
       {mx::Shape{8, 64}},
       {mx::float16},
-      {32, 8, 1},
-      {32, 4, 1},
+      {16, 8, 1},
+      {16, 8, 1},
       {},
       std::nullopt,
       /* verbose = */ false,

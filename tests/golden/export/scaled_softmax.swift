@@ -3,39 +3,39 @@
 import MLX
 
 private let kernel1 = MLXFast.metalKernel(
-    name: "multiply_softmax_193188930938",
+    name: "multiply_softmax_338a30ff9810",
     inputNames: ["x"],
     outputNames: ["out"],
     source: #"""
         constexpr uint columns = 64;
         uint row = thread_position_in_grid.y;
-        uint lane = thread_index_in_simdgroup;
+        uint lane = thread_position_in_threadgroup.x;
         // x: f16[rows,64]
         auto x_row = x + row * columns;
         // out: f16[rows,64]
         auto out_row = out + row * columns;
-        float products[2];
+        float products[4];
         float maximum = -INFINITY;
-        uint start = lane * 2;
-        auto x_run = load_run<packed_half2>(x_row + start);
-        for (uint k = 0; k < 2; ++k) {
+        uint start = lane * 4;
+        auto x_run = load_run<packed_half4>(x_row + start);
+        for (uint k = 0; k < 4; ++k) {
           products[k] = float(x_run[k]) * 0.5f;
           maximum = metal::max(maximum, products[k]);
         }
-        maximum = metal::simd_max(maximum);
-        float exponentials[2];
+        maximum = lanes_max<16>(maximum);
+        float exponentials[4];
         float total = 0.0f;
-        for (uint k = 0; k < 2; ++k) {
+        for (uint k = 0; k < 4; ++k) {
           exponentials[k] = metal::fast::exp(products[k] - maximum);
           total += exponentials[k];
         }
-        total = metal::simd_sum(total);
+        total = lanes_sum<16>(total);
         float normalizer = 1.0f / total;
-        packed_half2 out_run;
-        for (uint k = 0; k < 2; ++k) {
+        packed_half4 out_run;
+        for (uint k = 0; k < 4; ++k) {
           out_run[k] = half(exponentials[k] * normalizer);
         }
-        *(device packed_half2*)(out_row + start) = out_run;
+        *(device packed_half4*)(out_row + start) = out_run;
 
         """#,
     header: #"""
@@ -49,6 +49,24 @@ private let kernel1 = MLXFast.metalKernel(
           return *(const constant V*)values;
         }
 
+        // The largest value of those of `count` neighbouring lanes that stand `apart` from each other.
+        template <uint count, uint apart = 1>
+        inline float lanes_max(float value) {
+          for (uint distance = count / 2; distance >= apart; distance /= 2) {
+            value = metal::max(value, metal::simd_shuffle_xor(value, distance));
+          }
+          return value;
+        }
+
+        // Sum over those of `count` neighbouring lanes that stand `apart` from each other.
+        template <uint count, uint apart = 1>
+        inline float lanes_sum(float value) {
+          for (uint distance = count / 2; distance >= apart; distance /= 2) {
+            value += metal::simd_shuffle_xor(value, distance);
+          }
+          return value;
+        }
+
         """#,
     ensureRowContiguous: true,
     atomicOutputs: false)
@@ -60,8 +78,8 @@ public func scaled_softmax(_ arrays: [MLXArray]) -> [MLXArray] {
     precondition(arrays[0].shape == [8, 64])
     let made1 = kernel1(
         [arrays[0]],
-        grid: (32, 8, 1),
-        threadGroup: (32, 4, 1),
+        grid: (16, 8, 1),
+        threadGroup: (16, 8, 1),
         outputShapes: [[8, 64]],
         outputDTypes: [.float16],
         stream: .gpu)
