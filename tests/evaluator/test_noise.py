@@ -118,4 +118,5 @@ def test_a_row_that_should_vanish_is_held_to_what_rounding_leaves(
     assert measure(found, forgiving).is_acceptable is passes
     # And the other rows are not forgiven what that one is.
     found[::2], found[1::2] = 0, found[1::2] * 1.001
+    assert not measure(found, prepared.yardsticks[0]).is_acceptable
     assert not measure(found, forgiving).is_acceptable
