@@ -85,6 +85,7 @@ def markdown(run: SuiteRun, timing: Timing, judged: Sequence[Judged]) -> str:
     for one in judged:
         tasks.setdefault(one.candidate.key[:3], []).append(one)
     ranked = {k: v for k, v in tasks.items() if len(v) >= _FEWEST}
+    pairs = [pair for task in ranked.values() for pair in combinations(task, 2)]
     driver = f", driver {timing.driver}" if timing.driver else ""
     lines = [
         INTRODUCTION,
@@ -107,13 +108,11 @@ def markdown(run: SuiteRun, timing: Timing, judged: Sequence[Judged]) -> str:
         f"- The candidate that is predicted to be fastest takes {_regret(ranked.values())}.",
         (
             f"- Of the pairs within a task that differ by more than {_APART - 1:.0%}, "
-            f"{_ordered(pair for task in ranked.values() for pair in combinations(task, 2))} are "
-            "predicted in the right order."
+            f"{_in_order(pairs, _are_apart)} are predicted in the right order."
         ),
         (
             f"- Of the pairs within a task whose intervals are disjoint, "
-            f"{_agreement(pair for task in ranked.values() for pair in combinations(task, 2))} are "
-            "predicted in the right order."
+            f"{_in_order(pairs, _are_disjoint)} are predicted in the right order."
         ),
         f"- Fitted: {', '.join(f'`{name}`' for name in FITTED)}.",
         "",
@@ -210,24 +209,26 @@ def _regret(tasks: Iterable[Sequence[Judged]]) -> str:
     )
 
 
-def _ordered(pairs: Iterable[tuple[Judged, Judged]]) -> str:
+def _in_order(
+    pairs: Iterable[tuple[Judged, Judged]], counts: Callable[[Judged, Judged], bool]
+) -> str:
+    """Say how many of the pairs that count are predicted in the right order."""
     right = whole = 0
     for one, other in pairs:
-        slower, faster = sorted((one, other), key=_measured, reverse=True)
-        if _measured(slower) > _APART * _measured(faster):
+        if counts(one, other):
+            faster, slower = sorted((one, other), key=_measured)
             right += slower.predicted_us > faster.predicted_us
             whole += 1
     return f"{right} of {whole}"
 
 
-def _agreement(pairs: Iterable[tuple[Judged, Judged]]) -> str:
-    right = whole = 0
-    for one, other in pairs:
-        if differ(one.time, other.time):
-            is_slower = _measured(one) > _measured(other)
-            right += (one.predicted_us > other.predicted_us) is is_slower
-            whole += 1
-    return f"{right} of {whole}"
+def _are_disjoint(one: Judged, other: Judged) -> bool:
+    return differ(one.time, other.time)
+
+
+def _are_apart(one: Judged, other: Judged) -> bool:
+    faster, slower = sorted(map(_measured, (one, other)))
+    return slower > _APART * faster
 
 
 def _by_bound(judged: Sequence[Judged]) -> list[str]:
@@ -247,7 +248,8 @@ def _task_row(key: TaskKey, task: Sequence[Judged]) -> str:
     return (
         f"| {key[0]}: {task[0].candidate.operation} | {key[1]} | {len(task)} "
         f"| {_rank(task, _measured, _predicted):.2f} | {_rank(task, _measured, _unseen):.2f} "
-        f"| {_agreement(combinations(task, 2))} | {_rank(task, _screened, _predicted):.2f} "
+        f"| {_in_order(combinations(task, 2), _are_disjoint)} "
+        f"| {_rank(task, _screened, _predicted):.2f} "
         f"| {_rank(task, _screened, _measured):.2f} | {min(times):.0f} µs | {max(times):.0f} µs "
         f"| {middle:.2f} |"
     )
