@@ -155,7 +155,7 @@ def _widened(yardstick: Yardstick, draws: Sequence[Array]) -> Yardstick:
     with np.errstate(over="ignore"):
         outputs = [draw.astype(yardstick.type.dtype.numpy) for draw in draws]
     scale = row_scale(yardstick.expected.astype(np.float64, copy=False))
-    errors, _ = _of_rows(yardstick, outputs)
+    errors, row_relative = _of_rows(yardstick, outputs)
     # What rounding outweighs, as in a constant row less its mean, has no size to take a share of.
     vanishes = errors > scale
     if vanishes.any():
@@ -163,7 +163,7 @@ def _widened(yardstick: Yardstick, draws: Sequence[Array]) -> Yardstick:
         is_nothing = np.repeat(vanishes, row_length(shape)).reshape(shape)
         kept = np.where(is_nothing, np.zeros_like(yardstick.expected), yardstick.expected)
         yardstick = replace(yardstick, expected=kept)
-    errors, row_relative = _of_rows(yardstick, outputs)
+        errors, row_relative = _of_rows(yardstick, outputs)
     shares = np.divide(errors, scale, out=np.zeros_like(scale), where=(scale > 0) & ~vanishes)
     allowed = _LUCK * float(shares.max(initial=0.0)) * scale
     allowed[vanishes] = _LUCK * float(errors[vanishes].max(initial=0.0))

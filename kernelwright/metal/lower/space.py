@@ -1,7 +1,7 @@
 """Which schedules a graph has on a device, the best guess first, and what each takes on chip."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -247,21 +247,26 @@ def _rowwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
     spelled = _spelled_out(graph, device)
     if not strided:
         return iter([*spelled, *_splits(graph, columns), *found])
-    columnwise = list(_columnwise(graph, device, stores, has_pairs=has_pairs))
+    vectors = _runs_of_results(graph, device)
+    columnwise = list(_columnwise(stores, columns, vectors, device, has_pairs=has_pairs))
     # Too few threads to hide the memory's latency want more threadgroups a column.
-    splits = _column_splits(graph, columns, device)
+    splits = _column_splits(graph, columns, vectors)
     is_few = row_count(graph) * columnwise[0].strips < _MANY if columnwise else True
     order = (splits, columnwise) if is_few else (columnwise, splits)
     return iter([*spelled, *order[0], *order[1], *found])
 
 
 def _columnwise(
-    graph: Graph, device: DeviceInfo, stores: list[Store], *, has_pairs: bool
+    stores: list[Store],
+    columns: int,
+    vectors: Sequence[int],
+    device: DeviceInfo,
+    *,
+    has_pairs: bool,
 ) -> Iterator[Columnwise]:
     """Yield schedules of reductions across memory, those that read runs first."""
-    columns = max(loop.axis.extent for loop in loops(stores, online=False))
     places = 4 * 32 * _partials(stores)
-    for vector in _runs_of_results(graph, device):
+    for vector in vectors:
         for strips in (8, 16, 4, 32, 2):
             fits = strips <= columns and strips * vector * places <= device.threadgroup_bytes
             if not fits:
@@ -299,12 +304,11 @@ def _spelled_out(graph: Graph, device: DeviceInfo) -> list[Schedule]:
     return list(_elementwise(graph, device))
 
 
-def _column_splits(graph: Graph, columns: int, device: DeviceInfo) -> list[Schedule]:
+def _column_splits(graph: Graph, columns: int, vectors: Sequence[int]) -> list[Schedule]:
     """Return ways to divide long reductions across memory among threadgroups."""
     signature, found = Signature.of(graph), []
     if any(t.size != row_count(graph) for t in graph.output_types):
         return []
-    vectors = _runs_of_results(graph, device)
     for vector, chunks, strips in product(vectors, (16, 32, 64, 8), (8, 4)):
         if columns % chunks == 0 and columns // chunks >= 4 * strips:
             schedule = ColumnSplit(chunks, strips, vector)
