@@ -18,7 +18,14 @@ from kernelwright.metal.lower.index import Axis, Dynamic, Index, flatten, unflat
 from kernelwright.metal.lower.indexing import INDEXED
 from kernelwright.metal.lower.operator import NOUNS, conversion, meaning
 from kernelwright.metal.lower.reduction import reduction
-from kernelwright.metal.lower.shortcut import NEUTRAL, is_place, short_power, shorter, text_of
+from kernelwright.metal.lower.shortcut import (
+    NEUTRAL,
+    is_place,
+    shared_quotient,
+    short_power,
+    shorter,
+    text_of,
+)
 from kernelwright.metal.lower.term import Literal, Reducer, Scanner, Term, Terms, computed
 from kernelwright.metal.lower.view import Coordinates, source_coordinates
 
@@ -109,6 +116,8 @@ class Builder:
             return self.apply(short, result, "power", operands[0])
         if self._forgives_roundings(stored) and (found := shorter(self, node.op, operands, stored)):
             return found
+        if node.op == "divide" and (shared := shared_quotient(self, *operands)):
+            return shared
         known = meaning(node.op, [operand.dtype for operand in operands], result, stored)
         name = NOUNS.get(node.op, "value")
         return self.apply(known.template, result, name, *operands)

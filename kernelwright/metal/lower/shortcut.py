@@ -88,6 +88,15 @@ def shorter(builder: "Builder", op: str, operands: Sequence[Term], stored: Dtype
     return None
 
 
+def shared_quotient(builder: "Builder", dividend: Term, divisor: Term) -> Term | None:
+    """Return a float quotient by what a row shares: exact, with one division for the row."""
+    if divisor.dtype is not Dtype.FLOAT32 or not _is_still_along_row(divisor, dividend):
+        return None
+    inverse = builder.apply("inverse_of({0})", Dtype.FLOAT32, "inverse", divisor)
+    template = "shared_quotient({0}, {1}, {2})"
+    return builder.apply(template, Dtype.FLOAT32, "ratio", dividend, divisor, inverse)
+
+
 def _is_still_along_row(term: Term, other: Term) -> bool:
     return any(axis.name == "column" for axis in other.axes - term.axes)
 

@@ -43,6 +43,22 @@ inline float quick_sigmoid(float x) {
   return metal::fast::divide(1.0f, 1.0f + metal::fast::exp(-x));
 }
 """,
+    "inverse_of": """\
+// What shared_quotient() takes; NaN where 1 / x is not a normal number.
+inline float inverse_of(float x) {
+  float magnitude = metal::abs(x);
+  return magnitude > FLT_MIN && magnitude < 1.0f / FLT_MIN ? 1.0f / x : NAN;
+}
+""",
+    "shared_quotient": """\
+// x / divisor, rounded correctly from the divisor's inverse: the last step of P. Markstein,
+// "Computation of elementary functions on the IBM RISC System/6000 processor" (1990).
+inline float shared_quotient(float x, float divisor, float inverse) {
+  float near = x * inverse;
+  float rest = metal::fma(-near, divisor, x);
+  return metal::isfinite(rest) ? metal::fma(rest, inverse, near) : x / divisor;
+}
+""",
     "logaddexp": """\
 inline float logaddexp(float a, float b) {
   if (metal::isnan(a) || metal::isnan(b)) {
