@@ -13,6 +13,8 @@ from kernelwright.metal.kernel import BoundProgram
 DeviceName = Literal["simulator", "metal", "cuda"]
 Array = NDArray[np.generic]
 """A NumPy array; bfloat16 is `ml_dtypes.bfloat16`."""
+METAL_THREADGROUP_BYTES = 32768
+"""Apple's limit, https://developer.apple.com/metal/Metal-Feature-Set-Tables.pdf."""
 
 
 class DeviceInfo(Record):
@@ -20,14 +22,25 @@ class DeviceInfo(Record):
 
     name: DeviceName
     chip: str
+    """Under a limit of threadgroup memory that is not Metal's, the limit is part of it."""
     runtime: str
     """Versions of what compiles and runs, such as `mlx 0.32.4, ziglang 0.17.0`."""
     measures_time: bool
     """False where elapsed time says nothing about a GPU; ranking then uses predictions."""
-    threadgroup_bytes: int = 32768
-    """Apple's limit, https://developer.apple.com/metal/Metal-Feature-Set-Tables.pdf."""
+    threadgroup_bytes: int = METAL_THREADGROUP_BYTES
+    """What a threadgroup may take; more than Metal's where the user allows it."""
     threads_per_threadgroup: int = 1024
     simd_width: int = 32
+
+    @property
+    def exceeds_metal(self) -> bool:
+        """True where a threadgroup may take more memory than on any Mac."""
+        return self.threadgroup_bytes > METAL_THREADGROUP_BYTES
+
+    @property
+    def bare_chip(self) -> str:
+        """The chip alone, by which its profile is found."""
+        return self.chip.partition(", ")[0] if self.exceeds_metal else self.chip
 
 
 class RunOptions(Record):
@@ -56,6 +69,10 @@ class BufferTraffic(Record):
     reads: int = 0
     """Made by simdgroups, of up to 32 lanes each."""
     writes: int = 0
+    group_sectors_read: int = 0
+    """Distinct sectors of each threadgroup, summed over threadgroups."""
+    read_rounds: int = 0
+    """Runs of a basic block, by a simdgroup, that begin with a read of this buffer."""
     unique_bytes_read: int = 0
     unique_bytes_written: int = 0
     unique_sectors_read: int = 0
@@ -87,6 +104,8 @@ class Counters(Record):
     """A fused multiply-add counts two."""
     special_operations: int = 0
     """exp, log, sin, rsqrt, division and the like."""
+    quick_operations: int = 0
+    """Of the special ones, those of `fast::`, which need few steps around a GPU's own result."""
     integer_operations: int = 0
     matrix_operations: int = 0
     """8x8x8 simdgroup_matrix multiply-adds."""

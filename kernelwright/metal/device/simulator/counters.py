@@ -10,7 +10,7 @@ from kernelwright.metal.device.simulator.listing import Mix, read_mixes
 from kernelwright.metal.device.simulator.record import Buffer
 
 _MOST_BUFFERS = 64
-_FLOAT, _SPECIAL, _INTEGER, _MATRIX, _ATOMIC = range(5)
+_FLOAT, _SPECIAL, _INTEGER, _MATRIX, _ATOMIC, _QUICK = range(6)
 _FLOPS_OF_A_MATRIX_OPERATION = 8 * 8 * 8 * 2
 _SIMD_WIDTH = 32
 _SECTOR_BYTES = 32
@@ -21,7 +21,7 @@ class _BufferTally(ctypes.Structure):
         (name, ctypes.c_uint64)
         for name in (
             *("bytes_read", "bytes_written", "sectors_read", "sectors_written"),
-            *("reads", "writes"),
+            *("reads", "writes", "group_sectors_read", "read_rounds"),
             *("unique_bytes_read", "unique_bytes_written"),
             *("unique_sectors_read", "unique_sectors_written"),
             *("shared_bytes_read", "shared_bytes_written"),
@@ -40,7 +40,7 @@ class Tally(ctypes.Structure):
         ("bank_conflicts", ctypes.c_uint64),
         ("barriers", ctypes.c_uint64),
         ("simd_operations", ctypes.c_uint64),
-        ("operations", ctypes.c_uint64 * 5),
+        ("operations", ctypes.c_uint64 * 6),
         ("divergent_blocks", ctypes.c_uint64),
         ("counted_groups", ctypes.c_uint64),
         ("counted_threads", ctypes.c_uint64),
@@ -90,6 +90,7 @@ def read_counters(
         special_operations=whole(
             sum(m.specials * n for m, n in lanes) + tally.operations[_SPECIAL]
         ),
+        quick_operations=whole(tally.operations[_QUICK]),
         integer_operations=whole(sum(m.integers * n for m, n in lanes)),
         matrix_operations=whole(tally.operations[_MATRIX] / _FLOPS_OF_A_MATRIX_OPERATION),
         atomic_operations=whole(tally.operations[_ATOMIC]),
@@ -116,6 +117,8 @@ def _traffic(buffer: Buffer, tally: _BufferTally, scale: float) -> BufferTraffic
         sectors_written=whole(tally.sectors_written),
         reads=whole(tally.reads),
         writes=whole(tally.writes),
+        group_sectors_read=whole(tally.group_sectors_read),
+        read_rounds=whole(tally.read_rounds),
         unique_bytes_read=unique(tally.unique_bytes_read, tally.shared_bytes_read, size),
         unique_bytes_written=unique(tally.unique_bytes_written, tally.shared_bytes_written, size),
         unique_sectors_read=unique(tally.unique_sectors_read, tally.shared_sectors_read, sectors),

@@ -101,7 +101,7 @@ MATH_FLAGS: dict[MathMode, tuple[str, ...]] = {
     "relaxed": _RELAXED,
     # Metal leaves infinities undefined in this mode too, and GPUs still compute them: clang's
     # own reading, that none occurs, would break kernels that work.
-    "fast": _RELAXED,
+    "fast": (*_RELAXED, "-DKW_FAST_MATH"),
 }
 
 

@@ -22,6 +22,9 @@ _BODIES = {
     "fma": "float v = x[i]; for (int k = 0; k < 10; k++) v = fma(v, v, 1.5f); y[i] = v;",
     "adds": "y[i] = x[i] + 2.0f + x[0];",
     "special": "y[i] = exp(x[i]);",
+    "quick": "y[i] = fast::exp(x[i]) + fast::divide(1.0f, x[i]) + precise::exp(x[i]);",
+    "quick_vector": "float4 v = fast::exp(float4(x[i])); y[i] = v.x + v.y + v.z + v.w;",
+    "twice": "float a = x[i]; if (a > 2) y[i] = 0; y[i] = a + x[i ^ 32];",
     "divides": "y[i] = 1.0f / x[i];",
     "barriers": "threadgroup float s[64]; s[l] = x[i];"
     "for (int k = 0; k < 5; k++) threadgroup_barrier(mem_flags::mem_threadgroup); y[i] = s[l ^ 1];",
@@ -84,6 +87,29 @@ def test_one_address_is_one_sector_for_each_simdgroup() -> None:
     assert (x.bytes_read, x.sectors_read, x.unique_bytes_read) == (4096, 32, 4)
 
 
+def test_a_sector_is_counted_once_for_each_threadgroup_that_reads_it() -> None:
+    sectors = {n: _buffer(n, "x").group_sectors_read for n in ("copies", "twice", "broadcast")}
+
+    assert sectors == {"copies": 128, "twice": 128, "broadcast": 16}
+    assert _buffer("twice", "x").sectors_read == 256
+
+
+def test_fast_math_makes_unqualified_functions_quick() -> None:
+    text = "kernel void f(device float* x [[buffer(0)]], uint i [[thread_position_in_grid]]) {"
+    body = "x[i] = metal::exp(x[i]); }"
+    x = np.ones(64, np.float32)
+    counted = (
+        simulator.compile(
+            f"#include <metal_stdlib>\n{text}{body}", math_mode="fast", variant="count"
+        )
+        .kernel("f")
+        .launch([x], grid=(64, 1, 1), threadgroup=(32, 1, 1), count=True)
+    )
+
+    assert counted.counters is not None
+    assert counted.counters.quick_operations == 64
+
+
 def test_reads_and_writes_are_counted_by_the_simdgroup() -> None:
     assert [_buffer(name, "x").reads for name in ("copies", "vector", "adds")] == [32, 8, 64]
     assert (_buffer("copies", "y").reads, _buffer("copies", "y").writes) == (0, 32)
@@ -103,6 +129,10 @@ def test_vector_access_counts_its_bytes() -> None:
         ("adds", "float_operations", 1024 * 2),
         ("special", "special_operations", 1024),
         ("divides", "special_operations", 1024),
+        ("quick", "special_operations", 1024 * 3),
+        ("quick", "quick_operations", 1024 * 2),
+        ("quick_vector", "quick_operations", 1024 * 4),
+        ("special", "quick_operations", 0),
         ("barriers", "barriers", 16 * 5),
         ("simd", "simd_operations", 32 * 2),
         ("atomics", "atomic_operations", 1024),

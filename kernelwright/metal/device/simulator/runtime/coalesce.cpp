@@ -8,9 +8,11 @@ namespace kw {
 
 namespace {
 
+constexpr uint32_t MOST_SECTORS = 2 * KW_SIMD_WIDTH * 3;
+
 // Distinct sectors; lanes mostly ask for neighbours in order, which the last sector tells.
-uint32_t distinct_sectors(const LoggedAccess* accesses, uint32_t count, uint64_t base) {
-  uint64_t seen[2 * KW_SIMD_WIDTH * 3];
+uint32_t distinct_sectors(const LoggedAccess* accesses, uint32_t count, uint64_t base,
+                          uint64_t* seen) {
   uint32_t distinct = 0;
   for (uint32_t i = 0; i < count; i++) {
     // Relative to the buffer: Metal aligns buffers, the arrays here need not be.
@@ -20,7 +22,7 @@ uint32_t distinct_sectors(const LoggedAccess* accesses, uint32_t count, uint64_t
     for (uint64_t sector = first; sector <= last; sector++) {
       bool is_new = true;
       for (uint32_t k = distinct; is_new && k > 0; k--) is_new = seen[k - 1] != sector;
-      if (is_new && distinct < sizeof seen / sizeof *seen) seen[distinct++] = sector;
+      if (is_new && distinct < MOST_SECTORS) seen[distinct++] = sector;
     }
   }
   return distinct;
@@ -36,8 +38,21 @@ void mark(unsigned char* marks, const Footprint& footprint, unsigned char half, 
   }
 }
 
-void add_device(Meter& meter, const Footprint& footprint, const Buffer& buffer, uint32_t index,
+// Sectors that the worker's threadgroup did not read before.
+uint32_t first_reads(Meter& meter, uint32_t group, uint32_t index, const uint64_t* sectors,
+                     uint32_t count) {
+  uint32_t* readers = meter.readers[index];
+  uint32_t first = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    first += readers[sectors[i]] != group + 1;
+    readers[sectors[i]] = group + 1;
+  }
+  return first;
+}
+
+void add_device(Worker& worker, const Footprint& footprint, const Buffer& buffer, uint32_t index,
                 const LoggedAccess* accesses, uint32_t count) {
+  Meter& meter = *worker.meter;
   BufferTally& tally = meter.tally.buffers[index];
   uint64_t bytes = 0;
   const bool is_write = accesses[0].is_write;
@@ -48,8 +63,16 @@ void add_device(Meter& meter, const Footprint& footprint, const Buffer& buffer, 
   }
   (is_write ? tally.bytes_written : tally.bytes_read) += bytes;
   (is_write ? tally.writes : tally.reads) += 1;
-  (is_write ? tally.sectors_written : tally.sectors_read) += 
-      distinct_sectors(accesses, count, (uint64_t)buffer.data);
+  uint64_t sectors[MOST_SECTORS];
+  const uint32_t distinct = distinct_sectors(accesses, count, (uint64_t)buffer.data, sectors);
+  (is_write ? tally.sectors_written : tally.sectors_read) += distinct;
+  if (is_write) return;
+  tally.group_sectors_read += first_reads(meter, worker.group, index, sectors, distinct);
+  for (uint32_t i = 0; i < count; i++)
+    if (accesses[i].begins) {
+      tally.read_rounds++;
+      break;
+    }
 }
 
 // Cycles beyond the first for lanes that share an issue: each bank serves one word a cycle, and
@@ -102,7 +125,7 @@ void coalesce(Worker& worker, const LoggedAccess* accesses, uint32_t count) {
     if (index >= 0) {
       const Buffer& buffer = request.buffers[index];
       while (end < count && accesses[end].address - (uint64_t)buffer.data < buffer.size) end++;
-      add_device(*worker.meter, worker.launch->counting->footprints[index], buffer,
+      add_device(worker, worker.launch->counting->footprints[index], buffer,
                  (uint32_t)index, accesses + first, end - first);
     } else if (worker.memory.contains(accesses[first].address)) {
       while (end < count && worker.memory.contains(accesses[end].address)) end++;

@@ -55,6 +55,7 @@ KW_EXPORT void __sanitizer_cov_trace_pc_guard(uint32_t* guard) {
   Meter& meter = *worker->meter;
   if (!meter.is_on || *guard - 1 >= worker->launch->counting->block_count) return;
   const uint32_t block = *guard - 1;
+  meter.begins[worker->running->lane] = 1;
   meter.block_lanes[(uint64_t)block * KW_SIMD_WIDTH + worker->running->lane]++;
   if (meter.is_touched[block]) return;
   meter.is_touched[block] = 1;

@@ -113,6 +113,30 @@ void flush_blocks(Meter& meter, uint32_t present) {
   meter.touched_count = 0;
 }
 
+// Adds to one of the latest accesses what lies right behind it, within the same 16 bytes and run of
+// a block: GPU compilers join such neighbours, which clang's may have split.
+bool join(LoggedAccess* log, uint32_t used, const LoggedAccess& access) {
+  constexpr uint64_t WIDEST = 16;
+  constexpr uint32_t LATEST = 16;
+  const uint64_t end = access.address + access.size;
+  for (uint32_t i = used; i > 0 && used - i < LATEST; i--) {
+    LoggedAccess& before = log[i - 1];
+    if (before.is_write != access.is_write || before.address + before.size != access.address)
+      continue;
+    if (before.address / WIDEST != (end - 1) / WIDEST) return false;
+    before.size += access.size;
+    return true;
+  }
+  return false;
+}
+
+void add_access(Meter& meter, uint32_t lane, LoggedAccess access) {
+  if (!meter.begins[lane] && join(meter.log[lane], meter.used[lane], access)) return;
+  access.begins = meter.begins[lane];
+  meter.begins[lane] = 0;
+  meter.log[lane][meter.used[lane]++] = access;
+}
+
 void add(uint64_t* to, const uint64_t* from, uint64_t count) {
   for (uint64_t i = 0; i < count; i++) to[i] += from[i];
 }
@@ -159,7 +183,15 @@ bool prepare_meter(Worker& worker) {
   meter->touched = (uint32_t*)calloc(blocks, sizeof(uint32_t));
   meter->is_touched = (uint8_t*)calloc(blocks, 1);
   worker.meter = meter;
-  return meter->blocks && meter->block_lanes && meter->touched && meter->is_touched;
+  const Request& request = worker.launch->request;
+  bool is_whole = meter->blocks && meter->block_lanes && meter->touched && meter->is_touched;
+  for (uint32_t i = 0; i < request.buffer_count; i++) {
+    // One more than the size fills: an access may begin at the last byte and go on.
+    const uint64_t sectors = request.buffers[i].size / SECTOR_BYTES + 2;
+    meter->readers[i] = (uint32_t*)calloc(sectors, sizeof(uint32_t));
+    is_whole = is_whole && meter->readers[i];
+  }
+  return is_whole;
 }
 
 void release_meter(Worker& worker) {
@@ -168,6 +200,7 @@ void release_meter(Worker& worker) {
   free(worker.meter->block_lanes);
   free(worker.meter->touched);
   free(worker.meter->is_touched);
+  for (uint32_t* readers : worker.meter->readers) free(readers);
   free(worker.meter);
   worker.meter = nullptr;
 }
@@ -209,10 +242,10 @@ void log_access(Worker& worker, const void* address, uint32_t size, uint32_t kin
   const uint32_t lane = worker.running->lane;
   if (meter.used[lane] + 2 > Meter::LOG) pause(worker);
   const uint32_t site = (uint32_t)(pc - worker.launch->module_low);
-  LoggedAccess* log = meter.log[lane];
   // Reads come before writes, and are told apart by the site's lowest bit.
-  if (kind & READ) log[meter.used[lane]++] = {(uint64_t)address, 2 * site, (uint16_t)size, 0};
-  if (kind & WRITE) log[meter.used[lane]++] = {(uint64_t)address, 2 * site + 1, (uint16_t)size, 1};
+  if (kind & READ) add_access(meter, lane, {(uint64_t)address, 2 * site, (uint16_t)size, 0, 0});
+  if (kind & WRITE)
+    add_access(meter, lane, {(uint64_t)address, 2 * site + 1, (uint16_t)size, 1, 0});
 }
 
 }  // namespace kw

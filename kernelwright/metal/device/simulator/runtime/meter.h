@@ -17,6 +17,8 @@ struct BufferTally {
   uint64_t bytes_read, bytes_written;
   uint64_t sectors_read, sectors_written;
   uint64_t reads, writes;  // by simdgroups, of up to 32 lanes each
+  uint64_t group_sectors_read;  // distinct ones of each threadgroup
+  uint64_t read_rounds;  // runs of a basic block, by a simdgroup, that begin with a read
   uint64_t unique_bytes_read, unique_bytes_written;
   uint64_t unique_sectors_read, unique_sectors_written;
   // Of those, what both halves of the sample touched.
@@ -69,7 +71,8 @@ struct LoggedAccess {
   uint64_t address;
   uint32_t site;
   uint16_t size;
-  uint16_t is_write;
+  uint8_t is_write;
+  uint8_t begins;  // the first one of its lane's run of a basic block
 };
 
 // One worker's logs and sums.
@@ -86,7 +89,10 @@ struct Meter {
   uint32_t* touched;      // blocks with an entry in block_lanes
   uint8_t* is_touched;
   uint32_t touched_count;
+  // By buffer and sector, the last counted threadgroup that read it.
+  uint32_t* readers[MAXIMUM_BUFFERS];
   uint32_t used[KW_SIMD_WIDTH];
+  uint8_t begins[KW_SIMD_WIDTH];  // of each lane: nothing was logged since its block began
   LoggedAccess log[KW_SIMD_WIDTH][LOG];
 };
 

@@ -47,7 +47,15 @@ void kw_simdgroup_barrier(kw_uint flags, kw_uint site);
 void* kw_threadgroup_alloc(kw_uint id, kw_ulong size, kw_ulong alignment);
 
 // Operation counts of counting builds; the standard library calls it only under KW_COUNT.
-enum kw_operation { KW_FLOAT, KW_SPECIAL, KW_INTEGER, KW_MATRIX, KW_ATOMIC, KW_OPERATIONS };
+enum kw_operation {
+  KW_FLOAT,
+  KW_SPECIAL,
+  KW_INTEGER,
+  KW_MATRIX,
+  KW_ATOMIC,
+  KW_QUICK,  // of the special ones, those that fast:: asks for
+  KW_OPERATIONS
+};
 void kw_count(kw_uint operation, kw_uint amount);
 
 #ifdef __cplusplus

@@ -9,7 +9,11 @@
 // counter, and reported by itself.
 #ifdef KW_COUNT
 #define KW_SPECIAL_FUNCTION inline __attribute__((noinline, no_sanitize("coverage")))
+#ifdef KW_FAST_MATH
+#define KW_COUNT_SPECIAL kw_count(KW_SPECIAL, 1), kw_count(KW_QUICK, 1);
+#else
 #define KW_COUNT_SPECIAL kw_count(KW_SPECIAL, 1);
+#endif
 #else
 #define KW_SPECIAL_FUNCTION inline __attribute__((always_inline))
 #define KW_COUNT_SPECIAL
