@@ -27,9 +27,9 @@ _MIB = 1 << 20
 def device_text(device: DeviceInfo) -> str:
     """Say in a line what a device can do, and whether speed on it is measured or predicted."""
     # Where nothing can be timed, the evaluator predicts for the chip that its configuration names.
-    default_chip: str = EvaluatorConfig.model_fields["chip"].default
+    default_chip = EvaluatorConfig().chip_for(device)
     try:
-        chip = find_profile(device.chip if device.measures_time else default_chip)
+        chip = find_profile(device.bare_chip if device.measures_time else default_chip)
     except InputError:
         return f"Device: {device.chip}, on which programs are timed."
     ends = "on which programs are timed" if device.measures_time else (

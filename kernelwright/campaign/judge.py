@@ -13,7 +13,7 @@ from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Evaluation, Stage
 from kernelwright.evaluator.shelf import Shelf
 from kernelwright.evaluator.task import Task
-from kernelwright.metal.device.base import DeviceInfo, DeviceName
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo, DeviceName
 from kernelwright.metal.kernel import Program
 from kernelwright.store import Environment, KernelStore
 
@@ -43,13 +43,17 @@ MakeJudge = Callable[[], Judge]
 
 
 def judges_on(
-    device: DeviceName, store: KernelStore | None = None
+    device: DeviceName,
+    store: KernelStore | None = None,
+    *,
+    threadgroup_bytes: int = METAL_THREADGROUP_BYTES,
 ) -> "Callable[[], EvaluatorJudge]":
     """Return what makes judges on a device; they share one secret, so that they agree.
 
-    With a store they know what was tried, and what caught it, in campaigns before this one.
+    With a store they know what was tried, and what caught it, in campaigns before this one. A
+    threadgroup may take `threadgroup_bytes`: see `registry.open_device`.
     """
-    config = EvaluatorConfig()
+    config = EvaluatorConfig(threadgroup_bytes=threadgroup_bytes)
     memory = OwnMemory() if store is None else StoredMemory(store)
     shelf = Shelf()
     return lambda: EvaluatorJudge(device, config, memory, shelf)

@@ -5,15 +5,16 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from kernelwright.agents.budget import Caps
 from kernelwright.agents.chat.price import Price
 from kernelwright.campaign.spec import SearchSpec
 from kernelwright.campaign.subject import Subject, load_subjects
 from kernelwright.campaign.toml_line import line_of
-from kernelwright.errors import InputError
+from kernelwright.errors import InputError, KernelwrightError
 from kernelwright.metal.device.base import DeviceName
+from kernelwright.metal.device.threadgroup_memory import check_threadgroup_bytes, read_size
 from kernelwright.metal.diagnostic import Record
 
 _SECONDS_PER_HOUR = 3600.0
@@ -42,11 +43,23 @@ class NightSettings(Record):
 
     name: str = Field(default="nightly", min_length=1, max_length=200)
     devices: tuple[DeviceName, ...] = Field(default=("simulator",), min_length=1)
+    threadgroup_memory: str = "32K"
+    """What a threadgroup may take on each of the devices."""
     jobs: int = Field(default=2, ge=1)
     candidates: int = Field(default=12, ge=1)
     repairs: int = Field(default=2, ge=0)
     plateau: int = Field(default=8, ge=1)
     minimum_effect: float = Field(default=0.02, ge=0, lt=1)
+
+    @field_validator("threadgroup_memory")
+    @classmethod
+    def _suits_the_devices(cls, text: str, known: ValidationInfo) -> str:
+        try:
+            for device in known.data.get("devices", ()):
+                check_threadgroup_bytes(device, read_size(text))
+        except KernelwrightError as e:
+            raise ValueError(str(e).rstrip(".")) from e
+        return text
 
 
 class NightModels(Record):
@@ -179,6 +192,7 @@ def _spec(night: NightFile, path: Path) -> NightSpec:
         name=settings.name,
         device=devices[0],
         devices=devices,
+        threadgroup_bytes=read_size(settings.threadgroup_memory),
         candidates_per_task=settings.candidates,
         repairs=settings.repairs,
         patience=settings.plateau,

@@ -14,7 +14,8 @@ from kernelwright.store import Champion, Environment, Freshness, Intent, KernelS
 
 Outcome = Literal["current", "fresh", "stale", "revoked", "unreachable"]
 """`current` was judged here already; `unreachable` needs a device that is not here."""
-OpenJudge = Callable[[DeviceName], Judge]
+OpenJudge = Callable[[DeviceName, int], Judge]
+"""Given a device and the bytes that a threadgroup may take on it."""
 NAME = "store verify"
 """What the campaigns are called that hold these verdicts."""
 
@@ -30,9 +31,9 @@ class Recheck(Record):
     evaluation_id: str | None = None
 
 
-def open_judge(device: DeviceName) -> Judge:
-    """Open this machine's evaluator on a device."""
-    return judges_on(device)()
+def open_judge(device: DeviceName, threadgroup_bytes: int) -> Judge:
+    """Open this machine's evaluator on a device, under the limit that a champion was found with."""
+    return judges_on(device, threadgroup_bytes=threadgroup_bytes)()
 
 
 def recheck(
@@ -54,13 +55,14 @@ def recheck(
         everything: judge also what was judged here already, and what was revoked.
         opening: whom to ask for verdicts on a device.
     """
-    by_device: dict[DeviceName, list[Standing]] = {}
+    by_device: dict[tuple[DeviceName, int], list[Standing]] = {}
     for standing in store.standings():
         if device in (None, standing.champion.device):
-            by_device.setdefault(standing.champion.device, []).append(standing)
-    for name, standings in by_device.items():
+            limit = standing.environment.device.threadgroup_bytes
+            by_device.setdefault((standing.champion.device, limit), []).append(standing)
+    for (name, limit), standings in by_device.items():
         try:
-            judge = opening(name)
+            judge = opening(name, limit)
         except KernelwrightError as e:
             for standing in standings:
                 yield _told(standing, "unreachable", str(e))

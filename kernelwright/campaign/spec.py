@@ -1,10 +1,13 @@
 """What a search is asked to do, and how far it may go."""
 
-from pydantic import Field
+from typing import Self
+
+from pydantic import Field, model_validator
 
 from kernelwright.agents.budget import UNLIMITED, Caps
 from kernelwright.agents.chat.price import Price
-from kernelwright.metal.device.base import DeviceName
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
+from kernelwright.metal.device.threadgroup_memory import check_threadgroup_bytes
 from kernelwright.metal.diagnostic import Record
 
 
@@ -14,6 +17,8 @@ class SearchSpec(Record):
     name: str = ""
     """What people call the search; its functions' names by default."""
     device: DeviceName = "simulator"
+    threadgroup_bytes: int = METAL_THREADGROUP_BYTES
+    """What a threadgroup may take; with more than Metal's 32 KB kernels may fit no Mac."""
     candidates_per_task: int = Field(default=12, ge=1)
     batch: int = Field(default=4, ge=1)
     """Programs asked of the coder at a time."""
@@ -40,3 +45,8 @@ class SearchSpec(Record):
     prices: dict[str, Price] = Field(default_factory=dict)
     """By `provider:name`; they win over the tables on disk."""
     calls_at_once: int = Field(default=4, ge=1)
+
+    @model_validator(mode="after")
+    def _suits_the_device(self) -> Self:
+        check_threadgroup_bytes(self.device, self.threadgroup_bytes)
+        return self

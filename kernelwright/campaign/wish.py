@@ -99,7 +99,7 @@ def _served(tasks: set[str], spec: NightSpec, store: KernelStore) -> Iterator[se
     """Yield what each device of the night has fresh champions for."""
     for name in spec.devices:
         try:
-            chip = open_device(name).info.chip
+            chip = open_device(name, spec.threadgroup_bytes).info.chip
         except KernelwrightError:
             yield set()
         else:

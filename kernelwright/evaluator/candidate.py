@@ -19,6 +19,7 @@ from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
 from kernelwright.metal.device import registry
 from kernelwright.metal.device.base import (
+    METAL_THREADGROUP_BYTES,
     Array,
     Device,
     Executable,
@@ -37,6 +38,13 @@ class Open:
     """Open the device; the reply's header holds its `info`."""
 
     device: str | Device
+    threadgroup_bytes: int = METAL_THREADGROUP_BYTES
+    """What a threadgroup may take on a device that is opened by name."""
+
+    @property
+    def name(self) -> str:
+        """The device's name."""
+        return self.device if isinstance(self.device, str) else self.device.info.name
 
 
 @dataclass(frozen=True)
@@ -112,7 +120,7 @@ class CandidateService:
     def _answer(self, request: Request) -> Reply:
         if isinstance(request, Open):
             self._forget()
-            self._device = open_device(request.device)
+            self._device = open_device(request)
             if isinstance(request.device, str):
                 warm_up(self._device)
             return Reply({"info": self._device.info.model_dump(mode="json")})
@@ -194,13 +202,15 @@ def result_of(reply: Reply) -> RunResult:
     return RunResult.model_validate({**reply.header, "outputs": reply.arrays})
 
 
-def open_device(device: str | Device) -> Device:
+def open_device(request: Open) -> Device:
     """Return a device by name, or the device itself.
 
     Raises:
         DeviceError: this machine has no such device.
     """
-    return registry.open_device(device) if isinstance(device, str) else device
+    if isinstance(request.device, str):
+        return registry.open_device(request.device, request.threadgroup_bytes)
+    return request.device
 
 
 def warm_up(device: Device) -> None:

@@ -6,7 +6,11 @@ import secrets
 from pydantic import Field
 
 from kernelwright.evaluator.evaluation import Stage
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo
 from kernelwright.metal.diagnostic import Record
+
+_ROOMY_CHIP = "h200"
+"""Has 227 KB of threadgroup memory."""
 
 
 class TimingPlan(Record):
@@ -61,9 +65,16 @@ class EvaluatorConfig(Record):
     """For all the samples of one order: dozens of blocks against every baseline."""
     memory_bytes: int = 8 << 30
     """What a candidate's worker may allocate, and its arrays may take together."""
+    threadgroup_bytes: int = METAL_THREADGROUP_BYTES
+    """What a threadgroup may take on a device that is opened by name, and on the simulator before
+    it; more than Metal's 32 KB only on `cuda` and the simulator, and what needs it fits no Mac."""
     chip: str = "m4-pro"
     """Whose profile predicts times on a device that measures none."""
     timing: TimingPlan = TimingPlan()
+
+    def chip_for(self, device: DeviceInfo) -> str:
+        """Return whose profile predicts times: what exceeds Metal's limit fits no Apple chip."""
+        return _ROOMY_CHIP if device.exceeds_metal else self.chip
 
     @property
     def commitment(self) -> str:

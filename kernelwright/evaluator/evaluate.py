@@ -284,7 +284,9 @@ class Evaluator:
             return trial
         simulator = self._simulator
         if simulator is None or not simulator.is_alive or not _empties(simulator):
-            simulator, _ = open_worker("simulator", self.config.memory_bytes)
+            # What exceeds Metal's limit there must do so here, and nothing else may.
+            limit = self.info.threadgroup_bytes
+            simulator, _ = open_worker("simulator", self.config.memory_bytes, limit)
         self._simulator = simulator
         return Trial(simulator, program, self.config)
 
@@ -297,7 +299,9 @@ class Evaluator:
         if self._worker is not None and self._worker.is_alive:
             return self._worker
         with self._having_turn():
-            self._worker, self._info = open_worker(self._device, self.config.memory_bytes)
+            self._worker, self._info = open_worker(
+                self._device, self.config.memory_bytes, self.config.threadgroup_bytes
+            )
         return self._worker
 
     @contextmanager

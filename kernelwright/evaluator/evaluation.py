@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Literal
 
-from kernelwright.metal.device.base import Counters, DeviceInfo
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Counters, DeviceInfo
 from kernelwright.metal.diagnostic import Diagnostic, Record, SanitizerReport
 
 EVALUATOR_VERSION = 2
@@ -119,6 +119,12 @@ class Speedup(Record):
     kind: Literal["measured", "predicted"]
 
 
+NOT_FOR_MACS = (
+    "It is not for Macs: it was judged where a threadgroup may take more memory than their 32 KB, "
+    "and no count shows that it takes less."
+)
+
+
 class Evaluation(Record):
     """The verdict on one program for one task on one device; timings aside, deterministic."""
 
@@ -149,6 +155,17 @@ class Evaluation(Record):
     conditions: Conditions | None = None
     evaluator_version: int = EVALUATOR_VERSION
     duration_s: float = 0.0
+
+    @property
+    def fits_metal(self) -> bool:
+        """False when a threadgroup takes more memory than a Mac's, or may where none was counted.
+
+        What was judged under Metal's own limit fits.
+        """
+        if not self.device.exceeds_metal:
+            return True
+        taken = [c.threadgroup_bytes for c in self.counters]
+        return bool(taken) and max(taken) <= METAL_THREADGROUP_BYTES
 
     @property
     def is_correct(self) -> bool:

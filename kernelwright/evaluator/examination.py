@@ -127,7 +127,7 @@ class Examination:
     def predict(self, trial: Trial, suite: Suite) -> None:
         """Count what the program does at the task's own shape and predict its time."""
         with self.verdict.stage(Stage.TIMING) as words:
-            profile = find_profile(self.config.chip)
+            profile = find_profile(self.config.chip_for(self.info))
             prediction = self._count(trial, suite, profile)
             if prediction is None:
                 words.append("this device neither measures nor counts")
@@ -174,7 +174,7 @@ class Examination:
 
     @property
     def _profile(self) -> ChipProfile:
-        return profile_of(self.info.chip) or find_profile(self.config.chip)
+        return profile_of(self.info.bare_chip) or find_profile(self.config.chip_for(self.info))
 
     def pass_hidden_gate(self, trial: Trial, suite: Suite, cases: Sequence[TimingCases]) -> None:
         """Judge on cases that nobody has seen; a failure says that, and nothing about them.
@@ -254,7 +254,7 @@ class Examination:
 
     def _keep_predicted_pace(self, trial: Trial, suite: Suite) -> None:
         """Ask for no predicted regression at any hidden shape."""
-        profile, seen = find_profile(self.config.chip), {self.task.graph.fingerprint}
+        profile, seen = find_profile(self.config.chip_for(self.info)), {self.task.graph.fingerprint}
         for reference in suite.references:
             graph = reference.case.graph
             if graph.fingerprint in seen:

@@ -9,8 +9,9 @@ from kernelwright.errors import DeviceError
 from kernelwright.evaluator.cache import shared_cache
 from kernelwright.evaluator.candidate import Open, Prime
 from kernelwright.evaluator.worker import Limits, Means, Worker, WorkerLost
-from kernelwright.metal.device.base import Device, DeviceInfo
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Device, DeviceInfo
 from kernelwright.metal.device.simulator.priming import is_primed
+from kernelwright.metal.device.threadgroup_memory import check_threadgroup_bytes
 from kernelwright.metal.kernel import MathMode
 
 _SERVICE = "kernelwright.evaluator.candidate"
@@ -23,33 +24,38 @@ _OPEN_TIMEOUT_S = 300.0
 """A first start compiles the simulator's runtime and headers."""
 
 
-def open_worker(device: str | Device, memory_bytes: int) -> tuple[Worker, DeviceInfo]:
+def open_worker(
+    device: str | Device, memory_bytes: int, threadgroup_bytes: int = METAL_THREADGROUP_BYTES
+) -> tuple[Worker, DeviceInfo]:
     """Start a worker whose device is ready for candidates.
 
-    Some drivers do not start in a namespace, or where they may not write; then their worker does
-    without, and its `confinement` does not name what was given up.
+    A device that is opened by name lets a threadgroup take `threadgroup_bytes`. Some drivers do
+    not start in a namespace, or where they may not write; then their worker does without, and its
+    `confinement` does not name what was given up.
 
     Raises:
         DeviceError: this machine has no such device, or it does not start.
     """
+    check_threadgroup_bytes(device if isinstance(device, str) else "", threadgroup_bytes)
+    request = Open(device, threadgroup_bytes)
     try:
-        return _open_confined(device, memory_bytes)
+        return _open_confined(request, memory_bytes)
     except DeviceError:
         if device != "simulator":
             raise
         # A worker may not write what all share: on a fresh machine somebody has to, once.
-        fill_cache(memory_bytes)
-        return _open_confined(device, memory_bytes)
+        fill_cache(memory_bytes, threadgroup_bytes=threadgroup_bytes)
+        return _open_confined(request, memory_bytes)
 
 
-def _open_confined(device: str | Device, memory_bytes: int) -> tuple[Worker, DeviceInfo]:
-    name = device if isinstance(device, str) else device.info.name
+def _open_confined(request: Open, memory_bytes: int) -> tuple[Worker, DeviceInfo]:
+    name = request.name
     if not (name in _GPUS or _importing_mlx_drives_gpu()):
-        return _open(device, Limits(memory_bytes))
+        return _open(request, Limits(memory_bytes))
     failures = []
     for rung in range(_rungs.get(name, 0), len(_LADDER)):
         try:
-            opened = _open(device, Limits(memory_bytes, drives_gpu=True, means=_LADDER[rung]))
+            opened = _open(request, Limits(memory_bytes, drives_gpu=True, means=_LADDER[rung]))
         except DeviceError as e:
             failures.append(e)
             continue
@@ -70,7 +76,11 @@ def ready_cache(memory_bytes: int, math_modes: Sequence[MathMode]) -> None:
         fill_cache(memory_bytes, math_modes)
 
 
-def fill_cache(memory_bytes: int, math_modes: Sequence[MathMode] = ("safe",)) -> None:
+def fill_cache(
+    memory_bytes: int,
+    math_modes: Sequence[MathMode] = ("safe",),
+    threadgroup_bytes: int = METAL_THREADGROUP_BYTES,
+) -> None:
     """Build what all workers share, in a process that never sees a candidate.
 
     Raises:
@@ -80,7 +90,7 @@ def fill_cache(memory_bytes: int, math_modes: Sequence[MathMode] = ("safe",)) ->
     limits = Limits(memory_bytes, builds_cache=True)
     if _importing_mlx_drives_gpu():
         limits = replace(limits, drives_gpu=True, means=())
-    builder, _ = _open("simulator", limits)
+    builder, _ = _open(Open("simulator", threadgroup_bytes), limits)
     try:
         reply = builder.call(Prime(tuple(math_modes)), _OPEN_TIMEOUT_S)
     except WorkerLost as e:
@@ -91,10 +101,10 @@ def fill_cache(memory_bytes: int, math_modes: Sequence[MathMode] = ("safe",)) ->
         raise DeviceError(str(reply.header.get("message")))
 
 
-def _open(device: str | Device, limits: Limits) -> tuple[Worker, DeviceInfo]:
+def _open(request: Open, limits: Limits) -> tuple[Worker, DeviceInfo]:
     try:
         worker = Worker(_SERVICE, limits)
-        reply = worker.call(Open(device), _OPEN_TIMEOUT_S)
+        reply = worker.call(request, _OPEN_TIMEOUT_S)
     except WorkerLost as e:
         raise DeviceError(f"the device's worker did not start: {e}.") from e
     if reply.failure:

@@ -61,7 +61,7 @@ class Track:
         found = race(
             laboratory,
             self.config.timing,
-            roofline_of(cases.graph, laboratory.bytes_per_s, self.info.chip),
+            roofline_of(cases.graph, laboratory.bytes_per_s, self.info.bare_chip),
             cases.judge,
             tried=tried,
             reverse=reverse,

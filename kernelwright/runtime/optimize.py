@@ -12,7 +12,7 @@ from kernelwright import ir
 from kernelwright.errors import KernelwrightError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.stitch import stitch
-from kernelwright.metal.device.base import DeviceName
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
 from kernelwright.runtime.backward import Backward, Note
 from kernelwright.runtime.bucket import Buckets, is_harmless, through
 from kernelwright.runtime.call import Key, flatten, plain_key
@@ -242,6 +242,7 @@ def optimize(
     buckets: Sequence[int] | None = None,
     axis: int = 0,
     padded: Sequence[int] = (0,),
+    threadgroup_bytes: int = METAL_THREADGROUP_BYTES,
 ) -> Callable[P, R] | Callable[[Callable[P, R]], Callable[P, R]]:
     """Let a function of MLX arrays run the store's verified kernels.
 
@@ -259,8 +260,11 @@ def optimize(
             runs.
         axis: which axis varies.
         padded: places of the positional arguments that have it.
+        threadgroup_bytes: the limit of threadgroup memory that kernels were searched with, such as
+            98304 after `kernelwright search --threadgroup-memory 96K`. Kernels found under another
+            limit are left out; where the GPU has less, as on a Mac, the original runs.
     """
-    server = KernelServer(store, device)
+    server = KernelServer(store, device, threadgroup_bytes)
     sizes = None if buckets is None else Buckets.of(buckets, axis, padded)
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:

@@ -12,7 +12,7 @@ from kernelwright.ir.graph import Graph
 from kernelwright.ir.region import Region
 from kernelwright.ir.stitch import RunRegion
 from kernelwright.metal.device.array import to_mlx, to_numpy
-from kernelwright.metal.device.base import Device, DeviceName, RunOptions
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Device, DeviceName, RunOptions
 from kernelwright.metal.device.execution import MlxExecutable
 from kernelwright.metal.device.registry import open_device
 from kernelwright.runtime.explanation import ServedRegion
@@ -38,16 +38,23 @@ class Service:
 class KernelServer:
     """One store and one device, both opened when first needed."""
 
-    def __init__(self, store: str | None = None, device: DeviceName | None = None) -> None:
+    def __init__(
+        self,
+        store: str | None = None,
+        device: DeviceName | None = None,
+        threadgroup_bytes: int = METAL_THREADGROUP_BYTES,
+    ) -> None:
+        """Serve from a store; a limit that is not Metal's means the kernels found under it."""
         self.url = store
         self._wanted_device = device
+        self._threadgroup_bytes = threadgroup_bytes
 
     @cached_property
     def device(self) -> Device | None:
         """The device that kernels run on; None where there is none that is fast."""
         name = self._wanted_device or _own_device()
         try:
-            return open_device(name) if name else None
+            return open_device(name, self._threadgroup_bytes) if name else None
         except KernelwrightError:
             return None
 
@@ -62,7 +69,7 @@ class KernelServer:
     def serve(self, graph: Graph) -> Service:
         """Find and prepare champions for a canonical graph; never fails."""
         if self.device is None:
-            return _nothing(graph, "this machine has no GPU that runs Metal kernels")
+            return _nothing(graph, "this machine has no GPU that runs such Metal kernels")
         if self.store is None:
             return _nothing(graph, "there is no kernel store here yet; run kernelwright search")
         regions = ir.partition(graph)

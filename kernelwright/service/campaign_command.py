@@ -40,7 +40,7 @@ from kernelwright.campaign.resuming import (
 from kernelwright.campaign.wish import capture_night, joined, with_wishes
 from kernelwright.errors import DeviceError, InputError
 from kernelwright.ir import partition
-from kernelwright.runtime.export import export_module
+from kernelwright.runtime.export import export_module, fits_metal
 from kernelwright.service.console import console
 from kernelwright.service.option import RunArgument, StoreOption
 from kernelwright.service.view.figure import counted, in_seconds, short
@@ -179,7 +179,9 @@ def _run(
             opened,
             spec,
             offline_team(),
-            rehearsal.judges(judges_on(spec.device, opened)),
+            rehearsal.judges(
+                judges_on(spec.device, opened, threadgroup_bytes=spec.threadgroup_bytes)
+            ),
             listen=listen,
             hire=hire,
             order=BySavings(priorities),
@@ -261,6 +263,9 @@ def _export(store: KernelStore, spec: NightSpec, report: SearchReport) -> None:
         won = gain_of(detail.evaluations[0].evaluation, task.traffic)
         if won.saved < spec.minimum_effect:
             console().print(f"not exported: {task.name} gains {won.words}", style="quiet")
+            continue
+        if not fits_metal(detail):
+            console().print(f"not exported: {task.name} is not for Macs", style="quiet")
             continue
         module = export_module(detail)
         module.write(folder / spec.device)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from pydantic import TypeAdapter
 
+from kernelwright.metal.device.threadgroup_memory import read_size
 from kernelwright.metal.diagnostic import Record
 
 StoreOption = Annotated[
@@ -38,6 +39,24 @@ BaseUrlOption = Annotated[
         "--base-url",
         help="Where the models are served, such as http://127.0.0.1:8080/v1.",
         show_default=False,
+    ),
+]
+
+
+def _size(text: str | int) -> int:
+    """Read an option's text; its default is a number."""
+    return text if isinstance(text, int) else read_size(text)
+
+
+ThreadgroupMemoryOption = Annotated[
+    int,
+    typer.Option(
+        "--threadgroup-memory",
+        metavar="SIZE",
+        parser=_size,
+        help="What a threadgroup may take, such as 96K: up to 227K on cuda and the simulator; what "
+        "needs more than 32K runs on no Mac.",
+        show_default="32K",
     ),
 ]
 LimitOption = Annotated[int, typer.Option("--limit", min=1, help="The most rows to print.")]

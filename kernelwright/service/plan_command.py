@@ -10,10 +10,10 @@ from kernelwright.campaign.flow import Flow
 from kernelwright.campaign.outline import outline
 from kernelwright.campaign.planning import plan_function
 from kernelwright.errors import InputError
-from kernelwright.metal.device.base import DeviceName
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
 from kernelwright.metal.device.registry import open_device
 from kernelwright.service.console import console, error_console
-from kernelwright.service.option import JsonOption, print_json
+from kernelwright.service.option import JsonOption, ThreadgroupMemoryOption, print_json
 from kernelwright.service.view.plan import print_plan
 from kernelwright.service.view.plan_svg import draw_plan
 
@@ -38,6 +38,7 @@ def plan(
     device: Annotated[
         DeviceName, typer.Option(help="Whose limits the kernels keep.")
     ] = "simulator",
+    threadgroup_memory: ThreadgroupMemoryOption = METAL_THREADGROUP_BYTES,
     json: JsonOption = False,
 ) -> None:
     """Show a function's graph, its regions, and what they save; nothing is compiled."""
@@ -48,7 +49,7 @@ def plan(
             f"expected one function for {svg}, found {names}; name one, as "
             f"{captured.functions[0].subject.place}."
         )
-    info, planner = open_device(device).info, offline_team().planner
+    info, planner = open_device(device, threadgroup_memory).info, offline_team().planner
     plans = [plan_function(function, planner, info) for function in captured.functions]
     outlines = [outline(planned) for planned in plans]
     if svg is not None:

@@ -22,13 +22,14 @@ from kernelwright.campaign.forecast import forecast
 from kernelwright.campaign.interleave import BySavings
 from kernelwright.campaign.model_team import hiring
 from kernelwright.errors import InputError
-from kernelwright.metal.device.base import DeviceName
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
 from kernelwright.service.console import console, error_console
 from kernelwright.service.option import (
     BaseUrlOption,
     JsonOption,
     ModelOption,
     StoreOption,
+    ThreadgroupMemoryOption,
     print_json,
 )
 from kernelwright.service.view.progress import progress_view
@@ -51,6 +52,7 @@ def search(
         typer.Option("-i", "--input", help="An input's type, such as 'bf16[2048,4096]'; repeat."),
     ] = None,
     device: Annotated[DeviceName, typer.Option(help="Where candidates run.")] = _DEFAULTS.device,
+    threadgroup_memory: ThreadgroupMemoryOption = METAL_THREADGROUP_BYTES,
     candidates: Annotated[
         int, typer.Option(min=1, help="The most candidates to try for a task.")
     ] = _DEFAULTS.candidates_per_task,
@@ -108,6 +110,7 @@ def search(
     captured = capture_subjects(_load(targets, inputs or []))
     spec = SearchSpec(
         device=device,
+        threadgroup_bytes=threadgroup_memory,
         candidates_per_task=candidates,
         repairs=repairs,
         evaluations=evaluations,
@@ -132,7 +135,7 @@ def search(
             opened,
             spec,
             offline_team(),
-            judges_on(spec.device, opened),
+            judges_on(spec.device, opened, threadgroup_bytes=spec.threadgroup_bytes),
             listen=view.show,
             hire=hire,
             order=BySavings({}),

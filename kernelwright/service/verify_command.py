@@ -10,13 +10,18 @@ from kernelwright.campaign import capture_subjects, load_subjects
 from kernelwright.errors import InputError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import evaluate
-from kernelwright.evaluator.evaluation import Evaluation, Stage
+from kernelwright.evaluator.evaluation import NOT_FOR_MACS, Evaluation, Stage
 from kernelwright.evaluator.submission import LaunchText, read_body, read_program
 from kernelwright.evaluator.task import Task
-from kernelwright.metal.device.base import DeviceName
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
 from kernelwright.metal.kernel import Program
 from kernelwright.service.console import console
-from kernelwright.service.option import JsonOption, StoreOption, print_json
+from kernelwright.service.option import (
+    JsonOption,
+    StoreOption,
+    ThreadgroupMemoryOption,
+    print_json,
+)
 from kernelwright.store import KernelStore
 
 _REJECTED = 2
@@ -54,6 +59,7 @@ def verify(
         typer.Option(help="Names in a Metal body: 'x,w->out'.", show_default=False),
     ] = None,
     device: Annotated[DeviceName, typer.Option(help="Where it runs.")] = "simulator",
+    threadgroup_memory: ThreadgroupMemoryOption = METAL_THREADGROUP_BYTES,
     through: Annotated[
         Stage, typer.Option(help="The last stage to run.", show_choices=False)
     ] = Stage.CONFIRMATION,
@@ -71,7 +77,7 @@ def verify(
     else:
         candidate, known = _from_store(program, store)
         chosen = _task_of(task, inputs or []) if task else known
-    config = EvaluatorConfig(through=through)
+    config = EvaluatorConfig(through=through, threadgroup_bytes=threadgroup_memory)
     evaluation = evaluate(chosen, candidate, device=device, config=config)
     if json:
         print_json(evaluation)
@@ -130,3 +136,5 @@ def _print(evaluation: Evaluation, task: Task) -> None:
         console().print(str(report), markup=False)
     console().print(f"[{style}]{evaluation.status}[/] ", end="")
     console().print(evaluation.summary, markup=False)
+    if evaluation.is_correct and not evaluation.fits_metal:
+        console().print(NOT_FOR_MACS, style="warn")

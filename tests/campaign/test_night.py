@@ -37,6 +37,14 @@ def test_the_template_is_a_night_by_itself(tmp_path: Path) -> None:
         (_SOFTMAX + "[[functions]]\npriority = 2", r"line 3: .*number 2 target is missing"),
         (_SOFTMAX + "prio = 1", r"line 3: \[\[functions\]\] number 1 prio is no key"),
         (_SOFTMAX + '[campaign]\ndevices = ["gpu"]', r"\[campaign\] devices: .*found 'gpu'"),
+        (
+            _SOFTMAX + '[campaign]\ndevices = ["metal", "cuda"]\nthreadgroup_memory = "96K"',
+            r"line 5: \[campaign\] threadgroup_memory: .*expected 32 KB .* on metal, .*found '96K'",
+        ),
+        (
+            _SOFTMAX + '[campaign]\nthreadgroup_memory = "much"',
+            r"line 4: \[campaign\] threadgroup_memory: .*expected a size such as 96K.*found 'much'",
+        ),
         ("[campaign]", r"\[\[functions\]\] is missing, and so is \[wanted\]"),
         ("\n[campaign\n", r"is no TOML: .*at line 2, column 10"),
     ],
@@ -83,3 +91,9 @@ def _read(folder: Path, text: str) -> tuple[NightSpec, ...]:
     path = folder / "nightly.toml"
     path.write_text(text)
     return read_night(path)
+
+
+def test_a_night_lifts_the_limit_of_threadgroup_memory_on_all_its_devices(tmp_path: Path) -> None:
+    text = '[campaign]\ndevices = ["cuda", "simulator"]\nthreadgroup_memory = "96K"\n'
+    assert [s.threadgroup_bytes for s in _read(tmp_path, text + _SOFTMAX)] == [98304, 98304]
+    assert {s.threadgroup_bytes for s in _read(tmp_path, _SOFTMAX)} == {32768}

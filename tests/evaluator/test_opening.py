@@ -6,8 +6,9 @@ import pytest
 
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator import opening
+from kernelwright.evaluator.candidate import Open
 from kernelwright.evaluator.worker import Limits, Means, Worker
-from kernelwright.metal.device.base import Device, DeviceInfo
+from kernelwright.metal.device.base import DeviceInfo
 
 INFO = DeviceInfo(name="cuda", chip="any", runtime="any", measures_time=True)
 
@@ -36,7 +37,7 @@ def test_what_a_driver_does_not_put_up_with_is_given_up_once(
 ) -> None:
     seen: list[int] = []
 
-    def start(device: str | Device, limits: Limits) -> tuple[Worker, DeviceInfo]:
+    def start(request: Open, limits: Limits) -> tuple[Worker, DeviceInfo]:
         seen.append(len(limits.means))
         assert limits.drives_gpu
         if tolerated is None or len(limits.means) > len(tolerated):

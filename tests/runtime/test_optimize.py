@@ -30,9 +30,11 @@ def nested(pair: dict[str, mx.array], scale: float) -> tuple[mx.array, list[mx.a
     return total * scale, [mx.exp(total)]
 
 
-def crown(url: str, function: Callable[..., object], *arrays: object) -> None:
+def crown(
+    url: str, function: Callable[..., object], *arrays: object, threadgroup_bytes: int = 32768
+) -> None:
     """Put a champion for each region of a function into a store; the verdict is a given."""
-    device = SimulatorDevice().info
+    device = SimulatorDevice(threadgroup_bytes).info
     graph = ir.canonicalize(ir.capture(function, *arrays))
     with KernelStore(url) as store:
         campaign = store.begin_campaign(name="t", spec="{}", environment=environment_of(device))
@@ -150,3 +152,15 @@ def test_what_fails_at_the_look_up_runs_the_original(
 def test_explain_refuses_other_functions() -> None:
     with pytest.raises(KernelwrightError, match=r"made by kernelwright\.optimize"):
         explain(gated, *arrays())
+
+
+def test_kernels_found_under_a_lifted_limit_serve_only_who_asks_for_it(tmp_path: Path) -> None:
+    url = str(tmp_path / "kernels.db")
+    crown(url, gated, mx.zeros(SHAPE), mx.zeros(SHAPE), threadgroup_bytes=98304)
+    assert "no fresh champion fits" in optimized(gated, url).explain(*arrays()).reason
+    lifted = optimize(gated, store=url, device="simulator", threadgroup_bytes=98304)
+    assert isinstance(lifted, Optimized)
+    assert lifted.explain(*arrays()).path == "kernels"
+    absent = optimize(gated, store=url, device="metal", threadgroup_bytes=98304)
+    assert isinstance(absent, Optimized)
+    assert "no GPU that runs such Metal kernels" in absent.explain(*arrays()).reason

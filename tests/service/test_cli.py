@@ -62,6 +62,21 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
             "looks at the values of an array while it is traced",
         ),
         ("def f(x):\n    return 'text'\n", ("{file}", "-i", "f32[2]"), "returns str ('text')"),
+        (
+            SOFTMAX,
+            ("{file}", "-i", "f32[2]", "--device", "metal", "--threadgroup-memory", "96K"),
+            "expected 32 KB of threadgroup memory on metal, all that an Apple GPU has, found 96 KB",
+        ),
+        (
+            SOFTMAX,
+            ("{file}", "-i", "f32[2]", "--device", "cuda", "--threadgroup-memory", "228K"),
+            "expected 32 KB to 227 KB of threadgroup memory on cuda, found 228 KB",
+        ),
+        (
+            SOFTMAX,
+            ("{file}", "-i", "f32[2]", "--threadgroup-memory", "much"),
+            "expected a size such as 96K or 98304, found 'much'",
+        ),
         ("def f(x):\n    return x.nope\n", ("{file}", "-i", "f32[2]"), "raised AttributeError"),
     ],
 )
@@ -203,3 +218,38 @@ def _softmax(folder: Path) -> str:
     path = folder / "functions.py"
     path.write_text(SOFTMAX)
     return str(path)
+
+
+ROOMY = """\
+threadgroup float tile[15040];
+uint i = thread_index_in_threadgroup;
+for (uint j = i; j < 15040; j += 64) tile[j] = x[j % 64] + 1.0f;
+threadgroup_barrier(mem_flags::mem_threadgroup);
+y[i] = tile[14976 + i];
+"""
+
+
+def test_a_lifted_limit_of_threadgroup_memory_admits_a_kernel_and_says_that_no_mac_runs_it(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "plus.py").write_text("def plus(x):\n    return x + 1\n")
+    (tmp_path / "plus.metal").write_text(ROOMY)
+    arguments = ["verify", str(tmp_path / "plus.metal"), "--task", str(tmp_path / "plus.py")]
+    arguments += ["-i", "f32[64]", "-g", "64", "-t", "64", "--names", "x->y"]
+    refused = run(*arguments)
+    assert refused.code == 2
+    assert "exceeds the maximum threadgroup memory allowed" in refused.out
+    admitted = run(*arguments, "--threadgroup-memory", "64K")
+    assert admitted.code == 0
+    assert "64 KB threadgroup memory" in admitted.out
+    assert "It is not for Macs" in admitted.out
+
+
+def test_a_search_under_a_lifted_limit_crowns_its_own_champion(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "f.py").write_text("import mlx.core as mx\ndef f(x):\n    return mx.exp(x) * 2\n")
+    arguments = ("search", str(tmp_path / "f.py"), "-i", "f32[4,64]", "--candidates", "1", "-q")
+    assert run(*arguments).code == 0
+    assert run(*arguments, "--threadgroup-memory", "96K").code == 0
+    champions = json.loads(run("best", "--json").out)
+    chips = {c["chip"].partition(", ")[2] for c in champions}
+    assert chips == {"", "96 KB threadgroup memory"}

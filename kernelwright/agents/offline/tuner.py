@@ -90,6 +90,6 @@ def decisions_of(schedule: Schedule) -> Decisions:
 def _profile(device: DeviceInfo) -> ChipProfile:
     """Return the profile of a device's chip, or of the one whose times are predicted."""
     try:
-        return find_profile(device.chip)
+        return find_profile(device.bare_chip)
     except InputError:
-        return find_profile(EvaluatorConfig().chip)
+        return find_profile(EvaluatorConfig().chip_for(device))

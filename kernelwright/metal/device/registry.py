@@ -3,20 +3,27 @@
 from typing import get_args
 
 from kernelwright.errors import DeviceError
-from kernelwright.metal.device.base import Device, DeviceName
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Device, DeviceName
+from kernelwright.metal.device.threadgroup_memory import check_threadgroup_bytes
 
 
-def open_device(name: str) -> Device:
+def open_device(name: str, threadgroup_bytes: int = METAL_THREADGROUP_BYTES) -> Device:
     """Open a device of this machine.
 
+    Args:
+        name: One of `DeviceName`.
+        threadgroup_bytes: What a threadgroup may take. More than Metal's 32 KB is for `cuda`,
+            and for the simulator in its stead: what needs it runs on no Mac.
+
     Raises:
-        DeviceError: this machine has no such device, or nobody has.
+        DeviceError: this machine has no such device, nobody has, or it has less memory.
     """
+    check_threadgroup_bytes(name, threadgroup_bytes)
     match name:
         case "simulator":
             from kernelwright.metal.device.simulator.device import SimulatorDevice
 
-            return SimulatorDevice()
+            return SimulatorDevice(threadgroup_bytes)
         case "metal":
             from kernelwright.metal.device.metal import MetalDevice
 
@@ -24,7 +31,7 @@ def open_device(name: str) -> Device:
         case "cuda":
             from kernelwright.metal.device.cuda.device import CudaDevice
 
-            return CudaDevice()
+            return CudaDevice(threadgroup_bytes)
         case _:
             known = ", ".join(get_args(DeviceName))
             raise DeviceError(f"expected a device, one of {known}; found {name!r}.")

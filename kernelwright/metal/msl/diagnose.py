@@ -21,8 +21,8 @@ _WORDINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
         (r"^cannot use 'throw' with exceptions disabled$", "'throw' is not supported in Metal"),
         (r"^cannot use 'try' with exceptions disabled$", "'try' is not supported in Metal"),
         (
-            r"^static assertion failed due to requirement 'kw_threadgroup_memory<(\d+)\w*>.*",
-            r"Threadgroup memory size (\1) exceeds the maximum threadgroup memory allowed (32768)",
+            r"^static assertion failed .* 'kw_threadgroup_memory<(\d+)\w*, (\d+)\w*>.*",
+            r"Threadgroup memory size (\1) exceeds the maximum threadgroup memory allowed (\2)",
         ),
         (r"^call to '[\w:]*kw_\w+\(\)' declared with 'error' attribute: ", ""),
         (r"'kw_entry:[^:']+:([^']*)'", r"'\1'"),

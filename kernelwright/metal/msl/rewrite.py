@@ -72,6 +72,7 @@ def rewrite(
     file: str = "source",
     variables: list[ThreadgroupDeclaration] | None = None,
     include: Callable[[str], str | None] = lambda name: None,
+    threadgroup_bytes: int = 32768,
 ) -> Rewritten:
     """Rewrite one file.
 
@@ -80,10 +81,12 @@ def rewrite(
         file: Its name in the records.
         variables: Where its threadgroup variables are added; their places are their ids.
         include: Returns the path to include in place of a named file, None to leave it.
+        threadgroup_bytes: What a threadgroup may take, by default Metal's limit.
     """
     tokens = tokenize(text)
     structure = analyze(tokens)
-    worker = _Rewriter(text, tokens, structure, file, [] if variables is None else variables)
+    known = [] if variables is None else variables
+    worker = _Rewriter(text, tokens, structure, file, known, threadgroup_bytes)
     worker.directives(include)
     worker.words()
     worker.swizzles()
@@ -128,6 +131,8 @@ class _Rewriter:
     structure: Structure
     file: str
     variables: list[ThreadgroupDeclaration]
+    limit: int
+    """Bytes of threadgroup memory."""
 
     def __post_init__(self) -> None:
         self.editor = Editor(self.text)
@@ -338,7 +343,7 @@ class _Rewriter:
                 f"kw_threadgroup_alloc({number}, sizeof({type_}), alignof({type_}));"
             )
         size = " + ".join(s for scope in scopes for s in scope)
-        references.append(f" static_assert(kw_threadgroup_memory<{size}>::fits);")
+        references.append(f" static_assert(kw_threadgroup_memory<{size}, {self.limit}>::fits);")
         last = structure.code[min(stop, len(structure.code) - 1)]
         self.editor.insert(last.end, "".join(references))
 

@@ -4,6 +4,7 @@ from kernelwright.runtime.export.catalog import FORMATS, FormatName, export_as
 from kernelwright.runtime.export.format import ExportedFile, ExportedModule
 from kernelwright.runtime.export.module import export_module
 from kernelwright.runtime.export.reference_code import function_source
+from kernelwright.runtime.export.selection import fits_metal
 
 __all__ = [
     "FORMATS",
@@ -12,5 +13,6 @@ __all__ = [
     "FormatName",
     "export_as",
     "export_module",
+    "fits_metal",
     "function_source",
 ]

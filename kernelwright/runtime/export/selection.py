@@ -29,7 +29,7 @@ def select(detail: CandidateDetail, *, name: str | None, force: bool) -> Selecti
     """Admit a candidate to an export.
 
     Raises:
-        InputError: it is not verified or was revoked, or the name is no identifier.
+        InputError: it is not verified, was revoked or fits no Mac, or the name is no identifier.
     """
     function = name or _identifier(detail.candidate.task.name)
     if not function.isidentifier():
@@ -37,6 +37,13 @@ def select(detail: CandidateDetail, *, name: str | None, force: bool) -> Selecti
     evaluation = verdict_of(detail)
     is_revoked = any(champion.freshness == "revoked" for champion in detail.champion_on)
     is_verified = evaluation is not None and evaluation.is_correct and not is_revoked
+    if is_verified and not fits_metal(detail) and not force:
+        assert evaluation is not None
+        raise InputError(
+            "expected a kernel for Metal's 32 KB of threadgroup memory, found one judged on "
+            f"{evaluation.device.chip}; serve it with kernelwright.optimize("
+            f"threadgroup_bytes={evaluation.device.threadgroup_bytes}), or add --force."
+        )
     if not is_verified and not force:
         found = "not evaluated" if evaluation is None else evaluation.status.value
         raise InputError(
@@ -44,6 +51,12 @@ def select(detail: CandidateDetail, *, name: str | None, force: bool) -> Selecti
             "export a champion (`kernelwright best`), or add --force and check it yourself."
         )
     return Selection(detail, function, is_verified, is_revoked)
+
+
+def fits_metal(detail: CandidateDetail) -> bool:
+    """Say whether an Apple GPU has the threadgroup memory, as far as the newest verdict tells."""
+    evaluation = verdict_of(detail)
+    return evaluation is None or evaluation.fits_metal
 
 
 def verdict_of(detail: CandidateDetail) -> Evaluation | None:

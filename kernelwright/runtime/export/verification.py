@@ -1,6 +1,6 @@
 """Prints VERIFICATION.md: what was verified, on what, and what was not."""
 
-from kernelwright.evaluator.evaluation import Evaluation, Stage
+from kernelwright.evaluator.evaluation import NOT_FOR_MACS, Evaluation, Stage
 from kernelwright.runtime.export.selection import Selection
 from kernelwright.store import CandidateDetail
 
@@ -105,6 +105,8 @@ def _free(detail: CandidateDetail) -> list[str]:
 
 def _not_verified(detail: CandidateDetail, evaluation: Evaluation, limits: tuple[str, ...]) -> str:
     lines = ["## Not verified\n"]
+    if not evaluation.fits_metal:
+        lines.append(f"- {NOT_FOR_MACS}")
     if evaluation.device.name != "metal":
         lines.append(
             f"- It has not run on an Apple GPU: everything above was seen on the "

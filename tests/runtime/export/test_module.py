@@ -16,7 +16,7 @@ from kernelwright.errors import InputError
 from kernelwright.evaluator import Evaluation, Stage, Status, Task
 from kernelwright.evaluator.evaluation import OutputAccuracy, StageResult
 from kernelwright.ir import Graph, canonicalize, capture
-from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.device.base import Counters, DeviceInfo
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.runtime.export import export_module
 from kernelwright.store import CandidateDetail, Environment, Intent, KernelStore
@@ -231,3 +231,33 @@ def _traced(
     monkeypatch.setattr(mx, "default_device", lambda: mx.gpu)
     mx.export_function(record, lambda *a: function(*a), *arrays)
     return launches
+
+
+ROOMY = INFO.model_copy(
+    update={"threadgroup_bytes": 98304, "chip": "x86_64, 96 KB threadgroup memory"}
+)
+
+
+def judged_with(detail: CandidateDetail, taken: int | None) -> CandidateDetail:
+    """Return the candidate as judged under 96 KB, where its threadgroups took so much."""
+    known = detail.evaluations[0]
+    count = Counters(kernel="k", threads=1, threadgroups=1, threadgroup_bytes=taken or 0)
+    update = {"device": ROOMY, "counters": () if taken is None else (count,)}
+    evaluation = known.evaluation.model_copy(update=update)
+    newest = known.model_copy(update={"evaluation": evaluation})
+    return detail.model_copy(update={"evaluations": (newest,)})
+
+
+@pytest.mark.parametrize("taken", [None, 40000])
+def test_a_kernel_that_no_mac_runs_is_refused(make: Make, taken: int | None) -> None:
+    detail = judged_with(make(residual_rms_norm, *_arrays()), taken)
+    with pytest.raises(InputError, match=r"Metal's 32 KB .* found one judged on x86_64, 96 KB"):
+        export_module(detail)
+    files = {f.name: f.text for f in export_module(detail, force=True).files}
+    assert "It is not for Macs" in files["VERIFICATION.md"]
+
+
+def test_a_kernel_that_takes_little_is_exported_whatever_it_was_judged_under(make: Make) -> None:
+    detail = judged_with(make(residual_rms_norm, *_arrays()), 32768)
+    files = {f.name: f.text for f in export_module(detail).files}
+    assert "It is not for Macs" not in files["VERIFICATION.md"]

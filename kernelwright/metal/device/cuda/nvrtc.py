@@ -14,6 +14,8 @@ from kernelwright.metal.diagnostic import CompileError, Diagnostic, Severity
 _LOG_LINE = re.compile(
     r"^(?P<file>[^(\n]+)\((?P<line>\d+)\): (?P<severity>error|warning)[^:]*: (?P<message>.+)$"
 )
+_ASSEMBLER_LINE = re.compile(r"^ptxas (?:error|fatal)\s*: (?P<message>.+)$")
+_TOO_MUCH_SHARED = re.compile(r"uses too much shared data \((0x[\da-f]+) bytes, 0x[\da-f]+ max\)")
 _HOW = "install MLX's CUDA backend with: pip install 'mlx[cuda13]'"
 
 
@@ -72,8 +74,18 @@ def diagnostics(log: str) -> tuple[Diagnostic, ...]:
     return (Diagnostic(message=log.strip()[:2000] or "the CUDA compiler failed without a message"),)
 
 
+def excess_shared_bytes(error: CompileError) -> int | None:
+    """Return what `__shared__` arrays take together, where the assembler refuses it for that."""
+    for diagnostic in error.diagnostics:
+        if found := _TOO_MUCH_SHARED.search(diagnostic.message):
+            return int(found[1], 16)
+    return None
+
+
 def _diagnostics(log: str) -> Iterator[Diagnostic]:
     for line in log.splitlines():
+        if refused := _ASSEMBLER_LINE.match(line):
+            yield Diagnostic(message=refused["message"])
         match = _LOG_LINE.match(line)
         if match is None:
             continue

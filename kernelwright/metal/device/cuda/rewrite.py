@@ -1,7 +1,7 @@
 """Metal text to CUDA text, token by token; every line stays where it was."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.metal.msl.token import Token, TokenKind, tokenize
@@ -15,9 +15,34 @@ _FLOAT = re.compile(
 _DROPPED = frozenset({"device", "thread", "kernel"})
 
 
+@dataclass(frozen=True)
+class GatheredBody:
+    """A body whose threadgroup arrays lie in one allocation, each at a multiple of 32 bytes.
+
+    It is for a scope that declares `kw_shared`, the allocation, and `kw_end_0`, where it begins.
+    """
+
+    text: str
+    arrays: int
+    """`kw_end_<arrays>` is the number of bytes that they take."""
+
+
 def rewrite_body(text: str) -> str:
     """Rewrite statements, as they stand inside a kernel's body."""
     return _Rewriter(tokenize(text), depth=1).run()
+
+
+def gather_body(text: str) -> GatheredBody:
+    """Rewrite statements, with the body's threadgroup arrays in one allocation.
+
+    CUDA's own `__shared__` arrays end at 48 KB together; what is allocated at launch does not.
+    Arrays of inner blocks stay `__shared__`, for where the next one begins would not be known
+    there; so do all of a body in which directives choose.
+    """
+    tokens = tokenize(text)
+    chooses = any(t.directive in ("if", "ifdef", "ifndef", "define") for t in tokens)
+    worker = _Rewriter(tokens, depth=1, gathers=not chooses)
+    return GatheredBody(worker.run(), worker.gathered)
 
 
 def rewrite_header(text: str) -> str:
@@ -37,9 +62,14 @@ class _Rewriter:
     tokens: Sequence[Token]
     depth: int
     """Brace depth at the start: 0 is namespace scope, where functions are declared."""
+    gathers: bool = False
+    gathered: int = 0
+    """Threadgroup arrays that have their place in `kw_shared`."""
     out: list[str] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
     """Indices of the code tokens."""
+    behind: dict[int, str] = field(default_factory=dict)
+    """What follows the code token at a place."""
 
     def run(self) -> str:
         self.out = [self._blank(t) if not t.is_code else t.spelling for t in self.tokens]
@@ -48,6 +78,8 @@ class _Rewriter:
         self._drop_metal_includes()
         for place in range(len(self.places)):
             self._token(place, members)
+        for place, text in self.behind.items():
+            self.out[self.places[place]] += text
         if self.depth == 0:
             self._declare_functions()
         return "".join(self.out)
@@ -136,6 +168,8 @@ class _Rewriter:
             self.out[index] = self._constant(place)
         elif name == "threadgroup":
             self.out[index] = "__shared__" if self._declares_array(place) else ""
+            if self.out[index] and self.gathers and self.depth == 1:
+                self._gather(place)
         elif (
             self._raw(place - 1) in (".", "->") and name not in members and _SWIZZLE.fullmatch(name)
         ):
@@ -163,6 +197,38 @@ class _Rewriter:
             return False
         declaration = self._until(place + 1, frozenset({";", "=", "[", "{", ")", ","}))
         return "*" not in declaration and "&" not in declaration and "(" not in declaration
+
+    def _gather(self, place: int) -> None:
+        """Turn one declaration into types, and references to places behind all arrays before."""
+        end = place
+        while self._text(end) not in (";", "=", "{", ""):
+            end += 1
+        if self._text(end) != ";" or self._raw(place - 1) == "static":
+            return
+        placed: list[str] = []
+        for name in self._declared(place + 1, end):
+            number, array = self.gathered, self._text(name)
+            self.gathered += 1
+            type_, at = f"kw_array_{number}", f"kw_at_{number}"
+            self.out[self.places[name]] = type_
+            placed += [
+                f" constexpr uint {at} = kw_place(kw_end_{number});",
+                f" constexpr uint kw_end_{number + 1} = {at} + sizeof({type_});",
+                f" {type_}& {array} = *({type_}*)(kw_shared + {at});",
+            ]
+        self.out[self.places[place]] = "typedef"
+        self.behind[end] = "".join(placed)
+
+    def _declared(self, place: int, end: int) -> Iterator[int]:
+        """Yield the places of the names that a declaration declares."""
+        angles = brackets = 0
+        for p in range(place, end):
+            word = self._text(p)
+            is_name = self.tokens[self.places[p]].kind is TokenKind.IDENTIFIER
+            if is_name and not (angles or brackets) and self._text(p + 1) in ("[", ",", ";"):
+                yield p
+            brackets += {"[": 1, "(": 1, "]": -1, ")": -1}.get(word, 0)
+            angles += 0 if brackets else {"<": 1, ">": -1, ">>": -2}.get(word, 0)
 
     def _until(self, place: int, stops: frozenset[str]) -> list[str]:
         words: list[str] = []

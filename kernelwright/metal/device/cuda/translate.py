@@ -6,11 +6,19 @@ from importlib.resources import files
 
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
-from kernelwright.metal.device.cuda.rewrite import mentions, rewrite_body, rewrite_header
+from kernelwright.metal.device.cuda.rewrite import (
+    GatheredBody,
+    gather_body,
+    mentions,
+    rewrite_body,
+    rewrite_header,
+)
 from kernelwright.metal.kernel import BoundProgram, Kernel, Launch
 
 _INCLUDES = ("scalar", "vector", "launch", "math", "simdgroup", "atomic", "matrix")
 _SYMBOL = "kw_kernel"
+_SHARED_GRAIN = 32
+"""Bytes at whose multiples arrays begin that are allocated at launch."""
 _METAL_TYPE = {
     Dtype.BOOL: "bool",
     Dtype.UINT8: "uint8_t",
@@ -25,6 +33,10 @@ _METAL_TYPE = {
     Dtype.BFLOAT16: "bfloat",
     Dtype.FLOAT32: "float",
 }
+_SHARED = (
+    "extern __shared__ __align__(32) unsigned char kw_shared[];",
+    "constexpr uint kw_end_0 = 0;",
+)
 _UINT3 = (
     "dispatch_threads_per_threadgroup",
     "grid_origin",
@@ -60,6 +72,8 @@ class Translation:
     blocks: int
     threads: int
     """Per block; blocks and their grid are one-dimensional."""
+    shared_bytes: int = 0
+    """Allocated for each block at launch, beside its `__shared__` arrays."""
 
     @property
     def grid(self) -> tuple[int, int, int]:
@@ -73,8 +87,15 @@ def headers() -> dict[str, str]:
     return {f"kw/{name}.cuh": (folder / f"{name}.cuh").read_text() for name in _INCLUDES}
 
 
-def translate(program: BoundProgram, launch: Launch) -> Translation:
-    """Translate one launch; the kernel's parameters are its inputs, then its outputs."""
+def translate(program: BoundProgram, launch: Launch, *, shared_bytes: int = 0) -> Translation:
+    """Translate one launch; the kernel's parameters are its inputs, then its outputs.
+
+    Args:
+        program: What the launch is part of.
+        launch: The launch.
+        shared_bytes: What the body's threadgroup arrays take, where that is more than CUDA has
+            for `__shared__` arrays: they are allocated at launch then.
+    """
     kernel = launch.kernel
     group = tuple(min(t, g) for t, g in zip(launch.threadgroup, launch.grid, strict=True))
     blocks = math.prod(-(-g // t) for g, t in zip(launch.grid, group, strict=True))
@@ -82,6 +103,9 @@ def translate(program: BoundProgram, launch: Launch) -> Translation:
     outputs = [(name, program.type_of(name)) for name in kernel.outputs]
     attributes = [(a, t) for t, names in (("uint3", _UINT3), ("uint", _UINT)) for a in names]
     used = [(a, t) for a, t in attributes if mentions(kernel.source, a)]
+    gathered = gather_body(kernel.source) if shared_bytes else None
+    if gathered:
+        shared_bytes += _SHARED_GRAIN * max(gathered.arrays - 1, 0)
     parts = [
         "#include <cuda_bf16.h>",
         "#include <cuda_fp16.h>",
@@ -93,7 +117,7 @@ def translate(program: BoundProgram, launch: Launch) -> Translation:
         "namespace candidate {",
         '#line 1 "header"',
         rewrite_header(kernel.header),
-        *_body(launch, inputs, outputs, used),
+        *_body(launch, inputs, outputs, used, gathered),
         "}  // namespace candidate",
         '#line 1 "entry"',
         *_entry(launch, inputs, outputs, used),
@@ -104,6 +128,7 @@ def translate(program: BoundProgram, launch: Launch) -> Translation:
         symbol=_SYMBOL,
         blocks=blocks,
         threads=math.prod(group),
+        shared_bytes=shared_bytes,
     )
 
 
@@ -112,6 +137,7 @@ def _body(
     inputs: list[tuple[str, TensorType]],
     outputs: list[tuple[str, TensorType]],
     used: list[tuple[str, str]],
+    gathered: GatheredBody | None,
 ) -> list[str]:
     parameters = [
         *(f"const {_type(t)}{_input_kind(t)} {name}" for name, t in inputs),
@@ -124,8 +150,9 @@ def _body(
         *_template(launch),
         f"KW_FUNC void body({', '.join(parameters)}) {{",
         *(line for name, t in inputs for line in _shape(name, t, source)),
+        *(_SHARED if gathered else ()),
         '#line 1 "source"',
-        rewrite_body(source),
+        gathered.text if gathered else rewrite_body(source),
         "}",
     ]
 

@@ -10,6 +10,7 @@ from math import prod
 
 from kernelwright.errors import InputError
 from kernelwright.metal.device.base import (
+    METAL_THREADGROUP_BYTES,
     Array,
     DeviceInfo,
     RunOptions,
@@ -21,6 +22,7 @@ from kernelwright.metal.device.simulator.record import Buffer, Code, Outcome
 from kernelwright.metal.device.simulator.runtime import launch
 from kernelwright.metal.device.simulator.toolchain import Variant, compiler_version
 from kernelwright.metal.device.simulator.unit import Section, Unit, prepare
+from kernelwright.metal.device.threadgroup_memory import chip_with
 from kernelwright.metal.diagnostic import LaunchError
 from kernelwright.metal.kernel import BoundProgram, Launch
 from kernelwright.metal.msl.signature import Entry
@@ -33,21 +35,27 @@ _THREADS_PER_THREADGROUP = 1024
 class SimulatorDevice:
     """Every machine's Metal: right or wrong it can tell, fast or slow only predict."""
 
+    def __init__(self, threadgroup_bytes: int = METAL_THREADGROUP_BYTES) -> None:
+        """Stand for a GPU whose threadgroups may take so much memory."""
+        self._threadgroup_bytes = threadgroup_bytes
+
     @cached_property
     def info(self) -> DeviceInfo:
         """Return the processor and the versions that compile and run."""
         return DeviceInfo(
             name="simulator",
-            chip=platform.machine(),
+            chip=chip_with(platform.machine(), self._threadgroup_bytes),
             runtime=f"mlx {version('mlx')}, {compiler_version()}",
             measures_time=False,
+            threadgroup_bytes=self._threadgroup_bytes,
         )
 
     def compile(self, program: BoundProgram, *, sanitize: bool = False) -> "SimulatorExecutable":
         """Compile every kernel, several at once; other builds follow when a run needs them."""
         with ThreadPoolExecutor(max_workers=max(len(program.launches), 1)) as pool:
-            units = tuple(pool.map(lambda one: _prepared(one, program), program.launches))
-        executable = SimulatorExecutable(program, units)
+            limit = self._threadgroup_bytes
+            units = tuple(pool.map(lambda one: _prepared(one, program, limit), program.launches))
+        executable = SimulatorExecutable(program, units, limit)
         executable.images("sanitize" if sanitize else "plain")
         return executable
 
@@ -61,23 +69,33 @@ class PreparedLaunch:
     unit: Unit
 
 
-def _prepared(one: Launch, program: BoundProgram) -> PreparedLaunch:
+def _prepared(one: Launch, program: BoundProgram, threadgroup_bytes: int) -> PreparedLaunch:
     rendered = render(one, program)
     sections = [
         Section("header", rendered.header, shown=one.kernel.header),
         Section("signature", rendered.signature),
         Section("source", rendered.source, shown=one.kernel.source),
     ]
-    return PreparedLaunch(
-        one, rendered, prepare(sections, prelude="mlx", math_mode=one.kernel.math_mode)
+    unit = prepare(
+        sections,
+        prelude="mlx",
+        math_mode=one.kernel.math_mode,
+        threadgroup_bytes=threadgroup_bytes,
     )
+    return PreparedLaunch(one, rendered, unit)
 
 
 class SimulatorExecutable:
     """A program compiled for this machine's processor."""
 
-    def __init__(self, program: BoundProgram, launches: tuple[PreparedLaunch, ...]) -> None:
+    def __init__(
+        self,
+        program: BoundProgram,
+        launches: tuple[PreparedLaunch, ...],
+        threadgroup_bytes: int = METAL_THREADGROUP_BYTES,
+    ) -> None:
         self._program = program
+        self.threadgroup_bytes = threadgroup_bytes
         self._launches = launches
         self._images: dict[Variant, tuple[Image, ...]] = {}
         self._forms: dict[tuple[Variant, int], Image] = {}
@@ -176,6 +194,7 @@ class _Run:
             threadgroup=one.threadgroup,
             threadgroup_variables=image.variables,
             uncounted=self._code(number, uncounted),
+            threadgroup_bytes=self.executable.threadgroup_bytes,
             options=self.options.model_copy(update={"timeout_s": timeout_s}),
         )
 

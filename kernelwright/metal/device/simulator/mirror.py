@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES
 from kernelwright.metal.device.simulator.toolchain import INCLUDE, cache_path, publish, workspace
 from kernelwright.metal.msl.diagnose import Place
 from kernelwright.metal.msl.rewrite import Rewritten, ThreadgroupDeclaration, rewrite
@@ -25,6 +26,8 @@ class Mirror:
     """Resolves a text's `#include`s; every file is rewritten once."""
 
     folders: Sequence[Path]
+    threadgroup_bytes: int = METAL_THREADGROUP_BYTES
+    """What the variables of a threadgroup may take together."""
     files: list[MirroredFile] = field(default_factory=list)
     variables: list[ThreadgroupDeclaration] = field(default_factory=list)
     """Those of every included file and of the text itself; places are ids."""
@@ -49,6 +52,7 @@ class Mirror:
             file=path.name,
             variables=self.variables,
             include=lambda name: self.include(name, path.parent),
+            threadgroup_bytes=self.threadgroup_bytes,
         )
         copy = _published(f'#line 1 "{path}"\n{rewritten.edited.text}', path.name)
         self._done[path] = copy

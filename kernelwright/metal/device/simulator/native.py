@@ -68,6 +68,7 @@ class RawRequest(ctypes.Structure):
         ("vets", ctypes.c_uint32),
         ("sample", ctypes.c_uint32),
         ("order_seed", ctypes.c_uint64),
+        ("threadgroup_bytes", ctypes.c_uint64),
         ("reports", ctypes.POINTER(RawReports)),
         ("tally", ctypes.POINTER(Tally)),
         ("blocks", ctypes.POINTER(BlockTally)),

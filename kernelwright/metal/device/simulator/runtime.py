@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from kernelwright.errors import DeviceError
-from kernelwright.metal.device.base import Counters, RunOptions
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Counters, RunOptions
 from kernelwright.metal.device.simulator import native
 from kernelwright.metal.device.simulator.build import load_runtime
 from kernelwright.metal.device.simulator.counters import BlockTally, Tally, read_counters
@@ -22,7 +22,6 @@ from kernelwright.metal.device.simulator.record import (
 from kernelwright.metal.device.simulator.sanitizer import Names, RawReports, read_reports
 from kernelwright.metal.diagnostic import LaunchError, ReportKind, SanitizerReport
 
-THREADGROUP_BYTES = 32768
 THREADS_PER_THREADGROUP = 1024
 EXACT_THREADGROUPS = 512
 """A counting launch of more counts a sample of them."""
@@ -45,13 +44,15 @@ def launch(
     threadgroup_variables: Sequence[ThreadgroupVariable] = (),
     threads: int | None = None,
     uncounted: Code | None = None,
+    threadgroup_bytes: int = METAL_THREADGROUP_BYTES,
     options: RunOptions = RunOptions(),  # noqa: B008 (a frozen record)
 ) -> Outcome:
     """Run an entry of a compiled library over `grid` threads, on `threads` cores.
 
     The entry's i-th argument is `buffers[i]`; the threadgroup arguments follow. Sanitizing and
     counting need a library that was compiled for it. A counting launch runs the threadgroups that
-    are not in its sample faster when it is given the plain build as `uncounted`.
+    are not in its sample faster when it is given the plain build as `uncounted`. A threadgroup
+    takes `threadgroup_bytes` of memory at most.
 
     Raises:
         LaunchError: the launch exceeds a limit, does not end in time, overflows a stack or
@@ -68,6 +69,7 @@ def launch(
         arguments=threadgroup_arguments,
         variables=threadgroup_variables,
         workers=threads or os.cpu_count() or 1,
+        threadgroup_bytes=threadgroup_bytes,
     )
     _check(dispatch, buffers)
     spent_s = 0.0
@@ -115,6 +117,7 @@ class _Dispatch:
     arguments: Sequence[ThreadgroupArgument]
     variables: Sequence[ThreadgroupVariable]
     workers: int
+    threadgroup_bytes: int
 
     def run(self, buffers: Sequence[Buffer], options: RunOptions) -> Outcome:
         """Launch once."""
@@ -133,7 +136,7 @@ class _Dispatch:
         reports = read_reports(raw, names) if raw is not None else ()
         # A stray access that had to be stopped has a report, which says more than an exception.
         if outcome.failure not in (_INVALID_ADDRESS, _TRAP, _PROTECTION) or not reports:
-            _raise_failure(self.kernel, outcome, options)
+            _raise_failure(self.kernel, outcome, options, self.threadgroup_bytes)
         counters = self._counters(buffers, tally, list(blocks)) if options.count else None
         return Outcome(elapsed_s=outcome.elapsed_s, reports=reports, counters=counters)
 
@@ -179,6 +182,7 @@ class _Dispatch:
             counts=options.count,
             poison=options.poison,
             order_seed=options.order_seed,
+            threadgroup_bytes=self.threadgroup_bytes,
             sample=self._sample(),
         )
 
@@ -264,11 +268,13 @@ _FAILURES = {
     3: "a thread accessed memory of no buffer (address {address:#x}); sanitize it to see where",
     4: "a thread reached code that must not run (a trap); sanitize it to see why",
     7: "a thread used a misaligned vector or an impossible address; sanitize it to see where",
-    5: "its threadgroup memory needs {address} bytes, this device has 32768; use less",
+    5: "its threadgroup memory needs {address} bytes, this device has {limit}; use less",
 }
 
 
-def _raise_failure(kernel: str, outcome: native.RawOutcome, options: RunOptions) -> None:
+def _raise_failure(
+    kernel: str, outcome: native.RawOutcome, options: RunOptions, threadgroup_bytes: int
+) -> None:
     if outcome.failure == 0:
         return
     if outcome.failure == _TIMEOUT:
@@ -278,5 +284,5 @@ def _raise_failure(kernel: str, outcome: native.RawOutcome, options: RunOptions)
     if outcome.failure == _NO_MEMORY:
         raise DeviceError("the simulator has no memory or threads left for a launch.")
     thread = (outcome.thread.x, outcome.thread.y, outcome.thread.z)
-    cause = _FAILURES[outcome.failure].format(address=outcome.address)
+    cause = _FAILURES[outcome.failure].format(address=outcome.address, limit=threadgroup_bytes)
     raise LaunchError(f"{kernel}: {cause} (thread {thread}).")

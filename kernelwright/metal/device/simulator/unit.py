@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES
 from kernelwright.metal.device.simulator.expand import expand, included_lines
 from kernelwright.metal.device.simulator.mirror import Mirror
 from kernelwright.metal.device.simulator.record import ThreadgroupVariable
@@ -158,6 +159,7 @@ def prepare(
     prelude: Prelude,
     folders: Sequence[Path] = (),
     math_mode: MathMode = "safe",
+    threadgroup_bytes: int = METAL_THREADGROUP_BYTES,
 ) -> Unit:
     """Rewrite a text.
 
@@ -166,19 +168,22 @@ def prepare(
         prelude: What stands before it.
         folders: Where `#include "…"` looks, before MLX's own headers.
         math_mode: What the compiler may assume of floats.
+        threadgroup_bytes: What a threadgroup may take.
 
     Raises:
         CompileError: Metal refuses the text for what its tokens say.
     """
     sources = {s.file: s.lines for s in sections}
-    unit = _joined(sections, prelude, folders, sources)
+    mirror = Mirror((*folders, *mlx_folders()), threadgroup_bytes)
+    unit = _joined(sections, prelude, mirror, sources)
     found = refuse(unit.rewritten)
     if _needs_expansion(unit, found):
         expanded = expand(
             "".join(line_marker(s) + _whole(s) for s in sections), (*folders, *mlx_folders())
         )
         parts = [Section(p.file, p.text, first_line=p.first_line) for p in expanded]
-        unit = _joined(parts, prelude, folders, sources | included_lines(expanded, sources))
+        mirror = Mirror((*folders, *mlx_folders()), threadgroup_bytes)
+        unit = _joined(parts, prelude, mirror, sources | included_lines(expanded, sources))
         found = refuse(unit.rewritten)
     if found:
         raise CompileError(tuple(unit.placed(d) for d in found))
@@ -197,7 +202,7 @@ def _needs_expansion(unit: Unit, found: Sequence[Diagnostic]) -> bool:
 def _joined(
     sections: Sequence[Section],
     prelude: Prelude,
-    folders: Sequence[Path],
+    mirror: Mirror,
     sources: Mapping[str, Sequence[str]],
 ) -> Unit:
     """Rewrite sections as one text."""
@@ -206,8 +211,13 @@ def _joined(
     for text in texts:
         starts.append(line)
         line += text.count("\n")
-    mirror = Mirror((*folders, *mlx_folders()))
-    rewritten = rewrite("".join(texts), file="", variables=mirror.variables, include=mirror.include)
+    rewritten = rewrite(
+        "".join(texts),
+        file="",
+        variables=mirror.variables,
+        include=mirror.include,
+        threadgroup_bytes=mirror.threadgroup_bytes,
+    )
     return Unit(tuple(sections), prelude, rewritten, mirror, tuple(starts), sources)
 
 

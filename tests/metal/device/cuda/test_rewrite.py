@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.metal.device.cuda.rewrite import mentions, rewrite_body, rewrite_header
+from kernelwright.metal.device.cuda.rewrite import (
+    gather_body,
+    mentions,
+    rewrite_body,
+    rewrite_header,
+)
 
 
 @pytest.mark.parametrize(
@@ -91,3 +96,32 @@ def test_lines_stay_where_they_were(text: str) -> None:
 def test_mentions_sees_identifiers_not_substrings() -> None:
     assert mentions("uint i = grid_size.x;", "grid_size")
     assert not mentions("uint my_grid_size; // grid_size", "grid_size")
+
+
+def test_arrays_of_a_body_are_gathered_one_behind_the_other() -> None:
+    gathered = gather_body(
+        "threadgroup float a[8][N < 4 ? 1 : 2], b;\nthreadgroup vec<half, 4> c[3];"
+    )
+    assert gathered.arrays == 3
+    first, second = gathered.text.split("\n")
+    assert first.startswith("typedef float kw_array_0[8][N < 4 ? 1 : 2], kw_array_1; ")
+    assert "constexpr uint kw_at_1 = kw_place(kw_end_1);" in first
+    assert first.endswith("kw_array_1& b = *(kw_array_1*)(kw_shared + kw_at_1);")
+    assert second.startswith("typedef vec<half, 4> kw_array_2[3]; ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{ threadgroup float a[8]; }",
+        "for (;;) { threadgroup float a[8]; }",
+        "#ifdef A\nthreadgroup float a[8];\n#endif",
+        "#define TILE threadgroup float a[8]\nTILE;",
+        "threadgroup struct { float x; } a;",
+        "threadgroup float* p = q;",
+    ],
+)
+def test_what_has_no_place_of_its_own_is_not_gathered(text: str) -> None:
+    gathered = gather_body(text)
+    assert gathered.arrays == 0
+    assert gathered.text == rewrite_body(text)

@@ -8,6 +8,7 @@ from kernelwright.ir import canonicalize, capture, gather_attention
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
 from kernelwright.metal.device.cuda import nvrtc
+from kernelwright.metal.device.cuda.device import compile_launches, most_threadgroup_bytes
 from kernelwright.metal.device.cuda.translate import headers, translate
 from kernelwright.metal.diagnostic import CompileError, Diagnostic
 from kernelwright.metal.kernel import BoundProgram, Kernel, Program, Tensor
@@ -157,3 +158,86 @@ def test_log_lines_of_generated_text_carry_no_line() -> None:
         Diagnostic(message='expected a ";"', line=3),
         Diagnostic(message='identifier "q" is undefined'),
     )
+
+
+LARGE = """\
+constexpr int N = 10000;
+threadgroup half held[N], small[3], one;
+threadgroup float4 tile[N / 4][2];
+threadgroup atomic_uint seen;
+uint i = thread_index_in_threadgroup;
+if (i == 0) {
+  threadgroup float inner[4];
+  inner[0] = 2.0;
+  one = inner[0];
+  atomic_store_explicit(&seen, 0u, memory_order_relaxed);
+}
+threadgroup float* p = &tile[0][0].x;
+for (uint j = i; j < N; j += 64) { held[j] = half(j); p[j] = a[i]; }
+small[i % 3] = 1.0h;
+threadgroup_barrier(mem_flags::mem_threadgroup);
+tile[1][0].xy = float2(3);
+atomic_fetch_add_explicit(&seen, 1u, memory_order_relaxed);
+y[thread_position_in_grid.x] = p[N - 1 - i] + float(held[i] + small[0] + one) + tile[i][1].y;
+"""
+"""Its arrays take 100022 bytes."""
+
+
+def large(source: str = LARGE) -> BoundProgram:
+    return bound(source, squares_of(320), tensor("y", Dtype.FLOAT32, 320))
+
+
+def test_gathered_arrays_are_allocated_at_launch() -> None:
+    program = large()
+    translation = translate(program, program.launches[0], shared_bytes=100000)
+    assert translation.shared_bytes == 100000 + 4 * 32
+    assert "extern __shared__ __align__(32) unsigned char kw_shared[];" in translation.text
+    assert translation.text.count("__shared__") == 2
+
+
+@needs_nvrtc
+def test_arrays_of_more_than_48_kb_compile_under_a_lifted_limit() -> None:
+    (launch,) = compile_launches(large(), "sm_90", 131072)
+    assert 100022 <= launch.translation.shared_bytes < 100022 + 5 * 32
+    assert launch.cubin[:4] == b"\x7fELF"
+
+
+@needs_nvrtc
+def test_arrays_of_up_to_48_kb_stay_where_they_are_under_a_lifted_limit() -> None:
+    (launch,) = compile_launches(large(LARGE.replace("10000", "4000")), "sm_90", 131072)
+    assert launch.translation.shared_bytes == 0
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(
+    ("source", "limit", "words"),
+    [
+        (LARGE, 65536, r"\(100022\) exceeds the maximum threadgroup memory allowed \(65536\)"),
+        (LARGE, 32768, r"\(100022\) exceeds the maximum threadgroup memory allowed \(32768\)"),
+        (
+            "{ threadgroup float t[20000]; t[int(a[0])] = a[1]; y[0] = t[int(a[2])]; }",
+            131072,
+            "inner blocks, .* take 80000 bytes, CUDA has 49152 for them; declare them at the top",
+        ),
+    ],
+)
+def test_arrays_beyond_a_limit_are_one_sentence(source: str, limit: int, words: str) -> None:
+    with pytest.raises(CompileError, match=words):
+        compile_launches(large(source), "sm_90", limit)
+
+
+def test_the_assemblers_refusal_tells_how_much_the_arrays_take() -> None:
+    said = (
+        'source(3): warning #177-D: variable "n" was declared but never referenced\n'
+        "ptxas error   : Entry function 'kw_kernel' uses too much shared data "
+        "(0x13881 bytes, 0xc000 max)"
+    )
+    assert nvrtc.excess_shared_bytes(CompileError(nvrtc.diagnostics(said))) == 80001
+    assert nvrtc.excess_shared_bytes(CompileError((Diagnostic(message="no"),))) is None
+
+
+@pytest.mark.parametrize(
+    ("architecture", "kilobytes"), [("sm_90", 227), ("sm_90a", 227), ("sm_80", 163), ("sm_120", 99)]
+)
+def test_an_architecture_has_its_own_most(architecture: str, kilobytes: int) -> None:
+    assert most_threadgroup_bytes(architecture) == kilobytes * 1024

@@ -9,7 +9,7 @@ from kernelwright.errors import InputError
 from kernelwright.ir.graph import TensorType
 from kernelwright.metal.device.base import Array, RunOptions, RunResult
 from kernelwright.metal.device.simulator.device import SimulatorDevice
-from kernelwright.metal.diagnostic import LaunchError, ReportKind
+from kernelwright.metal.diagnostic import CompileError, LaunchError, ReportKind
 from kernelwright.metal.kernel import BoundProgram, Kernel, Program, Tensor
 
 I = "uint i = thread_position_in_grid.x;\n"  # noqa: E741
@@ -278,3 +278,26 @@ def test_the_device_says_what_it_is() -> None:
     assert info.name == "simulator"
     assert not info.measures_time
     assert "ziglang" in info.runtime
+
+
+def test_launches_of_one_process_have_limits_of_their_own() -> None:
+    source = "threadgroup float t[16384];\nt[i + 16320] = x[i];\ny[i] = t[i + 16320];"
+    bound = program(kernel(I + source, "x", "y"), inputs={"x": "f32[64]"}, outputs={"y": "f32[64]"})
+    small = program(
+        kernel(I + "y[i] = x[i];", "x", "y"), inputs={"x": "f32[64]"}, outputs={"y": "f32[64]"}
+    )
+    for sanitize in (False, True):
+        options = RunOptions(sanitize=sanitize)
+        for device, one in ((SimulatorDevice(65536), bound), (SimulatorDevice(), small)):
+            result = device.compile(one, sanitize=sanitize).run((X,), options)
+            np.testing.assert_array_equal(result.outputs[0], X)
+            assert result.reports == ()
+
+
+def test_a_lifted_limit_names_itself_where_it_is_exceeded() -> None:
+    source = "threadgroup float t[SIZE];\n" + I + "t[0] = x[i];\ny[i] = t[0];"
+    types = {"inputs": {"x": "f32[64]"}, "outputs": {"y": "f32[64]"}}
+    roomy = SimulatorDevice(98304)
+    roomy.compile(program(kernel(source.replace("SIZE", "24576"), "x", "y"), **types))
+    with pytest.raises(CompileError, match=r"\(98308\) exceeds .* allowed \(98304\)"):
+        roomy.compile(program(kernel(source.replace("SIZE", "24577"), "x", "y"), **types))

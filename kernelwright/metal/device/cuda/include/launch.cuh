@@ -64,6 +64,10 @@ KW_FUNC uint kw_quadgroup_index_in_threadgroup() { return threadIdx.x / 4u; }
 KW_FUNC uint kw_quadgroups_per_threadgroup() { return (kw_threads() + 3u) / 4u; }
 KW_FUNC uint kw_dispatch_quadgroups_per_threadgroup() { return (kw_full_threads + 3u) / 4u; }
 
+// Where a body's next threadgroup array begins, of those that are allocated at launch: no type of
+// Metal's is aligned to more than 32 bytes (ulong4).
+KW_FUNC constexpr uint kw_place(uint end) { return (end + 31u) / 32u * 32u; }
+
 // MLX's allocations are aligned for every packed vector; views of them may begin anywhere. Told where
 // an array begins, the compiler finds which neighbours may be read and written in one access.
 template <class T> KW_FUNC bool kw_is_aligned(const T* p) { return (ulong)p % 16u == 0; }

@@ -109,6 +109,7 @@ bool place_arguments(Worker& worker) {
     worker.buffers[i] = arena != nullptr     ? arena->slots[i].start
                         : vetting != nullptr ? vetting->data[i]
                                              : request.buffers[i].data;
+  worker.memory.limit = request.threadgroup_bytes;
   worker.memory.clear();
   for (uint32_t i = 0; i < request.argument_count; i++) {
     const Argument& argument = request.arguments[i];
@@ -132,7 +133,7 @@ bool prepare_sanitizer(Worker& worker) {
   if (worker.shadow != nullptr)
     clear_shadow(*worker.shadow);
   else
-    worker.shadow = make_shadow(ThreadgroupMemory::SPAN, 0);
+    worker.shadow = make_shadow(ThreadgroupMemory::BYTES, 0);
   return worker.shadow != nullptr;
 }
 

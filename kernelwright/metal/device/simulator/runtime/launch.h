@@ -57,6 +57,7 @@ struct Request {
   uint32_t vets;  // see vet.h
   uint32_t sample;  // a counting launch counts one threadgroup of so many
   uint64_t order_seed;
+  uint64_t threadgroup_bytes;  // the most that a threadgroup may take
   Reports* reports;  // zeroed; null unless sanitizing
   Tally* tally;      // zeroed; null unless counting
   BlockTally* blocks;

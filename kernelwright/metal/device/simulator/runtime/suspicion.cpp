@@ -135,7 +135,7 @@ bool make_examiner(Worker& worker) {
   if (examiner == nullptr) return false;
   Room written{}, read{};
   read.skew = page_size();
-  if (!written.make(4 * ThreadgroupMemory::SPAN) || !read.make(4 * ThreadgroupMemory::SPAN))
+  if (!written.make(4 * ThreadgroupMemory::BYTES) || !read.make(4 * ThreadgroupMemory::BYTES))
     return false;
   examiner->writes = written.start();
   examiner->reads = read.start();
@@ -242,8 +242,8 @@ bool is_orderless(const Summary& summary, uint64_t write_claims, uint64_t read_c
 }
 
 void forget_threadgroup(Examiner& examiner) {
-  memset(examiner.writes, 0, 4 * ThreadgroupMemory::SPAN);
-  memset(examiner.reads, 0, 4 * ThreadgroupMemory::SPAN);
+  memset(examiner.writes, 0, 4 * ThreadgroupMemory::BYTES);
+  memset(examiner.reads, 0, 4 * ThreadgroupMemory::BYTES);
 }
 
 bool conclude(const Vetting& vetting, const Request& request, Worker* const* workers,

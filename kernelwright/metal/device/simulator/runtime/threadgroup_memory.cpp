@@ -10,15 +10,15 @@ void ThreadgroupMemory::clear() {
   used = count = 0;
   end = GAP;
   memset(variables, 0, sizeof variables);
-  memset(owners, 0, sizeof owners);
+  memset(owners, 0, span() / 64);
 }
 
 void ThreadgroupMemory::poison(unsigned char byte) { memset(start(), byte, end); }
 
 char* ThreadgroupMemory::allocate(uint32_t id, uint64_t size, uint64_t alignment, uint32_t grain) {
-  if (used + size > LIMIT || count + 1 == VARIABLES) return nullptr;
+  if (used + size > limit || count + 1 == VARIABLES) return nullptr;
   uint64_t offset = round_up(end, alignment > 64 ? alignment : 64);
-  if (offset + size + GAP > SPAN) return nullptr;
+  if (offset + size + GAP > span()) return nullptr;
   uint32_t i = id % VARIABLES;
   while (variables[i].address != nullptr) i = (i + 1) % VARIABLES;
   variables[i] = {id, grain, size, start() + offset};

@@ -13,27 +13,29 @@ struct ThreadgroupVariable {
 };
 
 struct ThreadgroupMemory {
-  // Apple's limit, https://developer.apple.com/metal/Metal-Feature-Set-Tables.pdf.
-  static constexpr uint64_t LIMIT = 32 * 1024;
+  // What a threadgroup has on any GPU: MOST_THREADGROUP_BYTES of threadgroup_memory.py.
+  static constexpr uint64_t MOST = 227 * 1024;
   // Poisoned bytes between variables, so that running off one does not look like another.
   static constexpr uint64_t GAP = 256;
   static constexpr uint32_t VARIABLES = 128;
-  static constexpr uint64_t SPAN = LIMIT + (VARIABLES + 2) * (GAP + 64);
+  static constexpr uint64_t GAPS = (VARIABLES + 2) * (GAP + 64);
   // An index that is a little out stays inside these margins.
   static constexpr uint64_t MARGIN = 32 * 1024;
-  static constexpr uint64_t BYTES = MARGIN + SPAN + MARGIN;
+  static constexpr uint64_t BYTES = MARGIN + MOST + GAPS + MARGIN;
   // Threadgroup arguments have ids from here on.
   static constexpr uint32_t FIRST_ARGUMENT = 1u << 31;
 
   char* base;
+  uint64_t limit;      // bytes that a threadgroup of this launch may take
   uint64_t used;       // bytes of variables, without gaps
   uint64_t end;        // offset from start() of the first byte not given away
   uint32_t count;
   ThreadgroupVariable variables[VARIABLES];
   // For each 64 bytes the variable that lies there, plus one: they are aligned to 64 and apart.
-  uint8_t owners[SPAN / 64];
+  uint8_t owners[(MOST + GAPS) / 64];
 
   char* start() const { return base + MARGIN; }
+  uint64_t span() const { return limit + GAPS; }
   bool contains(uint64_t address) const { return address - (uint64_t)base < BYTES; }
 
   void clear();
@@ -52,7 +54,7 @@ struct ThreadgroupMemory {
   // The variable whose 64-byte blocks hold the address; null in a gap or margin.
   const ThreadgroupVariable* owner(uint64_t address) const {
     const uint64_t offset = address - (uint64_t)start();
-    if (offset >= SPAN || owners[offset / 64] == 0) return nullptr;
+    if (offset >= span() || owners[offset / 64] == 0) return nullptr;
     return &variables[owners[offset / 64] - 1];
   }
   // The variable that an address is nearest to; null when there is none.

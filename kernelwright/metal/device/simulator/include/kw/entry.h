@@ -34,10 +34,10 @@ KW_UNSEEN inline T kw_attribute(kw_uint v) {
   return T(v);
 }
 
-// Apple's limit of a threadgroup's memory; the assertion that fails shows the size.
-template <kw_ulong size>
+// The device's limit of a threadgroup's memory; the assertion that fails shows size and limit.
+template <kw_ulong size, kw_ulong limit>
 struct kw_threadgroup_memory {
-  static constexpr bool fits = size <= 32768;
+  static constexpr bool fits = size <= limit;
 };
 
 // The thread `step` places further along x in the same row of the same threadgroup.
