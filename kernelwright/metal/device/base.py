@@ -73,6 +73,8 @@ class BufferTraffic(Record):
     """Distinct sectors of each threadgroup, summed over threadgroups."""
     read_rounds: int = 0
     """Runs of a basic block, by a simdgroup, that begin with a read of this buffer."""
+    looped_rounds: int = 0
+    """Those in loops of one block, which compilers unroll, so that several are under way."""
     unique_bytes_read: int = 0
     unique_bytes_written: int = 0
     unique_sectors_read: int = 0

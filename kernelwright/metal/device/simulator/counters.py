@@ -21,7 +21,7 @@ class _BufferTally(ctypes.Structure):
         (name, ctypes.c_uint64)
         for name in (
             *("bytes_read", "bytes_written", "sectors_read", "sectors_written"),
-            *("reads", "writes", "group_sectors_read", "read_rounds"),
+            *("reads", "writes", "group_sectors_read", "read_rounds", "looped_rounds"),
             *("unique_bytes_read", "unique_bytes_written"),
             *("unique_sectors_read", "unique_sectors_written"),
             *("shared_bytes_read", "shared_bytes_written"),
@@ -119,6 +119,7 @@ def _traffic(buffer: Buffer, tally: _BufferTally, scale: float) -> BufferTraffic
         writes=whole(tally.writes),
         group_sectors_read=whole(tally.group_sectors_read),
         read_rounds=whole(tally.read_rounds),
+        looped_rounds=whole(tally.looped_rounds),
         unique_bytes_read=unique(tally.unique_bytes_read, tally.shared_bytes_read, size),
         unique_bytes_written=unique(tally.unique_bytes_written, tally.shared_bytes_written, size),
         unique_sectors_read=unique(tally.unique_sectors_read, tally.shared_sectors_read, sectors),

@@ -25,6 +25,11 @@ _BODIES = {
     "quick": "y[i] = fast::exp(x[i]) + fast::divide(1.0f, x[i]) + precise::exp(x[i]);",
     "quick_vector": "float4 v = fast::exp(float4(x[i])); y[i] = v.x + v.y + v.z + v.w;",
     "twice": "float a = x[i]; if (a > 2) y[i] = 0; y[i] = a + x[i ^ 32];",
+    "loops": "float s = 0; for (uint k = i; k < 512 * ceil(x[0]); k += 64) s += x[k]; y[i] = s;",
+    "chooses": "float s = 0; for (uint k = i; k < 512 * ceil(x[0]); k += 64)"
+    "{ float v = x[k]; if (v > s) { s = v; y[k] = s; } }",
+    "rows": "float s = 0; for (uint k = 0; k < 8; k++) s = s * 2 + x[8 * i + k]; y[i] = s;",
+    "long_rows": "float s = 0; for (uint k = 0; k < 16; k++) s = s * 2 + x[16 * i + k]; y[i] = s;",
     "divides": "y[i] = 1.0f / x[i];",
     "barriers": "threadgroup float s[64]; s[l] = x[i];"
     "for (int k = 0; k < 5; k++) threadgroup_barrier(mem_flags::mem_threadgroup); y[i] = s[l ^ 1];",
@@ -92,6 +97,20 @@ def test_a_sector_is_counted_once_for_each_threadgroup_that_reads_it() -> None:
 
     assert sectors == {"copies": 128, "twice": 128, "broadcast": 16}
     assert _buffer("twice", "x").sectors_read == 256
+
+
+def test_neighbours_are_joined_up_to_two_vectors_a_lane() -> None:
+    eight, sixteen = _count("rows", 64).buffers[0], _count("long_rows", 64).buffers[0]
+
+    assert (eight.reads, eight.bytes_read) == (2 * 2, 64 * 32)
+    assert (sixteen.reads, sixteen.bytes_read) == (2 * (2 + 8), 64 * 64)
+
+
+def test_rounds_of_reads_in_plain_loops_are_told_from_others() -> None:
+    loops, chooses = _count("loops", 64).buffers[0], _count("chooses", 64).buffers[0]
+
+    assert (loops.reads, loops.read_rounds, loops.looped_rounds) == (18, 18, 14)
+    assert (chooses.reads, chooses.read_rounds, chooses.looped_rounds) == (34, 18, 0)
 
 
 def test_fast_math_makes_unqualified_functions_quick() -> None:

@@ -68,11 +68,11 @@ void add_device(Worker& worker, const Footprint& footprint, const Buffer& buffer
   (is_write ? tally.sectors_written : tally.sectors_read) += distinct;
   if (is_write) return;
   tally.group_sectors_read += first_reads(meter, worker.group, index, sectors, distinct);
-  for (uint32_t i = 0; i < count; i++)
-    if (accesses[i].begins) {
-      tally.read_rounds++;
-      break;
-    }
+  Begin begin = LATER;
+  for (uint32_t i = 0; i < count && begin != FIRST; i++)
+    if (accesses[i].begins != LATER) begin = (Begin)accesses[i].begins;
+  tally.read_rounds += begin != LATER;
+  tally.looped_rounds += begin == REPEATED;
 }
 
 // Cycles beyond the first for lanes that share an issue: each bank serves one word a cycle, and

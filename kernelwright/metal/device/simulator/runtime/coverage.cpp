@@ -55,8 +55,13 @@ KW_EXPORT void __sanitizer_cov_trace_pc_guard(uint32_t* guard) {
   Meter& meter = *worker->meter;
   if (!meter.is_on || *guard - 1 >= worker->launch->counting->block_count) return;
   const uint32_t block = *guard - 1;
-  meter.begins[worker->running->lane] = 1;
-  meter.block_lanes[(uint64_t)block * KW_SIMD_WIDTH + worker->running->lane]++;
+  const uint32_t lane = worker->running->lane;
+  // The way back to a loop's start is a block of its own.
+  const bool is_repeated = *guard == meter.last_block[lane] || *guard == meter.block_before[lane];
+  meter.begins[lane] = is_repeated ? REPEATED : FIRST;
+  meter.block_before[lane] = meter.last_block[lane];
+  meter.last_block[lane] = *guard;
+  meter.block_lanes[(uint64_t)block * KW_SIMD_WIDTH + lane]++;
   if (meter.is_touched[block]) return;
   meter.is_touched[block] = 1;
   meter.touched[meter.touched_count++] = block;

@@ -113,27 +113,28 @@ void flush_blocks(Meter& meter, uint32_t present) {
   meter.touched_count = 0;
 }
 
-// Adds to one of the latest accesses what lies right behind it, within the same 16 bytes and run of
-// a block: GPU compilers join such neighbours, which clang's may have split.
-bool join(LoggedAccess* log, uint32_t used, const LoggedAccess& access) {
+// Adds an access to the one that it lies right behind, within the same 16 bytes and run of a block:
+// GPU compilers join the parts of a vector, which clang's may have split. Where a lane goes on
+// beyond two vectors it walks along a row by itself, and its accesses stay apart.
+bool join(LoggedAccess* log, uint32_t used, LoggedAccess& access) {
   constexpr uint64_t WIDEST = 16;
   constexpr uint32_t LATEST = 16;
-  const uint64_t end = access.address + access.size;
   for (uint32_t i = used; i > 0 && used - i < LATEST; i--) {
-    LoggedAccess& before = log[i - 1];
-    if (before.is_write != access.is_write || before.address + before.size != access.address)
-      continue;
-    if (before.address / WIDEST != (end - 1) / WIDEST) return false;
-    before.size += access.size;
+    LoggedAccess& front = log[i - 1];
+    if (front.is_write != access.is_write || front.address + front.size != access.address) continue;
+    const uint32_t before = (uint32_t)front.before + front.size;
+    access.before = (uint8_t)(before < 255 ? before : 255);
+    if (before >= 2 * WIDEST || front.size + access.size > WIDEST) return false;
+    front.size = (uint16_t)(front.size + access.size);
     return true;
   }
   return false;
 }
 
 void add_access(Meter& meter, uint32_t lane, LoggedAccess access) {
-  if (!meter.begins[lane] && join(meter.log[lane], meter.used[lane], access)) return;
+  if (meter.begins[lane] == LATER && join(meter.log[lane], meter.used[lane], access)) return;
   access.begins = meter.begins[lane];
-  meter.begins[lane] = 0;
+  meter.begins[lane] = LATER;
   meter.log[lane][meter.used[lane]++] = access;
 }
 
@@ -243,9 +244,9 @@ void log_access(Worker& worker, const void* address, uint32_t size, uint32_t kin
   if (meter.used[lane] + 2 > Meter::LOG) pause(worker);
   const uint32_t site = (uint32_t)(pc - worker.launch->module_low);
   // Reads come before writes, and are told apart by the site's lowest bit.
-  if (kind & READ) add_access(meter, lane, {(uint64_t)address, 2 * site, (uint16_t)size, 0, 0});
+  if (kind & READ) add_access(meter, lane, {(uint64_t)address, 2 * site, (uint16_t)size, 0, LATER, 0});
   if (kind & WRITE)
-    add_access(meter, lane, {(uint64_t)address, 2 * site + 1, (uint16_t)size, 1, 0});
+    add_access(meter, lane, {(uint64_t)address, 2 * site + 1, (uint16_t)size, 1, LATER, 0});
 }
 
 }  // namespace kw

@@ -18,7 +18,8 @@ struct BufferTally {
   uint64_t sectors_read, sectors_written;
   uint64_t reads, writes;  // by simdgroups, of up to 32 lanes each
   uint64_t group_sectors_read;  // distinct ones of each threadgroup
-  uint64_t read_rounds;  // runs of a basic block, by a simdgroup, that begin with a read
+  uint64_t read_rounds;    // runs of a basic block, by a simdgroup, that begin with a read
+  uint64_t looped_rounds;  // of those, in loops of one block
   uint64_t unique_bytes_read, unique_bytes_written;
   uint64_t unique_sectors_read, unique_sectors_written;
   // Of those, what both halves of the sample touched.
@@ -71,8 +72,16 @@ struct LoggedAccess {
   uint64_t address;
   uint32_t site;
   uint16_t size;
-  uint8_t is_write;
-  uint8_t begins;  // the first one of its lane's run of a basic block
+  uint8_t is_write : 1;
+  uint8_t begins : 2;  // a Begin
+  uint8_t before;      // bytes of the same run of neighbours in front of it, at most 255
+};
+
+// What an access is in its lane's run of a basic block.
+enum Begin : uint8_t {
+  LATER,
+  FIRST,     // nothing was logged since the block began
+  REPEATED,  // the same, and the lane ran hardly another block since: a plain loop
 };
 
 // One worker's logs and sums.
@@ -92,7 +101,8 @@ struct Meter {
   // By buffer and sector, the last counted threadgroup that read it.
   uint32_t* readers[MAXIMUM_BUFFERS];
   uint32_t used[KW_SIMD_WIDTH];
-  uint8_t begins[KW_SIMD_WIDTH];  // of each lane: nothing was logged since its block began
+  Begin begins[KW_SIMD_WIDTH];          // what each lane's next access is
+  uint32_t last_block[KW_SIMD_WIDTH], block_before[KW_SIMD_WIDTH];
   LoggedAccess log[KW_SIMD_WIDTH][LOG];
 };
 
