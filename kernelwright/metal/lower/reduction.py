@@ -10,7 +10,7 @@ from kernelwright.ir.ops import Call, mean_divisor
 from kernelwright.ir.ranking import is_written_out
 from kernelwright.metal.lower.index import Axis, Index
 from kernelwright.metal.lower.operator import NOUNS, exponential_for, meaning
-from kernelwright.metal.lower.shortcut import is_shifted, mean_name
+from kernelwright.metal.lower.shortcut import is_magnitude, is_shifted, mean_name
 from kernelwright.metal.lower.term import Reducer, Term, computed
 from kernelwright.metal.lower.view import Coordinates
 
@@ -55,7 +55,18 @@ def reduction(builder: "Builder", node: Node, call: Call, places: Coordinates) -
         return builder.apply("{0} / {1}", result, mean_name(body), total, divisor)
     reducer, name = _REDUCERS[node.op]
     body, axis = builder.visited(reducer, source, axes, places)
+    if reducer is Reducer.MAXIMUM and is_magnitude(body):
+        return _largest_magnitude(builder, body, axis)
     return builder.reduce(builder.terms.reduced(reducer, body, axis, dtype=result, name=name))
+
+
+def _largest_magnitude(builder: "Builder", body: Term, axis: Axis) -> Term:
+    """Return the largest of what has no sign: in the order of its bits, in which NaN comes last."""
+    bits = builder.apply("as_type<uint>({0})", Dtype.UINT32, "bits", body)
+    largest = builder.reduce(
+        builder.terms.reduced(Reducer.MAXIMUM, bits, axis, dtype=Dtype.UINT32, name="largest")
+    )
+    return builder.apply("as_type<float>({0})", Dtype.FLOAT32, "maximum", largest)
 
 
 def _written_out(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Term:

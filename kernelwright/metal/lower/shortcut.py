@@ -49,6 +49,14 @@ def is_shifted(body: Term, axis: Axis) -> bool:
     return False
 
 
+def is_magnitude(body: Term) -> bool:
+    """Say whether a value is a float without its sign."""
+    match body:
+        case Apply(template="metal::abs({0})", dtype=Dtype.FLOAT32):
+            return True
+    return False
+
+
 def mean_name(body: Term) -> str:
     """Name a mean after what it averages."""
     match body:
@@ -92,9 +100,13 @@ def shared_quotient(builder: "Builder", dividend: Term, divisor: Term) -> Term |
     """Return a float quotient by what a row shares: exact, with one division for the row."""
     if divisor.dtype is not Dtype.FLOAT32 or not _is_still_along_row(divisor, dividend):
         return None
-    inverse = builder.apply("inverse_of({0})", Dtype.FLOAT32, "inverse", divisor)
+    scale = builder.apply("scale_for({0})", Dtype.FLOAT32, "scale", divisor)
+    scaled = builder.apply(_PRODUCT, Dtype.FLOAT32, "divisor", divisor, scale)
+    one = builder.number(1.0, Dtype.FLOAT32)
+    inverse = builder.apply("{0} / {1}", Dtype.FLOAT32, "inverse", one, scaled)
+    part = builder.apply(_PRODUCT, Dtype.FLOAT32, "dividend", dividend, scale)
     template = "shared_quotient({0}, {1}, {2})"
-    return builder.apply(template, Dtype.FLOAT32, "ratio", dividend, divisor, inverse)
+    return builder.apply(template, Dtype.FLOAT32, "ratio", part, scaled, inverse)
 
 
 def _is_still_along_row(term: Term, other: Term) -> bool:

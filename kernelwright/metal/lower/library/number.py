@@ -43,20 +43,21 @@ inline float quick_sigmoid(float x) {
   return metal::fast::divide(1.0f, 1.0f + metal::fast::exp(-x));
 }
 """,
-    "inverse_of": """\
-// What shared_quotient() takes; NaN where 1 / x is not a normal number.
-inline float inverse_of(float x) {
-  float magnitude = metal::abs(x);
-  return magnitude > FLT_MIN && magnitude < 1.0f / FLT_MIN ? 1.0f / x : NAN;
+    "scale_for": """\
+// A power of two by which a divisor has a normal inverse, and its dividends keep their digits.
+inline float scale_for(float divisor) {
+  float magnitude = metal::abs(divisor);
+  return magnitude > 0x1p64f ? 0x1p-64f : magnitude < 0x1p-64f ? 0x1p64f : 1.0f;
 }
 """,
     "shared_quotient": """\
-// x / divisor, rounded correctly from the divisor's inverse: the last step of P. Markstein,
-// "Computation of elementary functions on the IBM RISC System/6000 processor" (1990).
+// x / divisor from the divisor's inverse, rounded as a division is where |x| > 1e-30: the last step
+// of P. Markstein, "Computation of elementary functions on the IBM RISC System/6000" (1990).
 inline float shared_quotient(float x, float divisor, float inverse) {
   float near = x * inverse;
   float rest = metal::fma(-near, divisor, x);
-  return metal::isfinite(rest) ? metal::fma(rest, inverse, near) : x / divisor;
+  // Infinities and zeros leave no rest.
+  return metal::isfinite(rest) ? metal::fma(rest, inverse, near) : near;
 }
 """,
     "logaddexp": """\
