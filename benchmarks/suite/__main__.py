@@ -83,23 +83,25 @@ def _merge(arguments: argparse.Namespace) -> int:
 
 
 def _predict(arguments: argparse.Namespace) -> int:
-    run, timing = SuiteRun.load(arguments.run), Timing.load(arguments.timings)
-    counted = count(run, arguments.counters, {kernel.key for kernel in timing.kernels})
-    arguments.out.write_text(markdown(run, timing, judge(timing, counted)))
+    timing = Timing.load(arguments.timings)
+    counted = count([kernel.key for kernel in timing.kernels], arguments.counters)
+    arguments.out.write_text(markdown(timing, judge(timing, counted)))
     print(f"wrote {arguments.out}")
     return 0
 
 
 def _pack(arguments: argparse.Namespace) -> int:
-    run, names = SuiteRun.load(arguments.run), arguments.only.split(",")
-    results = tuple(r for r in run.results if not arguments.only or r.name in names)
-    chosen = run.model_copy(update={"results": results})
-    print(f"packed {pack(chosen, open_device('simulator').info, arguments.out)} candidates")
+    dtype, names = Dtype.parse(arguments.dtype), arguments.only.split(",")
+    chosen = [w for w in WORKLOADS if dtype in w.dtypes and (not arguments.only or w.name in names)]
+    number = pack(chosen, dtype, open_device("simulator").info, arguments.out, arguments.drawn)
+    print(f"packed {number} candidates")
     return 0
 
 
 def _gather(arguments: argparse.Namespace) -> int:
-    arguments.out.write_text(Timing.gather(arguments.timed).model_dump_json(indent=1) + "\n")
+    arguments.out.write_text(
+        Timing.gather(arguments.timed, arguments.profile).model_dump_json(indent=1) + "\n"
+    )
     print(f"wrote {arguments.out}")
     return 0
 
@@ -131,21 +133,24 @@ def _parser() -> argparse.ArgumentParser:
     merging.add_argument("later", type=Path)
     merging.add_argument("--only", default="", help="workload names, comma-separated")
     merging.set_defaults(command=_merge)
-    prediction = commands.add_parser(
-        "predict", help="count a run's candidates, and judge the model"
-    )
-    prediction.add_argument("run", type=Path)
+    prediction = commands.add_parser("predict", help="count timed candidates, and judge the model")
+    prediction.add_argument("timings", type=Path, help="by the GPU's clock: what gather wrote")
     prediction.add_argument("--counters", type=Path, required=True, help="keeps what was counted")
-    prediction.add_argument("--timings", type=Path, required=True, help="by the GPU's clock")
     prediction.add_argument("--out", type=Path, default=Path("prediction.md"))
     prediction.set_defaults(command=_predict)
     packing = commands.add_parser("pack", help="write candidates for stopwatch.py")
-    packing.add_argument("run", type=Path)
+    packing.add_argument("--dtype", default="f16", help="of the inputs")
     packing.add_argument("--only", default="", help="workload names, comma-separated")
+    packing.add_argument(
+        "--drawn", type=int, default=12, help="of each region, at random from all legal schedules"
+    )
     packing.add_argument("--out", type=Path, default=Path("pack.json.gz"))
     packing.set_defaults(command=_pack)
     gathering = commands.add_parser("gather", help="join what stopwatch.py measured")
     gathering.add_argument("timed", type=Path, nargs="+")
+    gathering.add_argument(
+        "--profile", type=Path, action="append", default=[], help="Nsight Compute's CSV"
+    )
     gathering.add_argument("--out", type=Path, default=Path("kernels.json"))
     gathering.set_defaults(command=_gather)
     return parser

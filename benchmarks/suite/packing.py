@@ -4,13 +4,12 @@ import gzip
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from random import Random
 
-from benchmarks.suite.counting import chosen
-from benchmarks.suite.result import ScheduleResult, SuiteRun, WorkloadResult
 from benchmarks.suite.search import capture
-from benchmarks.suite.workloads import WORKLOADS
+from benchmarks.suite.workload import Workload
 from kernelwright import ir
-from kernelwright.ir.graph import Graph
+from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.device.cuda.translate import headers, translate
 from kernelwright.metal.kernel import BoundProgram
@@ -19,35 +18,33 @@ from kernelwright.metal.lower import lower, schedules
 Packed = dict[str, object]
 
 
-def pack(run: SuiteRun, info: DeviceInfo, path: Path) -> int:
-    """Write a choice of a run's candidates, and return how many there are."""
-    candidates = [one for result in run.results for one in _candidates(result, info)]
+def pack(
+    workloads: Sequence[Workload], dtype: Dtype, info: DeviceInfo, path: Path, drawn: int
+) -> int:
+    """Write candidates of workloads' regions, and return how many there are.
+
+    Args:
+        workloads: Whose regions.
+        dtype: Of their inputs.
+        info: The device for which schedules are legal.
+        path: The file to write.
+        drawn: So many of each region, at random from all legal schedules.
+    """
+    candidates = [one for w in workloads for one in _candidates(w, dtype, info, drawn)]
     text = json.dumps({"headers": headers(), "candidates": candidates})
     path.write_bytes(gzip.compress(text.encode()))
     return len(candidates)
 
 
-def _candidates(result: WorkloadResult, info: DeviceInfo) -> Iterator[Packed]:
-    workload = next(w for w in WORKLOADS if w.name == result.name)
-    regions = ir.partition(capture(workload, result.dtype))
-    for number, region in enumerate(regions):
-        rows = chosen([row for row in result.schedules if row.region == number])
-        yield from _of_region(result, number, region.extract(), rows, info)
-
-
-def _of_region(
-    result: WorkloadResult,
-    number: int,
-    graph: Graph,
-    rows: Sequence[ScheduleResult],
-    info: DeviceInfo,
-) -> Iterator[Packed]:
-    legal = {str(schedule): schedule for schedule in schedules(graph, info)} if rows else {}
-    for row in rows:
-        if row.schedule in legal:
-            bound = lower(graph, legal[row.schedule]).bind(graph.input_types)
-            key = {"workload": result.name, "dtype": str(result.dtype), "region": number}
-            yield {**key, "schedule": row.schedule, **_launches(bound)}
+def _candidates(workload: Workload, dtype: Dtype, info: DeviceInfo, drawn: int) -> Iterator[Packed]:
+    for number, region in enumerate(ir.partition(capture(workload, dtype))):
+        graph = region.extract()
+        legal = schedules(graph, info)
+        random = Random(f"{workload.name} {dtype} {number}")
+        for schedule in random.sample(legal, min(drawn, len(legal))):
+            bound = lower(graph, schedule).bind(graph.input_types)
+            key = {"workload": workload.name, "dtype": str(dtype), "region": number}
+            yield {**key, "schedule": str(schedule), **_launches(bound)}
 
 
 def _launches(bound: BoundProgram) -> Packed:

@@ -7,12 +7,12 @@ from itertools import combinations
 import numpy as np
 from scipy.stats import spearmanr
 
-from benchmarks.suite.counting import Candidate
+from benchmarks.suite.counting import Key, TaskKey
 from benchmarks.suite.findings import INTRODUCTION
-from benchmarks.suite.fitting import FITTED, predict_each_unseen
-from benchmarks.suite.result import SuiteRun
+from benchmarks.suite.fitting import FITTED, Candidate, predict_each_unseen
 from benchmarks.suite.timing import KernelTime, Timing
 from kernelwright.evaluator.prediction import predict_program
+from kernelwright.metal.device.base import Counters
 from kernelwright.metal.perf import ChipProfile, find_profile
 
 _FEWEST = 4
@@ -20,7 +20,6 @@ _FEWEST = 4
 _WANTED = 0.8
 _APART = 1.05
 """Times that differ by less are as good as each other to who chooses."""
-TaskKey = tuple[str, str, int]
 
 
 @dataclass(frozen=True)
@@ -32,9 +31,7 @@ class Judged:
     time: KernelTime
     predicted_us: float
     unseen_us: float
-    """Predicted by constants that were fitted to the other tasks."""
-    screened_us: float
-    """Measured by the suite's search, with the host's clock."""
+    """Predicted by constants that were fitted to other tasks."""
     bound: str
 
     @property
@@ -51,39 +48,39 @@ def measured_profile(chip: str, copy_bytes_per_s: float, launch_us: float) -> Ch
     return profile.model_copy(update={"launch_us": launch_us, "bandwidth_efficiency": share})
 
 
-def judge(timing: Timing, counted: Sequence[Candidate]) -> list[Judged]:
-    """Predict every candidate that was counted, screened and timed."""
-    times = {kernel.key: kernel for kernel in timing.kernels}
+def judge(
+    timing: Timing, counted: Mapping[Key, tuple[Counters, ...]]
+) -> dict[TaskKey, list[Judged]]:
+    """Predict every candidate that was counted and timed."""
     profile = measured_profile(timing.chip, timing.copy_bytes_per_s, timing.launch_us)
-    tasks: dict[TaskKey, list[Candidate]] = {}
-    screened = {candidate.key: candidate.measured_us for candidate in counted}
-    for one in counted:
-        if one.key in times:
-            timed = Candidate(one.key, one.operation, times[one.key].median_us, one.counters)
-            tasks.setdefault(one.key[:3], []).append(timed)
+    times: dict[TaskKey, list[KernelTime]] = {}
+    for kernel in timing.kernels:
+        if kernel.key in counted:
+            times.setdefault(kernel.key[:3], []).append(kernel)
+    tasks = {
+        key: [Candidate(k.schedule, k.median_us, counted[k.key]) for k in kernels]
+        for key, kernels in times.items()
+    }
     unseen = predict_each_unseen(tasks, profile)
-    found = []
-    for key, task in tasks.items():
-        for candidate, unseen_us in zip(task, unseen[key], strict=True):
-            predicted = predict_program(candidate.counters, profile)
-            found.append(
-                Judged(
-                    candidate,
-                    times[candidate.key],
-                    predicted.microseconds,
-                    unseen_us,
-                    screened[candidate.key],
-                    predicted.bound,
-                )
-            )
-    return found
+    return {
+        key: [
+            _judged(candidate, time, unseen_us, profile)
+            for candidate, time, unseen_us in zip(task, times[key], unseen[key], strict=True)
+        ]
+        for key, task in tasks.items()
+    }
 
 
-def markdown(run: SuiteRun, timing: Timing, judged: Sequence[Judged]) -> str:
+def _judged(
+    candidate: Candidate, time: KernelTime, unseen_us: float, profile: ChipProfile
+) -> Judged:
+    predicted = predict_program(candidate.counters, profile)
+    return Judged(candidate, time, predicted.microseconds, unseen_us, predicted.bound)
+
+
+def markdown(timing: Timing, tasks: Mapping[TaskKey, Sequence[Judged]]) -> str:
     """Render how well predictions rank and size what was measured."""
-    tasks: dict[TaskKey, list[Judged]] = {}
-    for one in judged:
-        tasks.setdefault(one.candidate.key[:3], []).append(one)
+    judged = [one for task in tasks.values() for one in task]
     ranked = {k: v for k, v in tasks.items() if len(v) >= _FEWEST}
     pairs = [pair for task in ranked.values() for pair in combinations(task, 2)]
     driver = f", driver {timing.driver}" if timing.driver else ""
@@ -92,17 +89,13 @@ def markdown(run: SuiteRun, timing: Timing, judged: Sequence[Judged]) -> str:
         (
             f"{timing.chip}{driver}; {len(judged)} candidates of {len(tasks)} "
             f"tasks, each in {timing.replays} replays of a CUDA graph of its launches on rotating "
-            "inputs; counted on the simulator. The suite's own search timed the "
-            f"same candidates through MLX {run.mlx} by the host's clock, "
-            f"{run.launch_us:.1f} µs for an empty launch."
+            "inputs; counted on the simulator."
         ),
         "",
         "| Spearman within a task | median | tasks of at least 0.8 | all candidates together |",
         "|---|---|---|---|",
-        *(
-            _summary_row(name, ranked.values(), judged, ours, theirs)
-            for name, ours, theirs in _COMPARISONS
-        ),
+        _summary_row("predicted", ranked.values(), judged, _predicted),
+        _summary_row("predicted by a fit to other tasks", ranked.values(), judged, _unseen),
         "",
         f"- Of the faster half by prediction, the best candidate is in {_kept(ranked.values())}.",
         f"- The candidate that is predicted to be fastest takes {_regret(ranked.values())}.",
@@ -121,14 +114,13 @@ def markdown(run: SuiteRun, timing: Timing, judged: Sequence[Judged]) -> str:
         *_by_bound(judged),
         "",
         (
-            "| task | dtype | candidates | rank correlation | task left out of the fit | pairs "
-            "that differ, in order | with the search's times | the search's times with the GPU's "
-            "| fastest | slowest | predicted/measured |"
+            "| task | candidates | rank correlation | by a fit to other tasks | pairs apart, in "
+            "order | fastest | within 5 % of it | slowest | predicted/measured |"
         ),
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|",
         *(
             _task_row(k, v)
-            for k, v in sorted(ranked.items(), key=lambda kv: _rank(kv[1], _measured, _predicted))
+            for k, v in sorted(ranked.items(), key=lambda kv: _rank(kv[1], _predicted))
         ),
     ]
     return "\n".join(lines) + "\n"
@@ -153,10 +145,6 @@ def _measured(one: Judged) -> float:
     return one.candidate.measured_us
 
 
-def _screened(one: Judged) -> float:
-    return one.screened_us
-
-
 def _predicted(one: Judged) -> float:
     return one.predicted_us
 
@@ -165,26 +153,18 @@ def _unseen(one: Judged) -> float:
     return one.unseen_us
 
 
-_COMPARISONS: tuple[tuple[str, Figure, Figure], ...] = (
-    ("predicted, with the GPU's clock", _measured, _predicted),
-    ("predicted with the task left out of the fit, with the GPU's clock", _measured, _unseen),
-    ("predicted, with the search's times", _screened, _predicted),
-    ("the GPU's clock, with the search's times", _screened, _measured),
-)
-
-
-def _rank(task: Sequence[Judged], ours: Figure, theirs: Figure) -> float:
-    return rank_correlation([ours(j) for j in task], [theirs(j) for j in task])
+def _rank(task: Sequence[Judged], figure: Figure) -> float:
+    return rank_correlation([_measured(j) for j in task], [figure(j) for j in task])
 
 
 def _summary_row(
-    name: str, tasks: Iterable[Sequence[Judged]], all_: Sequence[Judged], a: Figure, b: Figure
+    name: str, tasks: Iterable[Sequence[Judged]], all_: Sequence[Judged], figure: Figure
 ) -> str:
-    ranks = [_rank(task, a, b) for task in tasks]
+    ranks = [_rank(task, figure) for task in tasks]
     strong = sum(rank >= _WANTED for rank in ranks)
     return (
         f"| {name} | **{np.median(ranks):.2f}** | {strong} of {len(ranks)} "
-        f"| {_rank(all_, a, b):.2f} |"
+        f"| {_rank(all_, figure):.2f} |"
     )
 
 
@@ -244,12 +224,10 @@ def _by_bound(judged: Sequence[Judged]) -> list[str]:
 
 def _task_row(key: TaskKey, task: Sequence[Judged]) -> str:
     times = [_measured(j) for j in task]
+    near = sum(time <= _APART * min(times) for time in times)
     middle = float(np.median([j.error for j in task]))
     return (
-        f"| {key[0]}: {task[0].candidate.operation} | {key[1]} | {len(task)} "
-        f"| {_rank(task, _measured, _predicted):.2f} | {_rank(task, _measured, _unseen):.2f} "
-        f"| {_in_order(combinations(task, 2), _are_disjoint)} "
-        f"| {_rank(task, _screened, _predicted):.2f} "
-        f"| {_rank(task, _screened, _measured):.2f} | {min(times):.0f} µs | {max(times):.0f} µs "
-        f"| {middle:.2f} |"
+        f"| {key[0]} | {len(task)} | {_rank(task, _predicted):.2f} | {_rank(task, _unseen):.2f} "
+        f"| {_in_order(combinations(task, 2), _are_apart)} | {min(times):.0f} µs | {near} "
+        f"| {max(times):.0f} µs | {middle:.2f} |"
     )

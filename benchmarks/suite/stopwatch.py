@@ -2,7 +2,9 @@
 
 `python benchmarks/suite/stopwatch.py PACK OUT` compiles every text, records launches on rotating
 inputs as a CUDA graph, and times its replays with events. Run by itself so that the machine with
-the GPU needs neither MLX nor this package.
+the GPU needs neither MLX nor this package. With `--once` it launches everything once, for Nsight
+Compute: `ncu --metrics smsp__inst_executed.sum --csv --page raw python …/stopwatch.py PACK OUT
+--once > PROFILE`.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ def compile_text(job: tuple[str, dict[str, str]]) -> bytes:
     return bytes(nvrtc.getCUBIN(program))
 
 
-def time_candidate(candidate: Candidate, cubins: Sequence[bytes], stream: cp.cuda.Stream) -> dict:
+def time_candidate(
+    candidate: Candidate, cubins: Sequence[bytes], stream: cp.cuda.Stream
+) -> dict[str, Any]:
     """Return the candidate's key with the microseconds of every replay, for one run of it."""
     functions = [
         _load(cubin, one) for cubin, one in zip(cubins, candidate["launches"], strict=True)
@@ -61,8 +65,28 @@ def time_candidate(candidate: Candidate, cubins: Sequence[bytes], stream: cp.cud
     turns += -turns % len(copies)
     times = [us / turns for us in _replay(_record(work, turns, stream), stream)]
     registers = max(function.num_regs for function in functions)
-    names = ("workload", "dtype", "region", "schedule")
-    return {**{name: candidate[name] for name in names}, "us": times, "registers": registers}
+    return {
+        **_key(candidate),
+        "us": times,
+        "registers": registers,
+        "launches": len(functions),
+    }
+
+
+def launch_once(candidate: Candidate, cubins: Sequence[bytes]) -> dict[str, Any]:
+    """Launch what a candidate consists of, and return its key."""
+    arrays = _copies(candidate)[0]
+    for cubin, launch in zip(cubins, candidate["launches"], strict=True):
+        function = _load(cubin, launch)
+        function(
+            (launch["blocks"],), (launch["threads"],), tuple(arrays[p] for p in launch["arrays"])
+        )
+    cp.cuda.Device().synchronize()
+    return _key(candidate)
+
+
+def _key(candidate: Candidate) -> dict[str, Any]:
+    return {name: candidate[name] for name in ("workload", "dtype", "region", "schedule")}
 
 
 def _load(cubin: bytes, launch: dict[str, Any]) -> cp.RawKernel:
@@ -134,6 +158,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pack", type=Path)
     parser.add_argument("out", type=Path)
+    parser.add_argument("--once", action="store_true", help="launch everything once")
     arguments = parser.parse_args()
     packed = json.loads(gzip.decompress(arguments.pack.read_bytes()))
     candidates, headers = packed["candidates"], packed["headers"]
@@ -145,10 +170,16 @@ def main() -> None:
     result: dict[str, Any] = {"chip": chip, **_ceilings(stream), "kernels": []}
     for candidate in candidates:
         own = [next(cubins) for _ in candidate["launches"]]
-        result["kernels"].append(time_candidate(candidate, own, stream))
+        one = (
+            launch_once(candidate, own)
+            if arguments.once
+            else time_candidate(candidate, own, stream)
+        )
+        result["kernels"].append(one)
         cp.get_default_memory_pool().free_all_blocks()
     arguments.out.write_text(json.dumps(result))
-    print(f"timed {len(candidates)} candidates; {result['launch_us']:.2f} us for an empty launch")
+    done = "launched" if arguments.once else "timed"
+    print(f"{done} {len(candidates)} candidates; {result['launch_us']:.2f} us for an empty launch")
 
 
 if __name__ == "__main__":

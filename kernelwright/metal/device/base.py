@@ -109,8 +109,6 @@ class Counters(Record):
     quick_operations: int = 0
     """Of the special ones, those of `fast::`, which need few steps around a GPU's own result."""
     integer_operations: int = 0
-    other_operations: int = 0
-    """Selections, conversions, accesses and branches."""
     matrix_operations: int = 0
     """8x8x8 simdgroup_matrix multiply-adds."""
     atomic_operations: int = 0

@@ -1,13 +1,13 @@
-"""From a launch's counters to a time on a chip: simdgroups that wait, and queue for resources."""
+"""From a launch's counters to a time on a chip: what each resource takes, and what overlaps."""
 
+from collections.abc import Collection
 from typing import Literal
 
 from kernelwright.metal.device.base import Counters
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.perf.profile import ChipProfile
-from kernelwright.metal.perf.queue import throughput
 from kernelwright.metal.perf.residency import SIMD_WIDTH, Residency, residency_of
-from kernelwright.metal.perf.traffic import cache_bytes, memory_bytes
+from kernelwright.metal.perf.traffic import SECTOR_BYTES, cache_bytes, memory_bytes
 
 Bound = Literal[
     "memory",
@@ -16,16 +16,19 @@ Bound = Literal[
     "compute",
     "special",
     "integer",
+    "accesses",
     "threadgroup",
     "latency",
     "dispatch",
     "launch",
 ]
 _MATRIX_MULTIPLY_ADDS = 8 * 8 * 8
-_READS_IN_FLIGHT = 4
-"""Reads of a simdgroup that are under way together: compilers unroll loops so often."""
+_ROUNDS_IN_FLIGHT = 4
+"""Rounds of reads of a plain loop that are under way together: compilers unroll loops so often."""
 _READ_BYTES = 16
 """The most that a lane reads at once, where reads were not counted."""
+_OVERLAP = 9.3
+"""How sharply the longest of several times decides: fitted, see docs/prediction.md."""
 
 
 class Prediction(Record):
@@ -57,29 +60,35 @@ class Prediction(Record):
 def predict(counters: Counters, profile: ChipProfile) -> Prediction:
     """Predict what a counted launch takes on a chip.
 
-    Each resource alone would take a time. The simdgroups that a core holds queue for them, while
-    others wait for memory or at barriers: how far all that overlaps follows from their number.
+    Each resource alone would take a time; with many simdgroups on a core the longest decides, the
+    others hide behind it. What a simdgroup does one after the other stays visible where few others
+    fill the gaps.
     """
     place = residency_of(counters, profile)
     moved = memory_bytes(counters, profile, place.in_flight)
-    memory_us = moved / (profile.bandwidth_gb_s * 1e3 * profile.bandwidth_efficiency)
-    core_us = _core_us(counters, profile, place)
     shared: dict[Bound, float] = {
-        "memory": memory_us,
-        "cache": cache_bytes(counters) / (_per_us(profile, place) * profile.core.cache_bytes),
+        "memory": moved / (profile.bandwidth_gb_s * 1e3 * profile.bandwidth_efficiency),
+        "cache": cache_bytes(counters, profile, place)
+        / (_per_us(profile, place) * profile.core.cache_bytes),
         "dispatch": counters.threadgroups / profile.threadgroups_per_us,
     }
-    wait_us = _wait_us(counters, profile, place)
+    core_us = _core_us(counters, profile, place)
     passes = place.turns * place.simdgroups
     """Simdgroups that a core runs."""
-    services = [us / passes for us in (*shared.values(), max(core_us.values()))]
+    latency_us = _wait_us(counters, profile, place) * passes / place.customers
     bounds: dict[Bound, float] = {
         **shared,
         **core_us,
-        "latency": wait_us * passes / place.customers,
+        "latency": latency_us,
         "launch": profile.launch_us,
     }
-    time_us = passes / throughput(wait_us, services, place.customers) + profile.launch_us
+    busiest_us = max(core_us.values())
+    in_turn_us = shared["memory"] + shared["cache"] + busiest_us
+    time_us = (
+        _overlapped((*shared.values(), busiest_us, latency_us))
+        + in_turn_us / place.independent
+        + profile.launch_us
+    )
     return Prediction(
         kernel=counters.kernel,
         chip=profile.name,
@@ -90,6 +99,13 @@ def predict(counters: Counters, profile: ChipProfile) -> Prediction:
         bandwidth_share=moved / time_us / (profile.bandwidth_gb_s * 1e3),
         occupancy=place.customers * SIMD_WIDTH / profile.core.saturating_threads,
     )
+
+
+def _overlapped(times_us: Collection[float]) -> float:
+    """Return the longest of several times, and more where others are as long."""
+    longest = max(times_us)
+    shares = sum((us / longest) ** _OVERLAP for us in times_us) if longest else 1.0
+    return float(longest * shares ** (1 / _OVERLAP))
 
 
 def _per_us(profile: ChipProfile, place: Residency) -> float:
@@ -104,11 +120,13 @@ def _core_us(counters: Counters, profile: ChipProfile, place: Residency) -> dict
     matrix = counters.matrix_operations * _MATRIX_MULTIPLY_ADDS / rates.matrix_multiply_adds
     floats = counters.float_operations / rates.float_operations / lanes
     moved = counters.threadgroup_bytes_read + counters.threadgroup_bytes_written
+    sectors = sum(b.sectors_read + b.sectors_written for b in counters.buffers)
     conflict_cycles = counters.bank_conflicts * SIMD_WIDTH * 4 / rates.threadgroup_bytes
     return {
         "issue": estimate_instructions(counters, profile) / rates.instructions / per_us,
         "compute": (floats + matrix) / per_us,
         "special": counters.special_operations / rates.special_operations / lanes / per_us,
+        "accesses": sectors * SECTOR_BYTES / rates.access_bytes / per_us,
         "integer": counters.integer_operations / rates.integer_operations / lanes / per_us,
         "threadgroup": (moved / rates.threadgroup_bytes + conflict_cycles) / per_us,
     }
@@ -120,11 +138,15 @@ def estimate_instructions(counters: Counters, profile: ChipProfile) -> float:
     moved = sum(b.bytes_read + b.bytes_written for b in counters.buffers)
     lanes = max(counters.active_lanes, 1 / SIMD_WIDTH)
     computed = costs.float_operation * counters.float_operations
-    computed += costs.special_operation * counters.special_operations
+    computed += costs.integer_operation * counters.integer_operations
+    accurate = max(counters.special_operations - counters.quick_operations, 0)
+    computed += costs.special_operation * accurate
+    computed += costs.quick_operation * counters.quick_operations
     return (
         (computed / lanes + costs.byte * moved) / SIMD_WIDTH
         + costs.simd_operation * counters.simd_operations
         + costs.read * sum(b.reads for b in counters.buffers)
+        + costs.write * sum(b.writes for b in counters.buffers)
         + costs.thread * counters.threads / SIMD_WIDTH
     )
 
@@ -133,11 +155,19 @@ def _wait_us(counters: Counters, profile: ChipProfile, place: Residency) -> floa
     """Return how long a simdgroup of a kernel waits in its life, whatever others do."""
     rates = profile.core
     simdgroups = max(counters.threads / SIMD_WIDTH, 1)
-    bytes_read = sum(b.bytes_read for b in counters.buffers)
-    reads = sum(b.reads for b in counters.buffers) or bytes_read / (_READ_BYTES * SIMD_WIDTH)
-    rounds = max(reads / simdgroups / _READS_IN_FLIGHT, 1.0)
+    rounds = max(_rounds(counters) / simdgroups, 1.0)
     barriers = counters.barriers / max(counters.threadgroups, 1)
     cycles = barriers * (rates.barrier_cycles + rates.arrival_cycles * place.simdgroups)
     cycles += rates.instruction_cycles * estimate_instructions(counters, profile) / simdgroups
     latency_us = profile.threadgroup_start_us + rounds * profile.memory_latency_us
     return latency_us + cycles / (profile.clock_ghz * 1e3)
+
+
+def _rounds(counters: Counters) -> float:
+    """Return how often simdgroups wait for reads, one after the other."""
+    looped = sum(b.looped_rounds for b in counters.buffers)
+    rounds = sum(b.read_rounds for b in counters.buffers)
+    if rounds:
+        return rounds - looped + looped / _ROUNDS_IN_FLIGHT
+    bytes_read = sum(b.bytes_read for b in counters.buffers)
+    return bytes_read / (_READ_BYTES * SIMD_WIDTH * _ROUNDS_IN_FLIGHT)

@@ -12,8 +12,9 @@ Sources, by the letters that the table uses:
 - E: CUDA C++ programming guide, arithmetic instructions, compute capability 9.0,
   https://docs.nvidia.com/cuda/cuda-c-programming-guide/#arithmetic-instructions.
 - F: measured through MLX 0.32.4 on one H200: 4.3 of 4.8 TB/s for a copy.
-- G: fitted to the times of 180 kernels on one H200, docs/prediction.md.
-- H: fitted to the instructions that the same kernels executed, as Nsight Compute counted them.
+- G: fitted to the times of 624 kernels on one H200, docs/prediction.md.
+- H: as G, and scaled to the instructions that the same kernels executed, as Nsight Compute counted
+  them: half of the estimates are within 20 %.
 - I: CUDA C++ programming guide, technical specifications per compute capability, 9.0,
   https://docs.nvidia.com/cuda/cuda-c-programming-guide/#compute-capabilities.
 """
@@ -32,11 +33,16 @@ class InstructionCosts(Record):
 
     float_operation: float
     """A fused multiply-add counts two operations, and many others are folded into it."""
+    integer_operation: float
+    """Many are parts of addresses, and vanish."""
     special_operation: float
     """With the steps around the unit's result that make it accurate."""
+    quick_operation: float
+    """The same by `fast::`: the unit's result, scaled."""
     byte: float
     """Read or written by a lane: its address, the loop around it, its conversion."""
     read: float
+    write: float
     simd_operation: float
     """A reduction takes a shuffle and an operation for each power of two."""
     thread: float
@@ -57,6 +63,10 @@ class CoreRates(Record):
     threadgroup_bytes: int
     cache_bytes: float
     """Between the core and the cache that all cores share."""
+    own_cache_size: int
+    """In bytes; threadgroup memory is taken from it."""
+    access_bytes: float
+    """Of sectors that lanes ask the core's own cache for."""
     instruction_cycles: float
     """From one instruction of a simdgroup to its next."""
     barrier_cycles: float
@@ -81,57 +91,68 @@ class CoreRates(Record):
 # and ~208 KB of registers; 4 schedulers. G stands for the rest, with fewer instructions around the
 # special units, which Apple's own library uses more directly.
 APPLE_CORE = CoreRates(
-    instructions=2.94,
+    instructions=1.98,
     float_operations=256,
     special_operations=21,
     integer_operations=128,
     matrix_multiply_adds=102,
     threadgroup_bytes=64,
     cache_bytes=32,
-    instruction_cycles=5.8,
-    barrier_cycles=107,
-    arrival_cycles=26,
+    own_cache_size=8 * 1024,
+    access_bytes=64,
+    instruction_cycles=10.5,
+    barrier_cycles=48,
+    arrival_cycles=23,
     threads=3072,
     threadgroups=96,
     registers=52 * 1024,
     saturating_threads=768,
     threadgroup_memory=60 * 1024,
     costs=InstructionCosts(
-        float_operation=0.26,
-        special_operation=4.0,
-        byte=1.7,
-        read=1.0,
-        simd_operation=17.0,
-        thread=10.0,
+        float_operation=0.52,
+        integer_operation=0.42,
+        special_operation=2.9,
+        quick_operation=1.5,
+        byte=0.95,
+        read=2.8,
+        write=0.8,
+        simd_operation=6.9,
+        thread=14.0,
     ),
 )
-# D, E, I: 128 multiply-adds, 16 special and 64 integer operations and 128 bytes of shared memory a
-# cycle; 2048 threads in 32 threadgroups, 64 K registers, 227 KB. G: 2.94 of 4 instructions a cycle,
-# 20.6 bytes of L2 (5.4 TB/s for the chip), and what follows in cycles. H: the costs. Matrices of
-# the translated text use no tensor core.
+# D, E, I: 128 multiply-adds, 16 special operations, 64 integer additions beside 64 multiply-adds,
+# and 128 bytes of shared memory a cycle, half as many where each lane asks for a line of its own;
+# 2048 threads in 32 threadgroups, 64 K registers, 256 KB of cache and shared memory. G: 1.98 of 4
+# instructions a cycle, 19.2 bytes of L2 (5.0 TB/s for the chip), and what follows in cycles. H: the
+# costs. Matrices of the translated text use no tensor core.
 HOPPER_CORE = CoreRates(
-    instructions=2.94,
+    instructions=1.98,
     float_operations=256,
     special_operations=16,
-    integer_operations=64,
+    integer_operations=128,
     matrix_multiply_adds=128,
     threadgroup_bytes=128,
-    cache_bytes=20.6,
-    instruction_cycles=5.8,
-    barrier_cycles=107,
-    arrival_cycles=26,
+    cache_bytes=19.2,
+    own_cache_size=256 * 1024,
+    access_bytes=64,
+    instruction_cycles=10.5,
+    barrier_cycles=48,
+    arrival_cycles=23,
     threads=2048,
     threadgroups=32,
     registers=64 * 1024,
     saturating_threads=512,
     threadgroup_memory=227 * 1024,
     costs=InstructionCosts(
-        float_operation=0.26,
-        special_operation=14.2,
-        byte=1.68,
-        read=1.0,
-        simd_operation=16.8,
-        thread=9.9,
+        float_operation=0.52,
+        integer_operation=0.42,
+        special_operation=7.0,
+        quick_operation=2.1,
+        byte=0.95,
+        read=2.8,
+        write=0.8,
+        simd_operation=6.9,
+        thread=14.0,
     ),
 )
 
@@ -150,7 +171,7 @@ class ChipProfile(Record):
     launch_us: float
     """From one kernel's end to the next one's start."""
     memory_latency_us: float
-    """Of each round of reads, some of which the caches serve."""
+    """Of each round of reads that nothing else hides."""
     threadgroup_start_us: float
     """From a threadgroup's end until its successor's first instruction."""
     threadgroups_per_us: float
@@ -198,11 +219,10 @@ def _apple(
         core=APPLE_CORE,
         # Dispatches of one command buffer that depend on each other; no published figure.
         launch_us=4.0,
-        # Pointer chasing on an M1 Max, https://github.com/ferasboulala/G13: below 350 ns.
-        memory_latency_us=0.35,
         # As on the H200, in clock cycles.
-        threadgroup_start_us=0.89 / clock_ghz,
-        threadgroups_per_us=0.82 * clock_ghz * 1e3,
+        memory_latency_us=0.107 / clock_ghz,
+        threadgroup_start_us=1.39 / clock_ghz,
+        threadgroups_per_us=0.81 * clock_ghz * 1e3,
         sources=sources,
         estimates=(*_ASSUMED, *estimates),
     )
@@ -238,9 +258,9 @@ _PROFILES = (
         last_cache_bytes=50 * _MIB,
         core=HOPPER_CORE,
         launch_us=6.2,
-        memory_latency_us=0.25,
-        threadgroup_start_us=0.45,
-        threadgroups_per_us=1630,
+        memory_latency_us=0.054,
+        threadgroup_start_us=0.70,
+        threadgroups_per_us=1610,
         sources="D, E, F, G, H, I",
     ),
 )

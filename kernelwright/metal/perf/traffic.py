@@ -2,15 +2,11 @@
 
 from kernelwright.metal.device.base import BufferTraffic, Counters
 from kernelwright.metal.perf.profile import ChipProfile
-from kernelwright.metal.perf.residency import SIMD_WIDTH
+from kernelwright.metal.perf.residency import Residency
 
-_SECTOR_BYTES = 32
+SECTOR_BYTES = 32
 _SMALL = 0.25
 """Of the cache: a buffer of such a size stays there whatever else passes."""
-_WIDEST_ACCESS = 16
-"""Bytes that a lane reads or writes at once at most."""
-_USUAL_PART = 4
-"""Bytes of an access where accesses were not counted."""
 
 
 def memory_bytes(counters: Counters, profile: ChipProfile, in_flight: float) -> int:
@@ -31,20 +27,41 @@ def memory_bytes(counters: Counters, profile: ChipProfile, in_flight: float) -> 
     return round(total)
 
 
-def cache_bytes(counters: Counters) -> int:
-    """Return what passes between the cores and the cache that they share, in whole sectors."""
-    return sum(_read_bytes(b) + _written_bytes(b) for b in counters.buffers)
+def cache_bytes(counters: Counters, profile: ChipProfile, place: Residency) -> int:
+    """Return what passes between the cores and the cache that they share, in whole sectors.
+
+    A core's own cache serves what its threadgroups read again, as long as all that they read fits
+    there. What is small stays there for the threadgroups that follow.
+    """
+    cache = max(profile.core.own_cache_size - place.groups * counters.threadgroup_bytes, 1)
+    threadgroups = max(counters.threadgroups, 1)
+    in_use = sum(_group_bytes(b) for b in counters.buffers) / threadgroups * place.groups
+    kept = _kept(in_use, cache)
+    total = 0.0
+    for buffer in counters.buffers:
+        once = _group_bytes(buffer)
+        if _unique_read_bytes(buffer) <= _SMALL * cache:
+            once = min(once, _unique_read_bytes(buffer) * place.cores)
+        total += once + (_read_bytes(buffer) - once) * (1 - kept) + _written_bytes(buffer)
+    return round(total)
+
+
+def _group_bytes(buffer: BufferTraffic) -> int:
+    """Return what threadgroups read together if each reads nothing twice."""
+    read = _read_bytes(buffer)
+    return min(SECTOR_BYTES * buffer.group_sectors_read, read) or read
+
+
+def _unique_read_bytes(buffer: BufferTraffic) -> int:
+    return SECTOR_BYTES * buffer.unique_sectors_read
 
 
 def _read_bytes(buffer: BufferTraffic) -> int:
-    is_dense = buffer.unique_bytes_read == _SECTOR_BYTES * buffer.unique_sectors_read
-    return _moved_bytes(buffer.bytes_read, buffer.sectors_read, buffer.reads, is_dense=is_dense)
+    return SECTOR_BYTES * buffer.sectors_read
 
 
 def _written_bytes(buffer: BufferTraffic) -> int:
-    is_dense = buffer.unique_bytes_written == _SECTOR_BYTES * buffer.unique_sectors_written
-    written, sectors = buffer.bytes_written, buffer.sectors_written
-    return _moved_bytes(written, sectors, buffer.writes, is_dense=is_dense)
+    return SECTOR_BYTES * buffer.sectors_written
 
 
 def _kept(in_use: float, cache: int) -> float:
@@ -52,23 +69,12 @@ def _kept(in_use: float, cache: int) -> float:
     return min(max(2 - in_use / cache, 0.0), 1.0)
 
 
-def _moved_bytes(nbytes: int, sectors: int, accesses: int, *, is_dense: bool) -> int:
-    """Return the bytes of all sectors, parts of one access taken together, as a GPU takes them.
-
-    The simulator's compiler may split an access of 16 bytes into parts; each then touches the
-    sectors of the whole. What lanes ask for further apart touches more sectors than such parts do.
-    """
-    whole = _SECTOR_BYTES * sectors
-    width = nbytes / (accesses * SIMD_WIDTH) if accesses else _USUAL_PART
-    return nbytes if is_dense and whole * width <= _WIDEST_ACCESS * nbytes else whole
-
-
 def _again_bytes(buffer: BufferTraffic) -> int:
     """What is asked for beyond the first time, no more than the sectors that lanes share."""
     again = max(buffer.bytes_read - buffer.unique_bytes_read, 0)
     again += max(buffer.bytes_written - buffer.unique_bytes_written, 0)
-    return min(again, _SECTOR_BYTES * (buffer.sectors_read + buffer.sectors_written))
+    return min(again, SECTOR_BYTES * (buffer.sectors_read + buffer.sectors_written))
 
 
 def _unique_bytes(buffer: BufferTraffic) -> int:
-    return _SECTOR_BYTES * (buffer.unique_sectors_read + buffer.unique_sectors_written)
+    return SECTOR_BYTES * (buffer.unique_sectors_read + buffer.unique_sectors_written)

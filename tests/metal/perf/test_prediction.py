@@ -50,7 +50,7 @@ def test_a_big_copy_is_bound_by_memory_near_the_chip_s_bandwidth() -> None:
 @pytest.mark.parametrize(
     ("fields", "bound"),
     [
-        ({"float_operations": 10**11}, "compute"),
+        ({"float_operations": 10**11}, "issue"),
         ({"matrix_operations": 10**8}, "compute"),
         ({"special_operations": 10**10}, "special"),
         ({"integer_operations": 10**11}, "integer"),
@@ -163,7 +163,7 @@ def test_many_reads_of_few_bytes_take_longer_than_few_of_many() -> None:
     def time_us(bytes_a_lane: int) -> float:
         counters = _counters(threads=1 << 14)
         buffers = tuple(
-            b.model_copy(update={"reads": b.bytes_read // (32 * bytes_a_lane)})
+            b.model_copy(update={"read_rounds": b.bytes_read // (32 * bytes_a_lane)})
             for b in counters.buffers
         )
         copied = counters.model_copy(update={"buffers": buffers})
@@ -178,21 +178,44 @@ def test_a_special_function_costs_instructions_around_its_unit() -> None:
     assert prediction.bounds_us["issue"] > prediction.bounds_us["special"]
 
 
-@pytest.mark.parametrize("kind", ["read", "written"])
-def test_parts_of_one_access_are_moved_together(kind: str) -> None:
-    def cache_us(sectors: int, width: int) -> float:
-        x, y = _counters().buffers
-        buffer, counted = (x, "reads") if kind == "read" else (y, "writes")
-        split = {
-            f"sectors_{kind}": sectors * getattr(buffer, f"sectors_{kind}"),
-            counted: getattr(buffer, f"bytes_{kind}") // (32 * width),
-        }
-        counters = _counters().model_copy(update={"buffers": (buffer.model_copy(update=split),)})
-        return predict(counters, find_profile("h200")).bounds_us["cache"]
+def test_a_quick_function_costs_less_than_an_accurate_one() -> None:
+    special = {"special_operations": 10**9}
+    quick, accurate = (
+        _predict("h200", **special, quick_operations=number).bounds_us["issue"]
+        for number in (10**9, 0)
+    )
 
-    # Four floats or eight halves are one access of 16 bytes; lanes further apart are not.
-    assert cache_us(4, 4) == cache_us(8, 2) == cache_us(1, 4)
-    assert cache_us(8, 4) == pytest.approx(8 * cache_us(1, 4))
+    assert accurate > 2 * quick
+
+
+def test_a_core_s_own_cache_serves_what_its_threadgroups_read_again() -> None:
+    def cache_us(chip: str, sectors: int) -> float:
+        x, y = _counters(threads=1 << 20).buffers
+        again = x.model_copy(
+            update={
+                "sectors_read": 2 * x.sectors_read,
+                "bytes_read": 2 * x.bytes_read,
+                "group_sectors_read": sectors,
+            }
+        )
+        counters = _counters(threads=1 << 20).model_copy(update={"buffers": (again, y)})
+        return predict(counters, find_profile(chip)).bounds_us["cache"]
+
+    once = _counters().buffers[0].sectors_read
+    # Rows of 16 KB: eight of them fit an H200's core, none an M2 Pro's.
+    assert cache_us("h200", once) == pytest.approx(cache_us("h200", 2 * once) * 2 / 3)
+    assert cache_us("m2-pro", once) == pytest.approx(cache_us("m2-pro", 2 * once))
+
+
+def test_rounds_in_plain_loops_are_under_way_together() -> None:
+    def latency_us(looped: int) -> float:
+        counters = _counters(threads=1 << 14, megabytes=1)
+        x, y = counters.buffers
+        rounds = {"read_rounds": 1 << 16, "looped_rounds": looped}
+        counters = counters.model_copy(update={"buffers": (x.model_copy(update=rounds), y)})
+        return predict(counters, find_profile("h200")).bounds_us["latency"]
+
+    assert latency_us(0) > 1.5 * latency_us(1 << 16)
 
 
 def test_a_prediction_says_that_it_is_one() -> None:

@@ -92,7 +92,6 @@ def read_counters(
         ),
         quick_operations=whole(tally.operations[_QUICK]),
         integer_operations=whole(sum(m.integers * n for m, n in lanes)),
-        other_operations=whole(sum(m.others * n for m, n in lanes)),
         matrix_operations=whole(tally.operations[_MATRIX] / _FLOPS_OF_A_MATRIX_OPERATION),
         atomic_operations=whole(tally.operations[_ATOMIC]),
         divergent_branches=whole(tally.divergent_blocks),

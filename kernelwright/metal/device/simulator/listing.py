@@ -20,12 +20,6 @@ _INTEGER = frozenset(
     )
 )
 _SPECIAL = frozenset(("fdiv", "frem"))
-_OTHER = frozenset(
-    (
-        *("load", "store", "select", "br", "switch"),
-        *("fpext", "fptrunc", "zext", "sext", "trunc"),
-    )
-)
 _CALL = re.compile(r"@llvm\.(\w+)")
 _FUSED = frozenset(("fma", "fmuladd"))
 _SIMPLE_CALLS = frozenset(
@@ -49,7 +43,6 @@ class Mix:
     floats: int = 0
     specials: int = 0
     integers: int = 0
-    others: int = 0
 
     def __add__(self, other: "Mix") -> "Mix":
         """Return both together."""
@@ -57,7 +50,6 @@ class Mix:
             self.floats + other.floats,
             self.specials + other.specials,
             self.integers + other.integers,
-            self.others + other.others,
         )
 
 
@@ -99,8 +91,6 @@ def _mix(line: str) -> Mix | None:
         return Mix(integers=lanes)
     if operation in _SPECIAL:
         return Mix(specials=lanes)
-    if operation in _OTHER:
-        return Mix(others=lanes)
     if operation != "call" or (called := _CALL.search(rest)) is None:
         return None
     return _call_mix(called[1], lanes)
