@@ -185,6 +185,9 @@ class Rows:
             surround(writer, walk_.per_run, run_by_run)
         else:
             surround(writer, walk_.around, body)
+        for position in positions.values():
+            if position.is_found_later:
+                position.find(writer, walk_.per_neighbour, span_)
         for reduced, name in names.items():
             finish(writer, reduced, name, self.team)
         for pair, pair_names in online.items():

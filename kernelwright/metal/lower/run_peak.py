@@ -75,7 +75,16 @@ class RunPosition:
     def settle(self, writer: Writer, around: Sequence[Line | Block]) -> None:
         """Write what a run does to the position, `around` being what surrounds an element."""
         beats = "<" if is_smallest(self.reduced) else ">"
-        question = f"{self.peak.name} {beats} {best_of(self.name)}"
+        best, question = best_of(self.name), f"{self.peak.name} {beats} {best_of(self.name)}"
+        if self.is_found_later:
+            value = self.peak.name
+            if self.has_nan:
+                question += f" || ({self.has_nan} && !metal::isnan({best}))"
+                value = f"{self.has_nan} ? NAN : {value}"
+            with writer.block(f"if ({question})"):
+                writer.line(f"{best} = {value};")
+                writer.line(f"{self.name} = start;")
+            return
         if self.has_nan:
             question += f" || {self.has_nan}"
 
@@ -85,4 +94,26 @@ class RunPosition:
             return []
 
         with writer.block(f"if ({question})"):
+            surround(writer, around, body)
+
+    @property
+    def is_found_later(self) -> bool:
+        """True where only a run's beginning is noted, for its elements can be read again."""
+        return not self.peak.is_kept
+
+    def find(self, writer: Writer, around: Sequence[Line | Block], span: Span) -> None:
+        """Write the search for the element in the run whose beginning was noted."""
+        best, is_float = best_of(self.name), self.reduced.body.dtype.is_float
+        same = "same({0}, {1})" if is_float else "{0} == {1}"
+
+        def body(inner: Writer) -> list[Run]:
+            runs = span.bind(inner, [self.reduced.body], ())
+            value = inner.expression(self.reduced.body).text
+            with inner.block(f"if ({same.format(value, best)})"):
+                inner.line(f"{self.name} = {self.reduced.axis.name};")
+                inner.line("break;")
+            return runs
+
+        with writer.block(""):
+            writer.line(f"uint start = {self.name};")
             surround(writer, around, body)

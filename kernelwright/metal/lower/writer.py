@@ -63,7 +63,7 @@ class Writer:
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
         """Write a block; the names made inside are free again after it."""
-        self.line(f"{head} {{")
+        self.line(f"{head} {{".lstrip())
         kept = (self.taken, dict(self.bound), dict(self.pointers), dict(self.offsets))
         self.depth += 1
         yield

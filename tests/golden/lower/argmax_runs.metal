@@ -10,18 +10,13 @@ inline V load_run(const constant T* values) {
   return *(const constant V*)values;
 }
 
-// Whether a is a new maximum; the first NaN stays, as in MLX.
-inline bool exceeds(float a, float b) {
-  return a > b || (metal::isnan(a) && !metal::isnan(b));
+inline bool same(float a, float b) {
+  return a == b || (metal::isnan(a) && metal::isnan(b));
 }
 
 // metal::simd_max() drops NaN; MLX keeps it.
 inline float simd_maximum(float value) {
   return metal::simd_any(metal::isnan(value)) ? NAN : metal::simd_max(value);
-}
-
-inline bool same(float a, float b) {
-  return a == b || (metal::isnan(a) && metal::isnan(b));
 }
 
 constexpr uint columns = 512;
@@ -39,13 +34,19 @@ for (uint start = lane * 4; start < columns; start += 128) {
     highest = metal::max(highest, float(x_run[k]));
     has_nan |= metal::isnan(float(x_run[k]));
   }
-  if (highest > best || has_nan) {
-    for (uint k = 0; k < 4; ++k) {
-      uint column = start + k;
-      if (exceeds(float(x_run[k]), best)) {
-        best = float(x_run[k]);
-        position = column;
-      }
+  if (highest > best || (has_nan && !metal::isnan(best))) {
+    best = has_nan ? NAN : highest;
+    position = start;
+  }
+}
+{
+  uint start = position;
+  auto x_run = load_run<packed_half4>(x_row + start);
+  for (uint k = 0; k < 4; ++k) {
+    uint column = start + k;
+    if (same(float(x_run[k]), best)) {
+      position = column;
+      break;
     }
   }
 }

@@ -1,0 +1,46 @@
+"""Where a row's extremes stand: of equal values the first, and NaN before all numbers."""
+
+from collections.abc import Callable, Sequence
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from kernelwright import ir
+from kernelwright.ir import Graph
+from kernelwright.metal.device.array import to_numpy
+from kernelwright.metal.device.base import Array, DeviceInfo
+from kernelwright.metal.kernel import Program
+from kernelwright.metal.lower import lower, schedules
+
+DEVICE = DeviceInfo(name="cuda", chip="test", runtime="test", measures_time=True)
+Run = Callable[[Program, Graph, Sequence[Array]], tuple[Array, ...]]
+
+
+def extremes(x: mx.array) -> tuple[mx.array, mx.array]:
+    return mx.argmax(x, -1), mx.argmin(x, -1)
+
+
+def _ties(columns: int) -> Array:
+    x = np.random.default_rng(0).integers(-3, 4, (9, columns)).astype(np.float32)
+    x[1], x[2], x[3] = -np.inf, np.inf, np.nan
+    x[4, columns // 2] = np.nan
+    x[5, [1, columns - 1]] = np.nan
+    x[6], x[6, columns // 3] = -0.0, 0.0
+    x[7], x[7, columns - 1] = -np.inf, -1.0
+    return x
+
+
+@pytest.mark.parametrize("columns", [8, 96, 1000, 2056])
+@pytest.mark.parametrize("dtype", [mx.float16, mx.float32])
+@pytest.mark.parametrize("vector", [2, 4, 8])
+def test_the_first_of_equal_extremes_is_found_run_by_run(
+    run: Run, columns: int, dtype: mx.Dtype, vector: int
+) -> None:
+    x = mx.array(_ties(columns)).astype(dtype)
+    graph = ir.canonicalize(ir.capture(extremes, x))
+    legal = [s for s in schedules(graph, DEVICE) if f"vector={vector}," in str(s)]
+    for one in (*legal[:1], *legal[-1:]):
+        found = run(lower(graph, one), graph, [to_numpy(x)])
+        for ours, theirs in zip(found, extremes(x), strict=True):
+            np.testing.assert_array_equal(ours, np.array(theirs))
