@@ -9,6 +9,7 @@ from kernelwright.ir.graph import Graph, Node, TensorType, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.metal.lower.build import Builder
 from kernelwright.metal.lower.index import Index, flatten, unflatten
+from kernelwright.metal.lower.operator import tangent_for
 from kernelwright.metal.lower.signature import RESERVED, Signature
 from kernelwright.metal.lower.term import Apply, Store, Term
 from kernelwright.metal.lower.view import Coordinates, reshaped
@@ -194,7 +195,7 @@ class Attended(Builder):
         if not cap:
             return self._times(product, scale, "scaled")
         part = self._times(product, scale / cap, "part")
-        bent = self.apply("metal::precise::tanh({0})", Dtype.FLOAT32, "bent", part)
+        bent = self.apply(tangent_for(self.graph), Dtype.FLOAT32, "bent", part)
         return self._times(bent, cap, "capped")
 
     def _shown(self, seen: Term, score: Term) -> Term:

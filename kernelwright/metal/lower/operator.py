@@ -78,6 +78,8 @@ _FLOAT = {
 _HALF = {
     "exp": "metal::fast::exp({0})",
     "sigmoid": "quick_sigmoid({0})",
+    "tanh": "quick_tanh({0})",
+    "logaddexp": "quick_logaddexp({0}, {1})",
 }
 """What MLX rounds to 16 bits: errors of a few float roundings are a thousandth of that."""
 _INTEGER = {
@@ -121,8 +123,16 @@ def exponential_for(graph: Graph) -> str:
     Its arguments are not positive, and MLX's own softmax takes the fast one for every dtype
     (softmax_exp in mlx/backend/metal/kernels/softmax.h, MLX 0.32).
     """
-    is_exact = any(t.dtype is Dtype.FLOAT32 for t in graph.output_types)
-    return "metal::precise::exp" if is_exact else "metal::fast::exp"
+    return "metal::precise::exp" if _stores_floats(graph) else "metal::fast::exp"
+
+
+def tangent_for(graph: Graph) -> str:
+    """Return the tangent that bends scores under a cap, as exact as the results are stored."""
+    return "metal::precise::tanh({0})" if _stores_floats(graph) else "quick_tanh({0})"
+
+
+def _stores_floats(graph: Graph) -> bool:
+    return any(t.dtype is Dtype.FLOAT32 for t in graph.output_types)
 
 
 def meaning(

@@ -7,7 +7,7 @@ from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower.index import Axis, Index
 from kernelwright.metal.lower.operator import MSL_TYPE
-from kernelwright.metal.lower.term import Load, Store, Term, always
+from kernelwright.metal.lower.term import Choose, Literal, Load, Store, Term, always
 from kernelwright.metal.lower.writer import Writer
 
 # Packed vectors are aligned like their elements, so a run may begin anywhere
@@ -69,6 +69,9 @@ class Span:
         loads = [t for t in always(roots, writer.bound) if isinstance(t, Load)]
         runs = [self._load(writer, load) for load in loads if self._fits(writer, load)]
         runs += [self._still(writer, load) for load in loads if self._is_still(writer, load)]
+        for choice in always(roots, writer.bound):
+            if isinstance(choice, Choose) and self._is_framed(writer, choice):
+                runs.append(self._framed(writer, choice))
         written = [s for s in stores if s.stored in _PACKED]
         return runs + [
             self._store(writer, s) for s in written if s.offset.coefficient(self.axis) == 1
@@ -90,6 +93,23 @@ class Span:
             and load.offset.coefficient(self.axis) == 1
             and not any(self.axis in place.axes for place in load.places)
         )
+
+    def _is_framed(self, writer: Writer, choice: Choose) -> bool:
+        """Say whether a whole run is read, or a number stands for all of it, as in padding."""
+        is_one_for_all = self.axis not in choice.place.axes and not choice.places
+        if len(choice.arms) != 2 or not is_one_for_all:
+            return False
+        loads = [arm for arm in choice.arms if isinstance(arm, Load)]
+        numbers = [arm for arm in choice.arms if isinstance(arm, Literal)]
+        return len(loads) == len(numbers) == 1 and self._fits(writer, loads[0])
+
+    def _framed(self, writer: Writer, choice: Choose) -> Run:
+        """Read a run from the array's beginning where it would lie outside."""
+        number, load = next((n, arm) for n, arm in enumerate(choice.arms) if isinstance(arm, Load))
+        inside = writer.index(self._first(load.offset))
+        parts = (inside, "0") if number == 0 else ("0", inside)
+        question = writer.question(choice.place, choice.edges[0])
+        return self._read(writer, load, f"{load.array} + ({question} ? {parts[0]} : {parts[1]})")
 
     def _is_still(self, writer: Writer, load: Load) -> bool:
         """Say whether all of a run read the same element, as with packed words and groups."""
@@ -114,7 +134,9 @@ class Span:
         return Run(name, f"{kind} {name} = {text};")
 
     def _load(self, writer: Writer, load: Load) -> Run:
-        address = writer.address(load.array, self._first(load.offset))
+        return self._read(writer, load, writer.address(load.array, self._first(load.offset)))
+
+    def _read(self, writer: Writer, load: Load, address: str) -> Run:
         kind = self._kind(load.stored)
         if self.count > 1:
             name = writer.fresh(f"{load.array}_runs")

@@ -91,7 +91,7 @@ def shorter(builder: "Builder", op: str, operands: Sequence[Term], stored: Dtype
         left, right = right, left
     if op == "add" and text_of(right) == "1.0f":
         match left:
-            case Apply(template="metal::precise::tanh({0})", arguments=(term,)):
+            case Apply(template="metal::precise::tanh({0})" | "quick_tanh({0})", arguments=(term,)):
                 return _doubled_sigmoid(builder, term)
     return None
 

@@ -87,7 +87,7 @@ class Writer:
     def define(self, term: Term) -> str:
         """Give a term a variable and return its name."""
         if isinstance(term, Choose):
-            return self._branch(term)
+            return self._branch(term) if self._must_branch(term) else self._select(term)
         # Initialising a float from a half converts it without saying so.
         text = (
             self.access(term.array, term.offset)
@@ -100,6 +100,29 @@ class Writer:
         else:
             name = self.fresh(term.name)
             self.line(f"{MSL_TYPE[term.dtype]} {name} = {text};")
+        self.bind(term, name)
+        return name
+
+    def _must_branch(self, term: Choose) -> bool:
+        """Say whether an arm is more than a number or an element that was read already."""
+        is_read = (
+            isinstance(arm, Literal)
+            or (isinstance(arm, Load) and (arm.array, arm.offset) in self.runs)
+            for arm in term.arms
+        )
+        return bool(term.places) or len(term.arms) != 2 or not all(is_read)
+
+    def _select(self, term: Choose) -> str:
+        """Write a choice of two that stand ready as one expression."""
+        question = self.question(term.place, term.edges[0])
+        first, second = (self.expression(arm).text for arm in term.arms)
+        text = f"{question} ? {first} : {second}"
+        name = self.slots.get(term.number)
+        if name is None:
+            name = self.fresh(term.name)
+            self.line(f"{MSL_TYPE[term.dtype]} {name} = {text};")
+        else:
+            self.line(f"{name} = {text};")
         self.bind(term, name)
         return name
 
@@ -123,13 +146,16 @@ class Writer:
         self.prepare(term.places)
         for computed in term.places:
             self.named(computed)
-        place = self.index(term.place)
-        # The first of a pair is even.
-        heads = [f"if ({place} {'== 0' if e == 1 else f'< {e}'})" for e in term.edges]
+        heads = [f"if ({self.question(term.place, edge)})" for edge in term.edges]
         for number, arm in enumerate(term.arms):
             head = "else" if number == len(heads) else heads[number]
             with self.block(head if number in (0, len(heads)) else f"else {head}"):
                 self._assign(name, arm)
+
+    def question(self, place: Index, edge: int) -> str:
+        """Return the text that asks whether a place lies before an edge."""
+        # The first of a pair is even.
+        return f"{self.index(place)} {'== 0' if edge == 1 else f'< {edge}'}"
 
     def join_branches(self) -> None:
         """Write `} else {` in one line, as people do."""

@@ -72,6 +72,29 @@ inline float logaddexp(float a, float b) {
       ? high : high + log1p_of(metal::precise::exp(low - high));
 }
 """,
+    "quick_tanh": """\
+// Exact to a few roundings of float, by its series where the difference would cancel: for results
+// of 16 bits.
+inline float quick_tanh(float x) {
+  float s = x * x;
+  float series = metal::fma(-0.053968254f, s, 0.13333334f);
+  series = metal::fma(metal::fma(series, s, -0.33333334f), s * x, x);
+  float far = 1.0f - metal::fast::divide(2.0f, 1.0f + metal::fast::exp(2.0f * x));
+  return metal::abs(x) < 0.25f ? series : far;
+}
+""",
+    "quick_logaddexp": """\
+// Exact to a few roundings of float: for results of 16 bits.
+inline float quick_logaddexp(float a, float b) {
+  float decay = metal::fast::exp(-metal::abs(a - b));
+  float series = metal::fma(-0.25f, decay, 0.33333333f);
+  series = metal::fma(series, decay, -0.5f);
+  series = metal::fma(series * decay, decay, decay);
+  float rest = decay < 0.06f ? series : metal::fast::log(1.0f + decay);
+  // Equal infinities would subtract to NaN.
+  return metal::isinf(a) && a == b ? a : metal::max(a, b) + rest;
+}
+""",
     "floor_quotient": """\
 // Division rounded towards negative infinity.
 template <typename T>
