@@ -3,8 +3,8 @@
 `python benchmarks/suite/stopwatch.py PACK OUT` compiles every text, records launches on rotating
 inputs as a CUDA graph, and times its replays with events. Run by itself so that the machine with
 the GPU needs neither MLX nor this package. With `--once` it launches everything once, for Nsight
-Compute: `ncu --metrics smsp__inst_executed.sum --csv --page raw python …/stopwatch.py PACK OUT
---once > PROFILE`.
+Compute: `ncu -k kw_kernel --metrics smsp__inst_executed.sum --print-units base --csv --page raw
+python benchmarks/suite/stopwatch.py PACK OUT --once > PROFILE`.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def time_candidate(
 
 def launch_once(candidate: Candidate, cubins: Sequence[bytes]) -> dict[str, Any]:
     """Launch what a candidate consists of, and return its key."""
-    arrays = _copies(candidate)[0]
+    (arrays,) = _copies(candidate, 1)
     for cubin, launch in zip(cubins, candidate["launches"], strict=True):
         function = _load(cubin, launch)
         function(
@@ -100,10 +100,10 @@ def _saved(cubin: bytes) -> str:
     return str(path)
 
 
-def _copies(candidate: Candidate) -> list[list[cp.ndarray]]:
+def _copies(candidate: Candidate, most: int = _MOST_COPIES) -> list[list[cp.ndarray]]:
     inputs = candidate["arrays"][: candidate["inputs"]]
     nbytes = sum(np.dtype(dtype).itemsize * size for dtype, size in inputs)
-    number = int(np.clip(_ROTATION_BYTES // max(nbytes, 1), 1, _MOST_COPIES))
+    number = int(np.clip(_ROTATION_BYTES // max(nbytes, 1), 1, most))
     random = cp.random.default_rng(0)
     copies = [[_array(random, *one) for one in candidate["arrays"]] for _ in range(number)]
     # The launches are on another stream, and may take what they read for an index.
