@@ -85,6 +85,20 @@ class CoreRates(Record):
     costs: InstructionCosts
 
 
+_COSTS = InstructionCosts(
+    float_operation=0.52,
+    integer_operation=0.42,
+    special_operation=7.0,
+    quick_operation=2.1,
+    byte=0.95,
+    read=2.8,
+    write=0.8,
+    simd_operation=6.9,
+    thread=14.0,
+)
+"""H."""
+
+
 # B: 256 float operations, 128 integer additions, 32 exp2, 21 reciprocals and 16 reciprocal square
 # roots (the middle one stands for all), 102 matrix multiply-adds, 64 bytes of threadgroup memory
 # and about 32 bytes of shared cache a cycle; 3072 threads, busy from 24 simdgroups on; ~60 KB,
@@ -108,23 +122,13 @@ APPLE_CORE = CoreRates(
     registers=52 * 1024,
     saturating_threads=768,
     threadgroup_memory=60 * 1024,
-    costs=InstructionCosts(
-        float_operation=0.52,
-        integer_operation=0.42,
-        special_operation=2.9,
-        quick_operation=1.5,
-        byte=0.95,
-        read=2.8,
-        write=0.8,
-        simd_operation=6.9,
-        thread=14.0,
-    ),
+    costs=_COSTS.model_copy(update={"special_operation": 2.9, "quick_operation": 1.5}),
 )
 # D, E, I: 128 multiply-adds, 16 special operations, 64 integer additions beside 64 multiply-adds,
 # and 128 bytes of shared memory a cycle, half as many where each lane asks for a line of its own;
 # 2048 threads in 32 threadgroups, 64 K registers, 256 KB of cache and shared memory. G: 1.98 of 4
 # instructions a cycle, 19.2 bytes of L2 (5.0 TB/s for the chip), and what follows in cycles. H: the
-# costs. Matrices of the translated text use no tensor core.
+# costs. Float matrices of the translated text use no tensor core; theirs is the rate.
 HOPPER_CORE = CoreRates(
     instructions=1.98,
     float_operations=256,
@@ -143,17 +147,7 @@ HOPPER_CORE = CoreRates(
     registers=64 * 1024,
     saturating_threads=512,
     threadgroup_memory=227 * 1024,
-    costs=InstructionCosts(
-        float_operation=0.52,
-        integer_operation=0.42,
-        special_operation=7.0,
-        quick_operation=2.1,
-        byte=0.95,
-        read=2.8,
-        write=0.8,
-        simd_operation=6.9,
-        thread=14.0,
-    ),
+    costs=_COSTS,
 )
 
 
