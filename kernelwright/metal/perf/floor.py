@@ -7,6 +7,9 @@ from kernelwright.ir.graph import Graph
 from kernelwright.metal.perf.profile import ChipProfile
 from kernelwright.metal.schedule import Columnwise, Rowwise, Scan, Schedule, Split
 
+_UNHIDDEN = 4.0
+"""A read's latency, in what a simdgroup sees of it where others fill the gaps."""
+
 
 def floor_us(graph: Graph, schedule: Schedule, profile: ChipProfile) -> float:
     """Estimate the time that a schedule cannot go below: bytes, launches, and waiting for reads.
@@ -22,7 +25,7 @@ def floor_us(graph: Graph, schedule: Schedule, profile: ChipProfile) -> float:
         return memory_us + profile.launch_us
     steps = math.ceil(family.row_length / (lanes * width))
     waves = math.ceil(family.row_count * lanes / (profile.cores * profile.core.threads))
-    waiting_us = steps * waves * profile.memory_latency_us
+    waiting_us = steps * waves * _UNHIDDEN * profile.memory_latency_us
     launches = 2 if isinstance(schedule, Split) else 1
     return max(memory_us, waiting_us) + launches * profile.launch_us
 
