@@ -66,29 +66,25 @@ def predict(counters: Counters, profile: ChipProfile) -> Prediction:
     """
     place = residency_of(counters, profile)
     moved = memory_bytes(counters, profile, place.in_flight)
-    shared: dict[Bound, float] = {
-        "memory": moved / (profile.bandwidth_gb_s * 1e3 * profile.bandwidth_efficiency),
-        "cache": cache_bytes(counters, profile, place)
-        / (_per_us(profile, place) * profile.core.cache_bytes),
-        "dispatch": counters.threadgroups / profile.threadgroups_per_us,
-    }
+    memory_us = moved / (profile.bandwidth_gb_s * 1e3 * profile.bandwidth_efficiency)
+    cache_cycles = cache_bytes(counters, profile, place) / profile.core.cache_bytes
+    cache_us = cache_cycles / _per_us(profile, place)
+    dispatch_us = counters.threadgroups / profile.threadgroups_per_us
     core_us = _core_us(counters, profile, place)
-    passes = place.turns * place.simdgroups
-    """Simdgroups that a core runs."""
-    latency_us = _wait_us(counters, profile, place) * passes / place.customers
+    busiest_us = max(core_us.values())
+    simdgroups = place.turns * place.simdgroups
+    latency_us = _wait_us(counters, profile, place) * simdgroups / place.customers
     bounds: dict[Bound, float] = {
-        **shared,
+        "memory": memory_us,
+        "cache": cache_us,
+        "dispatch": dispatch_us,
         **core_us,
         "latency": latency_us,
         "launch": profile.launch_us,
     }
-    busiest_us = max(core_us.values())
-    in_turn_us = shared["memory"] + shared["cache"] + busiest_us
-    time_us = (
-        _overlapped((*shared.values(), busiest_us, latency_us))
-        + in_turn_us / place.independent
-        + profile.launch_us
-    )
+    overlapped_us = _overlapped((memory_us, cache_us, dispatch_us, busiest_us, latency_us))
+    in_turn_us = (memory_us + cache_us + busiest_us) / place.independent
+    time_us = overlapped_us + in_turn_us + profile.launch_us
     return Prediction(
         kernel=counters.kernel,
         chip=profile.name,
