@@ -82,7 +82,11 @@ class Examination:
             chosen = _for_sanitizer(suite)
             for seed, reference in enumerate(chosen):
                 trial.run(reference, seed=seed, sanitize=True)
-            words.append(f"{len(chosen)} runs without a report")
+            for reference in suite.straying:
+                trial.judge_straying(reference)
+            strayed = len(suite.straying)
+            more = f"; {strayed} with indices out of range agree elsewhere" if strayed else ""
+            words.append(f"{len(chosen)} runs without a report{more}")
 
     def check_cases(self, trial: Trial, suite: Suite) -> RunResult:
         """Compare every output of every case with the oracle; return the largest case's."""
@@ -295,7 +299,7 @@ def fastest(speedups: Sequence[Speedup]) -> Speedup:
 def _suite_words(suite: Suite, cases: int) -> str:
     words = f"{cases} cases, {suite.proving} of them refuse every trivial answer"
     if suite.dropped:
-        words += f"; {len(suite.dropped)} dropped because MLX itself fails them"
+        words += f"; {len(suite.dropped)} dropped, {suite.why_dropped}"
     if suite.unseen_inputs:
         words += f"; no case shows whether inputs {suite.unseen_inputs} are read"
     return words

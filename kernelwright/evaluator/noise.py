@@ -65,7 +65,7 @@ def forgiving(
     arrays = cast("list[Reals]", list(inputs))
     # As one op each would hide how far a rounding before its exponential reaches.
     steps = expand_softmax(expand_attention(graph))
-    draws = [reference(steps, arrays, rounded=rounded) for _ in range(_DRAWS)]
+    draws = [reference(steps, arrays, rounded=rounded, clamp="nearest") for _ in range(_DRAWS)]
     return tuple(
         _widened(yardstick, [draw[place] for draw in draws])
         for place, yardstick in enumerate(yardsticks)

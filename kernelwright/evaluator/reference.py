@@ -37,6 +37,7 @@ from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.capture import to_numpy
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.interpret import interpret
+from kernelwright.ir.ops.indexing import Clamp
 from kernelwright.ir.passes.ranking import sort_partitions
 from kernelwright.ir.reference import Made, reference
 from kernelwright.metal.device.base import Array
@@ -62,6 +63,8 @@ class Reference:
     yardsticks: tuple[Yardstick, ...]
     dropped: str = ""
     accepted: tuple[tuple[int, str], ...] = ()
+    strays: bool = False
+    """Dropped for an index that is out of range; elements that hang on none can be judged."""
 
     @property
     def proves(self) -> bool:
@@ -114,14 +117,38 @@ def _calibrated(
     case: Case, inputs: tuple[Array, ...], tolerances: Sequence[Tolerance]
 ) -> Reference:
     try:
-        expected = run_oracle(case.graph, inputs)
+        expected = run_oracle(case.graph, inputs, clamp=None)
     except IndexError as e:
         # What is computed of an input need not stay within what it indexes.
-        return Reference(case, inputs, (), f"an index is out of range: {e}")
+        return _straying(case, inputs, tolerances, f"an index is out of range: {e}")
     if case.is_edge:
         return Reference(case, inputs, _empty_yardsticks(case.graph, tolerances, expected))
     yardsticks, dropped = _calibrate(case.graph, inputs, expected, tolerances)
     return Reference(case, inputs, yardsticks, dropped)
+
+
+def _straying(
+    case: Case, inputs: tuple[Array, ...], tolerances: Sequence[Tolerance], reason: str
+) -> Reference:
+    """Hold to account what hangs on nothing that lies outside of an array, which nobody knows.
+
+    MLX itself is not asked, for it would read there.
+    """
+    left = Reference(case, inputs, (), reason)
+    if case.is_edge or not all(np.isfinite(a).all() for a in inputs):
+        return left
+    nearest = run_oracle(case.graph, inputs)
+    first = run_oracle(case.graph, inputs, clamp="first")
+    unknown = [_are_different(*pair) for pair in zip(nearest, first, strict=True)]
+    if any(mask.all() for mask in unknown):
+        return left
+    yardsticks, problem = _calibrate(case.graph, inputs, nearest, tolerances, unknown)
+    return left if problem else replace(left, yardsticks=yardsticks, strays=True)
+
+
+def _are_different(one: Array, other: Array) -> Mask:
+    both_nan = (one != one) & (other != other)
+    return np.asarray((one != other) & ~both_nan)
 
 
 def judge(prepared: Reference, outputs: Sequence[Array]) -> tuple[Deviation, ...]:
@@ -137,10 +164,17 @@ def _measured(outputs: Sequence[Array], yardsticks: Sequence[Yardstick]) -> tupl
     return tuple(measure(output, yardstick, keeps_error=False) for output, yardstick in pairs)
 
 
-def run_oracle(graph: Graph, inputs: Sequence[Array]) -> tuple[Array, ...]:
-    """Return what the graph means in float64, and exactly for integers and flags."""
+def run_oracle(
+    graph: Graph, inputs: Sequence[Array], *, clamp: Clamp | None = "nearest"
+) -> tuple[Array, ...]:
+    """Return what the graph means in float64, and exactly for integers and flags.
+
+    Raises:
+        IndexError: an index is out of range, without `clamp`.
+    """
     arrays = cast("list[Reals]", list(inputs))
-    return tuple(np.asarray(array) for array in reference(graph, arrays, spread=spread))
+    outputs = reference(graph, arrays, spread=spread, clamp=clamp)
+    return tuple(np.asarray(array) for array in outputs)
 
 
 def run_mlx(graph: Graph, inputs: Sequence[Array]) -> tuple[Array, ...]:
@@ -158,7 +192,8 @@ def run_ops(graph: Graph, inputs: Sequence[Array]) -> tuple[Array, ...]:
         with np.errstate(over="ignore", invalid="ignore"):
             return made.values.astype(made.dtype.numpy).astype(np.float64)
 
-    outputs = reference(graph, cast("list[Reals]", list(inputs)), rounded=rounded)
+    arrays = cast("list[Reals]", list(inputs))
+    outputs = reference(graph, arrays, rounded=rounded, clamp="nearest")
     return tuple(
         _cast(array, type_) for array, type_ in zip(outputs, graph.output_types, strict=True)
     )
@@ -169,18 +204,24 @@ def _calibrate(
     inputs: Sequence[Array],
     expected: Sequence[Array],
     tolerances: Sequence[Tolerance],
+    unknown: Sequence[Mask] = (),
 ) -> tuple[tuple[Yardstick, ...], str]:
-    """Measure MLX's own error and turn it into a bound; name the first output it fails on."""
+    """Measure MLX's own error and turn it into a bound; name the first output it fails on.
+
+    Where elements are `unknown`, its ops as they are meant stand for MLX.
+    """
     terms, nodes = accumulation_length(graph), len(graph.nodes)
     unstable = _unstable(graph, inputs, expected, tolerances)
+    for place, mask in enumerate(unknown):
+        known = unstable[place]
+        unstable[place] = mask if known is None else known | mask
     yardsticks, dropped = [], ""
     loosest = [
         Yardstick(type_, tolerances[place], expected[place], np.inf, 0.0, unstable[place])
         for place, type_ in enumerate(graph.output_types)
     ]
-    for place, (loose, deviation) in enumerate(
-        zip(loosest, _own(graph, inputs, loosest), strict=True)
-    ):
+    own = _meant(graph, inputs, loosest) if unknown else _own(graph, inputs, loosest)
+    for place, (loose, deviation) in enumerate(zip(loosest, own, strict=True)):
         type_ = loose.type
         if not dropped and _is_hopeless(deviation):
             dropped = f"MLX's own output {place} {deviation.problem}"
@@ -208,10 +249,17 @@ def _own(graph: Graph, inputs: Sequence[Array], yardsticks: Sequence[Yardstick])
     outputs = run_mlx(graph, inputs)
     found = [measure(o, y) for o, y in zip(outputs, yardsticks, strict=True)]
     if any(map(_is_hopeless, found)):
-        meant = [measure(o, y) for o, y in zip(run_ops(graph, inputs), yardsticks, strict=True)]
+        meant = _meant(graph, inputs, yardsticks)
         if not any(map(_is_hopeless, meant)):
             return meant
     return found
+
+
+def _meant(
+    graph: Graph, inputs: Sequence[Array], yardsticks: Sequence[Yardstick]
+) -> list[Deviation]:
+    outputs = run_ops(graph, inputs)
+    return [measure(o, y) for o, y in zip(outputs, yardsticks, strict=True)]
 
 
 def _slack(
@@ -268,7 +316,7 @@ def _unstable(
             return rounded_alike(made.values, seed)
 
         nudged = cast("list[Reals]", [_nudged(a, random) for a in inputs])
-        moved = reference(graph, nudged, rounded=rounded)
+        moved = reference(graph, nudged, rounded=rounded, clamp="nearest")
         for place, (before, after) in enumerate(zip(expected, moved, strict=True)):
             marks[place] |= _differs(before, after, tolerances[place])
     return list(marks)

@@ -31,7 +31,7 @@ def out_of_sight(
             return made.values
         return np.where(spoiled(made.call, *made.read), 0.0, made.values)
 
-    skipping = reference(graph, cast("list[Reals]", list(inputs)), rounded=unread)
+    skipping = reference(graph, cast("list[Reals]", list(inputs)), rounded=unread, clamp="nearest")
     return [
         np.asarray(np.isfinite(one) != np.isfinite(other))
         for one, other in zip(expected, skipping, strict=True)

@@ -34,6 +34,7 @@ _OFF_GRID = (
     Distribution.WIDE,
     Distribution.MASKED,
 )
+_MOST_STRAYING = 4
 HIDDEN_DISTRIBUTIONS = (
     Distribution.NORMAL,
     Distribution.WIDE,
@@ -50,10 +51,18 @@ class Suite:
     references: tuple[Reference, ...]
     dropped: tuple[str, ...] = ()
     """Names of cases on which MLX itself fails, with the reason."""
+    straying: tuple[Reference, ...] = ()
+    """Some of the dropped ones, in which an index is out of range: what hangs on none is known."""
     unproven: tuple[str, ...] = ()
     """Names of cases that some trivial answer passes; they run, and count for nothing."""
     unseen_inputs: tuple[int, ...] = ()
     """Inputs that a program could ignore without any case showing it."""
+
+    @property
+    def why_dropped(self) -> str:
+        """Say why cases were dropped, in a clause."""
+        is_index = all("index is out of range" in reason for reason in self.dropped)
+        return "an index is out of range" if is_index else "for MLX itself fails them"
 
     @property
     def proving(self) -> int:
@@ -214,7 +223,14 @@ def _build(task: Task, cases: Sequence[Case], config: EvaluatorConfig) -> Suite:
         elif reference.weakness and not case.is_edge:
             unproven.append(f"{case.name}: {reference.weakness}")
         references.extend(r for r in (reference, extra) if r is not None and not r.dropped)
-    return Suite(tuple(references), tuple(dropped), tuple(unproven), _never_seen(task, references))
+    straying = [first for first, _ in worthy if first.strays]
+    return Suite(
+        references=tuple(references),
+        dropped=tuple(dropped),
+        straying=tuple(straying[:_MOST_STRAYING]),
+        unproven=tuple(unproven),
+        unseen_inputs=_never_seen(task, references),
+    )
 
 
 def _first_worthy(

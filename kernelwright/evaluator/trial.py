@@ -16,7 +16,7 @@ from kernelwright.evaluator.reference import Reference, judge
 from kernelwright.evaluator.wire import Reply
 from kernelwright.evaluator.worker import Worker, WorkerLost
 from kernelwright.ir.graph import Graph
-from kernelwright.metal.device.base import RunOptions, RunResult
+from kernelwright.metal.device.base import Array, RunOptions, RunResult
 from kernelwright.metal.diagnostic import Diagnostic, ReportKind, SanitizerReport
 from kernelwright.metal.kernel import Program
 
@@ -93,6 +93,26 @@ class Trial:
         check_fences(result, reference, options.poison)
         return result
 
+    def judge_straying(self, reference: Reference) -> None:
+        """Compare what hangs on no index that is out of range.
+
+        The task's own code reads outside of its arrays there, so the program may as well: the
+        sanitizer gives it NaN, and what becomes NaN by that is not compared.
+        """
+        key = self.compile(reference.case.graph, sanitize=True)
+        options = RunOptions(sanitize=True, timeout_s=self.config.run_timeout_s)
+        request = Run(key, reference.inputs, options, reference.case.layout)
+        result = result_of(self.call(request, self.config.run_timeout_s + _COMPILE_SLACK_S))
+        reports = tuple(r for r in result.reports if not r.is_stray_read)
+        strayed = len(reports) < len(result.reports)
+        outputs = result.outputs
+        if strayed:
+            pairs = zip(outputs, reference.yardsticks, strict=False)
+            outputs = tuple(_without_nan(output, y.expected) for output, y in pairs)
+        judged = result.model_copy(update={"reports": reports, "outputs": outputs})
+        check_fences(judged, reference, options.poison)
+        check_answer(judged, reference)
+
     def call(self, request: Request, timeout_s: float) -> Reply:
         """Send a request; what goes wrong is the candidate's `Failure` unless a machine failed."""
         try:
@@ -165,6 +185,13 @@ def check_fences(result: RunResult, reference: Reference, poison: int) -> None:
         raise Failure(Status.UNSAFE, summary, reference=reference)
     if not result.inputs_intact:
         raise Failure(Status.UNSAFE, f"changed an input ({case}).", reference=reference)
+
+
+def _without_nan(output: Array, expected: Array) -> Array:
+    """Put what is right in place of NaN."""
+    if output.shape != expected.shape:
+        return output
+    return np.where(output != output, expected, output).astype(output.dtype)
 
 
 def _unwritten(result: RunResult, poison: int) -> str:

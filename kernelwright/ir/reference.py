@@ -12,6 +12,7 @@ from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, exact_dtype, op_named
+from kernelwright.ir.ops.indexing import Clamp, clamped
 from kernelwright.ir.ops.op import Array, Op
 
 
@@ -42,6 +43,7 @@ def reference(
     *,
     rounded: Callable[[Made], Array] | None = None,
     spread: Spread = at_once,
+    clamp: Clamp | None = None,
 ) -> list[Array]:
     """Evaluate a graph as if floating point had no rounding (to float64).
 
@@ -50,9 +52,11 @@ def reference(
     meaning, it happens: casts to integers truncate, `round`, `floor` and comparisons see the
     float64 value, `view` sees the bits of the stored dtype. Integer arithmetic wraps as in MLX.
     `rounded`, where it is given, rounds whatever a node makes of floats, to show what that does.
-    `spread` may divide elementwise work among cores.
+    `spread` may divide elementwise work among cores. `clamp` says which element stands for
+    what lies outside of an array, where MLX reads whatever is there.
 
     Raises:
+        IndexError: an index is out of range, without `clamp`.
         InputError: the arrays are not those that the graph takes.
         UnsupportedError: an op has no meaning in the op table; it is named.
     """
@@ -70,6 +74,8 @@ def reference(
     with np.errstate(all="ignore"):
         for index, node in enumerate(graph.nodes):
             read = [values[v] for v in node.inputs]
+            if clamp is not None:
+                read = clamped(node.op, Call.of(graph, node), read, clamp)
             made = _evaluate(graph, node, read, spread)
             if rounded is not None:
                 op, call = op_named(node.op), Call.of(graph, node)

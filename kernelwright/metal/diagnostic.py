@@ -94,6 +94,11 @@ class SanitizerReport(Record):
     other_line: int = 0
     count: int = 1
 
+    @property
+    def is_stray_read(self) -> bool:
+        """True for reads outside of a buffer, which harm nothing but what hangs on them."""
+        return self.kind is ReportKind.DEVICE_OUT_OF_BOUNDS and " reads " in self.message
+
     def __str__(self) -> str:
         """Render in one line."""
         return f"{self.file}:{self.line}: {self.kind}: {self.message}"
