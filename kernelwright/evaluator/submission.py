@@ -6,11 +6,26 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from kernelwright.errors import InputError
+from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.metal.diagnostic import Record
-from kernelwright.metal.kernel import Dimensions, Extent, Kernel, Program, Tensor
+from kernelwright.metal.kernel import (
+    Dimensions,
+    Extent,
+    Kernel,
+    Program,
+    TemplateValue,
+    Tensor,
+)
 
 _LARGEST_FILE = 4 << 20
+_METAL_NAMES = {
+    Dtype.FLOAT32: ("float",),
+    Dtype.FLOAT16: ("half",),
+    Dtype.BFLOAT16: ("bfloat", "bfloat16_t"),
+    Dtype.INT32: ("int",),
+    Dtype.UINT32: ("uint",),
+}
 
 
 class LaunchText(Record):
@@ -22,6 +37,10 @@ class LaunchText(Record):
     """Names in the body, in the task's order; the task's own names when empty."""
     outputs: tuple[str, ...] = ()
     """Names in the body; `out`, or `out0`, `out1` … when empty."""
+    template: str = ""
+    """Template arguments as `mx.fast.metal_kernel` takes them: `T=f16, N=4, IS_CAUSAL=true`."""
+    header: str = ""
+    """The text before the body: functions and includes."""
 
 
 def read_program(path: Path) -> Program:
@@ -62,6 +81,8 @@ def read_body(path: Path, graph: Graph, launch: LaunchText) -> Program:
             inputs=names,
             outputs=outputs,
             source=source,
+            header=launch.header,
+            template=_template(launch.template),
             grid=_extents(launch.grid),
             threadgroup=_extents(launch.threadgroup),
         )
@@ -72,6 +93,34 @@ def read_body(path: Path, graph: Graph, launch: LaunchText) -> Program:
         )
     except ValidationError as e:
         raise InputError(f"{path} makes no program: {_first_reason(e)}.") from e
+
+
+def _template(text: str) -> dict[str, TemplateValue]:
+    found: dict[str, TemplateValue] = {}
+    for part in filter(None, map(str.strip, _split(text))):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not name or not equals or not value:
+            raise InputError(f"expected template arguments such as T=f16,N=4; found {part!r}.")
+        found[name] = _template_value(value)
+    return found
+
+
+def _template_value(text: str) -> TemplateValue:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if text.isdigit():
+        return int(text)
+    known = {name: d for d in Dtype for name in (d.value, d.short, *_METAL_NAMES.get(d, ()))}
+    return known.get(text, text)
+
+
+def read_header(path: Path) -> str:
+    """Read the text that stands before a kernel's body.
+
+    Raises:
+        InputError: there is no such text.
+    """
+    return _read(path)
 
 
 def _read(path: Path) -> str:

@@ -11,7 +11,7 @@ from kernelwright.errors import InputError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import evaluate
 from kernelwright.evaluator.evaluation import NOT_FOR_MACS, Evaluation, Stage
-from kernelwright.evaluator.submission import LaunchText, read_body, read_program
+from kernelwright.evaluator.submission import LaunchText, read_body, read_header, read_program
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
 from kernelwright.metal.kernel import Program
@@ -58,6 +58,14 @@ def verify(
         str | None,
         typer.Option(help="Names in a Metal body: 'x,w->out'.", show_default=False),
     ] = None,
+    template: Annotated[
+        str,
+        typer.Option(help="A Metal body's template arguments: 'T=f16,N=4'.", show_default=False),
+    ] = "",
+    header: Annotated[
+        Path | None,
+        typer.Option(help="A file with what stands before a Metal body.", show_default=False),
+    ] = None,
     device: Annotated[DeviceName, typer.Option(help="Where it runs.")] = "simulator",
     threadgroup_memory: ThreadgroupMemoryOption = METAL_THREADGROUP_BYTES,
     through: Annotated[
@@ -73,7 +81,8 @@ def verify(
     path = Path(program)
     if path.suffix in (".json", ".metal") or path.exists():
         chosen = _task_of(task, inputs or [])
-        candidate = _read(path, chosen, grid, threadgroup, names)
+        launch = _launch(path, grid, threadgroup, names, template, header)
+        candidate = read_program(path) if launch is None else read_body(path, chosen.graph, launch)
     else:
         candidate, known = _from_store(program, store)
         chosen = _task_of(task, inputs or []) if task else known
@@ -97,16 +106,28 @@ def _task_of(target: str | None, inputs: list[str]) -> Task:
     return Task(functions[0].graph, functions[0].subject.name)
 
 
-def _read(path: Path, task: Task, grid: str | None, threadgroup: str, names: str | None) -> Program:
+def _launch(
+    path: Path,
+    grid: str | None,
+    threadgroup: str,
+    names: str | None,
+    template: str,
+    header: Path | None,
+) -> LaunchText | None:
+    """Return how a Metal body is launched; a program says that itself."""
     if path.suffix != ".metal":
-        return read_program(path)
+        return None
     if grid is None:
         raise InputError(f"{path} holds a kernel's body only; say how to launch it with --grid.")
     takes, _, gives = (names or "").partition("->")
-    launch = LaunchText(
-        grid=grid, threadgroup=threadgroup, inputs=_listed(takes), outputs=_listed(gives)
+    return LaunchText(
+        grid=grid,
+        threadgroup=threadgroup,
+        inputs=_listed(takes),
+        outputs=_listed(gives),
+        template=template,
+        header=read_header(header) if header else "",
     )
-    return read_body(path, task.graph, launch)
 
 
 def _listed(text: str) -> tuple[str, ...]:

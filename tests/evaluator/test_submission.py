@@ -7,6 +7,7 @@ import pytest
 from kernelwright.errors import InputError
 from kernelwright.evaluator.mutants.corpus import bases, task_of
 from kernelwright.evaluator.submission import LaunchText, read_body, read_program
+from kernelwright.ir.dtype import Dtype
 
 GRAPH = task_of("softmax").graph
 
@@ -76,4 +77,28 @@ def test_a_launch_that_cannot_be_is_refused(
     path = tmp_path / "k.metal"
     path.write_text("out[0] = 1;")
     with pytest.raises(InputError, match=message):
+        read_body(path, GRAPH, launch)
+
+
+def test_a_body_takes_template_arguments_and_a_header(tmp_path: Path) -> None:
+    path = tmp_path / "scaled.metal"
+    path.write_text("y[thread_position_in_grid.x] = T(twice(x[thread_position_in_grid.x]) * N);")
+    launch = LaunchText(
+        grid="900",
+        inputs=("x",),
+        outputs=("y",),
+        template="T=float, N=4, FLAG = true, ROWS=rows*2",
+        header="inline float twice(float x) { return 2 * x; }",
+    )
+    kernel = read_body(path, GRAPH, launch).kernels[0]
+    assert kernel.template == {"T": Dtype.FLOAT32, "N": 4, "FLAG": True, "ROWS": "rows*2"}
+    assert kernel.header.startswith("inline float twice")
+
+
+@pytest.mark.parametrize("template", ["T", "=f16", "T="])
+def test_bad_template_arguments_are_told_in_one_sentence(tmp_path: Path, template: str) -> None:
+    path = tmp_path / "body.metal"
+    path.write_text("y[0] = x[0];")
+    launch = LaunchText(grid="1", inputs=("x",), outputs=("y",), template=template)
+    with pytest.raises(InputError, match=r"expected template arguments such as T=f16,N=4; found"):
         read_body(path, GRAPH, launch)
