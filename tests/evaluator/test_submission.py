@@ -87,11 +87,11 @@ def test_a_body_takes_template_arguments_and_a_header(tmp_path: Path) -> None:
         grid="900",
         inputs=("x",),
         outputs=("y",),
-        template="T=float, N=4, FLAG = true, ROWS=rows*2",
+        template="T=float, N=4, FLAG = true, ROWS=3*2",
         header="inline float twice(float x) { return 2 * x; }",
     )
     kernel = read_body(path, GRAPH, launch).kernels[0]
-    assert kernel.template == {"T": Dtype.FLOAT32, "N": 4, "FLAG": True, "ROWS": "rows*2"}
+    assert kernel.template == {"T": Dtype.FLOAT32, "N": 4, "FLAG": True, "ROWS": "3*2"}
     assert kernel.header.startswith("inline float twice")
 
 
