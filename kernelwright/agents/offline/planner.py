@@ -119,4 +119,5 @@ def _reason(node: Node) -> str:
     kind = op_named(node.op).kind
     if kind in (Kind.ELEMENTWISE, Kind.REDUCTION):
         return "alone it saves nothing: MLX's own kernel does the same work"
-    return f"it is a {kind} op, which is left to MLX"
+    article = "an" if kind[0] in "aeiou" else "a"
+    return f"it is {article} {kind} op, which is left to MLX"
