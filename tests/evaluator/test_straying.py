@@ -69,3 +69,26 @@ def test_a_wrong_mask_is_found(value: str) -> None:
 def test_a_write_outside_stays_unsafe() -> None:
     masked = "place >= 0 && place < 64 ? value : 0;\ny[row * 64 + place + 4096] = value"
     assert judged(masked).status is Status.UNSAFE
+
+
+def counted(x: mx.array, place: mx.array) -> mx.array:
+    """Add one where indices say, which may lie anywhere."""
+    return x.at[mx.floor(place * 50).astype(mx.int32)].add(1.0)
+
+
+def test_a_task_that_writes_outside_of_its_arrays_harms_nobody() -> None:
+    graph = canonicalize(capture(counted, mx.zeros((64,)), mx.zeros((16,))))
+    x = Tensor(name="x", dtype=Dtype.FLOAT32, shape=(64,))
+    place = Tensor(name="place", dtype=Dtype.FLOAT32, shape=(16,))
+    kernel = Kernel(
+        name="zeros",
+        inputs=("x", "place"),
+        outputs=("y",),
+        source="y[thread_position_in_grid.x] = 0;",
+        grid=(64, 1, 1),
+        threadgroup=(64, 1, 1),
+    )
+    y = x.model_copy(update={"name": "y"})
+    program = Program(inputs=(x, place), outputs=(y,), kernels=(kernel,))
+    config = EvaluatorConfig(secret="s", through=Stage.DETERMINISM)
+    assert evaluate(Task(graph, "counted"), program, config=config).status is Status.WRONG

@@ -49,7 +49,11 @@ def _padded(call: Call) -> tuple[Shape, ...]:
 def _wrap(index: Array, size: int) -> Array:
     # MLX wraps negative indices once; unsigned ones are taken as they are.
     signed = index.astype(np.int64)
-    return np.where(signed < 0, signed + size, signed)
+    wrapped = np.where(signed < 0, signed + size, signed)
+    if (wrapped < 0).any():
+        # NumPy would wrap it again.
+        raise IndexError(f"index {signed.min()} is out of bounds for a size of {size}")
+    return wrapped
 
 
 Clamp = Literal["nearest", "first"]
