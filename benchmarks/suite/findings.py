@@ -41,7 +41,7 @@ in which lines leave the cache, and rows that a lane walks along by itself (`acc
 The candidates below were drawn at random from all legal schedules of each task, not from those
 that a search would try first, so that they differ as much as schedules do. Where most of them move
 memory at its full bandwidth (see "within 5 % of it") there is hardly an order left to predict, and
-a rank correlation says little: `adamw_step` has eight candidates of twelve within 3 %. What counts
+a rank correlation says little: `adamw_step` has eight candidates of twelve within 4 %. What counts
 for a search that drops candidates unseen is what it loses: see the list under the table. An aim of
 0.8 within each task is not reached.
 
