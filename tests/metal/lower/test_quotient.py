@@ -23,7 +23,7 @@ def shares(x: mx.array) -> mx.array:
 def _rows(scales: Sequence[float]) -> Array:
     random = np.random.default_rng(3)
     rows = random.standard_normal((len(scales), 600))
-    return (rows * np.array(scales)[:, None]).astype(np.float32)
+    return np.asarray(rows * np.array(scales)[:, None], np.float32)
 
 
 def _divided(run: Run, x: Array) -> Array:
