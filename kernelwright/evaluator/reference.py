@@ -42,6 +42,7 @@ from kernelwright.ir.passes.ranking import sort_partitions
 from kernelwright.ir.reference import Made, reference
 from kernelwright.metal.device.base import Array
 
+OUT_OF_RANGE = "an index is out of range"
 _FORGIVEN_SHARE = 0.1
 """Elements of a case that MLX may get wrong, by cancellation in half precision as a rule."""
 
@@ -120,7 +121,7 @@ def _calibrated(
         expected = run_oracle(case.graph, inputs, clamp=None)
     except IndexError as e:
         # What is computed of an input need not stay within what it indexes.
-        return _straying(case, inputs, tolerances, f"an index is out of range: {e}")
+        return _straying(case, inputs, tolerances, f"{OUT_OF_RANGE}: {e}")
     if case.is_edge:
         return Reference(case, inputs, _empty_yardsticks(case.graph, tolerances, expected))
     yardsticks, dropped = _calibrate(case.graph, inputs, expected, tolerances)

@@ -49,7 +49,7 @@ def read_program(path: Path) -> Program:
     Raises:
         InputError: there is no such file, or it holds no program.
     """
-    text = _read(path)
+    text = read_text(path)
     try:
         return Program.model_validate_json(text)
     except ValidationError as e:
@@ -64,7 +64,7 @@ def read_body(path: Path, graph: Graph, launch: LaunchText) -> Program:
     Raises:
         InputError: there is no such file, or launch and task do not fit together.
     """
-    source = _read(path)
+    source = read_text(path)
     names = launch.inputs or graph.input_names()
     outputs = launch.outputs or _output_names(len(graph.outputs))
     for what, found, types in (
@@ -114,16 +114,12 @@ def _template_value(text: str) -> TemplateValue:
     return known.get(text, text)
 
 
-def read_header(path: Path) -> str:
-    """Read the text that stands before a kernel's body.
+def read_text(path: Path) -> str:
+    """Read a text of a reasonable size.
 
     Raises:
         InputError: there is no such text.
     """
-    return _read(path)
-
-
-def _read(path: Path) -> str:
     try:
         if path.stat().st_size > _LARGEST_FILE:
             raise InputError(f"{path} has more than {_LARGEST_FILE} bytes; a program is smaller.")
@@ -180,6 +176,6 @@ def _split(text: str) -> list[str]:
 def is_program_json(path: Path) -> bool:
     """Say whether a file's text is a JSON object, whatever its name."""
     try:
-        return isinstance(json.loads(_read(path)), dict)
+        return isinstance(json.loads(read_text(path)), dict)
     except ValueError:
         return False

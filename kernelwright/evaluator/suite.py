@@ -9,7 +9,7 @@ from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.cores import side_by_side
 from kernelwright.evaluator.distribution import Distribution
 from kernelwright.evaluator.probe import MEAN
-from kernelwright.evaluator.reference import Reference, prepare, survivors
+from kernelwright.evaluator.reference import OUT_OF_RANGE, Reference, prepare, survivors
 from kernelwright.evaluator.regression import RegressionCase
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.graph import Graph
@@ -61,8 +61,8 @@ class Suite:
     @property
     def why_dropped(self) -> str:
         """Say why cases were dropped, in a clause."""
-        is_index = all("index is out of range" in reason for reason in self.dropped)
-        return "an index is out of range" if is_index else "for MLX itself fails them"
+        is_index = all(OUT_OF_RANGE in reason for reason in self.dropped)
+        return OUT_OF_RANGE if is_index else "for MLX itself fails them"
 
     @property
     def proving(self) -> int:

@@ -69,7 +69,6 @@ class Trial:
         self, reference: Reference, *, seed: int = 0, sanitize: bool = False, count: bool = False
     ) -> RunResult:
         """Run once on a case, poisoned and fenced; the seed picks poison and thread order."""
-        key = self.compile(reference.case.graph, sanitize=sanitize)
         options = RunOptions(
             poison=POISONS[seed % len(POISONS)],
             order_seed=seed,
@@ -77,6 +76,12 @@ class Trial:
             count=count,
             timeout_s=self.config.run_timeout_s,
         )
+        result = self._launch(reference, options)
+        check_fences(result, reference, options.poison)
+        return result
+
+    def _launch(self, reference: Reference, options: RunOptions) -> RunResult:
+        key = self.compile(reference.case.graph, sanitize=options.sanitize)
         request = Run(key, reference.inputs, options, reference.case.layout)
         try:
             reply = self.call(request, self.config.run_timeout_s + _COMPILE_SLACK_S)
@@ -85,13 +90,11 @@ class Trial:
                 failure.reference = reference
             raise
         try:
-            result = result_of(reply)
+            return result_of(reply)
         except ValidationError as e:
             raise Failure(
                 Status.CRASHED, "the worker's answer is damaged.", lost_worker=True
             ) from e
-        check_fences(result, reference, options.poison)
-        return result
 
     def judge_straying(self, reference: Reference) -> None:
         """Compare what hangs on no index that is out of range.
@@ -99,10 +102,8 @@ class Trial:
         The task's own code reads outside of its arrays there, so the program may as well: the
         sanitizer gives it NaN, and what becomes NaN by that is not compared.
         """
-        key = self.compile(reference.case.graph, sanitize=True)
         options = RunOptions(sanitize=True, timeout_s=self.config.run_timeout_s)
-        request = Run(key, reference.inputs, options, reference.case.layout)
-        result = result_of(self.call(request, self.config.run_timeout_s + _COMPILE_SLACK_S))
+        result = self._launch(reference, options)
         reports = tuple(r for r in result.reports if not r.is_stray_read)
         strayed = len(reports) < len(result.reports)
         outputs = result.outputs

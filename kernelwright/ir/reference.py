@@ -74,9 +74,7 @@ def reference(
     with np.errstate(all="ignore"):
         for index, node in enumerate(graph.nodes):
             read = [values[v] for v in node.inputs]
-            if clamp is not None:
-                read = clamped(node.op, Call.of(graph, node), read, clamp)
-            made = _evaluate(graph, node, read, spread)
+            made = _evaluate(graph, node, read, spread, clamp)
             if rounded is not None:
                 op, call = op_named(node.op), Call.of(graph, node)
                 made = {
@@ -97,12 +95,14 @@ def _exact(array: NDArray[np.generic], dtype: Dtype, spread: Spread) -> Array:
 
 
 def _evaluate(
-    graph: Graph, node: Node, arrays: list[Array], spread: Spread
+    graph: Graph, node: Node, arrays: list[Array], spread: Spread, clamp: Clamp | None
 ) -> dict[ValueId, Array]:
     op, call = op_named(node.op), Call.of(graph, node)
     if op.meaning is None:
         raise UnsupportedError(f"the op {node.op!r} has no float64 meaning; leave it to MLX.")
     meaning = partial(op.meaning, call)
+    if clamp is not None:
+        arrays = clamped(node.op, call, arrays, clamp)
     if op.kind is Kind.ELEMENTWISE:
         result: Array | tuple[Array, ...] = spread(cast("Callable[..., Array]", meaning), arrays)
     else:

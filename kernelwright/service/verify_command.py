@@ -11,7 +11,7 @@ from kernelwright.errors import InputError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import evaluate
 from kernelwright.evaluator.evaluation import NOT_FOR_MACS, Evaluation, Stage
-from kernelwright.evaluator.submission import LaunchText, read_body, read_header, read_program
+from kernelwright.evaluator.submission import LaunchText, read_body, read_program, read_text
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
 from kernelwright.metal.kernel import Program
@@ -24,6 +24,13 @@ from kernelwright.service.option import (
 )
 from kernelwright.store import KernelStore
 
+_TemplateOption = Annotated[
+    str, typer.Option(help="A Metal body's template arguments: 'T=f16,N=4'.", show_default=False)
+]
+_HeaderOption = Annotated[
+    Path | None,
+    typer.Option(help="A file with what stands before a Metal body.", show_default=False),
+]
 _REJECTED = 2
 """Exit status for a kernel that did not pass; 1 is for a command that could not run."""
 
@@ -58,14 +65,8 @@ def verify(
         str | None,
         typer.Option(help="Names in a Metal body: 'x,w->out'.", show_default=False),
     ] = None,
-    template: Annotated[
-        str,
-        typer.Option(help="A Metal body's template arguments: 'T=f16,N=4'.", show_default=False),
-    ] = "",
-    header: Annotated[
-        Path | None,
-        typer.Option(help="A file with what stands before a Metal body.", show_default=False),
-    ] = None,
+    template: _TemplateOption = "",
+    header: _HeaderOption = None,
     device: Annotated[DeviceName, typer.Option(help="Where it runs.")] = "simulator",
     threadgroup_memory: ThreadgroupMemoryOption = METAL_THREADGROUP_BYTES,
     through: Annotated[
@@ -126,7 +127,7 @@ def _launch(
         inputs=_listed(takes),
         outputs=_listed(gives),
         template=template,
-        header=read_header(header) if header else "",
+        header=read_text(header) if header else "",
     )
 
 

@@ -86,8 +86,8 @@ class Writer:
 
     def define(self, term: Term) -> str:
         """Give a term a variable and return its name."""
-        if isinstance(term, Choose):
-            return self._branch(term) if self._must_branch(term) else self._select(term)
+        if isinstance(term, Choose) and self._must_branch(term):
+            return self._branch(term)
         # Initialising a float from a half converts it without saying so.
         text = (
             self.access(term.array, term.offset)
@@ -111,20 +111,6 @@ class Writer:
             for arm in term.arms
         )
         return bool(term.places) or len(term.arms) != 2 or not all(is_read)
-
-    def _select(self, term: Choose) -> str:
-        """Write a choice of two that stand ready as one expression."""
-        question = self.question(term.place, term.edges[0])
-        first, second = (self.expression(arm).text for arm in term.arms)
-        text = f"{question} ? {first} : {second}"
-        name = self.slots.get(term.number)
-        if name is None:
-            name = self.fresh(term.name)
-            self.line(f"{MSL_TYPE[term.dtype]} {name} = {text};")
-        else:
-            self.line(f"{name} = {text};")
-        self.bind(term, name)
-        return name
 
     def _branch(self, term: Choose) -> str:
         """Write a choice as branches, each computing its own arm only."""
@@ -258,6 +244,10 @@ class Writer:
             case Place():
                 text = self.index(term.index)
                 return Expression(text, Binding.ADD if " " in text else Binding.ATOM)
+            case Choose() if not self._must_branch(term):
+                first, second = (self.expression(arm).text for arm in term.arms)
+                question = self.question(term.place, term.edges[0])
+                return Expression(f"{question} ? {first} : {second}", Binding.TERNARY)
             case Apply():
                 return fill(term.template, [self.expression(a) for a in term.arguments])
         assert isinstance(term, Reduced)
