@@ -261,6 +261,8 @@ def _declares(
     tokens: Sequence[Token], index: int, before: str, after: str, text: Text, depth: int
 ) -> bool:
     name = tokens[index].spelling
+    if before == "namespace" and index > 1 and tokens[index - 2].spelling == "using":
+        return False
     if before in ("struct", "class", "union", "enum", "namespace"):
         return True
     if before == "using":

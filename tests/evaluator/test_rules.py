@@ -7,6 +7,7 @@ from kernelwright.metal.kernel import Kernel
 
 HONEST_HEADER = """\
 #include <metal_simdgroup>
+using namespace metal;
 #define TILE 4
 #define SQUARE(v) ((v) * (v))
 #if defined(WIDE)
