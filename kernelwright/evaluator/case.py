@@ -175,8 +175,12 @@ def _integers(
     if domain.index_limit is not None and distribution in _CHOICES:
         chosen = random.integers(low, high, _CHOICES[distribution], endpoint=True)
         return random.choice(chosen, type_.shape).astype(type_.dtype.numpy)
-    drawn = random.integers(low, high, type_.shape, endpoint=True).astype(type_.dtype.numpy)
+    wide = np.uint64 if type_.dtype is Dtype.UINT64 else np.int64
+    drawn = random.integers(low, high, type_.shape, wide, endpoint=True).astype(type_.dtype.numpy)
     _place_extremes(drawn, (low, high), random)
+    if domain.is_divisor:
+        # What a division by zero gives, nobody knows.
+        drawn[drawn == 0] = 1
     return drawn & ~drawn.dtype.type(domain.unset) if domain.unset else drawn
 
 

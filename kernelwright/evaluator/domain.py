@@ -18,6 +18,8 @@ _INDEX_PLACES = {
     "gather_qmm": (-2, None),
 }
 """Ops that read indices, with the slice of `Node.inputs` that holds them."""
+_SHIFTS = ("left_shift", "right_shift")
+_DIVISIONS = ("floor_divide", "remainder", "divmod")
 _PACKED_PLACES = {"dequantize": 0, "quantized_matmul": 1, "gather_qmm": 1, "right_shift": 0}
 """Ops that read packed words, with their place in `Node.inputs`."""
 
@@ -32,12 +34,14 @@ _EIGHT_BIT_NAN = 0x40404040
 class Domain:
     """The range of one input.
 
-    `index_limit` bounds indices, `is_positive` keeps logs defined, and `is_packed` asks for every
-    bit of an integer: a small number would leave all but the first packed digits zero.
+    `index_limit` bounds indices and shifts, `is_positive` keeps logs defined, `is_divisor` keeps
+    integer divisions so, and `is_packed` asks for every bit of an integer: a small number would
+    leave all but the first packed digits zero.
     """
 
     index_limit: int | None = None
     is_positive: bool = False
+    is_divisor: bool = False
     is_packed: bool = False
     levels: tuple[int, int] | None = None
     """The smallest and the largest value of a byte that stands for a scale."""
@@ -52,18 +56,23 @@ def domains_of(graph: Graph) -> tuple[Domain, ...]:
 
 def _domain(graph: Graph, value: ValueId) -> Domain:
     limits: list[int] = []
-    positive = packed = False
+    positive = divides = packed = False
     levels, unset = None, 0
     for index, place in _uses(graph, value):
         node = graph.nodes[index]
+        operand = graph.types[node.inputs[place]].dtype
         if place in _index_places(node) and graph.types[value].dtype.is_integer:
             limits.append(_limit(graph, node, place))
+        if node.op in _SHIFTS and place == 1:
+            limits.append(8 * operand.itemsize)
+        divides = divides or (node.op in _DIVISIONS and place == 1 and operand.is_integer)
         positive = positive or _needs_positive(graph, node)
         packed = packed or _PACKED_PLACES.get(node.op) == place
         mode = str(node.attribute("mode")) if node.has("mode") else ""
         levels = _SCALES.get(mode) if place == 2 and mode in _SCALES else levels
         unset |= _EIGHT_BIT_NAN if place == 1 and mode == "mxfp8" else 0
-    return Domain(min(limits) if limits else None, positive, packed, levels, unset)
+    limit = min(limits) if limits else None
+    return Domain(limit, positive, divides, packed, levels, unset)
 
 
 _SIGN_KEEPING = frozenset({"sum", "mean", "max", "min", "multiply", "divide", "add"})

@@ -95,6 +95,25 @@ def test_bytes_take_all_their_values() -> None:
     assert (byte.min(), byte.max()) == (0, 255)
 
 
+@pytest.mark.parametrize("divide", [mx.floor_divide, mx.remainder, mx.divmod])
+def test_no_integer_is_divided_by_zero(divide: Callable[..., object]) -> None:
+    graph = capture(divide, mx.zeros((40, 50), mx.uint8), mx.zeros((40, 50), mx.uint8))
+    dividend, divisor = Case(canonicalize(graph), Distribution.NORMAL).inputs("a")
+    assert (dividend == 0).any()
+    assert (divisor != 0).all()
+
+
+def test_a_shift_stays_within_the_word() -> None:
+    words = mx.zeros((40, 50), mx.int32)
+    case = Case(canonicalize(capture(mx.left_shift, words, words)), Distribution.NORMAL)
+    assert set(case.inputs("a")[1].flat) == set(range(32))
+
+
+def test_a_word_of_64_bits_takes_them_all() -> None:
+    graph = capture(lambda x: mx.right_shift(x, mx.array(3, mx.uint64)), mx.zeros(9, mx.uint64))
+    assert Case(canonicalize(graph), Distribution.NORMAL).inputs("a")[0].max() == 2**64 - 1
+
+
 @pytest.mark.parametrize("layout", list(Layout))
 @pytest.mark.parametrize("position", [0, 1])
 def test_a_layout_changes_strides_and_no_value(layout: Layout, position: int) -> None:
