@@ -138,7 +138,8 @@ def _draw_input(
     if type_.dtype is Dtype.COMPLEX64:
         return (values + 1j * random.standard_normal(type_.shape)).astype(np.complex64)
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray(values).astype(type_.dtype.numpy)
+        rounded = np.asarray(values).astype(type_.dtype.numpy)
+    return _with_landmarks(rounded, kind, domain, random)
 
 
 def _flags(distribution: Distribution, type_: TensorType, random: np.random.Generator) -> Array:
@@ -162,6 +163,11 @@ _LARGEST = 300
 _CHOICES = {Distribution.CONSTANT: 1, Distribution.TIED: 2}
 """How many different indices some kinds have: all tokens may ask for one expert."""
 
+_OF_ALL_SIZES = {Distribution.WIDE: 1.0, Distribution.MIXED: 0.5}
+"""In which kinds integers may be as large as a quarter of their range, and how many of them."""
+_WITH_LANDMARKS = (Distribution.TIED, Distribution.MIXED)
+_LANDMARK_SHARE = 0.1
+
 
 def _integers(
     distribution: Distribution, type_: TensorType, domain: Domain, random: np.random.Generator
@@ -178,10 +184,36 @@ def _integers(
     wide = np.uint64 if type_.dtype is Dtype.UINT64 else np.int64
     drawn = random.integers(low, high, type_.shape, wide, endpoint=True).astype(type_.dtype.numpy)
     _place_extremes(drawn, (low, high), random)
+    if domain.is_of_any_size and distribution in _OF_ALL_SIZES:
+        is_large = random.random(type_.shape) < _OF_ALL_SIZES[distribution]
+        drawn = np.where(is_large, _of_all_sizes(type_, random), drawn)
     if domain.is_divisor:
         # What a division by zero gives, nobody knows.
         drawn[drawn == 0] = 1
-    return drawn & ~drawn.dtype.type(domain.unset) if domain.unset else drawn
+    drawn = drawn & ~drawn.dtype.type(domain.unset) if domain.unset else drawn
+    return _with_landmarks(drawn, distribution, domain, random)
+
+
+def _of_all_sizes(type_: TensorType, random: np.random.Generator) -> Array:
+    """Draw integers of every number of bits, up to a quarter of their range."""
+    dtype = type_.dtype.numpy
+    limits = np.iinfo(dtype)
+    drawn = random.integers(limits.min, limits.max, type_.shape, dtype, endpoint=True)
+    dropped_bits = random.integers(2, 8 * type_.dtype.itemsize, type_.shape)
+    return np.asarray(drawn >> dropped_bits.astype(dtype))
+
+
+def _with_landmarks(
+    array: Array, distribution: Distribution, domain: Domain, random: np.random.Generator
+) -> Array:
+    """Let some elements, and at least one, be what the task compares them with."""
+    if distribution not in _WITH_LANDMARKS or not domain.landmarks or not array.size:
+        return array
+    is_landmark = np.asarray(random.random(array.shape) < _LANDMARK_SHARE)
+    is_landmark.flat[random.integers(array.size)] = True
+    with np.errstate(over="ignore", invalid="ignore"):
+        landmarks = np.array(domain.landmarks).astype(array.dtype)
+    return np.where(is_landmark, random.choice(landmarks, array.shape), array)
 
 
 def _place_extremes(array: Array, extremes: tuple[int, int], random: np.random.Generator) -> None:

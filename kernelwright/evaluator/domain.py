@@ -1,10 +1,12 @@
 """What values an input may take, read off the operations that consume it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from kernelwright.ir.dtype import Dtype
-from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.graph import Constant, Graph, Node, ValueId
 from kernelwright.ir.jump import is_jump
 from kernelwright.ir.ops import Kind, op_named
 
@@ -20,6 +22,18 @@ _INDEX_PLACES = {
 """Ops that read indices, with the slice of `Node.inputs` that holds them."""
 _SHIFTS = ("left_shift", "right_shift")
 _DIVISIONS = ("floor_divide", "remainder", "divmod")
+_COMPARISONS = frozenset(("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"))
+_STEPS = {
+    "round": (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5),
+    "floor": (-1.0, 0.0, 1.0),
+    "ceil": (-1.0, 0.0, 1.0),
+    "sign": (0.0,),
+}
+"""Where ops that jump do so."""
+_BOUNDS = ("maximum", "minimum")
+_MOST_LANDMARKS = 8
+_FARTHEST_LANDMARK = 1e6
+"""What masks are compared with, as -1e9, drowns whatever else is added up."""
 _PACKED_PLACES = {"dequantize": 0, "quantized_matmul": 1, "gather_qmm": 1, "right_shift": 0}
 """Ops that read packed words, with their place in `Node.inputs`."""
 
@@ -36,17 +50,21 @@ class Domain:
 
     `index_limit` bounds indices and shifts, `is_positive` keeps logs defined, `is_divisor` keeps
     integer divisions so, and `is_packed` asks for every bit of an integer: a small number would
-    leave all but the first packed digits zero.
+    leave all but the first packed digits zero. Integers `is_of_any_size` are no matter of bits or
+    places: sums of them exceed 16 bits. `landmarks` are the numbers that the input is compared
+    with, where `<` and `<=` part, or at which it is rounded the other way.
     """
 
     index_limit: int | None = None
     is_positive: bool = False
     is_divisor: bool = False
     is_packed: bool = False
+    is_of_any_size: bool = False
     levels: tuple[int, int] | None = None
     """The smallest and the largest value of a byte that stands for a scale."""
     unset: int = 0
     """Bits that no packed word has: digits that are floats would be NaN."""
+    landmarks: tuple[float, ...] = ()
 
 
 def domains_of(graph: Graph) -> tuple[Domain, ...]:
@@ -54,25 +72,102 @@ def domains_of(graph: Graph) -> tuple[Domain, ...]:
     return tuple(_domain(graph, value) for value in graph.inputs)
 
 
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """Where an input is read: the node, and the place among what that reads."""
+
+    node: Node
+    place: int
+    is_guarded: bool
+    """A selection or a bound stands before it, so that the input itself may be beyond."""
+
+
 def _domain(graph: Graph, value: ValueId) -> Domain:
-    limits: list[int] = []
-    positive = divides = packed = False
-    levels, unset = None, 0
-    for index, place in _uses(graph, value):
-        node = graph.nodes[index]
-        operand = graph.types[node.inputs[place]].dtype
-        if place in _index_places(node) and graph.types[value].dtype.is_integer:
-            limits.append(_limit(graph, node, place))
-        if node.op in _SHIFTS and place == 1:
-            limits.append(8 * operand.itemsize)
-        divides = divides or (node.op in _DIVISIONS and place == 1 and operand.is_integer)
-        positive = positive or _needs_positive(graph, node)
-        packed = packed or _PACKED_PLACES.get(node.op) == place
-        mode = str(node.attribute("mode")) if node.has("mode") else ""
-        levels = _SCALES.get(mode) if place == 2 and mode in _SCALES else levels
-        unset |= _EIGHT_BIT_NAN if place == 1 and mode == "mxfp8" else 0
-    limit = min(limits) if limits else None
-    return Domain(limit, positive, divides, packed, levels, unset)
+    uses = tuple(_uses(graph, value))
+    limits = [_limit_of(graph, use) for use in uses]
+    known = [limit for limit in limits if limit is not None]
+    modes = [(str(u.node.attribute("mode")), u.place) for u in uses if u.node.has("mode")]
+    levels = [_SCALES[mode] for mode, place in modes if place == 2 and mode in _SCALES]
+    is_packed = any(_PACKED_PLACES.get(use.node.op) == use.place for use in uses)
+    is_integer = graph.types[value].dtype.is_integer
+    is_positive = any(_needs_positive(graph, use.node) for use in uses)
+    landmarks = _landmarks(graph, uses, limits)
+    return Domain(
+        index_limit=min(known) if known else None,
+        is_positive=is_positive,
+        is_divisor=any(_divides(graph, use) and not use.is_guarded for use in uses),
+        is_packed=is_packed,
+        is_of_any_size=is_integer
+        and not (known or levels or is_packed or _becomes_index(graph, value)),
+        levels=levels[-1] if levels else None,
+        unset=_EIGHT_BIT_NAN if ("mxfp8", 1) in modes else 0,
+        landmarks=tuple(c for c in landmarks if not is_positive or c > 0),
+    )
+
+
+def _limit_of(graph: Graph, use: _Use) -> int | None:
+    operand = graph.types[use.node.inputs[use.place]].dtype
+    if use.node.op in _SHIFTS and use.place == 1:
+        return 8 * operand.itemsize
+    is_index = use.place in _index_places(use.node) and operand.is_integer
+    return _limit(graph, use.node, use.place) if is_index else None
+
+
+def _divides(graph: Graph, use: _Use) -> bool:
+    is_divisor = use.node.op in _DIVISIONS and use.place == 1
+    return is_divisor and graph.types[use.node.inputs[1]].dtype.is_integer
+
+
+def _landmarks(
+    graph: Graph, uses: Sequence[_Use], limits: Sequence[int | None]
+) -> tuple[float, ...]:
+    """Return the constants that comparisons hold an input against, and where it jumps.
+
+    What indexes or divides as it comes takes those only with which it may.
+    """
+    found = {c for use in uses for c in _compared_with(graph, use)}
+    for use, limit in zip(uses, limits, strict=True):
+        if limit is not None and not use.is_guarded:
+            found = {c for c in found if 0 <= c < limit}
+        if _divides(graph, use) and not use.is_guarded:
+            found.discard(0)
+    return tuple(sorted(found))
+
+
+def _compared_with(graph: Graph, use: _Use) -> Iterator[float]:
+    if use.node.op in _COMPARISONS:
+        yield from _constants(graph, use.node.inputs[1 - use.place])
+    yield from _STEPS.get(use.node.op, ())
+    if use.node.op in ("abs", "negative"):
+        made = use.node.outputs[0]
+        for node in (graph.nodes[index] for index in graph.consumers_of[made]):
+            if node.op in _COMPARISONS:
+                other = node.inputs[1 - node.inputs.index(made)]
+                yield from (sign * c for c in _constants(graph, other) for sign in (1, -1))
+
+
+def _constants(graph: Graph, value: ValueId) -> Iterator[float]:
+    """Yield some of the finite numbers that a value holds, if it is a constant."""
+    constant = _constant_behind(graph, value)
+    if constant is None or constant.type.dtype.is_complex:
+        return
+    numbers = np.unique(constant.array.astype(np.float64))
+    numbers = numbers[np.abs(numbers) <= _FARTHEST_LANDMARK]
+    places = np.linspace(0, len(numbers) - 1, min(len(numbers), _MOST_LANDMARKS))
+    yield from numbers[places.astype(int)].tolist()
+
+
+def _becomes_index(graph: Graph, value: ValueId) -> bool:
+    """Say whether an index is computed of a value."""
+    made = {value}
+    for node in graph.nodes:
+        is_slice = node.op.startswith("dynamic_slice")
+        places = _index_places(node) if not is_slice else range(1, len(node.inputs))
+        if any(node.inputs[place] in made for place in places):
+            return True
+        if made.intersection(node.inputs):
+            made.update(node.outputs)
+    return False
 
 
 _SIGN_KEEPING = frozenset({"sum", "mean", "max", "min", "multiply", "divide", "add"})
@@ -93,12 +188,17 @@ def _needs_positive(graph: Graph, node: Node) -> bool:
 
 
 def _is_positive_constant(graph: Graph, value: ValueId) -> bool:
+    constant = _constant_behind(graph, value)
+    return constant is not None and bool((constant.array.astype(float) > 0).all())
+
+
+def _constant_behind(graph: Graph, value: ValueId) -> Constant | None:
+    """Return the constant whose elements a value holds."""
     producer = graph.producer_of.get(value)
     while producer is not None and graph.nodes[producer].op in ("broadcast", "reshape"):
         value = graph.nodes[producer].inputs[0]
         producer = graph.producer_of.get(value)
-    constant = graph.constant_of.get(value)
-    return constant is not None and bool((constant.array.astype(float) > 0).all())
+    return graph.constant_of.get(value)
 
 
 def _index_places(node: Node) -> range:
@@ -117,24 +217,27 @@ def _limit(graph: Graph, node: Node, place: int) -> int:
     return shape[axis] if isinstance(axis, int) and shape else min(shape, default=1)
 
 
-def _uses(graph: Graph, value: ValueId) -> Iterator[tuple[int, int]]:
-    """Yield (node, input place) for each use, looking through what only passes it on."""
-    waiting, seen = [value], {value}
+def _uses(graph: Graph, value: ValueId) -> Iterator[_Use]:
+    """Yield each use, looking through what only passes it on or bounds it."""
+    waiting, seen = [(value, False)], {value}
     while waiting:
-        current = waiting.pop()
+        current, is_guarded = waiting.pop()
         for index in graph.consumers_of[current]:
             node = graph.nodes[index]
-            yield from ((index, i) for i, operand in enumerate(node.inputs) if operand == current)
-            for output in node.outputs if _only_moves(node) or _keeps(graph, node, current) else ():
+            places = [i for i, operand in enumerate(node.inputs) if operand == current]
+            yield from (_Use(node, place, is_guarded) for place in places)
+            guards = _guards(graph, node, current)
+            for output in node.outputs if guards or _only_moves(node) else ():
                 if output not in seen:
                     seen.add(output)
-                    waiting.append(output)
+                    waiting.append((output, is_guarded or guards))
 
 
-def _keeps(graph: Graph, node: Node, value: ValueId) -> bool:
-    """Say whether a selection may pass an integer on; of floats both of its arms must be seen."""
-    is_integer = graph.types[value].dtype.is_integer
-    return is_integer and node.op == "select" and value in node.inputs[1:]
+def _guards(graph: Graph, node: Node, value: ValueId) -> bool:
+    """Say whether an integer may pass, or a bound instead; of floats both arms must be seen."""
+    if not graph.types[value].dtype.is_integer:
+        return False
+    return node.op in _BOUNDS or (node.op == "select" and value in node.inputs[1:])
 
 
 def _only_moves(node: Node) -> bool:

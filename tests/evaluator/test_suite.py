@@ -114,6 +114,66 @@ def test_a_word_of_64_bits_takes_them_all() -> None:
     assert Case(canonicalize(graph), Distribution.NORMAL).inputs("a")[0].max() == 2**64 - 1
 
 
+def below(x: mx.array) -> mx.array:
+    return x < 0.25
+
+
+def beyond(x: mx.array) -> mx.array:
+    return mx.abs(x) >= 0.25
+
+
+@pytest.mark.parametrize("fn", [below, beyond])
+def test_numbers_that_a_task_compares_with_are_drawn(fn: Callable[..., mx.array]) -> None:
+    graph = canonicalize(capture(fn, mx.zeros((20, 30))))
+    for distribution in (Distribution.TIED, Distribution.MIXED):
+        assert 0.25 in Case(graph, distribution).inputs("a")[0]
+
+
+def test_a_number_that_a_type_does_not_hold_harms_nobody() -> None:
+    graph = canonicalize(capture(lambda x: x.astype(mx.int32) == -7, mx.zeros((9,), mx.uint8)))
+    assert Case(graph, Distribution.TIED).inputs("a")[0].dtype == np.uint8
+
+
+def test_halves_are_drawn_where_they_are_rounded() -> None:
+    graph = canonicalize(capture(mx.round, mx.zeros((20, 30))))
+    assert {-0.5, 0.5, 2.5} <= set(Case(graph, Distribution.TIED).inputs("a")[0].flat)
+
+
+def mean_loss(logits: mx.array, target: mx.array) -> mx.array:
+    chosen = mx.take_along_axis(logits, mx.maximum(target, 0)[:, None], axis=1)
+    return mx.where((target != -100)[:, None], chosen, 0)
+
+
+def test_an_index_behind_a_bound_takes_its_table_and_what_is_left_out() -> None:
+    graph = canonicalize(capture(mean_loss, mx.zeros((40, 10)), mx.zeros((40,), mx.int32)))
+    assert domains_of(graph)[1].index_limit == 10
+    target = Case(graph, Distribution.MIXED).inputs("a")[1]
+    assert {-100, 0, 9} <= set(target.tolist()) <= {-100, *range(10)}
+
+
+def test_a_bare_index_or_divisor_takes_nothing_that_it_may_not_be() -> None:
+    def chosen(table: mx.array, rows: mx.array) -> mx.array:
+        return mx.where(rows == -1, 0, mx.take(table, rows) // rows)
+
+    graph = canonicalize(capture(chosen, mx.zeros(9, mx.int32), mx.zeros(6, mx.int32)))
+    assert domains_of(graph)[1].landmarks == ()
+
+
+def test_integers_reach_beyond_16_bits_and_floats() -> None:
+    for distribution in (Distribution.WIDE, Distribution.MIXED):
+        x = Case(task_of("totals").graph, distribution).inputs("a")[0]
+        assert np.abs(x).max() > 2**24
+    assert np.abs(Case(task_of("totals").graph, Distribution.NORMAL).inputs("a")[0]).max() < 301
+
+
+def test_what_an_index_is_computed_of_stays_small() -> None:
+    def moved(table: mx.array, rows: mx.array) -> mx.array:
+        return mx.take(table, rows * 2 + 1, axis=0)
+
+    graph = canonicalize(capture(moved, mx.zeros((900, 4)), mx.zeros((60,), mx.int32)))
+    assert np.abs(Case(graph, Distribution.WIDE).inputs("a")[1]).max() <= 300
+
+
 @pytest.mark.parametrize("layout", list(Layout))
 @pytest.mark.parametrize("position", [0, 1])
 def test_a_layout_changes_strides_and_no_value(layout: Layout, position: int) -> None:

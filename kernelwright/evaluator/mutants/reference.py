@@ -90,6 +90,16 @@ def clip_counts(x: mx.array) -> mx.array:
     return mx.minimum(mx.maximum(x, 0), 200)
 
 
+def whole_steps(x: mx.array) -> mx.array:
+    """Round what is beyond three quarters to whole numbers, the rest to zero."""
+    return mx.where(mx.abs(x) > 0.75, mx.round(x), 0.0)
+
+
+def row_totals(x: mx.array) -> mx.array:
+    """Add up each row of integers."""
+    return mx.sum(x, axis=-1)
+
+
 def attention(queries: mx.array, keys: mx.array, values: mx.array) -> mx.array:
     """Attend causally; the queries are the last of the keys' tokens, two heads share keys."""
     scale = queries.shape[-1] ** -0.5
@@ -142,5 +152,7 @@ FUNCTIONS: dict[str, Function] = {
         add_rows,
         widen_bytes,
         clip_counts,
+        whole_steps,
+        row_totals,
     )
 }
