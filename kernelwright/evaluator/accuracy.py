@@ -46,6 +46,8 @@ class Yardstick:
     steps: float = 0.0
     """Share of an integer output that may be one off: what was rounded to integers, MLX rounds
     from rounded values itself."""
+    undefined: Mask | None = None
+    """Which of the unstable elements may be anything, each time."""
 
     @cached_property
     def wanted(self) -> "tuple[_Wanted, ...]":

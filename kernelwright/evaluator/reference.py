@@ -35,9 +35,9 @@ from kernelwright.evaluator.probe import (
 from kernelwright.evaluator.sight import out_of_sight
 from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.capture import to_numpy
-from kernelwright.ir.graph import Graph, TensorType
+from kernelwright.ir.graph import Graph, Node, TensorType
 from kernelwright.ir.interpret import interpret
-from kernelwright.ir.ops.indexing import Clamp
+from kernelwright.ir.ops.undefined import Clamp
 from kernelwright.ir.passes.ranking import sort_partitions
 from kernelwright.ir.reference import Made, reference
 from kernelwright.metal.device.base import Array
@@ -213,14 +213,18 @@ def _calibrate(
     """
     terms, nodes = accumulation_length(graph), len(graph.nodes)
     unstable = _unstable(graph, inputs, expected, tolerances)
-    for place, mask in enumerate(unknown):
-        known = unstable[place]
-        unstable[place] = mask if known is None else known | mask
+    undefined = _unconvertible(graph, inputs, expected)
+    for masks in (unknown, undefined):
+        for place, mask in enumerate(masks):
+            known = unstable[place]
+            unstable[place] = mask if known is None else known | mask
     yardsticks, dropped = [], ""
     loosest = [
         Yardstick(type_, tolerances[place], expected[place], np.inf, 0.0, unstable[place])
         for place, type_ in enumerate(graph.output_types)
     ]
+    for place, mask in enumerate(undefined):
+        loosest[place] = replace(loosest[place], undefined=mask)
     own = _meant(graph, inputs, loosest) if unknown else _own(graph, inputs, loosest)
     for place, (loose, deviation) in enumerate(zip(loosest, own, strict=True)):
         type_ = loose.type
@@ -321,6 +325,26 @@ def _unstable(
         for place, (before, after) in enumerate(zip(expected, moved, strict=True)):
             marks[place] |= _differs(before, after, tolerances[place])
     return list(marks)
+
+
+def _unconvertible(graph: Graph, inputs: Sequence[Array], expected: Sequence[Array]) -> list[Mask]:
+    """Mark elements that hang on a float beyond the range of the integer that it becomes.
+
+    C++ and Metal leave that undefined: MLX cuts off bits on a CPU and saturates on a GPU. Nothing
+    where no float becomes an integer.
+    """
+    if not any(_becomes_integer(graph, node) for node in graph.nodes):
+        return []
+    nearest, first = run_oracle(graph, inputs), run_oracle(graph, inputs, clamp="first")
+    return [
+        _are_different(own, one) | _are_different(one, other)
+        for own, one, other in zip(expected, nearest, first, strict=True)
+    ]
+
+
+def _becomes_integer(graph: Graph, node: Node) -> bool:
+    made, read = graph.types[node.outputs[0]].dtype, graph.types[node.inputs[0]].dtype
+    return node.op == "cast" and made.is_integer and read.is_float
 
 
 def _nudged(array: Array, random: np.random.Generator) -> Array:

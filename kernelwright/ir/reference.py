@@ -12,8 +12,8 @@ from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, exact_dtype, op_named
-from kernelwright.ir.ops.indexing import Clamp, clamped
 from kernelwright.ir.ops.op import Array, Op
+from kernelwright.ir.ops.undefined import Clamp, clamped
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,8 @@ def reference(
     float64 value, `view` sees the bits of the stored dtype. Integer arithmetic wraps as in MLX.
     `rounded`, where it is given, rounds whatever a node makes of floats, to show what that does.
     `spread` may divide elementwise work among cores. `clamp` says which element stands for
-    what lies outside of an array, where MLX reads whatever is there.
+    what lies outside of an array, where MLX reads whatever is there, or of the integer that it
+    becomes.
 
     Raises:
         IndexError: an index is out of range, without `clamp`.

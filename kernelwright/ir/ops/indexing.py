@@ -1,8 +1,7 @@
 """Ops that copy or make values by position."""
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Callable
 
 import numpy as np
 
@@ -54,31 +53,6 @@ def _wrap(index: Array, size: int) -> Array:
         # NumPy would wrap it again.
         raise IndexError(f"index {signed.min()} is out of bounds for a size of {size}")
     return wrapped
-
-
-Clamp = Literal["nearest", "first"]
-"""Which element stands for all that lie outside of an array."""
-_WITHIN = frozenset(("gather", "gather_axis", "scatter", "scatter_axis"))
-"""Ops whose indices lie within their first array."""
-
-
-def clamped(op: str, call: Call, arrays: Sequence[Array], clamp: Clamp) -> list[Array]:
-    """Return an op's arrays, indices that are out of range moved within."""
-    if op not in _WITHIN:
-        return list(arrays)
-    x, *rest = arrays
-    updates = rest.pop() if op.startswith("scatter") else None
-    if op.endswith("_axis"):
-        axes, sizes = (call.integer("axis"),), (1,) * x.ndim
-    else:
-        axes = call.integers("axes")
-        sizes = call.integers("slice_sizes") if updates is None else updates.shape[-x.ndim :]
-    lows = [0 if i.dtype.kind == "u" else -x.shape[a] for i, a in zip(rest, axes, strict=True)]
-    highs = [x.shape[axis] - sizes[axis] for axis in axes]
-    moved = [np.clip(i, low, high) for i, low, high in zip(rest, lows, highs, strict=True)]
-    if clamp == "first":
-        moved = [np.where(i == m, i, 0) for i, m in zip(rest, moved, strict=True)]
-    return [x, *moved] if updates is None else [x, *moved, updates]
 
 
 def _gather(call: Call, x: Array, *indices: Array) -> Array:
