@@ -308,13 +308,13 @@ def _unstable(
 ) -> list[Mask | None]:
     """Mark elements that move a lot when inputs and results move by one rounding, behind a jump.
 
-    So are those of an attention that hang on what none of its queries sees.
+    So are those that hang on what an attention or a convolution multiplies by zero.
     """
+    hidden = out_of_sight(graph, inputs, expected)
     if not has_jump_after_rounding(graph):
-        hidden = out_of_sight(graph, inputs, expected)
         return [None] * len(expected) if hidden is None else list(hidden)
     random = np.random.default_rng(0)
-    marks = [np.zeros(e.shape, bool) for e in expected]
+    marks = hidden or [np.zeros(e.shape, bool) for e in expected]
     for draw in range(3):
 
         def rounded(made: Made, seed: int = draw) -> Reals:

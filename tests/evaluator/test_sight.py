@@ -1,7 +1,10 @@
 """Nobody is blamed for reading, or not reading, what no query of a row sees."""
 
+from collections.abc import Callable
+
 import mlx.core as mx
 import numpy as np
+import pytest
 
 from kernelwright.evaluator.sight import out_of_sight
 from kernelwright.ir import Graph, canonicalize, capture, gather_attention, reference
@@ -43,3 +46,26 @@ def test_finite_inputs_and_other_graphs_hide_nothing() -> None:
     assert out_of_sight(graph, arrays, reference(graph, arrays)) is None
     plain = canonicalize(capture(mx.exp, mx.zeros((4,))))
     assert out_of_sight(plain, [np.full(4, np.inf, np.float32)], [np.full(4, np.inf)]) is None
+
+
+def padded(x: mx.array, weight: mx.array) -> mx.array:
+    return mx.conv1d(x, weight, padding=1)
+
+
+def spread_out(x: mx.array, weight: mx.array) -> mx.array:
+    return mx.conv_transpose1d(x, weight, stride=2)
+
+
+@pytest.mark.parametrize(
+    ("fn", "rows"), [(padded, [0]), (spread_out, [1, 3, 5, 7, 9, 10])], ids=["around", "between"]
+)
+def test_a_weight_spoils_nothing_where_it_meets_no_element(
+    fn: Callable[[mx.array, mx.array], mx.array], rows: list[int]
+) -> None:
+    graph = canonicalize(capture(fn, mx.zeros((1, 5, 2)), mx.zeros((3, 3, 2))))
+    x, weight = np.ones((1, 5, 2), np.float32), np.ones((3, 3, 2), np.float32)
+    weight[1, 0, 0] = np.inf
+    expected = reference(graph, [x, weight])
+    (marks,) = out_of_sight(graph, [x, weight], expected) or []
+    assert np.flatnonzero(marks[0, :, 1]).tolist() == rows
+    assert not marks[0, :, [0, 2]].any()

@@ -153,3 +153,11 @@ def test_the_oracle_keeps_the_rounding_that_is_meant() -> None:
     graph = ir.capture(lambda x: mx.round(x * 4).astype(mx.int8).astype(mx.float32) / 4, SQUARE)
     ideal = ir.reference(graph, [to_numpy(SQUARE)])[0]
     assert np.array_equal(ideal, np.rint(to_numpy(SQUARE) * 4) / 4)
+
+
+def test_a_dilated_filter_reads_nothing_between_its_taps() -> None:
+    x, weight = mx.zeros((1, 9, 1)).at[0, 4, 0].add(mx.inf), mx.ones((1, 3, 1))
+    graph = ir.capture(lambda x, w: mx.conv1d(x, w, padding=2, dilation=2), x, weight)
+    ideal = ir.reference(graph, [to_numpy(x), to_numpy(weight)])[0]
+    assert np.flatnonzero(np.isinf(ideal)).tolist() == [2, 4, 6]
+    assert not np.isnan(ideal).any()

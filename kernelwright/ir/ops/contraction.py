@@ -97,19 +97,19 @@ def _convolution(call: Call, x: Array, weight: Array) -> Array:
         x = _dilate(x, i + 1, call.integers("input_dilation")[i])
     if call.flag("flip"):
         weight = np.flip(weight, tuple(range(1, rank + 1)))
-    for i in range(rank):
-        weight = _dilate(weight, i + 1, call.integers("kernel_dilation")[i])
     # A negative padding crops.
     widths = [(0, 0), *((max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)), (0, 0)]
     x = np.pad(x, widths)
     for i, (a, b) in enumerate(zip(low, high, strict=True)):
         crop = slice(max(-a, 0), x.shape[i + 1] - max(-b, 0))
         x = x[(*[slice(None)] * (i + 1), crop)]
-    windows = np.lib.stride_tricks.sliding_window_view(
-        x, weight.shape[1:-1], tuple(range(1, rank + 1))
-    )
+    spread = call.integers("kernel_dilation")
+    extents = [(n - 1) * d + 1 for n, d in zip(weight.shape[1:-1], spread, strict=True)]
+    windows = np.lib.stride_tricks.sliding_window_view(x, extents, tuple(range(1, rank + 1)))
     steps = tuple(slice(None, None, s) for s in call.integers("strides"))
-    windows = windows[(slice(None), *steps)]
+    # What lies between the taps is not read.
+    taps = tuple(slice(None, None, d) for d in spread)
+    windows = windows[(slice(None), *steps, slice(None), *taps)]
     groups = call.integer("groups")
     outputs = []
     for g in range(groups):
@@ -120,6 +120,13 @@ def _convolution(call: Call, x: Array, weight: Array) -> Array:
         axes = tuple(range(rank + 1, 2 * rank + 2))
         outputs.append(np.tensordot(picked, kernel, (axes, tuple(range(1, rank + 2)))))
     return np.concatenate(outputs, axis=-1)
+
+
+def beside(call: Call, x: Array, weight: Array) -> Array:
+    """Mark results of which a weight that is not finite meets a zero around or between elements."""
+    is_bad = (~np.isfinite(weight)).astype(np.float64)
+    met = _convolution(call, np.ones(x.shape), is_bad)
+    return np.asarray(met < is_bad.sum(axis=tuple(range(1, weight.ndim))))
 
 
 def _convolution_shape(call: Call) -> tuple[Shape, ...]:

@@ -8,7 +8,7 @@ import numpy as np
 from kernelwright.ir.ops.op import Array, Call
 
 Clamp = Literal["nearest", "first"]
-"""Which element stands for all that lie outside of an array; of a range, `first` is the other end."""
+"""Which element stands for all outside of an array; of a range, `first` is the other end."""
 _WITHIN = frozenset(("gather", "gather_axis", "scatter", "scatter_axis"))
 """Ops whose indices lie within their first array."""
 
