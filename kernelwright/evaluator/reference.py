@@ -343,8 +343,10 @@ def _unconvertible(graph: Graph, inputs: Sequence[Array], expected: Sequence[Arr
 
 
 def _becomes_integer(graph: Graph, node: Node) -> bool:
+    if node.op != "cast":
+        return False
     made, read = graph.types[node.outputs[0]].dtype, graph.types[node.inputs[0]].dtype
-    return node.op == "cast" and made.is_integer and read.is_float
+    return made.is_integer and read.is_float
 
 
 def _nudged(array: Array, random: np.random.Generator) -> Array:
