@@ -31,14 +31,15 @@ def trivial_answers(
 
 
 def _mean(expected: Array, type_: TensorType) -> Array:
+    number = np.complex128 if type_.dtype.is_complex else np.float64
     with np.errstate(over="ignore", invalid="ignore"):
-        wide = expected.astype(np.float64, copy=False).reshape(-1)
+        wide = expected.astype(number, copy=False).reshape(-1)
         is_finite = np.isfinite(wide)
         finite = wide if is_finite.all() else wide[is_finite]
-        mean = float(finite.mean()) if finite.size else 0.0
-        if not type_.dtype.is_float:
-            mean = float(round(mean))
-        return np.full(type_.shape, np.float64(mean).astype(type_.dtype.numpy))
+        mean = finite.mean() if finite.size else number(0)
+        if not (type_.dtype.is_float or type_.dtype.is_complex):
+            mean = np.round(mean)
+        return np.full(type_.shape, mean.astype(type_.dtype.numpy))
 
 
 def lower_precision(array: Array) -> Array:

@@ -16,11 +16,14 @@ from kernelwright.evaluator.domain import (
     has_jump_after_rounding,
 )
 from kernelwright.evaluator.mutants.corpus import bases, task_of
+from kernelwright.evaluator.probe import MEAN, trivial_answers
 from kernelwright.evaluator.reference import prepare
 from kernelwright.evaluator.shape import hidden_graphs, visible_graphs
 from kernelwright.evaluator.suite import Suite, visible_suite
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.capture import capture
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import TensorType
 from kernelwright.ir.passes import canonicalize
 
 CONFIG = EvaluatorConfig(secret="tests")
@@ -222,6 +225,12 @@ def test_outputs_may_be_told_from_trivial_answers_by_different_cases() -> None:
 
     graph = canonicalize(capture(best, mx.zeros((1, 4))))
     assert visible_suite(Task(graph, "best"), (), CONFIG).is_proof
+
+
+def test_a_mean_of_complex_numbers_keeps_both_parts() -> None:
+    expected = np.array([1 + 2j, 3 - 6j, np.nan])
+    answers = dict(trivial_answers(TensorType((3,), Dtype.COMPLEX64), expected, ()))
+    assert answers[MEAN].tolist() == [2 - 2j] * 3
 
 
 def test_one_number_everywhere_is_no_trivial_mean() -> None:
