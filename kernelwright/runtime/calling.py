@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import compress
+from typing import cast
 
 import mlx.core as mx
 
@@ -31,12 +32,15 @@ class Calling:
     def run(self, *arrays: mx.array) -> list[mx.array]:
         """Call the original."""
         count = len(arrays) - len(self.slots)
-        args, kwargs = rebuild(self.like, list(arrays[:count]))  # type: ignore[misc]
-        state = arrays[count:]
+        call = rebuild(self.like, list(arrays[:count]))
+        args, kwargs = cast("Arguments", call)
+        given, state = _identities(call), arrays[count:]
         with holding(self.slots, state):
-            made = self.function(*args, **kwargs)  # type: ignore[has-type]
+            made = self.function(*args, **kwargs)
             if any(s.get() is not a for s, a in zip(self.slots, state, strict=True)):
                 raise UnsupportedError("the function replaces arrays that it keeps.")
+        if _identities(call) != given:
+            raise UnsupportedError("the function changes a list or dict that it was given.")
         flat = flatten(made)
         if flat is None:
             raise UnsupportedError("the function returns something that is no array.")
@@ -44,6 +48,10 @@ class Calling:
             # Only the nest is wanted: arrays of a trace must not outlive it.
             self.result = rebuild(made, [mx.array(0)] * len(flat.arrays))
         return flat.arrays
+
+    def run_and_show(self, *arrays: mx.array) -> list[mx.array]:
+        """Call the original and return also what became of its arrays."""
+        return [*self.run(*arrays), *arrays]
 
     def served_by(
         self, kernels: Flat, gradient: Gradient, *, is_plain: bool, is_lazy: bool
@@ -75,6 +83,11 @@ class Calling:
         return run
 
 
+def name_of(function: Function) -> str:
+    """Return what people call a function."""
+    return getattr(function, "__qualname__", type(function).__name__)
+
+
 def captured(
     function: Function, like: Arguments, arrays: Sequence[mx.array]
 ) -> tuple[Calling, Graph]:
@@ -91,19 +104,35 @@ def captured(
     kept = [mx.zeros(a.shape, a.dtype, stream=mx.cpu) for a in state.arrays]
     with holding(state.slots, kept):
         every = [*arrays, *kept]
-        graph = _traced(Calling(function, like, tuple(state.slots), _types(every)), every)
-        read = {v for node in graph.nodes for v in node.inputs}.union(graph.outputs)
+        first = Calling(function, like, tuple(state.slots), _types(every))
+        graph = _traced(first, first.run_and_show, every)
+        results, after = graph.outputs[: -len(every)], graph.outputs[-len(every) :]
+        if after != graph.inputs:
+            raise UnsupportedError("the function changes an array in place that others may see.")
+        read = {v for node in graph.nodes for v in node.inputs}.union(results)
         is_used = [v in read for v in graph.inputs[len(arrays) :]]
         every = [*arrays, *compress(kept, is_used)]
         calling = Calling(function, like, tuple(compress(state.slots, is_used)), _types(every))
-        graph = _traced(calling, every)
+        graph = _traced(calling, calling.run, every)
     return calling, ir.canonicalize(graph)
 
 
-def _traced(calling: Calling, arrays: Sequence[mx.array]) -> Graph:
+def _identities(value: object) -> tuple[object, ...]:
+    """Return what changes when an array in a nest is replaced, or comes or goes."""
+    flat = flatten(value)
+    return () if flat is None else (*map(id, flat.arrays), *flat.key)
+
+
+def _traced(calling: Calling, run: Function, arrays: Sequence[mx.array]) -> Graph:
     before = state_of(calling.function)
+
+    def traced(*arrays: mx.array) -> object:
+        return run(*arrays)
+
+    # What goes wrong is said of the user's function.
+    traced.__qualname__ = name_of(calling.function)
     try:
-        graph = ir.capture(calling.run, *arrays)
+        graph = ir.capture(traced, *arrays)
         if not before.is_as_it_was:
             raise UnsupportedError("the function changes what it keeps.")
     finally:

@@ -16,7 +16,7 @@ from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
 from kernelwright.runtime.backward import Backward, Note
 from kernelwright.runtime.bucket import Buckets, is_harmless, through
 from kernelwright.runtime.call import Key, flatten, plain_key
-from kernelwright.runtime.calling import captured
+from kernelwright.runtime.calling import captured, name_of
 from kernelwright.runtime.demand import save_at_exit, without_weights
 from kernelwright.runtime.explanation import Explanation
 from kernelwright.runtime.server import KernelServer, Service
@@ -189,7 +189,7 @@ class Optimized:
             words = reason if is_served else f"MLX's own: {reason}"
             route.explanation = route.explanation.model_copy(update={"gradient": words})
             if not is_served and graph is not None:
-                name = f"{_name(self.function)}.vjp"
+                name = f"{name_of(self.function)}.vjp"
                 types = tuple(map(str, graph.input_types))
                 told = self._explanation(types, words, "original")
                 told = told.model_copy(update={"function": name})
@@ -204,7 +204,7 @@ class Optimized:
 
     def _explanation(self, types: tuple[str, ...], reason: str, path: str) -> Explanation:
         return Explanation.model_validate(
-            {"function": _name(self.function), "inputs": types, "path": path, "reason": reason}
+            {"function": name_of(self.function), "inputs": types, "path": path, "reason": reason}
         )
 
 
@@ -228,10 +228,6 @@ def _key(args: tuple[object, ...], kwargs: dict[str, object]) -> Key | None:
 def _type(array: mx.array) -> str:
     dtype = ir.Dtype.parse(str(array.dtype).rpartition(".")[2])
     return str(ir.TensorType(tuple(array.shape), dtype))
-
-
-def _name(function: Callable[..., object]) -> str:
-    return getattr(function, "__qualname__", type(function).__name__)
 
 
 def optimize(

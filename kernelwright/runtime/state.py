@@ -4,11 +4,12 @@ They may be others at the next call, and gradients flow to them, so a kernel is 
 each time, as it is given the arguments.
 """
 
+import dis
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Protocol
 
@@ -16,6 +17,7 @@ import mlx.core as mx
 
 _NOT_THE_USERS = frozenset({"mlx", "numpy", "kernelwright", *sys.stdlib_module_names})
 _MOST_OBJECTS = 100_000
+_LOOK_UPS = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 
 
 class Slot(Protocol):
@@ -223,12 +225,12 @@ class _Walk:
             else:
                 self._visit(content)
         self._several((function.__defaults__ or (), function.__kwdefaults__ or {}))
-        names = _names(function.__code__)
+        names = _globals(function.__code__)
         self._named(function.__globals__, names)
         modules = [function.__globals__.get(name) for name in names]
         for module in modules:
             if isinstance(module, ModuleType) and _is_from_the_users(module.__name__):
-                self._named(vars(module), names)
+                self._named(vars(module), _names(function.__code__))
 
     def _named(self, space: dict[str, object], names: frozenset[str]) -> None:
         self._items(space, [(name, space[name]) for name in sorted(names) if name in space])
@@ -247,8 +249,16 @@ def _content(cell: CellType) -> object:
         return None
 
 
+@cache
+def _globals(code: CodeType) -> frozenset[str]:
+    """Return the names that a function and those defined in it look up outside of themselves."""
+    inner = [_globals(c) for c in code.co_consts if isinstance(c, CodeType)]
+    own = (i.argval for i in dis.get_instructions(code) if i.opname in _LOOK_UPS)
+    return frozenset(own).union(*inner)
+
+
 def _names(code: CodeType) -> frozenset[str]:
-    """Return the names that a function and those defined in it look up."""
+    """Return those names and the attributes that they ask for, of a module for one."""
     inner = [_names(c) for c in code.co_consts if isinstance(c, CodeType)]
     return frozenset(code.co_names).union(*inner)
 

@@ -50,9 +50,35 @@ class Layer(Module):
         self.cache.append(mx.exp(x))
         return mx.exp(x) * 2 + 1
 
+    def fill(self, x: mx.array) -> mx.array:
+        self.weight[2:4] = x[0, 0]
+        return mx.exp(x) * self.weight
+
     def renew(self, x: mx.array) -> mx.array:
         self.weight = self.weight + 1
         return mx.exp(x) * self.weight
+
+
+T = (mx.ones((8,)), mx.ones((8,)))
+
+
+def transposed(x: mx.array) -> mx.array:
+    return mx.exp(x.T)
+
+
+def added(x: mx.array, y: mx.array) -> mx.array:
+    x += y
+    return mx.exp(x)
+
+
+def overwritten(cache: mx.array, y: mx.array) -> mx.array:
+    cache[1] = y[0]
+    return mx.exp(cache) * 2
+
+
+def appended(cache: dict[str, mx.array], y: mx.array) -> mx.array:
+    cache["keys"] = mx.concatenate([cache["keys"], y])
+    return mx.exp(cache["keys"])
 
 
 def with_global(x: mx.array) -> mx.array:
@@ -126,7 +152,7 @@ def test_training_and_evaluation_are_two_functions() -> None:
     assert not same(fast(x()), fast(x()))
 
 
-@pytest.mark.parametrize("name", ["remember", "renew"])
+@pytest.mark.parametrize("name", ["remember", "renew", "fill"])
 def test_functions_that_change_what_they_keep_run_as_they_are(name: str) -> None:
     layer, reference = Layer(), Layer()
     fast = optimized(getattr(layer, name))
@@ -134,12 +160,53 @@ def test_functions_that_change_what_they_keep_run_as_they_are(name: str) -> None
         assert same(fast(x()), getattr(reference, name)(x()))
     assert fast.explain(x()).path == "original"
     assert len(layer.cache) == len(reference.cache)
+    assert same(layer.weight, reference.weight)
+
+
+@pytest.mark.parametrize("function", [added, overwritten])
+def test_an_argument_that_is_changed_in_place_changes(
+    function: Callable[[mx.array, mx.array], mx.array],
+) -> None:
+    given, expected = mx.zeros((4, 8)), mx.zeros((4, 8))
+    fast = optimized(function)
+    assert same(fast(given, x()), function(expected, x()))
+    assert same(given, expected)
+    assert "changes an array in place" in fast.explain(given, x()).reason
+
+
+def test_a_dict_that_is_changed_changes() -> None:
+    cache = {"keys": mx.zeros((2, 8))}
+    fast = optimized(appended)
+    assert "changes a list or dict" in fast.explain(cache, x()).reason
+    fast(cache, x())
+    assert cache["keys"].shape == (6, 8)
+
+
+def test_what_only_its_own_copy_changes_is_served() -> None:
+    def shifted(x: mx.array) -> mx.array:
+        moved = x * 2
+        moved[0] = 1
+        return mx.exp(moved)
+
+    assert optimized(shifted).explain(x()).path == "kernels"
 
 
 def test_an_array_that_cannot_be_replaced_keeps_the_original() -> None:
     pair = (mx.ones((8,)), mx.ones((8,)))
     fast = optimized(lambda x: mx.exp(x) * pair[0])
     assert "reads an array from a tuple" in fast.explain(x()).reason
+
+
+def test_an_attribute_is_no_global_of_its_name() -> None:
+    assert optimized(transposed).explain(x()).path == "kernels"
+
+
+def test_a_reason_names_the_users_function() -> None:
+    def peeking(x: mx.array) -> mx.array:
+        return x * 2 if bool(x.sum() > 0) else x
+
+    reason = optimized(peeking).explain(x()).reason
+    assert f"{peeking.__qualname__} looks at the values" in reason
 
 
 def test_other_names_are_not_state() -> None:
