@@ -44,6 +44,15 @@ def masked_softmax(scores: mx.array, mask: mx.array) -> mx.array:
     return mx.softmax(mx.where(mask, scores, mx.finfo(scores.dtype).min), axis=-1)
 
 
+def whole_parts(x: mx.array, y: mx.array) -> mx.array:
+    return x // y + x % y
+
+
+def cancelled(x: mx.array) -> mx.array:
+    y = x * 0.1
+    return mx.square(y + 100) - mx.square(y) - y * 200 - 10000
+
+
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
     """Record a lowered kernel in a store with the verdict that a test wants."""
@@ -122,6 +131,28 @@ def test_exported_tests_pass_without_kernelwright(make: Make, tmp_path: Path) ->
     assert "kernelwright" not in (folder / "residual_rms_norm.py").read_text().replace(
         "Kernelwright", ""
     )
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs"),
+    [
+        (whole_parts, (mx.zeros((6, 9), mx.int32), mx.zeros((6, 9), mx.int32))),
+        (cancelled, (mx.zeros((6, 9)),)),
+    ],
+)
+def test_exported_tests_ask_for_nothing_that_mlx_leaves_open(
+    make: Make, tmp_path: Path, function: Callable[..., object], inputs: tuple[mx.array, ...]
+) -> None:
+    folder = tmp_path / "vendored"
+    export_module(make(function, *inputs)).write(folder)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "2 passed" in done.stdout, done.stdout
 
 
 def test_exported_tests_fail_for_a_wrong_fallback(make: Make, tmp_path: Path) -> None:
