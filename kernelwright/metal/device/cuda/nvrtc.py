@@ -5,6 +5,7 @@ import importlib.util
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +17,8 @@ _LOG_LINE = re.compile(
 )
 _ASSEMBLER_LINE = re.compile(r"^ptxas (?:error|fatal)\s*: (?P<message>.+)$")
 _TOO_MUCH_SHARED = re.compile(r"uses too much shared data \((0x[\da-f]+) bytes, 0x[\da-f]+ max\)")
+_REGISTERS = re.compile(r"Used (\d+) registers")
+_SPILLED = re.compile(r"(\d+) bytes spill stores")
 _HOW = "install MLX's CUDA backend with: pip install 'mlx[cuda13]'"
 
 
@@ -24,8 +27,19 @@ def is_available() -> bool:
     return _library_path() is not None and _include_folder() is not None
 
 
-def compile_cuda(text: str, headers: Mapping[str, str], *, architecture: str) -> bytes:
-    """Compile to a cubin for `architecture`, such as `sm_90`.
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """A compiled text, and what its kernel takes of a core."""
+
+    cubin: bytes
+    registers: int
+    """Of a thread."""
+    spilled_bytes: int
+    """Of a thread, which lie in memory for want of registers."""
+
+
+def compile_cuda(text: str, headers: Mapping[str, str], *, architecture: str) -> Binary:
+    """Compile a text with one kernel for `architecture`, such as `sm_90`.
 
     Raises:
         CompileError: the text does not compile; lines are those of its `#line` directives.
@@ -55,13 +69,17 @@ def compile_cuda(text: str, headers: Mapping[str, str], *, architecture: str) ->
             "--std=c++17",
             f"--include-path={include}",
             f"--include-path={include / 'cccl'}",
+            "--ptxas-options=-v",
         ]
         flags = (ctypes.c_char_p * len(options))(*(o.encode() for o in options))
         status = nvrtc.nvrtcCompileProgram(program, len(options), flags)
+        raw = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
+        # What the assembler says is joined to the rest by a NUL.
+        log = raw.decode(errors="replace").replace("\0", "\n").strip()
         if status != 0:
-            log = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
-            raise CompileError(diagnostics(log.rstrip(b"\0").decode(errors="replace")))
-        return _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
+            raise CompileError(diagnostics(log))
+        cubin = _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
+        return Binary(cubin, _number(_REGISTERS, log), _number(_SPILLED, log))
     finally:
         nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
 
@@ -80,6 +98,12 @@ def excess_shared_bytes(error: CompileError) -> int | None:
         if found := _TOO_MUCH_SHARED.search(diagnostic.message):
             return int(found[1], 16)
     return None
+
+
+def _number(pattern: re.Pattern[str], log: str) -> int:
+    """Return what the assembler says of the one kernel; 0 where it says nothing."""
+    found = pattern.search(log)
+    return int(found[1]) if found else 0
 
 
 def _diagnostics(log: str) -> Iterator[Diagnostic]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from kernelwright.metal.device.cuda.product_pair import product_pairs
 from kernelwright.metal.msl.token import Token, TokenKind, tokenize
 
 _SWIZZLE = re.compile(r"[xyzw]{2,4}|[rgba]{2,4}")
@@ -78,11 +79,20 @@ class _Rewriter:
         self._drop_metal_includes()
         for place in range(len(self.places)):
             self._token(place, members)
+        self._join_products()
         for place, text in self.behind.items():
             self.out[self.places[place]] += text
         if self.depth == 0:
             self._declare_functions()
         return "".join(self.out)
+
+    def _join_products(self) -> None:
+        """Let one call stand for two products that a tensor core takes at once."""
+        for pair in product_pairs([self._text(p) for p in range(len(self.places))]):
+            self.out[self.places[pair.name]] = "kw_multiply_two"
+            for place in pair.seam:
+                self.out[self.places[place]] = ""
+            self.out[self.places[pair.seam[0]]] = ","
 
     def _declare_functions(self) -> None:
         """Make functions device code; overloads by address space alone are one function here."""

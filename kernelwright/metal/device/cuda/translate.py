@@ -87,7 +87,9 @@ def headers() -> dict[str, str]:
     return {f"kw/{name}.cuh": (folder / f"{name}.cuh").read_text() for name in _INCLUDES}
 
 
-def translate(program: BoundProgram, launch: Launch, *, shared_bytes: int = 0) -> Translation:
+def translate(
+    program: BoundProgram, launch: Launch, *, shared_bytes: int = 0, resident: int = 1
+) -> Translation:
     """Translate one launch; the kernel's parameters are its inputs, then its outputs.
 
     Args:
@@ -95,6 +97,7 @@ def translate(program: BoundProgram, launch: Launch, *, shared_bytes: int = 0) -
         launch: The launch.
         shared_bytes: What the body's threadgroup arrays take, where that is more than CUDA has
             for `__shared__` arrays: they are allocated at launch then.
+        resident: How many threadgroups shall find registers on a core at once.
     """
     kernel = launch.kernel
     group = tuple(min(t, g) for t, g in zip(launch.threadgroup, launch.grid, strict=True))
@@ -120,7 +123,7 @@ def translate(program: BoundProgram, launch: Launch, *, shared_bytes: int = 0) -
         *_body(launch, inputs, outputs, used, gathered),
         "}  // namespace candidate",
         '#line 1 "entry"',
-        *_entry(launch, inputs, outputs, used),
+        *_entry(launch, inputs, outputs, used, resident),
         "}  // namespace metal",
     ]
     return Translation(
@@ -188,6 +191,7 @@ def _entry(
     inputs: list[tuple[str, TensorType]],
     outputs: list[tuple[str, TensorType]],
     used: list[tuple[str, str]],
+    resident: int,
 ) -> list[str]:
     parameters = [
         *(f"const {_type(t)}* __restrict__ {name}" for name, t in inputs),
@@ -203,7 +207,7 @@ def _entry(
         ]
         return f"  candidate::body({', '.join(arguments)});"
 
-    bounds = "__launch_bounds__(kw_full_threads)"
+    bounds = f"__launch_bounds__(kw_full_threads{f', {resident}' if resident > 1 else ''})"
     calls = [call("{}")]
     if _has_packed_access(launch.kernel):
         are_aligned = " && ".join(f"kw_is_aligned({name})" for name in arrays)

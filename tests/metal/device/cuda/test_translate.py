@@ -8,7 +8,8 @@ from kernelwright.ir import canonicalize, capture, gather_attention
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
 from kernelwright.metal.device.cuda import nvrtc
-from kernelwright.metal.device.cuda.device import compile_launches, most_threadgroup_bytes
+from kernelwright.metal.device.cuda.build import compile_launches
+from kernelwright.metal.device.cuda.device import most_threadgroup_bytes
 from kernelwright.metal.device.cuda.translate import headers, translate
 from kernelwright.metal.diagnostic import CompileError, Diagnostic
 from kernelwright.metal.kernel import BoundProgram, Kernel, Program, Tensor
@@ -158,6 +159,48 @@ def test_log_lines_of_generated_text_carry_no_line() -> None:
         Diagnostic(message='expected a ";"', line=3),
         Diagnostic(message='identifier "q" is undefined'),
     )
+
+
+@needs_nvrtc
+def test_the_compiler_says_what_a_kernel_takes_of_a_core() -> None:
+    program = bound(MATRIX, squares_of(64), tensor("y", Dtype.FLOAT32, 64))
+    text = translate(program, program.launches[0]).text
+    binary = nvrtc.compile_cuda(text, headers(), architecture="sm_90")
+    assert 8 <= binary.registers <= 255
+    assert binary.spilled_bytes == 0
+
+
+CROWDED = """\
+simdgroup_matrix<half, 8, 8> left[4], right;
+simdgroup_float8x8 sums[4][16];
+for (uint m = 0; m < 4; m++) {
+  for (uint n = 0; n < 16; n++) sums[m][n] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+}
+for (uint i = 0; i < uint(a[0]); i++) {
+  for (uint m = 0; m < 4; m++) simdgroup_load(left[m], a + 8 * i + m);
+  #pragma unroll
+  for (uint n = 0; n < 16; n++) {
+    simdgroup_load(right, b + 8 * (i + n));
+    for (uint m = 0; m < 4; m++) {
+      simdgroup_multiply_accumulate(sums[m][n], left[m], right, sums[m][n]);
+    }
+  }
+}
+for (uint m = 0; m < 4; m++) {
+  for (uint n = 0; n < 16; n++) simdgroup_store(sums[m][n], y + 64 * (16 * m + n));
+}
+"""
+"""Its sums alone take 128 registers of a thread."""
+
+
+@needs_nvrtc
+def test_registers_that_a_kernel_needs_are_not_taken_from_it() -> None:
+    program = bound(CROWDED, squares_of(4096), tensor("y", Dtype.FLOAT32, 4096))
+    (launch,) = compile_launches(program, "sm_90")
+    texts = (translate(program, program.launches[0]).text, launch.translation.text)
+    plain, found = (nvrtc.compile_cuda(t, headers(), architecture="sm_90") for t in texts)
+    assert plain.registers > 128
+    assert found.spilled_bytes <= plain.spilled_bytes
 
 
 LARGE = """\
