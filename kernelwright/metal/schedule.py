@@ -189,6 +189,8 @@ class Prefill:
     """Keys and values that are staged at a time; a multiple of 8."""
     fixed: int = 0
     """1 writes the number of tokens into the kernel, where whole tiles then need no edges."""
+    ahead: int = 0
+    """1 asks for keys and values before it multiplies with the ones before them."""
 
     @classmethod
     def of(cls, decisions: Mapping[str, int]) -> "Prefill":

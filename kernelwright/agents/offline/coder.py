@@ -118,9 +118,11 @@ def idea(schedule: Schedule) -> str:
             )
         case Prefill():
             queries = 8 * schedule.rows * schedule.simdgroups
+            ahead = ", asked for ahead" if schedule.ahead else ""
             return (
                 f"Tiles of {queries} queries on simdgroup matrices, {schedule.keys} keys and "
-                f"values staged at a time by {schedule.simdgroups} simdgroups, online softmax."
+                f"values staged at a time by {schedule.simdgroups} simdgroups{ahead}, online "
+                "softmax."
             )
         case Matvec():
             words = f"{schedule.words} words" if schedule.words > 1 else "one word"

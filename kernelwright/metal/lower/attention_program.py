@@ -11,7 +11,7 @@ from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower.attended import Sizes
 from kernelwright.metal.lower.attention import lower_attention
 from kernelwright.metal.lower.opening import PRIMES, Lowered, Opening, program_of
-from kernelwright.metal.lower.prefill import lower_prefill
+from kernelwright.metal.lower.prefill import lower_prefill, prefill_tiles
 from kernelwright.metal.schedule import Attention, Prefill
 
 
@@ -35,10 +35,9 @@ def attention_program(graph: Graph, schedule: Attention | Prefill) -> Program:
 def _tiled(graph: Graph, schedule: Prefill) -> Lowered:
     """Write the kernel of a prompt with as many tiles as there are tokens for."""
     signature, (kernel,), between = lower_prefill(graph, schedule)
-    _, heads, planes = kernel.grid
-    threads = 32 * schedule.simdgroups
-    tiles = f"ceildiv(tokens, {8 * schedule.rows * schedule.simdgroups}) * {threads}"
-    return signature, (kernel.model_copy(update={"grid": (tiles, heads, planes)}),), between
+    _, tiles = prefill_tiles(graph, schedule)
+    grid = tiles.grid(f"ceildiv(tokens, {tiles.queries})")
+    return signature, (kernel.model_copy(update={"grid": grid}),), between
 
 
 def token_axes(graph: Graph) -> tuple[Axis, ...]:
@@ -76,10 +75,13 @@ def _resized(graph: Graph, axes: tuple[Axis, ...]) -> Sizes | None:
 
 def _is_open(graph: Graph, size: Sizes) -> bool:
     """Say whether any number of keys makes sense: several causal queries need as many."""
-    node = next(node for node in graph.nodes if node.op == "attention")
-    is_causal = Call.of(graph, node).flag("is_causal")
+    is_causal = _attention(graph).flag("is_causal")
     return not trouble_with_attention(graph) and (size.queries == 1 or not is_causal)
 
 
 def _sizes(graph: Graph) -> Sizes:
-    return Sizes.of(Call.of(graph, next(n for n in graph.nodes if n.op == "attention")))
+    return Sizes.of(_attention(graph))
+
+
+def _attention(graph: Graph) -> Call:
+    return Call.of(graph, next(node for node in graph.nodes if node.op == "attention"))

@@ -13,12 +13,11 @@ from kernelwright.metal.lower.dense import RESERVED_HERE, TAKEN, Dense, Dot, run
 from kernelwright.metal.lower.function import header_for
 from kernelwright.metal.lower.operator import MSL_TYPE
 from kernelwright.metal.lower.signature import Signature, kernel_name
+from kernelwright.metal.lower.simdgroup_matrix import SIDE, Matrices, MatrixWriter
 from kernelwright.metal.lower.term import Load, Store, Term, walk
 from kernelwright.metal.lower.writer import Writer
 from kernelwright.metal.schedule import Matmul
 
-_SIDE = 8
-"""Rows and columns of a simdgroup matrix: Metal has no other size."""
 _BARRIER = "threadgroup_barrier(metal::mem_flags::mem_threadgroup);"
 
 
@@ -59,7 +58,7 @@ class Tiles:
         Raises:
             UnsupportedError: no output is made of one, or a tile has no whole matrices.
         """
-        if schedule.depth % _SIDE:
+        if schedule.depth % SIDE:
             raise UnsupportedError(f"a tile's depth is a multiple of 8, found {schedule.depth}.")
         dense, last = Dense.of(graph, signature), Dense.of(graph, signature, "result")
         dense.stores(signature)
@@ -80,12 +79,12 @@ class Tiles:
     @property
     def rows(self) -> int:
         """Rows of a tile of results."""
-        return _SIDE * self.schedule.rows
+        return SIDE * self.schedule.rows
 
     @property
     def columns(self) -> int:
         """Columns of a tile of results."""
-        return _SIDE * self.schedule.columns * self.schedule.simdgroups
+        return SIDE * self.schedule.columns * self.schedule.simdgroups
 
     @property
     def threads(self) -> int:
@@ -126,6 +125,7 @@ class _Products:
         self.dense, self.schedule, self.dots = tiles.dense, tiles.schedule, tiles.dots
         words = frozenset({"base", "inner", "m", "n", "simdgroup"})
         self.writer = Writer(signature.scalars, taken=TAKEN | words | {*signature.spelled})
+        self.matrices = MatrixWriter(self.writer)
         self.sums = [self.writer.fresh("sums") for _ in self.dots]
         self.results = [self.writer.fresh("results") for _ in self.dots]
         self.row_tiles = {t.number: self._tile_name(t, "row") for t in tiles.row_terms}
@@ -145,7 +145,7 @@ class _Products:
             self._stage()
             self.writer.line("// The tiles are written before any simdgroup reads them.")
             self.writer.line(_BARRIER)
-            with self.writer.block(f"for (uint inner = 0; inner < {depth}; inner += {_SIDE})"):
+            with self.writer.block(f"for (uint inner = 0; inner < {depth}; inner += {SIDE})"):
                 self._multiply()
             self.writer.line("// They are read before the next ones take their place.")
             self.writer.line(_BARRIER)
@@ -170,21 +170,6 @@ class _Products:
             threadgroup=(self.tiles.threads, 1, 1),
         )
 
-    @contextmanager
-    def _each(self, counter: str, count: int) -> Iterator[None]:
-        """Write a loop, or nothing around a single turn."""
-        if count == 1:
-            yield
-            return
-        head = f"for (uint {counter} = 0; {counter} < {count}; ++{counter})"
-        with self.writer.block(head):
-            yield
-
-    @contextmanager
-    def _each_sum(self) -> Iterator[None]:
-        with self._each("m", self.schedule.rows), self._each("n", self.schedule.columns):
-            yield
-
     @property
     def _at_sum(self) -> str:
         return self._at_row + ("[n]" if self.schedule.columns > 1 else "")
@@ -198,15 +183,15 @@ class _Products:
         """Return where in its tile the columns of one of a simdgroup's matrices begin."""
         columns = self.schedule.columns
         if columns == 1:
-            return f"simdgroup * {_SIDE}"
-        return f"(simdgroup * {columns} + n) * {_SIDE}"
+            return f"simdgroup * {SIDE}"
+        return f"(simdgroup * {columns} + n) * {SIDE}"
 
     def _clear_sums(self) -> None:
         counts = (self.schedule.rows, self.schedule.columns)
         shape = "".join(f"[{n}]" for n in counts if n > 1)
         for name in self.sums:
             self.writer.line(f"metal::simdgroup_matrix<float, 8, 8> {name}{shape};")
-        with self._each_sum():
+        with self.matrices.each_of(self.schedule.rows, self.schedule.columns):
             for name in self.sums:
                 filled = "metal::make_filled_simdgroup_matrix<float, 8, 8>(0.0f)"
                 self.writer.line(f"{name}{self._at_sum} = {filled};")
@@ -273,11 +258,11 @@ class _Products:
         many = f"[{schedule.rows}]" if schedule.rows > 1 else ""
         for number, tile in self.row_tiles.items():
             writer.line(f"{matrix} {names[number]}{many};")
-            with self._each("m", schedule.rows):
-                start = f"{tile} + m * {_SIDE * depth}" if many else tile
+            with self.matrices.each("m", schedule.rows):
+                start = f"{tile} + m * {SIDE * depth}" if many else tile
                 load = f"{names[number]}{self._at_row}, {start} + inner, {depth}"
                 writer.line(f"metal::simdgroup_load({load});")
-        with self._each("n", schedule.columns):
+        with self.matrices.each("n", schedule.columns):
             writer.line(f"uint first = {self._first_column};")
             for dot, tile, sums, is_along in zip(
                 self.dots, self.weight_tiles, self.sums, self.is_along, strict=True
@@ -289,19 +274,17 @@ class _Products:
                 else:
                     place = f"{tile} + inner * {self.tiles.columns} + first, {self.tiles.columns}"
                 writer.line(f"metal::simdgroup_load({weight}, {place});")
-                with self._each("m", schedule.rows):
-                    total = f"{sums}{self._at_sum}"
-                    row = f"{names[dot.row.number]}{self._at_row}"
-                    call = f"{total}, {row}, {weight}, {total}"
-                    writer.line(f"metal::simdgroup_multiply_accumulate({call});")
+                left = Matrices(names[dot.row.number], schedule.rows, 1)
+                totals = Matrices(sums, schedule.rows, schedule.columns)
+                self.matrices.multiply(left, weight, totals)
 
     def _store_sums(self) -> None:
         columns = self.tiles.columns
         for name in self.results:
             self.writer.line(f"threadgroup float {name}[{self.tiles.rows * columns}];")
-        with self._each_sum():
+        with self.matrices.each_of(self.schedule.rows, self.schedule.columns):
             for sums, results in zip(self.sums, self.results, strict=True):
-                start = f"{results} + m * {_SIDE * columns}" if self._at_row else results
+                start = f"{results} + m * {SIDE * columns}" if self._at_row else results
                 store = f"{sums}{self._at_sum}, {start} + {self._first_column}, {columns}"
                 self.writer.line(f"metal::simdgroup_store({store});")
         self.writer.line("// Every result is written before any is read.")

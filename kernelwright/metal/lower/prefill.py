@@ -1,6 +1,7 @@
 """Attention of many queries: tiles on simdgroup matrices, online softmax between the products."""
 
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph
@@ -21,6 +22,7 @@ from kernelwright.metal.schedule import Prefill
 _WORDS = """
     head quad part query first last earliest strip tiles key_tile value_tile panel weights queries
     own_queries own_panel own_weights products left right is_raised here lost inner tokens m n
+    key_ahead value_ahead turn next place row start
 """
 _TAKEN_HERE = frozenset(_WORDS.split())
 _SLACK = "8.0f"
@@ -55,6 +57,21 @@ def prefill_tiles(graph: Graph, schedule: Prefill) -> tuple[Signature, PrefillTi
     return signature, PrefillTiles.of(Attended.of(graph, signature), schedule)
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The keys along which a threadgroup walks."""
+
+    first: str
+    last: str
+    """Behind them."""
+    step: int
+
+    @property
+    def walk(self) -> str:
+        """The head of a loop over their tiles."""
+        return f"for (uint first = {self.first}; first < {self.last}; first += {self.step})"
+
+
 class _Walk:
     """The kernel being written; a threadgroup walks along the keys that its queries may see."""
 
@@ -80,20 +97,17 @@ class _Walk:
 
     def kernel(self) -> Kernel:
         """Write the kernel."""
-        tiles, size = self.tiles, self.size
+        tiles = self.tiles
         stage = PrefillStage(self.signature, tiles, self.writer)
         stage.point()
         stage.declare()
         self._declare()
-        stage.write_queries()
-        self._load_queries()
-        with self.writer.block(self._along_keys()):
-            stage.write_keys()
-            self._barrier("The tiles are written before any simdgroup reads them.", _BARRIER)
-            self._multiply_keys()
-            self._weigh()
-            self._multiply_values()
-            self._barrier("They are read before the next ones take their place.", _BARRIER)
+        self._take_queries(stage)
+        seen = self._seen()
+        if self.schedule.ahead:
+            self._walk_ahead(stage, seen)
+        else:
+            self._walk(stage, seen)
         self._find_shares()
         self._write_results()
         source = "\n".join([*self._head(), *self.writer.lines]) + "\n"
@@ -106,14 +120,46 @@ class _Walk:
             outputs=tuple(s.array for s in self.stores),
             source=source,
             header=header_for(source),
-            grid=(tiles.threads * -(-size.queries // tiles.queries), size.batch * size.heads, 1),
+            grid=tiles.grid(-(-self.size.queries // tiles.queries)),
             threadgroup=(tiles.threads, 1, 1),
         )
 
+    def _walk(self, stage: PrefillStage, seen: _Seen) -> None:
+        """Walk along the keys; a tile's keys and values are staged together."""
+        with self.writer.block(seen.walk):
+            stage.write_keys()
+            self._barrier("The tiles are written before any simdgroup reads them.", _BARRIER)
+            self._multiply_keys()
+            self._weigh()
+            self._multiply_values()
+            self._barrier("They are read before the next ones take their place.", _BARRIER)
+
+    def _walk_ahead(self, stage: PrefillStage, seen: _Seen) -> None:
+        """Walk along the keys; what is multiplied next is on its way meanwhile."""
+        stage.declare_ahead()
+        stage.read_ahead(stage.key, seen.first)
+        with self.writer.block(seen.walk):
+            stage.write_ahead(stage.key)
+            self._barrier("All keys are written, and the values before them read.", _BARRIER)
+            stage.read_ahead(stage.value, "first")
+            self._multiply_keys()
+            self._weigh()
+            stage.write_ahead(stage.value)
+            self._barrier("All values are written, and the keys before them read.", _BARRIER)
+            # The last turn asks for its own keys once more, which a cache has.
+            later = f"first + {seen.step}"
+            self.writer.line(f"uint next = {later} < {seen.last} ? {later} : first;")
+            stage.read_ahead(stage.key, "next")
+            self._multiply_values()
+
     def _head(self) -> list[str]:
+        x, y = "threadgroup_position_in_grid.x", "threadgroup_position_in_grid.y"
+        places = [f"uint block = {x};", f"uint head = {y};"]
+        if self.tiles.grows:
+            longest_first = f"uint block = threadgroups_per_grid.y - 1 - {y};"
+            places = ["// The longest walks begin first.", longest_first, f"uint head = {x};"]
         return [
-            "uint block = threadgroup_position_in_grid.x;",
-            "uint head = threadgroup_position_in_grid.y;",
+            *places,
             "uint simdgroup = simdgroup_index_in_threadgroup;",
             "uint lane = thread_index_in_simdgroup;",
             "uint quad = lane / 4;",
@@ -133,8 +179,8 @@ class _Walk:
         with self.matrices.each("m", self.rows):
             self.writer.line("peak[m] = -FLT_MAX;")
 
-    def _along_keys(self) -> str:
-        """Return the head of the loop over the tiles of keys that any query of this one sees."""
+    def _seen(self) -> _Seen:
+        """Return which keys any query of this tile sees."""
         size, queries, keys = self.size, self.tiles.queries, self.schedule.keys
         here, window = size.keys - size.queries, size.window
         is_causal, first, last = self.attended.call.flag("is_causal"), "0", str(size.keys)
@@ -150,15 +196,17 @@ class _Walk:
                 last = f"metal::min({last}, {size.keys}u)"
             self.writer.line(f"uint last = {last};")
             last = "last"
-        return f"for (uint first = {first}; first < {last}; first += {keys})"
+        return _Seen(first, last, keys)
 
-    def _load_queries(self) -> None:
-        """Load a simdgroup's queries into matrices, and leave their tile to keys and values."""
-        tiles = self.tiles
-        self._barrier("The queries are written before any simdgroup reads its own.", _BARRIER)
-        kind, stride = MSL_TYPE[tiles.scored_dtype], tiles.head_stride
-        self.matrices.load_rows(kind, self.queries, "own_queries", "", stride)
-        self._barrier("They are read before keys and values take their place.", _BARRIER)
+    def _take_queries(self, stage: PrefillStage) -> None:
+        """Load a simdgroup's queries into matrices; keys and values come where they were staged."""
+        kind, stride = MSL_TYPE[self.tiles.scored_dtype], self.tiles.head_stride
+        self.matrices.declare_factors(kind, self.queries)
+        with self.matrices.each("m", self.rows):
+            stage.write_queries()
+            self._barrier("The queries are written before any simdgroup reads its own.", _BARRIER)
+            self.matrices.load_row(self.queries, "own_queries", stride)
+            self._barrier("They are read before others take their place.", _BARRIER)
 
     def _multiply_keys(self) -> None:
         """Multiply queries and keys, and leave the products in the simdgroup's panel."""
@@ -172,7 +220,8 @@ class _Walk:
             start += f" + n * {SIDE * stride}" if products.columns > 1 else ""
             start += f" + i * {SIDE}" if self.queries.columns > 1 else ""
             place = f"{start}, {stride}, ulong2(0), true"
-            self.matrices.multiply(kind, self.queries.at("i"), place, products)
+            self.matrices.load(kind, "right", place)
+            self.matrices.multiply(self.queries, "right", products)
         with self.matrices.each_of(self.rows, products.columns):
             place = f"{self._panel(products.columns)}, {tiles.panel_stride}"
             self.writer.line(f"metal::simdgroup_store({products.at()}, {place});")
@@ -268,11 +317,15 @@ class _Walk:
         head = f"for (uint inner = 0; inner < {self.schedule.keys}; inner += {SIDE})"
         with self.writer.block(head):
             left, weights = Matrices("left", self.rows, 1), tiles.weights_stride
-            self.matrices.load_rows(kind, left, "own_weights", " + inner", weights)
+            self.matrices.declare_factors(kind, left)
+            with self.matrices.each("m", self.rows):
+                below = f" + m * {SIDE * weights}" if self.rows > 1 else ""
+                self.matrices.load_row(left, f"own_weights{below} + inner", weights)
             with self.matrices.each("n", self.sums.columns):
                 column = f" + n * {SIDE}" if self.sums.columns > 1 else ""
                 place = f"value_tile + inner * {stride}{column}, {stride}"
-                self.matrices.multiply(kind, left.at(), place, self.sums)
+                self.matrices.load(kind, "right", place)
+                self.matrices.multiply(left, "right", self.sums)
 
     def _find_shares(self) -> None:
         """Write by what each query's weighted sums are multiplied at last."""

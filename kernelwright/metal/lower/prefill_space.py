@@ -1,6 +1,7 @@
 """Which schedules an attention of many queries has on a device, the best guess first."""
 
 import math
+from dataclasses import dataclass
 from itertools import product
 
 from kernelwright.ir.fast_attention import FEW_QUERIES
@@ -8,15 +9,16 @@ from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower.attention_program import token_axes
 from kernelwright.metal.lower.prefill import prefill_tiles
+from kernelwright.metal.lower.prefill_stage import PrefillStage
 from kernelwright.metal.lower.prefill_tiles import PrefillTiles
+from kernelwright.metal.lower.signature import Signature
+from kernelwright.metal.lower.writer import Writer
 from kernelwright.metal.schedule import Prefill
 
 MAXIMUM_KEPT = 176
 """Registers that a lane's parts of simdgroup matrices may take; our choice."""
 _GROUPS_WANTED = 64
 """Threadgroups that keep every core of a GPU busy."""
-_TILE_BYTES = 16384
-"""Threadgroup memory with which two threadgroups share a core of Apple's GPUs; our choice."""
 
 
 def prefill_schedules(graph: Graph, device: DeviceInfo) -> tuple[Prefill, ...]:
@@ -25,39 +27,57 @@ def prefill_schedules(graph: Graph, device: DeviceInfo) -> tuple[Prefill, ...]:
     Raises:
         UnsupportedError: the graph is no attention.
     """
-    _, tiles = prefill_tiles(graph, Prefill())
+    signature, tiles = prefill_tiles(graph, Prefill())
     if tiles.sizes.queries <= FEW_QUERIES:
         return ()
     # A kernel for any number of tokens has to be possible to be another one.
     fixings = (0, 1) if token_axes(graph) else (1,)
-    every = product((1, 2, 4), (1, 2, 4, 8), (8, 16, 32, 64), fixings)
+    every = product((1, 2, 4), (1, 2, 4, 8), (8, 16, 32, 64), fixings, (0, 1))
     found = [tiles.scheduled(Prefill(*chosen)) for chosen in every]
-    legal = [t for t in found if _is_legal(t, device)]
-    return tuple(t.schedule for t in sorted(legal, key=_strangeness))
+    legal = [t for t in found if _is_legal(signature, t, device)]
+    taste = _ON_CUDA if device.name == "cuda" else _ON_APPLE
+    return tuple(t.schedule for t in sorted(legal, key=taste.strangeness))
 
 
-def _is_legal(tiles: PrefillTiles, device: DeviceInfo) -> bool:
+def _is_legal(signature: Signature, tiles: PrefillTiles, device: DeviceInfo) -> bool:
+    stage = PrefillStage(signature, tiles, Writer(signature.scalars))
     return (
         tiles.threads <= device.threads_per_threadgroup
         and tiles.threadgroup_bytes <= device.threadgroup_bytes
         and tiles.registers <= MAXIMUM_KEPT
+        and (not tiles.schedule.ahead or stage.can_read_ahead)
     )
 
 
-def _strangeness(tiles: PrefillTiles) -> float:
-    """Measure the distance of a schedule from what one would write first."""
-    schedule, size = tiles.schedule, tiles.sizes
-    blocks = -(-size.queries // tiles.queries)
-    lacking = max(math.log2(_GROUPS_WANTED / (blocks * size.batch * size.heads)), 0.0)
-    wasted = blocks * tiles.queries / size.queries
-    crowded = max(math.log2(tiles.threadgroup_bytes / _TILE_BYTES), 0.0)
-    return (
-        0.3 * lacking
-        + 1.0 * math.log2(wasted)
-        + 1.0 * crowded
-        # More rows read each key and value less often, and leave fewer registers.
-        + 0.4 * abs(math.log2(schedule.rows))
-        + 0.3 * abs(math.log2(schedule.simdgroups / 4))
-        + 0.4 * abs(math.log2(schedule.keys / 32))
-        + (0.2 if schedule.fixed == tiles.has_edges else 0.0)
-    )
+@dataclass(frozen=True)
+class _Taste:
+    """What one would write first for a kind of GPU; our choice, on CUDA after measurements."""
+
+    rows: int
+    ahead: int
+    tile_bytes: int
+    """Threadgroup memory with which enough threadgroups share a core."""
+
+    def strangeness(self, tiles: PrefillTiles) -> float:
+        """Measure the distance of a schedule from what one would write first."""
+        schedule, size = tiles.schedule, tiles.sizes
+        blocks = -(-size.queries // tiles.queries)
+        lacking = max(math.log2(_GROUPS_WANTED / (blocks * size.batch * size.heads)), 0.0)
+        wasted = blocks * tiles.queries / size.queries
+        crowded = max(math.log2(tiles.threadgroup_bytes / self.tile_bytes), 0.0)
+        return (
+            0.3 * lacking
+            + 1.0 * math.log2(wasted)
+            + 1.0 * crowded
+            # More rows read each key and value less often, and leave fewer registers.
+            + 0.4 * abs(math.log2(schedule.rows / self.rows))
+            + 0.3 * abs(math.log2(schedule.simdgroups / 4))
+            + 0.4 * abs(math.log2(schedule.keys / 32))
+            + 0.3 * abs(schedule.ahead - self.ahead)
+            + (0.2 if schedule.fixed == tiles.has_edges else 0.0)
+        )
+
+
+_ON_APPLE = _Taste(rows=1, ahead=0, tile_bytes=16384)
+_ON_CUDA = _Taste(rows=2, ahead=1, tile_bytes=32768)
+"""A tensor core takes two rows of matrices at once."""

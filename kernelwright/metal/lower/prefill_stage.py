@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
+from kernelwright.errors import UnsupportedError
 from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.lower.index import Axis
 from kernelwright.metal.lower.layout import span, surround
@@ -11,6 +12,7 @@ from kernelwright.metal.lower.operator import MSL_TYPE
 from kernelwright.metal.lower.prefill_tiles import PrefillTiles
 from kernelwright.metal.lower.run import Run, Span
 from kernelwright.metal.lower.signature import Signature
+from kernelwright.metal.lower.simdgroup_matrix import SIDE
 from kernelwright.metal.lower.term import Load, Term, walk
 from kernelwright.metal.lower.writer import Writer
 
@@ -22,7 +24,9 @@ _ACCESS_BYTES = 16
 class _Tile:
     """Rows that are staged together, as elements of one term."""
 
+    role: str
     name: str
+    """Of the array where they stand."""
     term: Term
     rows: int
     features: int
@@ -62,9 +66,9 @@ class PrefillStage:
         size, keys = tiles.sizes, tiles.schedule.keys
         scored = (size.head, tiles.head, tiles.head_stride, tiles.scored_dtype)
         weighed = (size.width, tiles.width, tiles.width_stride, tiles.weighed_dtype)
-        self.query = _Tile("tiles", tiles.query, tiles.queries, *scored)
-        self.key = _Tile("key_tile", tiles.key, keys, *scored)
-        self.value = _Tile("value_tile", tiles.value, keys, *weighed)
+        self.query = _Tile("query", "tiles", tiles.query, tiles.staged_queries, *scored)
+        self.key = _Tile("key", "key_tile", tiles.key, keys, *scored)
+        self.value = _Tile("value", "value_tile", tiles.value, keys, *weighed)
 
     def point(self) -> None:
         """Point at a head's queries, keys and values, so that only places in them remain."""
@@ -93,40 +97,114 @@ class PrefillStage:
         self.writer.line(f"threadgroup float panel[{tiles.queries * tiles.panel_stride}];")
         self.writer.line(f"threadgroup {weighed} weights[{tiles.queries * tiles.weights_stride}];")
         for kind, name, tile, stride in (
-            (scored, "own_queries", "tiles", tiles.head_stride),
-            ("float", "own_panel", "panel", tiles.panel_stride),
-            (weighed, "own_weights", "weights", tiles.weights_stride),
+            (scored, "own_queries", "tiles", SIDE * tiles.head_stride),
+            ("float", "own_panel", "panel", own * tiles.panel_stride),
+            (weighed, "own_weights", "weights", own * tiles.weights_stride),
         ):
-            start = f"{tile} + simdgroup * {own * stride}"
+            start = f"{tile} + simdgroup * {stride}"
             self.writer.line(f"threadgroup {kind}* {name} = {start};")
 
     def write_queries(self) -> None:
-        """Stage the threadgroup's queries."""
+        """Stage eight queries of each simdgroup, in a loop over `m` where it has more."""
+        tiles = self.tiles
+        place = f"block * {tiles.queries} + row"
+        if tiles.schedule.rows > 1:
+            own = f"row / {SIDE} * {tiles.own_queries} + m * {SIDE} + row % {SIDE}"
+            place = f"block * {tiles.queries} + {own}"
         # What stands behind the last query reads it again; nothing of it is stored.
-        first = f"block * {self.tiles.queries}"
-        self._write([self.query], "query", first, self.tiles.sizes.queries)
+        if tiles.sizes.queries % tiles.queries:
+            place = f"metal::min({place}, {tiles.sizes.queries - 1}u)"
+        self._write([self.query], "query", place)
 
     def write_keys(self) -> None:
         """Stage the keys and values of a turn; behind the last one it stands again."""
-        keys = self.tiles.sizes.keys
+        place = self._position("first")
         are_copied = self.key.copied is not None and self.value.copied is not None
         if are_copied and self.key.walk == self.value.walk:
-            self._write([self.key, self.value], "position", "first", keys)
+            self._write([self.key, self.value], "position", place)
             return
         for tile in (self.key, self.value):
-            self._write([tile], "position", "first", keys)
+            self._write([tile], "position", place)
 
-    def _write(self, tiles: Sequence[_Tile], name: str, first: str, count: int) -> None:
-        """Bring rows into tiles of one walk, in runs of neighbours."""
+    @property
+    def can_read_ahead(self) -> bool:
+        """True where keys and values are only copied, and every thread has as much to copy."""
+        return all(
+            tile.copied is not None
+            and self._run(tile).whole(self.writer, tile.copied) is not None
+            and tile.whole == tile.features
+            and tile.rows * tile.whole // tile.vector % self.tiles.threads == 0
+            for tile in (self.key, self.value)
+        )
+
+    def declare_ahead(self) -> None:
+        """Declare what keeps a thread's part of a tile of keys, and of one of values.
+
+        Raises:
+            UnsupportedError: keys or values are computed, or threads have unequal parts.
+        """
+        if not self.can_read_ahead:
+            raise UnsupportedError(
+                "keys and values are read ahead where they are copied as they are and each of "
+                f"{self.tiles.threads} threads has equal parts of their tiles; lower ahead to 0."
+            )
+        for tile in (self.key, self.value):
+            self.writer.line(f"{self._copied(tile)[0]} {tile.role}_ahead[{self._turns(tile)}];")
+
+    def read_ahead(self, tile: _Tile, first: str) -> None:
+        """Ask for a thread's part of the rows that begin at a key."""
+        place = self._position(first)
+        with self._each_turn(tile):
+            self.writer.line(f"uint position = {place};")
+            self.writer.line(f"{tile.role}_ahead[turn] = {self._copied(tile)[1]};")
+
+    def write_ahead(self, tile: _Tile) -> None:
+        """Write a thread's part of a tile, which was asked for before."""
+        with self._each_turn(tile):
+            place = f"{tile.name} + row * {tile.stride} + start"
+            kind = self._copied(tile)[0]
+            self.writer.line(f"*(threadgroup {kind}*)({place}) = {tile.role}_ahead[turn];")
+
+    def _position(self, first: str) -> str:
+        """Return where a row of the tile that begins at `first` lies; behind the last key, it."""
+        position = "row" if first == "0" else f"{first} + row"
+        if self.tiles.is_ragged:
+            return f"metal::min({position}, {self.tiles.sizes.keys - 1}u)"
+        return position
+
+    def _turns(self, tile: _Tile) -> int:
+        """Return how many runs of a tile each thread takes."""
+        return tile.rows * tile.whole // tile.vector // self.tiles.threads
+
+    def _run(self, tile: _Tile) -> Span:
+        return Span(Axis("feature", tile.features), tile.vector, counter="i")
+
+    def _copied(self, tile: _Tile) -> tuple[str, str]:
+        """Return the type of a run that is copied, and what reads it."""
+        read = tile.copied and self._run(tile).whole(self.writer, tile.copied)
+        assert read
+        return read
+
+    @contextmanager
+    def _each_turn(self, tile: _Tile) -> Iterator[None]:
+        """Walk over a thread's runs of a tile."""
+        turns, runs = self._turns(tile), tile.whole // tile.vector
+        self.writer.line("#pragma unroll")
+        with self.writer.block(f"for (uint turn = 0; turn < {turns}; ++turn)"):
+            threads = self.tiles.threads
+            self.writer.line(f"uint place = thread_index_in_threadgroup + turn * {threads};")
+            self.writer.line(f"uint row = place / {runs};")
+            self.writer.line(f"uint start = place % {runs} * {tile.vector};")
+            yield
+
+    def _write(self, tiles: Sequence[_Tile], name: str, place: str) -> None:
+        """Bring rows into tiles of one walk, in runs of neighbours; `place` is where `row` lies."""
         tile = tiles[0]
         vector = tile.vector
         runs = tile.whole // vector
         start = "start" if vector > 1 else "feature"
         with self._threads_over(tile.rows * runs):
             self.writer.line(f"uint row = place / {runs};")
-            place = f"{first} + row"
-            if count % tile.rows:
-                place = f"metal::min({place}, {count - 1}u)"
             self.writer.line(f"uint {name} = {place};")
             times = f" * {vector}" if vector > 1 else ""
             self.writer.line(f"uint {start} = place % {runs}{times};")
@@ -142,7 +220,7 @@ class PrefillStage:
         """Write a run of each tile's row: in one access where it is only copied."""
         stores: list[str] = []
         for tile in tiles:
-            run = Span(Axis("feature", tile.features), tile.vector, counter="i")
+            run = self._run(tile)
             copied = tile.copied
             if copied is not None and (read := run.whole(self.writer, copied)) is not None:
                 kind, text = read

@@ -71,9 +71,30 @@ class PrefillTiles:
         return SIDE * self.schedule.rows
 
     @property
+    def staged_queries(self) -> int:
+        """Queries that are staged together, eight of each simdgroup."""
+        return SIDE * self.schedule.simdgroups
+
+    @property
     def threads(self) -> int:
         """Threads of a threadgroup."""
         return 32 * self.schedule.simdgroups
+
+    @property
+    def grows(self) -> bool:
+        """True where each query sees more keys than the ones before it."""
+        return self.attended.call.flag("is_causal") and not self.sizes.window
+
+    def grid(self, blocks: int | str) -> tuple[int | str, int | str, int]:
+        """Return the threads of so many tiles of queries, for every head.
+
+        Where walks along the keys differ in length, the longest of all heads begin first.
+        """
+        heads = self.sizes.batch * self.sizes.heads
+        if self.grows:
+            return self.threads * heads, blocks, 1
+        along = blocks * self.threads if isinstance(blocks, int) else f"{blocks} * {self.threads}"
+        return along, heads, 1
 
     @property
     def is_ragged(self) -> bool:
@@ -146,7 +167,7 @@ class PrefillTiles:
         """Elements in which queries are staged first, and then keys, with values where shared."""
         keys = self.schedule.keys
         later = keys * (self.head_stride + (self.width_stride if self.is_shared else 0))
-        return max(self.queries * self.head_stride, later)
+        return max(self.staged_queries * self.head_stride, later)
 
     @property
     def threadgroup_bytes(self) -> int:

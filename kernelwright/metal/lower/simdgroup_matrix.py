@@ -24,10 +24,10 @@ class Matrices:
         """The dimensions of their array."""
         return "".join(f"[{n}]" for n in (self.rows, self.columns) if n > 1)
 
-    def at(self, column: str = "n") -> str:
+    def at(self, column: str = "n", row: str = "m") -> str:
         """Return the text of one of them, in loops over `m` and `n`."""
-        row = "[m]" if self.rows > 1 else ""
-        return self.name + row + (f"[{column}]" if self.columns > 1 else "")
+        below = f"[{row}]" if self.rows > 1 else ""
+        return self.name + below + (f"[{column}]" if self.columns > 1 else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +37,15 @@ class MatrixWriter:
     writer: Writer
 
     @contextmanager
-    def each(self, counter: str, count: int) -> Iterator[None]:
+    def each(self, counter: str, count: int, *, step: int = 1) -> Iterator[None]:
         """Write a loop over what stands in registers, or nothing around a single one."""
         if count == 1:
             yield
             return
         # Arrays stay in registers only where their places are numbers.
         self.writer.line("#pragma unroll")
-        with self.writer.block(f"for (uint {counter} = 0; {counter} < {count}; ++{counter})"):
+        onward = f"++{counter}" if step == 1 else f"{counter} += {step}"
+        with self.writer.block(f"for (uint {counter} = 0; {counter} < {count}; {onward})"):
             yield
 
     @contextmanager
@@ -60,18 +61,38 @@ class MatrixWriter:
             zero = "metal::make_filled_simdgroup_matrix<float, 8, 8>(0.0f)"
             self.writer.line(f"{matrices.at()} = {zero};")
 
-    def load_rows(self, kind: str, matrices: Matrices, tile: str, place: str, stride: int) -> None:
-        """Declare matrices that stand below each other in a tile, and load them."""
+    def load(self, kind: str, name: str, place: str) -> None:
+        """Declare a factor and load it."""
+        self.writer.line(f"{_MATRIX}<{kind}, 8, 8> {name};")
+        self.writer.line(f"metal::simdgroup_load({name}, {place});")
+
+    def declare_factors(self, kind: str, matrices: Matrices) -> None:
+        """Declare matrices that are loaded later."""
         self.writer.line(f"{_MATRIX}<{kind}, 8, 8> {matrices.name}{matrices.dimensions};")
-        with self.each_of(matrices.rows, matrices.columns):
-            start = f"{tile} + m * {SIDE * stride}" if matrices.rows > 1 else tile
-            start += f" + n * {SIDE}" if matrices.columns > 1 else place
+
+    def load_row(self, matrices: Matrices, place: str, stride: int) -> None:
+        """Load the matrices that stand beside each other in a tile, in a loop over `m`."""
+        with self.each("n", matrices.columns):
+            start = f"{place} + n * {SIDE}" if matrices.columns > 1 else place
             self.writer.line(f"metal::simdgroup_load({matrices.at()}, {start}, {stride});")
 
-    def multiply(self, kind: str, left: str, place: str, sums: Matrices) -> None:
-        """Load a right factor and add its products with the left ones to a column of sums."""
-        self.writer.line(f"{_MATRIX}<{kind}, 8, 8> right;")
-        self.writer.line(f"metal::simdgroup_load(right, {place});")
-        with self.each("m", sums.rows):
-            call = f"{sums.at()}, {left}, right, {sums.at()}"
+    def multiply(self, left: Matrices, right: str, sums: Matrices, column: str = "i") -> None:
+        """Add products of a column of left factors with a right one to column `n` of sums.
+
+        Two stand behind each other where rows are even: a tensor core takes both at once.
+        """
+
+        def line(row: str) -> None:
+            total = sums.at(row=row)
+            call = f"{total}, {left.at(column, row=row)}, {right}, {total}"
             self.writer.line(f"metal::simdgroup_multiply_accumulate({call});")
+
+        if sums.rows == 2:
+            line("0")
+            line("1")
+            return
+        is_even = sums.rows % 2 == 0
+        with self.each("m", sums.rows, step=2 if is_even else 1):
+            line("m")
+            if is_even:
+                line("m + 1")

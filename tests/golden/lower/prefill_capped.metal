@@ -1,5 +1,5 @@
 // prefill(rows=1, simdgroups=4, keys=32)
-// attention: q, k, v -> out; grid ('ceildiv(tokens, 32) * 128', 8, 1), threadgroup (128, 1, 1)
+// attention: q, k, v -> out; grid (1024, 'ceildiv(tokens, 32)', 1), threadgroup (128, 1, 1)
 // Neighbouring values in one access; MLX places inputs of fewer than 8 elements in `constant`.
 template <typename V, typename T>
 inline V load_run(const device T* values) {
@@ -30,8 +30,9 @@ inline float quick_tanh(float x) {
 }
 
 uint tokens = q_shape[2];
-uint block = threadgroup_position_in_grid.x;
-uint head = threadgroup_position_in_grid.y;
+// The longest walks begin first.
+uint block = threadgroups_per_grid.y - 1 - threadgroup_position_in_grid.y;
+uint head = threadgroup_position_in_grid.x;
 uint simdgroup = simdgroup_index_in_threadgroup;
 uint lane = thread_index_in_simdgroup;
 uint quad = lane / 4;
@@ -57,6 +58,7 @@ for (uint n = 0; n < 8; ++n) {
 }
 float peak = -FLT_MAX;
 float total = 0.0f;
+metal::simdgroup_matrix<half, 8, 8> queries[8];
 for (uint place = thread_index_in_threadgroup; place < 256; place += 128) {
   uint row = place / 8;
   uint query = metal::min(block * 32 + row, tokens - 1);
@@ -66,12 +68,11 @@ for (uint place = thread_index_in_threadgroup; place < 256; place += 128) {
 }
 // The queries are written before any simdgroup reads its own.
 threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-metal::simdgroup_matrix<half, 8, 8> queries[8];
 #pragma unroll
 for (uint n = 0; n < 8; ++n) {
   metal::simdgroup_load(queries[n], own_queries + n * 8, 72);
 }
-// They are read before keys and values take their place.
+// They are read before others take their place.
 threadgroup_barrier(metal::mem_flags::mem_threadgroup);
 uint last = metal::min(block * 32 + 32, tokens);
 for (uint first = 0; first < last; first += 32) {

@@ -38,6 +38,7 @@ for (uint n = 0; n < 3; ++n) {
 }
 float peak = -FLT_MAX;
 float total = 0.0f;
+metal::simdgroup_matrix<float, 8, 8> queries[3];
 for (uint place = thread_index_in_threadgroup; place < 96; place += 64) {
   uint row = place / 6;
   uint query = metal::min(block * 16 + row, tokens - 1);
@@ -52,12 +53,11 @@ for (uint place = thread_index_in_threadgroup; place < 96; place += 64) {
 }
 // The queries are written before any simdgroup reads its own.
 threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-metal::simdgroup_matrix<float, 8, 8> queries[3];
 #pragma unroll
 for (uint n = 0; n < 3; ++n) {
   metal::simdgroup_load(queries[n], own_queries + n * 8, 28);
 }
-// They are read before keys and values take their place.
+// They are read before others take their place.
 threadgroup_barrier(metal::mem_flags::mem_threadgroup);
 for (uint first = 0; first < tokens; first += 32) {
   for (uint place = thread_index_in_threadgroup; place < 192; place += 64) {

@@ -36,7 +36,7 @@ threadgroup bfloat16_t* key_tile = tiles;
 threadgroup bfloat16_t* value_tile = tiles + 2176;
 threadgroup float panel[640];
 threadgroup bfloat16_t weights[768];
-threadgroup bfloat16_t* own_queries = tiles + simdgroup * 2176;
+threadgroup bfloat16_t* own_queries = tiles + simdgroup * 1088;
 threadgroup float* own_panel = panel + simdgroup * 320;
 threadgroup bfloat16_t* own_weights = weights + simdgroup * 384;
 metal::simdgroup_matrix<float, 8, 8> attended[2][16];
@@ -53,25 +53,25 @@ float total[2] = {};
 for (uint m = 0; m < 2; ++m) {
   peak[m] = -FLT_MAX;
 }
-for (uint place = thread_index_in_threadgroup; place < 512; place += 64) {
-  uint row = place / 16;
-  uint query = metal::min(block * 32 + row, 499u);
-  uint start = place % 16 * 8;
-  auto q_run = load_run<packed_eight<bfloat16_t>>(q_head + (query * 128 + start));
-  *(threadgroup packed_eight<bfloat16_t>*)(tiles + row * 136 + start) = q_run;
-}
-// The queries are written before any simdgroup reads its own.
-threadgroup_barrier(metal::mem_flags::mem_threadgroup);
 metal::simdgroup_matrix<bfloat16_t, 8, 8> queries[2][16];
 #pragma unroll
 for (uint m = 0; m < 2; ++m) {
+  for (uint place = thread_index_in_threadgroup; place < 256; place += 64) {
+    uint row = place / 16;
+    uint query = metal::min(block * 32 + row / 8 * 16 + m * 8 + row % 8, 499u);
+    uint start = place % 16 * 8;
+    auto q_run = load_run<packed_eight<bfloat16_t>>(q_head + (query * 128 + start));
+    *(threadgroup packed_eight<bfloat16_t>*)(tiles + row * 136 + start) = q_run;
+  }
+  // The queries are written before any simdgroup reads its own.
+  threadgroup_barrier(metal::mem_flags::mem_threadgroup);
   #pragma unroll
   for (uint n = 0; n < 16; ++n) {
-    metal::simdgroup_load(queries[m][n], own_queries + m * 1088 + n * 8, 136);
+    metal::simdgroup_load(queries[m][n], own_queries + n * 8, 136);
   }
+  // They are read before others take their place.
+  threadgroup_barrier(metal::mem_flags::mem_threadgroup);
 }
-// They are read before keys and values take their place.
-threadgroup_barrier(metal::mem_flags::mem_threadgroup);
 uint earliest = metal::max(block * 32 + 1, 64u) - 64;
 uint last = metal::min(block * 32 + 32, 500u);
 for (uint first = earliest / 16 * 16; first < last; first += 16) {
@@ -100,10 +100,8 @@ for (uint first = earliest / 16 * 16; first < last; first += 16) {
     for (uint n = 0; n < 2; ++n) {
       metal::simdgroup_matrix<bfloat16_t, 8, 8> right;
       metal::simdgroup_load(right, key_tile + n * 1088 + i * 8, 136, ulong2(0), true);
-      #pragma unroll
-      for (uint m = 0; m < 2; ++m) {
-        metal::simdgroup_multiply_accumulate(products[m][n], queries[m][i], right, products[m][n]);
-      }
+      metal::simdgroup_multiply_accumulate(products[0][n], queries[0][i], right, products[0][n]);
+      metal::simdgroup_multiply_accumulate(products[1][n], queries[1][i], right, products[1][n]);
     }
   }
   #pragma unroll
@@ -192,10 +190,8 @@ for (uint first = earliest / 16 * 16; first < last; first += 16) {
     for (uint n = 0; n < 16; ++n) {
       metal::simdgroup_matrix<bfloat16_t, 8, 8> right;
       metal::simdgroup_load(right, value_tile + inner * 136 + n * 8, 136);
-      #pragma unroll
-      for (uint m = 0; m < 2; ++m) {
-        metal::simdgroup_multiply_accumulate(attended[m][n], left[m], right, attended[m][n]);
-      }
+      metal::simdgroup_multiply_accumulate(attended[0][n], left[0], right, attended[0][n]);
+      metal::simdgroup_multiply_accumulate(attended[1][n], left[1], right, attended[1][n]);
     }
   }
   // They are read before the next ones take their place.

@@ -7,7 +7,9 @@ inline float quick_sigmoid(float x) {
 
 uint simdgroup = simdgroup_index_in_threadgroup;
 metal::simdgroup_matrix<float, 8, 8> sums[2][2];
+#pragma unroll
 for (uint m = 0; m < 2; ++m) {
+  #pragma unroll
   for (uint n = 0; n < 2; ++n) {
     sums[m][n] = metal::make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
   }
@@ -32,23 +34,26 @@ for (uint base = 0; base < 512; base += 16) {
   threadgroup_barrier(metal::mem_flags::mem_threadgroup);
   for (uint inner = 0; inner < 16; inner += 8) {
     metal::simdgroup_matrix<half, 8, 8> left[2];
+    #pragma unroll
     for (uint m = 0; m < 2; ++m) {
       metal::simdgroup_load(left[m], x_tile + m * 128 + inner, 16);
     }
+    #pragma unroll
     for (uint n = 0; n < 2; ++n) {
       uint first = (simdgroup * 2 + n) * 8;
       metal::simdgroup_matrix<half, 8, 8> right;
       metal::simdgroup_load(right, weight_tile + first * 16 + inner, 16, ulong2(0), true);
-      for (uint m = 0; m < 2; ++m) {
-        metal::simdgroup_multiply_accumulate(sums[m][n], left[m], right, sums[m][n]);
-      }
+      metal::simdgroup_multiply_accumulate(sums[0][n], left[0], right, sums[0][n]);
+      metal::simdgroup_multiply_accumulate(sums[1][n], left[1], right, sums[1][n]);
     }
   }
   // They are read before the next ones take their place.
   threadgroup_barrier(metal::mem_flags::mem_threadgroup);
 }
 threadgroup float results[1024];
+#pragma unroll
 for (uint m = 0; m < 2; ++m) {
+  #pragma unroll
   for (uint n = 0; n < 2; ++n) {
     metal::simdgroup_store(sums[m][n], results + m * 512 + (simdgroup * 2 + n) * 8, 64);
   }

@@ -159,6 +159,29 @@ def test_any_sizes_and_tiles_compute_the_same(
     assert np.allclose(found.astype(np.float64), exact, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("function", [causal, windowed])
+@pytest.mark.parametrize("queries", [24, 64, 100])
+@pytest.mark.parametrize("schedule", ["rows=2, simdgroups=2, keys=16", "simdgroups=1, keys=32"])
+@pytest.mark.parametrize("fixed", [0, 1])
+def test_tiles_that_are_asked_for_ahead_compute_the_same(
+    function: Attend, queries: int, schedule: str, fixed: int, run: Run, draw: Draw
+) -> None:
+    graph = graph_of(function, [f"f32[2,4,{queries},32]"] + [f"f32[2,2,{queries},32]"] * 2)
+    program = lower(graph, parse(f"prefill({schedule}, fixed={fixed}, ahead=1)"))
+    assert "key_ahead" in program.kernels[0].source
+    arrays = [draw(t, i) for i, t in enumerate(graph.input_types)]
+    (found,) = run(program, graph, arrays)
+    assert np.allclose(found, reference(graph, arrays)[0], rtol=2e-5, atol=2e-5)
+
+
+def test_unequal_parts_are_not_asked_for_ahead() -> None:
+    graph = graph_of(causal, ["f16[1,2,64,20]"] * 3)
+    tiled = [s for s in schedules(graph, DEVICE) if isinstance(s, Prefill)]
+    assert {schedule.ahead for schedule in tiled} == {0}
+    with pytest.raises(UnsupportedError, match="lower ahead to 0"):
+        lower(graph, parse("prefill(keys=8, ahead=1)"))
+
+
 @pytest.mark.parametrize("tokens", [1, 31, 100])
 def test_one_program_serves_any_number_of_tokens(tokens: int, run: Run, draw: Draw) -> None:
     graph = graph_of(windowed, ["f32[2,4,64,32]"] + ["f32[2,2,64,32]"] * 2)
