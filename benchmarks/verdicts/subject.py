@@ -20,12 +20,14 @@ from kernelwright.ir.resize import free_dimensions, resize
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import lower, schedules
+from kernelwright.metal.schedule import Schedule
 
 Kind = Literal["template", "honest", "mutant"]
 KINDS: tuple[Kind, ...] = ("template", "honest", "mutant")
 DTYPES = (Dtype.FLOAT32, Dtype.FLOAT16, Dtype.BFLOAT16)
-# Odd enough to leave a ragged edge, small enough for a simulator.
-_REDUCED_SIZE, _OTHER_SIZE = 200, 12
+# Odd enough to leave a ragged edge, small enough for a simulator; the first at which the same
+# families of kernels compute a task.
+_REDUCED_SIZE, _OTHER_SIZES = 200, (12, 40)
 _RIGHT = (Status.CORRECT, Status.PROMOTED)
 _ANY_DEVICE = DeviceInfo(name="simulator", chip="any", runtime="any", measures_time=False)
 
@@ -88,18 +90,13 @@ def _templates(entry: Entry, dtype: Dtype, selection: Selection) -> Iterator[Sub
     """Lower every region of a catalog task in some schedules spread over its family's space."""
     zeros = [mx.zeros(t.shape, _mlx(t.dtype)) for t in entry.types(dtype)]
     with mx.stream(mx.cpu):
-        graph = ir.canonicalize(ir.capture(entry.function, *zeros))
+        graph = ir.gather_attention(ir.canonicalize(ir.capture(entry.function, *zeros)))
     if selection.is_small:
         graph = _small(graph)
     for number, region in enumerate(ir.partition(graph)):
         part = region.extract()
         task = Task(part, entry.name)
-        try:
-            space = schedules(part, _ANY_DEVICE)
-        except KernelwrightError:
-            continue
-        step = max(1, len(space) // selection.schedules)
-        for schedule in dict.fromkeys(space[: step * selection.schedules : step]):
+        for schedule in _spread(_space(part), selection.schedules):
             try:
                 program = lower(part, schedule)
             except KernelwrightError:
@@ -108,16 +105,43 @@ def _templates(entry: Entry, dtype: Dtype, selection: Selection) -> Iterator[Sub
             yield Subject(name, "template", task, program)
 
 
+def _space(graph: Graph) -> tuple[Schedule, ...]:
+    """Return every schedule of a region, none where no family computes it."""
+    try:
+        return schedules(graph, _ANY_DEVICE)
+    except KernelwrightError:
+        return ()
+
+
+def _spread(space: tuple[Schedule, ...], count: int) -> Iterator[Schedule]:
+    """Yield so many schedules of each family, spread over its part of the space."""
+    for _, family in groupby(space, lambda schedule: schedule.family):
+        every = list(family)
+        step = max(1, len(every) // count)
+        yield from dict.fromkeys(every[: step * count : step])
+
+
 def _small(graph: Graph) -> Graph:
     """Return the same computation at sizes that a simulator runs in no time."""
+    families = _families(graph)
+    resized = (_resized(graph, size) for size in _OTHER_SIZES)
+    return next((small for small in resized if _families(small) == families), graph)
+
+
+def _resized(graph: Graph, other_size: int) -> Graph:
     for dimension in free_dimensions(graph):
-        size = min(dimension.size, _REDUCED_SIZE if dimension.is_reduced else _OTHER_SIZE)
+        size = min(dimension.size, _REDUCED_SIZE if dimension.is_reduced else other_size)
         axis, multiple = dimension.axes[0], dimension.multiples[0]
         try:
             graph = resize(graph, {axis: size * multiple})
         except KernelwrightError:
             continue
     return graph
+
+
+def _families(graph: Graph) -> list[set[str]]:
+    """Return the families of kernels that compute each region."""
+    return [{s.family for s in _space(region.extract())} for region in ir.partition(graph)]
 
 
 def _mlx(dtype: Dtype) -> mx.Dtype:
