@@ -120,6 +120,9 @@ class Rows:
             if not _has_column(offset.axes):
                 continue
             base = offset.without(a for a in offset.axes if a.name == REDUCED_AXIS)
+            if offset.minus(base).bounds[0] < 0:
+                # Read from its end, a row's columns count down to its beginning.
+                base += -base.offset
             if base.terms and not self._is_reached(array, base):
                 name = self.writer.fresh(f"{array}_row")
                 self.writer.line(f"// {array}: {self.types[array]}")

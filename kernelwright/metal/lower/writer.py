@@ -340,7 +340,8 @@ def _after(offset: Index, base: Index) -> Index | None:
     """Return what remains of `offset` behind a pointer to `base`, or None where it is another."""
     rest = offset.minus(base)
     is_part = len(rest.terms) == len(offset.terms) - len(base.terms)
-    return rest if is_part and rest.offset >= 0 else None
+    # Below zero it would wrap: a pointer is 64 bits wide, an index 32.
+    return rest if is_part and rest.bounds[0] >= 0 else None
 
 
 def _occurrences(term: Term) -> Iterator[tuple[Term, int]]:
