@@ -83,6 +83,16 @@ def test_integer_functions_agree_with_pythons_integers(
         np.testing.assert_array_equal(found[row], expected, err_msg=text)
 
 
+def test_a_magnitude_has_its_numbers_own_type(probe: Probe) -> None:
+    x = np.array([-3, 0, 7, -12], np.int32)
+    body = "y[i] = max(abs(x[i]), 5); z[i] = abs(int2(x[i], -x[i])) == int2(abs(x[i]));"
+    types = {"x": "int", "y": "int", "z": "bool2"}
+    out = {"y": np.zeros(4, np.int32), "z": np.zeros((4, 2), bool)}
+    found = probe(body, inputs={"x": x}, outputs=out, types=types, threads=4)
+    assert found["y"].tolist() == [5, 5, 7, 12]
+    assert found["z"].all()
+
+
 def test_vectors_of_integers_compute_lane_by_lane(probe: Probe) -> None:
     x = np.random.default_rng(3).integers(-(2**31), 2**31, (32, 4), dtype=np.int32)
     body = """

@@ -10,7 +10,7 @@
 
 namespace metal {
 
-// A vector of what the lanes give: bool from tests, unsigned from abs, else their own type.
+// A vector of what the lanes give: bool from tests, unsigned from absdiff, else their own type.
 template <typename V, typename R>
 using kw_vector_of = vec<R, V::kw_count>;
 
