@@ -161,3 +161,9 @@ def test_a_dilated_filter_reads_nothing_between_its_taps() -> None:
     ideal = ir.reference(graph, [to_numpy(x), to_numpy(weight)])[0]
     assert np.flatnonzero(np.isinf(ideal)).tolist() == [2, 4, 6]
     assert not np.isnan(ideal).any()
+
+
+def test_the_sign_of_no_number_is_zero_as_in_mlx() -> None:
+    x = mx.array([mx.nan, -0.0, -2.0, mx.inf])
+    graph = ir.capture(mx.sign, x)
+    assert ir.reference(graph, [to_numpy(x)])[0].tolist() == mx.sign(x).tolist() == [0, 0, -1, 1]

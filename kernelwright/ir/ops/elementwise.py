@@ -73,6 +73,11 @@ def _rsqrt(x: Array) -> Array:
     return 1.0 / np.sqrt(x)
 
 
+def _sign(x: Array) -> Array:
+    # That of no number is zero in MLX.
+    return np.where(np.isnan(x), 0, np.sign(x)).astype(x.dtype)
+
+
 def _round(x: Array) -> Array:
     return np.rint(x) if x.dtype.kind == "f" else x
 
@@ -144,7 +149,7 @@ OPS: tuple[Op, ...] = (
     _map("select", np.where, "{0} ? {1} : {2}", exact=True),
     _map("negative", np.negative, "-{0}", exact=True),
     _map("abs", np.abs, "metal::abs({0})", exact=True),
-    _map("sign", np.sign, "metal::sign({0})", exact=True),
+    _map("sign", _sign, "metal::sign({0})", exact=True),
     _map("square", np.square, "{0} * {0}", exact=True),
     _map("logical_not", np.logical_not, "!{0}", exact=True),
     _map("bitwise_invert", np.invert, "~{0}", exact=True),
