@@ -360,15 +360,15 @@ def _norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     return norms
 
 
-def row_scale(expected: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return for each row the root mean square of its finite elements."""
+def row_scale(expected: NDArray[np.float64], dtype: Dtype) -> NDArray[np.float64]:
+    """Return for each row the root mean square of its elements that are finite in a format."""
     length = row_length(expected.shape)
     rows = expected.reshape(-1, length)
     step = max(_PART_ELEMENTS // length, 1)
 
     def norms(start: int) -> NDArray[np.float64]:
         part = rows[start : start + step]
-        return _norms(np.where(np.isfinite(part), np.abs(part), 0.0))
+        return _norms(np.where(np.isfinite(_rounded(part, dtype)), np.abs(part), 0.0))
 
     found = in_parts(norms, range(0, len(rows), step))
     return np.concatenate(found or [np.empty(0)]) / math.sqrt(length)

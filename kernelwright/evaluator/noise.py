@@ -154,7 +154,7 @@ def _widened(yardstick: Yardstick, draws: Sequence[Array]) -> Yardstick:
         return yardstick
     with np.errstate(over="ignore"):
         outputs = [draw.astype(yardstick.type.dtype.numpy) for draw in draws]
-    scale = row_scale(yardstick.expected.astype(np.float64, copy=False))
+    scale = row_scale(yardstick.expected.astype(np.float64, copy=False), yardstick.type.dtype)
     errors, row_relative = _of_rows(yardstick, outputs)
     # What rounding outweighs, as in a constant row less its mean, has no size to take a share of.
     vanishes = errors > scale

@@ -35,6 +35,7 @@ from kernelwright.evaluator.probe import (
 from kernelwright.evaluator.sight import out_of_sight
 from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.capture import to_numpy
+from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, TensorType
 from kernelwright.ir.interpret import interpret
 from kernelwright.ir.ops.undefined import Clamp
@@ -231,8 +232,9 @@ def _calibrate(
         if not dropped and _is_hopeless(deviation):
             dropped = f"MLX's own output {place} {deviation.problem}"
         floor = floor_of(type_.dtype, terms, nodes)
-        bound = max(floor, tolerances[place].factor * deviation.row_relative)
-        slack = _slack(deviation, expected[place], bound, tolerances[place].factor)
+        factor = tolerances[place].factor
+        bound = max(floor, factor * deviation.row_relative)
+        slack = _slack(deviation, expected[place], type_.dtype, bound=bound, factor=factor)
         yardsticks.append(
             replace(
                 loose,
@@ -268,7 +270,7 @@ def _meant(
 
 
 def _slack(
-    deviation: Deviation, expected: Array, bound: float, factor: float
+    deviation: Deviation, expected: Array, dtype: Dtype, *, bound: float, factor: float
 ) -> NDArray[np.float64] | None:
     """Allow each element what MLX does to its worst one, in units of its row's size.
 
@@ -277,7 +279,7 @@ def _slack(
     """
     if deviation.error is None or expected.dtype.kind != "f":
         return None
-    scale = row_scale(expected.astype(np.float64, copy=False))
+    scale = row_scale(expected.astype(np.float64, copy=False), dtype)
     share = largest_share(deviation.error, scale)
     return for_each_element(max(bound, _LUCK * factor * share) * scale, expected.shape)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelwright.evaluator.accuracy import Yardstick, floor_of, measure, row_length
+from kernelwright.evaluator.accuracy import Yardstick, floor_of, measure, row_length, row_scale
 from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
@@ -87,6 +87,15 @@ def test_unstable_elements_count_for_nobody() -> None:
     unstable = np.arange(8) == 3
     lenient = Yardstick(TensorType((8,), Dtype.INT32), Tolerance(0, 0), expected, 0, 0, unstable)
     assert measure(found, lenient).is_acceptable
+
+
+@pytest.mark.parametrize(("dtype", "beyond"), [(Dtype.FLOAT32, 1e300), (Dtype.FLOAT16, 1e5)])
+def test_what_a_format_cannot_hold_gives_a_row_no_size(dtype: Dtype, beyond: float) -> None:
+    rows = np.full((2, 64), 3.0)
+    rows[1, ::2] = beyond
+    plain, half_full = row_scale(rows, dtype)
+    assert plain == pytest.approx(3.0)
+    assert half_full == pytest.approx(3.0 / np.sqrt(2.0))
 
 
 @pytest.mark.parametrize(
