@@ -16,7 +16,7 @@ from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.ranking import ranked_values
 from kernelwright.metal.lower.index import Axis, Dynamic, Index, flatten, unflatten
 from kernelwright.metal.lower.indexing import INDEXED
-from kernelwright.metal.lower.operator import NOUNS, conversion, meaning
+from kernelwright.metal.lower.operator import MSL_TYPE, NOUNS, conversion, meaning
 from kernelwright.metal.lower.reduction import reduction
 from kernelwright.metal.lower.shortcut import (
     NEUTRAL,
@@ -252,6 +252,9 @@ def literal(value: float, dtype: Dtype) -> str:
     if dtype is Dtype.BOOL:
         return "true" if value else "false"
     if not dtype.is_float:
+        if dtype.itemsize < 4:
+            # A plain number is an int, and two types of integers make a call ambiguous.
+            return f"{MSL_TYPE[dtype]}({int(value)})"
         suffix = {Dtype.UINT32: "u", Dtype.UINT64: "ul", Dtype.INT64: "l"}.get(dtype, "")
         return f"{int(value)}{suffix}"
     if math.isnan(value):
