@@ -152,7 +152,8 @@ def _constants(graph: Graph, value: ValueId) -> Iterator[float]:
     if constant is None or constant.type.dtype.is_complex:
         return
     numbers = np.unique(constant.array.astype(np.float64))
-    numbers = numbers[np.abs(numbers) <= _FARTHEST_LANDMARK]
+    if constant.type.dtype.is_float:
+        numbers = numbers[np.abs(numbers) <= _FARTHEST_LANDMARK]
     places = np.linspace(0, len(numbers) - 1, min(len(numbers), _MOST_LANDMARKS))
     yield from numbers[places.astype(int)].tolist()
 

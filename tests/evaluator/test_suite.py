@@ -132,6 +132,11 @@ def test_numbers_that_a_task_compares_with_are_drawn(fn: Callable[..., mx.array]
         assert 0.25 in Case(graph, distribution).inputs("a")[0]
 
 
+def test_integers_are_drawn_however_large_what_they_are_compared_with() -> None:
+    graph = canonicalize(capture(lambda x: x == 5_000_000_000, mx.zeros((20,), mx.int64)))
+    assert 5_000_000_000 in Case(graph, Distribution.TIED).inputs("a")[0]
+
+
 def test_a_number_that_a_type_does_not_hold_harms_nobody() -> None:
     graph = canonicalize(capture(lambda x: x.astype(mx.int32) == -7, mx.zeros((9,), mx.uint8)))
     assert Case(graph, Distribution.TIED).inputs("a")[0].dtype == np.uint8
