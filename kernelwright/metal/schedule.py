@@ -20,6 +20,8 @@ class Elementwise:
     """Threads per threadgroup."""
     unroll: int = 1
     """Runs per thread, a threadgroup's width apart; all are read before any is used."""
+    rows: int = 1
+    """Runs per thread, one below the other; what they read in common is read once."""
 
     @classmethod
     def of(cls, decisions: Mapping[str, int]) -> "Elementwise":

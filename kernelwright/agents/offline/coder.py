@@ -84,12 +84,13 @@ def best_attempt(history: Sequence[Attempt]) -> Attempt | None:
 def idea(schedule: Schedule) -> str:
     """Say in a sentence what a schedule does."""
     match schedule:
-        case Elementwise(vector=1):
+        case Elementwise(vector=1, rows=1):
             return f"One element a thread, {schedule.threads} threads a threadgroup."
         case Elementwise():
             runs = f"{schedule.unroll} runs of " if schedule.unroll > 1 else ""
+            rows = f" in each of {schedule.rows} rows" if schedule.rows > 1 else ""
             return (
-                f"{runs}{schedule.vector} neighbouring elements a thread, "
+                f"{runs}{schedule.vector} neighbouring elements{rows} a thread, "
                 f"{schedule.threads} threads a threadgroup."
             )
         case Columnwise():

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph, Node, ValueId
@@ -32,7 +33,8 @@ def lower_elementwise(
     """
     parts = split_at_choices(graph, signature, pieces(graph, outputs))
     axes = domain(graph, signature, parts)
-    stores = element_stores(graph, signature, parts, axes)
+    stores = element_stores(graph, signature, parts, axes, schedule.rows)
+    axes = folded(axes, schedule.rows)
     writer = Writer(signature.scalars, taken=signature.taken)
     grid = _grid(axes, schedule)
     threadgroup = threadgroup_of(grid, schedule)
@@ -94,7 +96,7 @@ def split_at_choices(
     shape = parts[0].shape
     if any(p.shape != shape or p.whole != shape for p in parts):
         return parts
-    axes = [Axis(f"axis_{i}", n) for i, n in enumerate(shape)]
+    axes = tuple(Axis(f"axis_{i}", n) for i, n in enumerate(shape))
     for term in walk(s.value for s in element_stores(graph, signature, parts, axes)):
         if not isinstance(term, Choose):
             continue
@@ -146,7 +148,7 @@ def domain(graph: Graph, signature: Signature, parts: Sequence[Piece]) -> tuple[
     Neighbouring axes become one where all accesses step through them as through one axis.
     """
     shape = parts[0].shape
-    axes = [Axis(f"axis_{i}", n) for i, n in enumerate(shape) if n > 1]
+    axes = tuple(Axis(f"axis_{i}", n) for i, n in enumerate(shape) if n > 1)
     stores = element_stores(graph, signature, parts, axes)
     offsets = [nested for s in stores for o in _offsets(s) for nested in o.indices()]
     extents: list[int] = []
@@ -159,6 +161,22 @@ def domain(graph: Graph, signature: Signature, parts: Sequence[Piece]) -> tuple[
         extents = [math.prod(extents[:-2]), *extents[-2:]]
     extents = extents or [1]
     return tuple(Axis(*pair) for pair in zip(_AXIS_NAMES[len(extents) - 1], extents, strict=True))
+
+
+def shares_rows(
+    graph: Graph, signature: Signature, parts: Sequence[Piece], axes: tuple[Axis, ...]
+) -> bool:
+    """Say whether a row reads what the one below it reads as well, as windows that overlap do."""
+    if len(axes) < 2 or axes[-2].extent % 2:
+        return False
+
+    def read(rows: int) -> set[tuple[str, Index]]:
+        stores = element_stores(graph, signature, parts, axes, rows)
+        loads = (t for t in walk([s.value for s in stores]) if isinstance(t, Load))
+        name = axes[-2].name
+        return {(t.array, t.offset) for t in loads if any(a.name == name for a in t.axes)}
+
+    return len(read(2)) < 2 * len(read(1))
 
 
 def _offsets(store: Store, known: Container[int] = ()) -> list[Index]:
@@ -182,18 +200,41 @@ def _step_as_one(offset: Index, outer: Axis, inner: Axis) -> bool:
     return factors.get(outer, 0) == factors.get(inner, 0) * inner.extent
 
 
+def folded(axes: tuple[Axis, ...], rows: int) -> tuple[Axis, ...]:
+    """Return axes of which the second innermost counts so many rows as one.
+
+    Raises:
+        UnsupportedError: there is no such axis, or they do not divide it.
+    """
+    if rows == 1:
+        return axes
+    if len(axes) < 2 or axes[-2].extent % rows:
+        found = axes[-2].extent if len(axes) > 1 else 1
+        raise UnsupportedError(f"{rows} rows a thread do not divide {found} rows; use rows=1.")
+    return (*axes[:-2], Axis(axes[-2].name, axes[-2].extent // rows), axes[-1])
+
+
 def element_stores(
-    graph: Graph, signature: Signature, parts: Sequence[Piece], axes: Sequence[Axis]
+    graph: Graph,
+    signature: Signature,
+    parts: Sequence[Piece],
+    axes: tuple[Axis, ...],
+    rows: int = 1,
 ) -> list[Store]:
     """Return what the stores of some parts write, over axes that count a part's elements.
 
+    With several rows, over the folded axes: each part once for every row.
+
     Raises:
-        UnsupportedError: an element needs a whole row.
+        UnsupportedError: an element needs a whole row, or the rows are not divided.
     """
     builder = Builder(graph, signature.arrays, spells_out=True)
-    place = flatten([Index.of(a) for a in axes], [a.extent for a in axes])
+    places = [Index.of(a) for a in folded(axes, rows)]
     stores = []
-    for piece in parts:
+    for row, piece in product(range(rows), parts):
+        if rows > 1:
+            places[-2] = Index.of(folded(axes, rows)[-2]) * rows + row
+        place = flatten(places, [a.extent for a in axes])
         name, type_ = signature.outputs[piece.position]
         coordinates = unflatten(place, piece.shape)
         outer = moved(coordinates, piece.axis, piece.start)

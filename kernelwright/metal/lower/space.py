@@ -18,7 +18,13 @@ from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower.accumulator import is_compensated, joins_in_part, online_pairs
 from kernelwright.metal.lower.attention_space import attention_layout, attention_schedules
 from kernelwright.metal.lower.dense_space import dense_schedules, dense_tiling
-from kernelwright.metal.lower.elementwise import domain, is_even, pieces, split_at_choices
+from kernelwright.metal.lower.elementwise import (
+    domain,
+    is_even,
+    pieces,
+    shares_rows,
+    split_at_choices,
+)
 from kernelwright.metal.lower.matmul_space import matmul_schedules, matmul_tiles
 from kernelwright.metal.lower.matvec_space import matvec_registers, matvec_schedules
 from kernelwright.metal.lower.passes import Loop, loops, per_lane, register_count
@@ -54,6 +60,8 @@ MAXIMUM_KEPT = 64
 FEW_ROWS, LONG_ROW = 32, 1 << 15
 """Up to how many rows, and from which length on, a threadgroup a row leaves a GPU idle."""
 UNROLLS = (1, 2, 4)
+_ROWS = (4, 2, 8)
+"""Rows that a thread computes together where neighbours read the same, as windows do."""
 """Runs that a thread of an elementwise kernel may take."""
 BYTES_IN_FLIGHT = 16
 """Bytes that a thread should have asked for before it waits; measured on an H200, where kernels
@@ -152,7 +160,8 @@ def _elementwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
     if (stacked := stacked_axis(graph)) is not None:
         yield from _stacked(stacked_layers(graph, signature, stacked), device)
         return
-    axes = domain(graph, signature, split_at_choices(graph, signature, pieces(graph, [0])))
+    parts = split_at_choices(graph, signature, pieces(graph, [0]))
+    axes = domain(graph, signature, parts)
     width = max(t.dtype.itemsize for t in graph.output_types)
     total = math.prod(a.extent for a in axes)
     # 16 bytes a thread fill a memory transaction; a small array needs the threads more.
@@ -165,11 +174,15 @@ def _elementwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
     pairs = [(v, u) for v in vectors for u in UNROLLS if u == 1 or (v > 1 and best > 1)]
     # The plain run first: it is the simplest, and the only one that serves other sizes.
     pairs.sort(key=lambda p: (p != (vectors[0], 1), inner % p[0] != 0, _shortfall(p, width, best)))
+    folds = _ROWS if shares_rows(graph, signature, parts, axes) else ()
+    rows = [r for r in folds if axes[-2].extent % r == 0]
+    below = [(v, 1, r) for v in vectors[:2] for r in rows]
+    runs = [(*pairs[0], 1), *below, *((v, u, 1) for v, u in pairs[1:])]
     for threads in (256, 128, 512, 64, 1024):
         if threads > device.threads_per_threadgroup:
             continue
-        for vector, unroll in pairs:
-            schedule = Elementwise(vector, threads, unroll)
+        for vector, unroll, together in runs:
+            schedule = Elementwise(vector, threads, unroll, together)
             if unroll == 1 or is_even(axes, schedule):
                 yield schedule
 

@@ -260,6 +260,11 @@ CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
         (mx.zeros((2, 32, 32, 64), mx.float16), mx.zeros((64, 3, 3, 1), mx.float16)),
         "elementwise(vector=4, threads=256)",
     ),
+    "window_of_rows": (
+        lambda x, w: mx.conv_general(x, w, padding=([3], [0]), groups=64),
+        (mx.zeros((2, 32, 64), mx.float16), mx.zeros((64, 4, 1), mx.float16)),
+        "elementwise(vector=4, threads=256, rows=4)",
+    ),
     "norm_rope_of_a_half": (
         norm_rope_of_a_half,
         (

@@ -12,6 +12,7 @@ from kernelwright.ir import Graph, Pattern, TensorType
 from kernelwright.metal.device.base import Array, DeviceInfo
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import lower, schedules
+from kernelwright.metal.schedule import Elementwise, parse
 
 DEVICE = DeviceInfo(name="simulator", chip="test", runtime="test", measures_time=False)
 Draw = Callable[[TensorType, int], Array]
@@ -48,11 +49,79 @@ CASES: dict[str, tuple[Function, tuple[mx.array, ...]]] = {
 }
 
 
+def region_of(function: Function, *inputs: mx.array) -> Graph:
+    (region,) = ir.partition(ir.canonicalize(ir.capture(function, *inputs)))
+    return region.extract()
+
+
+def together(graph: Graph) -> list[Elementwise]:
+    """Return the schedules with which a thread computes several rows."""
+    found = (s for s in schedules(graph, DEVICE) if isinstance(s, Elementwise))
+    return [schedule for schedule in found if schedule.rows > 1]
+
+
+TALL: dict[str, tuple[Function, tuple[mx.array, ...]]] = {
+    "padded": (
+        lambda x, w: mx.conv2d(x, w, padding=1, groups=4),
+        (mx.zeros((2, 7, 8, 4)), mx.zeros((4, 3, 3, 1))),
+    ),
+    "dilated": (
+        lambda x, w: mx.conv_general(x, w, padding=([6], [0]), kernel_dilation=2, groups=8),
+        (mx.zeros((2, 16, 8)), mx.zeros((8, 4, 1))),
+    ),
+    "behind a cache": (
+        lambda state, x, w: mx.conv1d(mx.concatenate([state, x], axis=1), w, groups=8),
+        (mx.zeros((1, 3, 8)), mx.zeros((1, 8, 8)), mx.zeros((8, 4, 1))),
+    ),
+    "odd channels": (
+        lambda x, w: silu(mx.conv1d(x, w, padding=1, groups=5)),
+        (mx.zeros((3, 8, 5)), mx.zeros((5, 3, 1))),
+    ),
+    "rows drawn out": (
+        lambda x: mx.repeat(x, 2, axis=1) * 3,
+        (mx.zeros((2, 4, 6)),),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TALL)
+def test_rows_of_one_thread_are_what_they_are_alone(name: str, run: Run, draw: Draw) -> None:
+    function, inputs = TALL[name]
+    graph = region_of(function, *inputs)
+    arrays = [draw(t, i) for i, t in enumerate(graph.input_types)]
+    (alone,) = run(lower(graph, schedules(graph, DEVICE)[0]), graph, arrays)
+    found_schedules = together(graph)[:6]
+    assert found_schedules
+    for schedule in found_schedules:
+        (found,) = run(lower(graph, schedule), graph, arrays)
+        # A product that is not padded is rounded once with its sum.
+        assert found == pytest.approx(alone, rel=1e-6, abs=1e-6)
+
+
+def test_what_rows_have_in_common_is_read_once() -> None:
+    function, inputs = TALL["dilated"]
+    graph = region_of(function, *inputs)
+    source = lower(graph, parse("elementwise(vector=4, rows=4)")).kernels[0].source
+    # Four taps of every second row: rows 0 to 3 read rows -6 to 3.
+    assert source.count("(x + ") == 10
+
+
+def test_rows_with_nothing_in_common_are_computed_apart() -> None:
+    graph = region_of(lambda x, y: mx.exp(x) * y, mx.zeros((8, 16)), mx.zeros((16,)))
+    assert together(graph) == []
+
+
+def test_rows_that_do_not_divide_are_refused() -> None:
+    function, inputs = TALL["dilated"]
+    graph = region_of(function, *inputs)
+    with pytest.raises(UnsupportedError, match="3 rows a thread do not divide 16 rows; use rows=1"):
+        lower(graph, parse("elementwise(vector=4, rows=3)"))
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_window_is_summed_in_the_kernel_that_reads_it(name: str, run: Run, draw: Draw) -> None:
     function, inputs = CASES[name]
-    (region,) = ir.partition(ir.canonicalize(ir.capture(function, *inputs)))
-    graph = region.extract()
+    graph = region_of(function, *inputs)
     arrays = [draw(t, i) for i, t in enumerate(graph.input_types)]
     space = schedules(graph, DEVICE)
     (expected,) = ir.reference(graph, arrays)
