@@ -164,19 +164,23 @@ def domain(graph: Graph, signature: Signature, parts: Sequence[Piece]) -> tuple[
 
 
 def shares_rows(
-    graph: Graph, signature: Signature, parts: Sequence[Piece], axes: tuple[Axis, ...]
+    graph: Graph, signature: Signature, parts: Sequence[Piece], axes: tuple[Axis, ...], rows: int
 ) -> bool:
-    """Say whether a row reads what the one below it reads as well, as windows that overlap do."""
-    if len(axes) < 2 or axes[-2].extent % 2:
+    """Say whether some rows read less together than alone, as windows do that overlap.
+
+    What a row reads wherever it stands does not count: caches have it.
+    """
+    # Rows that are all of an axis leave none behind by which to tell what hangs on it.
+    if len(axes) < 2 or axes[-2].extent % rows or axes[-2].extent == rows:
         return False
 
-    def read(rows: int) -> set[tuple[str, Index]]:
-        stores = element_stores(graph, signature, parts, axes, rows)
+    def read(together: int) -> set[tuple[str, Index]]:
+        stores = element_stores(graph, signature, parts, axes, together)
         loads = (t for t in walk([s.value for s in stores]) if isinstance(t, Load))
         name = axes[-2].name
         return {(t.array, t.offset) for t in loads if any(a.name == name for a in t.axes)}
 
-    return len(read(2)) < 2 * len(read(1))
+    return len(read(rows)) < rows * len(read(1))
 
 
 def _offsets(store: Store, known: Container[int] = ()) -> list[Index]:

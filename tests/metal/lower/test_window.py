@@ -77,10 +77,6 @@ TALL: dict[str, tuple[Function, tuple[mx.array, ...]]] = {
         lambda x, w: silu(mx.conv1d(x, w, padding=1, groups=5)),
         (mx.zeros((3, 8, 5)), mx.zeros((5, 3, 1))),
     ),
-    "rows drawn out": (
-        lambda x: mx.repeat(x, 2, axis=1) * 3,
-        (mx.zeros((2, 4, 6)),),
-    ),
 }
 
 
