@@ -120,6 +120,9 @@ class Graph:
     keywords: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     """Names of `inputs` for people; they identify nothing."""
+    turns: tuple[int, ...] = ()
+    """For each input its place among a caller's arguments, if it is another one than here; these
+    identify nothing either."""
 
     def __hash__(self) -> int:
         """Hash the structure, once; reading every captured weight would take seconds."""
@@ -178,6 +181,11 @@ class Graph:
             return self.names
         return tuple(f"x{i}" for i in range(len(self.inputs)))
 
+    def as_called(self) -> tuple[int, ...]:
+        """Return the positions of the inputs in the order in which a caller passes them."""
+        every = range(len(self.inputs))
+        return tuple(sorted(every, key=lambda i: self.turns[i])) if self.turns else tuple(every)
+
     def to_json(self) -> str:
         """Serialise without loss; `from_json` reads it back."""
         return json.dumps(
@@ -186,6 +194,7 @@ class Graph:
                 "inputs": self.inputs,
                 "keywords": self.keywords,
                 "names": self.names,
+                **({"turns": self.turns} if self.turns else {}),
                 "constants": [
                     [value, base64.b64encode(constant.data).decode()]
                     for value, constant in self.constants
@@ -220,6 +229,7 @@ def _parse(data: dict[str, list[list[object]]]) -> Graph:
         inputs=tuple(raw["inputs"]),
         keywords=tuple(raw["keywords"]),
         names=tuple(raw["names"]),
+        turns=tuple(raw.get("turns", ())),
         constants=tuple(
             (value, Constant(types[value], base64.b64decode(encoded)))
             for value, encoded in raw["constants"]

@@ -51,10 +51,19 @@ class Region:
         """Return the region as a graph of its own: what a task's reference is.
 
         It is written in the standard form, so that kernels are shared however people write.
-        Its inputs have the names that the graph's caller gave them, or those of their roles.
+        Its inputs have the names that the graph's caller gave them, or those of their roles; in
+        which order the caller passes them is kept beside.
         """
         standard = standardize(self.bare())
-        return replace(standard, names=names_of(self.graph, self.inputs, self.nodes))
+        names = names_of(self.graph, self.inputs, self.nodes)
+        return replace(standard, names=names, turns=self._turns)
+
+    @property
+    def _turns(self) -> tuple[int, ...]:
+        """Return the places of its inputs among the graph's, what the graph makes behind them."""
+        places = {value: place for place, value in enumerate(self.graph.inputs)}
+        found = [places.get(value, len(places)) for value in self.inputs]
+        return tuple(found) if found != sorted(found) else ()
 
     def bare(self) -> Graph:
         """Return the region as a graph of its own without names, which is quicker."""

@@ -1,7 +1,7 @@
 """Decides what may leave the store: verified kernels, or others by force and labelled so."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernelwright.errors import InputError
 from kernelwright.evaluator.evaluation import Evaluation
@@ -50,7 +50,23 @@ def select(detail: CandidateDetail, *, name: str | None, force: bool) -> Selecti
             f"expected a verified kernel, found one that is {'revoked' if is_revoked else found}; "
             "export a champion (`kernelwright best`), or add --force and check it yourself."
         )
-    return Selection(detail, function, is_verified, is_revoked)
+    return Selection(_as_called(detail), function, is_verified, is_revoked)
+
+
+def _as_called(detail: CandidateDetail) -> CandidateDetail:
+    """Return a candidate whose arrays come in the order in which the function was written."""
+    graph, inputs = detail.graph, detail.program.inputs
+    order = graph.as_called()
+    if order == tuple(range(len(order))):
+        return detail
+    named = replace(
+        graph,
+        inputs=tuple(graph.inputs[i] for i in order),
+        names=tuple(graph.input_names()[i] for i in order),
+        turns=(),
+    )
+    program = detail.program.model_copy(update={"inputs": tuple(inputs[i] for i in order)})
+    return detail.model_copy(update={"graph_json": named.to_json(), "program": program})
 
 
 def fits_metal(detail: CandidateDetail) -> bool:

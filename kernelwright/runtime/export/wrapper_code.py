@@ -28,7 +28,7 @@ def module_source(detail: CandidateDetail, name: str, *, is_verified: bool) -> s
     parts = [
         _docstring(detail, name, is_verified=is_verified),
         _PRELUDE,
-        "\n".join(_kernel(kernel, program) for kernel in program.kernels),
+        "\n".join(_kernel(kernel, detail) for kernel in program.kernels),
     ]
     used = " ".join(map(str, _extents(program)))
     parts += [text for name, text in _ARITHMETIC.items() if f"{name}(" in used]
@@ -56,11 +56,11 @@ def _docstring(detail: CandidateDetail, name: str, *, is_verified: bool) -> str:
     )
 
 
-def _kernel(kernel: Kernel, program: Program) -> str:
-    name = _constant_name(kernel, program)
+def _kernel(kernel: Kernel, detail: CandidateDetail) -> str:
+    name = _constant_name(kernel, detail.program)
     options = [
         # MLX caches by name: one that holds the content cannot meet another kernel's code.
-        f'    name="{kernel.name}_{program.id[:12]}",',
+        f'    name="{kernel.name}_{detail.candidate.program_id[:12]}",',
         f"    input_names=[{_quoted(kernel.inputs)}],",
         f"    output_names=[{_quoted(kernel.outputs)}],",
         f"    source={_text(kernel.source)},",

@@ -1,6 +1,7 @@
 """What is exported works in a project that has MLX and nothing else."""
 
 import importlib.util
+import inspect
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,10 +16,10 @@ from kernelwright.agents.role import Proposal
 from kernelwright.errors import InputError
 from kernelwright.evaluator import Evaluation, Stage, Status, Task
 from kernelwright.evaluator.evaluation import OutputAccuracy, StageResult
-from kernelwright.ir import Graph, canonicalize, capture
+from kernelwright.ir import Graph, canonicalize, capture, partition
 from kernelwright.metal.device.base import Counters, DeviceInfo
 from kernelwright.metal.lower import lower, schedules
-from kernelwright.runtime.export import export_module
+from kernelwright.runtime.export import FormatName, export_as, export_module
 from kernelwright.store import CandidateDetail, Environment, Intent, KernelStore
 
 INFO = DeviceInfo(name="simulator", chip="x86_64", runtime="ziglang 0.17.0", measures_time=False)
@@ -61,7 +62,8 @@ def make(tmp_path: Path) -> Iterator[Make]:
         def record(
             function: Callable[..., object], *inputs: mx.array, status: Status = Status.CORRECT
         ) -> CandidateDetail:
-            graph = canonicalize(capture(function, *inputs))
+            (region,) = partition(canonicalize(capture(function, *inputs)))
+            graph = region.extract()
             return _recorded(store, graph, function.__name__, status)
 
         yield record
@@ -112,6 +114,31 @@ def _imported(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def grown(x: mx.array, start: mx.array) -> mx.array:
+    """Read the second parameter first."""
+    return mx.exp(start) - x
+
+
+def test_arguments_keep_the_order_of_the_function(make: Make, tmp_path: Path) -> None:
+    x, start = mx.ones((4, 8)), mx.full((4, 8), 2.0)
+    detail = make(grown, x, start)
+    assert detail.graph.input_names() == ("start", "x")
+    export_module(detail).write(tmp_path)
+    module = _imported(tmp_path / "grown.py")
+    assert list(inspect.signature(module.grown).parameters) == ["x", "start"]
+    assert list(inspect.signature(module.reference).parameters) == ["x", "start"]
+    assert mx.allclose(module.grown(x, start), grown(x, start)).item()
+
+
+@pytest.mark.parametrize("format_name", ["cpp", "swift"])
+def test_callers_take_arrays_in_the_order_of_the_function(
+    make: Make, format_name: FormatName
+) -> None:
+    export = export_as(format_name, [make(grown, mx.ones((4, 8)), mx.full((4, 8), 2.0))])
+    # The kernel reads `start` first, which is passed behind `x`.
+    assert "arrays[1], arrays[0]" in export.files[0].text
 
 
 def test_exported_tests_pass_without_kernelwright(make: Make, tmp_path: Path) -> None:
