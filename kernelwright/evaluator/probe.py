@@ -11,6 +11,8 @@ from kernelwright.metal.device.base import Array
 
 MEAN = "its mean"
 """What a trivial answer is called that holds the right one's mean everywhere."""
+COARSE = "a reference of lower precision"
+"""What the answer is called that is computed of fewer digits."""
 _LOWER_BITS = {Dtype.FLOAT32: 11, Dtype.FLOAT16: 8, Dtype.BFLOAT16: 4}
 """Significant bits one step down: half for float, bfloat16 for half, fp8 e4m3 for bfloat16."""
 

@@ -27,6 +27,7 @@ from kernelwright.evaluator.distribution import Reals
 from kernelwright.evaluator.domain import accumulation_length, has_jump_after_rounding
 from kernelwright.evaluator.noise import forgiving, rounded_alike
 from kernelwright.evaluator.probe import (
+    COARSE,
     has_lower_precision,
     lower_precision,
     lower_precision_output,
@@ -65,6 +66,8 @@ class Reference:
     yardsticks: tuple[Yardstick, ...]
     dropped: str = ""
     accepted: tuple[tuple[int, str], ...] = ()
+    exact: frozenset[int] = frozenset()
+    """Outputs of which a reference of lower precision has every digit, as of signs."""
     strays: bool = False
     """Dropped for an index that is out of range; elements that hang on none can be judged."""
 
@@ -106,7 +109,7 @@ def prepare(case: Case, tolerances: Sequence[Tolerance], secret: str) -> Referen
         prepared = _calibrated(case, case.inputs(secret), tolerances)
         if prepared.dropped or case.is_edge:
             return prepared
-        return replace(prepared, accepted=_accepted(prepared))
+        return _tried(prepared)
 
 
 def calibrate(case: Case, inputs: tuple[Array, ...], tolerances: Sequence[Tolerance]) -> Reference:
@@ -368,17 +371,21 @@ def _differs(before: Array, after: Array, tolerance: Tolerance) -> Mask:
         return np.asarray(~(np.abs(old - new) <= limit) & (old != new))
 
 
-def _accepted(prepared: Reference) -> tuple[tuple[int, str], ...]:
+def _tried(prepared: Reference) -> Reference:
     """List the trivial answers that outputs would accept.
 
     An output that hangs on no input has one right answer, be it trivial or not, and one of
     flags and constants has no digits to lose.
     """
-    return tuple(
-        (place, name)
-        for place, name, answer in _trivial_answers(prepared)
-        if accepts(prepared.yardsticks[place], answer)
-    )
+    accepted, exact = list[tuple[int, str]](), set[int]()
+    for place, name, answer in _trivial_answers(prepared):
+        yardstick = prepared.yardsticks[place]
+        right = _cast(yardstick.expected, yardstick.type) if name == COARSE else None
+        if right is not None and np.array_equal(answer, right, equal_nan=True):
+            exact.add(place)
+        elif accepts(yardstick, answer):
+            accepted.append((place, name))
+    return replace(prepared, accepted=tuple(accepted), exact=frozenset(exact))
 
 
 def survivors(prepared: Reference) -> frozenset[tuple[int, str]]:
@@ -407,7 +414,7 @@ def _trivial_answers(prepared: Reference) -> Iterator[tuple[int, str, Array]]:
             yield place, name, answer
         if place not in discrete and has_lower_precision(precision):
             answer = lower_precision_output(coarse[place], yardstick.type, precision)
-            yield place, "a reference of lower precision", answer
+            yield place, COARSE, answer
 
 
 def _passes_with(prepared: Reference, place: int, value: int) -> bool:

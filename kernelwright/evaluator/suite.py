@@ -4,11 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
 from kernelwright.evaluator.case import Case, Layout
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.cores import side_by_side
 from kernelwright.evaluator.distribution import Distribution
-from kernelwright.evaluator.probe import MEAN
+from kernelwright.evaluator.probe import COARSE, MEAN
 from kernelwright.evaluator.reference import OUT_OF_RANGE, Reference, prepare, survivors
 from kernelwright.evaluator.regression import RegressionCase
 from kernelwright.evaluator.task import Task
@@ -74,7 +76,8 @@ class Suite:
         """True when every trivial answer for every output fails some case.
 
         A program has to pass all cases, so each output may be told by another one. Where an
-        output never holds but one number, its mean is no trivial answer.
+        output never holds but one number, its mean is no trivial answer, and one that lower
+        precision never changes, as signs are, needs no higher one.
         """
         # By the strict bounds first: judging as candidates are judged costs several oracle runs.
         return bool(self._live) and self._is_refuted(self.passing) and self._is_refuted(self._left)
@@ -91,17 +94,25 @@ class Suite:
         return left or set()
 
     def _is_refuted(self, passing: set[tuple[int, str]]) -> bool:
-        return all(name == MEAN and self._is_uniform(place) for place, name in passing)
+        forgiven = {MEAN: self._is_uniform, COARSE: self._is_exact}
+        return all(name in forgiven and forgiven[name](place) for place, name in passing)
 
     @property
     def passing(self) -> set[tuple[int, str]]:
         """Trivial answers that every case accepts, by output."""
-        accepted = [set(r.accepted) for r in self._live]
+        accepted = [{*r.accepted, *((p, COARSE) for p in r.exact)} for r in self._live]
         return set.intersection(*accepted) if accepted else set()
 
     @property
     def _live(self) -> list[Reference]:
         return [r for r in self.references if not r.dropped and not r.case.is_edge]
+
+    def _is_exact(self, place: int) -> bool:
+        """Say whether lower precision changes no result, and results are several numbers."""
+        numbers = (r.yardsticks[place].expected for r in self._live)
+        finite = (n[np.isfinite(n)] for n in numbers)
+        is_varied = any(n.size and n.min() != n.max() for n in finite)
+        return is_varied and all(place in r.exact for r in self._live)
 
     def _is_uniform(self, place: int) -> bool:
         expected = (r.yardsticks[place].expected for r in self._live)

@@ -219,8 +219,23 @@ def test_a_case_that_a_trivial_answer_passes_proves_nothing() -> None:
 def test_a_task_without_content_proves_nothing() -> None:
     with mx.stream(mx.cpu):
         graph = canonicalize(capture(lambda x: mx.softmax(x, axis=-1), mx.zeros((4, 1))))
-    suite = visible_suite(Task(graph, "one"), (), CONFIG)
-    assert (suite.proving, suite.is_proof) == (0, False)
+    assert not visible_suite(Task(graph, "one"), (), CONFIG).is_proof
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16])
+def test_signs_need_no_digits_however_they_are_scaled(dtype: mx.Dtype) -> None:
+    x = mx.zeros((8, 16), dtype)
+    graph = canonicalize(capture(lambda x: mx.sign(x) * 2, x))
+    suite = visible_suite(Task(graph, "signs"), (), CONFIG)
+    assert suite.is_proof
+    assert suite.proving >= 10
+
+
+def test_whole_numbers_times_a_fraction_have_digits_to_lose() -> None:
+    graph = canonicalize(capture(lambda x: mx.round(x) * 0.1, mx.zeros((8, 16))))
+    suite = visible_suite(Task(graph, "tenths"), (), CONFIG)
+    assert suite.is_proof
+    assert not any(reference.exact for reference in suite.references if reference.proves)
 
 
 def test_outputs_may_be_told_from_trivial_answers_by_different_cases() -> None:
