@@ -14,6 +14,7 @@ from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.jump import is_jump
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.ranking import ranked_values
+from kernelwright.metal.lower.compared import compared_values, rounded_product
 from kernelwright.metal.lower.index import Axis, Dynamic, Index, flatten, unflatten
 from kernelwright.metal.lower.indexing import INDEXED
 from kernelwright.metal.lower.operator import MSL_TYPE, NOUNS, conversion, meaning
@@ -118,6 +119,9 @@ class Builder:
             return found
         if node.op == "divide" and (shared := shared_quotient(self, *operands)):
             return shared
+        if result is Dtype.FLOAT32 and node.outputs[0] in self._compared:
+            if product := rounded_product(node.op, *operands):
+                return self.apply(product, result, "product", *operands)
         known = meaning(node.op, [operand.dtype for operand in operands], result, stored)
         name = NOUNS.get(node.op, "value")
         return self.apply(known.template, result, name, *operands)
@@ -125,6 +129,10 @@ class Builder:
     def _forgives_roundings(self, stored: Dtype) -> bool:
         """Say whether one rounding of float in a result that MLX stores so is seen nowhere."""
         return stored in (Dtype.FLOAT16, Dtype.BFLOAT16) and not self._has_jump
+
+    @cached_property
+    def _compared(self) -> frozenset[ValueId]:
+        return compared_values(self.graph)
 
     @cached_property
     def _has_jump(self) -> bool:

@@ -10,11 +10,9 @@ from kernelwright.metal.lower.index import Axis, Index
 from kernelwright.metal.lower.row_stores import row_count, row_stores
 from kernelwright.metal.lower.rows import Rows
 from kernelwright.metal.lower.signature import Signature, kernel_name
-from kernelwright.metal.lower.term import Apply, Load, Reduced, Reducer, Store, Term, walk
+from kernelwright.metal.lower.term import Load, Store, walk
 from kernelwright.metal.lower.writer import Writer
 from kernelwright.metal.schedule import Columnwise, Rowwise
-
-_EXTREMA = (Reducer.MAXIMUM, Reducer.MINIMUM)
 
 
 def lower_rowwise(graph: Graph, signature: Signature, schedule: Rowwise | Columnwise) -> Kernel:
@@ -48,7 +46,6 @@ def row_kernel(
     # What is no input of the program comes from a kernel before this one.
     spelled = {t.array: str(t.stored.short) for t in loads} | signature.spelled
     writer = Writer(signature.scalars, taken=signature.taken | {*used})
-    writer.wanted |= _compared_products(stores)
     if isinstance(schedule, Columnwise) and schedule.vector > 1:
         source = write_column_runs(writer, stores, schedule)
     else:
@@ -64,28 +61,6 @@ def row_kernel(
         grid=grid,
         threadgroup=threadgroup,
     )
-
-
-def _compared_products(stores: Sequence[Store]) -> frozenset[int]:
-    """Return the products whose extremum a row finds, where float32 rounds them.
-
-    Written again inside of a difference, such a product would become part of a fused multiply-add
-    and keep its digits: the greatest element of a softmax, less the maximum, would not be zero.
-    """
-    terms = walk([store.value for store in stores])
-    bodies = [t.body for t in terms if isinstance(t, Reduced) and t.reducer in _EXTREMA]
-    return frozenset(b.number for b in bodies if _is_rounded_product(b))
-
-
-def _is_rounded_product(term: Term) -> bool:
-    match term:
-        case Apply(template="-{0}", arguments=(inner,)):
-            return _is_rounded_product(inner)
-        case Apply(template="{0} * {1}" | "{0} * {0}", arguments=factors):
-            # Digits of two halves fit into a float's.
-            is_short = all(isinstance(f, Load) and f.stored.itemsize == 2 for f in factors)
-            return term.dtype.is_float and not is_short
-    return False
 
 
 def _launch(rows: int, schedule: Rowwise | Columnwise) -> tuple[Dimensions, Dimensions]:

@@ -47,3 +47,27 @@ def test_the_greatest_product_less_the_maximum_is_zero(
     (found,) = run(lower(graph, again[0]), graph, [x, weight])
     expected = np.asarray(fn(mx.array(x), mx.array(weight)))
     assert np.allclose(found.astype(np.float64), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("fn", "dtype", "is_rounded"),
+    [
+        (lambda x, w: mx.softmax(x * w, axis=-1), mx.float32, True),
+        (lambda x, w: x * w - mx.max(x * w, axis=-1, keepdims=True), mx.float32, True),
+        (lambda x, w: mx.logsumexp(-(x * w).reshape(4, 16), axis=-1), mx.float32, True),
+        (lambda x, w: mx.softmax(x * 0.3 + w, axis=-1), mx.float32, False),
+        (lambda x, w: mx.softmax(x * 0.3, axis=-1) * w, mx.float16, True),
+        (lambda x, w: mx.softmax(x * 0.5, axis=-1) * w, mx.float16, False),
+        (lambda x, w: mx.softmax(x * w, axis=-1), mx.float16, False),
+        (lambda x, w: mx.max(x * w, axis=-1), mx.int32, False),
+        (lambda x, w: x * w - mx.sum(x * w, axis=-1, keepdims=True), mx.float32, False),
+    ],
+)
+def test_only_compared_products_that_lose_digits_are_rounded_at_once(
+    fn: Weigh, dtype: mx.Dtype, *, is_rounded: bool
+) -> None:
+    """Compilers fuse across statements too, as NVIDIA's does: a name of its own is not enough."""
+    x = mx.zeros((4, 16), dtype)
+    graph = ir.canonicalize(ir.capture(fn, x, x))
+    source = "".join(k.source for k in lower(graph, schedules(graph, DEVICE)[0]).kernels)
+    assert ("metal::fma(" in source) is is_rounded
