@@ -350,6 +350,15 @@ CASES: dict[str, tuple[Function, tuple[mx.array, ...], str]] = {
         ),
         "prefill(rows=1, simdgroups=4, keys=32)",
     ),
+    "prefill_ahead": (
+        prefill_capped,
+        (
+            mx.zeros((1, 8, 512, 64), mx.float16),
+            mx.zeros((1, 4, 512, 64), mx.float16),
+            mx.zeros((1, 4, 512, 64), mx.float16),
+        ),
+        "prefill(rows=4, simdgroups=2, keys=32, fixed=1, ahead=1)",
+    ),
     "prefill_window": (
         prefill_window,
         (*[mx.zeros((1, 8, 500, 128), mx.bfloat16)] * 3, mx.zeros((8,), mx.bfloat16)),
