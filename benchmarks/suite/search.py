@@ -1,9 +1,10 @@
 """The offline search for one workload on one GPU: plan, lower, compile, check, choose."""
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import mlx.core as mx
 import numpy as np
@@ -70,12 +71,21 @@ def rebuild(
     for number, region in enumerate(ir.partition(graph)):
         extracted = region.extract()
         for schedule in schedules(extracted, device.info) if number in names else ():
-            if str(schedule) == names[number]:
+            if _is_named(schedule, names[number]):
                 built = _build(extracted, schedule, device)
                 if isinstance(built, str):
                     raise DeviceError(built)
                 chosen[region] = built
     return _found(graph, chosen, results)
+
+
+def _is_named(schedule: Schedule, text: str) -> bool:
+    """Say whether results hold a schedule so; decisions that came later have their defaults."""
+    given = dict(re.findall(r"(\w+)=(\w+)", text))
+    return text.startswith(f"{type(schedule).__name__}(") and all(
+        str(getattr(schedule, field.name)) == given.get(field.name, str(field.default))
+        for field in fields(schedule)
+    )
 
 
 def _found(
