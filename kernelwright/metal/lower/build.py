@@ -119,9 +119,9 @@ class Builder:
             return found
         if node.op == "divide" and (shared := shared_quotient(self, *operands)):
             return shared
-        if result is Dtype.FLOAT32 and node.outputs[0] in self._compared:
-            if product := rounded_product(node.op, *operands):
-                return self.apply(product, result, "product", *operands)
+        is_compared = result is Dtype.FLOAT32 and node.outputs[0] in self._compared
+        if is_compared and (product := rounded_product(node.op, *operands)):
+            return self.apply(product, result, "product", *operands)
         known = meaning(node.op, [operand.dtype for operand in operands], result, stored)
         name = NOUNS.get(node.op, "value")
         return self.apply(known.template, result, name, *operands)
