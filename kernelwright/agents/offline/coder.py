@@ -88,9 +88,9 @@ def idea(schedule: Schedule) -> str:
             return f"One element a thread, {schedule.threads} threads a threadgroup."
         case Elementwise():
             runs = f"{schedule.unroll} runs of " if schedule.unroll > 1 else ""
-            rows = f" in each of {schedule.rows} rows" if schedule.rows > 1 else ""
+            below = f" in each of {schedule.rows} rows" if schedule.rows > 1 else ""
             return (
-                f"{runs}{schedule.vector} neighbouring elements{rows} a thread, "
+                f"{runs}{schedule.vector} neighbouring elements{below} a thread, "
                 f"{schedule.threads} threads a threadgroup."
             )
         case Columnwise():
