@@ -175,7 +175,7 @@ def _total(
     total = Traffic()
     for group in groups:
         members = set(group)
-        read = sum(_stored_bytes(graph, v) for v in _external(graph, members))
+        read = _bytes_read(graph, members)
         written = sum(graph.types[v].nbytes for v in _results(graph, members))
         total += Traffic(read, written, 1)
         total += Traffic() if are_kernels else _apart(graph, group)
@@ -200,6 +200,36 @@ def _external(graph: Graph, members: set[int]) -> list[ValueId]:
         _stored(graph, v) for i in sorted(members) for v in graph.nodes[i].inputs if v not in made
     )
     return [v for v in read if v not in made]
+
+
+def _bytes_read(graph: Graph, members: set[int]) -> int:
+    """Add up what a group reads: all of an array, or what the slices show that it takes of it."""
+    external = set(_external(graph, members))
+    whole: set[ValueId] = set()
+    shown: dict[ValueId, set[ValueId]] = {}
+    for node in (graph.nodes[i] for i in sorted(members)):
+        for value in node.inputs:
+            stored = _stored(graph, value)
+            if stored not in external:
+                continue
+            if parts := _shown(graph, node, value):
+                shown.setdefault(stored, set()).update(parts)
+            else:
+                whole.add(stored)
+    sliced = shown.keys() - whole
+    return sum(_stored_bytes(graph, value) for value in whole) + sum(
+        min(_stored_bytes(graph, value), sum(graph.types[part].nbytes for part in shown[value]))
+        for value in sliced
+    )
+
+
+def _shown(graph: Graph, node: Node, value: ValueId) -> tuple[ValueId, ...]:
+    """Return what a slice shows of an array; nothing where a node takes all of it."""
+    if op_named(node.op).kind is not Kind.VIEW or node.inputs[0] != value:
+        return ()
+    seen = tuple(v for v in node.outputs if graph.consumers_of[v] or v in graph.outputs)
+    is_part = sum(graph.types[v].size for v in seen) < graph.types[value].size
+    return seen if is_part else ()
 
 
 def _stored(graph: Graph, value: ValueId) -> ValueId:

@@ -1,5 +1,7 @@
 """Traffic and cost count what MLX moves: eagerly, compiled, and fused by a plan."""
 
+from collections.abc import Callable
+
 import mlx.core as mx
 import pytest
 
@@ -32,6 +34,28 @@ def test_a_plan_reads_inputs_once_across_a_reduction() -> None:
     graph = canonicalize(capture(lambda x: mx.softmax(x * 2, axis=-1), X))
     assert ir.compiled_traffic(graph) == Traffic(MATRIX * 2, MATRIX * 2, 2)
     assert ir.planned_traffic(graph, ir.partition(graph)) == Traffic(MATRIX, MATRIX, 1)
+
+
+def planned(function: Callable[..., mx.array]) -> Traffic:
+    """Count a function of 8 x 16 floats as one region."""
+    (region,) = ir.partition(canonicalize(capture(function, mx.zeros((8, 16)))))
+    return ir.cost(region).fused
+
+
+@pytest.mark.parametrize(
+    ("function", "bytes_read"),
+    [
+        (lambda x: mx.exp(x[::2, 1:9:3]), 4 * 3 * 4),
+        (lambda x: mx.exp(x[:, :4]) * x[:, 4:8], 8 * 8 * 4),
+        (lambda x: mx.exp(x[:, :8]) * mx.softmax(x, axis=-1)[:, 8:], 8 * 16 * 4),
+        (lambda x: mx.exp(mx.split(x, 4, axis=1)[1]) * 2, 8 * 4 * 4),
+    ],
+    ids=["a part", "two parts", "a part and the whole", "one of four"],
+)
+def test_a_region_reads_what_its_slices_show(
+    function: Callable[..., mx.array], bytes_read: int
+) -> None:
+    assert planned(function).bytes_read == bytes_read
 
 
 def test_a_mean_is_a_sum_and_a_product_to_eager_mlx() -> None:
