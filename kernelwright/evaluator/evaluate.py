@@ -13,6 +13,7 @@ from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.distribution import Distribution
 from kernelwright.evaluator.evaluation import Evaluation, Stage, Status
 from kernelwright.evaluator.examination import Examination
+from kernelwright.evaluator.hint import hinted
 from kernelwright.evaluator.opening import open_worker, ready_cache
 from kernelwright.evaluator.regression import RegressionCase
 from kernelwright.evaluator.shape import hidden_graphs, timed_graphs, visible_graphs
@@ -199,7 +200,8 @@ class Evaluator:
         try:
             right = examination.check_cases(trial, suite)
         except Failure as failure:
-            raise explain(shrink(trial, task, failure), simulated) from None
+            found = explain(shrink(trial, task, failure), simulated)
+            raise hinted(found, program) from None
         examination.check_determinism(trial, suite, right)
         verdict.summary = f"correct in {verdict.cases} cases"
         is_faster: bool | None = None
