@@ -10,8 +10,8 @@ from kernelwright.ir.resize import Axis, free_dimensions, resize
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower.attended import Sizes
 from kernelwright.metal.lower.attention import lower_attention
-from kernelwright.metal.lower.opening import PRIMES, Lowered, Opening, program_of
-from kernelwright.metal.lower.prefill import lower_prefill, prefill_tiles
+from kernelwright.metal.lower.opening import PRIMES, Opening, program_of
+from kernelwright.metal.lower.prefill import lower_prefill
 from kernelwright.metal.schedule import Attention, Prefill
 
 
@@ -25,19 +25,11 @@ def attention_program(graph: Graph, schedule: Attention | Prefill) -> Program:
     """
     if isinstance(schedule, Prefill):
         opening = Opening("tokens", () if schedule.fixed else token_axes(graph))
-        opened = opening.program(graph, lambda other: _tiled(other, schedule))
+        opened = opening.program(graph, lambda other: lower_prefill(other, schedule, is_open=True))
         return opened or program_of(lower_prefill(graph, schedule))
     opening = Opening("keys", () if schedule.fixed else _key_axes(graph))
     opened = opening.program(graph, lambda other: lower_attention(other, schedule, is_open=True))
     return opened or program_of(lower_attention(graph, schedule))
-
-
-def _tiled(graph: Graph, schedule: Prefill) -> Lowered:
-    """Write the kernel of a prompt with as many tiles as there are tokens for."""
-    signature, (kernel,), between = lower_prefill(graph, schedule)
-    _, tiles = prefill_tiles(graph, schedule)
-    grid = tiles.grid(f"ceildiv(tokens, {tiles.queries})")
-    return signature, (kernel.model_copy(update={"grid": grid}),), between
 
 
 def token_axes(graph: Graph) -> tuple[Axis, ...]:

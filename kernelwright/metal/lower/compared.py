@@ -45,5 +45,6 @@ def _digits(term: Term) -> int:
             mantissa, _ = math.frexp(float(term.text.rstrip("fhu")))
         except ValueError:
             return _DIGITS_OF_FLOAT
-        return next((n for n in range(_DIGITS_OF_FLOAT) if (mantissa * 2**n).is_integer()), 24)
+        exact = (n for n in range(_DIGITS_OF_FLOAT) if (mantissa * 2**n).is_integer())
+        return next(exact, _DIGITS_OF_FLOAT)
     return _DIGITS_OF_FLOAT

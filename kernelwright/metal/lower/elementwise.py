@@ -163,16 +163,20 @@ def domain(graph: Graph, signature: Signature, parts: Sequence[Piece]) -> tuple[
     return tuple(Axis(*pair) for pair in zip(_AXIS_NAMES[len(extents) - 1], extents, strict=True))
 
 
-def shares_rows(
-    graph: Graph, signature: Signature, parts: Sequence[Piece], axes: tuple[Axis, ...], rows: int
-) -> bool:
-    """Say whether some rows read less together than alone, as windows do that overlap.
+def sharing_rows(
+    graph: Graph,
+    signature: Signature,
+    parts: Sequence[Piece],
+    axes: tuple[Axis, ...],
+    counts: Sequence[int],
+) -> list[int]:
+    """Return how many rows read less together than alone, as windows do that overlap.
 
     What a row reads wherever it stands does not count: caches have it.
     """
     # Rows that are all of an axis leave none behind by which to tell what hangs on it.
-    if len(axes) < 2 or axes[-2].extent % rows or axes[-2].extent == rows:
-        return False
+    whole = axes[-2].extent if len(axes) > 1 else 1
+    possible = [rows for rows in counts if whole % rows == 0 and whole > rows]
 
     def read(together: int) -> set[tuple[str, Index]]:
         stores = element_stores(graph, signature, parts, axes, together)
@@ -180,7 +184,8 @@ def shares_rows(
         name = axes[-2].name
         return {(t.array, t.offset) for t in loads if any(a.name == name for a in t.axes)}
 
-    return len(read(rows)) < rows * len(read(1))
+    alone = len(read(1)) if possible else 0
+    return [rows for rows in possible if len(read(rows)) < rows * alone]
 
 
 def _offsets(store: Store, known: Container[int] = ()) -> list[Index]:
@@ -233,11 +238,12 @@ def element_stores(
         UnsupportedError: an element needs a whole row, or the rows are not divided.
     """
     builder = Builder(graph, signature.arrays, spells_out=True)
-    places = [Index.of(a) for a in folded(axes, rows)]
+    stepped = folded(axes, rows)
+    places = [Index.of(a) for a in stepped]
     stores = []
     for row, piece in product(range(rows), parts):
         if rows > 1:
-            places[-2] = Index.of(folded(axes, rows)[-2]) * rows + row
+            places[-2] = Index.of(stepped[-2]) * rows + row
         place = flatten(places, [a.extent for a in axes])
         name, type_ = signature.outputs[piece.position]
         coordinates = unflatten(place, piece.shape)

@@ -253,30 +253,26 @@ class _Products:
 
     def _multiply(self) -> None:
         writer, schedule, depth = self.writer, self.schedule, self.schedule.depth
-        matrix = f"metal::simdgroup_matrix<{MSL_TYPE[self.tiles.stored]}, 8, 8>"
-        names = {number: writer.fresh("left") for number in self.row_tiles}
-        many = f"[{schedule.rows}]" if schedule.rows > 1 else ""
+        kind, rows = MSL_TYPE[self.tiles.stored], schedule.rows
+        lefts = {n: Matrices(writer.fresh("left"), rows, 1) for n in self.row_tiles}
         for number, tile in self.row_tiles.items():
-            writer.line(f"{matrix} {names[number]}{many};")
-            with self.matrices.each("m", schedule.rows):
-                start = f"{tile} + m * {SIDE * depth}" if many else tile
-                load = f"{names[number]}{self._at_row}, {start} + inner, {depth}"
-                writer.line(f"metal::simdgroup_load({load});")
+            self.matrices.declare_factors(kind, lefts[number])
+            with self.matrices.each("m", rows):
+                start = f"{tile} + m * {SIDE * depth}" if rows > 1 else tile
+                self.matrices.load_row(lefts[number], f"{start} + inner", depth)
         with self.matrices.each("n", schedule.columns):
             writer.line(f"uint first = {self._first_column};")
             for dot, tile, sums, is_along in zip(
                 self.dots, self.weight_tiles, self.sums, self.is_along, strict=True
             ):
                 weight = writer.fresh("right")
-                writer.line(f"{matrix} {weight};")
                 if is_along:
                     place = f"{tile} + first * {depth} + inner, {depth}, ulong2(0), true"
                 else:
                     place = f"{tile} + inner * {self.tiles.columns} + first, {self.tiles.columns}"
-                writer.line(f"metal::simdgroup_load({weight}, {place});")
-                left = Matrices(names[dot.row.number], schedule.rows, 1)
-                totals = Matrices(sums, schedule.rows, schedule.columns)
-                self.matrices.multiply(left, weight, totals)
+                self.matrices.load(kind, weight, place)
+                totals = Matrices(sums, rows, schedule.columns)
+                self.matrices.multiply(lefts[dot.row.number], weight, totals)
 
     def _store_sums(self) -> None:
         columns = self.tiles.columns

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph
-from kernelwright.metal.kernel import Kernel, Tensor
+from kernelwright.metal.kernel import Dimensions, Kernel, Tensor
 from kernelwright.metal.lower.attended import RESERVED_HERE, TAKEN, Attended
 from kernelwright.metal.lower.function import header_for
 from kernelwright.metal.lower.index import Axis, Index
@@ -33,9 +33,14 @@ _BARRIER = "threadgroup_barrier(metal::mem_flags::mem_threadgroup);"
 
 
 def lower_prefill(
-    graph: Graph, schedule: Prefill
+    graph: Graph, schedule: Prefill, *, is_open: bool = False
 ) -> tuple[Signature, tuple[Kernel, ...], tuple[Tensor, ...]]:
     """Write the kernel of an attention of many queries.
+
+    Args:
+        graph: The attention.
+        schedule: How it is divided.
+        is_open: Whether there are as many tiles as `tokens` ask for.
 
     Returns:
         The names of the arrays, the kernel, and nothing between kernels.
@@ -44,7 +49,9 @@ def lower_prefill(
         UnsupportedError: the graph is no attention, or the schedule does not divide it.
     """
     signature, tiles = prefill_tiles(graph, schedule)
-    return signature, (_Walk(graph, signature, tiles).kernel(),), ()
+    blocks = -(-tiles.sizes.queries // tiles.queries)
+    grid = tiles.grid(f"ceildiv(tokens, {tiles.queries})" if is_open else blocks)
+    return signature, (_Walk(graph, signature, tiles).kernel(grid),), ()
 
 
 def prefill_tiles(graph: Graph, schedule: Prefill) -> tuple[Signature, PrefillTiles]:
@@ -95,8 +102,8 @@ class _Walk:
         self.stores = self.attended.stores(signature, self.flat, Index.of(column), self.result)
         self.sink = self.attended.sink(self.flat)
 
-    def kernel(self) -> Kernel:
-        """Write the kernel."""
+    def kernel(self, grid: Dimensions) -> Kernel:
+        """Write the kernel, for a grid of threads."""
         tiles = self.tiles
         stage = PrefillStage(self.signature, tiles, self.writer)
         stage.point()
@@ -120,7 +127,7 @@ class _Walk:
             outputs=tuple(s.array for s in self.stores),
             source=source,
             header=header_for(source),
-            grid=tiles.grid(-(-self.size.queries // tiles.queries)),
+            grid=grid,
             threadgroup=(tiles.threads, 1, 1),
         )
 

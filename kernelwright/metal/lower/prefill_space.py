@@ -40,13 +40,16 @@ def prefill_schedules(graph: Graph, device: DeviceInfo) -> tuple[Prefill, ...]:
 
 
 def _is_legal(signature: Signature, tiles: PrefillTiles, device: DeviceInfo) -> bool:
-    stage = PrefillStage(signature, tiles, Writer(signature.scalars))
     return (
         tiles.threads <= device.threads_per_threadgroup
         and tiles.threadgroup_bytes <= device.threadgroup_bytes
         and tiles.registers <= MAXIMUM_KEPT
-        and (not tiles.schedule.ahead or stage.can_read_ahead)
+        and (not tiles.schedule.ahead or _can_read_ahead(signature, tiles))
     )
+
+
+def _can_read_ahead(signature: Signature, tiles: PrefillTiles) -> bool:
+    return PrefillStage(signature, tiles, Writer(signature.scalars)).can_read_ahead
 
 
 @dataclass(frozen=True)

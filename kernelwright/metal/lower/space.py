@@ -22,7 +22,7 @@ from kernelwright.metal.lower.elementwise import (
     domain,
     is_even,
     pieces,
-    shares_rows,
+    sharing_rows,
     split_at_choices,
 )
 from kernelwright.metal.lower.matmul_space import matmul_schedules, matmul_tiles
@@ -174,7 +174,7 @@ def _elementwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
     pairs = [(v, u) for v in vectors for u in UNROLLS if u == 1 or (v > 1 and best > 1)]
     # The plain run first: it is the simplest, and the only one that serves other sizes.
     pairs.sort(key=lambda p: (p != (vectors[0], 1), inner % p[0] != 0, _shortfall(p, width, best)))
-    rows = [r for r in _ROWS if shares_rows(graph, signature, parts, axes, r)]
+    rows = sharing_rows(graph, signature, parts, axes, _ROWS)
     below = [(v, 1, r) for v in vectors[:2] for r in rows]
     runs = [(*pairs[0], 1), *below, *((v, u, 1) for v, u in pairs[1:])]
     for threads in (256, 128, 512, 64, 1024):

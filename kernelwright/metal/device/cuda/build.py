@@ -1,5 +1,6 @@
 """Compiles a program's launches ahead of time, in the memory and the registers that are best."""
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -30,7 +31,7 @@ def compile_launches(
         CompileError: a kernel does not compile, or a threadgroup takes more than
             `threadgroup_bytes` and than CUDA has for arrays of a fixed place.
     """
-    build = _Build(program, architecture, threadgroup_bytes)
+    build = _Build(program, architecture, threadgroup_bytes, headers())
     with ThreadPoolExecutor() as pool:
         return tuple(pool.map(build.launch, program.launches))
 
@@ -42,6 +43,7 @@ class _Build:
     program: BoundProgram
     architecture: str
     threadgroup_bytes: int
+    headers: Mapping[str, str]
 
     def launch(self, launch: Launch) -> CudaLaunch:
         """Compile one launch; its arrays lie where CUDA has room for them."""
@@ -74,8 +76,8 @@ class _Build:
         self, launch: Launch, shared_bytes: int, resident: int = 1
     ) -> tuple[Translation, Binary]:
         translation = translate(self.program, launch, shared_bytes=shared_bytes, resident=resident)
-        text = translation.text
-        return translation, compile_cuda(text, headers(), architecture=self.architecture)
+        binary = compile_cuda(translation.text, self.headers, architecture=self.architecture)
+        return translation, binary
 
 
 def _multiplies_matrices(kernel: Kernel) -> bool:
