@@ -25,7 +25,9 @@ inline float quick_tanh(float x) {
   float s = x * x;
   float series = metal::fma(-0.053968254f, s, 0.13333334f);
   series = metal::fma(metal::fma(series, s, -0.33333334f), s * x, x);
-  float far = 1.0f - metal::fast::divide(2.0f, 1.0f + metal::fast::exp(2.0f * x));
+  // exp(2 x) by a power of two: 2 / log(2) in one product.
+  float inverse = metal::fast::divide(1.0f, 1.0f + metal::fast::exp2(2.885390082f * x));
+  float far = metal::fma(-2.0f, inverse, 1.0f);
   return metal::abs(x) < 0.25f ? series : far;
 }
 
