@@ -14,6 +14,7 @@ from benchmarks.suite.timing import KernelTime, Timing
 from kernelwright.evaluator.prediction import predict_program
 from kernelwright.metal.device.base import Counters
 from kernelwright.metal.perf import ChipProfile, find_profile
+from kernelwright.metal.perf.prediction import estimate_instructions
 
 _FEWEST = 4
 """Candidates below which a task's ranking says little."""
@@ -32,6 +33,8 @@ class Judged:
     predicted_us: float
     unseen_us: float
     """Predicted by constants that were fitted to other tasks."""
+    executed_us: float
+    """Predicted from the instructions that were executed, where they were counted."""
     bound: str
 
     @property
@@ -75,7 +78,21 @@ def _judged(
     candidate: Candidate, time: KernelTime, unseen_us: float, profile: ChipProfile
 ) -> Judged:
     predicted = predict_program(candidate.counters, profile)
-    return Judged(candidate, time, predicted.microseconds, unseen_us, predicted.bound)
+    exact = predict_program(candidate.counters, _with_executed(candidate, time, profile))
+    return Judged(
+        candidate, time, predicted.microseconds, unseen_us, exact.microseconds, predicted.bound
+    )
+
+
+def _with_executed(candidate: Candidate, time: KernelTime, profile: ChipProfile) -> ChipProfile:
+    """Return the profile whose costs add up to the instructions that a candidate executed."""
+    if time.instructions is None:
+        return profile
+    estimate = sum(estimate_instructions(counters, profile) for counters in candidate.counters)
+    costs = profile.core.costs
+    scaled = {name: cost * time.instructions / estimate for name, cost in costs}
+    core = profile.core.model_copy(update={"costs": costs.model_copy(update=scaled)})
+    return profile.model_copy(update={"core": core})
 
 
 def markdown(timing: Timing, tasks: Mapping[TaskKey, Sequence[Judged]]) -> str:
@@ -96,6 +113,7 @@ def markdown(timing: Timing, tasks: Mapping[TaskKey, Sequence[Judged]]) -> str:
         "|---|---|---|---|",
         _summary_row("predicted", ranked.values(), judged, _predicted),
         _summary_row("predicted by a fit to other tasks", ranked.values(), judged, _unseen),
+        _summary_row("predicted from what was executed", ranked.values(), judged, _executed),
         "",
         f"- Of the faster half by prediction, the best candidate is in {_kept(ranked.values())}.",
         f"- The candidate that is predicted to be fastest takes {_regret(ranked.values())}.",
@@ -151,6 +169,10 @@ def _predicted(one: Judged) -> float:
 
 def _unseen(one: Judged) -> float:
     return one.unseen_us
+
+
+def _executed(one: Judged) -> float:
+    return one.executed_us
 
 
 def _rank(task: Sequence[Judged], figure: Figure) -> float:
