@@ -3,29 +3,12 @@
 import mlx.core as mx
 import pytest
 
-from kernelwright.evaluator.config import EvaluatorConfig
-from kernelwright.evaluator.evaluate import evaluate
-from kernelwright.evaluator.evaluation import Evaluation, Stage, Status
-from kernelwright.evaluator.task import Task
-from kernelwright.ir import canonicalize, capture
-from kernelwright.metal.kernel import Kernel, Program, Tensor
+from kernelwright.evaluator.evaluation import Evaluation, Status
+from tests.evaluator.one_line import judge_line
 
 
 def judged(value: str) -> Evaluation:
-    """Judge a kernel for relu that gives a value to each element."""
-    graph = canonicalize(capture(lambda x: mx.maximum(x, 0), mx.zeros((16, 100))))
-    kernel = Kernel(
-        name="relu",
-        inputs=("x",),
-        outputs=("y",),
-        source=f"uint i = thread_position_in_grid.x;\ny[i] = {value};",
-        grid=(1600, 1, 1),
-        threadgroup=(64, 1, 1),
-    )
-    x, y = (Tensor(name=n, dtype=graph.input_types[0].dtype, shape=(16, 100)) for n in "xy")
-    program = Program(inputs=(x,), outputs=(y,), kernels=(kernel,))
-    config = EvaluatorConfig(secret="s", through=Stage.DETERMINISM)
-    return evaluate(Task(graph, "relu"), program, config=config)
+    return judge_line(lambda x: mx.maximum(x, 0), value)
 
 
 @pytest.mark.parametrize("call", ["max(x[i], 0.0f)", "metal::fmax(x[i], 0.0f)"])

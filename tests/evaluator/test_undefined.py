@@ -5,14 +5,8 @@ from collections.abc import Callable
 import mlx.core as mx
 import pytest
 
-from kernelwright.evaluator.config import EvaluatorConfig
-from kernelwright.evaluator.evaluate import evaluate
-from kernelwright.evaluator.evaluation import Evaluation, Stage, Status
-from kernelwright.evaluator.task import Task
-from kernelwright.ir import canonicalize, capture
-from kernelwright.metal.kernel import Kernel, Program, Tensor
-
-SHAPE = (16, 100)
+from kernelwright.evaluator.evaluation import Status
+from tests.evaluator.one_line import judge_line
 
 
 def to_bytes(x: mx.array) -> mx.array:
@@ -27,25 +21,6 @@ def scaled(x: mx.array) -> mx.array:
     return (x * 1e6).astype(mx.int32) // 2
 
 
-def judged(fn: Callable[[mx.array], mx.array], value: str) -> Evaluation:
-    graph = canonicalize(capture(fn, mx.zeros(SHAPE)))
-    kernel = Kernel(
-        name="converted",
-        inputs=("x",),
-        outputs=("y",),
-        source=f"uint i = thread_position_in_grid.x;\ny[i] = {value};",
-        grid=(1600, 1, 1),
-        threadgroup=(64, 1, 1),
-    )
-    x, y = (
-        Tensor(name=name, dtype=type_.dtype, shape=type_.shape)
-        for name, type_ in zip("xy", (*graph.input_types, *graph.output_types), strict=True)
-    )
-    program = Program(inputs=(x,), outputs=(y,), kernels=(kernel,))
-    config = EvaluatorConfig(secret="s", through=Stage.DETERMINISM)
-    return evaluate(Task(graph, fn.__name__), program, config=config)
-
-
 @pytest.mark.parametrize(
     ("fn", "value"),
     [
@@ -58,7 +33,7 @@ def judged(fn: Callable[[mx.array], mx.array], value: str) -> Evaluation:
 def test_what_a_conversion_leaves_open_is_nobodys_fault(
     fn: Callable[[mx.array], mx.array], value: str
 ) -> None:
-    evaluation = judged(fn, value)
+    evaluation = judge_line(fn, value)
     assert evaluation.is_correct, evaluation.summary
 
 
@@ -72,4 +47,4 @@ def test_what_a_conversion_leaves_open_is_nobodys_fault(
     ],
 )
 def test_what_it_defines_is_held_to(fn: Callable[[mx.array], mx.array], value: str) -> None:
-    assert judged(fn, value).status is Status.WRONG
+    assert judge_line(fn, value).status is Status.WRONG
