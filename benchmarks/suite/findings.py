@@ -43,9 +43,10 @@ that a search would try first, so that they differ as much as schedules do. Wher
 memory at its full bandwidth (see "within 5 % of it") there is hardly an order left to predict, and
 a rank correlation says little: `adamw_step` has eight candidates of twelve within 4 %. What counts
 for a search that drops candidates unseen is what it loses: see the list under the table. An aim of
-0.8 within each task is not reached, and better counting would not reach it: with the instructions
-that Nsight Compute counted in place of the estimates (third row) as many tasks fall short. What is
-left is how a core's parts overlap, and times too near each other to rank.
+0.8 within each task is not reached, and is out of reach: the last rows of the first table are of
+measured times with a random error, and one per cent of it would be needed. Better counting alone
+would not help either: with the instructions that Nsight Compute counted in place of the estimates
+(third row) as many tasks fall short; what is left is how the parts of a core overlap.
 
 All constants are shared by every task. They are fitted to these candidates; the second row of the
 first table is of fits that saw none of a task's candidates, a fifth of the tasks left out at a

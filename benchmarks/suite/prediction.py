@@ -19,6 +19,9 @@ from kernelwright.metal.perf.prediction import estimate_instructions
 _FEWEST = 4
 """Candidates below which a task's ranking says little."""
 _WANTED = 0.8
+_ERRORS = (0.01, 0.05, 0.12)
+"""Standard deviations of predictors to compare with."""
+_DRAWS = 20
 _APART = 1.05
 """Times that differ by less are as good as each other to who chooses."""
 
@@ -114,6 +117,7 @@ def markdown(timing: Timing, tasks: Mapping[TaskKey, Sequence[Judged]]) -> str:
         _summary_row("predicted", ranked.values(), judged, _predicted),
         _summary_row("predicted by a fit to other tasks", ranked.values(), judged, _unseen),
         _summary_row("predicted from what was executed", ranked.values(), judged, _executed),
+        *(_erring_row(error, list(ranked.values())) for error in _ERRORS),
         "",
         f"- Of the faster half by prediction, the best candidate is in {_kept(ranked.values())}.",
         f"- The candidate that is predicted to be fastest takes {_regret(ranked.values())}.",
@@ -187,6 +191,22 @@ def _summary_row(
     return (
         f"| {name} | **{np.median(ranks):.2f}** | {strong} of {len(ranks)} "
         f"| {_rank(all_, figure):.2f} |"
+    )
+
+
+def _erring_row(error: float, tasks: Sequence[Sequence[Judged]]) -> str:
+    """Say how well the measured times would rank with a random error of each."""
+    random = np.random.default_rng(0)
+    ranks = []
+    for _ in range(_DRAWS):
+        for task in tasks:
+            times = np.array([_measured(j) for j in task])
+            erring = times * np.exp(random.normal(0, error, len(times)))
+            ranks.append(rank_correlation(times.tolist(), erring.tolist()))
+    strong = sum(rank >= _WANTED for rank in ranks) / _DRAWS
+    return (
+        f"| the measured time, with a random error of {error:.0%} | {np.median(ranks):.2f} "
+        f"| {strong:.0f} of {len(tasks)} | |"
     )
 
 
