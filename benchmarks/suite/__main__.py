@@ -1,4 +1,4 @@
-"""`python -m benchmarks.suite`: run, confirm, report, compare, merge, predict."""
+"""`python -m benchmarks.suite`: run, confirm, copy, report, compare, merge, predict."""
 
 import argparse
 import sys
@@ -8,7 +8,7 @@ import mlx.core as mx
 
 from benchmarks.suite.comparison import compare
 from benchmarks.suite.counting import count
-from benchmarks.suite.measure import confirm_suite, run_suite
+from benchmarks.suite.measure import confirm_suite, copy_suite, run_suite
 from benchmarks.suite.packing import pack
 from benchmarks.suite.prediction import judge, markdown
 from benchmarks.suite.report import write_report
@@ -60,6 +60,13 @@ def _run(arguments: argparse.Namespace) -> int:
 def _confirm(arguments: argparse.Namespace) -> int:
     device = _timing_device(arguments.device)
     for run in confirm_suite(SuiteRun.load(arguments.run), device):
+        arguments.run.write_text(run.model_dump_json(indent=1))
+    return _report(arguments)
+
+
+def _copy(arguments: argparse.Namespace) -> int:
+    device = _timing_device(arguments.device)
+    for run in copy_suite(SuiteRun.load(arguments.run), device):
         arguments.run.write_text(run.model_dump_json(indent=1))
     return _report(arguments)
 
@@ -124,6 +131,10 @@ def _parser() -> argparse.ArgumentParser:
     confirmation.add_argument("run", type=Path)
     confirmation.add_argument("--device", default="metal", help="metal or cuda")
     confirmation.set_defaults(command=_confirm)
+    copying = commands.add_parser("copy", help="time a copy beside every row that has none")
+    copying.add_argument("run", type=Path)
+    copying.add_argument("--device", default="metal", help="metal or cuda")
+    copying.set_defaults(command=_copy)
     comparison = commands.add_parser("compare", help="set two runs side by side")
     comparison.add_argument("before", type=Path)
     comparison.add_argument("after", type=Path)

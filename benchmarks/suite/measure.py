@@ -14,12 +14,13 @@ from kernelwright.errors import DeviceError, KernelwrightError
 from kernelwright.evaluator.config import TimingPlan
 from kernelwright.evaluator.evaluation import Speedup
 from kernelwright.evaluator.mlx_laboratory import Function as ListFunction
-from kernelwright.evaluator.mlx_laboratory import MlxLaboratory
+from kernelwright.evaluator.mlx_laboratory import MlxLaboratory, own_kernel
 from kernelwright.evaluator.promotion import interval_of, speedup_of
 from kernelwright.evaluator.timing import Order
 from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.device.base import Device
 
+_WORD_BYTES = 4
 PLAN = TimingPlan(pairs=16, warmups=3, verified_share=0.0, canary_tolerance=0.15)
 
 
@@ -116,6 +117,21 @@ def confirm_suite(run: SuiteRun, device: Device, *, plan: TimingPlan = PLAN) -> 
         yield run.model_copy(update={"results": tuple(results)})
 
 
+def copy_suite(run: SuiteRun, device: Device, *, plan: TimingPlan = PLAN) -> Iterator[SuiteRun]:
+    """Time a copy beside every row that has none, by the bytes that the row moves."""
+    results = list(run.results)
+    known: dict[int, float] = {}
+    for place, result in enumerate(run.results):
+        size = result.bytes_moved
+        if result.speedup is None or result.copy_us is not None:
+            continue
+        known[size] = known[size] if size in known else copy_us(size, device, plan)
+        results[place] = result.model_copy(update={"copy_us": known[size]})
+        print(f"{result.name:26s} {known[size]:9.1f} us", flush=True)
+        mx.clear_cache()
+        yield run.model_copy(update={"results": tuple(results)})
+
+
 def _confirmed(result: WorkloadResult, device: Device, plan: TimingPlan, seed: int) -> Speedup:
     assert result.speedup is not None
     workload = next(w for w in WORKLOADS if w.name == result.name)
@@ -150,8 +166,26 @@ def _timed(
             "candidate_us": float(np.median(candidate_ns)) / 1e3,
             "baselines_us": baselines,
             "speedups": tuple(speedups),
+            "copy_us": copy_us(row.bytes_moved, device, plan),
         }
     )
+
+
+def copy_us(bytes_moved: int, device: Device, plan: TimingPlan) -> float:
+    """Time a copy that moves so many bytes, reads and writes counted, as a candidate is timed."""
+    elements = max(bytes_moved // (2 * _WORD_BYTES * 4), 1) * 4
+    copied = own_kernel(device, "copy", elements)
+    laboratory = MlxLaboratory(
+        device=device,
+        candidate=copied,
+        baselines={"copy": copied},
+        make_inputs=lambda slot: [mx.full((elements,), float(slot))],
+        plan=plan,
+        input_bytes=elements * _WORD_BYTES,
+        output_bytes=elements * _WORD_BYTES,
+    )
+    (compared,) = laboratory.measure(Order(plan.pairs)).comparisons.values()
+    return float(np.median([*compared.candidate_ns, *compared.baseline_ns])) / 1e3
 
 
 def _laboratory(

@@ -44,6 +44,8 @@ class WorkloadResult(Record):
     baselines_us: Mapping[str, float] = Field(default_factory=dict)
     speedups: tuple[Speedup, ...] = ()
     schedules: tuple[ScheduleResult, ...] = ()
+    copy_us: float | None = None
+    """What a copy takes that moves as many bytes, by the same protocol."""
     problem: str = ""
     confirmed: Speedup | None = None
     """Against the fastest baseline, in a fresh process with fresh inputs and reversed order."""
@@ -58,6 +60,13 @@ class WorkloadResult(Record):
         if self.candidate_us is None:
             return None
         return self.bytes_moved / (self.candidate_us * 1e-6) / bytes_per_s
+
+    @property
+    def share_of_own_copy(self) -> float | None:
+        """Return the achieved share of what a copy of as many bytes reaches."""
+        if self.candidate_us is None or self.copy_us is None:
+            return None
+        return self.copy_us / self.candidate_us
 
 
 class SuiteRun(Record):

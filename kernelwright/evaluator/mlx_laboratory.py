@@ -105,7 +105,7 @@ class MlxLaboratory:
     def bytes_per_s(self) -> float:
         """Measure what a large copy or a large sum moves, whichever is more."""
         elements = self.plan.copy_bytes // 4
-        reader = MlxArm("read", _function(self.device, "read", elements), self._copies(), 4)
+        reader = MlxArm("read", own_kernel(self.device, "read", elements), self._copies(), 4)
         # Some chips read faster than they copy, and a reduction may rightly do so.
         return max(self.copy_bytes_per_s(), self.plan.copy_bytes / self._quickest_s(reader))
 
@@ -132,14 +132,14 @@ class MlxLaboratory:
         made = self.output_bytes
         arms = [MlxArm(name, f, inputs, made) for name, f in self.baselines.items()]
         first = arms[0]
-        copied = _function(self.device, "copy", self.plan.copy_bytes // 4)
+        copied = own_kernel(self.device, "copy", self.plan.copy_bytes // 4)
         return Bench(
             clock=self.clock,
             candidate=MlxArm("candidate", self.candidate, inputs, made),
             baselines=tuple(arms),
             canary=MlxArm("canary", copied, self._copies(), self.plan.copy_bytes),
             make_twin=lambda: MlxArm("twin", first.function, _copied(inputs), made),
-            empty=MlxArm("empty", _function(self.device, "empty", 1), [[mx.zeros(1)]], 4),
+            empty=MlxArm("empty", own_kernel(self.device, "empty", 1), [[mx.zeros(1)]], 4),
         )
 
     def _copies(self) -> list[list[mx.array]]:
@@ -163,8 +163,14 @@ _OWN: WeakKeyDictionary[Device, dict[tuple[str, int], Function]] = WeakKeyDictio
 """The bench's own kernels, by device, name and size."""
 
 
-def _function(device: Device, name: str, elements: int) -> Function:
-    """Return a kernel of the bench itself, which no candidate waits for but the first."""
+def own_kernel(device: Device, name: str, elements: int) -> Function:
+    """Return a kernel of the bench itself, which no candidate waits for but the first.
+
+    Args:
+        device: Where it runs.
+        name: `copy`, `read` or `empty`.
+        elements: Of its only input, in float32.
+    """
     own = _OWN.setdefault(device, {})
     if (name, elements) not in own:
         own[name, elements] = _compiled(device, name, elements)
