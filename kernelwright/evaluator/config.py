@@ -55,6 +55,8 @@ class EvaluatorConfig(Record):
     determinism_runs: int = Field(default=5, ge=2)
     generic_shapes: int = 4
     """Off-grid shapes tried when a program says that it serves more than one."""
+    generic_elements: int = 10_000_000
+    """The most that inputs and outputs have at such a shape: larger sizes are lowered."""
     case_elements: int = 1 << 18
     """Above this many elements only four kinds of case run at full shape, mixed rows among them."""
     large_elements: int = 1 << 22

@@ -29,7 +29,9 @@ def visible_graphs(task: Task, program: Program, config: EvaluatorConfig) -> tup
     if not program.is_generic:
         return ()
     given = (graph for graph in task.variants if _fits(program, graph))
-    resized = graphs_at(task, program, _off_grid(names_of(program), config.generic_shapes))
+    awkward = _off_grid(names_of(program), config.generic_shapes)
+    sizes = [_lowered(task, program, chosen, config.generic_elements) for chosen in awkward]
+    resized = graphs_at(task, program, sizes)
     return tuple({g.fingerprint: g for g in (*given, *resized)}.values())
 
 
@@ -38,8 +40,13 @@ def hidden_graphs(task: Task, program: Program, config: EvaluatorConfig) -> tupl
     if not program.is_generic:
         return ()
     random = np.random.default_rng(_seed("hidden", task, config))
-    sizes = _drawn(names_of(program), config.generic_shapes, random)
-    return tuple(graphs_at(task, program, sizes))
+    sizes = []
+    for drawn in _drawn(names_of(program), config.generic_shapes, random):
+        lowered = _lowered(task, program, drawn, config.generic_elements)
+        # Where the largest that fit would be the same for every secret, some below them are not.
+        changed = {name: n for name, n in lowered.items() if n < drawn[name]}
+        sizes.append({**lowered, **{k: int(random.integers(1, n + 1)) for k, n in changed.items()}})
+    return tuple({g.fingerprint: g for g in graphs_at(task, program, sizes)}.values())
 
 
 def timed_graphs(task: Task, program: Program, config: EvaluatorConfig) -> tuple[Graph, ...]:
@@ -85,6 +92,24 @@ def graphs_at(task: Task, program: Program, sizes: Iterable[Sizes]) -> Iterator[
             continue
         if _fits(program, graph):
             yield graph
+
+
+def element_count(graph: Graph) -> int:
+    """Count the elements of all inputs and outputs."""
+    return sum(t.size for t in (*graph.input_types, *graph.output_types))
+
+
+def _lowered(task: Task, program: Program, sizes: Sizes, most: int) -> Sizes:
+    """Return the sizes, the largest lowered to an odd one at which there are `most` elements."""
+    name = max(sizes, key=lambda name: sizes[name])
+    low, high = 1, sizes[name]
+    middle = high
+    while low < high:
+        graphs = graphs_at(task, program, [{**sizes, name: middle}])
+        is_too_large = any(element_count(graph) > most for graph in graphs)
+        low, high = (low, middle - 1) if is_too_large else (middle, high)
+        middle = (low + high + 1) // 2
+    return sizes if low == sizes[name] else {**sizes, name: low - (low % 2 == 0)}
 
 
 def names_of(program: Program) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from kernelwright.evaluator.distribution import Distribution
 from kernelwright.evaluator.probe import COARSE, MEAN
 from kernelwright.evaluator.reference import OUT_OF_RANGE, Reference, prepare, survivors
 from kernelwright.evaluator.regression import RegressionCase
+from kernelwright.evaluator.shape import element_count
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.graph import Graph
 
@@ -190,7 +191,7 @@ def hidden_suite(task: Task, graphs: Sequence[Graph], config: EvaluatorConfig) -
 
 
 def _own_cases(graph: Graph, config: EvaluatorConfig) -> Iterator[Case]:
-    kinds = tuple(Distribution) if _elements(graph) <= config.case_elements else _AT_FULL_SHAPE
+    kinds = tuple(Distribution) if element_count(graph) <= config.case_elements else _AT_FULL_SHAPE
     yield from (Case(graph, kind) for kind in kinds)
     yield from _layouts(graph)
 
@@ -203,15 +204,11 @@ def _layouts(graph: Graph) -> Iterator[Case]:
 def _largest(graphs: Sequence[Graph], config: EvaluatorConfig) -> Graph:
     """Return the largest that is not large itself."""
     small = [g for g in graphs if not _is_large(g, config)]
-    return max(small or graphs, key=_elements)
+    return max(small or graphs, key=element_count)
 
 
 def _is_large(graph: Graph, config: EvaluatorConfig) -> bool:
-    return _elements(graph) > config.large_elements
-
-
-def _elements(graph: Graph) -> int:
-    return sum(t.size for t in (*graph.input_types, *graph.output_types))
+    return element_count(graph) > config.large_elements
 
 
 def _other_cases(graphs: Sequence[Graph]) -> Iterator[Case]:
@@ -251,10 +248,14 @@ def _first_worthy(
     first = prepare(case, task.output_tolerances, config.secret)
     if first.proves or case.is_edge:
         return first, None
-    for attempt in range(1, _REDRAWS + 1):
+    # Of many elements, another draw would show what this one did.
+    redraws = _REDRAWS if element_count(case.graph) <= config.case_elements else 0
+    for attempt in range(1, redraws + 1):
         again = prepare(replace(case, attempt=attempt), task.output_tolerances, config.secret)
         if again.proves:
             return again, None
+    if not redraws and case.distribution is Distribution.NORMAL:
+        return first, None
     stand_in = replace(case, distribution=Distribution.NORMAL, attempt=_REDRAWS + 1 + _rank(case))
     return first, prepare(stand_in, task.output_tolerances, config.secret)
 

@@ -1,6 +1,6 @@
 """Cases and suites: what is drawn, what is dropped, what proves something."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import mlx.core as mx
@@ -17,10 +17,10 @@ from kernelwright.evaluator.domain import (
 )
 from kernelwright.evaluator.mutants.corpus import bases, task_of
 from kernelwright.evaluator.probe import MEAN, trivial_answers
-from kernelwright.evaluator.reference import prepare
+from kernelwright.evaluator.reference import Reference, prepare
 from kernelwright.evaluator.shape import hidden_graphs, visible_graphs
 from kernelwright.evaluator.suite import Suite, visible_suite
-from kernelwright.evaluator.task import Task
+from kernelwright.evaluator.task import Task, Tolerance
 from kernelwright.ir.capture import capture
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
@@ -333,6 +333,23 @@ def test_a_large_task_whose_usual_cases_prove_nothing_gets_others(
         task = Task(canonicalize(capture(function, *arrays)), "task")
     suite = visible_suite(task, [], CONFIG.model_copy(update={"case_elements": 1}))
     assert suite.is_proof
+
+
+@pytest.mark.parametrize(("most", "is_redrawn"), [(1 << 18, True), (1, False)])
+def test_a_case_of_many_elements_is_not_drawn_again(
+    monkeypatch: pytest.MonkeyPatch, most: int, is_redrawn: bool
+) -> None:
+    attempts: set[int] = set()
+
+    def counted(case: Case, tolerances: Sequence[Tolerance], secret: str) -> Reference:
+        attempts.add(case.attempt)
+        return prepare(case, tolerances, secret)
+
+    monkeypatch.setattr("kernelwright.evaluator.suite.prepare", counted)
+    arrays = (mx.zeros((2, 8, 256), mx.float16), mx.zeros((8, 256), mx.bool_))
+    task = Task(canonicalize(capture(half_softmax, *arrays)), "task")
+    visible_suite(task, [], CONFIG.model_copy(update={"case_elements": most}))
+    assert ({1, 2} <= attempts) is is_redrawn
 
 
 def test_a_large_shape_runs_once_where_smaller_ones_show_the_rest() -> None:
