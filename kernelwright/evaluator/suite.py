@@ -224,7 +224,8 @@ def _build(task: Task, cases: Sequence[Case], config: EvaluatorConfig) -> Suite:
     references: list[Reference] = []
     dropped: list[str] = []
     unproven: list[str] = []
-    worthy = side_by_side(lambda case: _first_worthy(case, task, config), cases)
+    is_alone = len({case.graph.fingerprint for case in cases}) == 1
+    worthy = side_by_side(lambda case: _first_worthy(case, task, config, is_alone), cases)
     for case, (reference, extra) in zip(cases, worthy, strict=True):
         if reference.dropped:
             dropped.append(f"{case.name}: {reference.dropped}")
@@ -242,11 +243,17 @@ def _build(task: Task, cases: Sequence[Case], config: EvaluatorConfig) -> Suite:
 
 
 def _first_worthy(
-    case: Case, task: Task, config: EvaluatorConfig
+    case: Case, task: Task, config: EvaluatorConfig, is_alone: bool
 ) -> tuple[Reference, Reference | None]:
-    """Draw until the case proves something; else keep it beside an ordinary case that does."""
+    """Draw until the case proves something; else keep it beside an ordinary case that does.
+
+    A large shape that is not alone leaves it to the others to tell a lower precision.
+    """
     first = prepare(case, task.output_tolerances, config.secret)
     if first.proves or case.is_edge:
+        return first, None
+    is_refuted = not first.dropped and all(name == COARSE for _, name in first.accepted)
+    if is_refuted and not is_alone and _is_large(case.graph, config):
         return first, None
     # Of many elements, another draw would show what this one did.
     redraws = _REDRAWS if element_count(case.graph) <= config.case_elements else 0
