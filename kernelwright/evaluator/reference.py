@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
+from weakref import WeakValueDictionary
 
 import mlx.core as mx
 import numpy as np
@@ -103,13 +104,22 @@ class Reference:
         return forgiving(self.case.graph, self.inputs, self.yardsticks)
 
 
+_Key = tuple[Case, tuple[Tolerance, ...], str]
+_PREPARED: WeakValueDictionary[_Key, Reference] = WeakValueDictionary()
+"""What somebody holds need not be made again: suites of one task share large cases."""
+
+
 def prepare(case: Case, tolerances: Sequence[Tolerance], secret: str) -> Reference:
     """Run the float64 oracle and MLX on a case and decide what the case is worth."""
+    key = (case, tuple(tolerances), secret)
     with room_for(case.work_bytes):
-        prepared = _calibrated(case, case.inputs(secret), tolerances)
-        if prepared.dropped or case.is_edge:
-            return prepared
-        return _tried(prepared)
+        known = _PREPARED.get(key)
+        if known is None:
+            known = _calibrated(case, case.inputs(secret), tolerances)
+            if not known.dropped and not case.is_edge:
+                known = _tried(known)
+            _PREPARED[key] = known
+        return known
 
 
 def calibrate(case: Case, inputs: tuple[Array, ...], tolerances: Sequence[Tolerance]) -> Reference:

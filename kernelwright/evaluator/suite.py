@@ -30,6 +30,7 @@ _AT_FULL_SHAPE = (
     *(Distribution.MIXED, Distribution.NORMAL),
     *(Distribution.MASKED, Distribution.DISTANT),
 )
+_AT_LARGE_SHAPE = (Distribution.MIXED, Distribution.MASKED)
 _OFF_GRID = (
     Distribution.MIXED,
     Distribution.NORMAL,
@@ -180,8 +181,9 @@ def with_regressions(
 
 def hidden_suite(task: Task, graphs: Sequence[Graph], config: EvaluatorConfig) -> Suite:
     """Build the suite whose results never leave the evaluator: other seeds, other shapes."""
-    is_short = _is_large(task.graph, config) and graphs
-    kinds = (Distribution.MIXED,) if is_short else HIDDEN_DISTRIBUTIONS
+    kinds: tuple[Distribution, ...] = HIDDEN_DISTRIBUTIONS
+    if _is_large(task.graph, config):
+        kinds = (Distribution.MIXED,) if graphs else _AT_LARGE_SHAPE
     own = [Case(task.graph, d, is_hidden=True) for d in kinds]
     others = [
         Case(g, HIDDEN_DISTRIBUTIONS[i % len(HIDDEN_DISTRIBUTIONS)], is_hidden=True)
@@ -191,6 +193,11 @@ def hidden_suite(task: Task, graphs: Sequence[Graph], config: EvaluatorConfig) -
 
 
 def _own_cases(graph: Graph, config: EvaluatorConfig) -> Iterator[Case]:
+    if _is_large(graph, config):
+        # Each takes gigabytes and the better part of a minute.
+        yield from (Case(graph, kind) for kind in _AT_LARGE_SHAPE)
+        yield Case(graph, Distribution.NORMAL, Layout.VARIED)
+        return
     kinds = tuple(Distribution) if element_count(graph) <= config.case_elements else _AT_FULL_SHAPE
     yield from (Case(graph, kind) for kind in kinds)
     yield from _layouts(graph)

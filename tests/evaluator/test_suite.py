@@ -374,3 +374,11 @@ def test_what_only_the_forgiving_bound_lets_pass_proves_nothing() -> None:
     prepared.__dict__["forgiving"] = wide
     assert prepared.proves
     assert not Suite((prepared,)).is_proof
+
+
+def test_suites_of_a_task_share_the_cases_that_they_have_in_common() -> None:
+    task, program = task_of("softmax"), bases()["softmax"].program
+    one = visible_suite(task, (), CONFIG)
+    other = visible_suite(task, visible_graphs(task, program, CONFIG), CONFIG)
+    own = {id(r) for r in other.references if r.case.graph is task.graph}
+    assert {id(r) for r in one.references} == own
