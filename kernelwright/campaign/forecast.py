@@ -1,4 +1,4 @@
-"""What a search with a model will roughly take, said before it starts."""
+"""What a search will roughly take, said before it starts."""
 
 import datetime
 import math
@@ -23,6 +23,7 @@ _MODEL_SHARE = 0.5
 """Of a task's candidates: the rest are schedules and tuning, which cost nothing."""
 _FAILING_SHARE = 0.35
 """Of a model's first drafts: 60 to 70 % of them are right without repair."""
+_MANY_MILLIONS = 30
 _NOWHERE = DeviceInfo(name="simulator", chip="", runtime="", measures_time=False)
 
 
@@ -67,6 +68,17 @@ def forecast(graphs: Iterable[Graph], spec: SearchSpec) -> Forecast | None:
         dollars=None if price is None else price.dollars(usage),
         prices_of=prices.date,
         cap=_cap(spec),
+    )
+
+
+def size_warning(name: str, graph: Graph) -> str:
+    """Say that a simulator will take long over a function; nothing where it will not."""
+    millions = graph.element_count / 1e6
+    if millions < _MANY_MILLIONS:
+        return ""
+    return (
+        f"{name} has {millions:.0f} million elements, over which a simulator takes minutes a "
+        "kernel; with fewer rows it finds the same ones."
     )
 
 

@@ -94,11 +94,6 @@ def graphs_at(task: Task, program: Program, sizes: Iterable[Sizes]) -> Iterator[
             yield graph
 
 
-def element_count(graph: Graph) -> int:
-    """Count the elements of all inputs and outputs."""
-    return sum(t.size for t in (*graph.input_types, *graph.output_types))
-
-
 def _lowered(task: Task, program: Program, sizes: Sizes, most: int) -> Sizes:
     """Return the sizes, the largest lowered to an odd one at which there are `most` elements."""
     name = max(sizes, key=lambda name: sizes[name])
@@ -106,7 +101,7 @@ def _lowered(task: Task, program: Program, sizes: Sizes, most: int) -> Sizes:
     middle = high
     while low < high:
         graphs = graphs_at(task, program, [{**sizes, name: middle}])
-        is_too_large = any(element_count(graph) > most for graph in graphs)
+        is_too_large = any(graph.element_count > most for graph in graphs)
         low, high = (low, middle - 1) if is_too_large else (middle, high)
         middle = (low + high + 1) // 2
     return sizes if low == sizes[name] else {**sizes, name: low - (low % 2 == 0)}

@@ -13,7 +13,6 @@ from kernelwright.evaluator.distribution import Distribution
 from kernelwright.evaluator.probe import COARSE, MEAN
 from kernelwright.evaluator.reference import OUT_OF_RANGE, Reference, prepare, survivors
 from kernelwright.evaluator.regression import RegressionCase
-from kernelwright.evaluator.shape import element_count
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.graph import Graph
 
@@ -198,7 +197,7 @@ def _own_cases(graph: Graph, config: EvaluatorConfig) -> Iterator[Case]:
         yield from (Case(graph, kind) for kind in _AT_LARGE_SHAPE)
         yield Case(graph, Distribution.NORMAL, Layout.VARIED)
         return
-    kinds = tuple(Distribution) if element_count(graph) <= config.case_elements else _AT_FULL_SHAPE
+    kinds = tuple(Distribution) if graph.element_count <= config.case_elements else _AT_FULL_SHAPE
     yield from (Case(graph, kind) for kind in kinds)
     yield from _layouts(graph)
 
@@ -211,11 +210,11 @@ def _layouts(graph: Graph) -> Iterator[Case]:
 def _largest(graphs: Sequence[Graph], config: EvaluatorConfig) -> Graph:
     """Return the largest that is not large itself."""
     small = [g for g in graphs if not _is_large(g, config)]
-    return max(small or graphs, key=element_count)
+    return max(small or graphs, key=lambda g: g.element_count)
 
 
 def _is_large(graph: Graph, config: EvaluatorConfig) -> bool:
-    return element_count(graph) > config.large_elements
+    return graph.element_count > config.large_elements
 
 
 def _other_cases(graphs: Sequence[Graph]) -> Iterator[Case]:
@@ -263,7 +262,7 @@ def _first_worthy(
     if is_refuted and not is_alone and _is_large(case.graph, config):
         return first, None
     # Of many elements, another draw would show what this one did.
-    redraws = _REDRAWS if element_count(case.graph) <= config.case_elements else 0
+    redraws = _REDRAWS if case.graph.element_count <= config.case_elements else 0
     for attempt in range(1, redraws + 1):
         again = prepare(replace(case, attempt=attempt), task.output_tolerances, config.secret)
         if again.proves:

@@ -136,6 +136,11 @@ class Graph:
     def _structure_hash(self) -> int:
         return hash((self.types, self.inputs, self.nodes, self.outputs))
 
+    @property
+    def element_count(self) -> int:
+        """Elements of all inputs and outputs together."""
+        return sum(type_.size for type_ in (*self.input_types, *self.output_types))
+
     @cached_property
     def constant_of(self) -> Mapping[ValueId, Constant]:
         """Constants by value."""

@@ -18,7 +18,7 @@ from kernelwright.campaign import (
     load_subjects,
     offline_team,
 )
-from kernelwright.campaign.forecast import forecast
+from kernelwright.campaign.forecast import forecast, size_warning
 from kernelwright.campaign.interleave import BySavings
 from kernelwright.campaign.model_team import hiring
 from kernelwright.errors import InputError
@@ -126,6 +126,9 @@ def search(
     progress = error_console() if json else console()
     if (expected := forecast((f.graph for f in captured.functions), spec)) is not None:
         progress.print(expected.sentence, highlight=False, soft_wrap=True)
+    for function in captured.functions if device == "simulator" else ():
+        if warning := size_warning(function.subject.name, function.graph):
+            progress.print(warning, highlight=False, soft_wrap=True)
     with (
         KernelStore(store) as opened,
         progress_view(progress, spec.candidates_per_task, quiet=quiet) as view,

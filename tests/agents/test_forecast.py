@@ -1,11 +1,13 @@
 """What a search may take is said before it starts."""
 
+import mlx.core as mx
 import pytest
 
 from kernelwright.agents.budget import Caps
 from kernelwright.agents.chat import Price
 from kernelwright.campaign import SearchSpec
-from kernelwright.campaign.forecast import forecast
+from kernelwright.campaign.forecast import forecast, size_warning
+from kernelwright.ir import capture
 from tests.agents.loopback.scene import TASK
 
 
@@ -46,3 +48,12 @@ def test_an_unknown_price_is_admitted() -> None:
     assert expected.dollars is None
     assert "no price known" in expected.sentence
     assert "see --budget" in expected.sentence
+
+
+@pytest.mark.parametrize(("rows", "is_warned"), [(512, False), (2048, True)])
+def test_who_gives_a_simulator_too_much_is_told(rows: int, is_warned: bool) -> None:
+    arrays = (mx.zeros((rows, 14336), mx.float16),) * 2
+    graph = capture(lambda gate, up: gate * mx.sigmoid(gate) * up, *arrays)
+    warning = size_warning("swiglu", graph)
+    assert bool(warning) is is_warned
+    assert not is_warned or "88 million elements" in warning

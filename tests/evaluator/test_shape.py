@@ -5,7 +5,6 @@ import pytest
 
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.shape import (
-    element_count,
     hidden_graphs,
     timed_graphs,
     visible_graphs,
@@ -57,7 +56,7 @@ def test_shapes_whose_every_step_is_large_stay_small_enough_to_judge() -> None:
     config = EvaluatorConfig(secret="a")
     visible = visible_graphs(task, program, config)
     hidden = hidden_graphs(task, program, config)
-    assert all(element_count(g) <= config.generic_elements for g in (*visible, *hidden))
+    assert all(g.element_count <= config.generic_elements for g in (*visible, *hidden))
     batches = [g.input_types[0].shape[0] for g in visible]
     assert max(batches) > 8, "beyond the task's own"
     assert all(n % 2 for n in batches)
