@@ -127,6 +127,11 @@ def test_the_variance_of_a_sample_divides_by_one_less() -> None:
         (lambda x: x[:, :] * x, ["multiply"]),
         (lambda x: mx.stop_gradient(mx.contiguous(x)) * x, ["multiply"]),
         (lambda x: mx.split(x, 2, axis=1)[0], ["slice"]),
+        (lambda x: x[-1] * x, ["slice", "reshape", "broadcast", "multiply"]),
+        (lambda x: x[1, mx.array(2)], ["slice", "reshape"]),
+        (lambda x: x[mx.array([2, 1])], ["gather", "reshape"]),
+        (lambda x: x.at[2].add(x[0]), ["slice", "reshape", "broadcast", "slice_update"]),
+        (lambda x: x[mx.array(9)], ["gather", "reshape"]),
         (lambda x: mx.exp(x[None]) + mx.sin(x[None]), ["exp", "sin", "add", "reshape"]),
     ],
 )

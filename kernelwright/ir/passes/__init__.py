@@ -2,7 +2,7 @@
 
 from kernelwright.ir.builder import rewrite
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.passes import fold, mean, quantization, view
+from kernelwright.ir.passes import fold, mean, placing, quantization, view
 from kernelwright.ir.passes.attention import gather_attention
 from kernelwright.ir.passes.duplicate import (
     eliminate_dead_code,
@@ -15,7 +15,7 @@ from kernelwright.ir.passes.ranking import take_ranks
 from kernelwright.ir.passes.standard import standardize
 from kernelwright.ir.passes.view import canonicalize_views
 
-_RULES = (*fold.RULES, *view.RULES, *mean.RULES, *quantization.RULES)
+_RULES = (*fold.RULES, *view.RULES, *mean.RULES, *placing.RULES, *quantization.RULES)
 
 
 def canonicalize(graph: Graph) -> Graph:

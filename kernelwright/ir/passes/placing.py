@@ -1,0 +1,61 @@
+"""Seeing views in what reads or writes an array at one place that is a number."""
+
+from collections.abc import Sequence
+
+from kernelwright.ir.builder import GraphBuilder, Rule
+from kernelwright.ir.graph import Node, ValueId
+from kernelwright.ir.ops import Call
+from kernelwright.ir.passes.view import reshape
+
+_Bounds = tuple[tuple[int, ...], tuple[int, ...]]
+"""Where a window starts and stops along every axis."""
+
+
+def _fixed_gather(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
+    """Turn `x[3]`, which MLX gathers, into a slice."""
+    if node.op != "gather":
+        return None
+    source, *indices = node.inputs
+    bounds = _window(builder, call, indices, call.integers("slice_sizes"))
+    if bounds is None:
+        return None
+    start, stop = bounds
+    ones = (1,) * len(start)
+    part = builder.apply("slice", source, start=start, stop=stop, strides=ones)
+    return [reshape(builder, part, call.outputs[0].shape)]
+
+
+def _fixed_scatter(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
+    """Turn a scatter of one window, the gradient of `x[3]`, into an update of a slice."""
+    if node.op != "scatter":
+        return None
+    source, *indices, updates = node.inputs
+    rank = len(call.inputs[0].shape)
+    sizes = call.inputs[-1].shape[len(call.inputs[-1].shape) - rank :]
+    bounds = _window(builder, call, indices, sizes)
+    if bounds is None:
+        return None
+    start, stop = bounds
+    attributes = {"start": start, "stop": stop, "strides": (1,) * rank}
+    part = reshape(builder, updates, sizes)
+    reduce = call.text("reduce")
+    return [builder.apply("slice_update", source, part, reduce=reduce, **attributes)]
+
+
+def _window(
+    builder: GraphBuilder, call: Call, indices: Sequence[ValueId], sizes: tuple[int, ...]
+) -> _Bounds | None:
+    """Return the only window that indices choose, if they are numbers and it lies inside."""
+    shape, start = call.inputs[0].shape, [0] * len(sizes)
+    for axis, value in zip(call.integers("axes"), indices, strict=True):
+        constant = builder.constant_at(value)
+        if constant is None or constant.type.size != 1:
+            return None
+        place = int(constant.array.reshape(-1)[0])
+        start[axis] = place + shape[axis] if place < 0 else place
+    stop = tuple(begin + size for begin, size in zip(start, sizes, strict=True))
+    is_inside = all(b >= 0 and e <= n for b, e, n in zip(start, stop, shape, strict=True))
+    return (tuple(start), stop) if is_inside else None
+
+
+RULES: tuple[Rule, ...] = (_fixed_gather, _fixed_scatter)
