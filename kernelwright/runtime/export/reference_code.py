@@ -354,21 +354,65 @@ def _arange(call: Call, operands: Sequence[str]) -> str:
 def _gather(call: Call, operands: Sequence[str]) -> str:
     axes, sizes = call.integers("axes"), call.integers("slice_sizes")
     shape = call.inputs[0].shape
-    rest = tuple(size for axis, size in enumerate(shape) if axis not in axes)
-    whole = tuple(1 if axis in axes else size for axis, size in enumerate(shape)) == sizes
-    if len(axes) != 1 or not whole:
+    if tuple(1 if axis in axes else size for axis, size in enumerate(shape)) != sizes:
         raise UnsupportedError(
-            "the op 'gather' over several axes cannot be printed as MLX code yet; "
+            "the op 'gather' of windows cannot be printed as MLX code yet; "
             "export a kernel without it."
         )
-    taken = f"mx.take({operands[0]}, {operands[1]}, axis={axes[0]})"
-    if axes[0] == 0:
-        return f"mx.reshape({taken}, {_literal((*call.inputs[1].shape, 1, *rest))})"
-    lead = len(call.inputs[1].shape)
-    moved = f"mx.moveaxis({taken}, {axes[0]}, 0)" if lead == 1 else ""
-    if not moved:
-        raise UnsupportedError("the op 'gather' with such indices cannot be printed yet.")
-    return f"mx.reshape({moved}, {_literal((*call.inputs[1].shape, *sizes))})"
+    source, *indices = operands
+    if axes == (0,):
+        taken = f"mx.take({source}, {indices[0]}, axis=0)"
+    else:
+        rest = [axis for axis in range(len(shape)) if axis not in axes]
+        taken = f"{_indexed(source, axes, rest)}[{', '.join(indices)}]"
+    return f"mx.reshape({taken}, {_literal(call.outputs[0].shape)})"
+
+
+def _indexed(source: str, axes: Sequence[int], rest: Sequence[int]) -> str:
+    """Return an array with the axes that are indexed in front."""
+    order = (*axes, *rest)
+    in_order = order == tuple(range(len(order)))
+    return _atom(source) if in_order else f"mx.transpose({source}, {_literal(order)})"
+
+
+_UPDATES = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
+
+
+def _slice_update(call: Call, operands: Sequence[str]) -> str:
+    shape, part = call.inputs[0].shape, call.inputs[1].shape
+    places, (source, update) = slices(call), operands
+    if how := _UPDATES.get(call.text("reduce")):
+        window = ", ".join(_place(place, size) for place, size in zip(places, shape, strict=True))
+        return f"{_atom(source)}.at[{window}].{how}({update})"
+    partial = [axis for axis, size in enumerate(shape) if part[axis] != size]
+    starts = [places[axis].start for axis in partial]
+    strided = [axis for axis in partial if places[axis].step != 1]
+    if not strided:
+        return f"mx.slice_update({source}, {update}, mx.array({starts}), {_literal(partial)})"
+    if len(partial) > 1:
+        raise UnsupportedError(
+            "the op 'slice_update' that strides along several axes cannot be printed as MLX code "
+            "yet; export a kernel without it."
+        )
+    # Assigning to a strided slice is a statement; this is the same as an expression.
+    (axis,) = partial
+    place = places[axis]
+    along = tuple(-1 if i == axis else 1 for i in range(len(shape)))
+    index = f"mx.arange({place.start}, {place.stop}, {place.step}).reshape({_literal(along)})"
+    return f"mx.put_along_axis({source}, mx.broadcast_to({index}, {part}), {update}, {axis})"
+
+
+def _scatter_axis(call: Call, operands: Sequence[str]) -> str:
+    x, index, update = operands
+    axis = call.integer("axis")
+    if call.text("reduce") == "sum":
+        if call.inputs[1].shape[axis] != 1:
+            raise UnsupportedError(
+                "the op 'scatter_axis' that adds at several places cannot be printed as MLX code "
+                "yet; export a kernel without it."
+            )
+        update = f"mx.take_along_axis({x}, {index}, {axis}) + {update}"
+    return f"mx.put_along_axis({x}, {index}, {update}, {axis})"
 
 
 def _pad(call: Call, operands: Sequence[str]) -> str:
@@ -400,6 +444,8 @@ _RENDERERS: dict[str, Renderer] = {
     "pad": _pad,
     "gather": _gather,
     "gather_axis": _positional("take_along_axis", "axis"),
+    "scatter_axis": _scatter_axis,
+    "slice_update": _slice_update,
     "full": lambda call, x: x[0],
     "copy": lambda call, x: x[0],
     "contiguous": lambda call, x: x[0],

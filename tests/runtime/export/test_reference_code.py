@@ -5,6 +5,7 @@ from collections.abc import Callable
 import mlx.core as mx
 import numpy as np
 import pytest
+from mlx.nn import losses
 from mlx.nn.layers.activations import gelu, gelu_approx, silu
 from numpy.typing import NDArray
 
@@ -53,6 +54,25 @@ def attention(x: mx.array, y: mx.array) -> mx.array:
     return mx.softmax(mx.where(mask, scores, mx.finfo(mx.float32).min), axis=-1)
 
 
+def pixels(x: mx.array, y: mx.array) -> mx.array:
+    rows, columns = mx.array([[3, 0], [7, 7]]), mx.array([0, 5])
+    return x[rows, columns] + mx.sum(y[:, rows], axis=0) + x.T[columns][:, mx.array([1, 2])]
+
+
+def updated(x: mx.array, y: mx.array) -> mx.array:
+    z = mx.exp(x)
+    z[1:3, 2:] = y[:2, 2:]
+    z[:, ::2] = -z[:, 1::2]
+    z = z.at[2:5].add(y[:3]).at[::2, 1].maximum(y[4, 0]).at[1].multiply(x[1])
+    best = mx.argmax(y, axis=1, keepdims=True)
+    return mx.put_along_axis(z, best, y[:, :1], axis=1)
+
+
+def loss_gradient(x: mx.array, y: mx.array) -> mx.array:
+    labels = mx.argmax(y, axis=1)
+    return mx.grad(lambda x: mx.mean(losses.cross_entropy(x, labels)))(x)  # type: ignore[no-any-return]
+
+
 FUNCTIONS: dict[str, tuple[Function, int]] = {
     "rms_norm": (lambda x, y, w: residual_norm(x, y, w[0]), 3),
     "layer_norm": (lambda x, w, b: mx.fast.layer_norm(x, w[0], b[0], 1e-5), 3),
@@ -65,6 +85,9 @@ FUNCTIONS: dict[str, tuple[Function, int]] = {
     "logic": (logic, 2),
     "halves": (halves, 1),
     "picked": (picked, 2),
+    "pixels": (pixels, 2),
+    "updated": (updated, 2),
+    "loss gradient": (loss_gradient, 2),
     "scanned": (scanned, 1),
     "attention": (attention, 2),
     "bits": (lambda x: (x.astype(mx.int32) << 2 ^ 7) // 3 % 5 | 1, 1),
