@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from kernelwright.ir.contraction import CONTRACTIONS, is_worth_holding, writes_no_more
 from kernelwright.ir.cost import DEFAULT_PROFILE, Profile, penalty_us, time_us
-from kernelwright.ir.family import FUSED_INDEXING, Pattern, classify
+from kernelwright.ir.family import Pattern, classify, is_index_arithmetic
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.legality import MAX_BUFFERS
 from kernelwright.ir.matvec import PRODUCTS
@@ -15,7 +15,6 @@ from kernelwright.ir.traffic import planned_traffic
 from kernelwright.ir.window import is_window
 
 _FUSED = frozenset({Kind.ELEMENTWISE, Kind.REDUCTION, Kind.SCAN})
-_COPIES = FUSED_INDEXING - {"arange"}
 _CONTRACTING = frozenset({Pattern.ATTENTION, Pattern.DENSE, Pattern.MATVEC})
 Cluster = frozenset[int]
 
@@ -32,7 +31,10 @@ def is_fused(graph: Graph, node: Node, profile: Profile = DEFAULT_PROFILE) -> bo
             flops_per_byte=profile.flops_per_us / profile.bytes_per_us,
             launch_bytes=profile.launch_us * profile.bytes_per_us,
         )
-    if op_named(node.op).kind in _FUSED or node.op in _COPIES or is_window(graph, node):
+    if op_named(node.op).kind in _FUSED or is_window(graph, node):
+        return True
+    # A range is made where it is read.
+    if node.op != "arange" and is_index_arithmetic(graph, node):
         return True
     return node.op in PRODUCTS | RANKED
 

@@ -64,8 +64,23 @@ _ROW_OPS = frozenset(
     {"sum", "prod", "max", "min", "all", "any", "mean", "softmax", "logsumexp", "argmax", "argmin"}
 )
 _FUSED_KINDS = frozenset({Kind.ELEMENTWISE, Kind.VIEW, Kind.REDUCTION, Kind.SCAN})
-FUSED_INDEXING = frozenset({"arange", "concatenate", "dequantize", "gather", "gather_axis", "pad"})
+_FUSED_INDEXING = frozenset(
+    {"arange", "concatenate", "dequantize", "gather", "gather_axis", "pad", "slice_update"}
+)
 """Indexing ops that are arithmetic where they are read: they need no kernel of their own."""
+_UPDATES = frozenset({"slice_update", "scatter_axis"})
+
+
+def is_index_arithmetic(graph: Graph, node: Node) -> bool:
+    """Say whether an indexing op is arithmetic where its result is read.
+
+    A scatter is, where it writes one place of each row, as the gradient of a label's score does:
+    an element asks whether it is that place.
+    """
+    if node.op == "scatter_axis":
+        call = Call.of(graph, node)
+        return call.inputs[1].shape[call.integer("axis")] == 1
+    return node.op in _FUSED_INDEXING
 
 
 def classify(graph: Graph) -> Family:
@@ -124,9 +139,26 @@ def _unfit(graph: Graph, node: Node) -> str:
             return f"Metal has no {graph.types[value].dtype} for {node.op}"
     if kind is Kind.REDUCTION and node.op not in _ROW_OPS:
         return f"{node.op} has no kernel family yet"
-    if kind in _FUSED_KINDS or node.op in FUSED_INDEXING or is_window(graph, node):
+    if node.op in _UPDATES and _only_copies(graph, node):
+        return f"{node.op} alone is done in place by MLX, where a kernel copies what it keeps"
+    if kind in _FUSED_KINDS or is_index_arithmetic(graph, node) or is_window(graph, node):
         return ""
     return f"{node.op} is {_article(kind)}"
+
+
+def _only_copies(graph: Graph, node: Node) -> bool:
+    """Say whether all that an update keeps goes from an input to an output as it is."""
+    kept, made = node.inputs[0], {node.outputs[0]}
+    while (maker := graph.producer_of.get(kept)) is not None and _is_view(graph, maker):
+        kept = graph.nodes[maker].inputs[0]
+    for index in range(graph.producer_of[node.outputs[0]] + 1, len(graph.nodes)):
+        if _is_view(graph, index) and made.intersection(graph.nodes[index].inputs):
+            made.update(graph.nodes[index].outputs)
+    return kept in graph.inputs and not made.isdisjoint(graph.outputs)
+
+
+def _is_view(graph: Graph, index: int) -> bool:
+    return op_named(graph.nodes[index].op).kind is Kind.VIEW
 
 
 def _article(kind: Kind) -> str:

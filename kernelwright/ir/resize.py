@@ -140,6 +140,11 @@ def _resized(node: Node, graph: Graph, types: tuple[TensorType, ...]) -> Node:
         changed["shape"] = output.shape[axis : axis + rank]
     elif node.op == "slice":
         changed.update(_new_slice(call, inputs[0].shape, output.shape))
+    elif node.op == "slice_update":
+        # An axis whose size changes is updated from end to end.
+        before, stops = call.inputs[0].shape, call.integers("stop")
+        ends = zip(before, stops, output.shape, strict=True)
+        changed["stop"] = tuple(stop if new == old else new for old, stop, new in ends)
     elif node.op == "arange":
         changed["stop"] = call.number("start") + call.number("step") * output.shape[0]
     elif node.op == "gather":

@@ -88,7 +88,7 @@ class _Rows:
         call, rank = Call.of(self.graph, node), len(self.graph.types[node.inputs[0]].shape)
         before, after = call.inputs[0].shape, call.outputs[0].shape
         lead = self._lead(before)
-        if node.op == "gather_axis":
+        if node.op in ("gather_axis", "scatter_axis"):
             return call.integer("axis") % rank == rank - 1
         if node.op == "broadcast":
             return _fills_rows(before, after, self.rows, self.length)
@@ -102,6 +102,9 @@ class _Rows:
         if node.op == "transpose":
             axes = call.integers("axes")
             return axes[lead:] == tuple(range(lead, rank))
+        if node.op == "slice_update":
+            whole = [slice(0, n, 1) for n in before[:lead]]
+            return list(slices(call)[:lead]) == whole
         if node.op == "concatenate":
             leads = {self._lead(t.shape) for t in call.inputs}
             return leads == {lead} and call.integer("axis") >= lead

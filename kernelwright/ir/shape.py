@@ -270,6 +270,29 @@ def _gather_axis(shapes: Shapes, node: Node, call: Call) -> None:
             shapes.equations.pin(a, "it is read at places that are captured numbers")
 
 
+def _scatter_axis(shapes: Shapes, node: Node, call: Call) -> None:
+    source, index, update = (shapes.of[v] for v in node.inputs)
+    shapes.equate(source, shapes.of[node.outputs[0]], _why(node))
+    shapes.equate(index, update, _why(node))
+    for axis, (a, b) in enumerate(zip(source, index, strict=True)):
+        if axis != call.integer("axis"):
+            shapes.equations.equate(a, b, _why(node))
+        elif node.inputs[1] in shapes.graph.constant_of:
+            shapes.equations.pin(a, "it is written at places that are captured numbers")
+
+
+def _slice_update(shapes: Shapes, node: Node, call: Call) -> None:
+    source, part = (shapes.of[v] for v in node.inputs)
+    shapes.equate(source, shapes.of[node.outputs[0]], _why(node))
+    for axis, place in enumerate(slices(call)):
+        size, given = call.inputs[0].shape[axis], call.inputs[1].shape[axis]
+        if (place.start, given, place.step) == (0, size, 1):
+            shapes.equations.equate(source[axis], part[axis], _why(node))
+        else:
+            shapes.equations.pin(source[axis], "a slice of it is updated at fixed places")
+            shapes.equations.pin(part[axis], "a slice of it is updated at fixed places")
+
+
 def _arange(shapes: Shapes, node: Node, call: Call) -> None:
     # Counting from 0 in steps of one follows any size; other ranges belong to their numbers.
     if (call.number("start"), abs(call.number("step"))) != (0.0, 1.0):
@@ -302,6 +325,8 @@ _RELATIONS: dict[str, Relation] = {
     "dequantize": _dequantize,
     "gather": _gather,
     "gather_axis": _gather_axis,
+    "scatter_axis": _scatter_axis,
+    "slice_update": _slice_update,
     "arange": _arange,
     "attention": _attention,
     "softmax": _along_axis,

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import mlx.core as mx
 import pytest
 from hypothesis import given, settings
+from mlx.nn import losses
 
 from kernelwright import ir
 from kernelwright.ir import Graph, Pattern, Region, canonicalize, capture
@@ -12,6 +13,7 @@ from tests.ir.programs import Program, example, programs
 
 X = mx.random.normal((4, 8), key=mx.random.key(0))
 W = mx.ones((8,))
+LABELS = mx.array([1, 0, 7, 3])
 
 
 def graph_of(function: Callable[..., object], *arrays: mx.array) -> Graph:
@@ -36,9 +38,27 @@ def written_softmax(x: mx.array) -> mx.array:
     return e / e.sum(axis=-1, keepdims=True)
 
 
+def loss_gradient(x: mx.array, labels: mx.array) -> mx.array:
+    return mx.grad(lambda x: mx.mean(losses.cross_entropy(x, labels)))(x)  # type: ignore[no-any-return]
+
+
+def slice_gradient(x: mx.array) -> mx.array:
+    return mx.grad(lambda x: mx.sum(mx.tanh(x[:, 2:4]) * x[:, 1::5]))(x)  # type: ignore[no-any-return]
+
+
+def updated(x: mx.array) -> mx.array:
+    y = mx.softmax(x, axis=-1)
+    y[:, 0] = 0
+    y[:, 1::2] += 1
+    return y
+
+
 @pytest.mark.parametrize(
     ("function", "arrays", "pattern"),
     [
+        (loss_gradient, [X, LABELS], Pattern.ROWWISE),
+        (slice_gradient, [X], Pattern.ELEMENTWISE),
+        (updated, [X], Pattern.ROWWISE),
         (lambda x, w: mx.sigmoid(x + w) * x, [X, W], Pattern.ELEMENTWISE),
         (residual_norm, [X, X, W], Pattern.ROWWISE),
         (layer_norm_gelu, [X, W], Pattern.ROWWISE),
@@ -87,6 +107,11 @@ def test_a_row_family_says_what_a_row_is() -> None:
         (lambda x: mx.cumsum(x, axis=-1)[:, ::-1], "slice moves what a scan made"),
         (lambda x: mx.cumsum(x - mx.max(x), axis=-1), "max and a scan are not one kernel yet"),
         (lambda x: [x + 1, x[:2, :3] * 2], "differ in size"),
+        (
+            lambda x: x.T.at[1:3].add(mx.exp(x[:, 1:3].T))[None],
+            "slice_update alone is done in place",
+        ),
+        (lambda x: mx.put_along_axis(x, mx.argmin(x, 1, True), x[:, :1], 1), "is done in place"),
         (lambda x: mx.fft.fft(x), "Metal has no complex64"),
         (
             lambda x: mx.concatenate([x[:, 8:], mx.exp(x)], axis=1),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import mlx.core as mx
 import pytest
+from mlx.nn import losses
 
 from kernelwright import ir
 from kernelwright.errors import InputError, UnsupportedError
@@ -42,6 +43,11 @@ def positions(x: mx.array) -> mx.array:
     return mx.where(mx.arange(x.shape[0])[:, None] >= mx.arange(x.shape[1]), x, 0)
 
 
+def loss_gradient(x: mx.array) -> mx.array:
+    labels = mx.argmin(x, axis=1)
+    return mx.grad(lambda x: mx.sum(losses.cross_entropy(x, labels)))(x)  # type: ignore[no-any-return]
+
+
 PAIR = [(ROWS, COLUMNS), (ROWS, COLUMNS)]
 
 
@@ -62,6 +68,9 @@ PAIR = [(ROWS, COLUMNS), (ROWS, COLUMNS)]
         (positions, [(ROWS, COLUMNS)], (0, 0), 13, [(13, 24)]),
         (lambda x: mx.cumsum(x, axis=-1), [(ROWS, COLUMNS)], (0, 1), 11, [(10, 11)]),
         (lambda x, y: mx.take(x, mx.argsort(y), axis=1), [(10, 24), (5,)], (0, 0), 3, [(3, 24)]),
+        (lambda x: mx.tanh(x).at[:, 3:5].add(1), [(ROWS, COLUMNS)], (0, 0), 3, [(3, 24)]),
+        (loss_gradient, [(ROWS, COLUMNS)], (0, 0), 3, [(3, 24)]),
+        (loss_gradient, [(ROWS, COLUMNS)], (0, 1), 31, [(10, 31)]),
     ],
 )
 def test_resizing_is_capturing_at_other_shapes(
@@ -96,6 +105,7 @@ def test_a_multiple_is_shown_and_kept() -> None:
 
 
 WEIGHT = mx.ones((COLUMNS, 3))
+FIXED = mx.array([3, 1])
 
 
 @pytest.mark.parametrize(
@@ -104,7 +114,8 @@ WEIGHT = mx.ones((COLUMNS, 3))
         (lambda x: x @ WEIGHT, (0, 1), "x axis 1 is 24 and 5 was asked for, but it cannot change"),
         (lambda x: x[:, 2:7] * 2, (0, 1), "a slice cuts it at fixed places"),
         (lambda x: x * (1 / 24), (0, 1), r"constant 0\.0416667 may have been computed"),
-        (lambda x: mx.take(x, mx.array(3), axis=1) * 2, (0, 1), "places that are captured numbers"),
+        (lambda x: mx.take(x, FIXED, axis=1) * 2, (0, 1), "places that are captured numbers"),
+        (lambda x: x.at[:, 2:7].add(1) * 2, (0, 1), "slice of it is updated at fixed places"),
         (lambda x: x / 24**0.5, (0, 1), "may have been computed from its size"),
         (lambda x: mx.fft.fft(x), (0, 1), "fft fixes it"),
     ],

@@ -249,10 +249,14 @@ class Builder:
                     f"the place {place} is outside an axis of {extent}; leave the region to MLX."
                 )
             return Index.of(place % extent)
-        if term.dtype.value.startswith("int"):
-            template = f"{{0}} < 0 ? {{0}} + {extent} : {{0}}"
-            term = self.apply(template, term.dtype, "place", term)
+        term = self.from_end(term, extent)
         return Index(((Dynamic(term.number, extent, term.axes), 1),))
+
+    def from_end(self, term: Term, extent: int) -> Term:
+        """Return a computed place counted from the beginning; a negative one is from the end."""
+        if not term.dtype.value.startswith("int"):
+            return term
+        return self.apply(f"{{0}} < 0 ? {{0}} + {extent} : {{0}}", term.dtype, "place", term)
 
 
 def literal(value: float, dtype: Dtype) -> str:

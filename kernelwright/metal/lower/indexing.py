@@ -8,7 +8,7 @@ from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Node, ValueId
 from kernelwright.ir.ops import Call
 from kernelwright.metal.lower.index import Index, moved, within
-from kernelwright.metal.lower.operator import conversion
+from kernelwright.metal.lower.operator import NOUNS, conversion, meaning
 from kernelwright.metal.lower.term import Ranked, Term, computed
 from kernelwright.metal.lower.view import Coordinates
 from kernelwright.metal.lower.window import window_sum
@@ -160,15 +160,20 @@ def _pad(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Ter
 
 def _slice_update(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Term:
     whole, part = node.inputs
-    if call.text("reduce") != "none" or set(call.integers("strides")) != {1}:
-        raise UnsupportedError("slice_update that strides or combines is not lowered yet.")
     shape = builder.graph.types[whole].shape
-    bounds = list(zip(call.integers("start"), call.integers("stop"), strict=True))
+    bounds = list(
+        zip(call.integers("start"), call.integers("stop"), call.integers("strides"), strict=True)
+    )
     inside = places
-    for axis, (start, stop) in enumerate(bounds):
+    for axis, (start, stop, stride) in enumerate(bounds):
         inside = moved(within(inside, axis, start, stop), axis, -start)
-    kept, term = builder.element(whole, places), builder.element(part, inside)
-    for axis, (start, stop) in enumerate(bounds):
+        inside = (*inside[:axis], inside[axis] // stride, *inside[axis + 1 :])
+    kept = builder.element(whole, places)
+    with builder.inside(*((p, b, e) for p, (b, e, _) in zip(places, bounds, strict=True))):
+        term = _combined(builder, node, kept, builder.element(part, inside))
+    for axis, (start, stop, stride) in enumerate(bounds):
+        if stride > 1:
+            term = builder.terms.choose((places[axis] + -start) % stride, [1], [term, kept])
         edges, arms = [stop], [term, kept]
         if start:
             edges, arms = [start, *edges], [kept, *arms]
@@ -176,6 +181,37 @@ def _slice_update(builder: "Builder", node: Node, call: Call, places: Coordinate
             edges, arms = edges[:-1], arms[:-1]
         term = builder.terms.choose(places[axis], edges, arms)
     return term
+
+
+def _scatter_axis(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Term:
+    """Return what one place of a row was given, or what stands elsewhere."""
+    whole, index, part = node.inputs
+    axis = call.integer("axis")
+    only = (*places[:axis], Index(), *places[axis + 1 :])
+    extent = builder.graph.types[whole].shape[axis]
+    place = builder.from_end(builder.element(index, only), extent)
+    here = builder.apply(
+        conversion(Dtype.UINT32, place.dtype),
+        place.dtype,
+        "place",
+        builder.terms.place(places[axis]),
+    )
+    is_given = builder.apply("{0} == {1}", Dtype.BOOL, "is_given", here, place)
+    kept = builder.element(whole, places)
+    given = _combined(builder, node, kept, builder.element(part, only))
+    return builder.apply("{0} ? {1} : {2}", given.dtype, "choice", is_given, given, kept)
+
+
+_COMBINING = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
+
+
+def _combined(builder: "Builder", node: Node, kept: Term, given: Term) -> Term:
+    """Return an update as it is joined with what stands at its place."""
+    op = _COMBINING.get(str(node.attribute("reduce")))
+    if op is None:
+        return given
+    template = meaning(op, [kept.dtype, given.dtype], given.dtype).template
+    return builder.apply(template, given.dtype, NOUNS[op], kept, given)
 
 
 INDEXED: dict[str, Maker] = {
@@ -186,6 +222,7 @@ INDEXED: dict[str, Maker] = {
     "gather": _gather,
     "gather_axis": _gather_axis,
     "pad": _pad,
+    "scatter_axis": _scatter_axis,
     "sorted_slice": _sorted_slice,
     "argsorted_slice": _sorted_slice,
     "slice_update": _slice_update,

@@ -6,6 +6,7 @@ from dataclasses import replace
 import mlx.core as mx
 import numpy as np
 import pytest
+from mlx.nn import losses
 from mlx.nn.layers.normalization import GroupNorm
 
 from kernelwright.errors import UnsupportedError
@@ -41,6 +42,18 @@ def update(cache: mx.array, fresh: mx.array) -> mx.array:
     result = cache * 1.5
     result[1:3] = fresh
     return result
+
+
+def every_second(x: mx.array, y: mx.array) -> mx.array:
+    result = mx.abs(x)
+    result[:, 1::2] = result[:, ::2][:, :4] - 1
+    result[1:6:3, 4::2] = y
+    return result
+
+
+def joined(x: mx.array, y: mx.array) -> mx.array:
+    x = mx.tanh(x).at[:, :2].add(y).at[:, 2:4].multiply(y)
+    return x.at[:, 3:5].maximum(y).at[::2, 5:7].minimum(y[1::2])
 
 
 def batch_norm(x: mx.array) -> mx.array:
@@ -170,6 +183,36 @@ CASES: dict[str, Case] = {
         update,
         (mx.zeros((4, 6)), mx.zeros((2, 6))),
         "elementwise(vector=1)",
+    ),
+    "every second element, and a corner, updated": (
+        every_second,
+        (mx.zeros((6, 9)), mx.zeros((2, 3))),
+        "elementwise(vector=1)",
+    ),
+    "updates that are joined with what stands there": (
+        joined,
+        (mx.zeros((4, 8)), mx.zeros((4, 2))),
+        "elementwise(vector=2)",
+    ),
+    "one place of each row": (
+        lambda x, i, u: mx.put_along_axis(x * 2, i - 3, u, axis=1) * 2,
+        (mx.zeros((6, 9)), mx.zeros((6, 1), mx.int32), mx.zeros((6, 1))),
+        "elementwise(vector=1)",
+    ),
+    "one place of each column": (
+        lambda x, i, u: mx.put_along_axis(x * 2, i, u, axis=0) * 2,
+        (mx.zeros((6, 8)), mx.zeros((1, 8), mx.uint32), mx.zeros((1, 8))),
+        "elementwise(vector=4)",
+    ),
+    "a cross-entropy's gradient": (
+        lambda x, t: mx.grad(lambda x: mx.mean(losses.cross_entropy(x, t)))(x),
+        (mx.zeros((5, 40)), mx.zeros((5,), mx.int32)),
+        "rowwise(lanes=32, vector=4)",
+    ),
+    "part of a softmax replaced": (
+        lambda x: mx.softmax(x, axis=-1).at[:, 3:9].add(x[:, :6]),
+        (F,),
+        "rowwise(lanes=32)",
     ),
     "softmax over parts": (
         lambda x, y: mx.softmax(mx.concatenate([x, y], axis=-1), -1),
