@@ -166,7 +166,13 @@ class _Example:
     def call(self, *traced: mx.array) -> list[mx.array]:
         nest = rebuild((self.positional, self.named), traced, is_array)
         positional, named = cast("tuple[tuple[object, ...], dict[str, object]]", nest)
-        return _flat_outputs(self.fn(*positional, **named), _name(self.fn))
+        found = _flat_outputs(self.fn(*positional, **named), _name(self.fn))
+        if not found:
+            raise InputError(
+                f"{_name(self.fn)} returns no arrays; return what it computes, for a function "
+                "that changes an array in place has nothing else to replace."
+            )
+        return found
 
 
 def _parameter_names(

@@ -161,6 +161,8 @@ def _leaves_mlx(x: mx.array) -> mx.array:
         (_leaves_mlx, [X], "looks at the values of an array"),
         (lambda x, y: x, [X], r"cannot be called with 1 positional .*'y'"),
         (lambda x: x.shape[0], [X], r"returns int \(2\), expected MLX arrays"),
+        (lambda x: None, [X], "returns no arrays; return what it computes"),
+        (lambda x: {"x": [None]}, [X], "returns no arrays"),
         (lambda x: x, [3], "was given no arrays"),
         (lambda x: x @ x, [X], "raised ValueError while it was traced"),
         ("not a function", [X], "expected a function of MLX arrays"),
