@@ -36,6 +36,7 @@ _FARTHEST_LANDMARK = 1e6
 """What masks are compared with, as -1e9, drowns whatever else is added up."""
 _PACKED_PLACES = {"dequantize": 0, "quantized_matmul": 1, "gather_qmm": 1, "right_shift": 0}
 """Ops that read packed words, with their place in `Node.inputs`."""
+_BITWISE = frozenset({"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"})
 
 
 _SCALES = {"mxfp4": (122, 129), "mxfp8": (122, 129), "nvfp4": (0x28, 0x47)}
@@ -88,8 +89,11 @@ def _domain(graph: Graph, value: ValueId) -> Domain:
     known = [limit for limit in limits if limit is not None]
     modes = [(str(u.node.attribute("mode")), u.place) for u in uses if u.node.has("mode")]
     levels = [_SCALES[mode] for mode, place in modes if place == 2 and mode in _SCALES]
-    is_packed = any(_PACKED_PLACES.get(use.node.op) == use.place for use in uses)
     is_integer = graph.types[value].dtype.is_integer
+    is_index = is_integer and _becomes_index(graph, value)
+    is_packed = any(_PACKED_PLACES.get(use.node.op) == use.place for use in uses)
+    # A mask of the lower bits changes no number that has only those.
+    is_packed |= is_integer and not is_index and any(use.node.op in _BITWISE for use in uses)
     is_positive = any(_needs_positive(graph, use.node) for use in uses)
     landmarks = _landmarks(graph, uses, limits)
     return Domain(
@@ -97,8 +101,7 @@ def _domain(graph: Graph, value: ValueId) -> Domain:
         is_positive=is_positive,
         is_divisor=any(_divides(graph, use) and not use.is_guarded for use in uses),
         is_packed=is_packed,
-        is_of_any_size=is_integer
-        and not (known or levels or is_packed or _becomes_index(graph, value)),
+        is_of_any_size=is_integer and not (known or levels or is_packed or is_index),
         levels=levels[-1] if levels else None,
         unset=_EIGHT_BIT_NAN if ("mxfp8", 1) in modes else 0,
         landmarks=tuple(c for c in landmarks if not is_positive or c > 0),

@@ -117,6 +117,20 @@ def test_a_word_of_64_bits_takes_them_all() -> None:
     assert Case(canonicalize(graph), Distribution.NORMAL).inputs("a")[0].max() == 2**64 - 1
 
 
+def test_what_is_masked_bit_by_bit_has_all_of_them() -> None:
+    graph = canonicalize(capture(lambda x: x & 0x7FFFFFFF, mx.zeros((64, 3), mx.uint32)))
+    assert Case(graph, Distribution.NORMAL).inputs("a")[0].max() == 2**32 - 1
+    assert visible_suite(Task(graph, "magnitudes"), (), CONFIG).proving >= 10
+
+
+def test_an_index_that_is_masked_stays_small() -> None:
+    def looked_up(table: mx.array, x: mx.array) -> mx.array:
+        return table[x & 63]
+
+    graph = canonicalize(capture(looked_up, mx.zeros((64, 3)), mx.zeros((50,), mx.int32)))
+    assert np.abs(Case(graph, Distribution.NORMAL).inputs("a")[1]).max() <= 300
+
+
 def below(x: mx.array) -> mx.array:
     return x < 0.25
 
