@@ -154,6 +154,7 @@ def _widened(yardstick: Yardstick, draws: Sequence[Array]) -> Yardstick:
         return yardstick
     with np.errstate(over="ignore"):
         outputs = [draw.astype(yardstick.type.dtype.numpy) for draw in draws]
+    yardstick = _without_luck(yardstick, outputs)
     scale = row_scale(yardstick.expected.astype(np.float64, copy=False), yardstick.type.dtype)
     errors, row_relative = _of_rows(yardstick, outputs)
     # What rounding outweighs, as in a constant row less its mean, has no size to take a share of.
@@ -171,6 +172,28 @@ def _widened(yardstick: Yardstick, draws: Sequence[Array]) -> Yardstick:
     if yardstick.slack is not None:
         slack = np.maximum(slack, yardstick.slack)
     return replace(yardstick, bound=max(yardstick.bound, _LUCK * row_relative), slack=slack)
+
+
+def _without_luck(yardstick: Yardstick, outputs: Sequence[Array]) -> Yardstick:
+    """Let nobody answer for elements that are numbers or none as roundings fall.
+
+    A constant row over its deviation is 0 / 0 where its mean comes out exact, and a number where
+    the mean is off by a rounding. A sum of zeros has no roundings: over that, NaN has to be NaN.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        wanted = _kinds(yardstick.expected.astype(yardstick.type.dtype.numpy))
+    hangs_on_luck = np.any([_kinds(output) != wanted for output in outputs], axis=0)
+    if not hangs_on_luck.any():
+        return yardstick
+    known = yardstick.unstable
+    return replace(yardstick, unstable=hangs_on_luck if known is None else known | hangs_on_luck)
+
+
+def _kinds(values: Array) -> NDArray[np.int8]:
+    """Return 0 for finite numbers, and another number for each of NaN and the infinities."""
+    wide = values.astype(np.float64, copy=False)
+    kinds = np.where(np.isinf(wide), np.sign(wide), 0.0)
+    return np.where(np.isnan(wide), 2.0, kinds).astype(np.int8)
 
 
 def _of_rows(yardstick: Yardstick, outputs: Sequence[Array]) -> tuple[Reals, float]:

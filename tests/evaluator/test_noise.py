@@ -87,6 +87,36 @@ def test_a_constant_row_is_normalised_as_well_as_float32_adds_it_up() -> None:
         assert judge(prepared, [found])[0].is_acceptable is passes
 
 
+def standardised(x: mx.array) -> mx.array:
+    return (x - mx.mean(x, axis=-1, keepdims=True)) / mx.std(x, axis=-1, keepdims=True)
+
+
+def rescaled(x: mx.array) -> mx.array:
+    return x / mx.sqrt(mx.sum(mx.square(x), axis=-1, keepdims=True))
+
+
+@pytest.mark.parametrize(
+    ("function", "value", "passes"),
+    [(standardised, 0.1, True), (standardised, 0.0, False), (rescaled, 0.0, False)],
+)
+def test_nan_is_held_to_unless_roundings_decide_on_it(
+    function: Callable[[mx.array], mx.array], value: float, passes: bool
+) -> None:
+    graph = canonicalize(capture(function, mx.zeros((2, 200))))
+    x = np.stack([np.full(200, np.float32(value)), np.arange(200, dtype=np.float32)])
+    prepared = calibrate(
+        Case(graph, Distribution.CONSTANT), (x,), Task(graph, "task").output_tolerances
+    )
+    right = prepared.yardsticks[0].expected.astype(np.float32)
+    assert np.isnan(right[0]).all()
+    found = np.where(np.isnan(right), np.float32(1), right)
+    assert judge(prepared, [right])[0].is_acceptable
+    assert judge(prepared, [found])[0].is_acceptable is passes
+    # The other row is held to its numbers.
+    assert not judge(prepared, [found * np.float32(1.001)])[0].is_acceptable
+    assert not judge(prepared, [np.full_like(found, np.nan)])[0].is_acceptable
+
+
 def test_a_small_probability_is_as_uncertain_as_its_exponential() -> None:
     def first(x: mx.array) -> mx.array:
         return mx.softmax(x * 20, axis=-1)[:, 0]
