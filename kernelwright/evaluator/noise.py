@@ -121,11 +121,31 @@ def rounded_alike(values: Reals, seed: int) -> Reals:
 
     Threads that compute a value in one way round it in one way: a tie stays a tie.
     """
-    bits = np.ascontiguousarray(values, np.float64).view(np.uint64)
-    # As the finalizer of MurmurHash3 does (A. Appleby, public domain), in one round.
-    mixed = (bits ^ (bits >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD + 2 * seed)
-    is_nearest = np.asarray((mixed ^ (mixed >> np.uint64(33))) & np.uint64(1), bool)
+    is_nearest = _coins(np.ascontiguousarray(values, np.float64), seed)
     return _neighbour(np.asarray(values, np.float64), is_nearest.reshape(np.shape(values)))
+
+
+def moved_alike(made: Made, seed: int) -> Reals:
+    """Round as `rounded_alike` does, a sum after moving it as far as adding up may.
+
+    Equal sums move alike, and what one seed of a pair moves up the other moves down.
+    """
+    size = accumulated(made)
+    if np.isscalar(size):
+        return rounded_alike(made.values, seed)
+    wide = np.ascontiguousarray(made.values, np.float64)
+    is_up = _coins(wide, seed // 2) ^ (seed % 2 == 1)
+    moved = wide + np.where(is_up, _LUCK, -_LUCK) * size
+    # Infinities stay, and none may be made where there was a number.
+    return rounded_alike(np.where(np.isfinite(moved), moved, wide), seed)
+
+
+def _coins(values: Reals, seed: int) -> NDArray[np.bool_]:
+    """Toss a coin for each value, and the same one for equal values."""
+    # As the finalizer of MurmurHash3 does (A. Appleby, public domain), in one round.
+    bits = values.view(np.uint64)
+    mixed = (bits ^ (bits >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD + 2 * seed)
+    return np.asarray((mixed ^ (mixed >> np.uint64(33))) & np.uint64(1), bool)
 
 
 def _cut_to_neighbour(bits: NDArray[np.uint64], random: np.random.Generator) -> None:

@@ -26,7 +26,7 @@ from kernelwright.evaluator.cores import room_for, spread
 from kernelwright.evaluator.dependence import constant_outputs, discrete_outputs, precisions
 from kernelwright.evaluator.distribution import Reals
 from kernelwright.evaluator.domain import accumulation_length, has_jump_after_rounding
-from kernelwright.evaluator.noise import forgiving, rounded_alike
+from kernelwright.evaluator.noise import forgiving, moved_alike
 from kernelwright.evaluator.probe import (
     COARSE,
     has_lower_precision,
@@ -334,7 +334,7 @@ def _unstable(
     for draw in range(3):
 
         def rounded(made: Made, seed: int = draw) -> Reals:
-            return rounded_alike(made.values, seed)
+            return moved_alike(made, seed)
 
         nudged = cast("list[Reals]", [_nudged(a, random) for a in inputs])
         moved = reference(graph, nudged, rounded=rounded, clamp="nearest")

@@ -57,6 +57,23 @@ def test_an_order_that_hangs_on_the_rounding_of_what_is_compared_counts_for_nobo
     assert accepted == [[True, True], [False, False]]
 
 
+def test_a_jump_behind_a_sum_hangs_on_the_order_of_adding_up() -> None:
+    def whole(x: mx.array) -> mx.array:
+        return mx.floor(mx.sum(x, axis=-1))
+
+    graph = canonicalize(capture(whole, mx.zeros((3, 300))))
+    # Of 300 times 1.1 nobody knows whether it is 330 or a rounding less; zeros have no roundings.
+    x = np.stack([np.full(300, value, np.float32) for value in (1.1, 0.0, 1.101)])
+    prepared = calibrate(
+        Case(graph, Distribution.TIED), (x,), Task(graph, "task").output_tolerances
+    )
+    accepted = [
+        judge(prepared, [np.array(answer, np.float32)])[0].is_acceptable
+        for answer in ([330, 0, 330], [329, 0, 330], [330, -1, 330], [330, 0, 329])
+    ]
+    assert accepted == [True, True, False, False]
+
+
 def test_cancellation_widens_a_bound_and_sound_arithmetic_does_not() -> None:
     strict, forgiving = spread(lambda x: 1 - mx.sigmoid(x))
     assert forgiving > strict
