@@ -60,9 +60,9 @@ MAXIMUM_KEPT = 64
 FEW_ROWS, LONG_ROW = 32, 1 << 15
 """Up to how many rows, and from which length on, a threadgroup a row leaves a GPU idle."""
 UNROLLS = (1, 2, 4)
+"""Runs that a thread of an elementwise kernel may take."""
 _ROWS = (4, 2, 8)
 """Rows that a thread computes together where neighbours read the same, as windows do."""
-"""Runs that a thread of an elementwise kernel may take."""
 BYTES_IN_FLIGHT = 16
 """Bytes that a thread should have asked for before it waits; measured on an H200, where kernels
 with fewer left bandwidth unused."""
@@ -70,6 +70,9 @@ _MANY = 1 << 18
 """Threads that keep the largest GPU's memory busy with one element each at a time."""
 _FEWEST_RUNS = 32
 """Runs of results that keep a simdgroup's lanes busy."""
+_MOST_TERMS = 256
+"""That a thread adds up one after the other: where the terms are equal, as in a constant column,
+their roundings do not average out, and a mean that is taken from them leaves nothing but those."""
 _SHORT_ROW = 16
 """Elements up to which one thread a row is tried first."""
 _ROWS_TOGETHER = {1: (64, 256), 8: (16, 32), 16: (8, 16), 32: (4, 1, 8)}
@@ -278,8 +281,9 @@ def _columnwise(
 ) -> Iterator[Columnwise]:
     """Yield schedules of reductions across memory, those that read runs first."""
     places = 4 * 32 * _partials(stores)
+    by_order = sorted((8, 16, 4, 32, 2), key=lambda strips: columns > _MOST_TERMS * strips)
     for vector in vectors:
-        for strips in (8, 16, 4, 32, 2):
+        for strips in by_order:
             fits = strips <= columns and strips * vector * places <= device.threadgroup_bytes
             if not fits:
                 continue

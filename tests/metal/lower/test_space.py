@@ -105,3 +105,10 @@ def test_a_product_of_many_rows_has_no_schedule() -> None:
 def test_other_text_is_no_schedule(text: str) -> None:
     with pytest.raises(InputError, match="expected"):
         parse(text)
+
+
+@pytest.mark.parametrize(("rows", "strips"), [(1024, 8), (8192, 32)])
+def test_no_thread_adds_up_a_long_column_by_itself_first(rows: int, strips: int) -> None:
+    graph = canonicalize(capture(lambda x: x - x.mean(axis=0), mx.zeros((rows, 96))))
+    first = next(s for s in schedules(graph, DEVICE) if isinstance(s, Columnwise))
+    assert first.strips == strips
