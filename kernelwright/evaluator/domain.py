@@ -18,6 +18,8 @@ _INDEX_PLACES = {
     "scatter_axis": (1, 2),
     "gather_mm": (2, None),
     "gather_qmm": (-2, None),
+    "dynamic_slice": (1, None),
+    "dynamic_slice_update": (2, None),
 }
 """Ops that read indices, with the slice of `Node.inputs` that holds them."""
 _SHIFTS = ("left_shift", "right_shift")
@@ -165,9 +167,7 @@ def _becomes_index(graph: Graph, value: ValueId) -> bool:
     """Say whether an index is computed of a value."""
     made = {value}
     for node in graph.nodes:
-        is_slice = node.op.startswith("dynamic_slice")
-        places = _index_places(node) if not is_slice else range(1, len(node.inputs))
-        if any(node.inputs[place] in made for place in places):
+        if any(node.inputs[place] in made for place in _index_places(node)):
             return True
         if made.intersection(node.inputs):
             made.update(node.outputs)
@@ -211,8 +211,14 @@ def _index_places(node: Node) -> range:
 
 
 def _limit(graph: Graph, node: Node, place: int) -> int:
-    """Count the elements along the axis that an index input addresses."""
+    """Count the elements along the axis that an index input addresses, or a window's places."""
     shape = graph.types[node.inputs[0]].shape
+    if node.op.startswith("dynamic_slice"):
+        window = graph.types[node.inputs[1] if place == 2 else node.outputs[0]].shape
+        axes = node.attribute("axes")
+        assert isinstance(axes, tuple)
+        # One limit for the starts along all axes: that of the axis with the fewest places.
+        return min(shape[a] - window[a] + 1 for a in axes if isinstance(a, int))
     if node.has("axes"):
         axes = node.attribute("axes")
         axis = axes[place - 1] if isinstance(axes, tuple) else 0

@@ -151,6 +151,40 @@ def test_integers_are_drawn_however_large_what_they_are_compared_with() -> None:
     assert 5_000_000_000 in Case(graph, Distribution.TIED).inputs("a")[0]
 
 
+def appended(cache: mx.array, row: mx.array, place: mx.array) -> mx.array:
+    return mx.slice_update(cache, row[None], place, axes=(0,))
+
+
+def window(x: mx.array, place: mx.array) -> mx.array:
+    return mx.slice(x, place, axes=(0, 1), slice_size=(4, 3))
+
+
+@pytest.mark.parametrize(
+    ("fn", "shapes", "places"),
+    [(appended, [(20, 6), (6,)], 20), (window, [(9, 12)], 6)],
+)
+@pytest.mark.parametrize("distribution", Distribution)
+def test_a_window_starts_where_all_of_it_lies_inside(
+    fn: Callable[..., mx.array], shapes: list[tuple[int, ...]], places: int, distribution: str
+) -> None:
+    axes = 3 - len(shapes)
+    arrays = [*(mx.zeros(s) for s in shapes), mx.zeros((axes,), mx.int32)]
+    case = Case(canonicalize(capture(fn, *arrays)), Distribution(distribution))
+    start = case.inputs("a")[-1]
+    assert 0 <= start.min() <= start.max() < places
+
+
+def test_mlx_is_not_asked_for_a_window_that_reaches_out() -> None:
+    def paged(x: mx.array, page: mx.array) -> mx.array:
+        return mx.slice(x, page * 4, axes=(0,), slice_size=(4, 6))
+
+    graph = canonicalize(capture(paged, mx.zeros((20, 6)), mx.zeros((1,), mx.int32)))
+    prepared = prepare(
+        Case(graph, Distribution.NORMAL), Task(graph, "paged").output_tolerances, "a"
+    )
+    assert "an index is out of range" in prepared.dropped
+
+
 def test_a_number_that_a_type_does_not_hold_harms_nobody() -> None:
     graph = canonicalize(capture(lambda x: x.astype(mx.int32) == -7, mx.zeros((9,), mx.uint8)))
     assert Case(graph, Distribution.TIED).inputs("a")[0].dtype == np.uint8

@@ -139,8 +139,11 @@ def _slice_update(call: Call, x: Array, update: Array) -> Array:
 def _dynamic_place(call: Call, shape: Shape, start: Array, sizes: Shape) -> tuple[slice, ...]:
     begins = [0] * len(shape)
     for axis, value in zip(call.integers("axes"), start.reshape(-1), strict=True):
-        # MLX 0.32.4 writes outside the array when the window reaches out; nothing is meant then.
-        begins[axis] = int(np.clip(int(value), 0, shape[axis] - sizes[axis]))
+        places = shape[axis] - sizes[axis] + 1
+        if not 0 <= value < places:
+            # MLX 0.32.4 reads and writes outside the array; nothing is meant then.
+            raise IndexError(f"start {value} is out of bounds for axis {axis} with {places} places")
+        begins[axis] = int(value)
     return tuple(slice(b, b + n) for b, n in zip(begins, sizes, strict=True))
 
 

@@ -11,12 +11,16 @@ Clamp = Literal["nearest", "first"]
 """Which element stands for all outside of an array; of a range, `first` is the other end."""
 _WITHIN = frozenset(("gather", "gather_axis", "scatter", "scatter_axis"))
 """Ops whose indices lie within their first array."""
+_WINDOWS = frozenset(("dynamic_slice", "dynamic_slice_update"))
+"""Ops whose window does, wherever it starts."""
 
 
 def clamped(op: str, call: Call, arrays: Sequence[Array], clamp: Clamp) -> list[Array]:
     """Return an op's arrays, indices and what becomes an integer moved within their range."""
     if op == "cast":
         return [_convertible(call, arrays[0], clamp)]
+    if op in _WINDOWS:
+        return _window(call, arrays, clamp)
     if op not in _WITHIN:
         return list(arrays)
     x, *rest = arrays
@@ -32,6 +36,15 @@ def clamped(op: str, call: Call, arrays: Sequence[Array], clamp: Clamp) -> list[
     if clamp == "first":
         moved = [np.where(i == m, i, 0) for i, m in zip(rest, moved, strict=True)]
     return [x, *moved] if updates is None else [x, *moved, updates]
+
+
+def _window(call: Call, arrays: Sequence[Array], clamp: Clamp) -> list[Array]:
+    """Move where a window starts to where all of it lies within its array."""
+    *read, start = arrays
+    window = read[1].shape if len(read) > 1 else call.integers("shape")
+    highs = [read[0].shape[axis] - window[axis] for axis in call.integers("axes")]
+    moved = np.clip(start, 0, np.reshape(highs, start.shape))
+    return [*read, moved if clamp == "nearest" else np.where(start == moved, start, 0)]
 
 
 def _convertible(call: Call, x: Array, clamp: Clamp) -> Array:
