@@ -82,17 +82,38 @@ def _names(kernel: Kernel) -> Iterator[Diagnostic]:
 
 
 def _characters(text: Text) -> Iterator[Diagnostic]:
-    for token in text.tokens:
+    tokens = [t for t in text.tokens if t.is_code]
+    for place, token in enumerate(tokens):
         if token.kind is TokenKind.OTHER:
             yield text.diagnose(
                 token, "character", f"{token.text!r} begins no token of Metal; remove it."
             )
-        elif token.kind is TokenKind.STRING and token.directive != "include":
+        elif token.kind is TokenKind.STRING and not _may_be_a_string(tokens, place):
             yield text.diagnose(token, "string", "a kernel has no use for strings; remove it.")
     for slash, star in pairwise(text.tokens):
         if (slash.text, star.text) == ("/", "*"):
             # The tokenizer makes whole comments of the others.
             yield text.diagnose(slash, "comment", "the comment never ends; close it with */.")
+
+
+def _may_be_a_string(tokens: Sequence[Token], place: int) -> bool:
+    """Say whether a string is what a directive, a `_Pragma` or a `static_assert` takes."""
+    if tokens[place].directive in words.DIRECTIVES_WITH_STRINGS:
+        return True
+    if [t.spelling for t in tokens[max(place - 2, 0) : place]] == ["_Pragma", "("]:
+        return True
+    opening = _opening(tokens, place - 1) if tokens[place - 1].spelling == "," else 0
+    return opening > 0 and tokens[opening - 1].spelling == "static_assert"
+
+
+def _opening(tokens: Sequence[Token], place: int) -> int:
+    """Return the index of the bracket that is open at `place`, or -1."""
+    depth = 0
+    for index in range(place, -1, -1):
+        depth += (tokens[index].spelling in _CLOSING) - (tokens[index].spelling in _OPENING)
+        if depth < 0:
+            return index
+    return -1
 
 
 def _directives(text: Text) -> Iterator[Diagnostic]:
@@ -145,10 +166,14 @@ def _include(text: Text, start: Token, rest: Sequence[Token]) -> Iterator[Diagno
 
 def _pragma(text: Text, start: Token, rest: Sequence[Token]) -> Iterator[Diagnostic]:
     content = " ".join(t.spelling for t in rest)
-    if not content.startswith(words.ALLOWED_PRAGMAS):
+    if not _is_hint(content):
         yield text.diagnose(
             start, "pragma", f"#pragma {content} is not allowed; only loop and fp hints are."
         )
+
+
+def _is_hint(pragma: str) -> bool:
+    return pragma.startswith(words.ALLOWED_PRAGMAS)
 
 
 def _macro(text: Text, rest: Sequence[Token]) -> Iterator[Diagnostic]:
@@ -210,14 +235,17 @@ def _brackets(text: Text) -> Iterator[Diagnostic]:
 
 
 def _vocabulary(text: Text) -> Iterator[Diagnostic]:
-    for token in text.tokens:
+    tokens = [t for t in text.tokens if t.is_code]
+    for place, token in enumerate(tokens):
         if token.kind is not TokenKind.IDENTIFIER or token.directive == "include":
             continue
         word = token.spelling
         if word in words.FORBIDDEN_WORDS:
             brings = words.FORBIDDEN_WORDS[word]
-            yield text.diagnose(token, "word", f"{word!r} would bring in {brings}; remove it.")
-        elif _is_internal(word) and word not in words.ALLOWED_UNDERSCORED:
+            yield text.diagnose(
+                token, "word", f"{word!r} would bring in {brings}; remove it or rename it."
+            )
+        elif _is_internal(word) and not _is_for_kernels(tokens, place):
             yield text.diagnose(
                 token, "word", f"{word!r} belongs to the compiler; use Metal's own functions."
             )
@@ -227,20 +255,51 @@ def _is_internal(word: str) -> bool:
     return word.startswith(("__", "kw_")) or word == "_Pragma"
 
 
+def _is_for_kernels(tokens: Sequence[Token], place: int) -> bool:
+    """Say whether a word of the compiler's is one that Metal texts use, as they use it."""
+    word, rest = tokens[place].spelling, tokens[place + 1 : place + 4]
+    if word == "_Pragma":
+        content = rest[1].text.strip('"') if len(rest) > 1 else ""
+        return _is_hint(content)
+    if word == "__attribute__":
+        is_double = [t.spelling for t in rest[:2]] == ["(", "("]
+        names = _listed(tokens, place + 3) if is_double else ()
+        return is_double and all(_is_plain_hint(name) for name in names)
+    return word in words.ALLOWED_UNDERSCORED or word.strip("_") in words.HINTS
+
+
+def _listed(tokens: Sequence[Token], place: int) -> Iterator[Sequence[Token]]:
+    """Yield the attributes of a list that begins at `place`, without their arguments."""
+    start, depth = place, 0
+    for index in range(place, len(tokens)):
+        spelling = tokens[index].spelling
+        depth += (spelling in _OPENING) - (spelling in _CLOSING)
+        if depth < 0 or (depth == 0 and spelling == ","):
+            yield tokens[start:index]
+            start = index + 1
+        if depth < 0:
+            return
+
+
+def _is_plain_hint(attribute: Sequence[Token]) -> bool:
+    return bool(attribute) and attribute[0].spelling.strip("_") in words.HINTS
+
+
 def _attributes(text: Text) -> Iterator[Diagnostic]:
     tokens = code(text.tokens)
     for index, token in enumerate(tokens[:-2]):
         if token.spelling != "[" or tokens[index + 1].spelling != "[":
             continue
-        name = tokens[index + 2]
-        if name.spelling not in words.ALLOWED_ATTRIBUTES:
-            yield text.diagnose(
-                name, "attribute", f"[[{name.spelling}]] is not allowed; MLX writes the signature."
-            )
+        for attribute in filter(None, _listed(tokens, index + 2)):
+            name = attribute[0]
+            is_gnu = name.spelling == "gnu" and _is_plain_hint(attribute[2:])
+            if name.spelling not in words.ALLOWED_ATTRIBUTES and not is_gnu:
+                message = f"[[{name.spelling}]] is not allowed; MLX writes the signature."
+                yield text.diagnose(name, "attribute", message)
 
 
 def _declarations(text: Text) -> Iterator[Diagnostic]:
-    """Types, builtins, attributes and parameters keep their meaning."""
+    """Types, attributes and parameters keep their meaning, and functions but for variables."""
     tokens = code(text.tokens)
     guarded = words.RESERVED | text.protected
     depth = 0
@@ -248,13 +307,21 @@ def _declarations(text: Text) -> Iterator[Diagnostic]:
         depth += {"{": 1, "}": -1}.get(token.spelling, 0)
         if token.kind is not TokenKind.IDENTIFIER or index == 0:
             continue
-        before = tokens[index - 1].spelling
+        before = _before(tokens, index)
         after = tokens[index + 1].spelling if index + 1 < len(tokens) else ""
         name = token.spelling
         if _declares(tokens, index, before, after, text, depth) and name in guarded:
             yield text.diagnose(
                 token, "redefinition", f"{name!r} must keep its meaning; choose another name."
             )
+
+
+def _before(tokens: Sequence[Token], index: int) -> str:
+    """Return what stands before a token, or before the `alignas(…)` in front of it."""
+    previous = tokens[index - 1].spelling
+    opening = _opening(tokens, index - 2) if previous == ")" else 0
+    is_aligned = opening > 1 and tokens[opening - 1].spelling == "alignas"
+    return tokens[opening - 2].spelling if is_aligned else previous
 
 
 def _declares(
@@ -264,7 +331,7 @@ def _declares(
     if before == "namespace" and index > 1 and tokens[index - 2].spelling == "using":
         return False
     if before in ("struct", "class", "union", "enum", "namespace"):
-        return True
+        return name not in ("class", "struct", "alignas")
     if before == "using":
         return after == "="
     if before == "typename" and text.file == "header":
@@ -276,7 +343,9 @@ def _declares(
         is_function = after == "(" and depth == 0 and _ends_type(before)
         return is_function and name in words.RESERVED - words.TYPES
     ends = after in ("=", ";", ",", "[", "{")
-    return before in words.TYPES and ends and name not in words.TYPES | words.KEYWORDS
+    # A variable hides a function of its name only from what follows it in its block.
+    kept = words.TYPES | words.KEYWORDS | words.BUILTINS
+    return before in words.TYPES and ends and name not in kept
 
 
 def _ends_type(spelling: str) -> bool:

@@ -48,7 +48,7 @@ BUILTINS = _words(
     "atomic_fetch_or_explicit atomic_fetch_sub_explicit atomic_fetch_xor_explicit "
     "atomic_load_explicit atomic_store_explicit ceil clamp clz copysign cos cosh cospi cross ctz "
     "distance dot exp exp10 exp2 extract_bits fabs fdim floor fma fmax fmin fmod fract frexp hadd "
-    "ilogb insert_bits isfinite isinf isnan isnormal ldexp length log log10 log2 mad mad24 madhi "
+    "ilogb insert_bits isfinite isinf isnan isnormal ldexp length log log10 log2 mad24 madhi "
     "madsat max max3 median3 min min3 mix modf mul24 mulhi nextafter normalize popcount pow powr "
     "quad_broadcast quad_shuffle quad_shuffle_xor quad_sum reverse_bits rhadd rint rotate round "
     "rsqrt saturate select sign signbit simd_active_threads_mask simd_all simd_and simd_any "
@@ -68,8 +68,6 @@ FORBIDDEN_WORDS = {
     "vertex": "a second entry point",
     "fragment": "a second entry point",
     "kernel": "a second entry point",
-    "intersection": "a second entry point",
-    "visible": "a second entry point",
     "host_name": "a second entry point",
     "import": "a module",
     "module": "a module",
@@ -80,15 +78,25 @@ FORBIDDEN_WORDS = {
 }
 """Words with no honest use in a kernel's body or header, with what they bring in."""
 ALLOWED_UNDERSCORED = frozenset(
-    {"__restrict", "__restrict__", "__METAL_VERSION__", "__METAL__", "__METAL_MACOS__", "__LINE__"}
-)
+    {"__restrict", "__restrict__", "__METAL_VERSION__", "__METAL__", "__METAL_MACOS__", "__LINE__",
+     "__VA_ARGS__", "__VA_OPT__"}
+)  # fmt: skip
 ALLOWED_INCLUDES = _words(
-    "metal_stdlib metal_atomic metal_common metal_compute metal_config metal_geometric "
-    "metal_integer metal_limits metal_math metal_matrix metal_numeric metal_pack metal_relational "
-    "metal_simdgroup metal_simdgroup_matrix metal_type_traits metal_types simd/simd.h"
+    "metal_stdlib metal_array metal_atomic metal_common metal_compute metal_config metal_geometric "
+    "metal_integer metal_limits metal_math metal_matrix metal_numeric metal_pack metal_quadgroup "
+    "metal_relational metal_simdgroup metal_simdgroup_matrix metal_type_traits metal_types "
+    "metal_uniform simd/simd.h"
 )
 ALLOWED_ATTRIBUTES = frozenset(
     {"unroll", "likely", "unlikely", "maybe_unused", "fallthrough", "nodiscard", "clang", "loop"}
 )
-ALLOWED_DIRECTIVES = _words("define undef if ifdef ifndef else elif endif include pragma")
-ALLOWED_PRAGMAS = ("unroll", "nounroll", "once", "clang loop", "clang fp contract", "METAL fp")
+HINTS = _words("always_inline noinline unused aligned packed")
+"""Attributes of `__attribute__((…))` and `[[gnu::…]]`, with or without underscores around them."""
+ALLOWED_DIRECTIVES = _words(
+    "define undef if ifdef ifndef else elif endif include pragma error warning"
+)
+DIRECTIVES_WITH_STRINGS = frozenset({"include", "pragma", "error", "warning"})
+ALLOWED_PRAGMAS = (
+    *("unroll", "nounroll", "once", "clang loop", "clang fp contract", "METAL fp"),
+    *("STDC FP_CONTRACT", "mark"),
+)

@@ -32,6 +32,28 @@ y[row] = T(twice(shared[0]) * n);
 """
 
 
+WIDER_HEADER = """\
+#pragma mark - what people and models write beside the usual
+#ifndef __METAL_VERSION__
+#error "this needs Metal"
+#endif
+#define UNROLL _Pragma("clang loop unroll(full)")
+#define BOTH(f, ...) f(__VA_ARGS__)
+enum class Mode : uint { sum, mean };
+struct alignas(8) Pair { float value; uint place; };
+static_assert(sizeof(Pair) == 8, "two words");
+static inline __attribute__((always_inline)) float one(float v) { return v; }
+[[gnu::always_inline]] inline float mad(float a, float b, float c) { return a * b + c; }
+"""
+WIDER_SOURCE = """\
+float max = 0, min = 0, length = x[0], step = 1;
+bool visible = length > 0;
+float intersection = visible ? step : max + min;
+UNROLL for (int i = 0; i < 4; ++i) intersection += BOTH(mad, one(1.0f), 2.0f, 3.0f);
+y[0] = intersection;
+"""
+
+
 def kernel(source: str = HONEST_SOURCE, header: str = "", **changes: object) -> Kernel:
     fields: dict[str, object] = {
         "name": "probe",
@@ -46,6 +68,10 @@ def kernel(source: str = HONEST_SOURCE, header: str = "", **changes: object) -> 
 
 def test_honest_text_breaks_no_rule() -> None:
     assert check_kernel(kernel(HONEST_SOURCE, HONEST_HEADER)) == ()
+
+
+def test_text_of_wider_metal_breaks_none_either() -> None:
+    assert check_kernel(kernel(WIDER_SOURCE, WIDER_HEADER)) == ()
 
 
 @pytest.mark.parametrize(
@@ -84,6 +110,10 @@ def test_honest_text_breaks_no_rule() -> None:
         ("y[0] = 1;\nwhile (true) {}", "endless", 2),
         ("y[0] = x[0]; /* no end", "comment", 1),
         ("y[0] = \\u0078[0];", "character", 1),
+        ('#define HIDE _Pragma("GCC poison y")\ny[0] = 1;', "word", 1),
+        ('y[0] = f(1, "text");', "string", 1),
+        ("struct alignas(8) float4 { half v; }; y[0] = 1;", "redefinition", 1),
+        ("enum class float4 { a }; y[0] = 1;", "redefinition", 1),
     ],
 )
 def test_a_breach_is_named_with_its_line(source: str, rule: str, line: int) -> None:
@@ -101,6 +131,9 @@ def test_a_breach_is_named_with_its_line(source: str, rule: str, line: int) -> N
         ("kernel void second() {}", "word"),
         ("[[visible]] float f() { return 1; }", "attribute"),
         ("#define kw_barrier(a, b)", "redefinition"),
+        ("__attribute__((always_inline, constructor)) void f() {}", "word"),
+        ("[[gnu::constructor]] void f() {}", "attribute"),
+        ("[[nodiscard, gnu::constructor]] int f() { return 1; }", "attribute"),
         ("inline float f() { return 1;", "brackets"),
     ],
 )
