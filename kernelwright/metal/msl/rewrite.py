@@ -328,6 +328,7 @@ class _Rewriter:
             return
         keyword = structure.code[start]
         self.editor.replace(keyword.offset, keyword.text, "typedef")
+        self.drop_alignment(structure, start)
         references = []
         for part in split(structure, first, stop):
             token = structure.code[part.start]
@@ -346,6 +347,16 @@ class _Rewriter:
         references.append(f" static_assert(kw_threadgroup_memory<{size}, {self.limit}>::fits);")
         last = structure.code[min(stop, len(structure.code) - 1)]
         self.editor.insert(last.end, "".join(references))
+
+    def drop_alignment(self, structure: Structure, start: int) -> None:
+        """Take the `alignas(n)` in front of a variable away, which no typedef may have.
+
+        Every variable begins at a multiple of 64 bytes.
+        """
+        opening = structure.partner.get(start - 1, 0) if structure.spelling(start - 1) == ")" else 0
+        if structure.spelling(opening - 1) == "alignas":
+            first, last = structure.code[opening - 1], structure.code[start - 1]
+            self.editor.replace(first.offset, self.text[first.offset : last.end], "")
 
     def instantiation(self, structure: Structure, found: Instantiation) -> None:
         """Turn `template [[host_name("n")]] … f<A>;` into an entry point."""

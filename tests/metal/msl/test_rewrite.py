@@ -70,6 +70,12 @@ def test_other_colons_are_left_alone(text: str) -> None:
     assert rewritten(text).count("kw_rvalue") == text.count("?")
 
 
+def test_an_alignment_in_front_of_a_threadgroup_variable_goes() -> None:
+    text = rewritten("void f() { alignas(16) threadgroup half a[64]; alignas(8) int b; }")
+    assert text.startswith("void f() {  typedef half kw_threadgroup_0[64];")
+    assert "alignas(8) int b;" in text
+
+
 def test_threadgroup_variables_move_into_the_threadgroups_memory() -> None:
     result = rewrite("void f() {\n  threadgroup vec<T, 4> a[N][2], b;\n  int c;\n}", file="source")
     line = result.edited.text.split("\n")[1]
