@@ -85,12 +85,18 @@ class Case:
         focus = _focus(self.graph.input_types, self.attempt)
         return tuple(
             self._layout_values(
-                _draw_input(self.distribution, type_, domain, place == focus, random), place
+                _draw_input(self._draw(place, random), type_, domain, is_focus=place == focus),
+                place,
             )
             for place, (type_, domain) in enumerate(
                 zip(self.graph.input_types, domains_of(self.graph), strict=True)
             )
         )
+
+    def _draw(self, place: int, random: np.random.Generator) -> "_Draw":
+        turn = place + self.attempt + list(Distribution).index(self.distribution)
+        turn += list(Layout).index(self.layout)
+        return _Draw(self.distribution, random, turn)
 
     def _layout_values(self, array: Array, position: int) -> Array:
         return np.ascontiguousarray(self.layout.place(array, position)).reshape(array.shape)
@@ -118,18 +124,23 @@ def _focus(types: Sequence[TensorType], attempt: int) -> int:
     return by_size[attempt % len(by_size)] if by_size else -1
 
 
-def _draw_input(
-    distribution: Distribution,
-    type_: TensorType,
-    domain: Domain,
-    is_focus: bool,
-    random: np.random.Generator,
-) -> Array:
+@dataclass(frozen=True)
+class _Draw:
+    """How an input is drawn, whatever its type."""
+
+    distribution: Distribution
+    random: np.random.Generator
+    turn: int
+    """Differs from input to input and from case to case: what lone integers take in turn."""
+
+
+def _draw_input(draws: _Draw, type_: TensorType, domain: Domain, *, is_focus: bool) -> Array:
+    random = draws.random
     if type_.dtype is Dtype.BOOL:
-        return _flags(distribution, type_, random)
+        return _flags(draws.distribution, type_, random)
     if type_.dtype.is_integer:
-        return _integers(distribution, type_, domain, random)
-    kind = distribution
+        return _integers(draws, type_, domain)
+    kind = draws.distribution
     if kind in _FOCUSED and not is_focus:
         kind = Distribution.NORMAL
     values = draw(kind, type_.shape, type_.dtype, random)
@@ -160,6 +171,14 @@ def _flags(distribution: Distribution, type_: TensorType, random: np.random.Gene
 
 _LARGEST = 300
 """More than a byte holds, and sums of 4096 products stay in 32 bits."""
+_FAR = frozenset((Distribution.LARGE, Distribution.HUGE, Distribution.WIDE, Distribution.SHIFTED))
+"""Kinds whose integers lie wherever they may, also where a task tells only some of them apart."""
+_ONE_BEYOND = frozenset(
+    (Distribution.SMALL, Distribution.CONSTANT, Distribution.DENORMAL, Distribution.DISTANT)
+)
+"""Kinds whose integers also take the first that is like all beyond: a length of all positions."""
+_MOST_MATCHED = 3
+"""Few enough segments for most to meet their like."""
 _CHOICES = {Distribution.CONSTANT: 1, Distribution.TIED: 2}
 """How many different indices some kinds have: all tokens may ask for one expert."""
 
@@ -169,21 +188,22 @@ _WITH_LANDMARKS = (Distribution.TIED, Distribution.MIXED)
 _LANDMARK_SHARE = 0.1
 
 
-def _integers(
-    distribution: Distribution, type_: TensorType, domain: Domain, random: np.random.Generator
-) -> Array:
+def _integers(draws: _Draw, type_: TensorType, domain: Domain) -> Array:
+    distribution, random = draws.distribution, draws.random
     limits = np.iinfo(type_.dtype.numpy)
     low, high = domain.levels or (max(limits.min, -_LARGEST), min(limits.max, _LARGEST))
     if domain.index_limit is not None:
         low, high = 0, max(domain.index_limit, 1) - 1
     elif domain.is_packed:
         low, high = limits.min, limits.max
+    elif distribution not in _FAR:
+        low, high = _told_apart(distribution, type_, domain) or (low, high)
     if domain.index_limit is not None and distribution in _CHOICES:
         chosen = random.integers(low, high, _CHOICES[distribution], endpoint=True)
         return random.choice(chosen, type_.shape).astype(type_.dtype.numpy)
     wide = np.uint64 if type_.dtype is Dtype.UINT64 else np.int64
     drawn = random.integers(low, high, type_.shape, wide, endpoint=True).astype(type_.dtype.numpy)
-    _place_extremes(drawn, (low, high), random)
+    _place_extremes(drawn, (low, high), draws)
     if domain.is_of_any_size and distribution in _OF_ALL_SIZES:
         is_large = random.random(type_.shape) < _OF_ALL_SIZES[distribution]
         drawn = np.where(is_large, _of_all_sizes(type_, random), drawn)
@@ -192,6 +212,18 @@ def _integers(
         drawn[drawn == 0] = 1
     drawn = drawn & ~drawn.dtype.type(domain.unset) if domain.unset else drawn
     return _with_landmarks(drawn, distribution, domain, random)
+
+
+def _told_apart(
+    distribution: Distribution, type_: TensorType, domain: Domain
+) -> tuple[int, int] | None:
+    """Return the ends of the integers that a task tells apart, None where it does of all."""
+    if domain.span is None:
+        return (0, _MOST_MATCHED) if domain.is_matched else None
+    beyond, limits = int(distribution in _ONE_BEYOND), np.iinfo(type_.dtype.numpy)
+    low = max(domain.span[0] - beyond, int(limits.min))
+    high = min(domain.span[1] + beyond, int(limits.max))
+    return (low, high) if low <= high else None
 
 
 def _of_all_sizes(type_: TensorType, random: np.random.Generator) -> Array:
@@ -216,11 +248,18 @@ def _with_landmarks(
     return np.where(is_landmark, random.choice(landmarks, array.shape), array)
 
 
-def _place_extremes(array: Array, extremes: tuple[int, int], random: np.random.Generator) -> None:
-    """Put the least and the greatest value in: chance seldom draws one class of many."""
-    count = max(array.size, 3)  # a lone element takes any value
-    first = int(random.integers(count))
-    second = (first + 1 + int(random.integers(count - 1))) % count
+def _place_extremes(array: Array, extremes: tuple[int, int], draws: _Draw) -> None:
+    """Put the least and the greatest value in: chance seldom draws one class of many.
+
+    A lone element is either of them in every fourth case.
+    """
+    if array.size == 1:
+        if draws.turn % 4 < len(extremes):
+            array.reshape(-1)[0] = extremes[draws.turn % 4]
+        return
+    count = max(array.size, 3)  # one of two takes any value
+    first = int(draws.random.integers(count))
+    second = (first + 1 + int(draws.random.integers(count - 1))) % count
     for place, value in zip((first, second), extremes, strict=True):
         if place < array.size:
             array.reshape(-1)[place] = value

@@ -5,8 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernelwright.evaluator.position import (
+    COMPARISONS,
+    is_matched,
+    known_numbers,
+    only_moves,
+    span_of,
+)
 from kernelwright.ir.dtype import Dtype
-from kernelwright.ir.graph import Constant, Graph, Node, ValueId
+from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.jump import is_jump
 from kernelwright.ir.ops import Kind, op_named
 
@@ -24,7 +31,6 @@ _INDEX_PLACES = {
 """Ops that read indices, with the slice of `Node.inputs` that holds them."""
 _SHIFTS = ("left_shift", "right_shift")
 _DIVISIONS = ("floor_divide", "remainder", "divmod")
-_COMPARISONS = frozenset(("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"))
 _STEPS = {
     "round": (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5),
     "floor": (-1.0, 0.0, 1.0),
@@ -68,6 +74,11 @@ class Domain:
     unset: int = 0
     """Bits that no packed word has: digits that are floats would be NaN."""
     landmarks: tuple[float, ...] = ()
+    span: tuple[int, int] | None = None
+    """Between which integers are told apart by the numbers that they, or what is added to them,
+    are compared with: a length or an offset among positions. All beyond are alike."""
+    is_matched: bool = False
+    """Integers are compared for equality with others that are drawn, as those of segments."""
 
 
 def domains_of(graph: Graph) -> tuple[Domain, ...]:
@@ -107,6 +118,8 @@ def _domain(graph: Graph, value: ValueId) -> Domain:
         levels=levels[-1] if levels else None,
         unset=_EIGHT_BIT_NAN if ("mxfp8", 1) in modes else 0,
         landmarks=tuple(c for c in landmarks if not is_positive or c > 0),
+        span=span_of(graph, value) if is_integer else None,
+        is_matched=is_integer and is_matched(graph, value),
     )
 
 
@@ -140,24 +153,24 @@ def _landmarks(
 
 
 def _compared_with(graph: Graph, use: _Use) -> Iterator[float]:
-    if use.node.op in _COMPARISONS:
+    if use.node.op in COMPARISONS:
         yield from _constants(graph, use.node.inputs[1 - use.place])
     yield from _STEPS.get(use.node.op, ())
     if use.node.op in ("abs", "negative"):
         made = use.node.outputs[0]
         for node in (graph.nodes[index] for index in graph.consumers_of[made]):
-            if node.op in _COMPARISONS:
+            if node.op in COMPARISONS:
                 other = node.inputs[1 - node.inputs.index(made)]
                 yield from (sign * c for c in _constants(graph, other) for sign in (1, -1))
 
 
 def _constants(graph: Graph, value: ValueId) -> Iterator[float]:
     """Yield some of the finite numbers that a value holds, if it is a constant."""
-    constant = _constant_behind(graph, value)
-    if constant is None or constant.type.dtype.is_complex:
+    known = known_numbers(graph, value)
+    if known is None or known.dtype.kind == "c":
         return
-    numbers = np.unique(constant.array.astype(np.float64))
-    if constant.type.dtype.is_float:
+    numbers = np.unique(known.astype(np.float64))
+    if known.dtype.kind not in "iub":
         numbers = numbers[np.abs(numbers) <= _FARTHEST_LANDMARK]
     places = np.linspace(0, len(numbers) - 1, min(len(numbers), _MOST_LANDMARKS))
     yield from numbers[places.astype(int)].tolist()
@@ -186,23 +199,14 @@ def _needs_positive(graph: Graph, node: Node) -> bool:
         if others or len(readers) != 1:
             return False
         node = graph.nodes[readers[0]]
-        while _only_moves(node) and len(graph.consumers_of[node.outputs[0]]) == 1:
+        while only_moves(node) and len(graph.consumers_of[node.outputs[0]]) == 1:
             node = graph.nodes[graph.consumers_of[node.outputs[0]][0]]
     return node.op in _POSITIVE
 
 
 def _is_positive_constant(graph: Graph, value: ValueId) -> bool:
-    constant = _constant_behind(graph, value)
-    return constant is not None and bool((constant.array.astype(float) > 0).all())
-
-
-def _constant_behind(graph: Graph, value: ValueId) -> Constant | None:
-    """Return the constant whose elements a value holds."""
-    producer = graph.producer_of.get(value)
-    while producer is not None and graph.nodes[producer].op in ("broadcast", "reshape"):
-        value = graph.nodes[producer].inputs[0]
-        producer = graph.producer_of.get(value)
-    return graph.constant_of.get(value)
+    known = known_numbers(graph, value)
+    return known is not None and bool((known.astype(float) > 0).all())
 
 
 def _index_places(node: Node) -> range:
@@ -237,7 +241,7 @@ def _uses(graph: Graph, value: ValueId) -> Iterator[_Use]:
             places = [i for i, operand in enumerate(node.inputs) if operand == current]
             yield from (_Use(node, place, is_guarded) for place in places)
             guards = _guards(graph, node, current)
-            for output in node.outputs if guards or _only_moves(node) else ():
+            for output in node.outputs if guards or only_moves(node) else ():
                 if output not in seen:
                     seen.add(output)
                     waiting.append((output, is_guarded or guards))
@@ -248,10 +252,6 @@ def _guards(graph: Graph, node: Node, value: ValueId) -> bool:
     if not graph.types[value].dtype.is_integer:
         return False
     return node.op in _BOUNDS or (node.op == "select" and value in node.inputs[1:])
-
-
-def _only_moves(node: Node) -> bool:
-    return node.op == "cast" or op_named(node.op).kind is Kind.VIEW
 
 
 def accumulation_length(graph: Graph) -> int:
@@ -276,7 +276,7 @@ def has_jump_after_rounding(graph: Graph) -> bool:
         reads_exact = all(v in exact for v in node.inputs)
         if is_jump(graph, node) and not reads_exact:
             return True
-        if reads_exact and _only_moves(node) and not _narrows(graph, node):
+        if reads_exact and only_moves(node) and not _narrows(graph, node):
             exact.update(node.outputs)
     return False
 

@@ -185,6 +185,74 @@ def test_mlx_is_not_asked_for_a_window_that_reaches_out() -> None:
     assert "an index is out of range" in prepared.dropped
 
 
+def shifted(x: mx.array, offset: mx.array) -> mx.array:
+    rows, columns = mx.arange(8)[:, None], mx.arange(x.shape[1])[None, :]
+    return mx.where(rows + offset >= columns, x, 0)
+
+
+def cut(x: mx.array, length: mx.array) -> mx.array:
+    return mx.where(mx.arange(x.shape[1]) < length, x, 0)
+
+
+def counted_down(x: mx.array, end: mx.array) -> mx.array:
+    return mx.where(end - mx.arange(x.shape[1]) > mx.arange(3)[:, None], x[:3], 0)
+
+
+def behind_a_window(x: mx.array, width: mx.array) -> mx.array:
+    apart = mx.arange(8)[:, None] - mx.arange(x.shape[1])[None, :]
+    return mx.where((apart >= 0) & (apart < width), x, 0)
+
+
+def in_pages(x: mx.array, pages: mx.array) -> mx.array:
+    return mx.where(mx.arange(x.shape[1]) < pages * 4, x, 0)
+
+
+def by_blocks(x: mx.array, block: mx.array) -> mx.array:
+    return mx.where(mx.arange(x.shape[1]) // 8 <= block, x, 0)
+
+
+def held_against_one_number(x: mx.array, n: mx.array) -> mx.array:
+    return mx.where(n > 3, x, 0)
+
+
+@pytest.mark.parametrize(
+    ("fn", "span"),
+    [
+        (shifted, (-7, 39)),
+        (cut, (0, 39)),
+        (counted_down, (0, 41)),
+        (behind_a_window, (-39, 7)),
+        (in_pages, (0, 10)),
+        (by_blocks, (0, 4)),
+        (held_against_one_number, None),
+    ],
+)
+def test_an_integer_is_drawn_where_positions_tell_it_apart(
+    fn: Callable[[mx.array, mx.array], mx.array], span: tuple[int, int] | None
+) -> None:
+    graph = canonicalize(capture(fn, mx.zeros((8, 40)), mx.array(0)))
+    assert domains_of(graph)[1].span == span
+
+
+@pytest.mark.parametrize("secret", "abcd")
+def test_lengths_end_at_any_position_and_beyond_all(secret: str) -> None:
+    graph = canonicalize(capture(cut, mx.zeros((8, 40)), mx.array(0)))
+    drawn = {int(Case(graph, d).inputs(secret)[1]) for d in Distribution}
+    assert {0, 39} <= drawn
+    assert len(drawn & set(range(1, 39))) > 2
+    assert min(drawn) < 0 < 40 <= max(drawn)
+
+
+def test_segments_meet_their_like() -> None:
+    def same(x: mx.array, of_row: mx.array, of_column: mx.array) -> mx.array:
+        return mx.where(of_row[:, None] == of_column[None, :], x, 0)
+
+    segments = mx.zeros((30,), mx.int32)
+    graph = canonicalize(capture(same, mx.zeros((30, 30)), segments, segments))
+    rows, columns = Case(graph, Distribution.NORMAL).inputs("a")[1:]
+    assert 0.1 < (rows[:, None] == columns[None, :]).mean() < 0.5
+
+
 def test_a_number_that_a_type_does_not_hold_harms_nobody() -> None:
     graph = canonicalize(capture(lambda x: x.astype(mx.int32) == -7, mx.zeros((9,), mx.uint8)))
     assert Case(graph, Distribution.TIED).inputs("a")[0].dtype == np.uint8

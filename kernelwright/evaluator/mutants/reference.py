@@ -129,6 +129,19 @@ def rotate(x: mx.array, angle: mx.array) -> mx.array:
     return mx.concatenate([first * c - second * s, first * s + second * c], axis=-1)
 
 
+def causal_softmax(x: mx.array, offset: mx.array) -> mx.array:
+    """Softmax of what each row may see, behind `offset` columns that all of them see."""
+    rows, columns = (mx.arange(n) for n in x.shape)
+    sees = rows[:, None] + offset >= columns[None, :]
+    return mx.softmax(mx.where(sees, x, -1e9), axis=-1)
+
+
+def prefix_mean(x: mx.array, lengths: mx.array) -> mx.array:
+    """Mean of the first elements of each row."""
+    is_inside = mx.arange(x.shape[1])[None, :] < lengths[:, None]
+    return mx.sum(mx.where(is_inside, x, 0), axis=-1) / mx.maximum(lengths, 1)
+
+
 FUNCTIONS: dict[str, Function] = {
     f.__name__: f
     for f in (
@@ -154,5 +167,7 @@ FUNCTIONS: dict[str, Function] = {
         clip_counts,
         whole_steps,
         row_totals,
+        causal_softmax,
+        prefix_mean,
     )
 }
