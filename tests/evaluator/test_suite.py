@@ -243,6 +243,17 @@ def test_lengths_end_at_any_position_and_beyond_all(secret: str) -> None:
     assert min(drawn) < 0 < 40 <= max(drawn)
 
 
+def test_bytes_that_are_exponents_are_drawn_again_where_they_overflow() -> None:
+    def scaled(digits: mx.array, exponents: mx.array) -> mx.array:
+        scales = mx.power(2.0, exponents.astype(mx.float32) - 127)
+        return (digits & 7).astype(mx.float32) * scales[:, :, None]
+
+    digits, exponents = mx.zeros((20, 4, 32), mx.uint8), mx.zeros((20, 4), mx.uint8)
+    graph = canonicalize(capture(scaled, digits, exponents))
+    suite = visible_suite(Task(graph, "scaled"), (), CONFIG)
+    assert suite.proving >= 15
+
+
 def test_segments_meet_their_like() -> None:
     def same(x: mx.array, of_row: mx.array, of_column: mx.array) -> mx.array:
         return mx.where(of_row[:, None] == of_column[None, :], x, 0)
