@@ -1,6 +1,7 @@
 """From the runtime's raw findings to reports that name lines, variables and threads."""
 
 import ctypes
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ _MOST_REPORTS = 512
 _KINDS = tuple(ReportKind)
 """The runtime numbers its kinds in the order of the enumeration."""
 _BUFFER, _VARIABLE, _ARGUMENT = 1, 2, 3
+_OWN_TYPE = re.compile(r"\bkw_threadgroup_(\d+)\b")
 _SPACES = {"__global_device": "device", "__global_host": "constant", "__local": "threadgroup"}
 
 
@@ -117,7 +119,7 @@ def _report(raw: RawReport, names: Names) -> SanitizerReport:
     has_thread = kind is not ReportKind.UNWRITTEN_OUTPUT
     return SanitizerReport(
         kind=kind,
-        message=_message(kind, raw, variable, other),
+        message=_message(kind, raw, names, other),
         file=place.file,
         line=place.line,
         column=place.column,
@@ -135,13 +137,14 @@ def _three(value: UInt3) -> tuple[int, int, int]:
     return value.x, value.y, value.z
 
 
-def _message(kind: ReportKind, raw: RawReport, variable: str, other: Place) -> str:
+def _message(kind: ReportKind, raw: RawReport, names: Names, other: Place) -> str:
+    variable = names.variable(raw)
     if kind in (ReportKind.THREADGROUP_RACE, ReportKind.DEVICE_RACE):
         return _race(kind, raw, variable, other)
     if kind in (ReportKind.DIVERGENT_BARRIER, ReportKind.DIVERGENT_SIMD_OPERATION):
         return _divergence(kind, raw, other)
     if raw.file or kind is ReportKind.MISALIGNED_ACCESS:
-        return _undefined(kind, raw, variable)
+        return _undefined(kind, raw, names)
     access = f"{'writes' if raw.is_write else 'reads'} {raw.size} bytes"
     where = f"at byte {raw.offset} of {variable}" if variable else "at an address of no buffer"
     match kind:
@@ -169,10 +172,9 @@ def _race(kind: ReportKind, raw: RawReport, variable: str, other: Place) -> str:
     else:
         space = "mem_device" if kind is ReportKind.DEVICE_RACE else "mem_threadgroup"
         reason = f"no barrier with mem_flags::{space} lies between"
-    return (
-        f"thread {_three(raw.thread)} {mine} {place}, thread {_three(raw.other_thread)} {theirs} "
-        f"it{line}, and {reason}"
-    )
+    # Of several readers the last is known, and may be one that a barrier orders.
+    who = f"thread {_three(raw.other_thread)}" if raw.has_other else "another thread"
+    return f"thread {_three(raw.thread)} {mine} {place}, {who} {theirs} it{line}, and {reason}"
 
 
 def _divergence(kind: ReportKind, raw: RawReport, other: Place) -> str:
@@ -195,23 +197,26 @@ def _divergence(kind: ReportKind, raw: RawReport, other: Place) -> str:
     return text
 
 
-def _undefined(kind: ReportKind, raw: RawReport, variable: str) -> str:
-    thread, value = _three(raw.thread), raw.details[1]
+def _undefined(kind: ReportKind, raw: RawReport, names: Names) -> str:
+    thread, value, variable = _three(raw.thread), raw.details[1], names.variable(raw)
     if kind is ReportKind.MISALIGNED_ACCESS:
         where = f"byte {raw.offset} of {variable}" if variable else "an address"
         return f"thread {thread} accesses {where}, which its type needs to be a multiple of {value}"
     if kind is ReportKind.DIVISION_BY_ZERO:
         return f"thread {thread} divides {value} by zero"
-    type_ = _type_name(raw.details[2])
+    type_ = _type_name(raw.details[2], names)
     if kind is ReportKind.SHIFT_OUT_OF_RANGE:
         return f"thread {thread} shifts {type_} by {value}"
     return f"thread {thread} uses index {value} of {type_}"
 
 
-def _type_name(address: int) -> str:
-    """Read the name that the compiler gave a type, such as `'__local float[64]'`."""
+def _type_name(address: int, names: Names) -> str:
+    """Read the name that the compiler gave a type, such as `'__local float[64]'`.
+
+    Types of threadgroup variables are the simulator's own, and go by the variables' names.
+    """
     name = (ctypes.string_at(address) if address else b"").decode(errors="replace")
     name = name.partition("' (")[0].strip("'")
     for theirs, ours in _SPACES.items():
         name = name.replace(theirs, ours)
-    return name
+    return _OWN_TYPE.sub(lambda match: names.variables[int(match[1])].name, name)

@@ -39,6 +39,7 @@ _BUGS: dict[ReportKind, list[str]] = {
         "threadgroup float t[8][8]; t[l / 8][l % 8] = x[i]; "
         + _SYNC
         + "y[i] = t[l / 8][l % 8 + 1];",
+        _S + "threadgroup float* p = s; p[int(l) - 900000] = x[i]; y[i] = s[0];",
     ],
     ReportKind.THREAD_OUT_OF_BOUNDS: [
         "float a[4] = {x[i], 1, 2, 3}; y[i] = a[i % 5];",
@@ -286,6 +287,59 @@ def test_race_names_both_threads_and_lines() -> None:
     assert race.variable == "shared"
     assert {race.line, race.other_line} == {5, 6}
     assert race.thread != race.other_thread
+
+
+@pytest.mark.parametrize("order_seed", range(4))
+@pytest.mark.parametrize("writer", [0, 31, 32, 63])
+def test_a_simdgroup_barrier_orders_no_reader_of_another_simdgroup(
+    writer: int, order_seed: int
+) -> None:
+    text = textwrap.dedent(f"""\
+        #include <metal_stdlib>
+        using namespace metal;
+        kernel void again(const device float* x [[buffer(0)]], device float* y [[buffer(1)]],
+                          uint i [[thread_position_in_grid]]) {{
+          threadgroup float shared[1];
+          if (i == 0) shared[0] = x[0];
+          threadgroup_barrier(mem_flags::mem_threadgroup);
+          float first = shared[0];
+          simdgroup_barrier(mem_flags::mem_threadgroup);
+          if (i == {writer}) shared[0] = 2 * first;
+          threadgroup_barrier(mem_flags::mem_threadgroup);
+          y[i] = first + shared[0];
+        }}
+        """)
+    x, y = np.ones(64, np.float32), np.zeros(64, np.float32)
+
+    outcome = (
+        simulator.compile(text)
+        .kernel("again")
+        .launch(
+            [x, y], grid=(64, 1, 1), threadgroup=(64, 1, 1), sanitize=True, order_seed=order_seed
+        )
+    )
+
+    assert {r.kind for r in outcome.reports} == {ReportKind.THREADGROUP_RACE}
+    race = outcome.reports[0]
+    assert {race.line, race.other_line} == {8, 10}
+    # One of the same simdgroup, which the barrier orders, is not to blame.
+    assert race.thread is not None
+    assert race.other_thread is None or race.other_thread[0] // 32 != race.thread[0] // 32
+
+
+def test_an_index_beyond_a_threadgroup_array_names_the_array() -> None:
+    body = "threadgroup float t[8][8]; t[l / 8][l % 8 + 8] = x[i]; y[i] = 0;"
+    text = _SIGNATURE.format(name="beyond") + body + "}"
+    buffers = [np.ones(64, np.float32), np.zeros(64, np.float32), np.zeros(1, np.uint32)]
+
+    outcome = (
+        simulator.compile("using namespace metal;" + text)
+        .kernel("beyond")
+        .launch(buffers, grid=(64, 1, 1), threadgroup=(64, 1, 1), sanitize=True)
+    )
+
+    assert any("uses index 8 of threadgroup" in r.message for r in outcome.reports)
+    assert not any("kw_" in r.message for r in outcome.reports)
 
 
 def test_out_of_bounds_write_reaches_no_other_buffer() -> None:

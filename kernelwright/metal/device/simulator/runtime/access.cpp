@@ -52,7 +52,7 @@ void report_race(Worker& worker, const Pending& race, bool is_write) {
   report->thread = race.thread;
   report->threadgroup = race.threadgroup;
   report->other_thread = position_of(*worker.launch, other.group(), other.thread());
-  report->has_other = 1;
+  report->has_other = !race.stands_for_other;
   report->is_write = is_write;
   report->other_is_write = race.other_is_write;
   report->size = race.size;
@@ -60,8 +60,8 @@ void report_race(Worker& worker, const Pending& race, bool is_write) {
   publish(*report);
 }
 
-Pending race_with(const Worker& worker, const Access& access, Trace other, uint32_t site,
-                  bool is_write) {
+Pending race_with(const Worker& worker, const Access& access, Trace now, Trace other,
+                  uint32_t site, bool is_write) {
   Pending race = {};
   race.address = access.address;
   race.size = access.size < sizeof race.before ? access.size : sizeof race.before;
@@ -69,6 +69,7 @@ Pending race_with(const Worker& worker, const Access& access, Trace other, uint3
   race.other = other.bits;
   race.other_site = site;
   race.other_is_write = is_write;
+  race.stands_for_other = !concurrent(alone(other), now);
   race.thread = worker.running->context.position_in_grid;
   race.threadgroup = worker.group_position;
   return race;
@@ -96,12 +97,13 @@ void check_read(Worker& worker, const Access& access, const Grains& grains, uint
     const Trace write = load_trace(&shadow.writes[i]);
     is_first |= grains.tracks_first_use && is_first_use(grains, write, now);
     if (!is_same_place(write, mine) && conflicts(grains, write, mine))
-      report_race(worker, race_with(worker, access, write, shadow.write_sites[i], true), false);
+      report_race(worker, race_with(worker, access, mine, write, shadow.write_sites[i], true),
+                  false);
     // The write of one atomic operation stands for its read: it conflicts with all that does.
     if (access.kind & WRITE) continue;
     const Trace read = load_trace(&shadow.reads[i]);
     if (is_same_place(read, mine) && !read.has(Trace::ATOMIC)) continue;
-    if (conflicts(grains, read, mine)) mine.bits |= Trace::SEVERAL;
+    if (conflicts(grains, read, mine)) mine = joined(read, mine);
     note_reads(shadow);
     store_trace(&shadow.reads[i], mine);
     shadow.read_sites[i] = site;
@@ -121,8 +123,8 @@ void check_write(Worker& worker, const Access& access, const Grains& grains, uin
     const bool after_write = conflicts(grains, write, mine);
     if ((after_write || conflicts(grains, read, mine)) && worker.pending.size == 0) {
       worker.pending = after_write
-                           ? race_with(worker, access, write, shadow.write_sites[i], true)
-                           : race_with(worker, access, read, shadow.read_sites[i], false);
+                           ? race_with(worker, access, mine, write, shadow.write_sites[i], true)
+                           : race_with(worker, access, mine, read, shadow.read_sites[i], false);
       memcpy(worker.pending.before, (void*)access.address, worker.pending.size);
     }
     store_trace(&shadow.writes[i], mine);
@@ -203,6 +205,8 @@ bool is_own(const Worker& worker, const Access& access) {
   return !(access.kind & WRITE) && place >= worker.block && place < worker.signal_stack;
 }
 
+uint64_t distance(uint64_t a, uint64_t b) { return a < b ? b - a : a - b; }
+
 }  // namespace
 
 void report_misaligned(Worker& worker, const Access& access, uint32_t alignment) {
@@ -227,11 +231,9 @@ void check_access(Worker& worker, const Access& access) {
   if (is_own(worker, access)) return;
   if (!(access.kind & WRITE) && is_constant(worker, access.address)) return;
   // Nothing near is the kernel's. Whose pointer it was can only be guessed by distance.
-  const uint64_t to_arena = access.address - (uint64_t)worker.launch->arena->base;
-  const uint64_t to_memory = access.address - (uint64_t)worker.memory.base;
-  const bool near_memory = worker.memory.count != 0 &&
-                           (int64_t)to_memory < (int64_t)(64ull << 30) &&
-                           (int64_t)to_memory > -(int64_t)(64ull << 30) && to_memory < to_arena;
+  const uint64_t to_memory = distance(access.address, (uint64_t)worker.memory.base);
+  const bool near_memory = worker.memory.count != 0 && to_memory < 64ull << 30 &&
+                           to_memory < distance(access.address, worker.arena_low);
   report_out_of_bounds(worker, access, near_memory ? Kind::THREADGROUP_OUT_OF_BOUNDS
                                                    : Kind::DEVICE_OUT_OF_BOUNDS);
   refuse(worker, access);

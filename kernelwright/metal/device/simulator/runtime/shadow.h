@@ -9,20 +9,23 @@ namespace kw {
 
 // One access in 64 bits, so that worker threads exchange them without tearing; 0 is none.
 //
-//   group 28 | thread + 1 11 | phase 16 | epoch 6 | several 1 | part 1 | atomic 1
+//   group 28 | thread + 1 11 | phase 15 | epoch 6 | reach 2 | part 1 | atomic 1
 //
 // phase counts threadgroup barriers that order this kind of memory, epoch the simdgroup's own.
-// Both wrap: after exactly 2^16 barriers without another access a race would go unseen.
+// Both wrap: after exactly 2^15 barriers without another access a race would go unseen. reach says
+// for whom else the last of several readers stands.
 struct Trace {
   uint64_t bits;
 
-  static constexpr uint64_t SEVERAL = 4, PART = 2, ATOMIC = 1, FLAGS = 7;
+  static constexpr uint64_t PART = 2, ATOMIC = 1, FLAGS = 15;
+  static constexpr uint32_t ALONE = 0, LANES = 1, SIMDGROUPS = 2, GROUPS = 3;
 
   bool exists() const { return bits != 0; }
   uint32_t group() const { return (uint32_t)(bits >> 36); }
   uint32_t thread() const { return ((uint32_t)(bits >> 25) & 0x7ff) - 1; }
-  uint32_t phase() const { return (uint32_t)(bits >> 9) & 0xffff; }
-  uint32_t epoch() const { return (uint32_t)(bits >> 3) & 0x3f; }
+  uint32_t phase() const { return (uint32_t)(bits >> 10) & 0x7fff; }
+  uint32_t epoch() const { return (uint32_t)(bits >> 4) & 0x3f; }
+  uint32_t reach() const { return (uint32_t)(bits >> 2) & 3; }
   bool has(uint64_t flag) const { return (bits & flag) != 0; }
 };
 
@@ -31,7 +34,7 @@ constexpr uint64_t GROUP_MASK = (1u << 28) - 1;
 inline Trace trace_of(uint64_t group, uint32_t thread, uint32_t phase, uint32_t epoch,
                       uint64_t flags) {
   return {(group & GROUP_MASK) << 36 | (uint64_t)(thread + 1) << 25 |
-          (uint64_t)(phase & 0xffff) << 9 | (epoch & 0x3f) << 3 | flags};
+          (uint64_t)(phase & 0x7fff) << 10 | (epoch & 0x3f) << 4 | flags};
 }
 
 inline Trace trace_now(const Worker& worker, uint32_t phase, uint64_t flags) {
@@ -47,13 +50,31 @@ inline uint32_t grain_shift_of(uint32_t itemsize) {
   return itemsize >= 4 ? 2 : itemsize >= 2 ? 1 : 0;
 }
 
-// True when nothing orders an earlier access before one that `now` describes.
+// How far from each other two accesses run: by one thread, in one simdgroup, in one threadgroup.
+inline uint32_t reach_over(Trace before, Trace now) {
+  const bool in_one = before.thread() / KW_SIMD_WIDTH == now.thread() / KW_SIMD_WIDTH;
+  const uint32_t apart = before.group() != now.group()     ? Trace::GROUPS
+                         : !in_one                         ? Trace::SIMDGROUPS
+                         : before.thread() != now.thread() ? Trace::LANES
+                                                           : Trace::ALONE;
+  return apart > before.reach() ? apart : before.reach();
+}
+
+// True when nothing orders an earlier access, or one for which it stands, before one that `now`
+// describes.
 inline bool concurrent(Trace before, Trace now) {
-  if (before.group() != now.group()) return true;
+  const uint32_t reach = reach_over(before, now);
+  if (reach == Trace::GROUPS) return true;
   if (before.phase() != now.phase()) return false;
-  if (before.thread() / KW_SIMD_WIDTH != now.thread() / KW_SIMD_WIDTH) return true;
-  if (before.epoch() != now.epoch()) return false;
-  return before.thread() != now.thread() || before.has(Trace::SEVERAL);
+  return reach == Trace::SIMDGROUPS || (reach == Trace::LANES && before.epoch() == now.epoch());
+}
+
+// The access itself, whatever else it stands for.
+inline Trace alone(Trace trace) { return {trace.bits & ~Trace::FLAGS}; }
+
+// A read that stands for the ones before it, which nothing orders before it, as well.
+inline Trace joined(Trace before, Trace now) {
+  return {now.bits | (uint64_t)reach_over(before, now) << 2};
 }
 
 // The last write and read of every grain, with the place in the code of each. In arrays of their

@@ -53,7 +53,7 @@ KW_INLINE bool is_usual_read(const Watched& watched, Trace now, uint32_t site) {
     const Trace read = load_trace(&shadow.reads[i]);
     if (is_same_place(read, now) && !read.has(Trace::ATOMIC)) continue;
     const bool is_alone = is_ordered(watched, read, now) || read.has(Trace::PART);
-    store_trace(&shadow.reads[i], {now.bits | (is_alone ? 0 : Trace::SEVERAL)});
+    store_trace(&shadow.reads[i], is_alone ? now : joined(read, now));
     shadow.read_sites[i] = site;
   }
   return true;

@@ -31,6 +31,7 @@ struct Pending {
   uint64_t other;  // the bits of the other access's Trace
   uint32_t other_site;
   uint32_t other_is_write;
+  uint32_t stands_for_other;  // that access is ordered itself, and one for which it stands is not
   kw_uint3 thread, threadgroup;
 };
 
