@@ -17,7 +17,7 @@ from kernelwright.evaluator.domain import (
 )
 from kernelwright.evaluator.mutants.corpus import bases, task_of
 from kernelwright.evaluator.probe import MEAN, trivial_answers
-from kernelwright.evaluator.reference import Reference, prepare
+from kernelwright.evaluator.reference import Reference, judge, prepare
 from kernelwright.evaluator.shape import hidden_graphs, visible_graphs
 from kernelwright.evaluator.suite import Suite, visible_suite
 from kernelwright.evaluator.task import Task, Tolerance
@@ -267,6 +267,18 @@ def test_segments_meet_their_like() -> None:
 def test_a_number_that_a_type_does_not_hold_harms_nobody() -> None:
     graph = canonicalize(capture(lambda x: x.astype(mx.int32) == -7, mx.zeros((9,), mx.uint8)))
     assert Case(graph, Distribution.TIED).inputs("a")[0].dtype == np.uint8
+
+
+@pytest.mark.parametrize("secret", "abc")
+def test_floats_may_be_added_up_one_after_the_other_as_mlx_does(secret: str) -> None:
+    def added_up(x: mx.array) -> mx.array:
+        return mx.cumsum(x, axis=-1)
+
+    graph = canonicalize(capture(added_up, mx.zeros((4, 4096))))
+    case = Case(graph, Distribution.CONSTANT)
+    prepared = prepare(case, Task(graph, "added_up").output_tolerances, secret)
+    sums = np.cumsum(prepared.inputs[0], axis=-1, dtype=np.float32)
+    assert prepared.dropped or judge(prepared, [sums])[0].is_acceptable
 
 
 def test_halves_are_drawn_where_they_are_rounded() -> None:
