@@ -8,7 +8,7 @@ from kernelwright.metal.diagnostic import Diagnostic, Severity
 
 _LINE = re.compile(
     r"^(?P<file>[^:\n]+?):(?P<line>\d+):(?P<column>\d+): "
-    r"(?P<severity>fatal error|error|warning|note): (?P<message>.*?)(?: \[-W[\w+=-]+\])?$"
+    r"(?P<severity>fatal error|error|warning|note): (?P<message>.*?)(?: \[-W[\w+=,-]+\])?$"
 )
 _GLOBAL = re.compile(r"^(?:clang|zig)?:? ?(?:fatal )?error: (?P<message>.*)$")
 
@@ -19,6 +19,14 @@ _WORDINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
     (re.compile(pattern), wording)
     for pattern, wording in (
         (r"^cannot use 'throw' with exceptions disabled$", "'throw' is not supported in Metal"),
+        (
+            r"^variable length arrays in C\+\+ are a Clang extension$",
+            "variable length arrays are not supported in Metal",
+        ),
+        (
+            r"^illegal initializer \(only variables can be initialized\)$",
+            "variables in threadgroup memory cannot be initialized",
+        ),
         (r"^cannot use 'try' with exceptions disabled$", "'try' is not supported in Metal"),
         (
             r"^static assertion failed .* 'kw_threadgroup_memory<(\d+)\w*, (\d+)\w*>.*",

@@ -320,8 +320,9 @@ class _Rewriter:
             is_defined = structure.spelling(begin) == "{"
             begin = structure.partner.get(begin, begin) if is_defined else start + 1
         stop = begin + 1
-        while stop < end and structure.spelling(stop) not in (";", "{", "}"):
-            bracket = structure.spelling(stop) == "["
+        while stop < end and structure.spelling(stop) not in (";", "}"):
+            # Braces here hold an initializer, which clang refuses of a typedef as Metal does.
+            bracket = structure.spelling(stop) in ("[", "{")
             stop = structure.partner.get(stop, stop) + 1 if bracket else stop + 1
         first = _first_declarator(structure, begin, stop)
         if first is None:

@@ -38,7 +38,7 @@ LANGUAGE_FLAGS = (
 DIAGNOSTIC_FLAGS = (
     *("-Wno-unknown-attributes", "-Wno-gcc-compat", "-Wno-unused-value", "-Wno-psabi"),
     *("-Wno-duplicate-decl-specifier", "-Wno-unknown-pragmas", "-Wno-pragma-once-outside-header"),
-    *("-Wno-vla-cxx-extension", "-Wno-deprecated-volatile", "-Wno-ambiguous-reversed-operator"),
+    *("-Werror=vla-cxx-extension", "-Wno-deprecated-volatile", "-Wno-ambiguous-reversed-operator"),
     *("-fno-color-diagnostics", "-fno-caret-diagnostics", "-ferror-limit=20"),
     *("-fno-crash-diagnostics", "-fno-elide-type"),
 )

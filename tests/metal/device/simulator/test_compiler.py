@@ -52,6 +52,12 @@ def errors(text: str, header: str = "") -> list[Diagnostic]:
         ("y[i] = i.x", 9, ("member reference base type 'uint' (aka 'unsigned int') is not a "
          "structure or union")),
         ("double d = 1;", 1, "'double' is not supported in Metal"),
+        ("uint n = i; float a[n]; a[0] = 1;", 21,
+         "variable length arrays are not supported in Metal"),
+        ("uint n = 4; threadgroup float a[n]; a[0] = 1;", 33,
+         "variable length arrays are not supported in Metal"),
+        ("threadgroup float a[4] = {0}; y[i] = a[0];", 19,
+         "variables in threadgroup memory cannot be initialized"),
     ],
 )  # fmt: skip
 def test_errors_point_at_the_candidates_own_text(line: str, column: int, message: str) -> None:
