@@ -210,16 +210,18 @@ def test_matrices_multiply_by_columns(probe: Probe) -> None:
     y[7] = float4(determinant(float3x3(m[0].xyz, m[1].xyz, m[2].xyz)),
                   determinant(float2x2(1, 2, 3, 4)), (a * 2)[3][1], float(half2x2(3.0h)[1].y));
     a[2].x = 9; a[1] += 1; y[8] = a[2]; y[9] = a[1];
+    b = transpose(a); b *= a; y[10] = (b == transpose(a) * a) ? 1 : 0;
     """
     types = {"m": "float4", "y": "float4"}
-    out = {"y": np.zeros((10, 4), np.float32)}
+    out = {"y": np.zeros((11, 4), np.float32)}
     found = probe(body, inputs={"m": m}, outputs=out, types=types, threads=1)["y"]
     a = m.T.astype(np.float64)
-    expected = np.zeros((10, 4))
+    expected = np.zeros((11, 4))
     expected[:4] = (a.T @ a + 2 * np.eye(4)).T
     expected[4], expected[5] = a @ m[1], m[1] @ a
     expected[6] = np.linalg.det(a)
     expected[7] = [np.linalg.det(a[:3, :3]), -2, 2 * m[3, 1], 3]
     expected[8] = [9, *m[2, 1:]]
     expected[9] = m[1] + 1
+    expected[10] = 1
     np.testing.assert_allclose(found.astype(np.float64), expected, rtol=1e-5, atol=1e-6)

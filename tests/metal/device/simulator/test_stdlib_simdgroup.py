@@ -209,11 +209,13 @@ def test_matrices_of_a_simdgroup_multiply(
     simdgroup_store(sum, y + 64, 8, ulong2(0), true);
     simdgroup_multiply(sum, p, simdgroup_{metal}8x8(2));
     simdgroup_store(sum, y + 128, 8);
+    auto product = p * simdgroup_{metal}8x8(2);
+    simdgroup_store(product, y + 256, 8);
     simdgroup_load(p, a);
     y[192 + 2 * lane] = float(p.thread_elements()[0]);
     y[193 + 2 * lane] = float(p.thread_elements()[1]);
     """
-    out = {"y": np.zeros((4, 8, 8), np.float32)}
+    out = {"y": np.zeros((5, 8, 8), np.float32)}
     found = probe(body, inputs={"a": a, "b": b}, outputs=out, threads=32)["y"].astype(np.float64)
     left, right = a.astype(np.float64)[8:16], b.astype(np.float64)
     expected = np.ones((8, 8))
@@ -222,6 +224,7 @@ def test_matrices_of_a_simdgroup_multiply(
     np.testing.assert_allclose(found[0], expected, rtol=tolerance, atol=tolerance)
     np.testing.assert_allclose(found[1], expected.T, rtol=tolerance, atol=tolerance)
     np.testing.assert_allclose(found[2], 2 * left[:, 16:], rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(found[4], 2 * left[:, 16:], rtol=tolerance, atol=tolerance)
     flat = a.astype(np.float64).reshape(-1)[:64].reshape(8, 8)
     row = (LANES // 4 & 4) + LANES // 2 % 4
     column = (LANES // 4 & 2) * 2 + LANES % 2 * 2

@@ -161,10 +161,10 @@ KW_FUNC void simdgroup_multiply(simdgroup_matrix<D, 8, 8>& d, const simdgroup_ma
                                 const simdgroup_matrix<B, 8, 8>& b) {
   simdgroup_multiply_accumulate(d, a, b, make_filled_simdgroup_matrix<float>(0.0f));
 }
-template <class D, class A, class B>
-KW_FUNC simdgroup_matrix<D, 8, 8> operator*(const simdgroup_matrix<A, 8, 8>& a,
+template <class A, class B>
+KW_FUNC simdgroup_matrix<A, 8, 8> operator*(const simdgroup_matrix<A, 8, 8>& a,
                                             const simdgroup_matrix<B, 8, 8>& b) {
-  simdgroup_matrix<D, 8, 8> d;
+  simdgroup_matrix<A, 8, 8> d;
   simdgroup_multiply(d, a, b);
   return d;
 }
