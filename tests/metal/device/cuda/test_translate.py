@@ -95,6 +95,23 @@ def test_translation_matches_its_golden_text(request: pytest.FixtureRequest) -> 
     assert text == golden.read_text()
 
 
+@needs_nvrtc
+@pytest.mark.parametrize(
+    "source",
+    [
+        "y[0] = a[elem_to_loc(thread_position_in_grid.x, a_shape, a_strides, a_ndim)];",
+        (
+            "simdgroup_half8x8 l, r; simdgroup_load(l, a, 8); simdgroup_load(r, b, 8);"
+            "simdgroup_half8x8 p = l * r; simdgroup_store(p, y, 8);"
+        ),
+    ],
+)
+def test_what_mlx_and_metal_give_by_themselves_compiles(source: str) -> None:
+    program = bound(source, squares_of(64), tensor("y", Dtype.FLOAT16, 64))
+    translation = translate(program, program.launches[0])
+    assert nvrtc.compile_cuda(translation.text, headers(), architecture="sm_90")
+
+
 def test_packed_access_learns_once_what_is_aligned() -> None:
     source = "((device packed_half4*)y)[0] = ((const device packed_half4*)a)[0];"
     program = bound(source, squares_of(8), tensor("y", Dtype.FLOAT16, 8))

@@ -64,6 +64,17 @@ KW_FUNC uint kw_quadgroup_index_in_threadgroup() { return threadIdx.x / 4u; }
 KW_FUNC uint kw_quadgroups_per_threadgroup() { return (kw_threads() + 3u) / 4u; }
 KW_FUNC uint kw_dispatch_quadgroups_per_threadgroup() { return (kw_full_threads + 3u) / 4u; }
 
+// What MLX's prelude gives to kernels of strided inputs.
+template <class I, class S>
+KW_FUNC S elem_to_loc(I element, const int* shape, const S* strides, int dimensions) {
+  S location = 0;
+  for (int axis = dimensions - 1; axis >= 0 && element > 0; axis--) {
+    location += S(element % shape[axis]) * strides[axis];
+    element /= shape[axis];
+  }
+  return location;
+}
+
 // Where a body's next threadgroup array begins, of those that are allocated at launch: no type of
 // Metal's is aligned to more than 32 bytes (ulong4).
 KW_FUNC constexpr uint kw_place(uint end) { return (end + 31u) / 32u * 32u; }
