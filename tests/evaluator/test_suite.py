@@ -9,7 +9,7 @@ import pytest
 
 from kernelwright.evaluator.case import Case, Layout
 from kernelwright.evaluator.config import EvaluatorConfig
-from kernelwright.evaluator.distribution import Distribution
+from kernelwright.evaluator.distribution import Distribution, draw
 from kernelwright.evaluator.domain import (
     accumulation_length,
     domains_of,
@@ -279,6 +279,13 @@ def test_floats_may_be_added_up_one_after_the_other_as_mlx_does(secret: str) -> 
     prepared = prepare(case, Task(graph, "added_up").output_tolerances, secret)
     sums = np.cumsum(prepared.inputs[0], axis=-1, dtype=np.float32)
     assert prepared.dropped or judge(prepared, [sums])[0].is_acceptable
+
+
+def test_a_special_case_holds_a_nan_and_both_infinities() -> None:
+    for seed in range(200):
+        drawn = draw(Distribution.SPECIAL, (2, 3), Dtype.FLOAT32, np.random.default_rng(seed))
+        assert np.isnan(drawn).sum() == 1
+        assert {np.inf, -np.inf} <= set(drawn.flat)
 
 
 def test_halves_are_drawn_where_they_are_rounded() -> None:
