@@ -32,6 +32,16 @@ def test_a_value_after_a_query_spoils_no_more_than_its_own_feature() -> None:
     assert np.isnan(expected[0][wanted]).all()
 
 
+def test_an_infinity_in_sight_may_meet_one_out_of_sight() -> None:
+    graph = graph_of((1, 1, 4, 8))
+    arrays = [np.ones((1, 1, 4, 8), np.float32) for _ in range(3)]
+    arrays[2][0, 0, [0, 2], 5] = -np.inf
+    expected = reference(graph, arrays)
+    (marks,) = out_of_sight(graph, arrays, expected) or []
+    # Who reads the second gets NaN for the first two queries, who does not an infinity.
+    assert np.argwhere(marks).tolist() == [[0, 0, 0, 5], [0, 0, 1, 5]]
+
+
 def test_a_query_that_is_not_finite_is_its_own_fault() -> None:
     graph = graph_of((1, 1, 4, 8))
     arrays = [np.ones((1, 1, 4, 8), np.float32) for _ in range(3)]

@@ -47,17 +47,17 @@ def _in_sight(call: Call, queries: int, keys: int) -> Array:
 
 
 def spoiled(call: Call, q: Array, k: Array, v: Array, *rest: Array) -> Array:
-    """Mark results that are not finite only because of values out of their query's sight.
+    """Mark results that hang on whether values out of their query's sight are read.
 
-    Who multiplies those by a weight of zero gets NaN from an infinity; who never reads them
-    does not.
+    Who multiplies an infinity there by a weight of zero gets NaN; who never reads it does not,
+    and has an infinity at most, from what is in sight.
     """
     groups = q.shape[1] // k.shape[1]
     values = np.repeat(v, groups, axis=1)
     seen = _in_sight(call, q.shape[2], k.shape[2]).astype(np.float64)
     is_bad = (~np.isfinite(values)).astype(np.float64)
     is_sound = np.isfinite(_weights(call, q, k, *rest)).all(axis=-1, keepdims=True)
-    return is_sound & (seen @ is_bad == 0) & (is_bad.sum(axis=2, keepdims=True) > 0)
+    return is_sound & (seen @ is_bad < is_bad.sum(axis=2, keepdims=True))
 
 
 def _shape(call: Call) -> tuple[Shape, ...]:

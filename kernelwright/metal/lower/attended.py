@@ -18,7 +18,7 @@ _WORDS = """
     group block position part chunk slot feature query peak total attended score weight kept
     raised last share keys earliest entry result place partial_peak partial_total partial_value
     row_peak row_total value_sum own_query own_key own_position first_lane turn set products weights
-    shares shared is_higher
+    shares shared is_higher scaled
 """
 TAKEN = (RESERVED - {"k"}) | frozenset(_WORDS.split())
 """Words that an attention kernel writes itself."""
@@ -152,7 +152,7 @@ class Attended(Builder):
         size = self.sizes
         batch, head, query = unflatten(flat, (size.batch, size.heads, size.queries))
         score = self._capped(product, 1.0 if is_scaled else self.call.number("scale"))
-        if seen := self._in_sight(query + (size.keys - size.queries), position):
+        if seen := self._in_sight(query, position):
             # What positions hide is not there at all; what a mask hides takes part.
             away = self.terms.literal("-INFINITY", Dtype.FLOAT32)
             score = self.apply("{0} ? {1} : {2}", Dtype.FLOAT32, "score", seen, score, away)
@@ -170,9 +170,14 @@ class Attended(Builder):
         return score
 
     def _in_sight(self, here: Index, position: Index) -> Term | None:
-        """Return whether a query sees a key from where it stands; one query sees all it visits."""
+        """Return whether a query sees a key from where it stands; one query sees all it visits.
+
+        The last query stands at the last key. Both sides count from where neither is negative.
+        """
         if self.sizes.queries == 1:
             return None
+        if self.sizes.queries != self.sizes.keys:
+            here, position = here + self.sizes.keys, position + self.sizes.queries
         window, is_causal = self.call.integer("window"), self.call.flag("is_causal")
         pairs: list[tuple[str, Index, Index]] = []
         if is_causal:

@@ -117,7 +117,7 @@ class PrefillStage:
         self._write([self.query], "query", place)
 
     def write_keys(self) -> None:
-        """Stage the keys and values of a turn; behind the last one it stands again."""
+        """Stage the keys and values of a turn; behind the last key it stands again."""
         place = self._position("first")
         are_copied = self.key.copied is not None and self.value.copied is not None
         if are_copied and self.key.walk == self.value.walk:
@@ -164,6 +164,7 @@ class PrefillStage:
             place = f"{tile.name} + row * {tile.stride} + start"
             kind = self._copied(tile)[0]
             self.writer.line(f"*(threadgroup {kind}*)({place}) = {tile.role}_ahead[turn];")
+            self._clear_behind(tile)
 
     def _position(self, first: str) -> str:
         """Return where a row of the tile that begins at `first` lies; behind the last key, it."""
@@ -215,6 +216,16 @@ class PrefillStage:
                             self.writer.line(f"{self._place(padded)} = {padded.zero};")
                     inside.enter_context(self.writer.block(f"if ({start} < {tile.features})"))
                 self._write_runs(tiles)
+                for written in tiles:
+                    self._clear_behind(written)
+
+    def _clear_behind(self, tile: _Tile) -> None:
+        """Write zeros for values behind the last: an infinity times no weight is NaN."""
+        if tile.role != "value" or not self.tiles.is_ragged:
+            return
+        is_behind = self.writer.block(f"if (first + row >= {self.tiles.sizes.keys}u)")
+        with is_behind, self._each(tile.vector):
+            self.writer.line(f"{self._place(tile)} = {tile.zero};")
 
     def _write_runs(self, tiles: Sequence[_Tile]) -> None:
         """Write a run of each tile's row: in one access where it is only copied."""

@@ -36,7 +36,7 @@ for (uint position = chunk * 256 + simdgroup; position < last; position += 8) {
     score += scaled[i] * float(k_run[i]);
   }
   float product = metal::simd_sum(score);
-  score = position <= block + 997 ? product : -INFINITY;
+  score = position + 3 <= block + 1000 ? product : -INFINITY;
   if (score > peak + 8.0f) {
     float kept = metal::fast::exp(peak - score);
     peak = score;

@@ -86,6 +86,11 @@ for (uint first = 0; first < last; first += 32) {
     auto v_run = load_run<packed_eight<half>>(v_head + (position * 64 + start));
     *(threadgroup packed_eight<half>*)(key_tile + row * 72 + start) = k_run;
     *(threadgroup packed_eight<half>*)(value_tile + row * 72 + start) = v_run;
+    if (first + row >= tokens) {
+      for (uint i = 0; i < 8; ++i) {
+        value_tile[row * 72 + start + i] = 0.0f;
+      }
+    }
   }
   // The tiles are written before any simdgroup reads them.
   threadgroup_barrier(metal::mem_flags::mem_threadgroup);

@@ -73,6 +73,11 @@ for (uint first = 0; first < tokens; first += 32) {
       auto v_run = load_run<packed_float4>(v_head + (position * 20 + start));
       *(threadgroup packed_float4*)(key_tile + row * 28 + start) = k_run;
       *(threadgroup packed_float4*)(value_tile + row * 28 + start) = v_run;
+      if (first + row >= tokens) {
+        for (uint i = 0; i < 4; ++i) {
+          value_tile[row * 28 + start + i] = 0.0f;
+        }
+      }
     }
   }
   // The tiles are written before any simdgroup reads them.

@@ -83,6 +83,11 @@ for (uint first = earliest / 16 * 16; first < last; first += 16) {
     auto v_run = load_run<packed_eight<bfloat16_t>>(v_head + (position * 128 + start));
     *(threadgroup packed_eight<bfloat16_t>*)(key_tile + row * 136 + start) = k_run;
     *(threadgroup packed_eight<bfloat16_t>*)(value_tile + row * 136 + start) = v_run;
+    if (first + row >= 500u) {
+      for (uint i = 0; i < 8; ++i) {
+        value_tile[row * 136 + start + i] = bfloat16_t(0.0f);
+      }
+    }
   }
   // The tiles are written before any simdgroup reads them.
   threadgroup_barrier(metal::mem_flags::mem_threadgroup);

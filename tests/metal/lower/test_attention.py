@@ -55,6 +55,11 @@ def lately(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
     return plain(q, k, v, mx.arange(k.shape[2])[None] >= k.shape[2] - 100)
 
 
+def around(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+    rows, columns = mx.arange(q.shape[2])[:, None], mx.arange(k.shape[2])
+    return plain(q, k, v, mx.abs(rows - columns) < 9)
+
+
 def gated(q: mx.array, k: mx.array, v: mx.array, gate: mx.array) -> mx.array:
     merged = plain(q * 2, k, v).transpose(0, 2, 1, 3).reshape(*gate.shape)
     return merged * mx.sigmoid(gate)
@@ -62,6 +67,12 @@ def gated(q: mx.array, k: mx.array, v: mx.array, gate: mx.array) -> mx.array:
 
 def quantized_cache(q: mx.array, k: mx.array, v: mx.array, scale: mx.array) -> mx.array:
     return plain(q, k.astype(q.dtype) * scale, v.astype(q.dtype) * scale)
+
+
+def scaled_cache(
+    q: mx.array, k: mx.array, k_scale: mx.array, v: mx.array, v_scale: mx.array
+) -> mx.array:
+    return plain(q, k.astype(q.dtype) * k_scale, v.astype(q.dtype) * v_scale)
 
 
 def capped(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
@@ -155,6 +166,23 @@ def test_a_window_is_walked_from_its_first_key(
     arrays[2][:, :, : max(keys - 100, 0)] = np.nan
     (found,) = run(program, other, arrays)
     assert np.allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+def test_fewer_keys_than_queries_are_seen_from_the_end(run: Run, draw: Draw) -> None:
+    graph = graph_of(around, ["f32[1,4,24,32]"] * 3)
+    program = lower(graph, parse("attention(lanes=2, queries=2, simdgroups=2)"))
+    other = resize(graph, {(1, 2): 20})
+    arrays = [draw(t, i) for i, t in enumerate(other.input_types)]
+    (found,) = run(program, other, arrays)
+    assert np.allclose(found, reference(other, arrays)[0], rtol=2e-5, atol=2e-5)
+
+
+def test_a_scaled_query_is_no_other_variable(run: Run, draw: Draw) -> None:
+    types = ["f32[1,8,1,12]", "i8[1,2,40,12]", "f32[1,2,1,12]", "i8[1,2,40,12]", "f32[1,2,1,12]"]
+    graph = graph_of(scaled_cache, types)
+    arrays = [draw(t, i) for i, t in enumerate(graph.input_types)]
+    (found,) = run(lower(graph, parse("attention(lanes=4, queries=4)")), graph, arrays)
+    assert np.allclose(found, reference(graph, arrays)[0], rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize(

@@ -212,6 +212,15 @@ def test_keys_out_of_sight_are_not_read(run: Run, draw: Draw) -> None:
     assert np.isnan(found[0, 0, 40:]).all()
 
 
+@pytest.mark.parametrize("decisions", ["keys=32", "keys=16, ahead=1"])
+def test_nothing_comes_of_places_behind_the_last_key(decisions: str, run: Run, draw: Draw) -> None:
+    graph = graph_of(plain, ["f32[1,1,16,32]"] + ["f32[1,1,44,32]"] * 2)
+    q, k, v = (draw(t, i) for i, t in enumerate(graph.input_types))
+    v[0, 0, -1] = -np.inf
+    (found,) = run(lower(graph, parse(f"prefill(simdgroups=1, {decisions})")), graph, [q, k, v])
+    assert np.isneginf(found).all()
+
+
 def test_a_row_that_a_mask_hides_is_uniform_as_in_mlx(run: Run, draw: Draw) -> None:
     graph = graph_of(plain, ["f32" + Q] + ["f32" + KV] * 2 + ["bool[35,50]"])
     q, k, v, mask = (draw(t, i) for i, t in enumerate(graph.input_types))
