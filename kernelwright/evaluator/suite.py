@@ -175,7 +175,9 @@ def with_regressions(
         lambda one: prepare(one.case, task.output_tolerances, one.secret),
         chosen[-_MOST_REGRESSIONS:],
     )
-    return replace(suite, references=(*suite.references, *references)) if references else suite
+    # One that was drawn by the same secret may be in the suite already.
+    others = [r for r in references if all(r is not known for known in suite.references)]
+    return replace(suite, references=(*suite.references, *others)) if others else suite
 
 
 def hidden_suite(task: Task, graphs: Sequence[Graph], config: EvaluatorConfig) -> Suite:
