@@ -30,10 +30,13 @@ def test_a_case_that_caught_a_candidate_meets_those_of_the_next_campaign(tmp_pat
         first = EvaluatorJudge("simulator", CONFIG, StoredMemory(store))
         intend(store, first, WRONG.program)
         assert first.evaluate(TASK, WRONG.program).status is Status.WRONG
-        fewer = first.evaluate(TASK, bases()["rotate"].program)
         first.close()
         assert len(StoredMemory(store).regressions(TASK)) == 1
-        second = EvaluatorJudge("simulator", CONFIG, StoredMemory(store))
+        another = CONFIG.model_copy(update={"secret": "of the next campaign"})
+        forgetful = EvaluatorJudge("simulator", another)
+        fewer = forgetful.evaluate(TASK, bases()["rotate"].program)
+        forgetful.close()
+        second = EvaluatorJudge("simulator", another, StoredMemory(store))
         more = second.evaluate(TASK, bases()["rotate"].program)
         second.close()
     assert (more.is_correct, more.cases) == (True, fewer.cases + 1)
