@@ -528,3 +528,13 @@ def test_suites_of_a_task_share_the_cases_that_they_have_in_common() -> None:
     other = visible_suite(task, visible_graphs(task, program, CONFIG), CONFIG)
     own = {id(r) for r in other.references if r.case.graph is task.graph}
     assert {id(r) for r in one.references} == own
+
+
+@pytest.mark.parametrize("secret", "abc")
+@pytest.mark.parametrize("kind", [Distribution.OFFSET, Distribution.SHIFTED], ids=str)
+def test_rows_far_from_zero_are_judged_though_mlx_normalises_them_badly(
+    kind: Distribution, secret: str
+) -> None:
+    task = task_of("layer_norm")
+    prepared = prepare(Case(task.graph, kind), task.output_tolerances, secret)
+    assert not prepared.dropped
