@@ -77,8 +77,8 @@ def size_warning(name: str, graph: Graph) -> str:
     if millions < _MANY_MILLIONS:
         return ""
     return (
-        f"{name} has {millions:.0f} million elements, over which a simulator takes minutes a "
-        "kernel; with fewer rows it finds the same ones."
+        f"{name} has {millions:.0f} million elements, over which a simulator takes minutes; with "
+        "fewer rows it finds the same kernels."
     )
 
 
