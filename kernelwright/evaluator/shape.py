@@ -1,6 +1,7 @@
 """Other shapes of a task, for programs that claim to serve more than one."""
 
 import hashlib
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
@@ -97,14 +98,15 @@ def graphs_at(task: Task, program: Program, sizes: Iterable[Sizes]) -> Iterator[
 def _lowered(task: Task, program: Program, sizes: Sizes, most: int) -> Sizes:
     """Return the sizes, the largest lowered to an odd one at which there are `most` elements."""
     name = max(sizes, key=lambda name: sizes[name])
-    low, high = 1, sizes[name]
-    middle = high
-    while low < high:
-        graphs = graphs_at(task, program, [{**sizes, name: middle}])
-        is_too_large = any(graph.element_count > most for graph in graphs)
-        low, high = (low, middle - 1) if is_too_large else (middle, high)
-        middle = (low + high + 1) // 2
-    return sizes if low == sizes[name] else {**sizes, name: low - (low % 2 == 0)}
+
+    def is_too_large(size: int) -> bool:
+        graphs = graphs_at(task, program, [{**sizes, name: size}])
+        return any(graph.element_count > most for graph in graphs)
+
+    if not is_too_large(sizes[name]):
+        return sizes
+    largest = max(bisect_left(range(1, sizes[name]), True, key=is_too_large), 1)
+    return {**sizes, name: largest - (largest % 2 == 0)}
 
 
 def names_of(program: Program) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from kernelwright.ir.capture import input_leaves, to_dtype, to_mlx
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Constant, Graph, Node, TensorType, ValueId
 from kernelwright.ir.ops import Call, mean_divisor
+from kernelwright.ir.ops.indexing import COMBINING
 from kernelwright.ir.ops.random import counters, needed_words, threefry, word_count
 from kernelwright.ir.ops.view import slices
 
@@ -192,12 +193,9 @@ def _gather(call: Call, x: mx.array, *indices: mx.array) -> mx.array:
     return mx.expand_dims(rows, [lead + axis for axis in axes])
 
 
-_AT = {"max": "maximum", "min": "minimum", "sum": "add", "prod": "multiply"}
-
-
 def _combine(x: mx.array, places: object, updates: mx.array, how: str) -> mx.array:
     if how != "none":
-        result: mx.array = getattr(x.at[places], _AT[how])(updates)
+        result: mx.array = getattr(x.at[places], COMBINING[how])(updates)
         return result
     # Assignment changes the Python object, so it needs one of its own.
     copy = mx.array(x)

@@ -261,24 +261,25 @@ def _gather(shapes: Shapes, node: Node, call: Call) -> None:
 
 
 def _gather_axis(shapes: Shapes, node: Node, call: Call) -> None:
-    source, index = shapes.of[node.inputs[0]], shapes.of[node.inputs[1]]
-    shapes.equate(index, shapes.of[node.outputs[0]], _why(node))
-    for axis, (a, b) in enumerate(zip(source, index, strict=True)):
-        if axis != call.integer("axis"):
-            shapes.equations.equate(a, b, _why(node))
-        elif node.inputs[1] in shapes.graph.constant_of:
-            shapes.equations.pin(a, "it is read at places that are captured numbers")
+    shapes.equate(shapes.of[node.inputs[1]], shapes.of[node.outputs[0]], _why(node))
+    _beside_places(shapes, node, call, "read")
 
 
 def _scatter_axis(shapes: Shapes, node: Node, call: Call) -> None:
     source, index, update = (shapes.of[v] for v in node.inputs)
     shapes.equate(source, shapes.of[node.outputs[0]], _why(node))
     shapes.equate(index, update, _why(node))
+    _beside_places(shapes, node, call, "written")
+
+
+def _beside_places(shapes: Shapes, node: Node, call: Call, done: str) -> None:
+    """Let an array and the places in it agree on all axes but the one that they are along."""
+    source, index = shapes.of[node.inputs[0]], shapes.of[node.inputs[1]]
     for axis, (a, b) in enumerate(zip(source, index, strict=True)):
         if axis != call.integer("axis"):
             shapes.equations.equate(a, b, _why(node))
         elif node.inputs[1] in shapes.graph.constant_of:
-            shapes.equations.pin(a, "it is written at places that are captured numbers")
+            shapes.equations.pin(a, f"it is {done} at places that are captured numbers")
 
 
 def _slice_update(shapes: Shapes, node: Node, call: Call) -> None:

@@ -81,6 +81,8 @@ def _gather_axis(call: Call, x: Array, index: Array) -> Array:
     return np.take_along_axis(x, wrapped, axis)
 
 
+COMBINING = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
+"""The op by which an update is joined with what stands at its place, by its `reduce`."""
 _COMBINE: dict[str, Callable[[Array, tuple[Array, ...], Array], None]] = {
     "max": np.maximum.at,
     "min": np.minimum.at,

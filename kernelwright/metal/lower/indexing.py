@@ -7,6 +7,7 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Node, ValueId
 from kernelwright.ir.ops import Call
+from kernelwright.ir.ops.indexing import COMBINING
 from kernelwright.metal.lower.index import Index, moved, within
 from kernelwright.metal.lower.operator import NOUNS, conversion, meaning
 from kernelwright.metal.lower.term import Ranked, Term, computed
@@ -202,12 +203,9 @@ def _scatter_axis(builder: "Builder", node: Node, call: Call, places: Coordinate
     return builder.apply("{0} ? {1} : {2}", given.dtype, "choice", is_given, given, kept)
 
 
-_COMBINING = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
-
-
 def _combined(builder: "Builder", node: Node, kept: Term, given: Term) -> Term:
     """Return an update as it is joined with what stands at its place."""
-    op = _COMBINING.get(str(node.attribute("reduce")))
+    op = COMBINING.get(str(node.attribute("reduce")))
     if op is None:
         return given
     template = meaning(op, [kept.dtype, given.dtype], given.dtype).template

@@ -12,6 +12,7 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Constant, Graph, Node, TensorType, ValueId
 from kernelwright.ir.ops import Call, Kind, mean_divisor, op_named
+from kernelwright.ir.ops.indexing import COMBINING
 from kernelwright.ir.ops.view import slices
 from kernelwright.ir.passes.attention_steps import expand_attention
 from kernelwright.runtime.export.attention_code import attention_text, is_one_function
@@ -375,13 +376,10 @@ def _indexed(source: str, axes: Sequence[int], rest: Sequence[int]) -> str:
     return _atom(source) if in_order else f"mx.transpose({source}, {_literal(order)})"
 
 
-_UPDATES = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
-
-
 def _slice_update(call: Call, operands: Sequence[str]) -> str:
     shape, part = call.inputs[0].shape, call.inputs[1].shape
     places, (source, update) = slices(call), operands
-    if how := _UPDATES.get(call.text("reduce")):
+    if how := COMBINING.get(call.text("reduce")):
         window = ", ".join(_place(place, size) for place, size in zip(places, shape, strict=True))
         return f"{_atom(source)}.at[{window}].{how}({update})"
     partial = [axis for axis, size in enumerate(shape) if part[axis] != size]
