@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from kernelwright.evaluator.attacks.corpus import Mutant, mutants
+from kernelwright.evaluator.attacks.honest import all_honest
+from kernelwright.evaluator.attacks.plain import plain_allclose
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
-from kernelwright.evaluator.mutants.corpus import Mutant, mutants
-from kernelwright.evaluator.mutants.honest import all_honest
-from kernelwright.evaluator.mutants.plain import plain_allclose
-from kernelwright.evaluator.opening import open_worker
+from kernelwright.evaluator.worker.start import open_worker
 
 _MEMORY = 8 << 30
 _RIGHT = ("correct", "promoted")

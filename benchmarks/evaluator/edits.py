@@ -17,10 +17,10 @@ from itertools import permutations
 
 import numpy as np
 
+from kernelwright.evaluator.attacks.honest import HonestKernel, all_honest
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Stage
-from kernelwright.evaluator.mutants.honest import HonestKernel, all_honest
 from kernelwright.metal.msl.token import Token, TokenKind, tokenize
 
 _A_SECRET = 100

@@ -20,12 +20,12 @@ from pathlib import Path
 
 import numpy as np
 
+from kernelwright.evaluator.attacks.synthetic import Noise
 from kernelwright.evaluator.config import TimingPlan
-from kernelwright.evaluator.mutants.synthetic import Noise
-from kernelwright.evaluator.promotion import bar_for, clears
-from kernelwright.evaluator.race import TWINS
-from kernelwright.evaluator.statistics import Reals, bootstrap, spread
-from kernelwright.evaluator.timing import BLOCKS_A_TWIN
+from kernelwright.evaluator.speed.promotion import bar_for, clears
+from kernelwright.evaluator.speed.race import TWINS
+from kernelwright.evaluator.speed.statistics import Reals, bootstrap, spread
+from kernelwright.evaluator.speed.timing import BLOCKS_A_TWIN
 
 CANDIDATES = 10_000
 NOISE = Noise(jitter=0.01, tail_chance=0.05, tail_size=0.5, drift=0.05, layout=0.01)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from benchmarks.suite.counting import TaskKey
-from kernelwright.evaluator.prediction import predict_program
+from kernelwright.evaluator.speed.prediction import predict_program
 from kernelwright.metal.device.base import Counters
 from kernelwright.metal.perf import ChipProfile
 

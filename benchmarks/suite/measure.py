@@ -13,10 +13,10 @@ from benchmarks.suite.workloads import WORKLOADS
 from kernelwright.errors import DeviceError, KernelwrightError
 from kernelwright.evaluator.config import TimingPlan
 from kernelwright.evaluator.evaluation import Speedup
-from kernelwright.evaluator.mlx_laboratory import Function as ListFunction
-from kernelwright.evaluator.mlx_laboratory import MlxLaboratory, own_kernel
-from kernelwright.evaluator.promotion import interval_of, speedup_of
-from kernelwright.evaluator.timing import Order
+from kernelwright.evaluator.speed.mlx_benchmark import Function as ListFunction
+from kernelwright.evaluator.speed.mlx_benchmark import MlxLaboratory, own_kernel
+from kernelwright.evaluator.speed.promotion import interval_of, speedup_of
+from kernelwright.evaluator.speed.timing import Order
 from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.device.base import Device
 

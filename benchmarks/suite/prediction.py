@@ -11,7 +11,7 @@ from benchmarks.suite.counting import Key, TaskKey
 from benchmarks.suite.findings import INTRODUCTION
 from benchmarks.suite.fitting import FITTED, Candidate, predict_each_unseen
 from benchmarks.suite.timing import KernelTime, Timing
-from kernelwright.evaluator.prediction import predict_program
+from kernelwright.evaluator.speed.prediction import predict_program
 from kernelwright.metal.device.base import Counters
 from kernelwright.metal.perf import ChipProfile, find_profile
 from kernelwright.metal.perf.prediction import estimate_instructions

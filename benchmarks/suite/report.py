@@ -7,7 +7,7 @@ import matplotlib as mpl
 from matplotlib import pyplot as plt
 
 from benchmarks.suite.result import SuiteRun, WorkloadResult
-from kernelwright.evaluator.statistics import geometric_mean
+from kernelwright.evaluator.speed.statistics import geometric_mean
 
 mpl.use("Agg")
 _COLOURS = {"f16": "#2a6f97", "bf16": "#e07a5f", "f32": "#81a684"}

@@ -10,9 +10,9 @@ import mlx.core as mx
 from kernelwright import catalog, ir
 from kernelwright.catalog import Entry
 from kernelwright.errors import KernelwrightError
+from kernelwright.evaluator.attacks.corpus import honest, mutants
+from kernelwright.evaluator.attacks.honest import honest_kernels
 from kernelwright.evaluator.evaluation import Status
-from kernelwright.evaluator.mutants.corpus import honest, mutants
-from kernelwright.evaluator.mutants.honest import honest_kernels
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kernelwright.errors import InputError, UnsupportedError
+from kernelwright.evaluator.static.vocabulary import RESERVED
 from kernelwright.evaluator.task import Task
-from kernelwright.evaluator.vocabulary import RESERVED
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.resize import Axis, resize
 from kernelwright.metal.kernel import Extent, Program, Tensor

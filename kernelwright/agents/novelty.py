@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 
-from kernelwright.evaluator.vocabulary import RESERVED
+from kernelwright.evaluator.static.vocabulary import RESERVED
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.msl.token import Token, TokenKind, code, tokenize
 

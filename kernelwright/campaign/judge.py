@@ -11,7 +11,7 @@ from kernelwright.campaign.turnstile import turn_on
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Evaluation, Stage
-from kernelwright.evaluator.shelf import Shelf
+from kernelwright.evaluator.inputs.suite_cache import Shelf
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo, DeviceName
 from kernelwright.metal.kernel import Program

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from pydantic import ValidationError
 
-from kernelwright.evaluator.regression import RegressionCase
+from kernelwright.evaluator.inputs.caught_case import RegressionCase
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.kernel import Program
 from kernelwright.store import KernelStore

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from threading import Lock
 
 from kernelwright.errors import DeviceError
-from kernelwright.evaluator.cache import shared_cache
+from kernelwright.evaluator.worker.cache import shared_cache
 from kernelwright.metal.device.base import DeviceName
 
 _LOOK_S = 0.1

@@ -8,29 +8,29 @@ from types import TracebackType
 from typing import Self
 
 from kernelwright.errors import DeviceError
-from kernelwright.evaluator.candidate import Forget
 from kernelwright.evaluator.config import EvaluatorConfig
-from kernelwright.evaluator.distribution import Distribution
+from kernelwright.evaluator.diagnose.hint import hinted
+from kernelwright.evaluator.diagnose.shrink import shrink
 from kernelwright.evaluator.evaluation import Evaluation, Stage, Status
-from kernelwright.evaluator.examination import Examination
-from kernelwright.evaluator.hint import hinted
-from kernelwright.evaluator.opening import open_worker, ready_cache
-from kernelwright.evaluator.regression import RegressionCase
-from kernelwright.evaluator.shape import hidden_graphs, timed_graphs, visible_graphs
-from kernelwright.evaluator.shelf import Shelf
-from kernelwright.evaluator.shrink import shrink
-from kernelwright.evaluator.suite import (
+from kernelwright.evaluator.inputs.caught_case import RegressionCase
+from kernelwright.evaluator.inputs.distribution import Distribution
+from kernelwright.evaluator.inputs.shape import hidden_graphs, timed_graphs, visible_graphs
+from kernelwright.evaluator.inputs.suite import (
     HIDDEN_DISTRIBUTIONS,
     Suite,
     hidden_suite,
     visible_suite,
     with_regressions,
 )
+from kernelwright.evaluator.inputs.suite_cache import Shelf
+from kernelwright.evaluator.speed.timing_cases import TimingCases, timing_cases
+from kernelwright.evaluator.stages.examination import Examination
+from kernelwright.evaluator.stages.trial import Failure, Trial, explain
+from kernelwright.evaluator.stages.verdict import Verdict
 from kernelwright.evaluator.task import Task
-from kernelwright.evaluator.timing_cases import TimingCases, timing_cases
-from kernelwright.evaluator.trial import Failure, Trial, explain
-from kernelwright.evaluator.verdict import Verdict
-from kernelwright.evaluator.worker import Worker, WorkerLost
+from kernelwright.evaluator.worker.process import Worker, WorkerLost
+from kernelwright.evaluator.worker.service import Forget
+from kernelwright.evaluator.worker.start import open_worker, ready_cache
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import Device, DeviceInfo
 from kernelwright.metal.kernel import MathMode, Program

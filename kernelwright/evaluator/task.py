@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from kernelwright.evaluator.dependence import precisions
+from kernelwright.evaluator.oracle.dependence import precisions
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph
 

@@ -17,7 +17,7 @@ from kernelwright.campaign.model_team import hiring
 from kernelwright.errors import InputError, ModelError
 from kernelwright.evaluator import Status
 from kernelwright.evaluator.config import EvaluatorConfig
-from kernelwright.evaluator.shape import hidden_graphs
+from kernelwright.evaluator.inputs.shape import hidden_graphs
 from kernelwright.service.view.progress import PlainLines
 from kernelwright.store import KernelStore
 from tests.agents.loopback.example import (

@@ -6,9 +6,9 @@ import pytest
 
 from kernelwright.campaign.judge import EvaluatorJudge, environment_of, judges_on
 from kernelwright.campaign.memory import OwnMemory, StoredMemory
+from kernelwright.evaluator.attacks.corpus import bases, mutants, task_of
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluation import Stage, Status
-from kernelwright.evaluator.mutants.corpus import bases, mutants, task_of
 from kernelwright.metal.kernel import Program
 from kernelwright.store import Intent, KernelStore
 

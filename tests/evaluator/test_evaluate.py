@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from kernelwright.errors import DeviceError
+from kernelwright.evaluator.attacks.corpus import Edit, apply, bases, mutants, task_of
+from kernelwright.evaluator.attacks.device import MisbehavingDevice, Misdeed
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator, evaluate
 from kernelwright.evaluator.evaluation import Evaluation, Stage, Status
-from kernelwright.evaluator.mutants.corpus import Edit, apply, bases, mutants, task_of
-from kernelwright.evaluator.mutants.device import MisbehavingDevice, Misdeed
-from kernelwright.evaluator.reference import Reference
-from kernelwright.evaluator.trial import Trial
+from kernelwright.evaluator.oracle.reference import Reference
+from kernelwright.evaluator.stages.trial import Trial
 from kernelwright.metal.device.base import RunResult
 from kernelwright.metal.kernel import Program
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.errors import InputError
-from kernelwright.evaluator.mutants.corpus import bases, task_of
+from kernelwright.evaluator.attacks.corpus import bases, task_of
 from kernelwright.evaluator.submission import LaunchText, read_body, read_program
 from kernelwright.ir.dtype import Dtype
 

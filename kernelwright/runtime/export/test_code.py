@@ -6,8 +6,8 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelwright.evaluator.domain import domains_of
-from kernelwright.evaluator.reference import run_mlx
+from kernelwright.evaluator.inputs.value_domain import domains_of
+from kernelwright.evaluator.oracle.reference import run_mlx
 from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, TensorType

@@ -8,7 +8,7 @@ import pytest
 from mlx.nn.layers.activations import gelu, silu
 from mlx.nn.losses import cross_entropy as cross_entropy_loss
 
-from kernelwright.evaluator.rules import check_program
+from kernelwright.evaluator.static.rules import check_program
 from kernelwright.ir import canonicalize, capture, gather_attention
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import lower

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from kernelwright.evaluator.prediction import predict_program
+from kernelwright.evaluator.speed.prediction import predict_program
 from kernelwright.metal.device.base import Counters
 from kernelwright.metal.perf import find_profile
 from kernelwright.metal.perf.prediction import estimate_instructions

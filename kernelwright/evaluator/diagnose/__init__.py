@@ -1,0 +1,1 @@
+"""What a program did wrong, in words that help to mend it."""

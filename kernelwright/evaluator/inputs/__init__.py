@@ -1,0 +1,1 @@
+"""What programs are judged on: cases, their values and their shapes."""

@@ -1,0 +1,287 @@
+"""The cases on which a program is judged: built once per task, shared by all its candidates."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.evaluator.inputs.case import Case, Layout
+from kernelwright.evaluator.inputs.caught_case import RegressionCase
+from kernelwright.evaluator.inputs.distribution import Distribution
+from kernelwright.evaluator.inputs.trivial_answers import COARSE, MEAN
+from kernelwright.evaluator.oracle.parallel import side_by_side
+from kernelwright.evaluator.oracle.reference import OUT_OF_RANGE, Reference, prepare, survivors
+from kernelwright.evaluator.task import Task
+from kernelwright.ir.graph import Graph
+
+_REDRAWS = 2
+"""Further draws of a case that proves nothing before an ordinary one takes its place."""
+_FURTHER, _FIRST_FURTHER = 48, 100
+"""Cases that may be drawn for a suite that proves nothing, and the number of the first."""
+_STRONG = (
+    *(Distribution.NORMAL, Distribution.OFFSET, Distribution.ALTERNATING),
+    *(Distribution.SMALL, Distribution.LARGE, Distribution.CONSTANT, Distribution.DENORMAL),
+)
+_MOST_REGRESSIONS = 16
+_AT_FULL_SHAPE = (
+    *(Distribution.MIXED, Distribution.NORMAL),
+    *(Distribution.MASKED, Distribution.DISTANT),
+)
+_AT_LARGE_SHAPE = (Distribution.MIXED, Distribution.MASKED)
+_OFF_GRID = (
+    Distribution.MIXED,
+    Distribution.NORMAL,
+    Distribution.OFFSET,
+    Distribution.WIDE,
+    Distribution.MASKED,
+)
+_MOST_STRAYING = 4
+HIDDEN_DISTRIBUTIONS = (
+    Distribution.NORMAL,
+    Distribution.WIDE,
+    Distribution.OFFSET,
+    Distribution.MASKED,
+    Distribution.TIED,
+)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """References for one set of graphs, and what was left out."""
+
+    references: tuple[Reference, ...]
+    dropped: tuple[str, ...] = ()
+    """Names of cases on which MLX itself fails, with the reason."""
+    straying: tuple[Reference, ...] = ()
+    """Some of the dropped ones, in which an index is out of range: what hangs on none is known."""
+    unproven: tuple[str, ...] = ()
+    """Names of cases that some trivial answer passes; they run, and count for nothing."""
+    unseen_inputs: tuple[int, ...] = ()
+    """Inputs that a program could ignore without any case showing it."""
+
+    @property
+    def why_dropped(self) -> str:
+        """Say why cases were dropped, in a clause."""
+        is_index = all(OUT_OF_RANGE in reason for reason in self.dropped)
+        return OUT_OF_RANGE if is_index else "for MLX itself fails them"
+
+    @property
+    def proving(self) -> int:
+        """How many cases every trivial answer fails."""
+        return sum(r.proves for r in self._live)
+
+    @cached_property
+    def is_proof(self) -> bool:
+        """True when every trivial answer for every output fails some case.
+
+        A program has to pass all cases, so each output may be told by another one. Where an
+        output never holds but one number, its mean is no trivial answer, and one that lower
+        precision never changes, as signs are, needs no higher one.
+        """
+        # By the strict bounds first: judging as candidates are judged costs several oracle runs.
+        return bool(self._live) and self._is_refuted(self.passing) and self._is_refuted(self._left)
+
+    @property
+    def _left(self) -> set[tuple[int, str]]:
+        """Trivial answers that every case would let pass as it does a candidate's outputs."""
+        left: set[tuple[int, str]] | None = None
+        for reference in sorted(self._live, key=lambda r: r.elements):
+            passed = survivors(reference)
+            left = set(passed) if left is None else left & passed
+            if self._is_refuted(left):
+                break
+        return left or set()
+
+    def _is_refuted(self, passing: set[tuple[int, str]]) -> bool:
+        forgiven = {MEAN: self._is_uniform, COARSE: self._is_exact}
+        return all(name in forgiven and forgiven[name](place) for place, name in passing)
+
+    @property
+    def passing(self) -> set[tuple[int, str]]:
+        """Trivial answers that every case accepts, by output."""
+        accepted = [{*r.accepted, *((p, COARSE) for p in r.exact)} for r in self._live]
+        return set.intersection(*accepted) if accepted else set()
+
+    @property
+    def _live(self) -> list[Reference]:
+        return [r for r in self.references if not r.dropped and not r.case.is_edge]
+
+    def _is_exact(self, place: int) -> bool:
+        """Say whether lower precision changes no result, and results are several numbers."""
+        numbers = (r.yardsticks[place].expected for r in self._live)
+        finite = (n[np.isfinite(n)] for n in numbers)
+        is_varied = any(n.size and n.min() != n.max() for n in finite)
+        return is_varied and all(place in r.exact for r in self._live)
+
+    def _is_uniform(self, place: int) -> bool:
+        expected = (r.yardsticks[place].expected for r in self._live)
+        return all((e == e.flat[0]).all() or (e != e).all() for e in expected)
+
+    @property
+    def largest(self) -> int:
+        """The place of the reference with the most elements, the first of several."""
+        return max(range(len(self.references)), key=lambda i: self.references[i].elements)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the references hold."""
+        return sum(sum(a.nbytes for a in r.inputs) + r.expected_bytes for r in self.references)
+
+
+def visible_suite(task: Task, graphs: Sequence[Graph], config: EvaluatorConfig) -> Suite:
+    """Build the suite for the task's own graph and further graphs of the same function."""
+    if _is_large(task.graph, config) and graphs:
+        # What is odd about data and layouts shows as well where it takes a hundredth of the time.
+        cases = [
+            Case(task.graph, Distribution.MIXED),
+            *_other_cases(graphs),
+            *_layouts(_largest(graphs, config)),
+        ]
+    else:
+        cases = [*_own_cases(task.graph, config), *_other_cases(graphs)]
+    suite = _build(task, cases, config)
+    return _strengthened(suite, task, config)
+
+
+def _strengthened(suite: Suite, task: Task, config: EvaluatorConfig) -> Suite:
+    """Draw further cases while some trivial answer passes all: small tasks leave much to luck."""
+    for number in range(_FURTHER):
+        if suite.is_proof:
+            break
+        kind = _STRONG[number % len(_STRONG)]
+        case = Case(task.graph, kind, attempt=_FIRST_FURTHER + number)
+        reference = prepare(case, task.output_tolerances, config.secret)
+        if reference.dropped:
+            continue
+        if not suite.passing or not suite.passing <= set(reference.accepted):
+            suite = replace(suite, references=(*suite.references, reference))
+    return suite
+
+
+def with_regressions(
+    suite: Suite, task: Task, known: Sequence[RegressionCase], graphs: Sequence[Graph]
+) -> Suite:
+    """Add the cases that have caught another program, where this one serves their shape.
+
+    Years of nights catch many: of each kind of case the latest stays, and of those so many.
+    """
+    served = {task.graph.fingerprint, *(g.fingerprint for g in graphs)}
+    of_task = [k for k in known if k.task == task.fingerprint]
+    latest = {(k.graph, k.distribution, k.layout): k for k in of_task}
+    chosen = [k for k in latest.values() if k.case.graph.fingerprint in served]
+    references = side_by_side(
+        lambda one: prepare(one.case, task.output_tolerances, one.secret),
+        chosen[-_MOST_REGRESSIONS:],
+    )
+    # One that was drawn by the same secret may be in the suite already.
+    others = [r for r in references if all(r is not known for known in suite.references)]
+    return replace(suite, references=(*suite.references, *others)) if others else suite
+
+
+def hidden_suite(task: Task, graphs: Sequence[Graph], config: EvaluatorConfig) -> Suite:
+    """Build the suite whose results never leave the evaluator: other seeds, other shapes."""
+    kinds: tuple[Distribution, ...] = HIDDEN_DISTRIBUTIONS
+    if _is_large(task.graph, config):
+        kinds = (Distribution.MIXED,) if graphs else _AT_LARGE_SHAPE
+    own = [Case(task.graph, d, is_hidden=True) for d in kinds]
+    others = [
+        Case(g, HIDDEN_DISTRIBUTIONS[i % len(HIDDEN_DISTRIBUTIONS)], is_hidden=True)
+        for i, g in enumerate(graphs)
+    ]
+    return _build(task, [*own, *others], config)
+
+
+def _own_cases(graph: Graph, config: EvaluatorConfig) -> Iterator[Case]:
+    if _is_large(graph, config):
+        # Each takes gigabytes and the better part of a minute.
+        yield from (Case(graph, kind) for kind in _AT_LARGE_SHAPE)
+        yield Case(graph, Distribution.NORMAL, Layout.VARIED)
+        return
+    kinds = tuple(Distribution) if graph.element_count <= config.case_elements else _AT_FULL_SHAPE
+    yield from (Case(graph, kind) for kind in kinds)
+    yield from _layouts(graph)
+
+
+def _layouts(graph: Graph) -> Iterator[Case]:
+    for layout in (Layout.STRIDED, Layout.BROADCAST, Layout.VARIED):
+        yield Case(graph, Distribution.NORMAL, layout)
+
+
+def _largest(graphs: Sequence[Graph], config: EvaluatorConfig) -> Graph:
+    """Return the largest that is not large itself."""
+    small = [g for g in graphs if not _is_large(g, config)]
+    return max(small or graphs, key=lambda g: g.element_count)
+
+
+def _is_large(graph: Graph, config: EvaluatorConfig) -> bool:
+    return graph.element_count > config.large_elements
+
+
+def _other_cases(graphs: Sequence[Graph]) -> Iterator[Case]:
+    """Give each further shape an ordinary case and one other kind, in turn."""
+    for place, graph in enumerate(graphs):
+        yield Case(graph, Distribution.NORMAL)
+        kind = _OFF_GRID[place % len(_OFF_GRID)]
+        if kind is not Distribution.NORMAL:
+            yield Case(graph, kind)
+
+
+def _build(task: Task, cases: Sequence[Case], config: EvaluatorConfig) -> Suite:
+    references: list[Reference] = []
+    dropped: list[str] = []
+    unproven: list[str] = []
+    is_alone = len({case.graph.fingerprint for case in cases}) == 1
+    worthy = side_by_side(lambda case: _first_worthy(case, task, config, is_alone), cases)
+    for case, (reference, extra) in zip(cases, worthy, strict=True):
+        if reference.dropped:
+            dropped.append(f"{case.name}: {reference.dropped}")
+        elif reference.weakness and not case.is_edge:
+            unproven.append(f"{case.name}: {reference.weakness}")
+        references.extend(r for r in (reference, extra) if r is not None and not r.dropped)
+    straying = [first for first, _ in worthy if first.strays]
+    return Suite(
+        references=tuple(references),
+        dropped=tuple(dropped),
+        straying=tuple(straying[:_MOST_STRAYING]),
+        unproven=tuple(unproven),
+        unseen_inputs=_never_seen(task, references),
+    )
+
+
+def _first_worthy(
+    case: Case, task: Task, config: EvaluatorConfig, is_alone: bool
+) -> tuple[Reference, Reference | None]:
+    """Draw until the case proves something; else keep it beside an ordinary case that does.
+
+    A large shape that is not alone leaves it to the others to tell a lower precision.
+    """
+    first = prepare(case, task.output_tolerances, config.secret)
+    if first.proves or case.is_edge:
+        return first, None
+    is_refuted = not first.dropped and all(name == COARSE for _, name in first.accepted)
+    if is_refuted and not is_alone and _is_large(case.graph, config):
+        return first, None
+    # Of many elements, another draw would show what this one did.
+    redraws = _REDRAWS if case.graph.element_count <= config.case_elements else 0
+    for attempt in range(1, redraws + 1):
+        again = prepare(replace(case, attempt=attempt), task.output_tolerances, config.secret)
+        if again.proves:
+            return again, None
+    if not redraws and case.distribution is Distribution.NORMAL:
+        return first, None
+    stand_in = replace(case, distribution=Distribution.NORMAL, attempt=_REDRAWS + 1 + _rank(case))
+    return first, prepare(stand_in, task.output_tolerances, config.secret)
+
+
+def _rank(case: Case) -> int:
+    return list(Distribution).index(case.distribution)
+
+
+def _never_seen(task: Task, references: Sequence[Reference]) -> tuple[int, ...]:
+    missed = set(range(len(task.graph.inputs)))
+    for reference in sorted(references, key=lambda r: r.elements):
+        if not reference.case.is_edge:
+            missed = {place for place in missed if reference.ignores(place)}
+    return tuple(sorted(missed))

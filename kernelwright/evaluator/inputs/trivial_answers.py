@@ -1,0 +1,78 @@
+"""Trivial answers that a case must refuse, or it proves nothing."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from kernelwright.evaluator.oracle.parallel import in_parts
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import TensorType
+from kernelwright.metal.device.base import Array
+
+MEAN = "its mean"
+"""What a trivial answer is called that holds the right one's mean everywhere."""
+COARSE = "a reference of lower precision"
+"""What the answer is called that is computed of fewer digits."""
+_LOWER_BITS = {Dtype.FLOAT32: 11, Dtype.FLOAT16: 8, Dtype.BFLOAT16: 4}
+"""Significant bits one step down: half for float, bfloat16 for half, fp8 e4m3 for bfloat16."""
+
+_PART_ELEMENTS = 1 << 15
+
+
+def trivial_answers(
+    type_: TensorType, expected: Array, inputs: Sequence[Array]
+) -> Iterator[tuple[str, Array]]:
+    """Yield answers that need no work: zeros, the mean of the right answer, each like input."""
+    dtype = type_.dtype.numpy
+    yield "zeros", np.zeros(type_.shape, dtype)
+    if type_.size > 1:
+        yield MEAN, _mean(expected, type_)
+    for place, array in enumerate(inputs):
+        if array.shape == type_.shape and array.dtype == dtype:
+            yield f"input {place}", array
+
+
+def _mean(expected: Array, type_: TensorType) -> Array:
+    number = np.complex128 if type_.dtype.is_complex else np.float64
+    with np.errstate(over="ignore", invalid="ignore"):
+        wide = expected.astype(number, copy=False).reshape(-1)
+        is_finite = np.isfinite(wide)
+        finite = wide if is_finite.all() else wide[is_finite]
+        mean = finite.mean() if finite.size else number(0)
+        if not (type_.dtype.is_float or type_.dtype.is_complex):
+            mean = np.round(mean)
+        return np.full(type_.shape, mean.astype(type_.dtype.numpy))
+
+
+def lower_precision(array: Array) -> Array:
+    """Round a float array to one format less, in its own dtype; other arrays stay as they are."""
+    try:
+        bits = _LOWER_BITS[Dtype(array.dtype.name)]
+    except KeyError:
+        return array
+    return _keep_bits(array, bits, array.dtype)
+
+
+def lower_precision_output(expected: Array, type_: TensorType, precision: Dtype) -> Array:
+    """Round the oracle's answer to one format less than `precision` and return it as `type_`."""
+    return _keep_bits(expected, _LOWER_BITS[precision], type_.dtype.numpy)
+
+
+def _keep_bits(array: Array, bits: int, dtype: np.dtype[np.generic]) -> Array:
+    """Round to `bits` significant bits, to nearest, and then to `dtype`."""
+    flat, rounded = array.reshape(-1), np.empty(array.size, dtype)
+
+    def keep(start: int) -> None:
+        part = slice(start, start + _PART_ELEMENTS)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mantissa, exponent = np.frexp(flat[part].astype(np.float64))
+            kept = np.round(mantissa * 2.0**bits) / 2.0**bits
+            rounded[part] = np.ldexp(kept, exponent).astype(dtype)
+
+    in_parts(keep, range(0, array.size, _PART_ELEMENTS))
+    return rounded.reshape(array.shape)
+
+
+def has_lower_precision(dtype: Dtype) -> bool:
+    """Say whether a format one step below `dtype` exists to be told from it."""
+    return dtype in _LOWER_BITS

@@ -1,0 +1,287 @@
+"""What values an input may take, read off the operations that consume it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernelwright.evaluator.inputs.interval import (
+    COMPARISONS,
+    is_matched,
+    known_numbers,
+    only_moves,
+    span_of,
+)
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.jump import is_jump
+from kernelwright.ir.ops import Kind, op_named
+
+_POSITIVE = frozenset({"log", "log2", "log10", "sqrt", "rsqrt"})
+_INDEX_PLACES = {
+    "gather": (1, None),
+    "gather_axis": (1, 2),
+    "scatter": (1, -1),
+    "scatter_axis": (1, 2),
+    "gather_mm": (2, None),
+    "gather_qmm": (-2, None),
+    "dynamic_slice": (1, None),
+    "dynamic_slice_update": (2, None),
+}
+"""Ops that read indices, with the slice of `Node.inputs` that holds them."""
+_SHIFTS = ("left_shift", "right_shift")
+_DIVISIONS = ("floor_divide", "remainder", "divmod")
+_STEPS = {
+    "round": (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5),
+    "floor": (-1.0, 0.0, 1.0),
+    "ceil": (-1.0, 0.0, 1.0),
+    "sign": (0.0,),
+}
+"""Where ops that jump do so."""
+_BOUNDS = ("maximum", "minimum")
+_MOST_LANDMARKS = 8
+_FARTHEST_LANDMARK = 1e6
+"""What masks are compared with, as -1e9, drowns whatever else is added up."""
+_PACKED_PLACES = {"dequantize": 0, "quantized_matmul": 1, "gather_qmm": 1, "right_shift": 0}
+"""Ops that read packed words, with their place in `Node.inputs`."""
+_BITWISE = frozenset({"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"})
+
+
+_SCALES = {"mxfp4": (122, 129), "mxfp8": (122, 129), "nvfp4": (0x28, 0x47)}
+"""Bytes of scales about one: exponents, or eight-bit floats; beyond them everything overflows."""
+_EIGHT_BIT_NAN = 0x40404040
+"""The highest bit of each exponent of four eight-bit floats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """The range of one input.
+
+    `index_limit` bounds indices and shifts, `is_positive` keeps logs defined, `is_divisor` keeps
+    integer divisions so, and `is_packed` asks for every bit of an integer: a small number would
+    leave all but the first packed digits zero. Integers `is_of_any_size` are no matter of bits or
+    places: sums of them exceed 16 bits. `landmarks` are the numbers that the input is compared
+    with, where `<` and `<=` part, or at which it is rounded the other way.
+    """
+
+    index_limit: int | None = None
+    is_positive: bool = False
+    is_divisor: bool = False
+    is_packed: bool = False
+    is_of_any_size: bool = False
+    levels: tuple[int, int] | None = None
+    """The smallest and the largest value of a byte that stands for a scale."""
+    unset: int = 0
+    """Bits that no packed word has: digits that are floats would be NaN."""
+    landmarks: tuple[float, ...] = ()
+    span: tuple[int, int] | None = None
+    """Between which integers are told apart by the numbers that they, or what is added to them,
+    are compared with: a length or an offset among positions. All beyond are alike."""
+    is_matched: bool = False
+    """Integers are compared for equality with others that are drawn, as those of segments."""
+
+
+def domains_of(graph: Graph) -> tuple[Domain, ...]:
+    """Return one domain per input of the graph."""
+    return tuple(_domain(graph, value) for value in graph.inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """Where an input is read: the node, and the place among what that reads."""
+
+    node: Node
+    place: int
+    is_guarded: bool
+    """A selection or a bound stands before it, so that the input itself may be beyond."""
+
+
+def _domain(graph: Graph, value: ValueId) -> Domain:
+    uses = tuple(_uses(graph, value))
+    limits = [_limit_of(graph, use) for use in uses]
+    known = [limit for limit in limits if limit is not None]
+    modes = [(str(u.node.attribute("mode")), u.place) for u in uses if u.node.has("mode")]
+    levels = [_SCALES[mode] for mode, place in modes if place == 2 and mode in _SCALES]
+    is_integer = graph.types[value].dtype.is_integer
+    is_index = is_integer and _becomes_index(graph, value)
+    is_packed = any(_PACKED_PLACES.get(use.node.op) == use.place for use in uses)
+    # A mask of the lower bits changes no number that has only those.
+    is_packed |= is_integer and not is_index and any(use.node.op in _BITWISE for use in uses)
+    is_positive = any(_needs_positive(graph, use.node) for use in uses)
+    landmarks = _landmarks(graph, uses, limits)
+    return Domain(
+        index_limit=min(known) if known else None,
+        is_positive=is_positive,
+        is_divisor=any(_divides(graph, use) and not use.is_guarded for use in uses),
+        is_packed=is_packed,
+        is_of_any_size=is_integer and not (known or levels or is_packed or is_index),
+        levels=levels[-1] if levels else None,
+        unset=_EIGHT_BIT_NAN if ("mxfp8", 1) in modes else 0,
+        landmarks=tuple(c for c in landmarks if not is_positive or c > 0),
+        span=span_of(graph, value) if is_integer else None,
+        is_matched=is_integer and is_matched(graph, value),
+    )
+
+
+def _limit_of(graph: Graph, use: _Use) -> int | None:
+    operand = graph.types[use.node.inputs[use.place]].dtype
+    if use.node.op in _SHIFTS and use.place == 1:
+        return 8 * operand.itemsize
+    is_index = use.place in _index_places(use.node) and operand.is_integer
+    return _limit(graph, use.node, use.place) if is_index else None
+
+
+def _divides(graph: Graph, use: _Use) -> bool:
+    is_divisor = use.node.op in _DIVISIONS and use.place == 1
+    return is_divisor and graph.types[use.node.inputs[1]].dtype.is_integer
+
+
+def _landmarks(
+    graph: Graph, uses: Sequence[_Use], limits: Sequence[int | None]
+) -> tuple[float, ...]:
+    """Return the constants that comparisons hold an input against, and where it jumps.
+
+    What indexes or divides as it comes takes those only with which it may.
+    """
+    found = {c for use in uses for c in _compared_with(graph, use)}
+    for use, limit in zip(uses, limits, strict=True):
+        if limit is not None and not use.is_guarded:
+            found = {c for c in found if 0 <= c < limit}
+        if _divides(graph, use) and not use.is_guarded:
+            found.discard(0)
+    return tuple(sorted(found))
+
+
+def _compared_with(graph: Graph, use: _Use) -> Iterator[float]:
+    if use.node.op in COMPARISONS:
+        yield from _constants(graph, use.node.inputs[1 - use.place])
+    yield from _STEPS.get(use.node.op, ())
+    if use.node.op in ("abs", "negative"):
+        made = use.node.outputs[0]
+        for node in (graph.nodes[index] for index in graph.consumers_of[made]):
+            if node.op in COMPARISONS:
+                other = node.inputs[1 - node.inputs.index(made)]
+                yield from (sign * c for c in _constants(graph, other) for sign in (1, -1))
+
+
+def _constants(graph: Graph, value: ValueId) -> Iterator[float]:
+    """Yield some of the finite numbers that a value holds, if it is a constant."""
+    known = known_numbers(graph, value)
+    if known is None or known.dtype.kind == "c":
+        return
+    numbers = np.unique(known.astype(np.float64))
+    if known.dtype.kind not in "iub":
+        numbers = numbers[np.abs(numbers) <= _FARTHEST_LANDMARK]
+    places = np.linspace(0, len(numbers) - 1, min(len(numbers), _MOST_LANDMARKS))
+    yield from numbers[places.astype(int)].tolist()
+
+
+def _becomes_index(graph: Graph, value: ValueId) -> bool:
+    """Say whether an index is computed of a value."""
+    made = {value}
+    for node in graph.nodes:
+        if any(node.inputs[place] in made for place in _index_places(node)):
+            return True
+        if made.intersection(node.inputs):
+            made.update(node.outputs)
+    return False
+
+
+_SIGN_KEEPING = frozenset({"sum", "mean", "max", "min", "multiply", "divide", "add"})
+"""Ops whose result is positive where what they read is."""
+
+
+def _needs_positive(graph: Graph, node: Node) -> bool:
+    """Say whether a node takes a logarithm or a root of what it reads, or of its sum or mean."""
+    while node.op in _SIGN_KEEPING:
+        others = [v for v in node.inputs[1:] if not _is_positive_constant(graph, v)]
+        readers = graph.consumers_of[node.outputs[0]]
+        if others or len(readers) != 1:
+            return False
+        node = graph.nodes[readers[0]]
+        while only_moves(node) and len(graph.consumers_of[node.outputs[0]]) == 1:
+            node = graph.nodes[graph.consumers_of[node.outputs[0]][0]]
+    return node.op in _POSITIVE
+
+
+def _is_positive_constant(graph: Graph, value: ValueId) -> bool:
+    known = known_numbers(graph, value)
+    return known is not None and bool((known.astype(float) > 0).all())
+
+
+def _index_places(node: Node) -> range:
+    start, stop = _INDEX_PLACES.get(node.op, (0, 0))
+    return range(len(node.inputs))[start:stop]
+
+
+def _limit(graph: Graph, node: Node, place: int) -> int:
+    """Count the elements along the axis that an index input addresses, or a window's places."""
+    shape = graph.types[node.inputs[0]].shape
+    if node.op.startswith("dynamic_slice"):
+        window = graph.types[node.inputs[1] if place == 2 else node.outputs[0]].shape
+        axes = node.attribute("axes")
+        assert isinstance(axes, tuple)
+        # One limit for the starts along all axes: that of the axis with the fewest places.
+        return min(shape[a] - window[a] + 1 for a in axes if isinstance(a, int))
+    if node.has("axes"):
+        axes = node.attribute("axes")
+        axis = axes[place - 1] if isinstance(axes, tuple) else 0
+    else:
+        axis = node.attribute("axis") if node.has("axis") else 0
+    return shape[axis] if isinstance(axis, int) and shape else min(shape, default=1)
+
+
+def _uses(graph: Graph, value: ValueId) -> Iterator[_Use]:
+    """Yield each use, looking through what only passes it on or bounds it."""
+    waiting, seen = [(value, False)], {value}
+    while waiting:
+        current, is_guarded = waiting.pop()
+        for index in graph.consumers_of[current]:
+            node = graph.nodes[index]
+            places = [i for i, operand in enumerate(node.inputs) if operand == current]
+            yield from (_Use(node, place, is_guarded) for place in places)
+            guards = _guards(graph, node, current)
+            for output in node.outputs if guards or only_moves(node) else ():
+                if output not in seen:
+                    seen.add(output)
+                    waiting.append((output, is_guarded or guards))
+
+
+def _guards(graph: Graph, node: Node, value: ValueId) -> bool:
+    """Say whether an integer may pass, or a bound instead; of floats both arms must be seen."""
+    if not graph.types[value].dtype.is_integer:
+        return False
+    return node.op in _BOUNDS or (node.op == "select" and value in node.inputs[1:])
+
+
+def accumulation_length(graph: Graph) -> int:
+    """Return the largest number of terms that one output element of any node sums up."""
+    return max((_terms(graph, node) for node in graph.nodes), default=1)
+
+
+def _terms(graph: Graph, node: Node) -> int:
+    kind = op_named(node.op).kind
+    if kind not in (Kind.REDUCTION, Kind.SCAN, Kind.CONTRACTION):
+        return 1
+    first, made = graph.types[node.inputs[0]], graph.types[node.outputs[0]]
+    if kind is Kind.REDUCTION and made.size < first.size:
+        return first.size // max(1, made.size)
+    return max((*first.shape[-1:], 1))
+
+
+def has_jump_after_rounding(graph: Graph) -> bool:
+    """Say whether a discontinuous op reads computed values, so that one rounding may flip it."""
+    exact = set(graph.inputs) | set(graph.constant_of)
+    for node in graph.nodes:
+        reads_exact = all(v in exact for v in node.inputs)
+        if is_jump(graph, node) and not reads_exact:
+            return True
+        if reads_exact and only_moves(node) and not _narrows(graph, node):
+            exact.update(node.outputs)
+    return False
+
+
+def _narrows(graph: Graph, node: Node) -> bool:
+    """A cast that may round; widening half to float does not."""
+    before, after = graph.types[node.inputs[0]].dtype, graph.types[node.outputs[0]].dtype
+    return after is not before and not (before.is_float and after is Dtype.FLOAT32)

@@ -1,0 +1,1 @@
+"""What is right, and how closely a program must meet it."""

@@ -1,0 +1,1 @@
+"""How fast a program is: measured beside baselines, or predicted."""

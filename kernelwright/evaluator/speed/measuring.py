@@ -1,0 +1,171 @@
+"""Timing in a candidate's worker: what is asked, what comes back, and the laboratory between."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, cast, runtime_checkable
+
+import mlx.core as mx
+import numpy as np
+
+from kernelwright.errors import DeviceError
+from kernelwright.evaluator.config import TimingPlan
+from kernelwright.evaluator.speed.baseline import Function, baselines_of
+from kernelwright.evaluator.speed.mlx_benchmark import MlxLaboratory
+from kernelwright.evaluator.speed.timing import Comparison, Laboratory, Measurements, Order
+from kernelwright.evaluator.worker.wire import Reply
+from kernelwright.ir.graph import Graph
+from kernelwright.metal.device.array import to_mlx
+from kernelwright.metal.device.base import Array, Device, Executable
+from kernelwright.metal.device.execution import MlxExecutable
+from kernelwright.metal.diagnostic import LaunchError
+
+
+@dataclass(frozen=True)
+class SetUp:
+    """Make the laboratory for a compiled program.
+
+    The reply's header holds `bytes_per_s`, what a plain kernel moves; or `problem`, where MLX has
+    nothing to compare with.
+    """
+
+    key: str
+    graph: Graph
+    inputs: tuple[tuple[Array, ...], ...]
+    """One set per slot."""
+    plan: TimingPlan
+    seed: int
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Carry out an order in the laboratory that was set up last."""
+
+    order: Order
+
+
+class Workbench(Laboratory, Protocol):
+    """A laboratory that also knows its machine's bandwidth."""
+
+    def bytes_per_s(self) -> float:
+        """Measure what a plain kernel moves, reads and writes counted."""
+
+
+@runtime_checkable
+class SelfTimed(Protocol):
+    """A device that brings a laboratory of its own, with its own clock and baselines."""
+
+    def laboratory(self, executable: Executable, request: SetUp) -> Workbench:
+        """Set up for one program."""
+
+
+def set_up(
+    device: Device, executable: Executable, request: SetUp
+) -> tuple[Workbench | None, Reply]:
+    """Build the laboratory and measure what a copy moves; None where there is no baseline.
+
+    Raises:
+        LaunchError: the candidate does not run as it is timed.
+        DeviceError: the device does not measure time.
+    """
+    laboratory: Workbench
+    if isinstance(device, SelfTimed):
+        laboratory = device.laboratory(executable, request)
+    else:
+        try:
+            laboratory = _mlx_laboratory(device, executable, request)
+        except _NoBaselineError as e:
+            return None, Reply({"problem": str(e)})
+    return laboratory, Reply({"bytes_per_s": laboratory.bytes_per_s()})
+
+
+class _NoBaselineError(Exception):
+    """MLX cannot compute the task on this backend."""
+
+
+def _mlx_laboratory(device: Device, executable: Executable, request: SetUp) -> MlxLaboratory:
+    if not isinstance(executable, MlxExecutable):
+        raise DeviceError(f"the {device.info.name} device measures no time.")
+    if mx.metal.is_available() or mx.cuda.is_available():
+        mx.set_default_device(mx.gpu)
+    slots = request.inputs
+    example = [to_mlx(array) for array in slots[0]]
+    # As people use it: recorded once, like the compiled baseline.
+    candidate: Function = mx.compile(lambda *arrays: executable.graph(arrays))
+    try:
+        mx.eval(candidate(*example))
+    except (RuntimeError, ValueError) as e:
+        raise LaunchError(f"the kernel did not run under mx.compile: {e}") from e
+    return MlxLaboratory(
+        device=device,
+        candidate=candidate,
+        baselines=_that_run(baselines_of(request.graph), example),
+        make_inputs=lambda slot: [to_mlx(a) for a in slots[slot % len(slots)]],
+        plan=request.plan,
+        input_bytes=sum(t.nbytes for t in request.graph.input_types),
+        output_bytes=sum(t.nbytes for t in request.graph.output_types),
+        seed=request.seed,
+    )
+
+
+def _that_run(
+    baselines: Mapping[str, Function], example: Sequence[mx.array]
+) -> dict[str, Function]:
+    """Keep the baselines that this backend has; MLX does not offer every op on every GPU."""
+    kept, reasons = {}, []
+    for name, function in baselines.items():
+        try:
+            mx.eval(function(*example))
+            kept[name] = function
+        except (RuntimeError, ValueError) as e:
+            reasons.append(f"{name}: {e}")
+    if not kept:
+        raise _NoBaselineError("; ".join(reasons)[:500])
+    return kept
+
+
+def measure(laboratory: Laboratory, request: Measure) -> Reply:
+    """Carry out an order and describe what came of it."""
+    measured = laboratory.measure(request.order)
+    return Reply(
+        {
+            "comparisons": {
+                name: {
+                    "candidate_ns": c.candidate_ns,
+                    "baseline_ns": c.baseline_ns,
+                    "rejected_blocks": c.rejected_blocks,
+                }
+                for name, c in measured.comparisons.items()
+            },
+            "noise": [float(x) for x in measured.noise],
+            "floor_ns": measured.floor_ns,
+            "slots": [slot for slot, _ in measured.observed],
+        },
+        tuple(array for _, outputs in measured.observed for array in outputs),
+    )
+
+
+def measurements_of(reply: Reply) -> Measurements:
+    """Read a reply to `Measure` back; the worker is trusted with times, not with verdicts."""
+    header = reply.header
+    raw = cast("dict[str, dict[str, list[float]]]", header["comparisons"])
+    slots = cast("list[int]", header["slots"])
+    per_slot = len(reply.arrays) // len(slots) if slots else 0
+    return Measurements(
+        comparisons={
+            name: Comparison(
+                tuple(c["candidate_ns"]),
+                tuple(c["baseline_ns"]),
+                int(cast("int", c["rejected_blocks"])),
+            )
+            for name, c in raw.items()
+        },
+        noise=np.asarray(header["noise"], dtype=np.float64),
+        floor_ns=float(cast("float", header["floor_ns"])),
+        observed=tuple(
+            (slot, _outputs(reply.arrays, place, per_slot)) for place, slot in enumerate(slots)
+        ),
+    )
+
+
+def _outputs(arrays: Sequence[Array], place: int, count: int) -> tuple[Array, ...]:
+    return tuple(arrays[place * count : (place + 1) * count])

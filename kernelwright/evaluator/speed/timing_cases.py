@@ -1,0 +1,80 @@
+"""Inputs to time a program on, a different set for every slot, and what each must give."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+
+from kernelwright.evaluator.config import TimingPlan
+from kernelwright.evaluator.inputs.case import Case
+from kernelwright.evaluator.inputs.distribution import Distribution
+from kernelwright.evaluator.oracle.parallel import side_by_side
+from kernelwright.evaluator.oracle.reference import Reference, calibrate, judge
+from kernelwright.evaluator.speed.timing import slots_for
+from kernelwright.evaluator.task import Tolerance
+from kernelwright.ir.graph import Graph
+from kernelwright.metal.device.base import Array
+
+
+@dataclass
+class TimingCases:
+    """The inputs of a laboratory's slots; the oracle runs for those only that somebody looks at."""
+
+    cases: tuple[Case, ...]
+    inputs: tuple[tuple[Array, ...], ...]
+    tolerances: Sequence[Tolerance]
+    secret: str
+    _references: dict[int, Reference] = field(default_factory=dict)
+    _locks: defaultdict[int, Lock] = field(default_factory=lambda: defaultdict(Lock))
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that is timed."""
+        return self.cases[0].graph
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the inputs, and of what is known of their outputs."""
+        inputs = sum(array.nbytes for arrays in self.inputs for array in arrays)
+        return inputs + sum(r.expected_bytes for r in tuple(self._references.values()))
+
+    def judge(self, slot: int, outputs: tuple[Array, ...]) -> str:
+        """Say what is wrong with a slot's outputs; nothing where MLX itself fails on it.
+
+        Several threads may ask.
+        """
+        if not 0 <= slot < len(self.cases):
+            return f"they are said to belong to slot {slot} of {len(self.cases)}"
+        with self._locks[slot]:
+            reference = self._references.get(slot)
+            if reference is None:
+                reference = calibrate(self.cases[slot], self.inputs[slot], self.tolerances)
+                self._references[slot] = reference
+        if reference.dropped:
+            return ""
+        if len(outputs) != len(reference.yardsticks):
+            return f"{len(outputs)} outputs came, {len(reference.yardsticks)} were expected"
+        for place, deviation in enumerate(judge(reference, outputs)):
+            if not deviation.is_acceptable:
+                return f"output {place} {deviation.problem}"
+        return ""
+
+
+def timing_cases(
+    graph: Graph,
+    tolerances: Sequence[Tolerance],
+    plan: TimingPlan,
+    secret: str,
+    distributions: Sequence[Distribution] = (Distribution.NORMAL,),
+) -> TimingCases:
+    """Draw as many sets of inputs as rotate, their distributions in turn."""
+    slots = slots_for(
+        plan,
+        sum(t.nbytes for t in graph.input_types),
+        sum(t.nbytes for t in graph.output_types),
+    )
+    cases = tuple(
+        Case(graph, distributions[slot % len(distributions)], attempt=slot) for slot in range(slots)
+    )
+    inputs = side_by_side(lambda case: case.inputs(secret), cases)
+    return TimingCases(cases, tuple(inputs), tolerances, secret)

@@ -1,0 +1,246 @@
+"""One program before one device: compile it, run it, and turn what happens into findings."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from pydantic import ValidationError
+
+from kernelwright.errors import DeviceError
+from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.evaluator.diagnose.location import first_bad, locate
+from kernelwright.evaluator.evaluation import Mismatch, Status
+from kernelwright.evaluator.oracle.accuracy import Deviation
+from kernelwright.evaluator.oracle.reference import Reference, judge
+from kernelwright.evaluator.worker.process import Worker, WorkerLost
+from kernelwright.evaluator.worker.service import Compile, CompileAhead, Request, Run, result_of
+from kernelwright.evaluator.worker.wire import Reply
+from kernelwright.ir.graph import Graph
+from kernelwright.metal.device.base import Array, RunOptions, RunResult
+from kernelwright.metal.diagnostic import Diagnostic, ReportKind, SanitizerReport
+from kernelwright.metal.kernel import Program
+
+POISONS = (0xFF, 0x5A)
+"""A NaN in every float format, and a large ordinary number: both cannot be right by chance."""
+_COMPILE_SLACK_S = 2.0
+
+
+@dataclass(eq=False)
+class Failure(Exception):  # noqa: N818 (a verdict on its way up, caught by the evaluator alone)
+    """Why a candidate does not pass; becomes its evaluation."""
+
+    status: Status
+    summary: str
+    diagnostics: tuple[Diagnostic, ...] = ()
+    reports: tuple[SanitizerReport, ...] = ()
+    mismatches: tuple[Mismatch, ...] = ()
+    reference: Reference | None = None
+    """The case that failed, when one did."""
+    lost_worker: bool = False
+
+
+@dataclass
+class Trial:
+    """Runs one program in a worker; every misdeed of the program raises `Failure`."""
+
+    worker: Worker
+    program: Program
+    config: EvaluatorConfig
+    _compiled: set[str] = field(default_factory=set)
+
+    def compile(self, graph: Graph, *, sanitize: bool = False) -> str:
+        """Compile for the graph's shapes, once; return the key to run it by."""
+        key = f"{graph.fingerprint}{'+sanitize' if sanitize else ''}"
+        if key not in self._compiled:
+            bound = self.program.bind(graph.input_types)
+            self.call(Compile(key, bound, sanitize), self.config.compile_timeout_s)
+            self._compiled.add(key)
+        return key
+
+    def compile_ahead(self, graphs: Sequence[Graph]) -> None:
+        """Have the worker compile for several shapes at once; errors wait for each one's turn."""
+        new = {g.fingerprint: g for g in graphs if g.fingerprint not in self._compiled}
+        if not new:
+            return
+        programs = tuple(Compile(k, self.program.bind(g.input_types)) for k, g in new.items())
+        self.call(CompileAhead(programs), self.config.compile_timeout_s * len(programs))
+
+    def run(
+        self, reference: Reference, *, seed: int = 0, sanitize: bool = False, count: bool = False
+    ) -> RunResult:
+        """Run once on a case, poisoned and fenced; the seed picks poison and thread order."""
+        options = RunOptions(
+            poison=POISONS[seed % len(POISONS)],
+            order_seed=seed,
+            sanitize=sanitize,
+            count=count,
+            timeout_s=self.config.run_timeout_s,
+        )
+        result = self._launch(reference, options)
+        check_fences(result, reference, options.poison)
+        return result
+
+    def _launch(self, reference: Reference, options: RunOptions) -> RunResult:
+        key = self.compile(reference.case.graph, sanitize=options.sanitize)
+        request = Run(key, reference.inputs, options, reference.case.layout)
+        try:
+            reply = self.call(request, self.config.run_timeout_s + _COMPILE_SLACK_S)
+        except Failure as failure:
+            if failure.status is Status.LAUNCH_ERROR:
+                failure.reference = reference
+            raise
+        try:
+            return result_of(reply)
+        except ValidationError as e:
+            raise Failure(
+                Status.CRASHED, "the worker's answer is damaged.", lost_worker=True
+            ) from e
+
+    def judge_straying(self, reference: Reference) -> None:
+        """Compare what hangs on no index that is out of range.
+
+        The task's own code reads outside of its arrays there, so the program may as well: the
+        sanitizer gives it NaN, and what becomes NaN by that is not compared.
+        """
+        options = RunOptions(sanitize=True, timeout_s=self.config.run_timeout_s)
+        result = self._launch(reference, options)
+        reports = tuple(r for r in result.reports if not r.is_stray_read)
+        strayed = len(reports) < len(result.reports)
+        outputs = result.outputs
+        if strayed:
+            pairs = zip(outputs, reference.yardsticks, strict=False)
+            outputs = tuple(_without_nan(output, y.expected) for output, y in pairs)
+        judged = result.model_copy(update={"reports": reports, "outputs": outputs})
+        check_fences(judged, reference, options.poison)
+        check_answer(judged, reference)
+
+    def call(self, request: Request, timeout_s: float) -> Reply:
+        """Send a request; what goes wrong is the candidate's `Failure` unless a machine failed."""
+        try:
+            reply = self.worker.call(request, timeout_s)
+        except WorkerLost as e:
+            raise _of_loss(e, timeout_s) from e
+        if reply.failure:
+            raise _of_reply(reply)
+        return reply
+
+
+def explain(failure: Failure, trial: Trial) -> Failure:
+    """Return what the sanitizer of `trial` says of a run that strayed, else the failure itself."""
+    strayed = failure.status in (Status.UNSAFE, Status.LAUNCH_ERROR)
+    if not strayed or failure.reports or failure.reference is None or not trial.worker.is_alive:
+        return failure
+    try:
+        trial.run(failure.reference, sanitize=True)
+    except Failure as found:
+        return found if found.reports else failure
+    return failure
+
+
+def _of_loss(loss: WorkerLost, timeout_s: float) -> Failure:
+    if loss.loss == "timeout":
+        summary = f"the kernel did not end within {timeout_s:g} s; bound its loops."
+        return Failure(Status.TIMEOUT, summary, lost_worker=True)
+    if "MemoryError" in str(loss) or "bad_alloc" in str(loss):
+        return Failure(Status.OUT_OF_MEMORY, f"memory ran out: {loss}.", lost_worker=True)
+    return Failure(Status.CRASHED, f"the kernel took its process down: {loss}.", lost_worker=True)
+
+
+def _of_reply(reply: Reply) -> Failure:
+    """Turn a service's failure into a verdict.
+
+    Raises:
+        DeviceError: the machine failed, not the candidate.
+    """
+    message = str(reply.header.get("message", ""))
+    if reply.failure == "compile":
+        raw = reply.header.get("diagnostics")
+        diagnostics = tuple(
+            Diagnostic.model_validate(d) for d in (raw if isinstance(raw, list) else [])
+        )
+        first = diagnostics[0].message if diagnostics else message
+        return Failure(Status.COMPILE_ERROR, f"does not compile: {first}", diagnostics)
+    if reply.failure == "launch":
+        late = "did not end" in message
+        status = Status.TIMEOUT if late else Status.LAUNCH_ERROR
+        # What was interrupted anywhere may have left its process in any state.
+        is_spoilt = late or bool(reply.header.get("is_spoilt"))
+        return Failure(status, message, lost_worker=is_spoilt)
+    if reply.failure == "memory":
+        return Failure(Status.OUT_OF_MEMORY, message, lost_worker=True)
+    raise DeviceError(f"the device failed, not the candidate: {message}")
+
+
+def check_fences(result: RunResult, reference: Reference, poison: int) -> None:
+    """Refuse a run that wrote where it must not, or that the sanitizer reported."""
+    case = f"case {reference.case.name}"
+    if result.reports:
+        first = result.reports[0]
+        where = _unwritten(result, poison) if first.kind is ReportKind.UNWRITTEN_OUTPUT else ""
+        more = f" (and {len(result.reports) - 1} more)" if len(result.reports) > 1 else ""
+        summary = f"{first}{where}{more}"
+        raise Failure(Status.UNSAFE, summary, reports=result.reports, reference=reference)
+    if not all(result.canaries_intact):
+        place = result.canaries_intact.index(False)
+        summary = f"wrote outside output {place} ({case}); guard the last threads."
+        raise Failure(Status.UNSAFE, summary, reference=reference)
+    if not result.inputs_intact:
+        raise Failure(Status.UNSAFE, f"changed an input ({case}).", reference=reference)
+
+
+def _without_nan(output: Array, expected: Array) -> Array:
+    """Put what is right in place of NaN."""
+    if output.shape != expected.shape:
+        return output
+    return np.where(output != output, expected, output).astype(output.dtype)
+
+
+def _unwritten(result: RunResult, poison: int) -> str:
+    """Say in words where an output still holds the poison."""
+    for output in result.outputs:
+        raw = np.frombuffer(output.tobytes(), np.uint8).reshape(output.size, -1)
+        left = np.asarray((raw == poison).all(axis=1)).reshape(output.shape)
+        if left.any():
+            return f": {locate(left)}"
+    return ""
+
+
+def check_answer(result: RunResult, reference: Reference) -> tuple[Deviation, ...]:
+    """Measure a run's outputs and refuse a wrong one, saying where it is wrong."""
+    if len(result.outputs) != len(reference.yardsticks):
+        wanted = len(reference.yardsticks)
+        summary = f"gave {len(result.outputs)} outputs, the task has {wanted}."
+        raise Failure(Status.WRONG, summary, reference=reference)
+    deviations = judge(reference, result.outputs)
+    mismatches = tuple(
+        _mismatch(place, deviation, result, reference)
+        for place, deviation in enumerate(deviations)
+        if not deviation.is_acceptable
+    )
+    if mismatches:
+        first, problem = mismatches[0], deviations[mismatches[0].output].problem
+        summary = f"output {first.output} {problem}: {first.words} ({first.case})."
+        raise Failure(Status.WRONG, summary, mismatches=mismatches, reference=reference)
+    return deviations
+
+
+def _mismatch(
+    place: int, deviation: Deviation, result: RunResult, reference: Reference
+) -> Mismatch:
+    found, expected = result.outputs[place], reference.yardsticks[place].expected
+    words = "its shape or dtype"
+    index: tuple[int, ...] = ()
+    values: Sequence[float | None] = (None, None)
+    if found.shape == expected.shape and deviation.bad.any():
+        words, index = locate(deviation.bad), first_bad(deviation.bad)
+        if found.dtype.kind != "c":
+            values = (float(expected[index]), float(found[index]))
+    return Mismatch(
+        output=place,
+        words=words,
+        shapes=reference.case.shapes,
+        case=reference.case.name,
+        expected=values[0],
+        found=values[1],
+        index=index,
+    )

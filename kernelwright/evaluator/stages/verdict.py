@@ -1,0 +1,124 @@
+"""A verdict in the making: stages as they end, and what they found."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from kernelwright.evaluator.evaluation import (
+    Conditions,
+    Evaluation,
+    OutputAccuracy,
+    Samples,
+    Speedup,
+    Stage,
+    StageResult,
+    Status,
+)
+from kernelwright.evaluator.oracle.accuracy import Deviation
+from kernelwright.evaluator.oracle.reference import Reference
+from kernelwright.evaluator.speed.race import Race
+from kernelwright.evaluator.stages.trial import Failure
+from kernelwright.metal.device.base import Counters, DeviceInfo
+
+_TINY = 1e-300
+
+
+@dataclass
+class Verdict:
+    """What an evaluation is made of, gathered stage by stage."""
+
+    stages: list[StageResult] = field(default_factory=list)
+    cases: int = 0
+    counters: tuple[Counters, ...] = ()
+    predicted_us: float | None = None
+    bound: str = ""
+    samples: tuple[Samples, ...] = ()
+    speedups: tuple[Speedup, ...] = ()
+    measured_us: float | None = None
+    conditions: Conditions | None = None
+    status: Status = Status.CORRECT
+    summary: str = ""
+    failure: Failure | None = None
+    _worst: dict[int, OutputAccuracy] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, stage: Stage) -> Iterator[list[str]]:
+        """Time a stage and note its outcome; the body may append words for a person."""
+        started, words = time.perf_counter(), list[str]()
+        try:
+            yield words
+        except Failure as failure:
+            self._note(stage, failure.summary, started, passed=False)
+            raise
+        self._note(stage, " ".join(words), started, passed=True)
+
+    def _note(self, stage: Stage, summary: str, started: float, *, passed: bool) -> None:
+        duration_s = time.perf_counter() - started
+        self.stages.append(
+            StageResult(stage=stage, passed=passed, summary=summary, duration_s=duration_s)
+        )
+
+    def has_come_to(self, stage: Stage) -> bool:
+        """Say whether a stage has ended, one way or the other."""
+        return any(result.stage is stage for result in self.stages)
+
+    def keep_worst(self, reference: Reference, deviations: tuple[Deviation, ...]) -> None:
+        """Remember the error of each output that came closest to its bound."""
+        for place, deviation in enumerate(deviations):
+            yardstick, before = reference.yardsticks[place], self._worst.get(place)
+            share = deviation.row_relative / max(deviation.bound, _TINY)
+            if before is not None and share <= before.row_relative / max(before.bound, _TINY):
+                continue
+            self._worst[place] = OutputAccuracy(
+                output=place,
+                maximum_absolute=deviation.maximum_absolute,
+                maximum_relative=deviation.maximum_relative,
+                row_relative=deviation.row_relative,
+                reference_row_relative=yardstick.reference_error,
+                bound=deviation.bound,
+            )
+
+    def keep_race(self, race: Race, bytes_per_s: float) -> None:
+        """Remember what was measured, and in which conditions."""
+        self.samples, self.speedups = race.samples, race.speedups
+        if race.status is not Status.CORRECT:
+            return
+        self.measured_us = race.candidate_ns / 1e3
+        self.conditions = Conditions(
+            copy_bytes_per_s=bytes_per_s,
+            floor_ns=race.floor_ns,
+            noise=race.aa_spread,
+            rejected_blocks=race.rejected_blocks,
+        )
+
+    def fail(self, failure: Failure) -> None:
+        """Let a failure be the verdict."""
+        self.failure, self.status, self.summary = failure, failure.status, failure.summary
+
+    def conclude(
+        self, task: str, program: str, device: DeviceInfo, duration_s: float
+    ) -> Evaluation:
+        """Return the finished record."""
+        failure = self.failure
+        return Evaluation(
+            task=task,
+            program=program,
+            device=device,
+            status=self.status,
+            summary=self.summary,
+            stages=tuple(self.stages),
+            diagnostics=failure.diagnostics if failure else (),
+            reports=failure.reports if failure else (),
+            mismatches=failure.mismatches if failure else (),
+            accuracy=tuple(self._worst[place] for place in sorted(self._worst)),
+            cases=self.cases,
+            counters=self.counters,
+            predicted_us=self.predicted_us,
+            bound=self.bound,
+            samples=self.samples,
+            speedups=self.speedups,
+            measured_us=self.measured_us,
+            conditions=self.conditions,
+            duration_s=duration_s,
+        )

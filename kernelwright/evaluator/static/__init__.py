@@ -1,0 +1,1 @@
+"""What a text and its launch must keep to before anything is compiled."""

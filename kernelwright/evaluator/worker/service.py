@@ -1,0 +1,265 @@
+"""The service inside a candidate's worker: open a device, compile, run, time."""
+
+import resource
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import cast
+
+import numpy as np
+
+from kernelwright.errors import DeviceError, KernelwrightError
+from kernelwright.evaluator.inputs.case import Layout
+from kernelwright.evaluator.speed.measuring import Measure, SetUp, Workbench, measure, set_up
+from kernelwright.evaluator.worker.wire import Reply, receive_request, send_reply
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import TensorType
+from kernelwright.metal.device import registry
+from kernelwright.metal.device.base import (
+    METAL_THREADGROUP_BYTES,
+    Array,
+    Device,
+    Executable,
+    RunOptions,
+    RunResult,
+)
+from kernelwright.metal.device.simulator.priming import prime
+from kernelwright.metal.diagnostic import CompileError, LaunchError
+from kernelwright.metal.kernel import BoundProgram, Kernel, MathMode, Program, Tensor
+
+_CPU_ALLOWANCE_S = 900
+
+
+@dataclass(frozen=True)
+class Open:
+    """Open the device; the reply's header holds its `info`."""
+
+    device: str | Device
+    threadgroup_bytes: int = METAL_THREADGROUP_BYTES
+    """What a threadgroup may take on a device that is opened by name."""
+
+    @property
+    def name(self) -> str:
+        """The device's name."""
+        return self.device if isinstance(self.device, str) else self.device.info.name
+
+
+@dataclass(frozen=True)
+class Prime:
+    """Build the simulator's headers for kernels of these math modes; needs a shared cache."""
+
+    math_modes: tuple[MathMode, ...]
+
+
+@dataclass(frozen=True)
+class Forget:
+    """Drop every compiled program: the next candidate comes."""
+
+
+@dataclass(frozen=True)
+class Compile:
+    """Compile a program and keep it under `key`."""
+
+    key: str
+    program: BoundProgram
+    sanitize: bool = False
+
+
+@dataclass(frozen=True)
+class CompileAhead:
+    """Compile several at once; what fails of them fails when it is asked for by itself."""
+
+    programs: tuple[Compile, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """Run a compiled program; the reply's arrays are its outputs."""
+
+    key: str
+    inputs: tuple[Array, ...]
+    options: RunOptions
+    layout: Layout = Layout.DENSE
+
+
+Request = Open | Prime | Forget | Compile | CompileAhead | Run | SetUp | Measure
+
+
+class CandidateService:
+    """Answers requests; every failure of a candidate is a reply, not an exception.
+
+    The header's `failure` is empty or one of `compile`, `launch`, `memory`, `device`, `internal`;
+    `is_spoilt` says that the process may be unfit for another candidate.
+    """
+
+    def __init__(self) -> None:
+        self._device: Device | None = None
+        self._executables: dict[str, Executable] = {}
+        self._refused: dict[str, CompileError] = {}
+        self._laboratory: Workbench | None = None
+
+    def answer(self, request: Request) -> Reply:
+        """Serve one request."""
+        try:
+            return self._answer(request)
+        except CompileError as e:
+            diagnostics = [d.model_dump(mode="json") for d in e.diagnostics]
+            return Reply({"failure": "compile", "message": str(e), "diagnostics": diagnostics})
+        except LaunchError as e:
+            # A fault leaves a GPU's context unusable, and the next candidate is not to blame.
+            is_spoilt = self._device is not None and self._device.info.measures_time
+            return Reply({"failure": "launch", "message": str(e), "is_spoilt": is_spoilt})
+        except MemoryError:
+            return Reply({"failure": "memory", "message": "the worker's memory is exhausted."})
+        except KernelwrightError as e:
+            return Reply({"failure": "device", "message": str(e)})
+
+    def _answer(self, request: Request) -> Reply:
+        if isinstance(request, Open):
+            self._forget()
+            self._device = open_device(request)
+            if isinstance(request.device, str):
+                warm_up(self._device)
+            return Reply({"info": self._device.info.model_dump(mode="json")})
+        if isinstance(request, Prime):
+            prime(request.math_modes)
+            return Reply({})
+        if isinstance(request, Forget):
+            self._forget()
+            return Reply({})
+        if self._device is None:
+            raise DeviceError("expected an open device; send Open first.")
+        if isinstance(request, Compile):
+            self._compile(self._device, request)
+            return Reply({})
+        if isinstance(request, CompileAhead):
+            self._compile_ahead(self._device, request.programs)
+            return Reply({})
+        if isinstance(request, SetUp):
+            # The last one's arrays go first, for two rotations may not fit.
+            self._laboratory = None
+            executable = self._executables[request.key]
+            self._laboratory, reply = set_up(self._device, executable, request)
+            return reply
+        if isinstance(request, Measure):
+            return self._measure(request)
+        inputs = [request.layout.place(a, i) for i, a in enumerate(request.inputs)]
+        started = time.perf_counter()
+        result = self._executables[request.key].run(inputs, request.options)
+        return _reply(result, time.perf_counter() - started)
+
+    def _forget(self) -> None:
+        self._executables.clear()
+        self._refused.clear()
+        self._laboratory = None
+
+    def _compile(self, device: Device, request: Compile) -> None:
+        if request.key in self._refused:
+            raise self._refused[request.key]
+        if request.key not in self._executables:
+            executable = device.compile(request.program, sanitize=request.sanitize)
+            self._executables[request.key] = executable
+
+    def _compile_ahead(self, device: Device, requests: Sequence[Compile]) -> None:
+        def compile_one(request: Compile) -> None:
+            try:
+                self._compile(device, request)
+            except CompileError as e:
+                self._refused[request.key] = e
+
+        with ThreadPoolExecutor() as pool:
+            # To the end, so that what is no fault of the candidate's is raised.
+            list(pool.map(compile_one, requests))
+
+    def _measure(self, request: Measure) -> Reply:
+        if self._laboratory is None:
+            raise DeviceError("expected a laboratory; send SetUp first.")
+        try:
+            return measure(self._laboratory, request)
+        except (RuntimeError, ValueError) as e:
+            # Candidate and baselines have all run by now, so it is a launch that broke.
+            raise LaunchError(f"a launch failed while it was timed: {e}") from e
+
+
+def _reply(result: RunResult, elapsed_s: float) -> Reply:
+    return Reply(
+        {
+            "canaries_intact": result.canaries_intact,
+            "inputs_intact": result.inputs_intact,
+            "reports": [r.model_dump(mode="json") for r in result.reports],
+            "counters": [c.model_dump(mode="json") for c in result.counters],
+            "elapsed_s": result.elapsed_s or elapsed_s,
+        },
+        result.outputs,
+    )
+
+
+def result_of(reply: Reply) -> RunResult:
+    """Read a run's reply back into a record."""
+    return RunResult.model_validate({**reply.header, "outputs": reply.arrays})
+
+
+def open_device(request: Open) -> Device:
+    """Return a device by name, or the device itself.
+
+    Raises:
+        DeviceError: this machine has no such device.
+    """
+    if isinstance(request.device, str):
+        return registry.open_device(request.device, request.threadgroup_bytes)
+    return request.device
+
+
+def warm_up(device: Device) -> None:
+    """Compile and run a kernel of our own, so that no candidate waits for it.
+
+    A GPU's driver shows here, and not with a candidate, whether it can work as confined.
+    """
+    array = Tensor(name="x", dtype=Dtype.FLOAT32, shape=(8,))
+    kernel = Kernel(
+        name="warm_up",
+        inputs=("x",),
+        outputs=("y",),
+        source="y[thread_position_in_grid.x] = x[thread_position_in_grid.x];",
+        grid=(8, 1, 1),
+        threadgroup=(8, 1, 1),
+    )
+    program = Program(
+        inputs=(array,), outputs=(array.model_copy(update={"name": "y"}),), kernels=(kernel,)
+    )
+    bound = program.bind((TensorType((8,), Dtype.FLOAT32),))
+    inputs = (np.zeros(8, np.float32),)
+    if device.info.measures_time:
+        device.compile(bound).run(inputs, RunOptions())
+        return
+    device.compile(bound).run(inputs, RunOptions(count=True))
+    device.compile(bound, sanitize=True).run(inputs, RunOptions(sanitize=True))
+
+
+def serve(pipe: Connection, confinement: tuple[str, ...]) -> None:
+    """Answer requests from the pipe until it closes."""
+    serve_with(CandidateService().answer, pipe, confinement)
+
+
+def serve_with(
+    answer: Callable[[Request], Reply], pipe: Connection, confinement: tuple[str, ...]
+) -> None:
+    """Say hello, then answer each request; an unforeseen exception becomes a reply too."""
+    send_reply(pipe, Reply({"confinement": list(confinement)}))
+    while True:
+        try:
+            request = cast("Request", receive_request(pipe))
+        except EOFError:
+            return
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        # A second line behind the parent's clock, for a parent that is itself stopped.
+        soft = int(used.ru_utime + used.ru_stime) + _CPU_ALLOWANCE_S
+        resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))
+        try:
+            reply = answer(request)
+        except Exception:
+            reply = Reply({"failure": "internal", "message": traceback.format_exc(limit=-3)})
+        send_reply(pipe, reply)

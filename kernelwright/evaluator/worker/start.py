@@ -1,0 +1,113 @@
+"""Starts a worker for candidates with its device open and warm."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import mlx.core as mx
+
+from kernelwright.errors import DeviceError
+from kernelwright.evaluator.worker.cache import shared_cache
+from kernelwright.evaluator.worker.process import Limits, Means, Worker, WorkerLost
+from kernelwright.evaluator.worker.service import Open, Prime
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Device, DeviceInfo
+from kernelwright.metal.device.simulator.priming import is_primed
+from kernelwright.metal.device.threadgroup_memory import check_threadgroup_bytes
+from kernelwright.metal.kernel import MathMode
+
+_SERVICE = "kernelwright.evaluator.worker.service"
+_GPUS = ("metal", "cuda")
+_LADDER: tuple[tuple[Means, ...], ...] = (("namespaces", "writes"), ("writes",), ())
+"""How a GPU's worker is confined, from all there is to what its driver puts up with."""
+_rungs: dict[str, int] = {}
+"""By device: the first rung of the ladder on which the driver worked on this machine."""
+_OPEN_TIMEOUT_S = 300.0
+"""A first start compiles the simulator's runtime and headers."""
+
+
+def open_worker(
+    device: str | Device, memory_bytes: int, threadgroup_bytes: int = METAL_THREADGROUP_BYTES
+) -> tuple[Worker, DeviceInfo]:
+    """Start a worker whose device is ready for candidates.
+
+    A device that is opened by name lets a threadgroup take `threadgroup_bytes`. Some drivers do
+    not start in a namespace, or where they may not write; then their worker does without, and its
+    `confinement` does not name what was given up.
+
+    Raises:
+        DeviceError: this machine has no such device, or it does not start.
+    """
+    check_threadgroup_bytes(device if isinstance(device, str) else "", threadgroup_bytes)
+    request = Open(device, threadgroup_bytes)
+    try:
+        return _open_confined(request, memory_bytes)
+    except DeviceError:
+        if device != "simulator":
+            raise
+        # A worker may not write what all share: on a fresh machine somebody has to, once.
+        fill_cache(memory_bytes, threadgroup_bytes=threadgroup_bytes)
+        return _open_confined(request, memory_bytes)
+
+
+def _open_confined(request: Open, memory_bytes: int) -> tuple[Worker, DeviceInfo]:
+    name = request.name
+    if not (name in _GPUS or _importing_mlx_drives_gpu()):
+        return _open(request, Limits(memory_bytes))
+    failures = []
+    for rung in range(_rungs.get(name, 0), len(_LADDER)):
+        try:
+            opened = _open(request, Limits(memory_bytes, drives_gpu=True, means=_LADDER[rung]))
+        except DeviceError as e:
+            failures.append(e)
+            continue
+        _rungs[name] = rung
+        return opened
+    # Without any confinement: the machine's own reason.
+    raise failures[-1]
+
+
+def _importing_mlx_drives_gpu() -> bool:
+    """Say whether MLX starts CUDA's driver in every process that imports it, as 0.32.4 does."""
+    return bool(mx.cuda.is_available())
+
+
+def ready_cache(memory_bytes: int, math_modes: Sequence[MathMode]) -> None:
+    """Make sure that workers find what kernels of some math modes are compiled with."""
+    if not is_primed(math_modes):
+        fill_cache(memory_bytes, math_modes)
+
+
+def fill_cache(
+    memory_bytes: int,
+    math_modes: Sequence[MathMode] = ("safe",),
+    threadgroup_bytes: int = METAL_THREADGROUP_BYTES,
+) -> None:
+    """Build what all workers share, in a process that never sees a candidate.
+
+    Raises:
+        DeviceError: the simulator's own headers do not compile here.
+    """
+    shared_cache().mkdir(parents=True, exist_ok=True)
+    limits = Limits(memory_bytes, builds_cache=True)
+    if _importing_mlx_drives_gpu():
+        limits = replace(limits, drives_gpu=True, means=())
+    builder, _ = _open(Open("simulator", threadgroup_bytes), limits)
+    try:
+        reply = builder.call(Prime(tuple(math_modes)), _OPEN_TIMEOUT_S)
+    except WorkerLost as e:
+        raise DeviceError(f"the simulator's headers were not built: {e}.") from e
+    finally:
+        builder.close()
+    if reply.failure:
+        raise DeviceError(str(reply.header.get("message")))
+
+
+def _open(request: Open, limits: Limits) -> tuple[Worker, DeviceInfo]:
+    try:
+        worker = Worker(_SERVICE, limits)
+        reply = worker.call(request, _OPEN_TIMEOUT_S)
+    except WorkerLost as e:
+        raise DeviceError(f"the device's worker did not start: {e}.") from e
+    if reply.failure:
+        worker.close()
+        raise DeviceError(str(reply.header.get("message")))
+    return worker, DeviceInfo.model_validate(reply.header["info"])

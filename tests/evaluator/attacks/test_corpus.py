@@ -1,0 +1,60 @@
+"""The proof: every broken or cheating kernel is rejected, no honest one is."""
+
+from collections import Counter
+
+import pytest
+
+from kernelwright.errors import InputError
+from kernelwright.evaluator.attacks.corpus import Edit, Mutant, apply, bases, mutants, task_of
+from kernelwright.evaluator.attacks.honest import HonestKernel, honest_kernels
+from kernelwright.evaluator.evaluate import Evaluator
+
+MUTANTS = tuple(mutants())
+HONEST = honest_kernels()
+SAMPLE = 12
+"""Every so many of the honest kernels run by default, the others with --slow."""
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
+def test_a_mutant_gets_the_verdict_that_it_deserves(evaluator: Evaluator, mutant: Mutant) -> None:
+    found = evaluator.evaluate(mutant.task, mutant.program)
+    assert found.status in mutant.edit.expect, found.summary
+    assert found.summary
+
+
+@pytest.mark.parametrize("name", sorted(bases()))
+def test_the_program_behind_the_mutants_is_right(evaluator: Evaluator, name: str) -> None:
+    found = evaluator.evaluate(task_of(name), bases()[name].program)
+    assert found.is_correct, found.summary
+
+
+@pytest.mark.parametrize("kernel", HONEST[::SAMPLE], ids=lambda k: k.name)
+def test_an_honest_kernel_is_right(evaluator: Evaluator, kernel: HonestKernel) -> None:
+    found = evaluator.evaluate(kernel.task, kernel.program)
+    assert found.is_correct, found.summary
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kernel", [k for i, k in enumerate(HONEST) if i % SAMPLE], ids=lambda k: k.name
+)
+def test_every_other_honest_kernel_is_right(evaluator: Evaluator, kernel: HonestKernel) -> None:
+    found = evaluator.evaluate(kernel.task, kernel.program)
+    assert found.is_correct, found.summary
+
+
+def test_the_corpus_is_as_large_as_it_says() -> None:
+    assert len(MUTANTS) >= 100
+    assert len(bases()) >= 12
+    assert len(HONEST) >= 200
+    classes = Counter(m.edit.class_ for m in MUTANTS)
+    assert {f"S{n}" for n in range(1, 22)} <= set(classes)
+    assert {"M1", "M2", "M3", "M4", "M6", "M7", "M8", "M9"} <= set(classes)
+
+
+def test_an_edit_that_changes_nothing_is_refused() -> None:
+    edit = Edit.model_validate(
+        {"name": "n", "class": "S1", "expect": ["wrong"], "why": "", "replace": [["absent", ""]]}
+    )
+    with pytest.raises(InputError, match="'absent' is not in the source"):
+        apply(bases()["softmax"].program, edit)

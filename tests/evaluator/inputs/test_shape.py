@@ -1,0 +1,63 @@
+"""Shapes at which a program is judged and timed beside its task's own."""
+
+import mlx.core as mx
+import pytest
+
+from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.evaluator.inputs.shape import (
+    hidden_graphs,
+    timed_graphs,
+    visible_graphs,
+)
+from kernelwright.evaluator.task import Task
+from kernelwright.ir import canonicalize, capture
+from kernelwright.metal.lower import lower
+from kernelwright.metal.schedule import parse
+
+
+@pytest.mark.parametrize("secret", ["a", "b", "c"])
+def test_unseen_shapes_that_are_timed_are_somewhat_smaller_than_the_task(secret: str) -> None:
+    graph = canonicalize(capture(lambda x: mx.softmax(x, -1), mx.zeros((4096, 64))))
+    program = lower(graph, parse("rowwise(lanes=32, rows=4)"))
+    config = EvaluatorConfig(secret=secret)
+    rows = [g.input_types[0].shape[0] for g in timed_graphs(Task(graph, "task"), program, config)]
+    assert len(rows) == 2
+    assert all(0.4 * 4096 <= n < 4096 for n in rows)
+    hidden = hidden_graphs(Task(graph, "task"), program, config)
+    assert max(g.input_types[0].shape[0] for g in hidden) < 400
+
+
+def test_shapes_hang_on_the_secret() -> None:
+    graph = canonicalize(capture(lambda x: mx.softmax(x, -1), mx.zeros((4096, 64))))
+    program = lower(graph, parse("rowwise(lanes=32, rows=4)"))
+    drawn = {
+        tuple(
+            g.fingerprint
+            for g in timed_graphs(Task(graph, "task"), program, EvaluatorConfig(secret=s))
+        )
+        for s in "abcd"
+    }
+    assert len(drawn) == 4
+
+
+def test_a_program_of_one_shape_is_timed_at_no_other() -> None:
+    graph = canonicalize(capture(lambda x: mx.sum(x, 0), mx.zeros((4096, 64))))
+    program = lower(graph, parse("column_split(chunks=16, strips=4)"))
+    assert timed_graphs(Task(graph, "task"), program, EvaluatorConfig(secret="a")) == ()
+
+
+def test_shapes_whose_every_step_is_large_stay_small_enough_to_judge() -> None:
+    def masked(scores: mx.array, mask: mx.array) -> mx.array:
+        return mx.softmax(mx.where(mask, scores, -1e4), axis=-1)
+
+    arrays = (mx.zeros((8, 512, 512), mx.float16), mx.zeros((512, 512), mx.bool_))
+    task = Task(canonicalize(capture(masked, *arrays)), "task")
+    program = lower(task.graph, parse("rowwise(lanes=32, rows=4)"))
+    config = EvaluatorConfig(secret="a")
+    visible = visible_graphs(task, program, config)
+    hidden = hidden_graphs(task, program, config)
+    assert all(g.element_count <= config.generic_elements for g in (*visible, *hidden))
+    batches = [g.input_types[0].shape[0] for g in visible]
+    assert max(batches) > 8, "beyond the task's own"
+    assert all(n % 2 for n in batches)
+    assert len(hidden) > 1

@@ -1,0 +1,81 @@
+"""Nobody is blamed for reading, or not reading, what no query of a row sees."""
+
+from collections.abc import Callable
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from kernelwright.evaluator.oracle.ignored_values import out_of_sight
+from kernelwright.ir import Graph, canonicalize, capture, gather_attention, reference
+
+
+def causal(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+    attended = mx.fast.scaled_dot_product_attention(q, k, v, scale=0.5, mask="causal")
+    return attended * 2
+
+
+def graph_of(shape: tuple[int, ...]) -> Graph:
+    return gather_attention(canonicalize(capture(causal, *[mx.zeros(shape)] * 3)))
+
+
+def test_a_value_after_a_query_spoils_no_more_than_its_own_feature() -> None:
+    graph = graph_of((1, 1, 4, 8))
+    random = np.random.default_rng(0)
+    arrays = [random.standard_normal((1, 1, 4, 8), dtype=np.float32) for _ in range(3)]
+    arrays[2][0, 0, 2, 5] = np.inf
+    expected = reference(graph, arrays)
+    (marks,) = out_of_sight(graph, arrays, expected) or []
+    wanted = np.zeros((1, 1, 4, 8), bool)
+    wanted[0, 0, :2, 5] = True
+    assert np.array_equal(marks, wanted)
+    assert np.isnan(expected[0][wanted]).all()
+
+
+def test_an_infinity_in_sight_may_meet_one_out_of_sight() -> None:
+    graph = graph_of((1, 1, 4, 8))
+    arrays = [np.ones((1, 1, 4, 8), np.float32) for _ in range(3)]
+    arrays[2][0, 0, [0, 2], 5] = -np.inf
+    expected = reference(graph, arrays)
+    (marks,) = out_of_sight(graph, arrays, expected) or []
+    # Who reads the second gets NaN for the first two queries, who does not an infinity.
+    assert np.argwhere(marks).tolist() == [[0, 0, 0, 5], [0, 0, 1, 5]]
+
+
+def test_a_query_that_is_not_finite_is_its_own_fault() -> None:
+    graph = graph_of((1, 1, 4, 8))
+    arrays = [np.ones((1, 1, 4, 8), np.float32) for _ in range(3)]
+    arrays[0][0, 0, 1, 0] = np.nan
+    (marks,) = out_of_sight(graph, arrays, reference(graph, arrays)) or []
+    assert not marks.any()
+
+
+def test_finite_inputs_and_other_graphs_hide_nothing() -> None:
+    graph = graph_of((1, 1, 4, 8))
+    arrays = [np.ones((1, 1, 4, 8), np.float32) for _ in range(3)]
+    assert out_of_sight(graph, arrays, reference(graph, arrays)) is None
+    plain = canonicalize(capture(mx.exp, mx.zeros((4,))))
+    assert out_of_sight(plain, [np.full(4, np.inf, np.float32)], [np.full(4, np.inf)]) is None
+
+
+def padded(x: mx.array, weight: mx.array) -> mx.array:
+    return mx.conv1d(x, weight, padding=1)
+
+
+def spread_out(x: mx.array, weight: mx.array) -> mx.array:
+    return mx.conv_transpose1d(x, weight, stride=2)
+
+
+@pytest.mark.parametrize(
+    ("fn", "rows"), [(padded, [0]), (spread_out, [1, 3, 5, 7, 9, 10])], ids=["around", "between"]
+)
+def test_a_weight_spoils_nothing_where_it_meets_no_element(
+    fn: Callable[[mx.array, mx.array], mx.array], rows: list[int]
+) -> None:
+    graph = canonicalize(capture(fn, mx.zeros((1, 5, 2)), mx.zeros((3, 3, 2))))
+    x, weight = np.ones((1, 5, 2), np.float32), np.ones((3, 3, 2), np.float32)
+    weight[1, 0, 0] = np.inf
+    expected = reference(graph, [x, weight])
+    (marks,) = out_of_sight(graph, [x, weight], expected) or []
+    assert np.flatnonzero(marks[0, :, 1]).tolist() == rows
+    assert not marks[0, :, [0, 2]].any()

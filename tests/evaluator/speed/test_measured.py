@@ -1,0 +1,141 @@
+"""Measured time in a verdict: the whole way through worker, wire, race and confirmation."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from kernelwright.evaluator.attacks.corpus import bases, task_of
+from kernelwright.evaluator.attacks.device import Misdeed
+from kernelwright.evaluator.attacks.synthetic import Noise
+from kernelwright.evaluator.attacks.timed import TimedDevice
+from kernelwright.evaluator.config import EvaluatorConfig, TimingPlan
+from kernelwright.evaluator.evaluate import Evaluator
+from kernelwright.evaluator.evaluation import Evaluation, Stage, Status
+from kernelwright.evaluator.stages.examination import Examination
+
+CONFIG = EvaluatorConfig(
+    secret="tests",
+    through=Stage.CONFIRMATION,
+    measure_timeout_s=3,
+    timing=TimingPlan(rotation_bytes=1 << 16, verified_share=0.3),
+)
+
+
+def evaluate(device: TimedDevice, base: str = "layer_norm", *, tried: int = 1) -> Evaluation:
+    with Evaluator(device, CONFIG) as evaluator:
+        return evaluator.evaluate(task_of(base), bases()[base].program, tried=tried)
+
+
+def test_a_faster_kernel_is_promoted_with_all_that_was_measured() -> None:
+    found = evaluate(TimedDevice(candidate_ns=70_000))
+    assert found.status is Status.PROMOTED, found.summary
+    assert [s.stage for s in found.stages] == list(Stage)
+    gain = min(found.speedups, key=lambda s: s.ratio)
+    assert (gain.baseline, gain.kind) == ("compile", "measured")
+    assert gain.lower < 100 / 70 < gain.upper * 1.02
+    assert found.measured_us == pytest.approx(70, rel=0.05)
+    assert found.conditions is not None
+    assert found.conditions.copy_bytes_per_s == 1e12
+    assert found.conditions.floor_ns == pytest.approx(100, rel=0.1)
+    assert found.conditions.noise > 0
+    arms = [s.arm for s in found.samples]
+    assert len(set(arms)) == len(arms)
+    assert {"candidate", "compile", "eager", "candidate, test"} < set(arms)
+    assert {"candidate, confirmation", "compile, test, confirmation"} < set(arms)
+    # What the simulator counts stands beside what was measured.
+    assert found.counters
+    assert found.predicted_us
+
+
+def test_a_search_through_timing_takes_no_samples_for_a_promotion() -> None:
+    config = CONFIG.model_copy(update={"through": Stage.TIMING})
+    with Evaluator(TimedDevice(candidate_ns=70_000), config) as evaluator:
+        found = evaluator.evaluate(task_of("layer_norm"), bases()["layer_norm"].program)
+    assert found.status is Status.CORRECT
+    assert {s.arm for s in found.samples} == {
+        *("candidate", "candidate vs eager", "compile", "eager")
+    }
+
+
+def test_the_luckiest_of_many_needs_more_than_the_first() -> None:
+    found = evaluate(TimedDevice(candidate_ns=95_500, noise=Noise(layout=0.004)), tried=100_000)
+    assert found.status is Status.CORRECT
+    assert "not faster than compile (measured)" in found.summary
+
+
+def test_faster_than_the_copy_of_the_same_run_is_implausible() -> None:
+    nbytes = sum(t.nbytes for t in (*task_of("layer_norm").graph.input_types,) * 2)
+    found = evaluate(TimedDevice(candidate_ns=70_000, bytes_per_s=nbytes / 90e-6))
+    assert found.status is Status.IMPLAUSIBLE
+    assert found.stages[-1].stage is Stage.TIMING
+    assert found.samples
+
+
+def test_outputs_of_timed_launches_are_put_to_the_oracle() -> None:
+    found = evaluate(TimedDevice(candidate_ns=70_000, forgets_from=200))
+    assert found.status is Status.WRONG
+    assert "a timed launch gave a wrong result" in found.summary
+
+
+def test_speed_on_visible_data_only_does_not_survive_the_confirmation() -> None:
+    found = evaluate(TimedDevice(candidate_ns=70_000, is_fast_on=10.0))
+    assert found.status is Status.UNPROVEN
+    assert found.stages[-1].stage is Stage.CONFIRMATION
+    assert found.summary == "the confirmation did not hold: not faster in a fresh process."
+
+
+@pytest.mark.parametrize(
+    ("misdeed", "status"), [(Misdeed.HANG, Status.TIMEOUT), (Misdeed.ABORT, Status.CRASHED)]
+)
+def test_what_breaks_while_it_is_timed_is_a_verdict(misdeed: Misdeed, status: Status) -> None:
+    device = TimedDevice(candidate_ns=70_000, misdeed=misdeed)
+    with Evaluator(device, CONFIG) as evaluator:
+        found, again = (
+            evaluator.evaluate(task_of("layer_norm"), bases()["layer_norm"].program)
+            for _ in range(2)
+        )
+    assert found.status is status
+    assert found.stages[-1].stage is Stage.TIMING
+    assert again is found, "a program that took its worker down must not run again"
+
+
+def test_a_generic_kernel_must_be_fast_at_shapes_that_nobody_has_seen() -> None:
+    found = evaluate(TimedDevice(candidate_ns=70_000, is_fast_on=10.0), "softmax")
+    assert found.status is Status.UNPROVEN
+    assert found.stages[-1].stage is Stage.HIDDEN
+
+
+@pytest.mark.parametrize(
+    ("candidate_ns", "status"), [(70_000, Status.CORRECT), (0.001, Status.IMPLAUSIBLE)]
+)
+def test_a_device_is_kept_while_it_works_and_free_while_the_host_does(
+    monkeypatch: pytest.MonkeyPatch, candidate_ns: float, status: Status
+) -> None:
+    events: list[str] = []
+
+    @contextmanager
+    def turn() -> Iterator[None]:
+        events.append("mine")
+        try:
+            yield
+        finally:
+            events.append("free")
+
+    def noted(name: str) -> None:
+        stage = getattr(Examination, name)
+
+        def note(*arguments: object, **options: object) -> object:
+            events.append(name)
+            return stage(*arguments, **options)
+
+        monkeypatch.setattr(Examination, name, note)
+
+    for name in ("compile", "sanitize", "check_cases", "measure", "count"):
+        noted(name)
+    config = CONFIG.model_copy(update={"through": Stage.TIMING})
+    with Evaluator(TimedDevice(candidate_ns=candidate_ns), config, turn=turn) as evaluator:
+        found = evaluator.evaluate(task_of("layer_norm"), bases()["layer_norm"].program)
+    assert found.status is status
+    assert events[:4] == ["mine", "free", "compile", "sanitize"], "a driver starts in a turn"
+    assert events[4:] == ["mine", "check_cases", "measure", "free", "count"]

@@ -1,0 +1,112 @@
+"""What a worker survives, and what it cannot reach."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kernelwright.evaluator.attacks.device import SECRET_VARIABLE, MisbehavingDevice, Misdeed
+from kernelwright.evaluator.worker.process import Limits, Worker, WorkerLost
+from kernelwright.evaluator.worker.service import Compile, Open, Run
+from kernelwright.evaluator.worker.wire import Reply
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import TensorType
+from kernelwright.metal.device.base import RunOptions
+from kernelwright.metal.kernel import BoundProgram, Kernel, Program, Tensor
+
+_MEMORY = 1 << 31
+_ONES = np.ones(4, np.float32)
+
+
+def _program() -> BoundProgram:
+    kernel = Kernel(
+        name="copy", inputs=("x",), outputs=("y",), source="", grid=(4, 1, 1), threadgroup=(4, 1, 1)
+    )
+    program = Program(
+        inputs=(Tensor(name="x", dtype=Dtype.FLOAT32, shape=(4,)),),
+        outputs=(Tensor(name="y", dtype=Dtype.FLOAT32, shape=(4,)),),
+        kernels=(kernel,),
+    )
+    return program.bind((TensorType((4,), Dtype.FLOAT32),))
+
+
+def _start() -> Worker:
+    return Worker("kernelwright.evaluator.worker.service", Limits(_MEMORY))
+
+
+def _run(worker: Worker, misdeed: Misdeed, target: str = "", timeout_s: float = 10) -> Reply:
+    worker.call(Open(MisbehavingDevice(misdeed, target)), 30)
+    worker.call(Compile("k", _program()), 30)
+    return worker.call(Run("k", (_ONES,), RunOptions()), timeout_s)
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    """One worker for all that leaves it alive."""
+    worker = _start()
+    yield worker
+    worker.close()
+
+
+def test_an_honest_run_returns_its_outputs(worker: Worker) -> None:
+    reply = _run(worker, Misdeed.NONE)
+    np.testing.assert_array_equal(reply.arrays[0], np.zeros(4, np.float32))
+
+
+def test_a_worker_cannot_write_outside_its_scratch_folder(worker: Worker, tmp_path: Path) -> None:
+    if "writes" not in worker.confinement:
+        pytest.skip("this machine's kernel has no Landlock")
+    reply = _run(worker, Misdeed.WRITE_FILE, str(tmp_path / "trace"))
+    assert not reply.arrays[0].any()
+    assert not (tmp_path / "trace").exists()
+
+
+def test_a_worker_has_no_network(worker: Worker) -> None:
+    if "network" not in worker.confinement:
+        pytest.skip("this machine allows no network namespaces")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        reply = _run(worker, Misdeed.CONNECT, f"127.0.0.1:{server.getsockname()[1]}")
+    assert not reply.arrays[0].any()
+
+
+def test_a_worker_sees_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SECRET_VARIABLE, "sk-secret")
+    worker = _start()
+    try:
+        assert not _run(worker, Misdeed.READ_KEY).arrays[0].any()
+    finally:
+        worker.close()
+
+
+def test_a_runaway_allocation_is_a_failure_of_memory(worker: Worker) -> None:
+    assert _run(worker, Misdeed.ALLOCATE).failure == "memory"
+
+
+@pytest.mark.parametrize(
+    ("misdeed", "words"),
+    [
+        (Misdeed.ABORT, "SIGABRT"),
+        (Misdeed.SEGFAULT, "SIGSEGV"),
+        (Misdeed.EXIT, "code 0"),
+        (Misdeed.HANG, "no answer within 0.3 s"),
+    ],
+)
+def test_a_lost_worker_says_how_it_died(misdeed: Misdeed, words: str) -> None:
+    worker = _start()
+    with pytest.raises(WorkerLost, match=words):
+        _run(worker, misdeed, timeout_s=0.3 if misdeed is Misdeed.HANG else 10)
+    assert not worker.is_alive
+
+
+def test_a_forged_reply_is_a_crash_and_never_runs_code() -> None:
+    worker = _start()
+    with pytest.raises(WorkerLost) as caught:
+        _run(worker, Misdeed.FORGE)
+    assert caught.value.loss == "crash"
+
+
+def test_an_unknown_device_is_named(worker: Worker) -> None:
+    reply = worker.call(Open("abacus"), 10)
+    assert (reply.failure, "abacus" in str(reply.header["message"])) == ("device", True)

@@ -1,0 +1,49 @@
+"""What a candidate's worker does for it, without the process around."""
+
+import threading
+from dataclasses import dataclass, field
+
+from kernelwright.evaluator.attacks.corpus import bases, task_of
+from kernelwright.evaluator.worker.service import (
+    CandidateService,
+    Compile,
+    CompileAhead,
+    Forget,
+    Open,
+)
+from kernelwright.metal.device.base import DeviceInfo, Executable
+from kernelwright.metal.device.simulator.device import SimulatorDevice
+from kernelwright.metal.diagnostic import CompileError, Diagnostic
+from kernelwright.metal.kernel import BoundProgram
+
+PROGRAM = bases()["layer_norm"].program.bind(task_of("layer_norm").graph.input_types)
+
+
+@dataclass
+class SlowCompiler:
+    """Compiles two programs at a time, and refuses the copy of the honest one."""
+
+    info: DeviceInfo = field(default_factory=lambda: SimulatorDevice().info)
+    compiled: list[BoundProgram] = field(default_factory=list)
+    both: threading.Barrier = field(default_factory=lambda: threading.Barrier(2, timeout=30))
+
+    def compile(self, program: BoundProgram, *, sanitize: bool = False) -> Executable:
+        """Wait for the other."""
+        self.compiled.append(program)
+        self.both.wait()
+        if program is not PROGRAM:
+            raise CompileError((Diagnostic(message="no such name"),))
+        return SimulatorDevice().compile(program)
+
+
+def test_programs_compile_at_once_and_fail_when_they_are_asked_for() -> None:
+    device, service = SlowCompiler(), CandidateService()
+    service.answer(Open(device))
+    good, bad = Compile("good", PROGRAM), Compile("bad", PROGRAM.model_copy())
+    assert not service.answer(CompileAhead((good, bad))).failure
+    assert not service.answer(good).failure
+    assert service.answer(bad).failure == "compile"
+    assert len(device.compiled) == 2
+    service.answer(Forget())
+    assert not service.answer(CompileAhead((good, bad))).failure
+    assert len(device.compiled) == 4, "the next candidate finds nothing of the last one's"
