@@ -1,6 +1,6 @@
 """Runs the whole corpus: every mutant, every honest kernel, and a plain allclose beside them.
 
-python benchmarks/evaluator/corpus.py [--secrets N] [--json FILE]
+python -m benchmarks.evaluator corpus [--secrets N] [--json FILE]
 
 Every secret draws other inputs and shapes; what passes under one of many was stopped by luck.
 """
@@ -23,12 +23,14 @@ _MEMORY = 8 << 30
 _RIGHT = ("correct", "promoted")
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Print the scores and write them where asked."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.evaluator corpus", description=__doc__
+    )
     parser.add_argument("--json", type=Path)
     parser.add_argument("--secrets", type=int, default=1, help="how many to judge everything under")
-    chosen = parser.parse_args()
+    chosen = parser.parse_args(arguments)
     started = time.perf_counter()
     scores = {**_mutants(chosen.secrets), **_honest(chosen.secrets), "seconds": 0.0}
     scores["seconds"] = round(time.perf_counter() - started, 1)
@@ -79,7 +81,3 @@ def _honest(secrets: int) -> dict[str, object]:
                 if not found.is_correct:
                     rejected.append(f"{kernel.name}: {found.status}: {found.summary}")
     return {"honest kernels": len(kernels), "accepted": accepted, "rejections": rejected}
-
-
-if __name__ == "__main__":
-    main()

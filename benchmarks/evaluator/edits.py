@@ -1,6 +1,6 @@
 """Edits honest kernels at random and lists what the evaluator still calls correct.
 
-python benchmarks/evaluator/edits.py [--seconds 300] [--seed 1]
+python -m benchmarks.evaluator edits [--seconds 300] [--seed 1]
 
 Mutation testing (R. DeMillo, R. Lipton, F. Sayward 1978), of the evaluator: an edit that changes
 one token mostly breaks a kernel. A survivor is either harmless (a guard that exact grids never
@@ -46,12 +46,14 @@ class Edit:
     words: str
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Edit and judge until the time is over; print each survivor, then how many met what end."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.evaluator edits", description=__doc__
+    )
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--seed", type=int, default=1)
-    chosen = parser.parse_args()
+    chosen = parser.parse_args(arguments)
     random, deadline = np.random.default_rng(chosen.seed), time.monotonic() + chosen.seconds
     kernels, found = all_honest(), Counter[str]()
     while time.monotonic() < deadline:
@@ -124,7 +126,3 @@ def _instead(token: Token, names: Sequence[str], random: np.random.Generator) ->
     if _is_name(token):
         return str(random.choice(names))
     return _OTHER.get(token.text, token.text)
-
-
-if __name__ == "__main__":
-    main()

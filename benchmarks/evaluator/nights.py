@@ -9,12 +9,13 @@ searches see the same samples:
 - kernelwright: the same, with the margin and level of its bar for the number of candidates tried,
   fresh blocks for the test that counts, then a confirmation in a fresh process.
 
-    python benchmarks/evaluator/nights.py [--nights 200] [--plot docs/images/nights.svg]
+    python -m benchmarks.evaluator nights [--nights 200] [--plot docs/images/nights.svg]
 """
 
 import argparse
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,12 +125,14 @@ def power(gain: float, trials: int = 200, tried: int = CANDIDATES) -> float:
     return promoted / trials
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Print the share of nights with a false promotion; draw it where asked."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.evaluator nights", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("--nights", type=int, default=200)
     parser.add_argument("--plot", type=Path)
-    chosen = parser.parse_args()
+    chosen = parser.parse_args(arguments)
     started = time.perf_counter()
     nights = [simulate(seed) for seed in range(chosen.nights)]
     result = {
@@ -177,7 +180,3 @@ def draw(result: dict[str, dict[str, float]], nights: int, path: Path) -> None:
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None})
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,1 @@
+"""What proves the evaluator and what it costs: `python -m benchmarks.evaluator --help`."""
