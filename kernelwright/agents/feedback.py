@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from kernelwright.evaluator.evaluation import Evaluation, Mismatch, Speedup, Stage, Status
+from kernelwright.evaluator.evaluation import Evaluation, Mismatch, Speedup, Status
 from kernelwright.metal.device.base import Counters
 from kernelwright.metal.diagnostic import SanitizerReport
 from kernelwright.metal.kernel import Program
@@ -11,7 +11,6 @@ from kernelwright.metal.kernel import Program
 LONGEST = 6000
 _MOST = 6
 _HASH = re.compile(r"_[0-9a-f]{16}$")
-_GATES = frozenset({Stage.HIDDEN, Stage.CONFIRMATION})
 _BASELINES = {"eager": "plain MLX", "compile": "mx.compile", "fast": "mx.fast"}
 _SECTOR_BYTES = 32
 _WASTEFUL = 1.25
@@ -93,7 +92,7 @@ def is_gated(evaluation: Evaluation) -> bool:
     """Say whether a closed stage decided: its reasons must reach no prompt."""
     if evaluation.status is Status.UNPROVEN:
         return True
-    return any(s.stage in _GATES and not s.passed for s in evaluation.stages)
+    return any(s.stage.is_closed and not s.passed for s in evaluation.stages)
 
 
 def _bounded(texts: list[str], what: str) -> Iterator[str]:

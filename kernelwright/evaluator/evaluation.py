@@ -43,9 +43,34 @@ class Stage(StrEnum):
     SANITIZE = "sanitize"
     CORRECTNESS = "correctness"
     DETERMINISM = "determinism"
+    COUNT = "count"
     TIMING = "timing"
     HIDDEN = "hidden gate"
     CONFIRMATION = "confirmation"
+
+    @property
+    def is_closed(self) -> bool:
+        """True where no reason of a failure may be told: it would give hidden cases away."""
+        return self in (Stage.HIDDEN, Stage.CONFIRMATION)
+
+    @property
+    def claim(self) -> str:
+        """What holds of a program that has passed the stage."""
+        return _CLAIMS[self]
+
+
+_CLAIMS = {
+    Stage.STATIC: "the text breaks no static rule: no includes, pragmas, inline assembly or "
+    "redefined names",
+    Stage.COMPILE: "it compiles",
+    Stage.SANITIZE: "no access out of bounds, no race, no divergent barrier, no uninitialised read",
+    Stage.CORRECTNESS: "every output agrees with a NumPy float64 oracle and with MLX",
+    Stage.DETERMINISM: "the same bits on every run",
+    Stage.COUNT: "what it moves and computes was counted on the simulator",
+    Stage.TIMING: "faster than eager MLX, mx.compile and mx.fast",
+    Stage.HIDDEN: "right on shapes, seeds and distributions that the search never saw",
+    Stage.CONFIRMATION: "confirmed in a fresh process with fresh seeds",
+}
 
 
 class StageResult(Record):

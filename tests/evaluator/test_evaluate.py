@@ -15,6 +15,7 @@ from kernelwright.evaluator.evaluate import Evaluator, evaluate
 from kernelwright.evaluator.evaluation import Evaluation, Stage, Status
 from kernelwright.evaluator.oracle.reference import Reference
 from kernelwright.evaluator.stages.trial import Trial
+from kernelwright.evaluator.stages.worker_pool import WorkerPool
 from kernelwright.metal.device.base import RunResult
 from kernelwright.metal.kernel import Program
 
@@ -27,7 +28,7 @@ def edited(base: str, *replace: tuple[str, str], **fields: object) -> Program:
 def test_a_right_kernel_passes_every_stage_up_to_its_prediction(evaluator: Evaluator) -> None:
     found = evaluator.evaluate(task_of("layer_norm"), bases()["layer_norm"].program)
     assert found.status is Status.CORRECT
-    assert [s.stage for s in found.stages] == list(Stage)[:6]
+    assert [s.stage for s in found.stages] == list(Stage)[:7]
     assert all(s.passed for s in found.stages)
     assert found.accuracy[0].row_relative <= found.accuracy[0].bound
     assert found.predicted_us
@@ -191,7 +192,7 @@ def test_a_program_that_strays_in_a_late_case_is_told_where(evaluator: Evaluator
 def test_a_worker_lost_between_two_candidates_is_nobodys_fault(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sys.modules[Evaluator.__module__], "_FORGET_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(sys.modules[WorkerPool.__module__], "_FORGET_TIMEOUT_S", 0.1)
     task, program = task_of("softmax"), bases()["softmax"].program
     with Evaluator("simulator", EvaluatorConfig(secret="s")) as evaluator:
         assert evaluator.info.name == "simulator"

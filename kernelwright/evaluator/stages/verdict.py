@@ -1,7 +1,7 @@
 """A verdict in the making: stages as they end, and what they found."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -37,6 +37,8 @@ class Verdict:
     speedups: tuple[Speedup, ...] = ()
     measured_us: float | None = None
     conditions: Conditions | None = None
+    is_faster: bool | None = None
+    """What races against the baselines said; None where nothing is measured."""
     status: Status = Status.CORRECT
     summary: str = ""
     failure: Failure | None = None
@@ -59,9 +61,9 @@ class Verdict:
             StageResult(stage=stage, passed=passed, summary=summary, duration_s=duration_s)
         )
 
-    def has_come_to(self, stage: Stage) -> bool:
-        """Say whether a stage has ended, one way or the other."""
-        return any(result.stage is stage for result in self.stages)
+    def is_ahead(self, least_gain: float) -> bool:
+        """Say whether the program beats the fastest baseline by more than the least gain."""
+        return bool(self.speedups) and fastest(self.speedups).lower > 1 + least_gain
 
     def keep_worst(self, reference: Reference, deviations: tuple[Deviation, ...]) -> None:
         """Remember the error of each output that came closest to its bound."""
@@ -122,3 +124,8 @@ class Verdict:
             conditions=self.conditions,
             duration_s=duration_s,
         )
+
+
+def fastest(speedups: Sequence[Speedup]) -> Speedup:
+    """Return the comparison with the fastest baseline: the one that counts."""
+    return min(speedups, key=lambda s: s.ratio)

@@ -9,18 +9,6 @@ MODULE_LIMITS = (
     "Gradients: differentiate `reference`; a Metal kernel has none of its own.",
 )
 
-_MEANING = {
-    Stage.STATIC: "the text breaks no static rule: no includes, pragmas, inline assembly or "
-    "redefined names",
-    Stage.COMPILE: "it compiles",
-    Stage.SANITIZE: "no access out of bounds, no race, no divergent barrier, no uninitialised read",
-    Stage.CORRECTNESS: "every output agrees with a NumPy float64 oracle and with MLX",
-    Stage.DETERMINISM: "the same bits on every run",
-    Stage.TIMING: "faster than eager MLX, mx.compile and mx.fast",
-    Stage.HIDDEN: "right on shapes, seeds and distributions that the search never saw",
-    Stage.CONFIRMATION: "confirmed in a fresh process with fresh seeds",
-}
-
 
 def verification_text(chosen: Selection, limits: tuple[str, ...] = MODULE_LIMITS) -> str:
     """Return the file's text; `limits` says what the format leaves open."""
@@ -63,7 +51,7 @@ def _verified(evaluation: Evaluation) -> str:
             continue
         mark = "x" if result.passed else " "
         summary = f" ({result.summary})" if result.summary else ""
-        lines.append(f"- [{mark}] {result.stage}: {_MEANING[result.stage]}{summary}")
+        lines.append(f"- [{mark}] {result.stage}: {result.stage.claim}{summary}")
     return "\n".join(lines) + "\n"
 
 
@@ -122,9 +110,9 @@ def _not_verified(detail: CandidateDetail, evaluation: Evaluation, limits: tuple
         lines.append(words)
     reached = {result.stage for result in evaluation.stages if result.passed}
     lines += [
-        f"- {stage}: not run, so it is not known whether it is {_MEANING[stage]}."
-        for stage in (Stage.HIDDEN, Stage.CONFIRMATION)
-        if stage not in reached
+        f"- {stage}: not run, so it is not known whether it is {stage.claim}."
+        for stage in Stage
+        if stage.is_closed and stage not in reached
     ]
     if detail.program.is_generic:
         lines.append(

@@ -12,7 +12,8 @@ from kernelwright.evaluator.attacks.timed import TimedDevice
 from kernelwright.evaluator.config import EvaluatorConfig, TimingPlan
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Evaluation, Stage, Status
-from kernelwright.evaluator.stages.examination import Examination
+from kernelwright.evaluator.stages.pipeline import PIPELINE
+from kernelwright.evaluator.stages.protocol import Context, PipelineStage
 
 CONFIG = EvaluatorConfig(
     secret="tests",
@@ -122,20 +123,25 @@ def test_a_device_is_kept_while_it_works_and_free_while_the_host_does(
         finally:
             events.append("free")
 
-    def noted(name: str) -> None:
-        stage = getattr(Examination, name)
+    def noted(stage: PipelineStage) -> None:
+        run = type(stage).run
 
-        def note(*arguments: object, **options: object) -> object:
-            events.append(name)
-            return stage(*arguments, **options)
+        def note(self: PipelineStage, context: Context) -> str:
+            events.append(stage.name.value)
+            return run(self, context)
 
-        monkeypatch.setattr(Examination, name, note)
+        monkeypatch.setattr(type(stage), "run", note)
 
-    for name in ("compile", "sanitize", "check_cases", "measure", "count"):
-        noted(name)
+    for stage in PIPELINE:
+        noted(stage)
     config = CONFIG.model_copy(update={"through": Stage.TIMING})
     with Evaluator(TimedDevice(candidate_ns=candidate_ns), config, turn=turn) as evaluator:
         found = evaluator.evaluate(task_of("layer_norm"), bases()["layer_norm"].program)
     assert found.status is status
-    assert events[:4] == ["mine", "free", "compile", "sanitize"], "a driver starts in a turn"
-    assert events[4:] == ["mine", "check_cases", "measure", "free", "count"]
+    assert events == [
+        *("mine", "free"),  # a driver starts in a turn
+        *("static rules", "compile", "sanitize"),
+        *("mine", "correctness", "determinism", "free"),
+        "count",
+        *("mine", "timing", "free"),
+    ]

@@ -1,0 +1,86 @@
+"""Cases for the stages: drawn from one secret, a separate one for each purpose, built once."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.evaluator.inputs.caught_case import RegressionCase
+from kernelwright.evaluator.inputs.distribution import Distribution
+from kernelwright.evaluator.inputs.shape import hidden_graphs, timed_graphs, visible_graphs
+from kernelwright.evaluator.inputs.suite import (
+    HIDDEN_DISTRIBUTIONS,
+    Suite,
+    hidden_suite,
+    visible_suite,
+    with_regressions,
+)
+from kernelwright.evaluator.inputs.suite_cache import Shelf
+from kernelwright.evaluator.speed.timing_cases import TimingCases, timing_cases
+from kernelwright.evaluator.task import Task
+from kernelwright.ir.graph import Graph
+from kernelwright.metal.kernel import Program
+
+
+@dataclass(frozen=True)
+class CaseSource:
+    """Draws what programs are judged and timed on; evaluators that share a shelf share it."""
+
+    config: EvaluatorConfig
+    shelf: Shelf
+    regressions: list[RegressionCase] = field(default_factory=list)
+    """Cases that have caught a program, those found here last."""
+
+    def visible(self, task: Task, program: Program) -> Suite:
+        """Return the cases whose failures are told; programs of the same shapes share them."""
+        config = self._config("visible")
+        graphs = visible_graphs(task, program, config)
+
+        def build() -> Suite:
+            suite = visible_suite(task, graphs, config)
+            return with_regressions(suite, task, self.regressions, graphs)
+
+        return self._take(config.secret, task, graphs, build)
+
+    def hidden(self, task: Task, program: Program, purpose: str = "hidden") -> Suite:
+        """Return cases at shapes and of seeds that nobody has seen, others for each purpose."""
+        config = self._config(purpose)
+        graphs = hidden_graphs(task, program, config)
+        return self._take(config.secret, task, graphs, lambda: hidden_suite(task, graphs, config))
+
+    def _take(
+        self, secret: str, task: Task, graphs: Sequence[Graph], build: Callable[[], Suite]
+    ) -> Suite:
+        return self.shelf.take((secret, task.fingerprint, *(g.fingerprint for g in graphs)), build)
+
+    def timing(self, task: Task) -> TimingCases:
+        """Return what every candidate of a task is timed on."""
+        return self._timed(task, task.graph, "timing", (Distribution.NORMAL,))
+
+    def unseen_timing(self, task: Task, program: Program) -> tuple[TimingCases, ...]:
+        """Return what a program is timed on at shapes that nobody has seen."""
+        graphs = timed_graphs(task, program, self._config("hidden"))
+        kinds = HIDDEN_DISTRIBUTIONS
+        return tuple(self._timed(task, g, "hidden timing", kinds) for g in graphs)
+
+    def confirming_timing(self, task: Task) -> TimingCases:
+        """Return what a champion is timed on once more, of every hidden distribution in turn."""
+        return self._timed(task, task.graph, "confirmation timing", HIDDEN_DISTRIBUTIONS)
+
+    def _timed(
+        self, task: Task, graph: Graph, purpose: str, kinds: Sequence[Distribution]
+    ) -> TimingCases:
+        """Return what candidates are timed on; those of one shape and purpose share it."""
+        secret, plan = self.secret(purpose), self.config.timing
+
+        def build() -> TimingCases:
+            return timing_cases(graph, task.output_tolerances, plan, secret, kinds)
+
+        return self.shelf.take((purpose, secret, task.fingerprint, graph.fingerprint), build)
+
+    def secret(self, purpose: str) -> str:
+        """Return what draws the cases of a purpose: from one, the others cannot be found."""
+        return hashlib.sha256(f"{self.config.secret}|{purpose}".encode()).hexdigest()
+
+    def _config(self, purpose: str) -> EvaluatorConfig:
+        return self.config.model_copy(update={"secret": self.secret(purpose)})

@@ -1,0 +1,28 @@
+"""The stage that compiles a program, and finds the cases that it will be judged on."""
+
+from kernelwright.evaluator.evaluation import Stage, Status
+from kernelwright.evaluator.stages.protocol import Context, PipelineStage
+from kernelwright.evaluator.stages.trial import Failure
+
+
+class Compilation(PipelineStage):
+    """Compiles for the task's own shapes, and on a GPU for all others while it is not needed."""
+
+    name = Stage.COMPILE
+    needs = frozenset({"program"})
+    gives = frozenset({"trial", "suite"})
+
+    def prepare(self, context: Context) -> None:
+        """Give a worker and the visible cases, which a task's candidates share."""
+        context.trial = context.workers.trial(context.program)
+        context.suite = context.cases.visible(context.task, context.submitted)
+
+    def run(self, context: Context) -> str:
+        """Refuse also a program that no case could tell from a trivial one."""
+        context.trial.compile(context.task.graph)
+        if context.info.measures_time:
+            context.trial.compile_ahead([r.case.graph for r in context.suite.references])
+        if not context.suite.is_proof:
+            summary = "no case can tell a right answer from a trivial one for this task."
+            raise Failure(Status.UNPROVEN, summary)
+        return ""

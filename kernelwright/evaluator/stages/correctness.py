@@ -1,0 +1,48 @@
+"""The stage that compares every output of every visible case with the oracle."""
+
+from kernelwright.evaluator.diagnose.hint import hinted
+from kernelwright.evaluator.diagnose.shrink import shrink
+from kernelwright.evaluator.evaluation import Stage
+from kernelwright.evaluator.inputs.suite import Suite
+from kernelwright.evaluator.stages.protocol import Context, PipelineStage
+from kernelwright.evaluator.stages.trial import Failure, check_answer, explain
+from kernelwright.metal.device.base import RunResult
+
+
+class Correctness(PipelineStage):
+    """Runs all visible cases; says of a wrong one where, and at which smallest shape."""
+
+    name = Stage.CORRECTNESS
+    needs = frozenset({"program", "trial", "simulated", "suite"})
+    gives = frozenset({"right"})
+    uses_device = True
+
+    def run(self, context: Context) -> str:
+        """Give the largest case's result."""
+        try:
+            context.right = self._largest(context)
+        except Failure as failure:
+            found = explain(shrink(context.trial, context.task, failure), context.simulated)
+            raise hinted(found, context.program) from None
+        cases = context.verdict.cases
+        context.verdict.summary = f"correct in {cases} cases"
+        return _words(context.suite, cases)
+
+    def _largest(self, context: Context) -> RunResult:
+        suite, verdict = context.suite, context.verdict
+        for seed, reference in enumerate(suite.references):
+            result = context.trial.run(reference, seed=seed)
+            verdict.keep_worst(reference, check_answer(result, reference))
+            verdict.cases += 1
+            if seed == suite.largest:
+                kept = result
+        return kept
+
+
+def _words(suite: Suite, cases: int) -> str:
+    words = f"{cases} cases, {suite.proving} of them refuse every trivial answer"
+    if suite.dropped:
+        words += f"; {len(suite.dropped)} dropped, {suite.why_dropped}"
+    if suite.unseen_inputs:
+        words += f"; no case shows whether inputs {suite.unseen_inputs} are read"
+    return words

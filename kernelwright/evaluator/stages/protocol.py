@@ -1,0 +1,103 @@
+"""What a stage of a verdict is, and the context that stages share."""
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, Self, TypeVar, overload
+
+from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.evaluator.evaluation import Stage
+from kernelwright.evaluator.inputs.suite import Suite
+from kernelwright.evaluator.stages.case_source import CaseSource
+from kernelwright.evaluator.stages.trial import Trial
+from kernelwright.evaluator.stages.verdict import Verdict
+from kernelwright.evaluator.task import Task
+from kernelwright.metal.device.base import DeviceInfo, RunResult
+from kernelwright.metal.kernel import Program
+
+if TYPE_CHECKING:
+    from kernelwright.evaluator.stages.worker_pool import WorkerPool
+
+T = TypeVar("T")
+
+
+class Fact(Generic[T]):
+    """An attribute of the context that one stage sets and later ones read."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: "Context", owner: type) -> T: ...
+    def __get__(self, instance: "Context | None", owner: type) -> "T | Self":
+        if instance is None:
+            return self
+        if self._name not in instance.facts:
+            raise RuntimeError(f"expected an earlier stage to give {self._name!r}, found none.")
+        return instance.facts[self._name]  # type: ignore[return-value]
+
+    def __set__(self, instance: "Context", value: T) -> None:
+        instance.facts[self._name] = value
+
+
+@dataclass
+class Context:
+    """One program for one task before one device, and what the stages have found so far."""
+
+    task: Task
+    submitted: Program
+    """As it was proposed; stages after the first run `program`."""
+    config: EvaluatorConfig
+    info: DeviceInfo
+    verdict: Verdict
+    cases: CaseSource
+    workers: "WorkerPool"
+    tried: int = 1
+    """Candidates tried on the task so far, this one included."""
+    facts: dict[str, object] = field(default_factory=dict)
+
+    program = Fact[Program]()
+    """The program in normal form."""
+    trial = Fact[Trial]()
+    """Runs the program on the device."""
+    simulated = Fact[Trial]()
+    """Runs it on the simulator, which is the same trial where the device is the simulator."""
+    suite = Fact[Suite]()
+    """The visible cases."""
+    right = Fact[RunResult]()
+    """What the largest case's correct run left."""
+
+    def wants(self, stage: Stage) -> bool:
+        """Say whether the config asks for a stage."""
+        order = tuple(Stage)
+        return order.index(stage) <= order.index(self.config.through)
+
+
+class PipelineStage(Protocol):
+    """One step of a verdict: a fact about one program, or the `Failure` that ends the verdict.
+
+    A new stage is a file with such a class, an entry in `pipeline.PIPELINE`, and its name in
+    `evaluation.Stage` with what it claims.
+    """
+
+    name: ClassVar[Stage]
+    needs: ClassVar[frozenset[str]] = frozenset()
+    """Facts of the context that earlier stages give."""
+    gives: ClassVar[frozenset[str]] = frozenset()
+    """Facts that later stages may read."""
+    uses_device: ClassVar[bool] = False
+    """True where the stage runs on the device, which it must not share meanwhile."""
+
+    def prepare(self, context: Context) -> None:
+        """Do on the host what a stage on the device would otherwise keep the device waiting for."""
+        return
+
+    @abstractmethod
+    def run(self, context: Context) -> str:
+        """Judge the program; return one sentence for a person, or none.
+
+        Raises:
+            Failure: the program does not pass, and the verdict ends here.
+            DeviceError: the machine failed, so that there is no verdict.
+        """

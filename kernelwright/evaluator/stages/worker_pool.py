@@ -1,0 +1,139 @@
+"""The workers of one evaluator: kept warm, emptied between candidates, replaced when lost."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+
+from kernelwright.errors import DeviceError
+from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.evaluator.stages.trial import Trial
+from kernelwright.evaluator.worker.process import Worker, WorkerLost
+from kernelwright.evaluator.worker.service import Forget
+from kernelwright.evaluator.worker.start import open_worker, ready_cache
+from kernelwright.metal.device.base import Device, DeviceInfo
+from kernelwright.metal.kernel import MathMode, Program
+
+_FORGET_TIMEOUT_S = 30.0
+_GPUS = ("metal", "cuda")
+Turn = Callable[[], AbstractContextManager[None]]
+"""Waits until nobody else uses the device, and keeps it meanwhile."""
+
+
+class WorkerPool:
+    """Opens the processes in which candidates run, on the device and on the simulator."""
+
+    def __init__(
+        self, device: str | Device, config: EvaluatorConfig, turn: Turn = nullcontext
+    ) -> None:
+        """Run on `device`; what uses it waits for its `turn`."""
+        self.config = config
+        self._device = device
+        self._worker: Worker | None = None
+        self._simulator: Worker | None = None
+        """Sanitizes what is meant for a GPU; unused where the device is the simulator itself."""
+        self._info: DeviceInfo | None = None
+        self._turn = turn
+        self._has_turn = False
+        self._primed: set[MathMode] = set()
+
+    def close(self) -> None:
+        """End the workers, from any thread, even in the middle of an evaluation."""
+        workers = (self._worker, self._simulator)
+        self._worker = self._simulator = None
+        for worker in workers:
+            if worker is not None:
+                worker.close()
+
+    @property
+    def processes(self) -> tuple[int, ...]:
+        """Return the ids of the workers that are there."""
+        workers = (self._worker, self._simulator)
+        return tuple(worker.process for worker in workers if worker is not None)
+
+    @property
+    def info(self) -> DeviceInfo:
+        """Return what identifies the device; starts the worker."""
+        if self._info is None:
+            self._ready_worker()
+        assert self._info is not None
+        return self._info
+
+    def trial(self, program: Program) -> Trial:
+        """Return where a program runs that nothing of an earlier candidate is left in."""
+        self._prime(program)
+        return self._fresh_trial(program)
+
+    def trial_in_a_new_process(self, program: Program) -> Trial:
+        """Return where a program runs that no candidate ran in before."""
+        if self._worker is not None:
+            self._worker.close()
+        return self._fresh_trial(program)
+
+    def sanitizing_trial(self, trial: Trial) -> Trial:
+        """Return where the sanitizer runs: a candidate for a GPU goes to the simulator first."""
+        if self.info.name not in _GPUS:
+            return trial
+        simulator = self._simulator
+        if simulator is None or not simulator.is_alive or not _empties(simulator):
+            # What exceeds Metal's limit there must do so here, and nothing else may.
+            limit = self.info.threadgroup_bytes
+            simulator, _ = open_worker("simulator", self.config.memory_bytes, limit)
+        self._simulator = simulator
+        return Trial(simulator, trial.program, self.config)
+
+    @contextmanager
+    def on_device(self) -> Iterator[None]:
+        """Have the device to ourselves."""
+        if self._has_turn:
+            yield
+            return
+        with self._turn():
+            self._has_turn = True
+            try:
+                yield
+            finally:
+                self._has_turn = False
+
+    def free_device(self) -> None:
+        """Leave nothing on a device that measures which is still to be freed."""
+        worker = self._worker
+        if worker is not None and worker.is_alive and self.info.measures_time:
+            # One that hangs is closed by now, and the next candidate gets another.
+            with suppress(DeviceError):
+                _empties(worker)
+
+    def _fresh_trial(self, program: Program) -> Trial:
+        worker = self._ready_worker()
+        if not _empties(worker):
+            worker = self._ready_worker()
+        return Trial(worker, program, self.config)
+
+    def _prime(self, program: Program) -> None:
+        """Have the shared cache hold what the simulator compiles this program with."""
+        modes = {kernel.math_mode for kernel in program.kernels} - self._primed
+        if modes:
+            ready_cache(self.config.memory_bytes, sorted(modes))
+            self._primed |= modes
+
+    def _ready_worker(self) -> Worker:
+        if self._worker is not None and self._worker.is_alive:
+            return self._worker
+        with self.on_device():
+            self._worker, self._info = open_worker(
+                self._device, self.config.memory_bytes, self.config.threadgroup_bytes
+            )
+        return self._worker
+
+
+def _empties(worker: Worker) -> bool:
+    """Have a worker forget the last candidate; False where it dies of what that has left.
+
+    Raises:
+        DeviceError: the worker hangs, so its device may too.
+    """
+    try:
+        worker.call(Forget(), _FORGET_TIMEOUT_S)
+    except WorkerLost as e:
+        if e.loss == "crash":
+            return False
+        raise DeviceError(f"the device's worker was lost between two candidates: {e}.") from e
+    return True
