@@ -3,29 +3,29 @@
 import hashlib
 import json
 
+from kernelwright.evaluator.static.preprocess import preprocess
 from kernelwright.metal.kernel import Kernel, Program
-from kernelwright.metal.msl.token import without_comments
 
 _NAME_DIGITS = 16
 
 
 def normalise(program: Program) -> Program:
-    """Blank out comments and name each kernel after its content.
+    """Blank out comments, expand macros and name each kernel after its content.
 
     MLX derives a kernel's signature from substrings of its source, so a comment could add
-    parameters; and it once ran the first of two kernels that shared a name. Neither survives.
+    parameters; and it once ran the first of two kernels that shared a name. Neither survives, and
+    no condition or macro: every build and device compiles the same text.
+
+    Raises:
+        Refusal: a text cannot be preprocessed, which the static rules have found before.
     """
     kernels = tuple(_normal_kernel(kernel) for kernel in program.kernels)
     return program.model_copy(update={"kernels": kernels})
 
 
 def _normal_kernel(kernel: Kernel) -> Kernel:
-    plain = kernel.model_copy(
-        update={
-            "source": without_comments(kernel.source),
-            "header": without_comments(kernel.header),
-        }
-    )
+    texts = preprocess(kernel.header, kernel.source)
+    plain = kernel.model_copy(update={"source": texts.source, "header": texts.header})
     return plain.model_copy(update={"name": launch_name(plain)})
 
 

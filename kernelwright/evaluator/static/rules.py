@@ -1,45 +1,19 @@
 """Static rules on the tokens of a kernel: what may stand in a body and a header at all."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice
 
 from kernelwright.evaluator.static import vocabulary as words
+from kernelwright.evaluator.static.preprocess import Refusal, preprocess
+from kernelwright.evaluator.static.text import CLOSING, OPENING, Brackets, Text
 from kernelwright.metal.diagnostic import Diagnostic
 from kernelwright.metal.kernel import Kernel, Program
-from kernelwright.metal.msl.token import Token, TokenKind, code, tokenize
+from kernelwright.metal.msl.token import Token, TokenKind
 
-MAXIMUM_LENGTH = 1 << 18
-_OPENING = {"(": ")", "[": "]", "{": "}"}
-_CLOSING = frozenset(_OPENING.values())
-
-
-@dataclass(frozen=True)
-class Text:
-    """One of a kernel's two texts, tokenized, with what surrounds it."""
-
-    file: str
-    text: str
-    tokens: Sequence[Token]
-    protected: frozenset[str]
-    """Parameter and template names of the kernel."""
-
-    @classmethod
-    def of(cls, file: str, text: str, protected: frozenset[str]) -> "Text":
-        """Tokenize a text."""
-        return cls(file, text, tokenize(text), protected)
-
-    def diagnose(self, token: Token, rule: str, message: str) -> Diagnostic:
-        """Point at a token."""
-        lines = self.text.splitlines()
-        return Diagnostic(
-            message=message,
-            file=self.file,
-            line=token.line,
-            column=token.column,
-            rule=rule,
-            source_line=lines[token.line - 1] if token.line <= len(lines) else "",
-        )
+MAXIMUM_LENGTH = 1 << 17
+"""Characters of a text; the longest that templates and models have written is a tenth of it."""
+_MOST_FOUND = 20
+"""Breaches of one rule in one text that are told."""
 
 
 def check_program(program: Program) -> tuple[Diagnostic, ...]:
@@ -48,17 +22,36 @@ def check_program(program: Program) -> tuple[Diagnostic, ...]:
 
 
 def check_kernel(kernel: Kernel) -> tuple[Diagnostic, ...]:
-    """Return every breach of the static rules in one kernel."""
+    """Return every breach of the static rules in one kernel.
+
+    The text is judged as written and, where it has macros, as the compiler will see it.
+    """
     found = list(_names(kernel))
-    protected = _parameters(kernel)
-    for file, text in (("header", kernel.header), ("source", kernel.source)):
+    texts = (("header", kernel.header), ("source", kernel.source))
+    for file, text in texts:
         if len(text) > MAXIMUM_LENGTH:
             found.append(_too_long(file, text))
-            continue
-        part = Text.of(file, text, protected)
-        breaches = [d for rule in _RULES for d in rule(part)]
-        found.extend(sorted(breaches, key=lambda d: (d.line, d.column)))
+        elif not text.isprintable() and (strange := words.UNPRINTABLE.search(text)):
+            found.append(_unreadable(file, text, strange.start()))
+    if any(d.rule in ("length", "character") for d in found):
+        return tuple(found)
+    protected = _parameters(kernel)
+    for file, text in texts:
+        found.extend(_breaches(Text.of(file, text, protected)))
+    if found or not any("#" in text or "%:" in text for _, text in texts):
+        return tuple(found)
+    try:
+        expanded = preprocess(kernel.header, kernel.source)
+    except Refusal as refusal:
+        return (refusal.diagnostic,)
+    for file, text in (("header", expanded.header), ("source", expanded.source)):
+        found.extend(_breaches(Text.of(file, text, protected)))
     return tuple(found)
+
+
+def _breaches(text: Text) -> list[Diagnostic]:
+    found = [d for rule in _RULES for d in islice(rule(text), _MOST_FOUND)]
+    return sorted(found, key=lambda d: (d.line, d.column))
 
 
 def _parameters(kernel: Kernel) -> frozenset[str]:
@@ -71,9 +64,15 @@ def _too_long(file: str, text: str) -> Diagnostic:
     return Diagnostic(message=message, file=file, rule="length")
 
 
+def _unreadable(file: str, text: str, place: int) -> Diagnostic:
+    line = text.count("\n", 0, place) + 1
+    message = f"{text[place]!r} is no character of a text; remove it."
+    return Diagnostic(message=message, file=file, line=line, rule="character")
+
+
 def _names(kernel: Kernel) -> Iterator[Diagnostic]:
     for name in (*kernel.inputs, *kernel.outputs, *kernel.template):
-        if name in words.RESERVED or name.startswith(("__", "kw_", "metal")):
+        if name in words.RESERVED or words.is_internal(name) or name.startswith("metal"):
             yield Diagnostic(
                 message=f"{name!r} already means something in Metal; call this array or "
                 "template argument something else.",
@@ -82,38 +81,26 @@ def _names(kernel: Kernel) -> Iterator[Diagnostic]:
 
 
 def _characters(text: Text) -> Iterator[Diagnostic]:
-    tokens = [t for t in text.tokens if t.is_code]
-    for place, token in enumerate(tokens):
-        if token.kind is TokenKind.OTHER:
-            yield text.diagnose(
-                token, "character", f"{token.text!r} begins no token of Metal; remove it."
-            )
-        elif token.kind is TokenKind.STRING and not _may_be_a_string(tokens, place):
+    for place, token in enumerate(text.written.tokens):
+        if token.kind is TokenKind.OTHER and token.text.startswith("/"):
+            yield text.diagnose(token, "comment", "the comment never ends; close it with */.")
+        elif token.kind is TokenKind.OTHER:
+            begin = f"{token.text[:20]!r} begins no token of Metal; remove it."
+            yield text.diagnose(token, "character", begin)
+        elif token.kind is TokenKind.STRING and not _may_be_a_string(text.written, place):
             yield text.diagnose(token, "string", "a kernel has no use for strings; remove it.")
-    for slash, star in pairwise(text.tokens):
-        if (slash.text, star.text) == ("/", "*"):
-            # The tokenizer makes whole comments of the others.
-            yield text.diagnose(slash, "comment", "the comment never ends; close it with */.")
+        elif token.kind is TokenKind.CHARACTER and not token.text.isascii():
+            yield text.diagnose(token, "character", "a character is one of ASCII; remove it.")
 
 
-def _may_be_a_string(tokens: Sequence[Token], place: int) -> bool:
+def _may_be_a_string(brackets: Brackets, place: int) -> bool:
     """Say whether a string is what a directive, a `_Pragma` or a `static_assert` takes."""
-    if tokens[place].directive in words.DIRECTIVES_WITH_STRINGS:
+    if brackets.tokens[place].directive in words.DIRECTIVES_WITH_STRINGS:
         return True
-    if [t.spelling for t in tokens[max(place - 2, 0) : place]] == ["_Pragma", "("]:
+    if [brackets.spelling(i) for i in (place - 2, place - 1)] == ["_Pragma", "("]:
         return True
-    opening = _opening(tokens, place - 1) if tokens[place - 1].spelling == "," else 0
-    return opening > 0 and tokens[opening - 1].spelling == "static_assert"
-
-
-def _opening(tokens: Sequence[Token], place: int) -> int:
-    """Return the index of the bracket that is open at `place`, or -1."""
-    depth = 0
-    for index in range(place, -1, -1):
-        depth += (tokens[index].spelling in _CLOSING) - (tokens[index].spelling in _OPENING)
-        if depth < 0:
-            return index
-    return -1
+    opening = brackets.enclosing[place] if brackets.spelling(place - 1) == "," else 0
+    return opening > 0 and brackets.spelling(opening - 1) == "static_assert"
 
 
 def _directives(text: Text) -> Iterator[Diagnostic]:
@@ -178,7 +165,8 @@ def _is_hint(pragma: str) -> bool:
 
 def _macro(text: Text, rest: Sequence[Token]) -> Iterator[Diagnostic]:
     name = rest[0].spelling
-    if name in words.RESERVED or name in text.protected or name.startswith(("__", "kw_", "metal")):
+    taken = name in words.RESERVED or name in text.protected or words.is_internal(name)
+    if taken or name.lower().startswith("metal") or name in words.PUBLIC_MACROS:
         yield text.diagnose(
             rest[0], "redefinition", f"{name!r} must keep its meaning; give the macro another name."
         )
@@ -199,10 +187,10 @@ def _first_unbalanced(tokens: Sequence[Token]) -> Token | None:
     for token in tokens:
         if token.kind is not TokenKind.PUNCTUATOR:
             continue
-        if token.spelling in _OPENING:
+        if token.spelling in OPENING:
             stack.append(token)
-        elif token.spelling in _CLOSING and (
-            not stack or _OPENING[stack.pop().spelling] != token.spelling
+        elif token.spelling in CLOSING and (
+            not stack or OPENING[stack.pop().spelling] != token.spelling
         ):
             return token
     return stack[0] if stack else None
@@ -210,7 +198,7 @@ def _first_unbalanced(tokens: Sequence[Token]) -> Token | None:
 
 def _brackets(text: Text) -> Iterator[Diagnostic]:
     """A body must not close the function that MLX generates around it, in any branch of an #if."""
-    if token := _first_unbalanced(code(text.tokens)):
+    if token := _first_unbalanced(text.code.tokens):
         yield text.diagnose(
             token,
             "brackets",
@@ -235,8 +223,8 @@ def _brackets(text: Text) -> Iterator[Diagnostic]:
 
 
 def _vocabulary(text: Text) -> Iterator[Diagnostic]:
-    tokens = [t for t in text.tokens if t.is_code]
-    for place, token in enumerate(tokens):
+    brackets = text.written
+    for place, token in enumerate(brackets.tokens):
         if token.kind is not TokenKind.IDENTIFIER or token.directive == "include":
             continue
         word = token.spelling
@@ -245,54 +233,45 @@ def _vocabulary(text: Text) -> Iterator[Diagnostic]:
             yield text.diagnose(
                 token, "word", f"{word!r} would bring in {brings}; remove it or rename it."
             )
-        elif _is_internal(word) and not _is_for_kernels(tokens, place):
+        elif words.is_internal(word) and not _is_for_kernels(brackets, place):
             yield text.diagnose(
                 token, "word", f"{word!r} belongs to the compiler; use Metal's own functions."
             )
+        elif word == "kw" and _is_namespace(brackets, place):
+            yield text.diagnose(token, "word", "'kw' is no namespace of Metal's; remove it.")
 
 
-def _is_internal(word: str) -> bool:
-    return word.startswith(("__", "kw_")) or word == "_Pragma"
+def _is_namespace(brackets: Brackets, place: int) -> bool:
+    around = (brackets.spelling(place - 1), brackets.spelling(place + 1))
+    return "::" in around or around[0] == "namespace"
 
 
-def _is_for_kernels(tokens: Sequence[Token], place: int) -> bool:
+def _is_for_kernels(brackets: Brackets, place: int) -> bool:
     """Say whether a word of the compiler's is one that Metal texts use, as they use it."""
-    word, rest = tokens[place].spelling, tokens[place + 1 : place + 4]
+    word = brackets.spelling(place)
     if word == "_Pragma":
-        content = rest[1].text.strip('"') if len(rest) > 1 else ""
-        return _is_hint(content)
+        text = brackets.tokens[place + 2].text if place + 2 < len(brackets.tokens) else ""
+        return _is_hint(text.strip('"'))
     if word == "__attribute__":
-        is_double = [t.spelling for t in rest[:2]] == ["(", "("]
-        names = _listed(tokens, place + 3) if is_double else ()
-        return is_double and all(_is_plain_hint(name) for name in names)
+        is_double = brackets.spelling(place + 1) == brackets.spelling(place + 2) == "("
+        return is_double and all(
+            _is_plain_hint(brackets, item) for item in brackets.items(place + 2)
+        )
     return word in words.ALLOWED_UNDERSCORED or word.strip("_") in words.HINTS
 
 
-def _listed(tokens: Sequence[Token], place: int) -> Iterator[Sequence[Token]]:
-    """Yield the attributes of a list that begins at `place`, without their arguments."""
-    start, depth = place, 0
-    for index in range(place, len(tokens)):
-        spelling = tokens[index].spelling
-        depth += (spelling in _OPENING) - (spelling in _CLOSING)
-        if depth < 0 or (depth == 0 and spelling == ","):
-            yield tokens[start:index]
-            start = index + 1
-        if depth < 0:
-            return
-
-
-def _is_plain_hint(attribute: Sequence[Token]) -> bool:
-    return bool(attribute) and attribute[0].spelling.strip("_") in words.HINTS
+def _is_plain_hint(brackets: Brackets, attribute: range) -> bool:
+    return bool(attribute) and brackets.spelling(attribute.start).strip("_") in words.HINTS
 
 
 def _attributes(text: Text) -> Iterator[Diagnostic]:
-    tokens = code(text.tokens)
-    for index, token in enumerate(tokens[:-2]):
-        if token.spelling != "[" or tokens[index + 1].spelling != "[":
+    brackets = text.code
+    for index, token in enumerate(brackets.tokens):
+        if token.spelling != "[" or brackets.spelling(index + 1) != "[":
             continue
-        for attribute in filter(None, _listed(tokens, index + 2)):
-            name = attribute[0]
-            is_gnu = name.spelling == "gnu" and _is_plain_hint(attribute[2:])
+        for attribute in filter(None, brackets.items(index + 1)):
+            name = brackets.tokens[attribute.start]
+            is_gnu = name.spelling == "gnu" and _is_plain_hint(brackets, attribute[2:])
             if name.spelling not in words.ALLOWED_ATTRIBUTES and not is_gnu:
                 message = f"[[{name.spelling}]] is not allowed; MLX writes the signature."
                 yield text.diagnose(name, "attribute", message)
@@ -300,14 +279,14 @@ def _attributes(text: Text) -> Iterator[Diagnostic]:
 
 def _declarations(text: Text) -> Iterator[Diagnostic]:
     """Types, attributes and parameters keep their meaning, and functions but for variables."""
-    tokens = code(text.tokens)
+    tokens = text.code.tokens
     guarded = words.RESERVED | text.protected
     depth = 0
     for index, token in enumerate(tokens):
         depth += {"{": 1, "}": -1}.get(token.spelling, 0)
         if token.kind is not TokenKind.IDENTIFIER or index == 0:
             continue
-        before = _before(tokens, index)
+        before = _before(text.code, index)
         after = tokens[index + 1].spelling if index + 1 < len(tokens) else ""
         name = token.spelling
         if _declares(tokens, index, before, after, text, depth) and name in guarded:
@@ -316,12 +295,12 @@ def _declarations(text: Text) -> Iterator[Diagnostic]:
             )
 
 
-def _before(tokens: Sequence[Token], index: int) -> str:
+def _before(brackets: Brackets, index: int) -> str:
     """Return what stands before a token, or before the `alignas(…)` in front of it."""
-    previous = tokens[index - 1].spelling
-    opening = _opening(tokens, index - 2) if previous == ")" else 0
-    is_aligned = opening > 1 and tokens[opening - 1].spelling == "alignas"
-    return tokens[opening - 2].spelling if is_aligned else previous
+    previous = brackets.spelling(index - 1)
+    opening = brackets.partner.get(index - 1, 0) if previous == ")" else 0
+    is_aligned = opening > 1 and brackets.spelling(opening - 1) == "alignas"
+    return brackets.spelling(opening - 2) if is_aligned else previous
 
 
 def _declares(
@@ -367,39 +346,29 @@ def _is_typedef(tokens: Sequence[Token], index: int) -> bool:
 
 def _loops(text: Text) -> Iterator[Diagnostic]:
     """A loop without condition and without a way out never ends."""
-    tokens = code(text.tokens)
-    for index, token in enumerate(tokens):
-        if token.spelling in ("for", "while") and _is_endless(tokens, index):
+    for index, token in enumerate(text.code.tokens):
+        if token.spelling in ("for", "while") and _is_endless(text.code, index):
             yield text.diagnose(
                 token, "endless", "this loop has no condition and no break; bound it."
             )
 
 
-def _is_endless(tokens: Sequence[Token], index: int) -> bool:
-    close = _matching(tokens, index + 1)
-    head = "".join(t.spelling for t in tokens[index + 1 : close + 1])
+def _is_endless(brackets: Brackets, index: int) -> bool:
+    close = brackets.end(index + 1)
+    head = "".join(map(brackets.spelling, range(index + 1, min(close + 1, index + 5))))
     unconditional = head in ("(true)", "(1)", "(1u)") or (
-        tokens[index].spelling == "for" and _condition_is_empty(tokens[index + 2 : close])
+        brackets.spelling(index) == "for" and _condition_is_empty(brackets, index + 1)
     )
-    if not unconditional or close + 1 >= len(tokens):
+    if not unconditional or close + 1 >= len(brackets.tokens):
         return False
-    end = _matching(tokens, close + 1) if tokens[close + 1].spelling == "{" else close + 2
-    return not any(t.spelling in ("break", "return") for t in tokens[close : end + 1])
+    end = brackets.end(close + 1) if brackets.spelling(close + 1) == "{" else close + 2
+    return not brackets.can_leave(close, end)
 
 
-def _condition_is_empty(head: Sequence[Token]) -> bool:
-    places = [i for i, t in enumerate(head) if t.spelling == ";"]
+def _condition_is_empty(brackets: Brackets, opening: int) -> bool:
+    separators = brackets.separators.get(opening, ())
+    places = [i for i in separators if brackets.spelling(i) == ";"]
     return len(places) == 2 and places[1] == places[0] + 1
-
-
-def _matching(tokens: Sequence[Token], start: int) -> int:
-    """Return the index of the bracket that closes the one at `start`, or the last index."""
-    depth = 0
-    for index in range(start, len(tokens)):
-        depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(tokens[index].spelling, 0)
-        if depth == 0:
-            return index
-    return len(tokens) - 1
 
 
 _RULES: tuple[Callable[[Text], Iterator[Diagnostic]], ...] = (

@@ -4,6 +4,8 @@ Source: the Metal Shading Language Specification, version 4, and `mx.fast.metal_
 (`mlx/backend/common/metal_kernel.cpp`) for the attributes that MLX adds by itself.
 """
 
+import re
+
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -61,7 +63,22 @@ BUILTINS = _words(
 """Metal has no erf, erfinv, expm1 or log1p: a candidate may bring its own."""
 RESERVED = TYPES | KEYWORDS | ATTRIBUTES | BUILTINS | {"INFINITY", "NAN", "M_PI_F", "HUGE_VALF"}
 
+_HOST_WORDS = _words(
+    "alloca atexit calloc clock64 dlopen dlsym environ errno execve fopen fork getenv gettimeofday "
+    "longjmp malloc mmap mprotect nanosleep pthread_create putenv realloc setenv setjmp sigaction "
+    "sprintf syscall unsetenv usleep"
+)
+_CUDA_WORDS = _words("threadIdx blockIdx blockDim gridDim warpSize")
 FORBIDDEN_WORDS = {
+    **dict.fromkeys(_HOST_WORDS, "a function of the host"),
+    **dict.fromkeys(_CUDA_WORDS, "another GPU's names"),
+    **dict.fromkeys(
+        ("instantiate_kernel", "instantiate_default_limit", "instantiate_float_limit"),
+        "a second entry point",
+    ),
+    "SYCL_LANGUAGE_VERSION": "the compiler's own state",
+    "thread_local": "a variable that outlives its launch",
+    "typeid": "run-time types",
     "asm": "inline assembly",
     "extern": "a foreign declaration",
     "goto": "a jump",
@@ -78,7 +95,7 @@ FORBIDDEN_WORDS = {
 }
 """Words with no honest use in a kernel's body or header, with what they bring in."""
 ALLOWED_UNDERSCORED = frozenset(
-    {"__restrict", "__restrict__", "__METAL_VERSION__", "__METAL__", "__METAL_MACOS__", "__LINE__",
+    {"__restrict", "__restrict__", "__METAL_VERSION__", "__METAL__", "__METAL_MACOS__",
      "__VA_ARGS__", "__VA_OPT__"}
 )  # fmt: skip
 ALLOWED_INCLUDES = _words(
@@ -100,3 +117,27 @@ ALLOWED_PRAGMAS = (
     *("unroll", "nounroll", "once", "clang loop", "clang fp contract", "METAL fp"),
     *("STDC FP_CONTRACT", "mark"),
 )
+METAL_VERSIONS = (310, 320, 400)
+"""`__METAL_VERSION__` on macOS 14, 15 and 26, the systems that MLX runs on."""
+_LIMITS = _words(
+    "MAX MIN DIG EPSILON MANT_DIG MAX_10_EXP MAX_EXP MIN_10_EXP MIN_EXP RADIX TRUE_MIN"
+)
+_NUMBERS = _words("E LOG2E LOG10E LN2 LN10 PI PI_2 PI_4 1_PI 2_PI 2_SQRTPI SQRT2 SQRT1_2")
+PUBLIC_MACROS = (
+    {f"{t}_{limit}" for t in ("FLT", "HALF", "BFLOAT") for limit in _LIMITS}
+    | {f"{t}_{end}" for t in ("CHAR", "SCHAR", "SHRT", "INT", "LONG") for end in ("MAX", "MIN")}
+    | {f"M_{number}_{suffix}" for number in _NUMBERS for suffix in "FH"}
+    | _words(
+        "INFINITY NAN MAXFLOAT MAXHALF HUGE_VALF HUGE_VALH UCHAR_MAX USHRT_MAX UINT_MAX ULONG_MAX "
+        "CHAR_BIT FLT_DECIMAL_DIG FP_ILOGB0 FP_ILOGBNAN METAL_FUNC MTL_CONST"
+    )
+)
+"""Metal's documented macros, and those that MLX puts before every kernel; all defined."""
+UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\u2028\u2029\ud800-\udfff]")
+"""What no text may hold: control characters, line ends that not all readers know, surrogates."""
+
+
+def is_internal(word: str) -> bool:
+    """Say whether a name is one that C++ leaves to compilers, or one of the simulator's own."""
+    reserved = word.startswith("_") and word[1:2].isupper()
+    return reserved or word.startswith("__") or word.lower().startswith("kw_")

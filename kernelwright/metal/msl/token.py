@@ -19,7 +19,7 @@ class TokenKind(StrEnum):
     """Blanks, tabs and spliced line ends."""
     NEWLINE = "newline"
     OTHER = "other"
-    """A character that begins no token, an unterminated quote among them."""
+    """A character that begins no token; a comment or quote without an end, as far as it goes."""
 
 
 class Token(NamedTuple):
@@ -63,20 +63,28 @@ _S = r"(?:\\\r?\n)*"
 _TOKEN = re.compile(
     rf"""
     (?P<comment>/{_S}/(?:\\\r?\n|[^\n])*|/{_S}\*.*?\*{_S}/)
+  | (?P<open_comment>/{_S}\*.*)
   | (?P<space>(?:[ \t\f\v]|\\[ \t]*\r?\n|\r(?!\n))+)
   | (?P<newline>\r?\n)
   | (?P<string>(?:u8|[uUL])?R"(?P<delimiter>[^()\\\s]{{0,16}})\(.*?\)(?P=delimiter)"
         |(?:u8|[uUL])?"(?:\\\r?\n|\\.|[^"\\\n])*")
+  | (?P<open_string>(?:u8|[uUL])?R"[^()\\\s]{{0,16}}\(.*|(?:u8|[uUL])?"(?:\\.|[^"\\\n])*)
   | (?P<identifier>[A-Za-z_$][\w$]*(?:{_S}[\w$]+)*)
   | (?P<number>\.?\d(?:[eEpP][+-]|'\w|\\\r?\n(?=[\w.])|[\w.])*)
   | (?P<character>(?:u8|[uUL])?'(?:\\\r?\n|\\.|[^'\\\n])+')
+  | (?P<open_character>(?:u8|[uUL])?'(?:\\.|[^'\\\n])*)
   | (?P<punctuator>%:%:|\.\.\.|<=>|->\*|<<=|>>=|<:(?!:[^:>])|<%|%>|:>|%:|::|->|\+\+|--|<<|>>|<=|>=
         |==|!=|&&|\|\||\+=|-=|\*=|/=|%=|&=|\|=|\^=|\.\*|\#\#|[-+*/%^&|~!=<>?:;,.()\[\]{{}}\#])
   | (?P<other>.)
     """,
     re.VERBOSE | re.DOTALL,
 )
-_KINDS = {kind.value: kind for kind in TokenKind}
+_KINDS = {
+    **{kind.value: kind for kind in TokenKind},
+    "delimiter": TokenKind.STRING,
+    # To the end of the text or line at once: each of many would look there for its end.
+    **dict.fromkeys(("open_comment", "open_string", "open_character"), TokenKind.OTHER),
+}
 
 
 def tokenize(text: str) -> list[Token]:
@@ -106,11 +114,7 @@ def _scan(text: str) -> Iterator[Token]:
     line, line_start = 1, 0
     for match in _TOKEN.finditer(text):
         offset, part = match.start(), match.group()
-        kind = (
-            _KINDS[match.lastgroup or "string"]
-            if match.lastgroup != "delimiter"
-            else _KINDS["string"]
-        )
+        kind = _KINDS[match.lastgroup or "string"]
         yield Token(kind, part, line, offset - line_start + 1, offset)
         if "\n" in part:
             line += part.count("\n")
