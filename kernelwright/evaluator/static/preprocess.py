@@ -300,7 +300,10 @@ class _File:
             place -= 1
         if place < 0 or pending[place].text != "(":
             return None
-        arguments, depth, ends = [list[_Piece]()], 0, 0
+        before = pending[place + 1 :]
+        del pending[place:]
+        arguments, depth = [list[_Piece]()], 1
+        ends = sum(p.text.count("\n") for p in before)
         while pending:
             taken = pending.pop()
             self.budget.steps -= 1
@@ -312,7 +315,7 @@ class _File:
                 arguments.append([])
             elif taken.kind is TokenKind.NEWLINE:
                 arguments[-1].append(_Piece(TokenKind.SPACE, " ", taken.line))
-            elif depth > 1 or taken.text != "(" or arguments[-1] or len(arguments) > 1:
+            else:
                 arguments[-1].append(taken._replace(text=taken.text.replace("\n", " ")))
         raise self.refusal(piece.line, f"the call of {piece.text!r} never ends.", "macro")
 

@@ -13,6 +13,7 @@ from kernelwright.metal.device.simulator.fold import is_spoilt, may_be_spoilt
 from kernelwright.metal.device.simulator.mirror import Mirror
 from kernelwright.metal.device.simulator.reach import waiting_entries
 from kernelwright.metal.device.simulator.record import Code, ThreadgroupVariable
+from kernelwright.metal.device.simulator.symbols import foreign_parts
 from kernelwright.metal.device.simulator.toolchain import (
     COMPILE_TIMEOUT_S,
     DIAGNOSTIC_FLAGS,
@@ -56,7 +57,8 @@ MOST_WIDE_ENTRIES = 8
 _WIDE_TIMEOUT_S = 20.0
 _MOST_TURNS = 4
 _UNFOLDED = "checked for folded loads"
-"""Not in the name of what was built before that was checked."""
+_CHECKED = "checked for foreign symbols"
+"""Not in the names of what was built before these were checked."""
 _WIDENING = Path(__file__).parent / "wide"
 _CRASH = "frontend command failed"
 _FAILURE = "the compiler crashed on this text; write it in a simpler way."
@@ -124,7 +126,7 @@ def compile_unit(
     """
     text = unit.text(constants or {}, rows=variant == "plain")
     header = precompiled_header(prelude_text(unit.prelude), variant, unit.math_mode)
-    options = (*flags(variant, unit.math_mode), *DIAGNOSTIC_FLAGS)
+    options = (*flags(variant, unit.math_mode), *DIAGNOSTIC_FLAGS, _CHECKED)
     if variant in ("wide", "vet"):
         options += (*WIDENED_FLAGS, *JOINED_FLAGS, digest_of(_WIDENING, "*.py"))
     if variant == "plain":
@@ -173,6 +175,8 @@ def _build(unit: Unit, text: str, header: Path, variant: Variant, output: Path) 
         found = unit.diagnostics(said)
         if status != 0:
             raise _failure(status, said, found)
+        if foreign := foreign_parts(built, variant):
+            raise CompileError(foreign)
         if variant == "count":
             listing = folder / "kernel.ll"
             run([*command, "-S", "-emit-llvm", str(source), "-o", str(listing)])
