@@ -1,19 +1,17 @@
-"""Honest kernels in many schedules, dtypes and shapes: none of them may be rejected."""
+"""Kernels that the lowering makes, in many schedules, dtypes and shapes."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 
 import mlx.core as mx
 
-from kernelwright.evaluator.attacks.corpus import honest
+from kernelwright.evaluator.attacks.honest.kernel import HonestKernel
 from kernelwright.evaluator.attacks.reference import FUNCTIONS, Function
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.capture import capture
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.passes import canonicalize
 from kernelwright.metal.device.base import DeviceInfo
-from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import lower, schedules
 
 _DEVICE = DeviceInfo(name="simulator", chip="any", runtime="any", measures_time=False)
@@ -35,15 +33,6 @@ def log_softmax(x: mx.array) -> mx.array:
     return x - mx.logsumexp(x, axis=-1, keepdims=True)
 
 
-@dataclass(frozen=True)
-class HonestKernel:
-    """A program that computes its task."""
-
-    name: str
-    task: Task
-    program: Program
-
-
 _FAMILIES: dict[str, tuple[Function, int, int]] = {
     "affine": (FUNCTIONS["affine"], 1, 2),
     "swiglu": (FUNCTIONS["swiglu"], 2, 0),
@@ -61,12 +50,6 @@ _FAMILIES: dict[str, tuple[Function, int, int]] = {
 def honest_kernels() -> tuple[HonestKernel, ...]:
     """Lower every family at every dtype and width in some schedules."""
     return tuple(_all())
-
-
-def all_honest() -> tuple[HonestKernel, ...]:
-    """Return the programs behind the mutants, and the lowered kernels."""
-    written = (HonestKernel(name, task, program) for name, task, program in honest())
-    return (*written, *honest_kernels())
 
 
 def _all() -> Iterator[HonestKernel]:

@@ -1,0 +1,1 @@
+"""Reductions and normalisations that hand-written kernels compute."""

@@ -1,0 +1,60 @@
+"""Hand-written kernels in unusual but legal styles are accepted."""
+
+import pytest
+from pydantic import ValidationError
+
+from kernelwright.evaluator.attacks.honest import HonestKernel, written_kernels
+from kernelwright.evaluator.attacks.honest.source_file import SourceFile, source_files
+from kernelwright.evaluator.evaluate import Evaluator
+
+WRITTEN = written_kernels()
+SAMPLE = 29
+"""Every so many run by default, the others with --slow; no divisor of what one style gives."""
+
+
+@pytest.mark.parametrize("kernel", WRITTEN[::SAMPLE], ids=lambda k: k.name)
+def test_a_hand_written_kernel_is_right(evaluator: Evaluator, kernel: HonestKernel) -> None:
+    found = evaluator.evaluate(kernel.task, kernel.program)
+    assert found.is_correct, found.summary
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kernel", [k for i, k in enumerate(WRITTEN) if i % SAMPLE], ids=lambda k: k.name
+)
+def test_every_other_hand_written_kernel_is_right(
+    evaluator: Evaluator, kernel: HonestKernel
+) -> None:
+    found = evaluator.evaluate(kernel.task, kernel.program)
+    assert found.is_correct, found.summary
+
+
+def test_the_hand_written_kernels_are_as_many_as_they_say() -> None:
+    assert len({k.program.id for k in WRITTEN}) >= 400
+    assert len(source_files()) >= 20
+    assert sum(len(file.kernel) for file in source_files().values()) >= 40
+
+
+def test_no_two_hand_written_kernels_are_the_same() -> None:
+    assert len({(k.task.fingerprint, k.program.id) for k in WRITTEN}) == len(WRITTEN)
+    assert len({k.name for k in WRITTEN}) == len(WRITTEN)
+
+
+def test_fixed_and_symbolic_programs_are_both_there() -> None:
+    generic = sum(k.program.is_generic for k in WRITTEN)
+    assert generic >= 100
+    assert len(WRITTEN) - generic >= 200
+
+
+def test_a_kernel_without_a_launch_is_refused() -> None:
+    with pytest.raises(ValidationError, match="launch"):
+        SourceFile.model_validate(
+            {
+                "task": "softmax",
+                "inputs": ["x: T[rows,cols]"],
+                "outputs": ["y: T[rows,cols]"],
+                "dtypes": ["f32"],
+                "shapes": [{"rows": 1, "cols": 1}],
+                "kernel": [{"style": "nothing", "launch": []}],
+            }
+        )
