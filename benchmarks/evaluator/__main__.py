@@ -8,6 +8,7 @@ from kernelwright.errors import KernelwrightError
 COMMANDS = {
     "corpus": "every entry of the corpus and every honest kernel, under several secrets",
     "edits": "honest kernels with one random token changed, until the time is over",
+    "honest": "hand-written honest kernels under several secrets, in shards: none may be refused",
     "nights": "simulated nights in which nothing is faster: what would be promoted?",
 }
 """What each command does, by the name of its module, whose `main` reads its arguments."""

@@ -59,9 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     names = [f"{chosen.seed}-{n}" for n in range(chosen.secrets)]
     units = _units(names, chosen.only)[share - 1 :: shares]
     ends = time.monotonic() + chosen.minutes * 60 if chosen.minutes else None
-    print(
-        f"seed {chosen.seed}, shard {share}/{shares}: {sum(len(u.kernels) for u in units)} to judge"
-    )
+    count = sum(len(u.kernels) for u in units)
+    print(f"seed {chosen.seed}, shard {share}/{shares}: {count} to judge", flush=True)
     found = list(_written(_judged(units, chosen.jobs, ends), chosen.json))
     refused = [j for j in found if not j.accepted]
     left = count - len(found)
