@@ -1,0 +1,1 @@
+"""Mutation testing of the evaluator: kernels broken by operators, each of which must be refused."""
