@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.kernel import Dimensions, Extent, Kernel
+from kernelwright.metal.msl.token import tokenize
 
 _OTHER_DTYPE = {
     Dtype.FLOAT32: Dtype.FLOAT16,
@@ -106,8 +107,6 @@ def _inputs_swapped(kernel: Kernel) -> Iterator[dict[str, object]]:
 
 
 def _renamed(source: str, names: dict[str, str]) -> str:
-    from kernelwright.metal.msl.token import tokenize
-
     return "".join(names.get(t.text, t.text) for t in tokenize(source))
 
 
@@ -127,5 +126,6 @@ OPERATORS = (
     LaunchOperator("grid axes swapped", "two axes of the grid change places", _axes_swapped),
     LaunchOperator("threadgroup changed", "half or twice the threads", _threadgroup_changed),
     LaunchOperator("template changed", "another template value", _template_changed),
+    LaunchOperator("inputs swapped", "two inputs are bound to each other's name", _inputs_swapped),
     LaunchOperator("option changed", "contiguity, initial value or math mode", _option_changed),
 )

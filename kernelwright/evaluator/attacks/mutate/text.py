@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from kernelwright.metal.msl.bracket import pair_brackets
 from kernelwright.metal.msl.token import Token, TokenKind, tokenize
@@ -22,6 +23,7 @@ _TYPE = re.compile(
 _QUALIFIERS = frozenset(
     {"const", "constexpr", "device", "constant", "threadgroup", "thread", "inline", "static"}
 )
+_SPACES = frozenset({"device", "constant", "threadgroup", "thread"})
 _KEYWORDS = frozenset(
     {"if", "else", "for", "while", "do", "return", "switch", "case", "break", "continue"}
     | {"template", "typename", "struct", "using", "namespace", "default", "sizeof"}
@@ -198,12 +200,7 @@ class MetalText:
         """Say whether a star or ampersand belongs to a type."""
         if self.is_type(place - 1) or self.words[place + 1] in (")", ">", ","):
             return True
-        return place > 1 and self.words[place - 2] in (
-            "device",
-            "constant",
-            "threadgroup",
-            "thread",
-        )
+        return self.word(place - 2) in _SPACES
 
     def left_operand(self, operator: int) -> Operand:
         """Return what stands left of a binary operator; `a - b` in `a - b - c`."""
@@ -282,6 +279,10 @@ class MetalText:
                     found.append(Loop(place, opening, closing, parts))
         return tuple(found)
 
+    def is_in_loop_header(self, place: int) -> bool:
+        """Say whether a token stands between the parentheses of a loop."""
+        return any(loop.opening < place < loop.closing for loop in self.loops)
+
     @cached_property
     def conditions(self) -> tuple[Operand, ...]:
         """Return what stands between the parentheses of every `if`."""
@@ -302,13 +303,8 @@ class MetalText:
             colon = self._colon(place)
             if colon is not None and first < place:
                 last = self._expression_end(colon + 1)
-                found.append(
-                    (
-                        Operand(first, place - 1),
-                        Operand(place + 1, colon - 1),
-                        Operand(colon + 1, last),
-                    )
-                )
+                chosen = Operand(place + 1, colon - 1), Operand(colon + 1, last)
+                found.append((Operand(first, place - 1), *chosen))
         return tuple(found)
 
     def _expression_start(self, place: int) -> int:
@@ -365,7 +361,7 @@ class MetalText:
         if closing == opening + 1:
             return ()
         edges = [opening, *commas, closing]
-        return tuple(Operand(a + 1, b - 1) for a, b in zip(edges, edges[1:], strict=False))
+        return tuple(Operand(a + 1, b - 1) for a, b in pairwise(edges))
 
     def call_start(self, name: int) -> int:
         """Return the first token of a qualified name such as `metal::fast::exp`."""

@@ -22,11 +22,13 @@ def _accumulators(text: MetalText) -> frozenset[str]:
     )
 
 
+def _is_number(text: MetalText, place: int) -> bool:
+    return text.tokens[place].kind is TokenKind.NUMBER
+
+
 def _initial_value_changed(text: MetalText) -> Iterator[Change]:
     for kind, name, value in text.declarations():
-        is_constant = (
-            value.first == value.last and text.tokens[value.first].kind is TokenKind.NUMBER
-        )
+        is_constant = value.first == value.last and _is_number(text, value.first)
         is_float = text.words[kind] in ("float", "half", "auto")
         if is_constant and is_float and text.words[name] in _accumulators(text):
             for other in ("1.0f", "1e-3f"):
@@ -44,9 +46,7 @@ def _never_reset(text: MetalText) -> Iterator[Change]:
         while text.word(first - 1) in ("const", "threadgroup"):
             first -= 1
         last = text.statement(value.last).last
-        is_constant = all(
-            text.tokens[p].kind is TokenKind.NUMBER for p in range(value.first, value.last + 1)
-        )
+        is_constant = all(_is_number(text, p) for p in range(value.first, value.last + 1))
         if text.word(head - 1) in ("for", "while") and is_constant:
             loop, declaration = text.tokens[head - 1].offset, text.text(first, last)
             between = text.source[loop : text.tokens[first].offset]
@@ -55,18 +55,14 @@ def _never_reset(text: MetalText) -> Iterator[Change]:
 
 def _accumulation_replaced(text: MetalText) -> Iterator[Change]:
     for place, word in enumerate(text.words):
-        if word in ("+=", "-=", "*=") and not _is_step(text, place):
-            for other in {"=", "+=", "-="} - {word}:
+        if word in ("+=", "-=", "*=") and not text.is_in_loop_header(place):
+            for other in sorted({"=", "+=", "-="} - {word}):
                 yield text.change(place, place, other)
-
-
-def _is_step(text: MetalText, place: int) -> bool:
-    return any(loop.opening < place < loop.closing for loop in text.loops)
 
 
 def _sum_for_maximum(text: MetalText) -> Iterator[Change]:
     for place, word in enumerate(text.words):
-        if word != "+=" or _is_step(text, place):
+        if word != "+=" or text.is_in_loop_header(place):
             continue
         statement = text.statement(place)
         target = text.text(statement.first, place - 1)

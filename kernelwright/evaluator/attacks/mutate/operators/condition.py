@@ -11,7 +11,7 @@ _TESTS = ("isnan", "isinf", "isfinite")
 
 def _masks(text: MetalText) -> Iterator[tuple[int, bool]]:
     """Yield the comparisons that are no loop's and no `if`'s."""
-    ifs = (*text.conditions, *(Operand(l.opening, l.closing) for l in text.loops))
+    ifs = (*text.conditions, *(Operand(loop.opening, loop.closing) for loop in text.loops))
     for place in text.binaries(*COMPARISONS):
         if not any(c.first <= place <= c.last for c in ifs):
             yield place, any(c[0].first <= place <= c[0].last for c in text.choices)
@@ -52,7 +52,7 @@ def _or_for_and(text: MetalText) -> Iterator[Change]:
 
 def _equality_changed(text: MetalText) -> Iterator[Change]:
     for place in text.binaries("==", "!="):
-        for other in {"==", "!=", "<=", ">="} - {text.words[place]}:
+        for other in sorted({"==", "!=", "<=", ">="} - {text.words[place]}):
             yield text.change(place, place, other)
 
 

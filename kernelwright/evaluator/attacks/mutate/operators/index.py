@@ -129,7 +129,7 @@ def _bits_moved(text: MetalText) -> Iterator[Change]:
     for place in text.binaries("&", "|", "^"):
         if text.tokens[place + 1].kind is TokenKind.NUMBER:
             yield text.change(place + 1, place + 1, f"({text.words[place + 1]} >> 1)")
-        for other in {"&", "|", "^"} - {text.words[place]}:
+        for other in sorted({"&", "|", "^"} - {text.words[place]}):
             yield text.change(place, place, other)
 
 

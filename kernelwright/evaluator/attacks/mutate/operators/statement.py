@@ -9,7 +9,7 @@ from kernelwright.evaluator.attacks.mutate.text import ASSIGNMENTS, Change, Meta
 def _statement_dropped(text: MetalText) -> Iterator[Change]:
     """Leave out an assignment that declares nothing."""
     for place, word in enumerate(text.words):
-        if word not in ASSIGNMENTS or any(l.opening < place < l.closing for l in text.loops):
+        if word not in ASSIGNMENTS or text.is_in_loop_header(place):
             continue
         statement = text.statement(place)
         declares = text.is_name(place - 1) and text.is_name(place - 2)
@@ -20,7 +20,7 @@ def _statement_dropped(text: MetalText) -> Iterator[Change]:
 def _statement_repeated(text: MetalText) -> Iterator[Change]:
     for place, word in enumerate(text.words):
         if word in ("+=", "-=", "*=", "|=", "^="):
-            if any(l.opening < place < l.closing for l in text.loops):
+            if text.is_in_loop_header(place):
                 continue
             statement = text.statement(place)
             if text.words[statement.last] == ";":

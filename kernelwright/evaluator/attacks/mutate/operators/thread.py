@@ -64,14 +64,11 @@ def _barrier_moved(text: MetalText) -> Iterator[Change]:
 
 
 def _whole_statement(text: MetalText, last: int) -> int:
-    """Return the first token of the statement or block that ends at a token."""
-    if text.words[last] == ";":
-        return text.statement(last).first
-    opening = text.partner.get(last, last)
-    head = text.statement(max(opening - 1, 0)).first
-    if text.word(head - 1) == ")" and head - 1 in text.partner:
-        head = text.partner[head - 1] - 1
-    return head
+    """Return the first token of the statement or block that ends at a token, its head included."""
+    first = text.statement(last - 1).first if text.words[last] == ";" else text.partner[last]
+    while text.word(first - 1) == ")" and text.partner.get(first - 1, 0) > 0:
+        first = text.partner[first - 1] - 1
+    return first
 
 
 def _barrier_scope(text: MetalText) -> Iterator[Change]:
@@ -123,7 +120,7 @@ def _other_attribute(text: MetalText) -> Iterator[Change]:
     for place, word in enumerate(text.words):
         for family in (_ATTRIBUTES, _SCALARS):
             if word in family:
-                for other in set(family) - {word}:
+                for other in sorted(set(family) - {word}):
                     yield text.change(place, place, other)
         if word in _ATTRIBUTES and text.word(place + 1) == ".":
             axes = {"x", "y", "z"} - {text.word(place + 2)}
