@@ -9,6 +9,7 @@ COMMANDS = {
     "corpus": "every entry of the corpus and every honest kernel, under several secrets",
     "edits": "honest kernels with one random token changed, until the time is over",
     "honest": "hand-written honest kernels under several secrets, in shards: none may be refused",
+    "mutate": "thousands of mutants of every catalog task's kernels, and which stage refuses each",
     "nights": "simulated nights in which nothing is faster: what would be promoted?",
 }
 """What each command does, by the name of its module, whose `main` reads its arguments."""

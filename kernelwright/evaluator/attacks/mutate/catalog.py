@@ -48,7 +48,7 @@ def mutants_of(program: Program) -> Iterator[Mutant]:
                     found.before,
                     found.after,
                     _with_kernel(program, place, found.kernel),
-                    shows_in_code=False,
+                    shows_in_code=operator.shows_in_code,
                 )
 
 

@@ -31,7 +31,7 @@ class LaunchOperator:
     name: str
     what: str
     find: Callable[[Kernel], Iterator[dict[str, object]]]
-    group: str = "launch"
+    shows_in_code: bool = False
 
     def mutants(self, kernel: Kernel) -> Iterator[LaunchMutant]:
         """Yield every mutant of a kernel's launch."""
@@ -125,7 +125,17 @@ OPERATORS = (
     LaunchOperator("grid halved", "half the threads along an axis", _grid_halved),
     LaunchOperator("grid axes swapped", "two axes of the grid change places", _axes_swapped),
     LaunchOperator("threadgroup changed", "half or twice the threads", _threadgroup_changed),
-    LaunchOperator("template changed", "another template value", _template_changed),
-    LaunchOperator("inputs swapped", "two inputs are bound to each other's name", _inputs_swapped),
-    LaunchOperator("option changed", "contiguity, initial value or math mode", _option_changed),
+    LaunchOperator("template changed", "another template value", _template_changed, True),
+    LaunchOperator(
+        "inputs swapped",
+        "two inputs are bound to each other's name",
+        _inputs_swapped,
+        shows_in_code=True,
+    ),
+    LaunchOperator(
+        "option changed",
+        "contiguity, initial value or math mode",
+        _option_changed,
+        shows_in_code=True,
+    ),
 )

@@ -1,0 +1,76 @@
+"""Survivors that somebody has read: why they are no gap in the evaluator."""
+
+import re
+import tomllib
+from collections.abc import Iterable
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+
+from pydantic import Field, ValidationError
+
+from kernelwright.errors import InputError
+from kernelwright.evaluator.attacks.mutate.record import Outcome
+from kernelwright.metal.diagnostic import Record
+
+
+class Reason(StrEnum):
+    """Why a mutant rightly passes."""
+
+    GEOMETRY = "launch geometry"
+    """The launch never brings about what the mutant would do differently."""
+    EXACT = "exact arithmetic"
+    """Both formulas give the same bits on every input."""
+    ROUNDING = "rounding"
+    """The results differ by less than the documented bounds allow."""
+    POLICY = "policy"
+    """docs/evaluator.md leaves the choice to the kernel."""
+
+    @property
+    def is_equivalent(self) -> bool:
+        """True where no input at all could tell the mutant from its base."""
+        return self in (Reason.GEOMETRY, Reason.EXACT)
+
+
+class Explanation(Record):
+    """One survivor, or those that are the same mistake in kernels from the same template."""
+
+    operator: str
+    task: str = ".*"
+    """A pattern over the task's name; everywhere by default."""
+    dtype: str = ".*"
+    before: str = ".*"
+    """Patterns over the lines that changed."""
+    after: str = ".*"
+    reason: Reason
+    why: str = Field(min_length=10)
+
+    def covers(self, outcome: Outcome) -> bool:
+        """Say whether this explains an outcome."""
+        pairs = (
+            (self.task, outcome.task),
+            (self.dtype, outcome.dtype),
+            (self.before, outcome.before),
+            (self.after, outcome.after),
+        )
+        return self.operator == outcome.operator and all(re.fullmatch(p, t) for p, t in pairs)
+
+
+@cache
+def explanations() -> tuple[Explanation, ...]:
+    """Read `survivors.toml`.
+
+    Raises:
+        InputError: the file is not what is expected.
+    """
+    path = files("kernelwright.evaluator.attacks.mutate") / "survivors.toml"
+    try:
+        listed = tomllib.loads(path.read_text()).get("survivor", [])
+        return tuple(Explanation.model_validate(entry) for entry in listed)
+    except (ValidationError, tomllib.TOMLDecodeError) as e:
+        raise InputError(f"survivors.toml explains no survivors: {e}") from e
+
+
+def explained(outcome: Outcome, known: Iterable[Explanation]) -> Explanation | None:
+    """Return the first explanation that covers an outcome."""
+    return next((e for e in known if e.covers(outcome)), None)
