@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 from kernelwright.annotation import example
 
 if TYPE_CHECKING:
-    from kernelwright.runtime.optimize import explain, optimize
+    from kernelwright.runtime.optimize import explain, optimize, restore
 
-__all__ = ["example", "explain", "optimize"]
+__all__ = ["example", "explain", "optimize", "restore"]
 
 
 def __getattr__(name: str) -> object:
     """Import dispatch when it is first used, so that `import kernelwright` stays light."""
-    if name in ("explain", "optimize"):
+    if name in ("explain", "optimize", "restore"):
         from kernelwright.runtime import optimize as module
 
         return getattr(module, name)

@@ -53,4 +53,4 @@ class Backward:
         self._note(graph, service, service.reason)
         if not service.programs:
             return gradient
-        return with_derivatives_of(gradient, stitch(service.graph, service.programs))
+        return with_derivatives_of(gradient, stitch(service.graph, service.replacements))

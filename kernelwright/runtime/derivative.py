@@ -13,8 +13,24 @@ Gradient = Callable[[list[mx.array], list[mx.array]], list[mx.array]]
 
 
 def gradient_of(original: Flat) -> Gradient:
-    """Return the gradient that MLX derives."""
-    return lambda primals, cotangents: mx.vjp(original, primals, cotangents)[1]
+    """Return the gradient that MLX derives; that of integers, such as indices, is zero."""
+
+    def gradient(primals: list[mx.array], cotangents: list[mx.array]) -> list[mx.array]:
+        places = [i for i, a in enumerate(primals) if mx.issubdtype(a.dtype, mx.inexact)]
+
+        def of_floats(*floats: mx.array) -> list[mx.array]:
+            given = list(primals)
+            for place, array in zip(places, floats, strict=True):
+                given[place] = array
+            return original(*given)
+
+        found = [mx.zeros_like(a) for a in primals]
+        made = mx.vjp(of_floats, [primals[i] for i in places], cotangents)[1]
+        for place, array in zip(places, made, strict=True):
+            found[place] = array
+        return found
+
+    return gradient
 
 
 def with_derivatives_of(original: Flat, run: Flat, gradient: Gradient | None = None) -> Flat:

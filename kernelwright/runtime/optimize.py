@@ -20,11 +20,12 @@ from kernelwright.runtime.calling import captured, name_of
 from kernelwright.runtime.demand import save_at_exit, without_weights
 from kernelwright.runtime.explanation import Explanation
 from kernelwright.runtime.server import KernelServer, Service
-from kernelwright.runtime.state import state_of
+from kernelwright.runtime.state import is_module, state_of
 from kernelwright.store import KernelStore, Wanted
 
 P = ParamSpec("P")
 R = TypeVar("R")
+M = TypeVar("M")
 _UNCHECKED = "padding cannot be checked while MLX traces; call it once outside of that"
 
 
@@ -152,7 +153,7 @@ class Optimized:
         gradient = Backward(calling.run, calling.slots, self._server, self._noting(route))
         is_plain = all(type(a) is mx.array for a in args) and not kwargs
         route.run = calling.served_by(
-            stitch(service.graph, service.programs),
+            stitch(service.graph, service.replacements),
             gradient,
             is_plain=is_plain,
             is_lazy=service.is_lazy,
@@ -242,10 +243,11 @@ def optimize(
 ) -> Callable[P, R] | Callable[[Callable[P, R]], Callable[P, R]]:
     """Let a function of MLX arrays run the store's verified kernels.
 
-    Use it as `@kernelwright.optimize`, `@kernelwright.optimize(store=…)` or
-    `optimize(model.forward)`. At each new combination of shapes and dtypes the function is
-    traced once, and its regions are looked up in the store by fingerprint and chip. What has
-    no fresh champion runs the original; nothing ever raises because a kernel is missing.
+    Use it as `@kernelwright.optimize`, `@kernelwright.optimize(store=…)` or `optimize(model)`: an
+    `mlx.nn.Module` is changed in place and returned, see `restore`. At each new combination of
+    shapes and dtypes the function is traced once, and its regions are looked up in the store by
+    fingerprint and chip. What has no fresh champion runs the original; nothing ever raises because
+    a kernel is missing. With `KERNELWRIGHT=off` in the environment everything is MLX's.
 
     Args:
         function: takes and returns arrays, nested in tuples, lists and dicts.
@@ -261,12 +263,27 @@ def optimize(
             limit are left out; where the GPU has less, as on a Mac, the original runs.
     """
     server = KernelServer(store, device, threadgroup_bytes)
+    if is_module(function):
+        from kernelwright.runtime.models.install import optimize_model
+
+        optimize_model(function, server)  # type: ignore[arg-type]
+        return function  # type: ignore[return-value]
     sizes = None if buckets is None else Buckets.of(buckets, axis, padded)
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         return Optimized(function, server, sizes)  # type: ignore[return-value]
 
     return decorate if function is None else decorate(function)
+
+
+def restore(model: M) -> M:
+    """Give a model that `optimize` changed its own code back, and return it."""
+    from kernelwright.runtime.models.install import restore_model
+
+    if not is_module(model):
+        raise KernelwrightError(f"expected an mlx.nn.Module, found {model!r}.")
+    restore_model(model)  # type: ignore[arg-type]
+    return model
 
 
 def explain(function: Callable[..., object], *args: object, **kwargs: object) -> Explanation:

@@ -1,7 +1,9 @@
 """Finds the store's kernels for a graph and prepares them on this machine's device."""
 
+import os
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import mlx.core as mx
@@ -15,11 +17,15 @@ from kernelwright.metal.device.array import to_mlx, to_numpy
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Device, DeviceName, RunOptions
 from kernelwright.metal.device.execution import MlxExecutable
 from kernelwright.metal.device.registry import open_device
+from kernelwright.runtime.cutting import regions_of
 from kernelwright.runtime.explanation import ServedRegion
-from kernelwright.store import KernelStore, ServedProgram
+from kernelwright.runtime.fast import put_back
+from kernelwright.store import KernelStore, ServedProgram, default_url, url_of
 
-# Norms and attention have kernels of MLX's own, which a graph traced on the CPU has lost.
-_MLX_DOES_BETTER = frozenset({"rms_norm", "layer_norm", "rope", "attention"})
+SWITCH = "KERNELWRIGHT"
+_LOOK_EVERY_S = 1.0
+_ASK_EVERY_S = 30.0
+"""A database elsewhere has no file whose time tells that it changed."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,13 @@ class Service:
     """What is covered, or why nothing is."""
     is_lazy: bool = True
     """False on a device that has to see its inputs' values at once: the simulator."""
+    kept: Mapping[Region, RunRegion] = field(default_factory=dict)
+    """MLX's own kernels, where the graph has them in pieces and no program covers these."""
+
+    @property
+    def replacements(self) -> Mapping[Region, RunRegion]:
+        """The programs, and MLX's own kernels for the rest."""
+        return {**self.programs, **self.kept}
 
 
 class KernelServer:
@@ -48,6 +61,11 @@ class KernelServer:
         self.url = store
         self._wanted_device = device
         self._threadgroup_bytes = threadgroup_bytes
+        self.is_off = os.environ.get(SWITCH, "").lower() == "off"
+        """The user runs the program without kernels; `KERNELWRIGHT=off` was set when it began."""
+        self._generation = 0
+        self._next_look_s = 0.0
+        self._stamped: object = None
 
     @cached_property
     def device(self) -> Device | None:
@@ -66,13 +84,41 @@ class KernelServer:
         except KernelwrightError:
             return None
 
+    def generation(self) -> int:
+        """Return a number that grows when the store changes; it is looked at once in a while."""
+        now = time.monotonic()
+        if now >= self._next_look_s:
+            self._next_look_s = now + _LOOK_EVERY_S
+            if (stamp := self._stamp()) != self._stamped:
+                self._stamped = stamp
+                self._generation += 1
+                self.__dict__.pop("has_champions", None)
+                self.__dict__.pop("store", None)
+        return self._generation
+
+    def _stamp(self) -> object:
+        url = url_of(self.url) if self.url else default_url()
+        if not url.startswith("sqlite:///"):
+            return time.monotonic() // _ASK_EVERY_S
+        path = url.removeprefix("sqlite:///")
+        return tuple(_changed_at(path + suffix) for suffix in ("", "-wal"))
+
+    @cached_property
+    def has_champions(self) -> bool:
+        """Say whether the store has any kernel for this device."""
+        if self.store is None or self.device is None:
+            return False
+        return bool(self.store.best(device=self.device.info.name, limit=1))
+
     def serve(self, graph: Graph) -> Service:
         """Find and prepare champions for a canonical graph; never fails."""
+        if self.is_off:
+            return _nothing(graph, f"{SWITCH}=off is set")
         if self.device is None:
             return _nothing(graph, "this machine has no GPU that runs such Metal kernels")
         if self.store is None:
             return _nothing(graph, "there is no kernel store here yet; run kernelwright search")
-        regions = ir.partition(graph)
+        regions = regions_of(graph)
         tasks = {region: region.extract() for region in regions}
         found = self.store.served(
             [task.fingerprint for task in tasks.values()],
@@ -89,10 +135,12 @@ class KernelServer:
                 rows.append(_row(graph, region, task, champion))
         if not programs:
             return _nothing(graph, "no fresh champion fits these shapes and dtypes")
-        if left := _lost_idioms(graph, programs):
+        covered = {i for region in programs for i in region.indices}
+        kept, left = put_back(graph, frozenset(covered))
+        if left:
             return _nothing(graph, f"no champion for {left}, which MLX runs in one kernel")
-        covered = f"{len(programs)} of {len(regions)} regions run kernels"
-        return Service(graph, programs, tuple(rows), covered, self.device.info.measures_time)
+        words = f"{len(programs)} of {len(regions)} regions run kernels"
+        return Service(graph, programs, tuple(rows), words, self.device.info.measures_time, kept)
 
     def _prepare(self, served: ServedProgram, task: Graph) -> RunRegion | None:
         assert self.device is not None
@@ -110,6 +158,14 @@ class KernelServer:
         return run
 
 
+def _changed_at(path: str) -> tuple[int, int]:
+    try:
+        found = os.stat(path)  # noqa: PTH116
+    except OSError:
+        return (0, 0)
+    return (found.st_mtime_ns, found.st_size)
+
+
 def _own_device() -> DeviceName | None:
     if mx.metal.is_available():
         return "metal"
@@ -118,17 +174,6 @@ def _own_device() -> DeviceName | None:
 
 def _nothing(graph: Graph, reason: str) -> Service:
     return Service(graph, {}, (), reason)
-
-
-def _lost_idioms(graph: Graph, programs: Mapping[Region, RunRegion]) -> str:
-    """Name what would run in pieces although MLX has one kernel for it."""
-    covered = {i for region in programs for i in region.indices}
-    lost = {
-        idiom.name
-        for idiom in ir.idioms(graph)
-        if idiom.name in _MLX_DOES_BETTER and not covered.issuperset(idiom.indices)
-    }
-    return ", ".join(sorted(lost))
 
 
 def _row(graph: Graph, region: Region, task: Graph, served: ServedProgram) -> ServedRegion:

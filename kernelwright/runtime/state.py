@@ -168,7 +168,7 @@ class _Walk:
             self._function(value)
         elif isinstance(value, partial):
             self._several((value.func, value.args, value.keywords))
-        elif _is_module(value):
+        elif is_module(value):
             self._module(value)  # type: ignore[arg-type]
         elif isinstance(value, dict):
             self._whole(value, list(value.items()))
@@ -236,7 +236,8 @@ class _Walk:
         self._items(space, [(name, space[name]) for name in sorted(names) if name in space])
 
 
-def _is_module(value: object) -> bool:
+def is_module(value: object) -> bool:
+    """Say whether a value is an `mlx.nn.Module`, without importing that."""
     nn = sys.modules.get("mlx.nn")
     return nn is not None and isinstance(value, nn.Module)
 

@@ -1,0 +1,81 @@
+"""Norms put back as kernels of MLX, where a trace has taken them apart and nothing serves them."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import mlx.core as mx
+
+from kernelwright import ir
+from kernelwright.ir.graph import Graph
+from kernelwright.ir.idioms import Idiom
+from kernelwright.ir.region import Region
+from kernelwright.ir.stitch import RunRegion
+
+_NORMS = frozenset({"rms_norm", "layer_norm"})
+_APART = frozenset({"rms_norm", "layer_norm", "rope"})
+"""What MLX has one kernel for, and a trace on the CPU has in pieces."""
+
+
+def put_back(graph: Graph, taken: frozenset[int]) -> tuple[dict[Region, RunRegion], str]:
+    """Return MLX's kernels for what no program covers, and the name of what cannot be put back."""
+    found: dict[Region, RunRegion] = {}
+    for idiom in ir.idioms(graph):
+        if idiom.name not in _APART or taken.issuperset(idiom.indices):
+            continue
+        run = _norm(graph, idiom) if idiom.name in _NORMS else None
+        region = Region(graph, idiom.indices)
+        if run is None or region.outputs != (idiom.output,):
+            return {}, idiom.name
+        if taken.isdisjoint(idiom.indices):
+            found[region] = _reading(region, idiom, run)
+        else:
+            return {}, idiom.name
+    return found, ""
+
+
+def _norm(graph: Graph, idiom: Idiom) -> Callable[[Mapping[str, mx.array]], mx.array] | None:
+    operands = dict(idiom.operands)
+    parameters = dict(idiom.parameters)
+    shape = graph.types[operands["x"]].shape
+    epsilon = parameters.get("epsilon")
+    if parameters.get("axes") != (len(shape) - 1,) or not isinstance(epsilon, float):
+        return None
+    if any(graph.types[v].size != shape[-1] for role, v in idiom.operands if role != "x"):
+        return None
+    if graph.types[idiom.output] != graph.types[operands["x"]]:
+        # The idiom looks through casts and broadcasts, which MLX's kernel does not make.
+        return None
+    width = shape[-1]
+
+    def run(given: Mapping[str, mx.array]) -> mx.array:
+        weight, bias = (
+            given[role].reshape(width) if role in given else None for role in ("weight", "bias")
+        )
+        if idiom.name == "rms_norm":
+            return mx.fast.rms_norm(given["x"], weight, epsilon)
+        return mx.fast.layer_norm(given["x"], weight, bias, epsilon)
+
+    return run
+
+
+def _reading(
+    region: Region, idiom: Idiom, run: Callable[[Mapping[str, mx.array]], mx.array]
+) -> RunRegion:
+    places = {value: place for place, value in enumerate(region.inputs)}
+    constants = {
+        role: ir.interpret(_constant(region.graph, value))[0]
+        for role, value in idiom.operands
+        if value not in places
+    }
+
+    def call(arrays: Sequence[mx.array]) -> Sequence[mx.array]:
+        given = {
+            role: arrays[places[value]] if value in places else constants[role]
+            for role, value in idiom.operands
+        }
+        return [run(given)]
+
+    return call
+
+
+def _constant(graph: Graph, value: int) -> Graph:
+    return Graph((graph.types[value],), (), ((0, graph.constant_of[value]),), (), (0,))

@@ -1,0 +1,1 @@
+"""Whole models in place: modules traced around their caches, kernels where there are champions."""

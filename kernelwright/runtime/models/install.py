@@ -1,0 +1,187 @@
+"""`optimize` and `restore` of whole models."""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mlx.nn.layers.base import Module
+
+from kernelwright.errors import KernelwrightError
+from kernelwright.runtime.models.nest import Key, array_types, call_key
+from kernelwright.runtime.models.route import Plan, bind, make_plan
+from kernelwright.runtime.models.site import (
+    SeenCall,
+    Site,
+    activate,
+    answer,
+    install,
+    own_method,
+    site_of,
+    uninstall,
+)
+from kernelwright.runtime.models.trace import Results, result_types, trace_call
+from kernelwright.runtime.models.tree import all_modules, structure, submodules
+from kernelwright.runtime.server import KernelServer
+
+_MOST_KEYS = 256
+_MOST_LEARNED = 4096
+"""A model that changes itself at every call is left to MLX after so many."""
+
+
+@dataclass
+class Installation:
+    """A model with kernels in place: what was decided, and what is being learned."""
+
+    model: Module
+    server: KernelServer
+    epoch: int = 0
+    _decided: dict[Key, int] = field(default_factory=dict)
+    _plans: dict[tuple[object, ...], Plan | None] = field(default_factory=dict)
+    _reasons: dict[str, str] = field(default_factory=dict)
+    _seen: list[SeenCall] | None = None
+    _learner: int = 0
+    _generation: int = -1
+    _learned: int = 0
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def install(self) -> None:
+        """Watch every module of the model."""
+        for path, module in all_modules(self.model):
+            found = site_of(module)
+            if found is None or found.owner is not self:
+                install(module, Site(self, is_root=not path), is_active=not path)
+
+    def enter(
+        self, module: Module, args: tuple[object, ...], kwargs: Mapping[str, object]
+    ) -> object:
+        """Answer a call of the model; one of a new kind is looked at part by part."""
+        key = call_key(args, kwargs)
+        if self._decided.get(key) == self.epoch and self._generation == self.server.generation():
+            return self._call(module, args, kwargs)
+        if self._seen is not None or not self._lock.acquire(blocking=False):
+            # Another thread is looking; this call is MLX's.
+            return self._call(module, args, kwargs)
+        try:
+            return self._learn(module, args, kwargs)
+        finally:
+            self._lock.release()
+
+    def _call(
+        self, module: Module, args: tuple[object, ...], kwargs: Mapping[str, object]
+    ) -> object:
+        site = site_of(module)
+        if site is None:
+            return own_method(module, "__call__")(module, *args, **kwargs)
+        return answer(module, site, "__call__", args, kwargs)
+
+    def saw(self, call: SeenCall) -> None:
+        """Note a call that a module answered itself, while the model is being looked at."""
+        if self._seen is not None and self._learner == threading.get_ident():
+            self._seen.append(call)
+
+    def _learn(
+        self, module: Module, args: tuple[object, ...], kwargs: Mapping[str, object]
+    ) -> object:
+        """Run a call with every module reporting, and decide which parts run kernels."""
+        self._learned += 1
+        generation = self.server.generation()
+        if generation != self._generation:
+            self._plans.clear()
+            self._decided.clear()
+            self.epoch += 1
+            self._generation = generation
+        if not self.server.has_champions or self._learned > _MOST_LEARNED:
+            self._decided[call_key(args, kwargs)] = self.epoch
+            return self._call(module, args, kwargs)
+        self.install()
+        modules = [found for _, found in all_modules(module)]
+        for found in modules:
+            activate(found, is_active=True)
+        self._seen, self._learner = [], threading.get_ident()
+        try:
+            made = self._call(module, args, kwargs)
+            seen = self._seen
+        finally:
+            self._seen = None
+        self._decide(module, seen)
+        for found in modules:
+            site = site_of(found)
+            routes = site is not None and site.epoch == self.epoch and bool(site.routes)
+            activate(found, is_active=found is self.model or routes)
+        if len(self._decided) > _MOST_KEYS:
+            self._decided.clear()
+        self._decided[call_key(args, kwargs)] = self.epoch
+        return made
+
+    def _decide(self, module: Module, seen: list[SeenCall]) -> None:
+        results: Results = {
+            (id(c.module), c.method, array_types((c.args, dict(c.kwargs)))): result_types(c.result)
+            for c in seen
+        }
+        calls: dict[int, list[SeenCall]] = {}
+        for call in seen:
+            calls.setdefault(id(call.module), []).append(call)
+        for call, plan in self._choose(module, calls, results)[0]:
+            site = site_of(call.module)
+            if site is not None:
+                site.add(call, plan.trace.passed, bind(plan, call.module))
+
+    def _choose(
+        self, module: Module, calls: dict[int, list[SeenCall]], results: Results
+    ) -> tuple[list[tuple[SeenCall, Plan]], int]:
+        """Choose kernels for a module or for the modules inside, whichever cover more bytes."""
+        own: list[tuple[SeenCall, Plan]] = []
+        apart: dict[int, Module] = {}
+        for call in calls.get(id(module), ()):
+            plan = self._plan(call, results)
+            if plan is not None:
+                own.append((call, plan))
+                apart |= {id(child): child for child in plan.modules_apart(module)}
+        inside = {id(child): child for _, child in submodules(module)}
+        inner, inner_bytes = self._choose_all(list(inside.values()), calls, results)
+        if not own:
+            return inner, inner_bytes
+        rest, rest_bytes = self._choose_all(list(apart.values()), calls, results)
+        own_bytes = sum(plan.covered_bytes for _, plan in own) + rest_bytes
+        return (own + rest, own_bytes) if own_bytes >= inner_bytes else (inner, inner_bytes)
+
+    def _choose_all(
+        self, modules: list[Module], calls: dict[int, list[SeenCall]], results: Results
+    ) -> tuple[list[tuple[SeenCall, Plan]], int]:
+        chosen: list[tuple[SeenCall, Plan]] = []
+        covered = 0
+        for module in modules:
+            found, nbytes = self._choose(module, calls, results)
+            chosen += found
+            covered += nbytes
+        return chosen, covered
+
+    def _plan(self, call: SeenCall, results: Results) -> Plan | None:
+        name = type(call.module).__name__
+        key = (structure(call.module), call.method, call_key(call.args, call.kwargs))
+        if key in self._plans:
+            return self._plans[key]
+        try:
+            trace = trace_call(call.module, call.method, call.args, call.kwargs, results)
+            plan = make_plan(trace, self.server)
+        except KernelwrightError as e:
+            self._reasons[name] = str(e)
+            trace, plan = None, None
+        if trace is None or trace.is_shared:
+            self._plans[key] = plan
+        return plan
+
+
+def optimize_model(model: Module, server: KernelServer) -> Module:
+    """Install kernels in a module, in place, and return it."""
+    restore_model(model)
+    if not server.is_off:
+        Installation(model, server).install()
+    return model
+
+
+def restore_model(model: Module) -> Module:
+    """Undo `optimize_model`; a module that was never optimized stays as it is."""
+    for _, module in all_modules(model):
+        uninstall(module)
+    return model

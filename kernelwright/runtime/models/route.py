@@ -1,0 +1,244 @@
+"""How one call of a module is answered: kernels, MLX, and state in the order of the trace."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+import mlx.core as mx
+from mlx.nn.layers.base import Module
+
+from kernelwright.errors import KernelwrightError
+from kernelwright.ir.graph import Graph, ValueId
+from kernelwright.ir.interpret import constant_array, to_mlx_dtype
+from kernelwright.ir.stitch import stitch
+from kernelwright.runtime.derivative import Flat, with_derivatives_of
+from kernelwright.runtime.fast import put_back
+from kernelwright.runtime.models.nest import Ref, fill, leaves
+from kernelwright.runtime.models.segment import Segment, segments_of
+from kernelwright.runtime.models.trace import Call, OpaqueCall, Trace
+from kernelwright.runtime.models.tree import at
+from kernelwright.runtime.server import KernelServer, Service
+
+Run = Callable[[tuple[object, ...], Mapping[str, object]], object]
+
+
+class StaleError(KernelwrightError):
+    """A parameter has another shape or dtype than when the call was traced."""
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A segment ready to run."""
+
+    segment: Segment
+    run: Flat
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A trace with kernels for some of its segments; modules of one structure share it."""
+
+    trace: Trace
+    services: tuple[tuple[Segment, Service], ...]
+    steps: tuple[_Step, ...]
+
+    @property
+    def covered_bytes(self) -> int:
+        """What kernels read of the module's parameters: most of a decode step's time is bytes."""
+        graph = self.trace.graph
+        count = _returned(self.trace)
+        given = len(graph.inputs) - len(self.trace.parameters) - count
+        parameters = set(graph.inputs[given : len(graph.inputs) - count])
+        return sum(
+            graph.types[segment.reads[place]].nbytes
+            for segment, service in self.services
+            for region in service.programs
+            for place, v in enumerate(service.graph.inputs)
+            if v in region.inputs and segment.reads[place] in parameters
+        )
+
+    def modules_apart(self, module: Module) -> list[Module]:
+        """Return the modules inside that are called as they are."""
+        paths = [call.target for call in self.trace.calls if call.kind == "module"]
+        return [cast("Module", at(module, path)) for path in paths]  # type: ignore[arg-type]
+
+
+def make_plan(trace: Trace, server: KernelServer) -> Plan | None:
+    """Look a trace's segments up in the store; None where no kernel serves any."""
+    services = tuple((segment, server.serve(segment.graph)) for segment in segments_of(trace))
+    if not any(service.programs for _, service in services):
+        return None
+    is_lazy = all(service.is_lazy for _, service in services if service.programs)
+    completed = [_completed(service, is_lazy=is_lazy) for _, service in services]
+    if any(service is None for service in completed):
+        return None
+    pairs = zip(services, completed, strict=True)
+    services = tuple((segment, service) for (segment, _), service in pairs if service is not None)
+    steps = tuple(_Step(segment, _function(service)) for segment, service in services)
+    return Plan(trace, services, steps)
+
+
+def _completed(service: Service, *, is_lazy: bool) -> Service | None:
+    """Return a segment that no program serves with MLX's own kernels; None where it has others."""
+    if service.programs:
+        return service
+    kept, left = put_back(service.graph, frozenset())
+    return None if left else replace(service, kept=kept, is_lazy=is_lazy)
+
+
+def _function(service: Service) -> Flat:
+    graph = service.graph
+    expected = tuple((type_.shape, to_mlx_dtype(type_.dtype)) for type_ in graph.input_types)
+    run = stitch(graph, service.replacements)
+    if service.programs:
+        run = with_derivatives_of(stitch(graph, {}), run)
+
+    def checked(*arrays: mx.array) -> list[mx.array]:
+        # Asked when MLX records the call, or when it has other shapes than were recorded.
+        if tuple((a.shape, a.dtype) for a in arrays) != expected:
+            raise StaleError("a parameter has another shape or dtype than when it was traced.")
+        return run(*arrays)
+
+    return mx.compile(checked) if service.is_lazy else checked
+
+
+def bind(plan: Plan, module: Module) -> Run:
+    """Return a plan as an answer for the calls of one module."""
+    trace = plan.trace
+    first = len(trace.graph.inputs) - len(trace.parameters) - _returned(trace)
+    graph = trace.graph
+    held = [
+        (at(module, path[:-1]), path[-1], graph.inputs[first + i])
+        for i, path in enumerate(trace.parameters)
+    ]
+    read = {v for step in plan.steps for v in step.segment.reads}
+    used = {leaf.place for leaf in leaves((trace.result, *_arguments(trace))) if type(leaf) is Ref}
+    held = [(holder, key, place) for holder, key, place in held if place in read | used]
+    if not trace.calls and len(plan.steps) == 1 and type(trace.result) is Ref:
+        return _single(plan, held)
+    return _general(plan, module, held)
+
+
+def _returned(trace: Trace) -> int:
+    count = len(trace.graph.types)
+    found = leaves([call.result for call in trace.calls])
+    return sum(type(leaf) is Ref and leaf.place < count for leaf in found)
+
+
+def _arguments(trace: Trace) -> list[object]:
+    return [(call.args, call.kwargs) for call in trace.calls]
+
+
+def _given_places(trace: Trace) -> list[ValueId | None]:
+    return [leaf.place if type(leaf) is Ref else None for leaf in leaves(trace.call)]
+
+
+def _constants(graph: Graph) -> dict[ValueId, mx.array]:
+    return {value: constant_array(constant) for value, constant in graph.constants}
+
+
+Held = Sequence[tuple[object, object, ValueId]]
+
+
+def _single(plan: Plan, held: Held) -> Run:
+    """Answer a call of arrays alone by one compiled function."""
+    (step,) = plan.steps
+    places = {place: i for i, place in enumerate(_given_places(plan.trace)) if place is not None}
+    constants = _constants(plan.trace.graph)
+    fixed = {place: (holder, key) for holder, key, place in held}
+    is_given = [place in places for place in step.segment.reads]
+    sources: list[object] = [
+        places.get(p, fixed.get(p, constants.get(p))) for p in step.segment.reads
+    ]
+    assert isinstance(plan.trace.result, Ref)
+    out = step.segment.makes.index(plan.trace.result.place)
+    run = step.run
+    reads = list(zip(is_given, sources, strict=True))
+
+    def answer(args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
+        flat = args if not kwargs else leaves((args, dict(kwargs)))
+        arrays = [
+            flat[source]  # type: ignore[call-overload]
+            if given
+            else (source[0][source[1]] if type(source) is tuple else source)
+            for given, source in reads
+        ]
+        return run(*arrays)[out]
+
+    def nested(args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
+        return answer(tuple(leaves((args, dict(kwargs)))), {})
+
+    is_flat = all(not isinstance(leaf, tuple | list | dict) for leaf in plan.trace.call[0])
+    return answer if is_flat else nested
+
+
+def _general(plan: Plan, module: Module, held: Held) -> Run:
+    trace = plan.trace
+    size = trace.places
+    start: list[object] = [None] * size
+    for value, array in _constants(trace.graph).items():
+        start[value] = array
+    given = [(i, place) for i, place in enumerate(_given_places(trace)) if place is not None]
+    actions: list[Callable[[list[object]], None]] = []
+    for number in range(len(trace.calls) + 1):
+        actions += [_running(s) for s in plan.steps if s.segment.before == number]
+        if number < len(trace.calls):
+            actions.append(_calling(trace.calls[number], module))
+
+    def answer(args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
+        environment = start.copy()
+        flat = leaves((args, dict(kwargs)))
+        for i, place in given:
+            environment[place] = flat[i]
+        for holder, key, place in held:
+            environment[place] = holder[key]  # type: ignore[index]
+        for action in actions:
+            action(environment)
+        return fill(trace.result, environment)
+
+    return answer
+
+
+def _running(step: _Step) -> Callable[[list[object]], None]:
+    reads, makes, run = step.segment.reads, step.segment.makes, step.run
+
+    def act(environment: list[object]) -> None:
+        made = run(*[cast("mx.array", environment[v]) for v in reads])
+        for value, array in zip(makes, made, strict=True):
+            environment[value] = array
+
+    return act
+
+
+def _calling(call: OpaqueCall, module: Module) -> Callable[[list[object]], None]:
+    child = at(module, call.target) if call.kind == "module" else None  # type: ignore[arg-type]
+
+    def function(environment: list[object]) -> Callable[..., object]:
+        if call.kind == "module":
+            return child  # type: ignore[return-value]
+        if call.kind == "function":
+            return call.target  # type: ignore[return-value]
+        assert isinstance(call.target, Ref)
+        return getattr(environment[call.target.place], call.name)  # type: ignore[no-any-return]
+
+    def act(environment: list[object]) -> None:
+        if call.kind == "attribute":
+            found: object = function(environment)
+        else:
+            filled = fill((call.args, call.kwargs), environment)
+            args, kwargs = cast("Call", filled)
+            found = function(environment)(*args, **kwargs)
+        _keep(call.result, found, environment)
+
+    return act
+
+
+def _keep(template: object, value: object, environment: list[object]) -> None:
+    if type(template) is Ref:
+        environment[template.place] = value
+    elif isinstance(template, tuple | list):
+        for item, part in zip(template, value, strict=True):  # type: ignore[call-overload]
+            _keep(item, part, environment)
+    elif isinstance(template, dict):
+        for key, item in template.items():
+            _keep(item, value[key], environment)  # type: ignore[index]

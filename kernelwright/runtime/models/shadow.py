@@ -1,0 +1,126 @@
+"""A copy of a module that is traced in its place, so that nobody sees placeholders in weights."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from types import FunctionType
+from typing import Protocol, cast
+
+import mlx.core as mx
+from mlx.nn.layers.base import Module
+
+from kernelwright.runtime.models.tree import ORIGINAL, SITE, Path, own_class
+
+_SHADOW = "_kernelwright_shadow"
+ATTENTION = "scaled_dot_product_attention"
+"""mlx-lm's function that chooses by the kind of a cache; models import it by this name."""
+
+
+class Recorder(Protocol):
+    """Hears the calls of a shadow's modules."""
+
+    def child(self, shadow: Module, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+        """Answer a call of a module of the shadow."""
+
+    def function(self, original: Callable[..., object]) -> Callable[..., object]:
+        """Return what stands for a function that may be given state."""
+
+
+@dataclass(frozen=True)
+class _Info:
+    recorder: Recorder
+    path: Path
+
+
+@dataclass
+class Shadow:
+    """The copy, and everything in it that a call could change."""
+
+    module: Module
+    kept: list[tuple[object, object]]
+    """Containers and what they held."""
+
+    @property
+    def is_unchanged(self) -> bool:
+        """False once a call has put anything into the module or one below."""
+        return all(_same(holder, copy) for holder, copy in self.kept)
+
+
+def make_shadow(module: Module, arrays: Iterator[mx.array], recorder: Recorder) -> Shadow:
+    """Copy a module and all below it, with other arrays in the order of `array_paths`."""
+    kept: list[tuple[object, object]] = []
+    made: dict[int, Module] = {}
+
+    def copied(value: object, path: Path) -> object:
+        if isinstance(value, Module):
+            return _module(value, path)
+        if isinstance(value, mx.array):
+            return next(arrays)
+        if isinstance(value, dict):
+            new: object = {k: copied(v, (*path, k)) for k, v in value.items()}
+        elif isinstance(value, list | tuple):
+            items = [copied(v, (*path, i)) for i, v in enumerate(value)]
+            new = items if isinstance(value, list) else tuple(items)
+        else:
+            return value
+        kept.append((new, _copy(new)))
+        return new
+
+    def _module(value: Module, path: Path) -> Module:
+        known = made.get(id(value))
+        kind = _shadow_class(own_class(value))
+        new = kind.__new__(kind)
+        made.setdefault(id(value), new)
+        fields = {k: v for k, v in vars(value).items() if k != SITE}
+        vars(new).update(fields)
+        vars(new)[_SHADOW] = _Info(recorder, path) if known is None else vars(known)[_SHADOW]
+        for key, item in list(value.items()):
+            dict.__setitem__(new, key, copied(item, (*path, key)))
+        kept.extend([(vars(new), dict(vars(new))), (new, dict(new))])
+        return new
+
+    return Shadow(_module(module, ()), kept)
+
+
+def path_of(shadow: Module) -> Path:
+    """Return a shadow's path from the module that is traced."""
+    info: _Info = vars(shadow)[_SHADOW]
+    return info.path
+
+
+def call_inside(shadow: Module, method: str, recorder: Recorder) -> Callable[..., object]:
+    """Return a module's own method, for the shadow, with functions that take state replaced."""
+    function = getattr(own_class(shadow), method)
+    if isinstance(function, FunctionType) and ATTENTION in function.__globals__:
+        names = dict(function.__globals__)
+        names[ATTENTION] = recorder.function(names[ATTENTION])
+        patched = FunctionType(
+            function.__code__, names, function.__name__, function.__defaults__, function.__closure__
+        )
+        patched.__kwdefaults__ = function.__kwdefaults__
+        function = patched
+    return lambda *args, **kwargs: function(shadow, *args, **kwargs)
+
+
+@cache
+def _shadow_class(kind: type[Module]) -> type[Module]:
+    def call(self: Module, *args: object, **kwargs: object) -> object:
+        info: _Info = vars(self)[_SHADOW]
+        return info.recorder.child(self, args, kwargs)
+
+    body = {"__call__": call, "__module__": kind.__module__, ORIGINAL: kind}
+    return type(kind.__name__, (kind,), body)
+
+
+def _copy(value: object) -> object:
+    return dict(value) if isinstance(value, dict) else list(cast("list[object]", value))
+
+
+def _same(holder: object, copy: object) -> bool:
+    if isinstance(holder, dict):
+        assert isinstance(copy, dict)
+        return len(holder) == len(copy) and all(
+            key in copy and copy[key] is value for key, value in holder.items()
+        )
+    now, then = cast("list[object]", holder), cast("list[object]", copy)
+    return len(now) == len(then) and all(a is b for a, b in zip(now, then, strict=True))

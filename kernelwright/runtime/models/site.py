@@ -1,0 +1,234 @@
+"""A module that is watched, and answered by kernels where there are some."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Protocol, cast
+
+import mlx.core as mx
+from mlx.nn.layers.base import Module
+
+from kernelwright.runtime.models.nest import Key, call_key, is_fixed
+from kernelwright.runtime.models.route import Run, StaleError
+from kernelwright.runtime.models.tree import ORIGINAL, SITE, own_class
+
+METHODS = ("__call__", "as_linear")
+"""What models call of a module: itself, and an embedding as the last projection."""
+MOST_ROUTES = 64
+
+
+class Owner(Protocol):
+    """What a site belongs to: a model with kernels installed."""
+
+    epoch: int
+    """Grows whenever something of the model's structure changes."""
+
+    def enter(
+        self, module: Module, args: tuple[object, ...], kwargs: Mapping[str, object]
+    ) -> object:
+        """Answer a call of the whole model."""
+
+    def saw(self, call: "SeenCall") -> None:
+        """Hear of a call that was answered by the module itself."""
+
+
+@dataclass(frozen=True)
+class SeenCall:
+    """One call of a module, with its real arguments and result."""
+
+    module: Module
+    method: str
+    args: tuple[object, ...]
+    kwargs: Mapping[str, object]
+    result: object
+
+
+@dataclass
+class Site:
+    """The routes of one module, at most so many; the least recently used is forgotten."""
+
+    owner: Owner
+    is_root: bool = False
+    routes: OrderedDict[tuple[str, Key], Run] = field(default_factory=OrderedDict)
+    epoch: int = -1
+    passed: frozenset[object] | None = None
+    """Arguments, by place or name, whose arrays are handed on alone: their shapes do not count."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, call: SeenCall, passed: frozenset[object], run: Run) -> None:
+        """Answer calls like one from now on; it hands on the arrays of the arguments `passed`."""
+        with self._lock:
+            if self.epoch != self.owner.epoch:
+                self.routes.clear()
+                self.epoch, self.passed = self.owner.epoch, None
+            if self.passed is None:
+                self.passed = passed
+            elif self.passed != passed:
+                self.routes.clear()
+                self.passed &= passed
+            self.routes[call.method, call_key(call.args, call.kwargs, self.passed)] = run
+            while len(self.routes) > MOST_ROUTES:
+                self.routes.popitem(last=False)
+
+    def find(
+        self, method: str, args: tuple[object, ...], kwargs: Mapping[str, object]
+    ) -> Run | None:
+        """Return the answer for a call, if there is one of today's structure."""
+        if self.epoch != self.owner.epoch or not self.routes:
+            return None
+        return self.routes.get((method, call_key(args, kwargs, self.passed)))
+
+    def clear(self) -> None:
+        """Forget every route."""
+        with self._lock:
+            self.routes.clear()
+
+
+def own_method(module: Module, method: str) -> Callable[..., object]:
+    """Return a method as the module's own class has it."""
+    return cast("Callable[..., object]", getattr(own_class(module), method))
+
+
+def site_of(module: Module) -> Site | None:
+    """Return what is installed in a module."""
+    return vars(module).get(SITE)
+
+
+def install(module: Module, site: Site, *, is_active: bool) -> None:
+    """Give a module a class of ours that is a subclass of its own."""
+    vars(module)[SITE] = site
+    activate(module, is_active=is_active)
+
+
+def activate(module: Module, *, is_active: bool) -> None:
+    """Let a module's calls come to its site, or go straight to its own code."""
+    kind = own_class(module)
+    wanted = _active_class(kind) if is_active else _watched_class(kind)
+    if type(module) is not wanted:
+        _set_class(module, wanted)
+
+
+def uninstall(module: Module) -> None:
+    """Give a module its own class back."""
+    vars(module).pop(SITE, None)
+    kind = own_class(module)
+    if type(module) is not kind:
+        _set_class(module, kind)
+
+
+def _set_class(module: Module, kind: type[Module]) -> None:
+    # Past the module's own `__setattr__`, which would take it for a change of the model.
+    object.__setattr__(module, "__class__", kind)
+
+
+def _touched(module: Module) -> None:
+    site = site_of(module)
+    if site is not None:
+        site.owner.epoch += 1
+
+
+@cache
+def _watched_class(kind: type[Module]) -> type[Module]:
+    """Return a subclass that notices when what it computes may have changed."""
+
+    def __setitem__(self: Module, key: object, value: object) -> None:  # noqa: N807
+        before = self.get(key)
+        dict.__setitem__(self, key, value)
+        if not _is_same_type(before, value):
+            _touched(self)
+
+    def __setattr__(self: Module, name: str, value: object) -> None:  # noqa: N807
+        before = vars(self).get(name, self)
+        kind.__setattr__(self, name, value)
+        if not isinstance(value, mx.array) and not _is_same_value(before, value):
+            _touched(self)
+
+    def __delitem__(self: Module, key: object) -> None:  # noqa: N807
+        dict.__delitem__(self, key)
+        _touched(self)
+
+    def __reduce_ex__(self: Module, protocol: int) -> object:  # noqa: N807
+        return _as_own_class(dict.__reduce_ex__(self, protocol), kind)
+
+    body = {
+        "__setitem__": __setitem__,
+        "__setattr__": __setattr__,
+        "__delitem__": __delitem__,
+        "__reduce_ex__": __reduce_ex__,
+        "__module__": kind.__module__,
+        "__qualname__": kind.__qualname__,
+        "__doc__": kind.__doc__,
+        ORIGINAL: kind,
+    }
+    return type(kind.__name__, (kind,), body)
+
+
+def _as_own_class(reduced: object, kind: type[Module]) -> tuple[object, ...]:
+    """Let copies and pickles be of the module's own class, without a site."""
+    assert isinstance(reduced, tuple)
+    _, _, state, *rest = reduced
+    if isinstance(state, dict):
+        state = {key: value for key, value in state.items() if key != SITE}
+    return (_new, (kind,), state, *rest)
+
+
+def _new(kind: type[Module]) -> Module:
+    made: Module = kind.__new__(kind)
+    return made
+
+
+@cache
+def _active_class(kind: type[Module]) -> type[Module]:
+    """Return a subclass whose calls come to the site."""
+    watched = _watched_class(kind)
+    body = dict(vars(watched))
+    for name in ("__dict__", "__weakref__"):
+        body.pop(name, None)
+    for method in METHODS:
+        if hasattr(kind, method):
+            body[method] = _method(method, kind)
+    return type(kind.__name__, (kind,), body)
+
+
+def _method(method: str, kind: type[Module]) -> Callable[..., object]:
+    def call(self: Module, *args: object, **kwargs: object) -> object:
+        site: Site | None = vars(self).get(SITE)
+        if site is None:
+            return getattr(kind, method)(self, *args, **kwargs)
+        if site.is_root and method == "__call__":
+            return site.owner.enter(self, args, kwargs)
+        return answer(self, site, method, args, kwargs)
+
+    call.__name__ = method
+    return call
+
+
+def answer(
+    module: Module,
+    site: Site,
+    method: str,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+) -> object:
+    """Answer a call by its route, or by the module itself."""
+    run = site.find(method, args, kwargs)
+    if run is not None:
+        try:
+            return run(args, kwargs)
+        except StaleError:
+            site.owner.epoch += 1
+    made = own_method(module, method)(module, *args, **kwargs)
+    site.owner.saw(SeenCall(module, method, args, kwargs, made))
+    return made
+
+
+def _is_same_value(before: object, value: object) -> bool:
+    return before is value or (type(before) is type(value) and is_fixed(value) and before == value)
+
+
+def _is_same_type(before: object, value: object) -> bool:
+    if not isinstance(before, mx.array) or not isinstance(value, mx.array):
+        return False
+    return bool(before.shape == value.shape and before.dtype == value.dtype)

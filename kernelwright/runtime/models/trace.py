@@ -1,0 +1,399 @@
+"""One trace of a module's call: what it computes, and what it leaves to state in between."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Literal
+
+import mlx.core as mx
+from mlx.nn.layers.base import Module
+
+from kernelwright import ir
+from kernelwright.errors import KernelwrightError, UnsupportedError
+from kernelwright.ir.graph import Graph
+from kernelwright.runtime.models.nest import (
+    Key,
+    Ref,
+    array_types,
+    is_array,
+    is_fixed,
+    leaves,
+    map_leaves,
+)
+from kernelwright.runtime.models.shadow import call_inside, make_shadow, path_of
+from kernelwright.runtime.models.token import Token, kind_of, place_of
+from kernelwright.runtime.models.tree import Path, array_paths, at, submodules
+
+TRACING = threading.RLock()
+"""MLX's tracer turns compilation off for the whole process while it runs."""
+
+
+@dataclass(frozen=True)
+class ArrayType:
+    """The shape and dtype of an array that a module returned."""
+
+    shape: tuple[int, ...]
+    dtype: mx.Dtype
+
+    def zeros(self) -> mx.array:
+        """Return an array of the type that nothing computes."""
+        return mx.zeros(self.shape, self.dtype, stream=mx.cpu)
+
+
+Call = tuple[tuple[object, ...], dict[str, object]]
+Results = dict[tuple[int, str, Key], object]
+"""By module, method and the arrays given: the nest of a result, types in the place of arrays."""
+
+
+@dataclass(frozen=True)
+class OpaqueCall:
+    """A step that is called as it was: a module, a method or an attribute of state, a function."""
+
+    kind: Literal["module", "method", "attribute", "function"]
+    target: object
+    """The module's path, the state's place, or the function."""
+    name: str
+    args: tuple[object, ...]
+    kwargs: dict[str, object]
+    result: object
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a call computes; nests hold a `Ref` where an array or state stands.
+
+    Places below `len(graph.types)` are values of the graph, those behind it are state.
+    """
+
+    graph: Graph
+    call: Call
+    parameters: tuple[Path, ...]
+    """Where the inputs behind the call's own arrays come from."""
+    calls: tuple[OpaqueCall, ...]
+    result: object
+    places: int
+
+    @property
+    def passed(self) -> frozenset[object]:
+        """The call's arguments, by place or name, that are arrays whose shapes do not count.
+
+        No node reads them, and whatever they are handed to is given an array beside that the
+        trace computes, as attention is beside its mask: that one decides what comes back.
+        """
+        read = {v for node in self.graph.nodes for v in node.inputs}
+        args, kwargs = self.call
+        arrays = {
+            name: leaf.place
+            for name, leaf in [*enumerate(args), *kwargs.items()]
+            if type(leaf) is Ref and leaf.place < len(self.graph.types) and leaf.place not in read
+        }
+        returned = {leaf.place for leaf in leaves(self.result) if type(leaf) is Ref}
+        alone = {v for call in self.calls for v in self._alone(call, set(arrays.values()))}
+        return frozenset(name for name, v in arrays.items() if v not in alone | returned)
+
+    def _alone(self, call: OpaqueCall, candidates: set[int]) -> set[int]:
+        places = {leaf.place for leaf in leaves((call.args, call.kwargs)) if type(leaf) is Ref}
+        arrays = {place for place in places if place < len(self.graph.types)}
+        return set() if arrays - candidates else arrays
+
+    @property
+    def is_shared(self) -> bool:
+        """True where any module of the same structure has the same trace."""
+        return all(constant.type.size == 1 for _, constant in self.graph.constants)
+
+
+def trace_call(
+    module: Module,
+    method: str,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    results: Results,
+) -> Trace:
+    """Trace a call without touching the module; state goes through as it is.
+
+    What is given state, and has no modules inside, is called as it is; so is all that is given
+    state where tracing through fails.
+
+    Raises:
+        KernelwrightError: nothing may take the call's place; a sentence says why.
+    """
+    with TRACING:
+        try:
+            return _Recording(module, method, (args, dict(kwargs)), results, is_deep=True).trace()
+        except Exception as e:
+            if not any(not is_array(leaf) for leaf in leaves((args, dict(kwargs)))):
+                raise _as_ours(e) from e
+        try:
+            return _Recording(module, method, (args, dict(kwargs)), results, is_deep=False).trace()
+        except Exception as e:
+            raise _as_ours(e) from e
+
+
+def _as_ours(error: Exception) -> KernelwrightError:
+    if isinstance(error, KernelwrightError):
+        return error
+    return UnsupportedError(f"the module cannot be traced: {type(error).__name__}: {error}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Out:
+    """The place of an array among the trace's outputs."""
+
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class _In:
+    """The place of an array among the trace's inputs."""
+
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The place of state in the environment, behind the graph's values."""
+
+    place: int
+
+
+class _Function:
+    """What MLX traces; it has no `__dict__` in which weights could be found and computed."""
+
+    __slots__ = ("__qualname__", "run")
+
+    def __init__(self, run: Callable[[tuple[mx.array, ...]], list[mx.array]], name: str) -> None:
+        self.run = run
+        self.__qualname__ = name
+
+    def __call__(self, *arrays: mx.array) -> list[mx.array]:
+        return self.run(arrays)
+
+
+@dataclass
+class _Recording:
+    """Runs the module's shadow and writes down what it leaves to state."""
+
+    module: Module
+    method: str
+    call: Call
+    results: Results
+    is_deep: bool
+    outputs: list[mx.array] = field(default_factory=list)
+    calls: list[OpaqueCall] = field(default_factory=list)
+    template: object = None
+    result: object = None
+    states: int = 0
+    types: list[ArrayType] = field(default_factory=list)
+    """Of the arrays that opaque calls return, in order."""
+    widths: dict[int, int] = field(default_factory=dict)
+    """The last axis of what a cache keeps, by the state's place."""
+    _returned: Iterator[mx.array] | None = None
+    _count: int = 0
+    _arrived: int = 0
+    """Arrays that opaque calls have returned so far."""
+
+    def trace(self) -> Trace:
+        """Run once to learn what opaque calls return, and once under MLX's tracer."""
+        parameters = tuple(array_paths(self.module))
+        given = [a for a in leaves(self.call) if isinstance(a, mx.array)]
+        kept = [at(self.module, path) for path in parameters]
+        known = [_type_of(a).zeros() for a in (*given, *kept)]  # type: ignore[arg-type]
+        self._count = len(known)
+        with mx.stream(mx.cpu):
+            self.run(tuple(known))
+        arrays = [*known, *(type_.zeros() for type_ in self.types)]
+        name = type(self.module).__name__
+        raw = ir.capture(_Function(self.run, name), *arrays)
+        if raw.outputs[len(raw.outputs) - len(arrays) :] != raw.inputs:
+            raise UnsupportedError(f"{name} changes an array in place that others may see.")
+        if any(node.op == "random_bits" for node in raw.nodes):
+            raise UnsupportedError(f"{name} draws random numbers, which differ at every call.")
+        graph = ir.gather_attention(ir.canonicalize(_without_tail(raw, len(arrays))))
+        return self._trace(graph, parameters)
+
+    def run(self, arrays: tuple[mx.array, ...]) -> list[mx.array]:
+        """Run the shadow on arrays: the call's, the parameters, what opaque calls return."""
+        self.outputs, self.calls, self.states, self.widths = [], [], 0, {}
+        self._arrived = 0
+        self._returned = iter(arrays[self._count :]) if len(arrays) > self._count else None
+        if self._returned is None:
+            self.types = []
+        given = iter(arrays)
+        self.template, call = self._given(given)
+        shadow = make_shadow(self.module, given, self)
+        args, kwargs = call
+        made = call_inside(shadow.module, self.method, self)(*args, **kwargs)
+        if not shadow.is_unchanged:
+            raise UnsupportedError("the module changes what it keeps.")
+        self.result = self._handed_on(made)
+        return [*self.outputs, *arrays]
+
+    def _given(self, arrays: Iterator[mx.array]) -> tuple[object, Call]:
+        places = iter(range(self._count))
+        template = map_leaves(self.call, lambda leaf: self._place(leaf, places))
+        call = map_leaves(
+            self.call,
+            lambda leaf: leaf if not is_array(leaf) else next(arrays),
+        )
+        tokens = iter(leaves(template))
+
+        def fresh(leaf: object) -> object:
+            place = next(tokens)
+            return Token(self, place.place, type(leaf)) if type(place) is _State else leaf
+
+        return template, map_leaves(call, fresh)  # type: ignore[return-value]
+
+    def _place(self, leaf: object, places: Iterator[int]) -> object:
+        if is_array(leaf):
+            return _In(next(places))
+        return leaf if is_fixed(leaf) else self._new_state()
+
+    def _new_state(self) -> _State:
+        self.states += 1
+        return _State(self.states - 1)
+
+    def _handed_on(self, value: object) -> object:
+        """Return a template of arrays and state that leave the graph."""
+
+        def leave(leaf: object) -> object:
+            if type(leaf) is Token:
+                return _State(place_of(leaf))
+            if not is_array(leaf):
+                if is_fixed(leaf) or type(leaf) in (int, float):
+                    return leaf
+                raise UnsupportedError("the module returns something that is no array.")
+            # A new handle: the module may change the array in place afterwards.
+            self.outputs.append(leaf.reshape(leaf.shape))
+            return _Out(len(self.outputs) - 1)
+
+        return map_leaves(value, leave)
+
+    def _came_back(self, types: object) -> tuple[object, object]:
+        """Return what an opaque call gives, and its template."""
+
+        def arrive(leaf: object) -> tuple[object, object]:
+            if type(leaf) is ArrayType:
+                place = self._count + self._arrived
+                self._arrived += 1
+                if self._returned is None:
+                    self.types.append(leaf)
+                    return leaf.zeros(), _In(place)
+                return next(self._returned), _In(place)
+            if isinstance(leaf, type):
+                state = self._new_state()
+                return Token(self, state.place, leaf), state
+            return leaf, leaf
+
+        found = [arrive(leaf) for leaf in leaves(types)]
+        values, templates = iter(found), iter(found)
+        return (
+            map_leaves(types, lambda _: next(values)[0]),
+            map_leaves(types, lambda _: next(templates)[1]),
+        )
+
+    def _opaque(
+        self,
+        kind: Literal["module", "method", "attribute", "function"],
+        target: object,
+        name: str,
+        call: Call,
+        types: object,
+    ) -> object:
+        args, kwargs = (self._handed_on(part) for part in call)
+        value, template = self._came_back(types)
+        self.calls.append(OpaqueCall(kind, target, name, args, kwargs, template))  # type: ignore[arg-type]
+        return value
+
+    def child(self, shadow: Module, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+        """Trace through a module inside, or leave it to itself where it is given state."""
+        call = (args, kwargs)
+        has_state = any(type(leaf) is Token for leaf in leaves(call))
+        has_modules = next(iter(submodules(shadow)), None) is not None
+        if not has_state or (self.is_deep and has_modules):
+            return call_inside(shadow, "__call__", self)(*args, **kwargs)
+        path = path_of(shadow)
+        known = self.results.get((id(at(self.module, path)), "__call__", array_types(call)))
+        if known is None:
+            raise UnsupportedError(f"what {type(shadow).__name__} returns was not seen.")
+        return self._opaque("module", path, "__call__", call, known)
+
+    def attribute(self, token: Token, name: str) -> object:
+        """Hand on an offset; let a cache take keys and values."""
+        state = _State(place_of(token))
+        if name == "offset":
+            return self._opaque("attribute", state, name, ((), {}), int)
+        if name == "update_and_fetch":
+            return partial(self._update, state)
+        raise UnsupportedError(f"the module looks at {name} of a {kind_of(token).__name__}.")
+
+    def _update(self, state: _State, keys: mx.array, values: mx.array) -> object:
+        made = self._opaque("method", state, "update_and_fetch", ((keys, values), {}), (list, list))
+        fetched = made[1]  # type: ignore[index]
+        self.widths[place_of(fetched)] = values.shape[-1]
+        return made
+
+    def function(self, original: Callable[..., object]) -> Callable[..., object]:
+        """Return attention that is left to itself where it is given what a cache fetched."""
+
+        def attention(*args: object, **kwargs: object) -> object:
+            call = (args, kwargs)
+            if not any(type(leaf) is Token for leaf in leaves(call)):
+                return original(*args, **kwargs)
+            query, value = args[0], args[2] if len(args) > 2 else kwargs.get("values")
+            assert is_array(query)
+            if type(value) is Token:
+                width = self.widths.get(place_of(value))
+            else:
+                width = value.shape[-1] if is_array(value) else None
+            if width is None:
+                raise UnsupportedError("attention is given values that no cache fetched.")
+            made = ArrayType((*query.shape[:-1], width), query.dtype)
+            return self._opaque("function", original, "attention", call, made)
+
+        return attention
+
+    def _trace(self, graph: Graph, parameters: tuple[Path, ...]) -> Trace:
+        values = len(graph.types)
+
+        def settled(leaf: object) -> object:
+            if type(leaf) is _Out:
+                return Ref(graph.outputs[leaf.place])
+            if type(leaf) is _In:
+                return Ref(graph.inputs[leaf.place])
+            return Ref(values + leaf.place) if type(leaf) is _State else leaf
+
+        calls = tuple(
+            OpaqueCall(
+                c.kind,
+                settled(c.target) if type(c.target) is _State else c.target,
+                c.name,
+                map_leaves(c.args, settled),  # type: ignore[arg-type]
+                map_leaves(c.kwargs, settled),  # type: ignore[arg-type]
+                map_leaves(c.result, settled),
+            )
+            for c in self.calls
+        )
+        call = map_leaves(self.template, settled)
+        result = map_leaves(self.result, settled)
+        places = values + self.states
+        return Trace(graph, call, parameters, calls, result, places)  # type: ignore[arg-type]
+
+
+def _type_of(array: mx.array) -> ArrayType:
+    return ArrayType(tuple(array.shape), array.dtype)
+
+
+def result_types(value: object) -> object:
+    """Return a nest with types in the place of arrays, and kinds in the place of state."""
+
+    def described(leaf: object) -> object:
+        if is_array(leaf):
+            return _type_of(leaf)
+        return leaf if is_fixed(leaf) else type(leaf)
+
+    return map_leaves(value, described)
+
+
+def _without_tail(graph: Graph, count: int) -> Graph:
+    return replace(graph, outputs=graph.outputs[: len(graph.outputs) - count])
