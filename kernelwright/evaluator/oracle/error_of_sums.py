@@ -1,0 +1,204 @@
+"""What sums lose: by adding up in float32, and by the errors of their terms."""
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from kernelwright.evaluator.oracle.float_format import FLOAT32, Reals
+from kernelwright.ir.ops import Call, Op
+from kernelwright.metal.device.base import Array
+
+UNIT = 2.0**-24
+"""Half the distance between 1 and the next float32: the relative error of one rounding."""
+_FEWEST_ROUNDINGS, _ROUNDINGS_A_ROOT = 4.0, 2.0
+"""Adding n like terms one after the other is a random walk of sqrt(n) / 3 roundings of their sum; six
+deviations of that are 2 sqrt(n). Products, a final scale and a tree of lanes take a few more."""
+_DEVIATIONS = 4.0
+"""Of independent errors that are uniform within their bounds, whose deviation is 0.58 of the bound:
+seven deviations, one in 10^11."""
+_SAMPLED = 32
+
+
+def roundings(terms: int) -> float:
+    """Return how many roundings of the sum of absolute terms adding up in float32 may cost."""
+    return _FEWEST_ROUNDINGS + _ROUNDINGS_A_ROOT * math.sqrt(max(terms, 1))
+
+
+def accumulated(size: Reals, terms: int) -> Reals:
+    """Bound what adding up loses; `size` is the sum of the terms' absolute values."""
+    return cast("Reals", roundings(terms) * UNIT * size)
+
+
+def error_of_sum(op: Op, call: Call, x: Reals, error: Reals | None, made: Array) -> Reals | None:
+    """Bound the error of a sum or a mean over axes."""
+    assert op.meaning is not None
+    terms = x.size // max(made.size, 1)
+    scale = 1.0 if op.name == "sum" else abs(float(op.meaning(call, np.ones(x.shape)).flat[0]))
+    if op.name == "mean":
+        scale /= max(terms, 1)
+    axes = call.integers("axes")
+    size = scale * np.sum(np.abs(x), axis=axes, keepdims=True)
+    if terms <= 1 and scale == 1.0:
+        return error
+    lost = accumulated(size, terms)
+    if error is None:
+        return lost
+    return lost + scale * _of_terms(error, x, axes)
+
+
+def _of_terms(error: Reals, x: Reals, axes: tuple[int, ...]) -> Reals:
+    """Bound the sum of the terms' errors: of many different terms they are independent."""
+    most = np.sum(error, axis=axes, keepdims=True)
+    terms = error.size // max(most.size, 1)
+    if terms < _SAMPLED:
+        return most
+    root = np.sqrt(np.sum(np.square(error), axis=axes, keepdims=True))
+    rows = np.moveaxis(x, axes, tuple(range(-len(axes), 0))).reshape(most.size, terms)
+    likely = _DEVIATIONS * alike(rows).reshape(most.shape) * root
+    return np.minimum(most, likely)
+
+
+def alike(rows: Reals) -> Reals:
+    """Return for each row by how much equal terms, which are rounded alike, widen its error."""
+    terms = rows.shape[1]
+    sample = np.sort(rows[:, np.linspace(0, terms - 1, _SAMPLED).astype(int)], axis=1)
+    different = 1 + (sample[:, 1:] != sample[:, :-1]).sum(axis=1)
+    # Nine in ten are as good as all.
+    return np.where(different > 0.9 * _SAMPLED, 1.0, np.sqrt(terms / different))
+
+
+def error_of_prod(op: Op, call: Call, x: Reals, error: Reals | None, made: Array) -> Reals | None:
+    """Bound the error of a product over axes."""
+    terms = x.size // max(made.size, 1)
+    if terms <= 1:
+        return error
+    axes = call.integers("axes")
+    size = np.abs(x)
+    wide = size * (1 + UNIT) + (0.0 if error is None else error)
+    wide_product = np.prod(wide, axis=axes, keepdims=True)
+    return cast("Reals", wide_product - np.prod(size, axis=axes, keepdims=True))
+
+
+def _of_exponentials(x: Reals, error: Reals | None) -> tuple[Reals, Reals]:
+    """Return the relative error of exp(x - max(x)), and what x is less than its maximum."""
+    below = np.max(x, axis=-1, keepdims=True) - x
+    # The difference is rounded once, and twice more where it is scaled for exp2; then 4 ulp.
+    relative = 3 * UNIT * np.where(np.isfinite(below), below, 0.0) + 8 * UNIT
+    if error is not None:
+        relative = relative + error
+    return relative, below
+
+
+def error_of_softmax(x: Reals, error: Reals | None, made: Reals) -> Reals:
+    """Bound the error of a softmax whose steps run in float32."""
+    relative, below = _of_exponentials(x, error)
+    shared = np.sum(np.where(made > 0, made * relative, 0.0), axis=-1, keepdims=True)
+    shared = shared + (roundings(x.shape[-1]) + 5) * UNIT
+    lost = made * np.expm1(relative + shared)
+    lost = np.where(np.isposinf(below), 0.0, lost)
+    small = (made < FLOAT32.least_normal) & np.isfinite(below) & (below > 0)
+    return np.where(small, np.maximum(lost, FLOAT32.least_normal), lost)
+
+
+def error_of_logsumexp(x: Reals, error: Reals | None, made: Reals) -> Reals:
+    """Bound the error of a logarithm of a sum of exponentials whose steps run in float32."""
+    relative, _ = _of_exponentials(x, error)
+    weights = np.exp(x - made)
+    shared = np.sum(np.where(weights > 0, weights * relative, 0.0), axis=-1, keepdims=True)
+    peak = np.max(x, axis=-1, keepdims=True)
+    logarithm = np.abs(made - peak)
+    lost = shared + roundings(x.shape[-1]) * UNIT + 8 * UNIT * logarithm
+    return cast("Reals", np.where(np.isfinite(lost), lost, 0.0))
+
+
+def error_of_scan(op: Op, call: Call, x: Array, error: Reals | None, made: Array) -> Reals | None:
+    """Bound the error of each running value."""
+    assert op.meaning is not None
+    axis = call.integer("axis")
+    if op.name in ("cummax", "cummin"):
+        if error is None:
+            return None
+        return np.broadcast_to(np.max(error, axis=axis, keepdims=True), made.shape).copy()
+    if x.dtype.kind != "f":
+        return None if error is None else np.full(made.shape, np.nan)
+    terms = x.shape[axis]
+    if op.name == "cumsum":
+        lost = accumulated(cast("Reals", op.meaning(call, np.abs(x))), terms)
+        return lost if error is None else lost + cast("Reals", op.meaning(call, error))
+    if op.name == "cumprod":
+        size = np.abs(x)
+        wide = size * (1 + UNIT) + (0.0 if error is None else error)
+        return cast("Reals", op.meaning(call, wide)) - cast("Reals", op.meaning(call, size))
+    lost = 8 * UNIT * np.maximum.accumulate(np.abs(made), axis) + roundings(terms) * 8 * UNIT
+    return lost if error is None else lost + np.max(error, axis=axis, keepdims=True)
+
+
+def error_of_contraction(
+    op: Op, call: Call, values: Sequence[Array], errors: Sequence[Reals | None], made: Array
+) -> Reals | None:
+    """Bound the error of a matrix product or a convolution."""
+    assert op.meaning is not None
+    terms = _terms(op, call)
+    if op.name in ("matmul", "addmm"):
+        return _of_matmul(op, call, values, errors, terms)
+    sizes = [np.abs(v) if v.dtype.kind == "f" else v for v in values]
+    base = np.abs(cast("Reals", op.meaning(call, *cast("list[Reals]", sizes))))
+    lost = accumulated(base, terms)
+    if "qmm" in op.name or op.name.startswith("quantized"):
+        # Kernels may round weights to the dtype of what they multiply, as MLX's own do.
+        unit = call.outputs[0].dtype.epsilon / 2
+        lost += _DEVIATIONS * unit / math.sqrt(max(terms, 1)) * base
+    if all(e is None for e in errors):
+        return lost
+    moved = [
+        s if e is None or s.dtype.kind != "f" else s + e
+        for s, e in zip(sizes, errors, strict=True)
+    ]
+    whole = cast("Reals", op.meaning(call, *cast("list[Reals]", moved)))
+    if any(e is not None and v.dtype.kind != "f" for v, e in zip(values, errors, strict=True)):
+        return np.full(made.shape, np.nan)
+    return lost + np.abs(whole - base)
+
+
+def _terms(op: Op, call: Call) -> int:
+    if op.name == "convolution":
+        return math.prod(call.inputs[1].shape[1:])
+    return call.inputs[0].shape[-1]
+
+
+def _of_matmul(
+    op: Op, call: Call, values: Sequence[Array], errors: Sequence[Reals | None], terms: int
+) -> Reals:
+    x, y = (np.abs(v) for v in values[:2])
+    scale = abs(call.number("alpha")) if op.name == "addmm" else 1.0
+    lost = scale * accumulated(cast("Reals", x @ y), terms)
+    of_x, of_y = errors[:2]
+    if of_x is not None:
+        lost = lost + scale * _one_sided(of_x, y, _row_factor(values[0], -1))
+    if of_y is not None:
+        lost = lost + scale * _one_sided(x, of_y, _row_factor(values[1], -2))
+    if op.name == "addmm":
+        beta = abs(call.number("beta"))
+        lost = lost + 4 * UNIT * beta * np.abs(values[2])
+        if errors[2] is not None:
+            lost = lost + beta * errors[2]
+    return cast("Reals", lost)
+
+
+def _one_sided(x: Reals, y: Reals, factor: Reals | None) -> Reals:
+    most = x @ y
+    if factor is None:
+        return most
+    root = np.sqrt(np.square(x) @ np.square(y))
+    return np.minimum(most, _DEVIATIONS * factor * root)
+
+
+def _row_factor(values: Array, axis: int) -> Reals | None:
+    """Return `alike` along the contracted axis, shaped to go with the product."""
+    if values.ndim < 2 or values.shape[axis] < _SAMPLED:
+        return None
+    rows = np.moveaxis(values, axis, -1)
+    factor = alike(rows.reshape(-1, rows.shape[-1]))
+    return np.expand_dims(factor.reshape(rows.shape[:-1]), axis)

@@ -1,0 +1,479 @@
+"""What each op adds to the error of what it reads, and what its own float32 arithmetic loses."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import numpy as np
+
+from kernelwright.evaluator.oracle.error_of_sums import (
+    UNIT,
+    accumulated,
+    error_of_contraction,
+    error_of_logsumexp,
+    error_of_prod,
+    error_of_scan,
+    error_of_softmax,
+    error_of_sum,
+)
+from kernelwright.evaluator.oracle.float_format import FLOAT32, Reals, half_spacing, is_inexact
+from kernelwright.evaluator.oracle.tracked import ANYTHING, Tracked
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import Node
+from kernelwright.ir.ops import Call, Kind, Op
+from kernelwright.metal.device.base import Array
+
+_ULPS = {
+    **dict.fromkeys(("divide", "sqrt", "rsqrt"), 2.5),
+    **dict.fromkeys(("exp", "log", "log2", "log10", "sin", "cos", "sinh", "cosh"), 4.0),
+    **dict.fromkeys(("arcsin", "arccos", "arcsinh", "arccosh"), 4.0),
+    **dict.fromkeys(("arctan", "arctanh", "tanh"), 5.0),
+    **dict.fromkeys(("tan", "arctan2"), 6.0),
+    **dict.fromkeys(("expm1", "log1p", "erf", "erfinv", "sigmoid", "logaddexp"), 8.0),
+    "power": 16.0,
+}
+"""Largest errors of Metal's precise functions in float32 (Metal Shading Language Specification 4,
+table 8.2). Divisions and roots take 2.5: `x * rsqrt(v)` and `x * (1 / y)` are sound ways to them.
+The last groups have no function there: MLX and kernels write them with exponentials and
+logarithms."""
+_THROUGH_EXP2 = frozenset(("exp", "expm1", "sigmoid", "sinh", "cosh", "logaddexp"))
+"""Functions whose argument may be scaled by log2(e), which rounds twice, before `exp2`."""
+_SINGLE = frozenset(("add", "subtract", "multiply", "square"))
+"""Ops that IEEE arithmetic rounds correctly; with a half result, after a rounding to float32."""
+_JUMPS_TO = frozenset(("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"))
+_MOST_CORNERS = 16
+_DRAWS, _LUCK = 6, 4.0
+
+_DATA_PLACES: dict[str, tuple[int, ...]] = {
+    "gather": (0,),
+    "gather_axis": (0,),
+    "dynamic_slice": (0,),
+    "dynamic_slice_update": (0, 1),
+    "slice_update": (0, 1),
+    "scatter": (0, -1),
+    "scatter_axis": (0, 2),
+    "masked_scatter": (0, 2),
+}
+"""Where ops that move values by position read those values; all else says where."""
+
+
+def error_of(
+    node: Node, op: Op, call: Call, read: Sequence[Tracked], made: Sequence[Array]
+) -> list[Tracked]:
+    """Bound what a sound kernel may be off in a node's outputs, their own rounding left out."""
+    if _moves(op, call):
+        return _moved(op, call, read, made)
+    errors = [r.read_error() for r in read]
+    errors = [_with_flushed(r, e) for r, e in zip(read, errors, strict=True)]
+    values = [r.values for r in read]
+    found: list[Reals | None] = [
+        _computed(node, op, call, values, errors, m, t.dtype)
+        for m, t in zip(made[:1], call.outputs[:1], strict=True)
+    ]
+    if len(made) > 1:
+        found = list(_by_draws(op, call, values, errors, made))
+    return [
+        Tracked(m, _settled(e, m, t.dtype), t.dtype, is_stored=False)
+        for m, e, t in zip(made, found, call.outputs, strict=True)
+    ]
+
+
+def _moves(op: Op, call: Call) -> bool:
+    combines = "reduce" in call.attributes and call.attributes["reduce"] != "none"
+    if op.kind is Kind.VIEW or op.name == "depends":
+        return True
+    return op.kind is Kind.INDEXING and op.name != "dequantize" and not combines
+
+
+def _moved(op: Op, call: Call, read: Sequence[Tracked], made: Sequence[Array]) -> list[Tracked]:
+    """Move errors as values are moved; a place that is uncertain makes anything of the result."""
+    assert op.meaning is not None
+    places = _DATA_PLACES.get(op.name, tuple(range(len(read))))
+    data = {p % len(read) for p in places} if read else set()
+    is_stored = all(read[p].is_stored for p in data)
+    uncertain = any(r.error is not None and p not in data for p, r in enumerate(read))
+    if uncertain:
+        return [
+            Tracked(m, np.full(m.shape, ANYTHING), t.dtype, is_stored=False)
+            for m, t in zip(made, call.outputs, strict=True)
+        ]
+    # Where some are rounded already and others are not, all carry their rounding with them.
+    same = all(read[p].is_stored == is_stored for p in data)
+    errors = {p: read[p].error if same else read[p].read_error() for p in data}
+    if all(e is None for e in errors.values()):
+        return [
+            Tracked(m, None, t.dtype, is_stored) for m, t in zip(made, call.outputs, strict=True)
+        ]
+    arrays = [
+        (np.zeros(r.values.shape) if errors[p] is None else errors[p]) if p in data else r.values
+        for p, r in enumerate(read)
+    ]
+    result = op.meaning(call, *arrays)
+    results = result if isinstance(result, tuple) else (result,)
+    return [
+        Tracked(m, np.asarray(e, np.float64), t.dtype, is_stored)
+        for m, e, t in zip(made, results, call.outputs, strict=True)
+    ]
+
+
+def _with_flushed(read: Tracked, error: Reals | None) -> Reals | None:
+    """Let an operand be flushed to zero that is a float32 denormal: GPUs do that."""
+    if read.dtype not in (Dtype.FLOAT32, Dtype.BFLOAT16):
+        return error
+    size = np.abs(read.values)
+    flushed = (size < FLOAT32.least_normal) & (size > 0)
+    if not flushed.any():
+        return error
+    lost = np.where(flushed, size, 0.0)
+    return lost if error is None else np.maximum(lost, error)
+
+
+def _computed(
+    node: Node,
+    op: Op,
+    call: Call,
+    values: Sequence[Array],
+    errors: Sequence[Reals | None],
+    made: Array,
+    dtype: Dtype,
+) -> Reals | None:
+    if dtype.is_complex or any(v.dtype.kind == "c" for v in values):
+        return _of_complex(values, made)
+    if op.kind is Kind.ELEMENTWISE:
+        return _elementwise(node, op, call, values, errors, made, dtype)
+    if op.kind is Kind.REDUCTION:
+        return _reduction(op, call, values[0], errors[0], made, dtype)
+    if op.kind is Kind.SCAN:
+        return error_of_scan(op, call, values[0], errors[0], made)
+    if op.kind is Kind.CONTRACTION and op.name != "attention":
+        return error_of_contraction(op, call, values, errors, made)
+    if op.kind is Kind.SORT:
+        return _sorted(op, call, values, errors, made)
+    is_exact = not any(v.dtype.kind == "f" for v in values) and not dtype.is_float
+    if (op.kind is Kind.RANDOM or is_exact) and all(e is None for e in errors):
+        return None
+    if op.kind is Kind.INDEXING and op.name != "dequantize":
+        return _combined(op, call, values, errors, made)
+    return next(_by_draws(op, call, values, errors, [made]))
+
+
+def _of_complex(values: Sequence[Array], made: Array) -> Reals:
+    """Allow complex numbers float32 sums over their largest: they are not followed by element."""
+    largest = max((float(np.abs(v).max(initial=0.0)) for v in values), default=0.0)
+    size = np.abs(made)
+    return np.asarray(32 * UNIT * (size + min(largest, float(size.max(initial=0.0)))))
+
+
+def _elementwise(
+    node: Node,
+    op: Op,
+    call: Call,
+    values: Sequence[Array],
+    errors: Sequence[Reals | None],
+    made: Array,
+    dtype: Dtype,
+) -> Reals | None:
+    carried = _carried(node, op, call, values, errors, made)
+    if not dtype.is_float:
+        return carried
+    own = _own(op, call, values, made, dtype)
+    if carried is None or own is None:
+        return own if carried is None else carried
+    return carried + own
+
+
+def _carried(
+    node: Node,
+    op: Op,
+    call: Call,
+    values: Sequence[Array],
+    errors: Sequence[Reals | None],
+    made: Array,
+) -> Reals | None:
+    """Bound what the errors of the operands do to the result."""
+    if all(e is None for e in errors):
+        return None
+    if op.name in ("negative", "abs", "stop_gradient"):
+        return errors[0]
+    is_float = all(v.dtype.kind == "f" for v in values)
+    if op.name == "cast" and is_float and made.dtype.kind == "f":
+        return errors[0]
+    if is_float and len(values) == 2 and node.inputs[0] != node.inputs[1]:
+        a, b = errors
+        if op.name in ("add", "subtract"):
+            return cast("Reals", b if a is None else a if b is None else a + b)
+        if op.name == "multiply":
+            return _of_product(values, a, b)
+        if op.name in ("maximum", "minimum"):
+            return cast("Reals", b if a is None else a if b is None else np.maximum(a, b))
+    if op.name == "select":
+        return _selected(values, errors)
+    return _at_corners(node, op, call, values, errors, made)
+
+
+def _of_product(values: Sequence[Array], a: Reals | None, b: Reals | None) -> Reals:
+    x, y = np.abs(values[0]), np.abs(values[1])
+    if b is None:
+        assert a is not None
+        return cast("Reals", a * y)
+    if a is None:
+        return cast("Reals", b * x)
+    return cast("Reals", a * y + b * x + a * b)
+
+
+def _selected(values: Sequence[Array], errors: Sequence[Reals | None]) -> Reals:
+    condition, taken, other = values
+    flip, a, b = errors
+    zero = np.zeros(condition.shape)
+    first, second = zero if a is None else a, zero if b is None else b
+    kept = np.where(condition, first, second)
+    if flip is None:
+        return kept
+    apart = np.abs(taken.astype(np.float64) - other) + np.maximum(first, second)
+    apart = np.where(taken == other, np.maximum(first, second), apart)
+    return np.where(flip == 0, kept, apart)
+
+
+def _at_corners(
+    node: Node,
+    op: Op,
+    call: Call,
+    values: Sequence[Array],
+    errors: Sequence[Reals | None],
+    made: Array,
+) -> Reals:
+    """Evaluate the op at the ends of what each operand may be; equal operands move together."""
+    assert op.meaning is not None
+    moving: dict[int, tuple[Array, Array]] = {}
+    for value, array, error in zip(node.inputs, values, errors, strict=True):
+        if error is not None and value not in moving:
+            moving[value] = _ends(array, error)
+    worst = np.zeros(made.shape)
+    unknown = np.zeros(made.shape, bool)
+    for error in errors:
+        if error is not None:
+            unknown |= np.broadcast_to(np.isnan(error), made.shape)
+    for corner in itertools.islice(
+        itertools.product((0, 1), repeat=len(moving)), _MOST_CORNERS
+    ):
+        side = dict(zip(moving, corner, strict=True))
+        arrays = [
+            moving[v][side[v]] if v in moving else a
+            for v, a in zip(node.inputs, values, strict=True)
+        ]
+        moved = np.asarray(op.meaning(call, *cast("list[Reals]", arrays)))
+        worst = np.fmax(worst, _distance(moved, made))
+        unknown |= np.isnan(worst)
+        if made.dtype.kind == "f":
+            unknown |= np.isnan(moved) != np.isnan(made)
+    return np.where(unknown, ANYTHING, worst)
+
+
+def _ends(array: Array, error: Reals) -> tuple[Array, Array]:
+    if array.dtype.kind == "b":
+        return array, array ^ (error > 0)
+    if array.dtype.kind in "iu":
+        step = np.where(np.isfinite(error), error, 0).astype(array.dtype)
+        return array - step, array + step
+    overflows = np.isinf(error)
+    low = np.where(overflows, array, array - error)
+    return low, np.where(overflows, np.copysign(np.inf, array), array + error)
+
+
+def _distance(moved: Array, made: Array) -> Reals:
+    """Return how far a result moved; equal infinities and NaN have not."""
+    if made.dtype.kind == "b":
+        return (moved != made).astype(np.float64)
+    away = np.abs(moved.astype(np.float64) - made.astype(np.float64))
+    same = (moved == made) | ((moved != moved) & (made != made))
+    return np.where(same, 0.0, away)
+
+
+def _own(
+    op: Op, call: Call, values: Sequence[Array], made: Array, dtype: Dtype
+) -> Reals | None:
+    """Bound what the op's own arithmetic loses before its result is rounded to its dtype."""
+    ideal = cast("Reals", made)
+    if op.name in _SINGLE:
+        if dtype is Dtype.FLOAT32:
+            return None
+        inexact = is_inexact(ideal, Dtype.FLOAT32)
+        return np.where(inexact, half_spacing(ideal, Dtype.FLOAT32), 0.0) if inexact.any() else None
+    ulps = _ULPS.get(op.name)
+    if ulps is None:
+        return None
+    lost = 2 * ulps * half_spacing(ideal, Dtype.FLOAT32)
+    if op.name in _THROUGH_EXP2 or op.name == "power":
+        lost += _of_scaled_argument(op, call, values, ideal)
+    settled = np.where(ideal == 0, 0.0, lost)
+    floor = FLOAT32.least_normal
+    small = (np.abs(ideal) < floor) & (ideal != 0)
+    return np.where(small, np.maximum(settled, floor), settled)
+
+
+def _of_scaled_argument(op: Op, call: Call, values: Sequence[Array], made: Reals) -> Reals:
+    if op.name == "power":
+        exponent = np.abs(np.log(np.abs(made)))
+        moved = 2 * UNIT * exponent * np.abs(made)
+    elif op.name == "logaddexp":
+        moved = 2 * UNIT * np.abs(values[0] - values[1])
+        moved = np.minimum(moved, 2 * UNIT)
+    else:
+        assert op.meaning is not None
+        x = cast("Reals", values[0])
+        moved = np.abs(cast("Reals", op.meaning(call, x * (1 + 2 * UNIT))) - made)
+    return np.where(np.isfinite(moved), moved, 0.0)
+
+
+def _reduction(
+    op: Op, call: Call, x: Array, error: Reals | None, made: Array, dtype: Dtype
+) -> Reals | None:
+    if op.name in ("max", "min"):
+        return None if error is None else np.max(error, axis=call.integers("axes"), keepdims=True)
+    if op.name in ("all", "any"):
+        return _of_flags(op, call, x, error, made)
+    if op.name in ("argmax", "argmin"):
+        return _of_arg(op, call, x, error)
+    if x.dtype.kind != "f":
+        exact = error is None and not dtype.is_float
+        return None if exact else error_of_sum(op, call, x.astype(np.float64), error, made)
+    if op.name == "softmax":
+        return error_of_softmax(cast("Reals", x), error, cast("Reals", made))
+    if op.name == "logsumexp":
+        return error_of_logsumexp(cast("Reals", x), error, cast("Reals", made))
+    rule = error_of_prod if op.name == "prod" else error_of_sum
+    return rule(op, call, cast("Reals", x), error, made)
+
+
+def _of_flags(op: Op, call: Call, x: Array, error: Reals | None, made: Array) -> Reals | None:
+    if error is None:
+        return None
+    function = np.all if op.name == "all" else np.any
+    flips = np.zeros(made.shape)
+    for side in (x.astype(bool) | (error != 0), x.astype(bool) & ~(error != 0)):
+        flips = np.maximum(flips, function(side, axis=call.integers("axes"), keepdims=True) != made)
+    return flips
+
+
+def _of_arg(op: Op, call: Call, x: Array, error: Reals | None) -> Reals | None:
+    """Leave a place open where another value may be the largest."""
+    if error is None:
+        return None
+    axis, sign = call.integer("axis"), 1.0 if op.name == "argmax" else -1.0
+    values = sign * x.astype(np.float64)
+    least = np.max(values - error, axis=axis, keepdims=True)
+    rivals = ~(values + error < least)
+    open_ = (rivals.sum(axis=axis, keepdims=True) > 1) & (
+        (rivals & (error != 0)).any(axis=axis, keepdims=True)
+    )
+    return np.where(open_, ANYTHING, 0.0)
+
+
+def _sorted(
+    op: Op, call: Call, values: Sequence[Array], errors: Sequence[Reals | None], made: Array
+) -> Reals | None:
+    if all(e is None for e in errors):
+        return None
+    if op.name == "search_sorted":
+        return next(_by_draws(op, call, values, errors, [made]))
+    axis, x = call.integer("axis"), values[0]
+    error = np.zeros(x.shape) if errors[0] is None else errors[0]
+    if made.dtype.kind == "f" or op.name in ("sort", "sorted_slice", "partition"):
+        worst = np.max(error, axis=axis, keepdims=True)
+        return np.broadcast_to(worst, made.shape).copy()
+    near = _near_neighbours(x.astype(np.float64), error, axis)
+    return np.where(np.take_along_axis(near, made.astype(np.int64), axis), ANYTHING, 0.0)
+
+
+def _near_neighbours(x: Reals, error: Reals, axis: int) -> Array:
+    """Mark values whose rank their errors may change."""
+    order = np.argsort(x, axis=axis, stable=True)
+    low, high = (np.take_along_axis(a, order, axis) for a in (x - error, x + error))
+    low, high = np.moveaxis(low, axis, -1), np.moveaxis(high, axis, -1)
+    moves = np.moveaxis(np.take_along_axis(error, order, axis), axis, -1) != 0
+    reach = np.maximum.accumulate(high, axis=-1)
+    meets = ~(low[..., 1:] > reach[..., :-1]) & (moves[..., 1:] | moves[..., :-1])
+    marks = np.zeros(low.shape, bool)
+    marks[..., 1:] |= meets
+    marks[..., :-1] |= meets
+    found = np.zeros(x.shape, bool)
+    np.put_along_axis(found, order, np.moveaxis(marks, -1, axis), axis)
+    return found
+
+
+def _combined(
+    op: Op, call: Call, values: Sequence[Array], errors: Sequence[Reals | None], made: Array
+) -> Reals | None:
+    """Bound the error of updates that are combined with what stands at their places."""
+    data = {p % len(values) for p in _DATA_PLACES[op.name]}
+    if any(e is not None for p, e in enumerate(errors) if p not in data):
+        return np.full(made.shape, ANYTHING)
+    if call.attributes["reduce"] in ("max", "min"):
+        if all(e is None for e in errors):
+            return None
+        worst = max(float(np.max(e, initial=0.0)) for e in errors if e is not None)
+        return np.full(made.shape, worst)
+    if made.dtype.kind != "f":
+        return None if all(e is None for e in errors) else np.full(made.shape, ANYTHING)
+    assert op.meaning is not None
+    sizes = [
+        np.abs(v) + (0.0 if e is None else e) if p in data else v
+        for p, (v, e) in enumerate(zip(values, errors, strict=True))
+    ]
+    whole = cast("Reals", op.meaning(call, *cast("list[Reals]", sizes)))
+    plain = [np.abs(v) if p in data else v for p, v in enumerate(values)]
+    base = cast("Reals", op.meaning(call, *cast("list[Reals]", plain)))
+    updates = values[max(data)]
+    return accumulated(base, updates.size // max(made.shape[0] if made.ndim else 1, 1)) + (
+        whole - base
+    )
+
+
+def _by_draws(
+    op: Op,
+    call: Call,
+    values: Sequence[Array],
+    errors: Sequence[Reals | None],
+    made: Sequence[Array],
+) -> "itertools.chain[Reals | None]":
+    """Move the operands of an op without a rule by chance, and allow more than what that does."""
+    assert op.meaning is not None
+    random = np.random.default_rng(0)
+    worst = [np.zeros(m.shape) for m in made]
+    for _ in range(_DRAWS):
+        moved = [_shaken(v, e, random) for v, e in zip(values, errors, strict=True)]
+        result = op.meaning(call, *cast("list[Reals]", moved))
+        results = result if isinstance(result, tuple) else (result,)
+        for place, (one, m) in enumerate(zip(results, made, strict=True)):
+            worst[place] = np.maximum(worst[place], _distance(np.asarray(one), m))
+    return itertools.chain(_smoothed(w, m) for w, m in zip(worst, made, strict=True))
+
+
+def _shaken(value: Array, error: Reals | None, random: np.random.Generator) -> Array:
+    if value.dtype.kind != "f":
+        return value
+    size = 4 * UNIT * np.abs(value) + (0.0 if error is None else error)
+    sign = random.choice(np.array([-1.0, 1.0]), value.shape)
+    return np.where(np.isfinite(size), value + sign * size, value)
+
+
+def _smoothed(worst: Reals, made: Array) -> Reals:
+    if made.dtype.kind != "f":
+        return np.where(worst > 0, ANYTHING, 0.0)
+    finite = worst[np.isfinite(worst)]
+    typical = float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
+    return _LUCK * np.maximum(worst, typical)
+
+
+def _settled(error: Reals | None, made: Array, dtype: Dtype) -> Reals | None:
+    """Drop an error that is zero everywhere, and let an overflow that came back be anything."""
+    if error is None:
+        return None
+    if made.dtype.kind == "f":
+        came_back = np.isinf(error) & (np.abs(made) <= FLOAT32.largest)
+        if came_back.any():
+            error = np.where(came_back, ANYTHING, error)
+    return error if (error != 0).any() else None
+
+
+Rule = Callable[[Op, Call, Reals, Reals | None, Array], Reals | None]

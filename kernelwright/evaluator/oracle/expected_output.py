@@ -1,0 +1,158 @@
+"""What one output of one case must be, how far each element may be off, and what is not judged."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelwright.evaluator.oracle.float_format import FLOAT32, FORMATS, half_spacing, rounded_to
+from kernelwright.evaluator.oracle.tracked import Tracked
+from kernelwright.evaluator.task import Tolerance
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import TensorType
+from kernelwright.metal.device.base import Array
+
+Mask = NDArray[np.bool_]
+_SECOND_ORDER = 1.25
+"""Errors are propagated to first order and each op's bound is a documented one: a quarter for the rest."""
+
+
+@dataclass(frozen=True)
+class ExpectedOutput:
+    """The right output of a case with its tolerance for each element.
+
+    `expected` is ideal: float64, or exact for integers and flags. An element is right if it is
+    `rounded`, the ideal one rounded once, or no further from `expected` than `element_tolerance`.
+    """
+
+    type: TensorType
+    tolerance: Tolerance
+    """What `mx.allclose` is asked for."""
+    expected: Array
+    rounded: Array
+    element_tolerance: NDArray[np.float32] | None = None
+    """None where nothing but the rounded answer is right."""
+    ignored: Mask | None = None
+    """Elements that a single sound rounding may change wholly: nobody can judge those."""
+    may_vary: Mask | None = None
+    """Ignored elements that MLX leaves undefined, so that runs need not agree on them."""
+    keeps_sign: bool = False
+    """Values are moved only, so that the sign of zero stays."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        arrays = (self.expected, self.rounded, self.element_tolerance, self.ignored, self.may_vary)
+        return sum(a.nbytes for a in arrays if a is not None)
+
+    @cached_property
+    def ignored_elements(self) -> int:
+        """How many elements nobody can judge."""
+        return 0 if self.ignored is None else int(np.count_nonzero(self.ignored))
+
+    @property
+    def judged_elements(self) -> int:
+        """How many elements are judged."""
+        return self.type.size - self.ignored_elements
+
+    def tolerance_at(self, place: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return how far elements may be off, by their places in the flattened output."""
+        if self.element_tolerance is None:
+            return np.zeros(place.shape)
+        return self.element_tolerance.reshape(-1)[place].astype(np.float64)
+
+    def without(self, mask: Mask | None, *, may_vary: bool = False) -> "ExpectedOutput":
+        """Return the same with further elements ignored."""
+        if mask is None or not mask.any():
+            return self
+        ignored = mask if self.ignored is None else self.ignored | mask
+        vary = self.may_vary
+        if may_vary:
+            vary = mask if vary is None else vary | mask
+        return ExpectedOutput(
+            self.type,
+            self.tolerance,
+            self.expected,
+            self.rounded,
+            self.element_tolerance,
+            ignored,
+            vary,
+            self.keeps_sign,
+        )
+
+
+def expected_output(tracked: Tracked, type_: TensorType, tolerance: Tolerance) -> ExpectedOutput:
+    """Turn an ideal value and the error before its rounding into what an output may be."""
+    error = tracked.error
+    rounded = rounded_to(tracked.values, type_.dtype)
+    if not type_.dtype.is_float:
+        return _exact_output(tracked, rounded, type_, tolerance)
+    is_small = _may_be_flushed(tracked, type_.dtype)
+    if error is None and is_small is None:
+        return ExpectedOutput(
+            type_, tolerance, tracked.values, rounded, keeps_sign=tracked.is_stored
+        )
+    with np.errstate(all="ignore"):
+        values = tracked.values.astype(np.float64, copy=False)
+        lost = np.zeros(values.shape) if error is None else _SECOND_ORDER * error
+        ignored = ~np.isfinite(lost) & ~np.isnan(values) | np.isnan(lost)
+        lost = np.where(ignored, 0.0, lost)
+        size = np.abs(values) + lost
+        spacing = half_spacing(size, type_.dtype)
+        off = np.abs(rounded.astype(np.float64) - values)
+        largest = FORMATS[type_.dtype].largest
+        # The sum of an ideal value and its error may round to infinity where the value does not.
+        edge = largest + half_spacing(np.float64(largest), type_.dtype)
+        ignored |= (np.abs(values) - lost < edge) & (size >= edge) & (lost > 0)
+        limit = np.where(lost > 0, np.minimum(off + 2 * lost, spacing + lost), 0.0)
+        if is_small is not None:
+            limit = np.where(is_small, np.maximum(limit, FLOAT32.least_normal), limit)
+        limit = np.where(np.isfinite(values) & ~ignored, limit, 0.0)
+        narrow = np.nextafter(limit.astype(np.float32), np.float32(np.inf))
+    narrow[limit == 0] = 0
+    return ExpectedOutput(
+        type_,
+        tolerance,
+        tracked.values,
+        rounded,
+        element_tolerance=narrow if (narrow > 0).any() else None,
+        ignored=ignored if ignored.any() else None,
+    )
+
+
+def _may_be_flushed(tracked: Tracked, dtype: Dtype) -> Mask | None:
+    """Mark computed float32 denormals, which GPUs flush to zero."""
+    if tracked.is_stored or dtype not in (Dtype.FLOAT32, Dtype.BFLOAT16):
+        return None
+    size = np.abs(tracked.values)
+    small = np.asarray((size < FLOAT32.least_normal) & (size > 0))
+    return small if small.any() else None
+
+
+def _exact_output(
+    tracked: Tracked, rounded: Array, type_: TensorType, tolerance: Tolerance
+) -> ExpectedOutput:
+    """Hold integers and flags to their exact values, but where a rounding decides."""
+    error = tracked.error
+    plain = ExpectedOutput(type_, tolerance, tracked.values, rounded)
+    if error is None:
+        return plain
+    if type_.dtype.is_complex:
+        limit = np.nextafter(error.astype(np.float32), np.float32(np.inf))
+        return ExpectedOutput(type_, tolerance, tracked.values, rounded, limit)
+    is_open = ~np.isfinite(error)
+    if type_.dtype is Dtype.BOOL:
+        is_open |= error > 0
+        steps = np.zeros(error.shape, np.float32)
+    else:
+        steps = np.where(is_open, 0, error).astype(np.float32)
+    limit_or_none = steps if (steps > 0).any() else None
+    return ExpectedOutput(
+        type_,
+        tolerance,
+        tracked.values,
+        rounded,
+        limit_or_none,
+        is_open if is_open.any() else None,
+    )

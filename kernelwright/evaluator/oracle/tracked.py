@@ -1,0 +1,45 @@
+"""A value of the ideal evaluation beside the error that a sound kernel may have there."""
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from kernelwright.evaluator.oracle.float_format import FORMATS, Reals, half_spacing, is_inexact
+from kernelwright.ir.dtype import Dtype
+from kernelwright.metal.device.base import Array
+
+ANYTHING = np.nan
+"""The error of a value that one rounding elsewhere may change wholly."""
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """A value of the ideal evaluation, and the error that it may have before it is rounded.
+
+    `error` bounds what the ops behind the value may be off, its own rounding to `dtype` left
+    out; None where nothing is lost. Infinity stands for an overflow that a kernel may have or
+    not, NaN for a value that may be anything. Of integers it counts units, of flags a flip.
+    """
+
+    values: Array
+    error: Reals | None
+    dtype: Dtype
+    is_stored: bool
+    """The value is one that its dtype holds: an input, a constant, or moved ones."""
+
+    def read_error(self) -> Reals | None:
+        """Return the error that whoever reads the value meets: its rounding is included."""
+        if self.is_stored or not self.dtype.is_float:
+            return self.error
+        inexact = is_inexact(cast("Reals", self.values), self.dtype)
+        error = self.error
+        if error is not None:
+            inexact |= error > 0
+        if not inexact.any():
+            return error
+        rounding = np.where(inexact, half_spacing(cast("Reals", self.values), self.dtype), 0.0)
+        beyond = np.abs(self.values) > FORMATS[self.dtype].largest
+        if beyond.any():
+            rounding = np.where(beyond & np.isfinite(self.values), np.inf, rounding)
+        return rounding if error is None else error + rounding
