@@ -5,7 +5,7 @@ import numpy as np
 from kernelwright.errors import InputError
 from kernelwright.evaluator.inputs.case import Case
 from kernelwright.evaluator.inputs.distribution import Distribution
-from kernelwright.evaluator.oracle.reference import run_mlx
+from kernelwright.evaluator.oracle.mlx_answer import run_mlx
 from kernelwright.evaluator.static.launch import fit
 from kernelwright.evaluator.task import Task
 from kernelwright.evaluator.worker.process import Worker, WorkerLost

@@ -93,11 +93,14 @@ def row_length(shape: tuple[int, ...]) -> int:
 def _different(flat: Array, wanted: ExpectedOutput) -> NDArray[np.intp]:
     """Return the places whose bits are not those of the rounded oracle, ignored ones left out."""
     places = [slice(i, i + _PART_ELEMENTS) for i in range(0, flat.size, _PART_ELEMENTS)]
-    return np.concatenate(in_parts(lambda place: _different_in(flat, wanted, place), places))
+    found: NDArray[np.intp] = np.concatenate(
+        in_parts(lambda place: _different_in(flat, wanted, place), places)
+    )
+    return found
 
 
 def _different_in(flat: Array, wanted: ExpectedOutput, place: slice) -> NDArray[np.intp]:
-    bits = np.dtype(f"u{flat.dtype.itemsize}")
+    bits: np.dtype[np.generic] = np.dtype(f"u{flat.dtype.itemsize}")
     rounded = wanted.rounded.reshape(-1)[place]
     if flat.dtype.itemsize in (1, 2, 4, 8):
         differs = flat[place].view(bits) != rounded.view(bits)
@@ -105,7 +108,7 @@ def _different_in(flat: Array, wanted: ExpectedOutput, place: slice) -> NDArray[
         differs = flat[place] != rounded
     if wanted.ignored is not None:
         differs = differs & ~wanted.ignored.reshape(-1)[place]
-    return np.flatnonzero(differs) + place.start
+    return np.asarray(np.flatnonzero(differs) + place.start, np.intp)
 
 
 def _held(
@@ -113,7 +116,8 @@ def _held(
 ) -> tuple[Mask, NDArray[np.float64], NDArray[np.float64]]:
     """Return which of the different elements are at fault, how far each is off, and may be."""
     found, rounded = flat[places], wanted.rounded.reshape(-1)[places]
-    ideal, allowed = wanted.expected.reshape(-1)[places], wanted.tolerance_at(places)
+    ideal = wanted.expected.reshape(-1)[places]
+    allowed = wanted.tolerance_at(places)
     if found.dtype.kind not in "cfV":
         distance = np.abs(found.astype(np.float64) - rounded.astype(np.float64))
         distance[(found != rounded) & (distance == 0)] = 1.0

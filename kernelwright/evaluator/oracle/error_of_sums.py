@@ -2,67 +2,66 @@
 
 import math
 from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
 
 from kernelwright.evaluator.oracle.float_format import FLOAT32, Reals
-from kernelwright.ir.ops import Call, Op
-from kernelwright.metal.device.base import Array
+from kernelwright.ir.ops import Call, Op, mean_divisor
+from kernelwright.ir.ops.op import Array
 
 UNIT = 2.0**-24
 """Half the distance between 1 and the next float32: the relative error of one rounding."""
-_FEWEST_ROUNDINGS, _ROUNDINGS_A_ROOT = 4.0, 2.0
-"""Adding n like terms one after the other is a random walk of sqrt(n) / 3 roundings of their sum; six
-deviations of that are 2 sqrt(n). Products, a final scale and a tree of lanes take a few more."""
+_FEWEST_ROUNDINGS, _ROUNDINGS_A_ROOT, _SHARE_OF_ALL = 4.0, 4.0, 0.5
+"""Adding n terms one after the other is a random walk of at most sqrt(n / 3) roundings of their
+sum, which it is where the largest come first: seven deviations of that are 4 sqrt(n). Products, a
+final scale and a tree of lanes take a few more.
+Equal terms are rounded alike within each power of two: n / 2 roundings of the sum at most."""
 _DEVIATIONS = 4.0
 """Of independent errors that are uniform within their bounds, whose deviation is 0.58 of the bound:
 seven deviations, one in 10^11."""
 _SAMPLED = 32
 
 
-def roundings(terms: int) -> float:
-    """Return how many roundings of the sum of absolute terms adding up in float32 may cost."""
-    return _FEWEST_ROUNDINGS + _ROUNDINGS_A_ROOT * math.sqrt(max(terms, 1))
+def roundings(terms: int, factor: Reals | float = 1.0) -> Reals:
+    """Return how many roundings of the sum of absolute terms adding up in float32 may cost.
+
+    `factor` is what `alike` says of the terms.
+    """
+    walk = _ROUNDINGS_A_ROOT * math.sqrt(max(terms, 1)) * np.asarray(factor)
+    most = np.minimum(walk, max(_SHARE_OF_ALL, _ROUNDINGS_A_ROOT / math.sqrt(_SAMPLED)) * terms)
+    return _FEWEST_ROUNDINGS + most
 
 
-def accumulated(size: Reals, terms: int) -> Reals:
+def accumulated(size: Reals, terms: int, factor: Reals | float = 1.0) -> Reals:
     """Bound what adding up loses; `size` is the sum of the terms' absolute values."""
-    return cast("Reals", roundings(terms) * UNIT * size)
+    return roundings(terms, factor) * UNIT * np.where(np.isfinite(size), size, 0.0)
 
 
 def error_of_sum(op: Op, call: Call, x: Reals, error: Reals | None, made: Array) -> Reals | None:
     """Bound the error of a sum or a mean over axes."""
-    assert op.meaning is not None
     terms = x.size // max(made.size, 1)
-    scale = 1.0 if op.name == "sum" else abs(float(op.meaning(call, np.ones(x.shape)).flat[0]))
-    if op.name == "mean":
-        scale /= max(terms, 1)
+    scale = 1.0 / abs(mean_divisor(call) or math.nan) if op.name == "mean" else 1.0
     axes = call.integers("axes")
     size = scale * np.sum(np.abs(x), axis=axes, keepdims=True)
     if terms <= 1 and scale == 1.0:
         return error
-    lost = accumulated(size, terms)
+    rows = np.moveaxis(x, axes, tuple(range(-len(axes), 0))).reshape(made.size, terms)
+    factor = alike(rows).reshape(size.shape)
+    lost = accumulated(size, terms, factor)
     if error is None:
         return lost
-    return lost + scale * _of_terms(error, x, axes)
-
-
-def _of_terms(error: Reals, x: Reals, axes: tuple[int, ...]) -> Reals:
-    """Bound the sum of the terms' errors: of many different terms they are independent."""
     most = np.sum(error, axis=axes, keepdims=True)
-    terms = error.size // max(most.size, 1)
-    if terms < _SAMPLED:
-        return most
-    root = np.sqrt(np.sum(np.square(error), axis=axes, keepdims=True))
-    rows = np.moveaxis(x, axes, tuple(range(-len(axes), 0))).reshape(most.size, terms)
-    likely = _DEVIATIONS * alike(rows).reshape(most.shape) * root
-    return np.minimum(most, likely)
+    if terms >= _SAMPLED:
+        root = np.sqrt(np.sum(np.square(error), axis=axes, keepdims=True))
+        most = np.minimum(most, _DEVIATIONS * factor * root)
+    return np.asarray(lost + scale * most)
 
 
 def alike(rows: Reals) -> Reals:
     """Return for each row by how much equal terms, which are rounded alike, widen its error."""
     terms = rows.shape[1]
+    if terms < _SAMPLED:
+        return np.full(len(rows), math.sqrt(max(terms, 1)))
     sample = np.sort(rows[:, np.linspace(0, terms - 1, _SAMPLED).astype(int)], axis=1)
     different = 1 + (sample[:, 1:] != sample[:, :-1]).sum(axis=1)
     # Nine in ten are as good as all.
@@ -78,7 +77,7 @@ def error_of_prod(op: Op, call: Call, x: Reals, error: Reals | None, made: Array
     size = np.abs(x)
     wide = size * (1 + UNIT) + (0.0 if error is None else error)
     wide_product = np.prod(wide, axis=axes, keepdims=True)
-    return cast("Reals", wide_product - np.prod(size, axis=axes, keepdims=True))
+    return np.asarray(wide_product - np.prod(size, axis=axes, keepdims=True))
 
 
 def _of_exponentials(x: Reals, error: Reals | None) -> tuple[Reals, Reals]:
@@ -91,13 +90,27 @@ def _of_exponentials(x: Reals, error: Reals | None) -> tuple[Reals, Reals]:
     return relative, below
 
 
+def _roundings_of_rows(x: Reals) -> Reals:
+    factor = alike(x.reshape(-1, x.shape[-1])).reshape(*x.shape[:-1], 1)
+    return roundings(x.shape[-1], factor)
+
+
+def _of_whole_rows(lost: Reals, error: Reals | None, made: Reals) -> Reals:
+    """Leave a row open in which something may be anything; NaN and infinities stand otherwise."""
+    lost = np.where(np.isfinite(made), lost, 0.0)
+    if error is None or not np.isnan(error).any():
+        return lost
+    return np.where(np.isnan(error).any(axis=-1, keepdims=True), np.nan, lost)
+
+
 def error_of_softmax(x: Reals, error: Reals | None, made: Reals) -> Reals:
     """Bound the error of a softmax whose steps run in float32."""
     relative, below = _of_exponentials(x, error)
     shared = np.sum(np.where(made > 0, made * relative, 0.0), axis=-1, keepdims=True)
-    shared = shared + (roundings(x.shape[-1]) + 5) * UNIT
+    shared = shared + (_roundings_of_rows(x) + 5) * UNIT
     lost = made * np.expm1(relative + shared)
     lost = np.where(np.isposinf(below), 0.0, lost)
+    lost = _of_whole_rows(lost, error, made)
     small = (made < FLOAT32.least_normal) & np.isfinite(below) & (below > 0)
     return np.where(small, np.maximum(lost, FLOAT32.least_normal), lost)
 
@@ -109,8 +122,8 @@ def error_of_logsumexp(x: Reals, error: Reals | None, made: Reals) -> Reals:
     shared = np.sum(np.where(weights > 0, weights * relative, 0.0), axis=-1, keepdims=True)
     peak = np.max(x, axis=-1, keepdims=True)
     logarithm = np.abs(made - peak)
-    lost = shared + roundings(x.shape[-1]) * UNIT + 8 * UNIT * logarithm
-    return cast("Reals", np.where(np.isfinite(lost), lost, 0.0))
+    lost = shared + _roundings_of_rows(x) * UNIT + 8 * UNIT * logarithm
+    return _of_whole_rows(lost, error, made)
 
 
 def error_of_scan(op: Op, call: Call, x: Array, error: Reals | None, made: Array) -> Reals | None:
@@ -125,12 +138,12 @@ def error_of_scan(op: Op, call: Call, x: Array, error: Reals | None, made: Array
         return None if error is None else np.full(made.shape, np.nan)
     terms = x.shape[axis]
     if op.name == "cumsum":
-        lost = accumulated(cast("Reals", op.meaning(call, np.abs(x))), terms)
-        return lost if error is None else lost + cast("Reals", op.meaning(call, error))
+        lost = accumulated(np.asarray(op.meaning(call, np.abs(x))), terms)
+        return lost if error is None else lost + op.meaning(call, error)
     if op.name == "cumprod":
         size = np.abs(x)
         wide = size * (1 + UNIT) + (0.0 if error is None else error)
-        return cast("Reals", op.meaning(call, wide)) - cast("Reals", op.meaning(call, size))
+        return np.asarray(op.meaning(call, wide)) - np.asarray(op.meaning(call, size))
     lost = 8 * UNIT * np.maximum.accumulate(np.abs(made), axis) + roundings(terms) * 8 * UNIT
     return lost if error is None else lost + np.max(error, axis=axis, keepdims=True)
 
@@ -139,12 +152,36 @@ def error_of_contraction(
     op: Op, call: Call, values: Sequence[Array], errors: Sequence[Reals | None], made: Array
 ) -> Reals | None:
     """Bound the error of a matrix product or a convolution."""
+    plain = [None if e is None else np.where(np.isnan(e), 0.0, e) for e in errors]
+    lost = _of_products(op, call, values, plain, made)
+    lost = np.where(np.isfinite(made), lost, 0.0)
+    open_ = [
+        None if e is None else np.isnan(e).astype(np.float64) if v.dtype.kind == "f" else e * 0
+        for v, e in zip(values, errors, strict=True)
+    ]
+    if any(o is not None and o.any() for o in open_):
+        assert op.meaning is not None
+        for place, mask in enumerate(open_):
+            if mask is None or not mask.any():
+                continue
+            others = [np.ones(v.shape) if v.dtype.kind == "f" else v for v in values]
+            others[place] = mask
+            met = np.abs(op.meaning(call, *others))
+            lost = np.where(met > 0, np.nan, lost)
+    if any(e is not None and v.dtype.kind != "f" for v, e in zip(values, errors, strict=True)):
+        return np.full(made.shape, np.nan)
+    return lost
+
+
+def _of_products(
+    op: Op, call: Call, values: Sequence[Array], errors: Sequence[Reals | None], made: Array
+) -> Reals:
     assert op.meaning is not None
     terms = _terms(op, call)
     if op.name in ("matmul", "addmm"):
         return _of_matmul(op, call, values, errors, terms)
     sizes = [np.abs(v) if v.dtype.kind == "f" else v for v in values]
-    base = np.abs(cast("Reals", op.meaning(call, *cast("list[Reals]", sizes))))
+    base = np.abs(op.meaning(call, *sizes))
     lost = accumulated(base, terms)
     if "qmm" in op.name or op.name.startswith("quantized"):
         # Kernels may round weights to the dtype of what they multiply, as MLX's own do.
@@ -153,12 +190,9 @@ def error_of_contraction(
     if all(e is None for e in errors):
         return lost
     moved = [
-        s if e is None or s.dtype.kind != "f" else s + e
-        for s, e in zip(sizes, errors, strict=True)
+        s if e is None or s.dtype.kind != "f" else s + e for s, e in zip(sizes, errors, strict=True)
     ]
-    whole = cast("Reals", op.meaning(call, *cast("list[Reals]", moved)))
-    if any(e is not None and v.dtype.kind != "f" for v, e in zip(values, errors, strict=True)):
-        return np.full(made.shape, np.nan)
+    whole = op.meaning(call, *moved)
     return lost + np.abs(whole - base)
 
 
@@ -173,32 +207,31 @@ def _of_matmul(
 ) -> Reals:
     x, y = (np.abs(v) for v in values[:2])
     scale = abs(call.number("alpha")) if op.name == "addmm" else 1.0
-    lost = scale * accumulated(cast("Reals", x @ y), terms)
+    of_rows, of_columns = _row_factor(values[0], -1), _row_factor(values[1], -2)
+    lost = scale * accumulated(x @ y, terms, np.minimum(of_rows, of_columns))
     of_x, of_y = errors[:2]
     if of_x is not None:
-        lost = lost + scale * _one_sided(of_x, y, _row_factor(values[0], -1))
+        lost = lost + scale * _one_sided(of_x, y, of_rows)
     if of_y is not None:
-        lost = lost + scale * _one_sided(x, of_y, _row_factor(values[1], -2))
+        lost = lost + scale * _one_sided(x, of_y, of_columns)
     if op.name == "addmm":
         beta = abs(call.number("beta"))
         lost = lost + 4 * UNIT * beta * np.abs(values[2])
         if errors[2] is not None:
             lost = lost + beta * errors[2]
-    return cast("Reals", lost)
+    return np.asarray(lost)
 
 
-def _one_sided(x: Reals, y: Reals, factor: Reals | None) -> Reals:
+def _one_sided(x: Reals, y: Reals, factor: Reals) -> Reals:
     most = x @ y
-    if factor is None:
-        return most
     root = np.sqrt(np.square(x) @ np.square(y))
-    return np.minimum(most, _DEVIATIONS * factor * root)
+    return np.asarray(np.minimum(most, _DEVIATIONS * factor * root))
 
 
-def _row_factor(values: Array, axis: int) -> Reals | None:
+def _row_factor(values: Array, axis: int) -> Reals:
     """Return `alike` along the contracted axis, shaped to go with the product."""
-    if values.ndim < 2 or values.shape[axis] < _SAMPLED:
-        return None
+    if values.ndim < 2:
+        return np.array(math.sqrt(values.size))
     rows = np.moveaxis(values, axis, -1)
     factor = alike(rows.reshape(-1, rows.shape[-1]))
     return np.expand_dims(factor.reshape(rows.shape[:-1]), axis)

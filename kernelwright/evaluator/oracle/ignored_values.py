@@ -6,7 +6,7 @@ from typing import cast
 import numpy as np
 
 from kernelwright.evaluator.inputs.distribution import Reals
-from kernelwright.evaluator.oracle.accuracy import Mask
+from kernelwright.evaluator.oracle.expected_output import Mask
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops.attention import spoiled
 from kernelwright.ir.ops.contraction import beside

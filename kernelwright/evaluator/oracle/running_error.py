@@ -1,26 +1,24 @@
 """Running error analysis: how far sound arithmetic may end from the ideal answer, by element.
 
-After J. H. Wilkinson (1963) and N. J. Higham (Accuracy and Stability, 3.3): beside each value of the
-float64 evaluation goes a bound of what a kernel may be off there. A kernel may compute each op in
-float32, or round its result to the dtype of the graph's node; sums and products run in float32.
+After J. H. Wilkinson (1963) and N. J. Higham (Accuracy and Stability, 3.3): beside each value of
+the float64 evaluation goes a bound of what a kernel may be off there. A kernel may compute each op
+in float32, or round its result to the dtype of the graph's node; sums run in float32.
 """
 
 from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelwright.evaluator.oracle.error_rules import error_of
-from kernelwright.evaluator.oracle.float_format import Reals
 from kernelwright.evaluator.oracle.tracked import Tracked
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, TensorType, ValueId
 from kernelwright.ir.ops import Call, exact_dtype, op_named
 from kernelwright.ir.ops.undefined import Clamp, clamped
-from kernelwright.metal.device.base import Array
+
 
 def analyse(
-    graph: Graph, arrays: Sequence[Array], *, clamp: Clamp | None = None
+    graph: Graph, arrays: Sequence[NDArray[np.generic]], *, clamp: Clamp | None = None
 ) -> list[Tracked]:
     """Evaluate a graph ideally and bound, element by element, what a sound kernel may be off.
 
@@ -40,7 +38,7 @@ def analyse(
             read = [known[v] for v in node.inputs]
             values = [r.values for r in read]
             if clamp is not None:
-                values = clamped(node.op, call, cast("list[Reals]", values), clamp)  # type: ignore[assignment]
+                values = clamped(node.op, call, values, clamp)
             assert op.meaning is not None
             made = op.meaning(call, *values)
             outputs = made if isinstance(made, tuple) else (made,)
@@ -57,5 +55,5 @@ def analyse(
     return [known[v] for v in graph.outputs]
 
 
-def _stored(array: Array, type_: TensorType) -> Tracked:
+def _stored(array: NDArray[np.generic], type_: TensorType) -> Tracked:
     return Tracked(array.astype(exact_dtype(type_.dtype)), None, type_.dtype, is_stored=True)

@@ -1,13 +1,12 @@
 """A value of the ideal evaluation beside the error that a sound kernel may have there."""
 
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
 from kernelwright.evaluator.oracle.float_format import FORMATS, Reals, half_spacing, is_inexact
 from kernelwright.ir.dtype import Dtype
-from kernelwright.metal.device.base import Array
+from kernelwright.ir.ops.op import Array
 
 ANYTHING = np.nan
 """The error of a value that one rounding elsewhere may change wholly."""
@@ -32,13 +31,13 @@ class Tracked:
         """Return the error that whoever reads the value meets: its rounding is included."""
         if self.is_stored or not self.dtype.is_float:
             return self.error
-        inexact = is_inexact(cast("Reals", self.values), self.dtype)
+        inexact = is_inexact(self.values, self.dtype)
         error = self.error
         if error is not None:
             inexact |= error > 0
         if not inexact.any():
             return error
-        rounding = np.where(inexact, half_spacing(cast("Reals", self.values), self.dtype), 0.0)
+        rounding = np.where(inexact, half_spacing(self.values, self.dtype), 0.0)
         beyond = np.abs(self.values) > FORMATS[self.dtype].largest
         if beyond.any():
             rounding = np.where(beyond & np.isfinite(self.values), np.inf, rounding)

@@ -52,8 +52,8 @@ class TimingCases:
                 self._references[slot] = reference
         if reference.dropped:
             return ""
-        if len(outputs) != len(reference.yardsticks):
-            return f"{len(outputs)} outputs came, {len(reference.yardsticks)} were expected"
+        if len(outputs) != len(reference.expected_outputs):
+            return f"{len(outputs)} outputs came, {len(reference.expected_outputs)} were expected"
         for place, deviation in enumerate(judge(reference, outputs)):
             if not deviation.is_acceptable:
                 return f"output {place} {deviation.problem}"

@@ -4,6 +4,7 @@ from kernelwright.evaluator.diagnose.hint import hinted
 from kernelwright.evaluator.diagnose.shrink import shrink
 from kernelwright.evaluator.evaluation import Stage
 from kernelwright.evaluator.inputs.suite import Suite
+from kernelwright.evaluator.oracle.mlx_answer import Closeness
 from kernelwright.evaluator.stages.protocol import Context, PipelineStage
 from kernelwright.evaluator.stages.trial import Failure, check_answer, explain
 from kernelwright.metal.device.base import RunResult
@@ -14,7 +15,7 @@ class Correctness(PipelineStage):
 
     name = Stage.CORRECTNESS
     needs = frozenset({"program", "trial", "simulated", "suite"})
-    gives = frozenset({"right"})
+    gives = frozenset({"right", "closeness"})
     uses_device = True
 
     def run(self, context: Context) -> str:
@@ -29,18 +30,20 @@ class Correctness(PipelineStage):
         return _words(context.suite, cases)
 
     def _largest(self, context: Context) -> RunResult:
-        suite, verdict = context.suite, context.verdict
+        suite, verdict, found = context.suite, context.verdict, list[Closeness]()
         for seed, reference in enumerate(suite.references):
             result = context.trial.run(reference, seed=seed)
             verdict.keep_worst(reference, check_answer(result, reference))
             verdict.cases += 1
+            found.append(reference.closeness(result.outputs))
             if seed == suite.largest:
                 kept = result
+        context.closeness = tuple(found)
         return kept
 
 
 def _words(suite: Suite, cases: int) -> str:
-    words = f"{cases} cases, {suite.proving} of them refuse every trivial answer"
+    words = f"{cases} cases, {suite.proving} of them refuse every trivial answer; {suite.judged}"
     if suite.dropped:
         words += f"; {len(suite.dropped)} dropped, {suite.why_dropped}"
     if suite.unseen_inputs:

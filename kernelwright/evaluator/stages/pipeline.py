@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 
+from kernelwright.evaluator.stages.allclose import Allclose
 from kernelwright.evaluator.stages.compilation import Compilation
 from kernelwright.evaluator.stages.confirmation import Confirmation
 from kernelwright.evaluator.stages.correctness import Correctness
@@ -20,6 +21,7 @@ PIPELINE: tuple[PipelineStage, ...] = (
     Compilation(),
     Sanitizing(),
     Correctness(),
+    Allclose(),
     Determinism(),
     Counting(),
     Timing(),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, Self, TypeVar, ov
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluation import Stage
 from kernelwright.evaluator.inputs.suite import Suite
+from kernelwright.evaluator.oracle.mlx_answer import Closeness
 from kernelwright.evaluator.stages.case_source import CaseSource
 from kernelwright.evaluator.stages.trial import Trial
 from kernelwright.evaluator.stages.verdict import Verdict
@@ -67,6 +68,8 @@ class Context:
     """The visible cases."""
     right = Fact[RunResult]()
     """What the largest case's correct run left."""
+    closeness = Fact[tuple[Closeness, ...]]()
+    """What `mx.allclose` says of each visible case's correct run."""
 
     def wants(self, stage: Stage) -> bool:
         """Say whether the config asks for a stage."""

@@ -108,7 +108,7 @@ class Trial:
         strayed = len(reports) < len(result.reports)
         outputs = result.outputs
         if strayed:
-            pairs = zip(outputs, reference.yardsticks, strict=False)
+            pairs = zip(outputs, reference.expected_outputs, strict=False)
             outputs = tuple(_without_nan(output, y.expected) for output, y in pairs)
         judged = result.model_copy(update={"reports": reports, "outputs": outputs})
         check_fences(judged, reference, options.poison)
@@ -207,8 +207,8 @@ def _unwritten(result: RunResult, poison: int) -> str:
 
 def check_answer(result: RunResult, reference: Reference) -> tuple[Deviation, ...]:
     """Measure a run's outputs and refuse a wrong one, saying where it is wrong."""
-    if len(result.outputs) != len(reference.yardsticks):
-        wanted = len(reference.yardsticks)
+    if len(result.outputs) != len(reference.expected_outputs):
+        wanted = len(reference.expected_outputs)
         summary = f"gave {len(result.outputs)} outputs, the task has {wanted}."
         raise Failure(Status.WRONG, summary, reference=reference)
     deviations = judge(reference, result.outputs)
@@ -227,7 +227,7 @@ def check_answer(result: RunResult, reference: Reference) -> tuple[Deviation, ..
 def _mismatch(
     place: int, deviation: Deviation, result: RunResult, reference: Reference
 ) -> Mismatch:
-    found, expected = result.outputs[place], reference.yardsticks[place].expected
+    found, expected = result.outputs[place], reference.expected_outputs[place].expected
     words = "its shape or dtype"
     index: tuple[int, ...] = ()
     values: Sequence[float | None] = (None, None)

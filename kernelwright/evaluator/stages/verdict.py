@@ -68,7 +68,7 @@ class Verdict:
     def keep_worst(self, reference: Reference, deviations: tuple[Deviation, ...]) -> None:
         """Remember the error of each output that came closest to its bound."""
         for place, deviation in enumerate(deviations):
-            yardstick, before = reference.yardsticks[place], self._worst.get(place)
+            before = self._worst.get(place)
             share = deviation.row_relative / max(deviation.bound, _TINY)
             if before is not None and share <= before.row_relative / max(before.bound, _TINY):
                 continue
@@ -77,7 +77,7 @@ class Verdict:
                 maximum_absolute=deviation.maximum_absolute,
                 maximum_relative=deviation.maximum_relative,
                 row_relative=deviation.row_relative,
-                reference_row_relative=yardstick.reference_error,
+                reference_row_relative=reference.allclose_answers()[place].row_relative,
                 bound=deviation.bound,
             )
 

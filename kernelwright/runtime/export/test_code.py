@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelwright.evaluator.inputs.value_domain import domains_of
-from kernelwright.evaluator.oracle.reference import run_mlx
+from kernelwright.evaluator.oracle.mlx_answer import run_mlx
 from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, TensorType
