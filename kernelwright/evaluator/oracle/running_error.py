@@ -6,6 +6,7 @@ in float32, or round its result to the dtype of the graph's node; sums run in fl
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,11 +37,11 @@ def analyse(
         for index, node in enumerate(graph.nodes):
             op, call = op_named(node.op), Call.of(graph, node)
             read = [known[v] for v in node.inputs]
-            values = [r.values for r in read]
             if clamp is not None:
-                values = clamped(node.op, call, values, clamp)
+                within = clamped(node.op, call, [r.values for r in read], clamp)
+                read = [replace(r, values=v) for r, v in zip(read, within, strict=True)]
             assert op.meaning is not None
-            made = op.meaning(call, *values)
+            made = op.meaning(call, *(r.values for r in read))
             outputs = made if isinstance(made, tuple) else (made,)
             types = call.outputs
             exact = [
