@@ -68,6 +68,12 @@ def alike(rows: Reals) -> Reals:
     return np.where(different > 0.9 * _SAMPLED, 1.0, np.sqrt(terms / different))
 
 
+def alike_along(values: Array, axis: int) -> Reals:
+    """Return what `alike` says of the rows along an axis, without that axis."""
+    rows = np.moveaxis(values, axis, -1)
+    return alike(rows.reshape(-1, rows.shape[-1])).reshape(rows.shape[:-1])
+
+
 def error_of_prod(op: Op, call: Call, x: Reals, error: Reals | None, made: Array) -> Reals | None:
     """Bound the error of a product over axes."""
     terms = x.size // max(made.size, 1)
@@ -108,7 +114,8 @@ def error_of_softmax(x: Reals, error: Reals | None, made: Reals) -> Reals:
     relative, below = _of_exponentials(x, error)
     shared = np.sum(np.where(made > 0, made * relative, 0.0), axis=-1, keepdims=True)
     shared = shared + (_roundings_of_rows(x) + 5) * UNIT
-    lost = made * np.expm1(relative + shared)
+    # A weight lies between 0 and 1 however uncertain its exponential is.
+    lost = np.where(made > 0, np.minimum(made * np.expm1(relative + shared), 1.0), 0.0)
     lost = np.where(np.isposinf(below), 0.0, lost)
     lost = _of_whole_rows(lost, error, made)
     small = (made < FLOAT32.least_normal) & np.isfinite(below) & (below > 0)
@@ -138,7 +145,8 @@ def error_of_scan(op: Op, call: Call, x: Array, error: Reals | None, made: Array
         return None if error is None else np.full(made.shape, np.nan)
     terms = x.shape[axis]
     if op.name == "cumsum":
-        lost = accumulated(np.asarray(op.meaning(call, np.abs(x))), terms)
+        factor = np.expand_dims(alike_along(x, axis), axis)
+        lost = accumulated(np.asarray(op.meaning(call, np.abs(x))), terms, factor)
         return lost if error is None else lost + op.meaning(call, error)
     if op.name == "cumprod":
         size = np.abs(x)
@@ -232,6 +240,4 @@ def _row_factor(values: Array, axis: int) -> Reals:
     """Return `alike` along the contracted axis, shaped to go with the product."""
     if values.ndim < 2:
         return np.array(math.sqrt(values.size))
-    rows = np.moveaxis(values, axis, -1)
-    factor = alike(rows.reshape(-1, rows.shape[-1]))
-    return np.expand_dims(factor.reshape(rows.shape[:-1]), axis)
+    return np.expand_dims(alike_along(values, axis), axis)

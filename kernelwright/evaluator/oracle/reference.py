@@ -182,9 +182,11 @@ def _calibrated(
 def _why_unjudged(wanted: Sequence[ExpectedOutput]) -> str:
     """Say of which output too much hangs on single roundings, or nothing."""
     for place, one in enumerate(wanted):
-        share = one.ignored_elements / max(one.type.size, 1)
-        if share > MOST_IGNORED:
-            return f"{share:.0%} of output {place} may change wholly by one rounding"
+        undefined = 0 if one.may_vary is None else int(np.count_nonzero(one.may_vary))
+        share = (one.ignored_elements - undefined) / max(one.type.size, 1)
+        if share > MOST_IGNORED or (undefined and not one.judged_elements):
+            open_ = one.ignored_elements / one.type.size
+            return f"{open_:.0%} of output {place} may change wholly by one rounding"
     return ""
 
 

@@ -491,8 +491,8 @@ def test_a_case_of_many_elements_is_not_drawn_again(
         return prepare(case, tolerances, secret)
 
     monkeypatch.setattr("kernelwright.evaluator.inputs.suite.prepare", counted)
-    arrays = (mx.zeros((2, 8, 256), mx.float16), mx.zeros((8, 256), mx.bool_))
-    task = Task(canonicalize(capture(half_softmax, *arrays)), "task")
+    # Of constant rows the mean is right, however often they are drawn.
+    task = Task(canonicalize(capture(mx.softmax, mx.zeros((2, 8, 256)))), "task")
     visible_suite(task, [], CONFIG.model_copy(update={"case_elements": most}))
     assert ({1, 2} <= attempts) is is_redrawn
 
