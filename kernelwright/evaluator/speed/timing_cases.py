@@ -39,7 +39,7 @@ class TimingCases:
         return inputs + sum(r.expected_bytes for r in tuple(self._references.values()))
 
     def judge(self, slot: int, outputs: tuple[Array, ...]) -> str:
-        """Say what is wrong with a slot's outputs; nothing where MLX itself fails on it.
+        """Say what is wrong with a slot's outputs; nothing where it cannot be judged.
 
         Several threads may ask.
         """
