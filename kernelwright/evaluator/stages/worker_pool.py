@@ -6,13 +6,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.stages.trial import Trial
-from kernelwright.evaluator.worker.process import Worker, WorkerLost
-from kernelwright.evaluator.worker.service import Forget
-from kernelwright.evaluator.worker.start import open_worker, ready_cache
+from kernelwright.evaluator.worker.process import Worker
+from kernelwright.evaluator.worker.start import open_worker, ready_cache, renew
 from kernelwright.metal.device.base import Device, DeviceInfo
 from kernelwright.metal.kernel import MathMode, Program
 
-_FORGET_TIMEOUT_S = 30.0
 _GPUS = ("metal", "cuda")
 Turn = Callable[[], AbstractContextManager[None]]
 """Waits until nobody else uses the device, and keeps it meanwhile."""
@@ -73,7 +71,7 @@ class WorkerPool:
         if self.info.name not in _GPUS:
             return trial
         simulator = self._simulator
-        if simulator is None or not simulator.is_alive or not _empties(simulator):
+        if simulator is None or not simulator.is_alive or not renew(simulator):
             # What exceeds Metal's limit there must do so here, and nothing else may.
             limit = self.info.threadgroup_bytes
             simulator, _ = open_worker("simulator", self.config.memory_bytes, limit)
@@ -99,11 +97,11 @@ class WorkerPool:
         if worker is not None and worker.is_alive and self.info.measures_time:
             # One that hangs is closed by now, and the next candidate gets another.
             with suppress(DeviceError):
-                _empties(worker)
+                renew(worker)
 
     def _fresh_trial(self, program: Program) -> Trial:
         worker = self._ready_worker()
-        if not _empties(worker):
+        if not renew(worker):
             worker = self._ready_worker()
         return Trial(worker, program, self.config)
 
@@ -122,18 +120,3 @@ class WorkerPool:
                 self._device, self.config.memory_bytes, self.config.threadgroup_bytes
             )
         return self._worker
-
-
-def _empties(worker: Worker) -> bool:
-    """Have a worker forget the last candidate; False where it dies of what that has left.
-
-    Raises:
-        DeviceError: the worker hangs, so its device may too.
-    """
-    try:
-        worker.call(Forget(), _FORGET_TIMEOUT_S)
-    except WorkerLost as e:
-        if e.loss == "crash":
-            return False
-        raise DeviceError(f"the device's worker was lost between two candidates: {e}.") from e
-    return True

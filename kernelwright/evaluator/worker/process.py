@@ -56,6 +56,8 @@ class Limits:
     """True for a worker that loads a GPU's driver, which needs its device files and memory."""
     means: tuple[Means, ...] = ("namespaces", "writes")
     """What confines the worker beside its limits."""
+    reads_imports: bool = False
+    """True for a worker that gets objects of modules outside of any package's folder."""
 
 
 class Worker:
@@ -66,6 +68,9 @@ class Worker:
     """
 
     def __init__(self, service: str, limits: Limits) -> None:
+        self.drives_gpu = limits.drives_gpu
+        self.opening: object = None
+        """What a new process in this one's place has to be asked first."""
         self._scratch = Path(tempfile.mkdtemp(prefix="kernelwright-"))
         self._pipe, remote = Pipe()
         try:
@@ -74,7 +79,8 @@ class Worker:
             remote.close()
         hello = self._receive(_START_TIMEOUT_S)
         self.confinement: tuple[str, ...] = tuple(map(str, _as_list(hello.header["confinement"])))
-        """What holds on this machine, of memory, files, network, cache and writes."""
+        """What holds on this machine: memory, files, network, processes, cache, writes, reads,
+        calls (a filter of system calls) and succession (a process for each candidate)."""
 
     def _start(self, service: str, limits: Limits, remote: Connection) -> "subprocess.Popen[bytes]":
         (self._scratch / "tmp").mkdir()
@@ -85,6 +91,7 @@ class Worker:
             "drives_gpu": limits.drives_gpu,
             "means": limits.means,
             "package_folder": str(Path(sandbox.__file__).parents[3]),
+            "reads_imports": limits.reads_imports,
             "import_folders": [path for path in sys.path if Path(path).is_absolute()],
             **self._folders(limits.builds_cache),
         }
@@ -104,11 +111,13 @@ class Worker:
         """Say where the process may write, and what it finds where the cache is."""
         scratch, cache = str(self._scratch / "tmp"), str(shared_cache())
         if builds_cache:
-            return {"folders": [scratch, cache], "mounts": [], "shared_folders": []}
+            kept: dict[str, object] = {"mounts": [], "shared_folders": [], "emptied_folders": []}
+            return {"folders": [scratch, cache], **kept}
         own = self._scratch / "cache"
         mounts = private_mounts(own)
         return {
             "folders": [scratch, *writable_folders(own)],
+            "emptied_folders": [scratch, *writable_folders(own)],
             "mounts": mounts,
             "shared_folders": [cache],
         }

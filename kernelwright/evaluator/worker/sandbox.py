@@ -14,22 +14,35 @@ import signal
 import sys
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-# linux/sched.h, linux/prctl.h, linux/landlock.h and the system call table that x86-64 and
-# arm64 share for calls of this age.
+if TYPE_CHECKING:
+    from kernelwright.evaluator.worker import landlock, system_calls
+else:
+    # The package itself imports NumPy and MLX, which must wait.
+    sys.path.insert(0, str(Path(__file__).parent))
+    import landlock
+    import system_calls
+
+# linux/sched.h, linux/prctl.h
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWNET = 0x00020000, 0x10000000, 0x40000000
+_CLONE_NEWIPC, _CLONE_NEWPID = 0x08000000, 0x20000000
 _MS_BIND, _MS_REC, _MS_PRIVATE = 1 << 12, 1 << 14, 1 << 18
-_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
-_LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
-_WRITE_FILE, _READ_DIR_AND_BELOW = 1 << 1, 0b1101
-_IOCTL_DEVICE = 1 << 15
-_RIGHTS_BY_ABI = {1: 13, 2: 14, 3: 15, 4: 15}
-"""How many file rights each version of Landlock knows; 16 from version 5 on."""
+_PR_SET_PDEATHSIG = 1
 _OPEN_FILES = 512
 _OPEN_FILES_OF_DRIVERS = 4096
 """CUDA holds several descriptors for each of a machine's GPUs."""
 _DEVICE_FILES = ("nvidia*", "nvidia-caps/*", "dri/*")
 _FILE_BYTES = 1 << 30
+_SYSTEM_FOLDERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib")
+_SYSTEM_FILES = (
+    *("/etc/ld.so.cache", "/etc/localtime", "/dev/zero", "/dev/random", "/dev/urandom"),
+    *("/proc/cpuinfo", "/proc/meminfo", "/proc/sys/vm/overcommit_memory"),
+    *("/sys/devices/system/cpu", "/sys/kernel/mm/transparent_hugepage"),
+)
+"""What libraries ask of a machine when they load."""
+_SIGNALLED = 128
+"""Beyond it an exit code stands for a signal, as in a shell."""
 
 
 def limit_resources(memory_bytes: int, *, drives_gpu: bool) -> list[str]:
@@ -53,13 +66,17 @@ def limit_resources(memory_bytes: int, *, drives_gpu: bool) -> list[str]:
     return ["memory", "files"]
 
 
-def enter_namespaces() -> bool:
-    """Leave the network, and let mounts be private; False where that is not possible."""
+def enter_namespaces(*, has_own_processes: bool) -> bool:
+    """Leave the network, and let mounts be private; False where that is not possible.
+
+    Those that this process starts from now on see and signal no others, if that is asked.
+    """
     if not sys.platform.startswith("linux"):
         return False
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.getuid(), os.getgid()
-    if libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET | _CLONE_NEWNS) != 0:
+    wanted = _CLONE_NEWUSER | _CLONE_NEWNET | _CLONE_NEWNS | _CLONE_NEWIPC
+    if libc.unshare(wanted | (_CLONE_NEWPID if has_own_processes else 0)) != 0:
         return False
     with contextlib.suppress(OSError):
         Path("/proc/self/setgroups").write_text("deny")
@@ -79,46 +96,6 @@ def mount_privately(mounts: list[tuple[str, str]]) -> bool:
     )
 
 
-class _Ruleset(ctypes.Structure):
-    _fields_ = (("files", ctypes.c_uint64),)
-
-
-class _PathRule(ctypes.Structure):
-    _pack_ = 1
-    _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
-
-
-def confine_writes(folders: list[str], *, drives_gpu: bool) -> bool:
-    """Refuse every change to files outside `folders`; False where the kernel cannot.
-
-    A driver may still open the GPU's device files for writing and control them.
-    """
-    if not sys.platform.startswith("linux"):
-        return False
-    libc = ctypes.CDLL(None, use_errno=True)
-    version = libc.syscall(_LANDLOCK_CREATE, None, 0, 1)
-    if version < 1:
-        return False
-    everything = (1 << _RIGHTS_BY_ABI.get(version, 16)) - 1
-    writing = everything & ~_READ_DIR_AND_BELOW
-    handled = _Ruleset(writing)
-    rules = libc.syscall(_LANDLOCK_CREATE, ctypes.byref(handled), ctypes.sizeof(handled), 0)
-    if rules < 0:
-        return False
-    control = writing & (_WRITE_FILE | _IOCTL_DEVICE)
-    devices = _device_files() if drives_gpu else []
-    allowed = [(f, writing) for f in folders] + [(d, control) for d in devices]
-    for folder, rights in (*allowed, ("/dev/null", _WRITE_FILE)):
-        place = os.open(folder, os.O_PATH | os.O_CLOEXEC)
-        rule = _PathRule(rights, place)
-        libc.syscall(_LANDLOCK_ADD, rules, 1, ctypes.byref(rule), 0)
-        os.close(place)
-    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    confined = bool(libc.syscall(_LANDLOCK_RESTRICT, rules, 0) == 0)
-    os.close(rules)
-    return confined
-
-
 def _device_files() -> list[str]:
     found = (path for pattern in _DEVICE_FILES for path in Path("/dev").glob(pattern))
     return [str(path) for path in found if not path.is_dir()]
@@ -130,25 +107,68 @@ def die_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def readable_paths(package_folder: str, import_folders: list[str]) -> list[str]:
+    """Return what Python, the packages and the compiler are read from."""
+    python = Path(sys.executable).resolve().parents[1]
+    prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix, str(python)}
+    package = str(Path(package_folder) / "kernelwright")
+    return [*prefixes, package, *import_folders, *_SYSTEM_FOLDERS, *_SYSTEM_FILES]
+
+
+def become_first_process(pipe: int) -> None:
+    """Go on in a child, the first process of its namespace; this one ends as that one does."""
+    child = os.fork()
+    if child == 0:
+        die_with_parent()
+        return
+    os.close(pipe)
+    _, status = os.waitpid(child, 0)
+    code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+    if code > _SIGNALLED:
+        number = code - _SIGNALLED
+        with contextlib.suppress(OSError, ValueError):
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    os._exit(code)
+
+
 def main(text: str) -> None:
     """Confine this process as the JSON `text` says and serve until the pipe closes."""
     order = json.loads(text)
     die_with_parent()
     drives_gpu, means = order["drives_gpu"], order["means"]
     held = limit_resources(order["memory_bytes"], drives_gpu=drives_gpu)
-    folders = order["folders"]
-    if "namespaces" in means and enter_namespaces():
+    folders, shared = order["folders"], order["shared_folders"]
+    imported = [f for f in order["import_folders"] if _is_readable(f, order)]
+    if "namespaces" in means and enter_namespaces(has_own_processes=not drives_gpu):
         held.append("network")
+        if not drives_gpu:
+            become_first_process(order["pipe"])
+            held.append("processes")
         if mount_privately(order["mounts"]):
             held.append("cache")
     if "cache" not in held:
-        folders += order["shared_folders"]
-    if "writes" in means and confine_writes(folders, drives_gpu=drives_gpu):
-        held.append("writes")
+        folders += shared
+    readable = readable_paths(order["package_folder"], imported)
+    paths = landlock.Paths(
+        written=folders,
+        read=[*readable, *shared, *(target for pair in order["mounts"] for target in pair)],
+        devices=_device_files() if drives_gpu else (),
+        reads_everything=drives_gpu,
+    )
+    if "writes" in means and landlock.confine(paths):
+        held += ["writes"] if drives_gpu else ["writes", "reads"]
+    if not drives_gpu and system_calls.refuse_system_calls():
+        held.append("calls")
     # The parent's own packages, which need not be those that this interpreter would find.
     sys.path[:] = [order["package_folder"], *order["import_folders"]]
     service = importlib.import_module(order["service"])
-    service.serve(Connection(order["pipe"]), tuple(held))
+    service.serve(Connection(order["pipe"]), tuple(held), tuple(order["emptied_folders"]))
+
+
+def _is_readable(folder: str, order: dict[str, object]) -> bool:
+    """Say whether a folder of imports holds packages, or whatever else the user has there."""
+    return bool(order["reads_imports"]) or "site-packages" in folder or "dist-packages" in folder
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import numpy as np
 from kernelwright.errors import DeviceError, KernelwrightError
 from kernelwright.evaluator.inputs.case import Layout
 from kernelwright.evaluator.speed.measuring import Measure, SetUp, Workbench, measure, set_up
+from kernelwright.evaluator.worker.succession import give_way, run_in_succession
 from kernelwright.evaluator.worker.wire import Reply, receive_request, send_reply
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
@@ -26,6 +27,7 @@ from kernelwright.metal.device.base import (
     RunOptions,
     RunResult,
 )
+from kernelwright.metal.device.simulator import device as _simulator  # noqa: F401 (before a fork)
 from kernelwright.metal.device.simulator.priming import prime
 from kernelwright.metal.diagnostic import CompileError, LaunchError
 from kernelwright.metal.kernel import BoundProgram, Kernel, MathMode, Program, Tensor
@@ -40,6 +42,8 @@ class Open:
     device: str | Device
     threadgroup_bytes: int = METAL_THREADGROUP_BYTES
     """What a threadgroup may take on a device that is opened by name."""
+    warms: bool = True
+    """Compile and run a kernel of our own first."""
 
     @property
     def name(self) -> str:
@@ -95,7 +99,9 @@ class CandidateService:
     `is_spoilt` says that the process may be unfit for another candidate.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, succeeds: bool = False) -> None:
+        """Serve; one that `succeeds` ends its process where it would forget a candidate."""
+        self._succeeds = succeeds
         self._device: Device | None = None
         self._executables: dict[str, Executable] = {}
         self._refused: dict[str, CompileError] = {}
@@ -121,13 +127,15 @@ class CandidateService:
         if isinstance(request, Open):
             self._forget()
             self._device = open_device(request)
-            if isinstance(request.device, str):
+            if isinstance(request.device, str) and request.warms:
                 warm_up(self._device)
             return Reply({"info": self._device.info.model_dump(mode="json")})
         if isinstance(request, Prime):
             prime(request.math_modes)
             return Reply({})
         if isinstance(request, Forget):
+            if self._succeeds:
+                give_way()
             self._forget()
             return Reply({})
         if self._device is None:
@@ -239,16 +247,30 @@ def warm_up(device: Device) -> None:
     device.compile(bound, sanitize=True).run(inputs, RunOptions(sanitize=True))
 
 
-def serve(pipe: Connection, confinement: tuple[str, ...]) -> None:
-    """Answer requests from the pipe until it closes."""
-    serve_with(CandidateService().answer, pipe, confinement)
+def serve(pipe: Connection, confinement: tuple[str, ...], folders: tuple[str, ...] = ()) -> None:
+    """Answer requests from the pipe until it closes, each candidate's in a process of its own.
+
+    That needs a process without other threads to fork from. On macOS, and where importing MLX
+    starts a GPU's driver, there is none.
+    """
+    succeeds = "processes" in confinement and bool(folders)
+    held = (*confinement, "succession") if succeeds else confinement
+    send_reply(pipe, Reply({"confinement": list(held)}))
+    if not succeeds:
+        serve_with(CandidateService().answer, pipe)
+        return
+
+    def serve_one(is_successor: bool) -> None:
+        if is_successor:
+            # Of its predecessor's request for one.
+            send_reply(pipe, Reply({}))
+        serve_with(CandidateService(succeeds=True).answer, pipe)
+
+    run_in_succession(serve_one, folders)
 
 
-def serve_with(
-    answer: Callable[[Request], Reply], pipe: Connection, confinement: tuple[str, ...]
-) -> None:
-    """Say hello, then answer each request; an unforeseen exception becomes a reply too."""
-    send_reply(pipe, Reply({"confinement": list(confinement)}))
+def serve_with(answer: Callable[[Request], Reply], pipe: Connection) -> None:
+    """Answer each request; an unforeseen exception becomes a reply too."""
     while True:
         try:
             request = cast("Request", receive_request(pipe))

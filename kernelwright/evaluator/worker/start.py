@@ -8,7 +8,7 @@ import mlx.core as mx
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.worker.cache import shared_cache
 from kernelwright.evaluator.worker.process import Limits, Means, Worker, WorkerLost
-from kernelwright.evaluator.worker.service import Open, Prime
+from kernelwright.evaluator.worker.service import Forget, Open, Prime
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Device, DeviceInfo
 from kernelwright.metal.device.simulator.priming import is_primed
 from kernelwright.metal.device.threadgroup_memory import check_threadgroup_bytes
@@ -22,6 +22,7 @@ _rungs: dict[str, int] = {}
 """By device: the first rung of the ladder on which the driver worked on this machine."""
 _OPEN_TIMEOUT_S = 300.0
 """A first start compiles the simulator's runtime and headers."""
+_RENEWAL_TIMEOUT_S = 30.0
 
 
 def open_worker(
@@ -51,7 +52,8 @@ def open_worker(
 def _open_confined(request: Open, memory_bytes: int) -> tuple[Worker, DeviceInfo]:
     name = request.name
     if not (name in _GPUS or _importing_mlx_drives_gpu()):
-        return _open(request, Limits(memory_bytes))
+        is_object = not isinstance(request.device, str)
+        return _open(request, Limits(memory_bytes, reads_imports=is_object))
     failures = []
     for rung in range(_rungs.get(name, 0), len(_LADDER)):
         try:
@@ -63,6 +65,30 @@ def _open_confined(request: Open, memory_bytes: int) -> tuple[Worker, DeviceInfo
         return opened
     # Without any confinement: the machine's own reason.
     raise failures[-1]
+
+
+def renew(worker: Worker) -> bool:
+    """Leave nothing of the last candidate in a worker; False where another has to be opened.
+
+    A worker whose candidates run on this machine's processor gets a new process, or is closed. On
+    a GPU's worker a candidate runs no code of the host's, and only its memory there is freed.
+
+    Raises:
+        DeviceError: the worker hangs, so its device may too.
+    """
+    succeeds = "succession" in worker.confinement
+    if not succeeds and not worker.drives_gpu:
+        worker.close()
+        return False
+    try:
+        worker.call(Forget(), _RENEWAL_TIMEOUT_S)
+        if succeeds and worker.opening is not None:
+            return not worker.call(worker.opening, _OPEN_TIMEOUT_S).failure
+    except WorkerLost as e:
+        if e.loss == "crash":
+            return False
+        raise DeviceError(f"the device's worker was lost between two candidates: {e}.") from e
+    return True
 
 
 def _importing_mlx_drives_gpu() -> bool:
@@ -110,4 +136,5 @@ def _open(request: Open, limits: Limits) -> tuple[Worker, DeviceInfo]:
     if reply.failure:
         worker.close()
         raise DeviceError(str(reply.header.get("message")))
+    worker.opening = replace(request, warms=False)
     return worker, DeviceInfo.model_validate(reply.header["info"])
