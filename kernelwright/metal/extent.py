@@ -24,10 +24,6 @@ def evaluate(extent: int | str, symbols: Mapping[str, int]) -> int:
     """
     if isinstance(extent, int):
         return extent
-    if len(extent) > MAXIMUM_LENGTH:
-        raise InputError(
-            f"an extent has at most {MAXIMUM_LENGTH} characters, found {len(extent)}; shorten it."
-        )
     return _Parser(extent, _tokens(extent), symbols).whole()
 
 
@@ -39,6 +35,10 @@ def symbols_in(extent: int | str) -> frozenset[str]:
 
 
 def _tokens(text: str) -> list[str]:
+    if len(text) > MAXIMUM_LENGTH:
+        raise InputError(
+            f"an extent has at most {MAXIMUM_LENGTH} characters, found {len(text)}; shorten it."
+        )
     tokens, place = [], 0
     while text[place:].strip():
         match = _TOKEN.match(text, place)

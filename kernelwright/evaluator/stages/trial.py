@@ -168,6 +168,12 @@ def _of_reply(reply: Reply) -> Failure:
         return Failure(status, message, lost_worker=is_spoilt)
     if reply.failure == "memory":
         return Failure(Status.OUT_OF_MEMORY, message, lost_worker=True)
+    if reply.failure == "input":
+        return Failure(Status.MALFORMED, message)
+    if reply.failure == "internal":
+        last = message.strip().rpartition("\n")[2]
+        summary = f"the evaluator cannot judge this program: {last[:300]}"
+        return Failure(Status.CRASHED, summary, lost_worker=True)
     raise DeviceError(f"the device failed, not the candidate: {message}")
 
 

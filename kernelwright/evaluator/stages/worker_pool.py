@@ -7,10 +7,13 @@ from kernelwright.errors import DeviceError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.stages.trial import Trial
 from kernelwright.evaluator.worker.process import Worker
+from kernelwright.evaluator.worker.service import CheckText
 from kernelwright.evaluator.worker.start import open_worker, ready_cache, renew
+from kernelwright.evaluator.worker.wire import Reply
 from kernelwright.metal.device.base import Device, DeviceInfo
 from kernelwright.metal.kernel import MathMode, Program
 
+_TEXT_TIMEOUT_S = 20.0
 _GPUS = ("metal", "cuda")
 Turn = Callable[[], AbstractContextManager[None]]
 """Waits until nobody else uses the device, and keeps it meanwhile."""
@@ -32,6 +35,8 @@ class WorkerPool:
         self._turn = turn
         self._has_turn = False
         self._primed: set[MathMode] = set()
+        self._unused: Worker | None = None
+        """The worker, while it has read texts and run nothing."""
 
     def close(self) -> None:
         """End the workers, from any thread, even in the middle of an evaluation."""
@@ -54,6 +59,17 @@ class WorkerPool:
             self._ready_worker()
         assert self._info is not None
         return self._info
+
+    def check_text(self, program: Program) -> Reply:
+        """Apply the static rules to a program's texts, in a worker that has run no candidate.
+
+        Raises:
+            Failure: a text is so made that it cannot be read in time.
+        """
+        trial = self._fresh_trial(program)
+        reply = trial.call(CheckText(program), _TEXT_TIMEOUT_S)
+        self._unused = trial.worker
+        return reply
 
     def trial(self, program: Program) -> Trial:
         """Return where a program runs that nothing of an earlier candidate is left in."""
@@ -100,9 +116,11 @@ class WorkerPool:
                 renew(worker)
 
     def _fresh_trial(self, program: Program) -> Trial:
+        is_new = self._worker is None or not self._worker.is_alive
         worker = self._ready_worker()
-        if not renew(worker):
+        if not is_new and worker is not self._unused and not renew(worker):
             worker = self._ready_worker()
+        self._unused = None
         return Trial(worker, program, self.config)
 
     def _prime(self, program: Program) -> None:

@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
+import numpy as np
+
 from kernelwright.errors import InputError
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.metal.device.base import DeviceInfo
@@ -13,7 +15,10 @@ from kernelwright.metal.msl.token import Token, TokenKind, code, tokenize
 
 MAXIMUM_BUFFERS = 31
 """Buffers that one Metal function may take, Metal Feature Set Tables."""
-MAXIMUM_GRID = 1 << 32
+MAXIMUM_EXTENT = (1 << 31) - 1
+"""MLX takes grids, shapes and integer template arguments as `int`."""
+MAXIMUM_LAUNCHES = 64
+MAXIMUM_RANK = 16
 _WIDEST_STORE = 16
 """Elements that one assignment may write: a 16-element structure copy is the widest in use."""
 _ASSIGNMENTS = frozenset(
@@ -40,6 +45,40 @@ def _same_types(what: str, found: Sequence[TensorType], wanted: Sequence[TensorT
             raise InputError(f"output {place} must be {want}, the program makes {have}.")
 
 
+def beyond_mlx(bound: BoundProgram) -> str:
+    """Say which of a program's numbers `mx.fast.metal_kernel` cannot take, empty if none."""
+    if len(bound.launches) > MAXIMUM_LAUNCHES:
+        return f"{len(bound.launches)} launches are more than {MAXIMUM_LAUNCHES}; join some."
+    for launch in bound.launches:
+        for what, sizes in (("grid", launch.grid), ("threadgroup", launch.threadgroup)):
+            if max(sizes) > MAXIMUM_EXTENT:
+                return f"a {what} is at most {MAXIMUM_EXTENT} along an axis; make it smaller."
+        for name, value in launch.template:
+            is_number = isinstance(value, int) and not isinstance(value, bool)
+            if is_number and not -MAXIMUM_EXTENT - 1 <= int(value) <= MAXIMUM_EXTENT:
+                return f"the template argument {name} is an int of 32 bits; make it smaller."
+        types = [bound.type_of(name) for name in launch.kernel.outputs]
+        if not all(_can_hold(type_, launch.kernel.init_value) for type_ in types):
+            return f"no output can hold the init_value {launch.kernel.init_value}; correct it."
+    for type_ in (*bound.outputs, *bound.temporaries):
+        if len(type_.shape) > MAXIMUM_RANK:
+            return f"an array has at most {MAXIMUM_RANK} axes, found {len(type_.shape)}."
+        if not all(0 <= extent <= MAXIMUM_EXTENT for extent in type_.shape):
+            return f"an axis has 0 to {MAXIMUM_EXTENT} elements; found another size."
+    return ""
+
+
+def _can_hold(type_: TensorType, value: float | None) -> bool:
+    if value is None or type_.dtype.numpy.kind not in "iub":
+        return True
+    if not math.isfinite(value) or value != int(value):
+        return False
+    if type_.dtype.numpy == np.bool_:
+        return value in (0, 1)
+    limits = np.iinfo(type_.dtype.numpy)
+    return bool(limits.min <= int(value) <= limits.max)
+
+
 def check_launch(bound: BoundProgram, device: DeviceInfo) -> tuple[Diagnostic, ...]:
     """Return every way in which the device could not run these launches."""
     return tuple(d for launch in bound.launches for d in _check(launch, bound, device))
@@ -53,8 +92,6 @@ def _check(launch: Launch, bound: BoundProgram, device: DeviceInfo) -> list[Diag
             f"a threadgroup of {'x'.join(map(str, launch.threadgroup))} has {threads} threads, "
             f"this device allows {device.threads_per_threadgroup}; make it smaller."
         )
-    if max(launch.grid) >= MAXIMUM_GRID:
-        found.append(f"the grid {launch.grid} exceeds 32 bits along an axis; make it smaller.")
     buffers = len(launch.kernel.inputs) + len(launch.kernel.outputs)
     if buffers > MAXIMUM_BUFFERS:
         found.append(f"{buffers} arrays are more than Metal's {MAXIMUM_BUFFERS} buffers.")

@@ -3,10 +3,14 @@
 import hashlib
 import json
 
-from kernelwright.evaluator.static.preprocess import preprocess
+from kernelwright.evaluator.static.preprocess import Expanded, preprocess
 from kernelwright.metal.kernel import Kernel, Program
 
 _NAME_DIGITS = 16
+
+
+Texts = tuple[Expanded, ...]
+"""The header and source of each kernel of a program."""
 
 
 def normalise(program: Program) -> Program:
@@ -19,13 +23,22 @@ def normalise(program: Program) -> Program:
     Raises:
         Refusal: a text cannot be preprocessed, which the static rules have found before.
     """
-    kernels = tuple(_normal_kernel(kernel) for kernel in program.kernels)
-    return program.model_copy(update={"kernels": kernels})
+    return with_texts(program, plain_texts(program))
 
 
-def _normal_kernel(kernel: Kernel) -> Kernel:
-    texts = preprocess(kernel.header, kernel.source)
-    plain = kernel.model_copy(update={"source": texts.source, "header": texts.header})
+def plain_texts(program: Program) -> Texts:
+    """Return what is left of each kernel's texts to compile."""
+    return tuple(preprocess(kernel.header, kernel.source) for kernel in program.kernels)
+
+
+def with_texts(program: Program, texts: Texts) -> Program:
+    """Put texts in the place of the kernels' own, and name each kernel after its content."""
+    pairs = zip(program.kernels, texts, strict=True)
+    return program.model_copy(update={"kernels": tuple(_named(k, text) for k, text in pairs)})
+
+
+def _named(kernel: Kernel, text: Expanded) -> Kernel:
+    plain = kernel.model_copy(update={"source": text.source, "header": text.header})
     return plain.model_copy(update={"name": launch_name(plain)})
 
 

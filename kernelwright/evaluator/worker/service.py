@@ -11,9 +11,11 @@ from typing import cast
 
 import numpy as np
 
-from kernelwright.errors import DeviceError, KernelwrightError
+from kernelwright.errors import DeviceError, InputError, KernelwrightError
 from kernelwright.evaluator.inputs.case import Layout
 from kernelwright.evaluator.speed.measuring import Measure, SetUp, Workbench, measure, set_up
+from kernelwright.evaluator.static.normal_form import plain_texts
+from kernelwright.evaluator.static.rules import check_program
 from kernelwright.evaluator.worker.succession import give_way, run_in_succession
 from kernelwright.evaluator.worker.wire import Reply, receive_request, send_reply
 from kernelwright.ir.dtype import Dtype
@@ -64,6 +66,13 @@ class Forget:
 
 
 @dataclass(frozen=True)
+class CheckText:
+    """Apply the static rules to a program's texts; the header has breaches, or plain texts."""
+
+    program: Program
+
+
+@dataclass(frozen=True)
 class Compile:
     """Compile a program and keep it under `key`."""
 
@@ -89,14 +98,14 @@ class Run:
     layout: Layout = Layout.DENSE
 
 
-Request = Open | Prime | Forget | Compile | CompileAhead | Run | SetUp | Measure
+Request = Open | Prime | Forget | CheckText | Compile | CompileAhead | Run | SetUp | Measure
 
 
 class CandidateService:
     """Answers requests; every failure of a candidate is a reply, not an exception.
 
-    The header's `failure` is empty or one of `compile`, `launch`, `memory`, `device`, `internal`;
-    `is_spoilt` says that the process may be unfit for another candidate.
+    The header's `failure` is empty or one of `input`, `compile`, `launch`, `memory`, `device`,
+    `internal`; `is_spoilt` says that the process may be unfit for another candidate.
     """
 
     def __init__(self, *, succeeds: bool = False) -> None:
@@ -118,7 +127,10 @@ class CandidateService:
             # A fault leaves a GPU's context unusable, and the next candidate is not to blame.
             is_spoilt = self._device is not None and self._device.info.measures_time
             return Reply({"failure": "launch", "message": str(e), "is_spoilt": is_spoilt})
-        except MemoryError:
+        except InputError as e:
+            # What MLX refuses before anything is compiled.
+            return Reply({"failure": "input", "message": str(e)})
+        except (MemoryError, RecursionError):
             return Reply({"failure": "memory", "message": "the worker's memory is exhausted."})
         except KernelwrightError as e:
             return Reply({"failure": "device", "message": str(e)})
@@ -138,6 +150,8 @@ class CandidateService:
                 give_way()
             self._forget()
             return Reply({})
+        if isinstance(request, CheckText):
+            return _check_text(request.program)
         if self._device is None:
             raise DeviceError("expected an open device; send Open first.")
         if isinstance(request, Compile):
@@ -190,6 +204,13 @@ class CandidateService:
         except (RuntimeError, ValueError) as e:
             # Candidate and baselines have all run by now, so it is a launch that broke.
             raise LaunchError(f"a launch failed while it was timed: {e}") from e
+
+
+def _check_text(program: Program) -> Reply:
+    if breaches := check_program(program):
+        return Reply({"breaches": [d.model_dump(mode="json") for d in breaches]})
+    texts = [[text.header, text.source] for text in plain_texts(program)]
+    return Reply({"breaches": [], "texts": texts})
 
 
 def _reply(result: RunResult, elapsed_s: float) -> Reply:

@@ -4,7 +4,7 @@ import pytest
 
 from kernelwright.errors import InputError
 from kernelwright.evaluator.attacks.corpus import bases, task_of
-from kernelwright.evaluator.static.launch import bytes_needed, check_launch, fit
+from kernelwright.evaluator.static.launch import beyond_mlx, bytes_needed, check_launch, fit
 from kernelwright.evaluator.static.normal_form import normalise
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.kernel import Program
@@ -56,7 +56,6 @@ def test_a_program_for_another_dtype_does_not_fit() -> None:
     ("kernel", "message"),
     [
         ({"threadgroup": (64, 32, 1)}, "has 2048 threads, this device allows 1024"),
-        ({"grid": (1 << 33, 1, 1)}, "exceeds 32 bits"),
         ({"grid": (2, 1, 1), "source": "y[thread_position_in_grid.x] = 0;"}, "cannot write"),
     ],
 )
@@ -70,3 +69,22 @@ def test_an_honest_launch_is_possible(base: str) -> None:
     bound = fit(bases()[base].program, task_of(base).graph)
     assert check_launch(bound, DEVICE) == ()
     assert bytes_needed(bound) > 0
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        ({"grid": (1 << 31, 1, 1)}, "a grid is at most 2147483647"),
+        ({"threadgroup": (1, 1, 1 << 40)}, "a threadgroup is at most 2147483647"),
+        ({"template": {"width": 1 << 31}}, "width is an int of 32 bits"),
+        ({"template": {"width": -(1 << 31) - 1}}, "width is an int of 32 bits"),
+    ],
+)
+def test_numbers_that_mlx_cannot_take_are_told(kernel: dict[str, object], message: str) -> None:
+    bound = fit(changed("softmax", **kernel), task_of("softmax").graph)
+    assert message in beyond_mlx(bound)
+
+
+def test_the_largest_numbers_that_mlx_takes_are_fine() -> None:
+    edge = {"grid": ((1 << 31) - 1, 1, 1), "template": {"width": -(1 << 31), "on": True}}
+    assert not beyond_mlx(fit(changed("softmax", **edge), task_of("softmax").graph))

@@ -1,5 +1,6 @@
 """What a worker survives, and what it cannot reach."""
 
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from kernelwright.evaluator.attacks.device import SECRET_VARIABLE, MisbehavingDevice, Misdeed
 from kernelwright.evaluator.worker.process import Limits, Worker, WorkerLost
 from kernelwright.evaluator.worker.service import Compile, Open, Run
+from kernelwright.evaluator.worker.start import renew
 from kernelwright.evaluator.worker.wire import Reply
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
@@ -69,6 +71,71 @@ def test_a_worker_has_no_network(worker: Worker) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         reply = _run(worker, Misdeed.CONNECT, f"127.0.0.1:{server.getsockname()[1]}")
     assert not reply.arrays[0].any()
+
+
+def _held(worker: Worker, *names: str) -> None:
+    if missing := [name for name in names if name not in worker.confinement]:
+        pytest.skip(f"this machine does not confine {', '.join(missing)}")
+
+
+@pytest.mark.parametrize("misdeed", [Misdeed.READ_FILE, Misdeed.LIST_FOLDER])
+def test_a_worker_reads_nothing_of_the_users(
+    worker: Worker, tmp_path: Path, misdeed: Misdeed
+) -> None:
+    _held(worker, "reads")
+    (tmp_path / "notes").write_text("private")
+    target = tmp_path / "notes" if misdeed is Misdeed.READ_FILE else tmp_path
+    assert not _run(worker, misdeed, str(target)).arrays[0].any()
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "/proc/1/environ", "/proc/self/environ"])
+def test_a_worker_reads_nothing_of_the_machines(worker: Worker, path: str) -> None:
+    _held(worker, "reads")
+    assert not _run(worker, Misdeed.READ_FILE, path).arrays[0].any()
+
+
+def test_a_worker_reads_its_own_packages(worker: Worker) -> None:
+    assert _run(worker, Misdeed.READ_FILE, np.__file__).arrays[0].all()
+
+
+@pytest.mark.parametrize("misdeed", [Misdeed.SIGNAL, Misdeed.TRACE])
+def test_a_worker_reaches_no_other_process(worker: Worker, misdeed: Misdeed) -> None:
+    _held(worker, "processes", "calls")
+    for target in (os.getpid(), worker.process, 1):
+        assert not _run(worker, misdeed, str(target)).arrays[0].any()
+
+
+def test_a_worker_executes_nothing_of_the_users(worker: Worker, tmp_path: Path) -> None:
+    _held(worker, "reads")
+    script = tmp_path / "script"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    assert not _run(worker, Misdeed.EXECUTE, str(script)).arrays[0].any()
+
+
+def test_a_worker_makes_no_socket(worker: Worker) -> None:
+    _held(worker, "calls")
+    assert not _run(worker, Misdeed.MAKE_SOCKET).arrays[0].any()
+
+
+def test_nothing_that_a_candidate_did_is_there_for_the_next() -> None:
+    worker = _start()
+    try:
+        _held(worker, "succession")
+        worker.opening = Open(MisbehavingDevice(Misdeed.LEAVE_TRACES))
+        _run(worker, Misdeed.LEAVE_TRACES)
+        assert _run(worker, Misdeed.FIND_TRACES).arrays[0].all()
+        assert renew(worker)
+        assert not _run(worker, Misdeed.FIND_TRACES).arrays[0].any()
+    finally:
+        worker.close()
+
+
+def test_a_worker_without_succession_is_replaced() -> None:
+    worker = _start()
+    worker.confinement = ("memory", "files")
+    assert not renew(worker)
+    assert not worker.is_alive
 
 
 def test_a_worker_sees_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
