@@ -33,6 +33,8 @@ class FunctionPlanned(Record):
     """One for each region, in graph order; equal regions share a task."""
     left: tuple[LeftOperation, ...]
     author: str
+    place: str = ""
+    """The file and name, by which the function is found again; empty in older logs."""
 
 
 class FunctionRefused(Record):

@@ -68,6 +68,7 @@ class FunctionPlan:
             tasks=tuple(map(_summary, self.tasks)),
             left=self.left,
             author=self.author,
+            place=self.subject.origin,
         )
 
     @property

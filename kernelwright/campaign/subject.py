@@ -45,6 +45,12 @@ class Subject:
         """Where it is, as on the command line."""
         return f"{self.file}:{self.name}"
 
+    @property
+    def origin(self) -> str:
+        """Where it is, wherever one stands."""
+        path = Path(self.file)
+        return f"{path.absolute() if path.is_file() else path}:{self.name}"
+
 
 def load_subjects(
     target: str, inputs: Sequence[str] = (), *, folder: Path = Path()

@@ -40,7 +40,7 @@ from kernelwright.campaign.resuming import (
 from kernelwright.campaign.wish import capture_night, joined, with_wishes
 from kernelwright.errors import DeviceError, InputError
 from kernelwright.ir import partition
-from kernelwright.runtime.export import export_module, fits_metal
+from kernelwright.runtime.export import export_into, fits_metal
 from kernelwright.service.console import console
 from kernelwright.service.option import RunArgument, StoreOption
 from kernelwright.service.view.figure import counted, in_seconds, short
@@ -267,7 +267,7 @@ def _export(store: KernelStore, spec: NightSpec, report: SearchReport) -> None:
         if not fits_metal(detail):
             console().print(f"not exported: {task.name} is not for Macs", style="quiet")
             continue
-        module = export_module(detail)
+        module = export_into(folder / spec.device, "module", [detail])
         module.write(folder / spec.device)
         console().print(Text.assemble(("exported ", "label"), f"{module.name}: {won.words}"))
 

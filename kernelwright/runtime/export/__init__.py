@@ -1,18 +1,25 @@
 """Takes kernels out of the store as code that needs no Kernelwright."""
 
-from kernelwright.runtime.export.catalog import FORMATS, FormatName, export_as
+from kernelwright.runtime.export.catalog import FORMATS, FormatName, export_as, export_into
+from kernelwright.runtime.export.folder import ExportFolder
 from kernelwright.runtime.export.format import ExportedFile, ExportedModule
+from kernelwright.runtime.export.function.export import export_target
+from kernelwright.runtime.export.function.function_export import ExampleCall
 from kernelwright.runtime.export.module import export_module
 from kernelwright.runtime.export.reference_code import function_source
 from kernelwright.runtime.export.selection import fits_metal
 
 __all__ = [
     "FORMATS",
+    "ExampleCall",
+    "ExportFolder",
     "ExportedFile",
     "ExportedModule",
     "FormatName",
     "export_as",
+    "export_into",
     "export_module",
+    "export_target",
     "fits_metal",
     "function_source",
 ]

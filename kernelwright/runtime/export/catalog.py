@@ -1,10 +1,12 @@
 """The formats by name, and the one door to them."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 from kernelwright.errors import InputError
 from kernelwright.runtime.export.cpp import CppFormat
+from kernelwright.runtime.export.folder import ExportFolder
 from kernelwright.runtime.export.format import ExportedModule, Format
 from kernelwright.runtime.export.metal_text import MetalFormat
 from kernelwright.runtime.export.mlxfn import MlxfnFormat
@@ -49,4 +51,44 @@ def export_as(
         name=first.name,
         is_verified=all(chosen.is_verified for chosen in selections),
         files=format_.files(selections),
+        identity=identity_of(details),
+        title=_title(details),
+        kind=format_name,
+    )
+
+
+def export_into(
+    folder: Path,
+    format_name: FormatName,
+    details: Sequence[CandidateDetail],
+    *,
+    name: str | None = None,
+    force: bool = False,
+) -> ExportedModule:
+    """Turn candidates into an export under a name that no other export of a folder has.
+
+    Raises:
+        InputError: as `export_as`, or a name that was asked for is taken.
+        UnsupportedError: a kernel cannot be expressed in the format.
+    """
+    module = export_as(format_name, details, name=name, force=force)
+    free = ExportFolder(folder).free_name(module.name, module.identity)
+    if free == module.name or (force and name is not None):
+        return module
+    if name is not None:
+        raise InputError(
+            f"{name!r} is taken in {folder}; choose another --name, or add --force to overwrite it."
+        )
+    return export_as(format_name, details, name=free, force=force)
+
+
+def identity_of(details: Sequence[CandidateDetail]) -> str:
+    """Return what makes two exports one: the tasks, whichever kernel is best by now."""
+    return ",".join(sorted({detail.graph.fingerprint for detail in details}))
+
+
+def _title(details: Sequence[CandidateDetail]) -> str:
+    first = details[0].candidate.task
+    return f"{first.name}: {first.shapes}" + (
+        f" and {len(details) - 1} more" if details[1:] else ""
     )

@@ -4,18 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from kernelwright.errors import InputError
 from kernelwright.metal.diagnostic import Record
+from kernelwright.runtime.export.folder import ExportedFile, ExportFolder
 from kernelwright.runtime.export.selection import Selection
 
-
-class ExportedFile(Record):
-    """One file of an export: text, or bytes where the format is binary."""
-
-    name: str
-    """May hold folders, separated by slashes."""
-    text: str = ""
-    data: bytes | None = None
+__all__ = ["ExportedFile", "ExportedModule", "Format"]
 
 
 class ExportedModule(Record):
@@ -25,20 +18,26 @@ class ExportedModule(Record):
     files: tuple[ExportedFile, ...]
     is_verified: bool
 
-    def write(self, folder: Path) -> tuple[Path, ...]:
+    identity: str = ""
+    """What was exported: another export of the same takes its place in a folder."""
+    title: str = ""
+    kind: str = "module"
+    """The format; a folder may hold a function in several."""
+
+    def write(self, folder: Path, *, force: bool = False) -> tuple[Path, ...]:
         """Write the files; return their paths.
 
         Raises:
-            InputError: the folder cannot be written to.
+            InputError: the folder cannot be written to, or a file there is somebody else's and
+                `force` is not set.
         """
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            return tuple(_written(folder / file.name, file) for file in self.files)
-        except OSError as e:
-            raise InputError(
-                f"expected a folder to write to, found {str(folder)!r} ({e.strerror}); "
-                "choose another with -o."
-            ) from e
+        return ExportFolder(folder).write(
+            self.name if self.kind == "module" else f"{self.name} ({self.kind})",
+            self.files,
+            identity=self.identity or self.name,
+            title=self.title,
+            force=force,
+        )
 
 
 class Format(Protocol):
@@ -60,12 +59,3 @@ class Format(Protocol):
 
     def use(self, name: str) -> str:
         """Return the line that shows how the export is used."""
-
-
-def _written(path: Path, file: ExportedFile) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if file.data is None:
-        path.write_text(file.text)
-    else:
-        path.write_bytes(file.data)
-    return path

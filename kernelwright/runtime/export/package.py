@@ -26,10 +26,14 @@ version = "0.1.0"
 description = "{description}"
 readme = "VERIFICATION.md"
 requires-python = ">=3.11"
-dependencies = ["mlx>=0.32.4,<0.33"]
+dependencies = [{dependencies}]
 
 [tool.hatch.build.targets.wheel]
 packages = ["{name}"]
+
+[tool.pytest.ini_options]
+pythonpath = ["."]
+testpaths = ["tests"]
 """
 
 _DISPATCH = '''\
@@ -191,10 +195,17 @@ def _pyproject(selections: Sequence[Selection]) -> str:
     name = selections[0].name
     verified = all(chosen.is_verified for chosen in selections)
     description = f"{name} as Metal kernels for MLX."
+    return pyproject_text(name, description if verified else f"{description} {WARNING}")
+
+
+def pyproject_text(name: str, description: str, *, needs_numpy: bool = False) -> str:
+    """Return the project file of a package that is called as its function."""
+    needed = ["mlx>=0.32.4,<0.33", *(["numpy>=2"] if needs_numpy else [])]
     return _PYPROJECT.format(
         name=name,
         distribution=name.strip("_").replace("_", "-"),
-        description=description if verified else f"{description} {WARNING}",
+        description=description,
+        dependencies=", ".join(f'"{dependency}"' for dependency in needed),
     )
 
 

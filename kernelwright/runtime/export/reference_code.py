@@ -3,7 +3,7 @@
 import keyword
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,8 @@ from kernelwright.ir.ops.view import slices
 from kernelwright.ir.passes.attention_steps import expand_attention
 from kernelwright.runtime.export.attention_code import attention_text, is_one_function
 
+LAUNCH = "launch"
+"""An op that stands for the call of a function, named by its attribute `function`."""
 _LONGEST_EXPRESSION = 64
 _LONGEST_RESULT = 84
 _ATOM = 10
@@ -78,6 +80,35 @@ def function_source(graph: Graph, name: str, docstring: str) -> str:
     return f'def {name}({parameters}):\n    """{docstring}"""\n{indented}\n'
 
 
+def is_printable(op: str) -> bool:
+    """Say whether an op has a printed form, as far as its name tells."""
+    known = _INFIX.keys() | _FUNCTIONS | _RENDERERS.keys()
+    return op in known or op in ("cast", "negative", LAUNCH)
+
+
+def printable(graph: Graph) -> Graph:
+    """Return a graph with the ops that MLX has no function for as the steps they mean."""
+    return expand_attention(graph, unless=is_one_function)
+
+
+def launching_source(graph: Graph, name: str, docstring: str, data: Mapping[ValueId, str]) -> str:
+    """Return the source of a function that returns the list of a graph's outputs.
+
+    Args:
+        graph: may hold `LAUNCH` nodes beside ops of MLX; as `printable` returns it.
+        name: of the function.
+        docstring: of the function.
+        data: expressions of the constants that are not written out.
+
+    Raises:
+        UnsupportedError: an op has no printed form; it is named.
+    """
+    printer = _Printer(graph, data)
+    lines = [*printer.steps(), f"return [{', '.join(printer.results())}]"]
+    body = "\n".join(f"    {line}" for line in lines)
+    return f'def {name}({", ".join(parameter_names(graph))}):\n    """{docstring}"""\n{body}\n'
+
+
 def parameter_names(graph: Graph) -> tuple[str, ...]:
     """Return a Python identifier for each input, all different."""
     names: list[str] = []
@@ -93,22 +124,33 @@ def parameter_names(graph: Graph) -> tuple[str, ...]:
 class _Printer:
     """Walks the nodes once; a value that is read once becomes part of its reader's line."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, data: Mapping[ValueId, str] | None = None) -> None:
         self._graph = graph
         self._written: dict[ValueId, _Expression] = {
             value: _Expression(name)
             for value, name in zip(graph.inputs, parameter_names(graph), strict=True)
         }
-        self._written |= {value: _constant(c) for value, c in graph.constants}
+        named = data or {}
+        self._written |= {
+            value: _Expression(named[value]) if value in named else _constant(c)
+            for value, c in graph.constants
+        }
         self._lines: list[str] = []
         self._names = 0
 
     def body(self) -> list[str]:
         """Return the function's lines."""
+        return [*self.steps(), f"return {', '.join(self.results())}"]
+
+    def steps(self) -> list[str]:
+        """Return the lines before the results are known."""
         for node in self._graph.nodes:
             self._print(node)
-        results = [self._written[v].text for v in self._graph.outputs]
-        return [*self._lines, f"return {', '.join(results)}"]
+        return self._lines
+
+    def results(self) -> list[str]:
+        """Return the expressions of the graph's outputs, once all steps are printed."""
+        return [self._written[v].text for v in self._graph.outputs]
 
     def _print(self, node: Node) -> None:
         call = Call.of(self._graph, node)
@@ -119,6 +161,9 @@ class _Printer:
         if node.op == "cast":
             target = self._dtype(call.dtype("dtype"))
             expression = _Expression(f"{_atom(operands[0].text)}.astype({target})")
+        elif node.op == LAUNCH:
+            listed = ", ".join(operand.text for operand in operands)
+            expression = _Expression(f"{call.text('function')}({listed})")
         else:
             expression = _rendered(node, call, operands)
         if len(node.outputs) > 1:

@@ -28,14 +28,31 @@ def module_source(detail: CandidateDetail, name: str, *, is_verified: bool) -> s
     parts = [
         _docstring(detail, name, is_verified=is_verified),
         _PRELUDE,
-        "\n".join(_kernel(kernel, detail) for kernel in program.kernels),
+        kernel_source(program, detail.candidate.program_id),
+        arithmetic_source([program]),
     ]
-    used = " ".join(map(str, _extents(program)))
-    parts += [text for name, text in _ARITHMETIC.items() if f"{name}(" in used]
     parts += ["\n\n" + _wrapper(detail, name), "\n\n" + _serves(detail)]
     summary = "Compute the same with MLX's own ops, for any shape and dtype that they take."
     parts.append("\n\n" + function_source(detail.graph, "reference", summary))
     return "".join(parts)
+
+
+def kernel_source(program: Program, program_id: str, place: str = "") -> str:
+    """Return the definitions of a program's kernels, as constants of the module."""
+    return "\n".join(_kernel(kernel, program, program_id, place) for kernel in program.kernels)
+
+
+def arithmetic_source(programs: Sequence[Program]) -> str:
+    """Return the functions that the programs' launch arithmetic calls."""
+    used = " ".join(str(extent) for program in programs for extent in _extents(program))
+    return "".join(text for name, text in _ARITHMETIC.items() if f"{name}(" in used)
+
+
+def launch_source(program: Program, name: str, summary: str, place: str) -> str:
+    """Return a function of the program's inputs that launches its kernels, whatever they are."""
+    parameters = tuple(f"a_{t.name}" for t in program.inputs)
+    lines = [f"def {name}({', '.join(parameters)}):", f'    """{summary}"""']
+    return "\n".join([*lines, *_launches(program, parameters, place)]) + "\n"
 
 
 def _docstring(detail: CandidateDetail, name: str, *, is_verified: bool) -> str:
@@ -56,11 +73,11 @@ def _docstring(detail: CandidateDetail, name: str, *, is_verified: bool) -> str:
     )
 
 
-def _kernel(kernel: Kernel, detail: CandidateDetail) -> str:
-    name = _constant_name(kernel, detail.program)
+def _kernel(kernel: Kernel, program: Program, program_id: str, place: str) -> str:
+    name = _constant_name(kernel, program, place)
     options = [
         # MLX caches by name: one that holds the content cannot meet another kernel's code.
-        f'    name="{kernel.name}_{detail.candidate.program_id[:12]}",',
+        f'    name="{kernel.name}_{program_id[:12]}",',
         f"    input_names=[{_quoted(kernel.inputs)}],",
         f"    output_names=[{_quoted(kernel.outputs)}],",
         f"    source={_text(kernel.source)},",
@@ -88,34 +105,38 @@ def _text(source: str) -> str:
     return f'r"""\n{body}\n"""'
 
 
-def _constant_name(kernel: Kernel, program: Program) -> str:
+def _constant_name(kernel: Kernel, program: Program, place: str) -> str:
     if len(program.kernels) == 1:
-        return "_KERNEL"
-    return f"_{kernel.name.upper()}"
+        return f"_KERNEL{place}"
+    return f"_{kernel.name.upper()}{place}"
 
 
 def _wrapper(detail: CandidateDetail, name: str) -> str:
-    program = detail.program
     parameters = parameter_names(detail.graph)
-    variables = {
-        t.name: f"a_{t.name}" for t in (*program.inputs, *program.outputs, *program.temporaries)
-    }
-    variables |= {
-        tensor.name: parameter for tensor, parameter in zip(program.inputs, parameters, strict=True)
-    }
     listed = ", ".join(parameters)
     lines = [
         f"def {name}({listed}):",
         f'    """Compute {_summary(detail)}."""',
         f"    if not _serves({listed}):",
         f"        return reference({listed})",
-        *(f"    {line}" for line in _dimensions(program, parameters)),
     ]
+    return "\n".join([*lines, *_launches(detail.program, parameters, "")]) + "\n"
+
+
+def _launches(program: Program, parameters: tuple[str, ...], place: str) -> list[str]:
+    """Print the launches of a program's kernels and the return of their results."""
+    variables = {
+        t.name: f"a_{t.name}" for t in (*program.inputs, *program.outputs, *program.temporaries)
+    }
+    variables |= {
+        tensor.name: parameter for tensor, parameter in zip(program.inputs, parameters, strict=True)
+    }
+    lines = [f"    {line}" for line in _dimensions(program, parameters)]
     tensors = {t.name: t for t in (*program.outputs, *program.temporaries)}
     for kernel in program.kernels:
-        lines += _launch(kernel, program, variables, tensors)
+        lines += _launch(kernel, variables, tensors, _constant_name(kernel, program, place))
     results = ", ".join(variables[t.name] for t in program.outputs)
-    return "\n".join([*lines, f"    return {results}"]) + "\n"
+    return [*lines, f"    return {results}"]
 
 
 def _summary(detail: CandidateDetail) -> str:
@@ -150,16 +171,13 @@ def _extents(program: Program) -> list[Extent]:
 
 
 def _launch(
-    kernel: Kernel,
-    program: Program,
-    variables: dict[str, str],
-    tensors: dict[str, Tensor],
+    kernel: Kernel, variables: dict[str, str], tensors: dict[str, Tensor], constant: str
 ) -> list[str]:
     outputs = [tensors[name] for name in kernel.outputs]
     results = ", ".join(variables[t.name] for t in outputs)
     comma = "," if len(outputs) == 1 else ""
     lines = [
-        f"    {results}{comma} = {_constant_name(kernel, program)}(",
+        f"    {results}{comma} = {constant}(",
         f"        inputs=[{', '.join(variables[name] for name in kernel.inputs)}],",
     ]
     if kernel.template:
@@ -218,13 +236,13 @@ def _serves(detail: CandidateDetail) -> str:
                 conditions.append(f"{here} == {bound[extent]}")
             else:
                 bound[extent] = here
-    joined = "\n        and ".join(conditions)
+    joined = "".join(f"        and {condition}\n" for condition in conditions)
     return (
         f"def _serves({', '.join(parameters)}):\n"
         '    """Say whether the kernel runs here and was verified for these arrays."""\n'
         "    return (\n"
         "        mx.metal.is_available()\n"
         "        and mx.default_device() == mx.gpu\n"
-        f"        and {joined}\n"
+        f"{joined}"
         "    )\n"
     )

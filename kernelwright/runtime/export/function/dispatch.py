@@ -1,0 +1,262 @@
+"""Runs kernels in the place of a function; the text of this file is part of every export.
+
+It imports MLX alone. The exporter uses the same code, so it sees a call as the export will.
+"""
+
+# The text is read by people who have no use for generic arguments and casts.
+# mypy: ignore-errors
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import mlx.core as mx
+
+
+class _Call:
+    """What a call passes: arrays in order, the places of those that objects hold, and the rest."""
+
+    def __init__(self, arguments: object, captured: Sequence[tuple[dict, str]] = ()) -> None:
+        self.arguments = arguments
+        self.arrays: list[mx.array] = []
+        self.slots: list[tuple[dict, object]] = []
+        self.paths: list[str] = []
+        self._words: list[str] = []
+        self._seen: set[int] = set()
+        self._read(arguments)
+        for namespace, name in captured:
+            self._words.append(f"; {name}=")
+            self._hold(namespace, name, name)
+
+    @property
+    def key(self) -> str:
+        """A text that calls share when nothing but the values of arrays tells them apart."""
+        return "".join(self._words)
+
+    def array_at(self, place: int) -> mx.array:
+        """Return the array that stands in a slot."""
+        holder, key = self.slots[place]
+        return holder[key]
+
+    def _read(self, value: object) -> None:
+        if isinstance(value, mx.array):
+            self.arrays.append(value)
+            self._words.append(_type_of(value))
+        elif type(value) in (tuple, list) or hasattr(value, "_make"):
+            self._words.append(f"{type(value).__name__}(")
+            for item in value:
+                self._read(item)
+                self._words.append(", ")
+            self._words.append(")")
+        elif type(value) is dict:
+            self._words.append("{")
+            for name, item in value.items():
+                self._words.append(f"{name!r}: ")
+                self._read(item)
+                self._words.append(", ")
+            self._words.append("}")
+        else:
+            self._describe(value, "")
+
+    def _hold(self, holder: dict, key: object, path: str) -> None:
+        if isinstance(holder[key], mx.array):
+            self.slots.append((holder, key))
+            self.paths.append(path)
+            self._words.append(_type_of(holder[key]))
+        else:
+            self._describe(holder[key], path)
+
+    def _describe(self, value: object, path: str) -> None:
+        """Describe what is no array; the arrays in it stay where they are."""
+        if isinstance(value, (bool, int, float, complex, str, bytes, mx.Dtype, type(None))):
+            self._words.append(repr(value))
+        elif callable(value) and hasattr(value, "__qualname__"):
+            self._words.append(value.__qualname__)
+        elif id(value) not in self._seen:
+            self._seen.add(id(value))
+            self._words.append(type(value).__qualname__)
+            if isinstance(value, (list, tuple, dict)):
+                self._inside(value, path)
+            self._inside(getattr(value, "__dict__", None) or {}, path)
+
+    def _inside(self, holder: object, path: str) -> None:
+        items = dict.items(holder) if isinstance(holder, dict) else enumerate(holder)
+        self._words.append("{")
+        for key, value in list(items):
+            self._words.append(f"{key}: ")
+            if isinstance(value, mx.array) and isinstance(holder, tuple):
+                self._words.append(_type_of(value))
+            else:
+                self._hold(holder, key, f"{path}.{key}".removeprefix("."))
+            self._words.append(", ")
+        self._words.append("}")
+
+
+def _type_of(array: mx.array) -> str:
+    return f"{str(array.dtype).rpartition('.')[2]}{list(array.shape)}"
+
+
+def _rebuilt(like: object, arrays: Iterator[mx.array]) -> object:
+    """Return arguments with their arrays replaced, in order."""
+    if isinstance(like, mx.array):
+        return next(arrays)
+    if type(like) is dict:
+        return {name: _rebuilt(item, arrays) for name, item in like.items()}
+    if type(like) in (tuple, list) or hasattr(like, "_make"):
+        items = [_rebuilt(item, arrays) for item in like]
+        return type(like)._make(items) if hasattr(like, "_make") else type(like)(items)
+    return like
+
+
+def _leaves(result: object) -> list[mx.array]:
+    """List the arrays of a result in order."""
+    call = _Call(result)
+    return [*call.arrays, *map(call.array_at, range(len(call.slots)))]
+
+
+def _original(function: Callable, call: _Call, slots: Sequence[tuple[dict, object]]) -> Callable:
+    """Return `function` as one of arrays alone: those of the arguments, then of the slots."""
+    count = len(call.arrays)
+
+    def flat(*arrays: mx.array) -> list[mx.array]:
+        before = [holder[key] for holder, key in slots]
+        for (holder, key), array in zip(slots, arrays[count:], strict=True):
+            holder[key] = array
+        try:
+            args, kwargs = _rebuilt(call.arguments, iter(arrays[:count]))
+            return _leaves(function(*args, **kwargs))
+        finally:
+            for (holder, key), array in zip(slots, before, strict=True):
+                holder[key] = array
+
+    return flat
+
+
+def _listed(value: object) -> list:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _is_inexact(array: mx.array) -> bool:
+    return mx.issubdtype(array.dtype, mx.inexact)
+
+
+def _smooth(original: Callable, primals: Sequence[mx.array]) -> tuple[Callable, list[int]]:
+    """Return a function of the arrays that have gradients, and their places."""
+    places = [i for i, array in enumerate(primals) if _is_inexact(array)]
+
+    def smooth(*given: mx.array) -> list[mx.array]:
+        arrays = list(primals)
+        for place, array in zip(places, given, strict=True):
+            arrays[place] = array
+        return [r for r in original(*arrays) if _is_inexact(r)]
+
+    return smooth, places
+
+
+def _differentiable(run: Callable, original: Callable) -> Callable:
+    """Give kernels, which have no derivatives of their own, those of the original."""
+
+    @mx.custom_function
+    def served(*arrays: mx.array) -> list[mx.array]:
+        return run(*arrays)
+
+    @served.vjp
+    def _(primals: object, cotangents: object, outputs: object) -> list[mx.array]:
+        primals, cotangents = _listed(primals), _listed(cotangents)
+        smooth, places = _smooth(original, primals)
+        wanted = [c for c, r in zip(cotangents, _listed(outputs), strict=True) if _is_inexact(r)]
+        made = iter(mx.vjp(smooth, [primals[i] for i in places], wanted)[1])
+        return [next(made) if i in places else mx.zeros_like(p) for i, p in enumerate(primals)]
+
+    @served.jvp
+    def _(primals: object, tangents: object) -> list[mx.array]:
+        return mx.jvp(original, _listed(primals), _listed(tangents))[1]
+
+    @served.vmap
+    def _(inputs: object, axes: object) -> tuple[list[mx.array], list[int]]:
+        along = tuple(None if axis is None or axis < 0 else axis for axis in _listed(axes))
+        mapped = mx.vmap(lambda *arrays: tuple(original(*arrays)), in_axes=along)
+        made = list(mapped(*_listed(inputs)))
+        return made, [0] * len(made)
+
+    return served
+
+
+def _runs_metal() -> bool:
+    return mx.metal.is_available() and mx.default_device() == mx.gpu
+
+
+@functools.cache
+def _chip() -> str:
+    return mx.device_info(mx.gpu).get("device_name", "")
+
+
+class _Variant:
+    """Kernels that serve the calls of one key: these shapes, dtypes and other values."""
+
+    def __init__(
+        self,
+        run: Callable,
+        nest: Callable,
+        *,
+        chip: str,
+        slots: Sequence[int] = (),
+        fixed: Sequence[tuple[int, mx.array]] = (),
+    ) -> None:
+        self.run, self.nest, self.chip, self.slots, self.fixed = run, nest, chip, slots, fixed
+
+    def suits(self, call: _Call) -> bool:
+        """Say whether the arrays whose values the kernels hold are still those of the export."""
+        return all(call.array_at(place) is array for place, array in self.fixed)
+
+
+def _with_kernels(
+    function: Callable,
+    variants: Mapping[str, Sequence[_Variant]],
+    captured: Sequence[tuple[dict, str]] = (),
+) -> Callable:
+    """Return `function` with kernels where they serve a call; it runs itself everywhere else.
+
+    Args:
+        function: also gives the derivatives.
+        variants: what serves the calls of a key.
+        captured: (namespace, name) of what the function reads besides its arguments.
+    """
+    signature = inspect.signature(function)
+
+    def bound(args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+        given = signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        return given.args, given.kwargs
+
+    def serving(call: _Call) -> _Variant | None:
+        found = [v for v in variants.get(call.key, ()) if v.suits(call)]
+        if len(found) > 1:
+            # Kernels that were judged on this chip come before all others.
+            found.sort(key=lambda v: v.chip != _chip())
+        return found[0] if found else None
+
+    @functools.wraps(function)
+    def dispatching(*args: object, **kwargs: object) -> object:
+        if not _runs_metal():
+            return function(*args, **kwargs)
+        call = _Call(bound(args, kwargs), captured)
+        variant = serving(call)
+        if variant is None:
+            return function(*args, **kwargs)
+        slots = [call.slots[place] for place in variant.slots]
+        arrays = [*call.arrays, *map(call.array_at, variant.slots)]
+        served = _differentiable(variant.run, _original(function, call, slots))
+        return variant.nest(*_listed(served(*arrays)))
+
+    def serves(*args: object, **kwargs: object) -> bool:
+        return serving(_Call(bound(args, kwargs), captured)) is not None
+
+    dispatching.reference, dispatching.serves = function, serves
+    return dispatching
+
+
+def _restore(call: _Call, data: Mapping[str, mx.array]) -> None:
+    """Put the arrays of an export where they stood."""
+    for (holder, key), path in zip(call.slots, call.paths, strict=True):
+        holder[key] = data[path]

@@ -1,0 +1,114 @@
+"""The one door: a function with its champions, proven equal to the original, as files."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from kernelwright.runtime.export.folder import SHARED, ExportedFile
+from kernelwright.runtime.export.format import ExportedModule
+from kernelwright.runtime.export.function.function_export import (
+    ExampleCall,
+    FunctionFiles,
+    export_function,
+    seen,
+)
+from kernelwright.runtime.export.function.proof import Check, prove
+from kernelwright.runtime.export.function.test_code import function_tests
+from kernelwright.runtime.export.function.variant import Lookup
+from kernelwright.runtime.export.function.verification_code import function_verification
+from kernelwright.runtime.export.package import pyproject_text
+from kernelwright.runtime.export.selection import fits_metal, verdict_of
+from kernelwright.store import CandidateDetail
+
+Layout = Literal["module", "package"]
+
+
+def export_target(
+    function: Callable[..., object],
+    name: str,
+    calls: Sequence[ExampleCall],
+    lookup: Lookup,
+    *,
+    identity: str,
+    layout: Layout = "module",
+    force: bool = False,
+) -> ExportedModule:
+    """Turn a function whose calls have champions into a module or package.
+
+    Args:
+        function: the user's, or a method of an object of theirs.
+        name: of the module, and of the function or object in it.
+        calls: examples; those with champions are served.
+        lookup: finds kernels.
+        identity: what tells this function from another of the same name.
+        layout: a module with its data beside it, or a package that pip installs.
+        force: also take kernels that are not verified, and what differs from the original.
+
+    Raises:
+        InputError: no call has a champion, or what was printed differs from the original.
+        UnsupportedError: the function cannot stand in a module of its own.
+    """
+    export = export_function(
+        function, name, calls, lookup, admits=lambda d: force or _is_admitted(d)
+    )
+    details = export.module.details
+    limit = max(d.evaluations[0].evaluation.device.threadgroup_bytes for d in details)
+    checks = prove(export, function, limit, is_strict=not force)
+    files = _laid_out(export, function, checks, layout)
+    return ExportedModule(
+        name=name,
+        files=files,
+        is_verified=all(map(_is_verified, details)) and not any(map(_differs, checks)),
+        identity=identity,
+        title=f"`{name}{export.module.signature}`",
+        kind=layout,
+    )
+
+
+def _laid_out(
+    export: FunctionFiles,
+    function: Callable[..., object],
+    checks: Sequence[Check],
+    layout: Layout,
+) -> tuple[ExportedFile, ...]:
+    name = export.module.name
+    calls = [seen(function, call.args, call.kwargs, ()) for call in export.calls]
+    tests = function_tests(export.module, function, calls)
+    verification = ExportedFile(name=SHARED, text=function_verification(export.module, checks))
+    if layout == "module":
+        tested = [ExportedFile(name=f"test_{name}.py", text=tests)] if tests else []
+        return (*export.files, *tested, verification)
+    moved = [
+        f.model_copy(
+            update={"name": f"{name}/{'__init__.py' if f.name == f'{name}.py' else f.name}"}
+        )
+        for f in export.files
+    ]
+    tested = [ExportedFile(name=f"tests/test_{name}.py", text=tests)] if tests else []
+    project = pyproject_text(
+        name, f"{name} with Metal kernels for MLX.", needs_numpy=export.module.source.needs_numpy
+    )
+    return (ExportedFile(name="pyproject.toml", text=project), *moved, *tested, verification)
+
+
+def _differs(check: Check) -> bool:
+    return check.outcome == "differs"
+
+
+def _is_verified(detail: CandidateDetail) -> bool:
+    evaluation = verdict_of(detail)
+    revoked = any(champion.freshness == "revoked" for champion in detail.champion_on)
+    return evaluation is not None and evaluation.is_correct and not revoked
+
+
+def _is_admitted(detail: CandidateDetail) -> bool:
+    return _is_verified(detail) and fits_metal(detail) and not is_slower(detail)
+
+
+def is_slower(detail: CandidateDetail) -> bool:
+    """Say whether MLX was measured, or is predicted, to be faster than a kernel."""
+    evaluation = verdict_of(detail)
+    for kind in ("measured", "predicted"):
+        found = [s.ratio for s in (evaluation.speedups if evaluation else ()) if s.kind == kind]
+        if found:
+            return min(found) < 1
+    return False

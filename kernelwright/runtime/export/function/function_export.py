@@ -1,0 +1,228 @@
+"""Exports a function: carries its source, finds the kernels of its calls, prints the module."""
+
+import importlib.util
+import inspect
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from types import MethodType, ModuleType
+
+import mlx.core as mx
+
+from kernelwright.errors import InputError, KernelwrightError, UnsupportedError
+from kernelwright.runtime.export.format import ExportedFile
+from kernelwright.runtime.export.function.arguments_code import arguments_with
+from kernelwright.runtime.export.function.dispatch import _Call
+from kernelwright.runtime.export.function.module_code import FunctionModule
+from kernelwright.runtime.export.function.source import (
+    CarriedSource,
+    NotPortableError,
+    carry,
+)
+from kernelwright.runtime.export.function.variant import Lookup, Traced, Variant, choose, trace
+from kernelwright.store import CandidateDetail
+
+
+@dataclass(frozen=True)
+class ExampleCall:
+    """Arguments of which the shapes, the dtypes and all that is no array count."""
+
+    args: tuple[object, ...]
+    kwargs: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class FunctionFiles:
+    """A function's module and its data."""
+
+    module: FunctionModule
+    files: tuple[ExportedFile, ...]
+    calls: tuple[ExampleCall, ...]
+    """Those that kernels serve."""
+
+
+def export_function(
+    function: Callable[..., object],
+    name: str,
+    calls: Sequence[ExampleCall],
+    lookup: Lookup,
+    *,
+    admits: Callable[[CandidateDetail], bool],
+) -> FunctionFiles:
+    """Print the module of a function whose calls have kernels.
+
+    Raises:
+        InputError: no call has a kernel.
+        UnsupportedError: the function cannot be carried into a module of its own.
+    """
+    source = _carried(function, name)
+    bare = FunctionModule(source, _signature(function), future_annotations=_has_future(function))
+    traced: list[tuple[ExampleCall, tuple[Traced, ...]]] = []
+    reasons: list[str] = []
+    with imported(files_of(bare), name) as module:
+        reference, own = _reference(module, source)
+        captured = [(vars(module), n) for n in bare.captured]
+        loaded = _Call((own, {}) if own else (), captured)
+        for call in calls:
+            try:
+                given = seen(reference, (*own, *call.args), call.kwargs, captured)
+                theirs = seen(*_theirs(function, source, call))
+                _check_same(given, theirs, name)
+                traced.append((call, trace(reference, given, names_of(reference, given), loaded)))
+            except KernelwrightError as e:
+                reasons.append(str(e))
+    variants: list[Variant] = []
+    served: list[ExampleCall] = []
+    for call, ways in traced:
+        found = [choose(way, lookup, admits=admits) for way in ways]
+        best = max(found, key=lambda vs: sum(len(v.kernels) for v in vs))
+        known = {v.traced.key for v in variants}
+        fresh = [v for v in best if v.traced.key not in known]
+        variants += fresh
+        served += [call] if fresh else []
+    if not variants:
+        tasks = [task for _, ways in traced for way in ways for task in way.tasks]
+        raise InputError(_nothing(name, reasons, has_kernels=any(lookup(tasks).values())))
+    whole = FunctionModule(source, bare.signature, variants, bare.future_annotations)
+    return FunctionFiles(whole, files_of(whole), tuple(served))
+
+
+def _nothing(name: str, reasons: Sequence[str], *, has_kernels: bool) -> str:
+    if has_kernels:
+        return (
+            f"MLX is best for {name}, or its kernels are not verified; nothing is worth exporting. "
+            "Add --force to export them all the same."
+        )
+    if reasons:
+        return f"{name} cannot be exported with kernels: {reasons[0]}"
+    return (
+        f"expected a champion for {name} at these shapes and dtypes, found none in the store; "
+        "run `kernelwright search` first, or name a candidate's id."
+    )
+
+
+def _carried(function: Callable[..., object], name: str) -> CarriedSource:
+    try:
+        return carry(function, name)
+    except NotPortableError as e:
+        raise UnsupportedError(f"{name} cannot stand in a module of its own: {e}.") from e
+
+
+def _signature(function: Callable[..., object]) -> str:
+    return " ".join(str(inspect.signature(function)).split())
+
+
+def _has_future(function: Callable[..., object]) -> bool:
+    inner = inspect.unwrap(getattr(function, "__func__", function))
+    code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
+    return bool(code and code.co_flags & 0x1000000)
+
+
+def _reference(
+    module: ModuleType, source: CarriedSource
+) -> tuple[Callable[..., object], tuple[object, ...]]:
+    """Return the function in its module, and the object that it is a method of."""
+    value = getattr(module, source.name)
+    if not source.attributes:
+        return value.reference, ()
+    method = getattr(type(value), source.attributes[0])
+    return method.reference, (value,)
+
+
+def _theirs(
+    function: Callable[..., object], source: CarriedSource, call: ExampleCall
+) -> tuple[
+    Callable[..., object],
+    tuple[object, ...],
+    Mapping[str, object],
+    list[tuple[dict[str, object], str]],
+]:
+    """Return the user's function and what it captures, as `seen` takes them."""
+    values: dict[str, object] = {**source.arrays, **source.objects}
+    own: tuple[object, ...] = ()
+    if source.attributes:
+        holder = function.__self__ if isinstance(function, MethodType) else function
+        own, function = (holder,), getattr(type(holder), source.attributes[0])
+    names = [n for n in source.captured if not (source.attributes and n == source.name)]
+    return function, (*own, *call.args), call.kwargs, [(values, n) for n in names]
+
+
+def seen(
+    function: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    captured: Sequence[tuple[dict[str, object], str]],
+) -> _Call:
+    """Return a call as the exported module sees it."""
+    bound = inspect.signature(function).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return _Call((bound.args, bound.kwargs), captured)
+
+
+def names_of(function: Callable[..., object], call: _Call) -> tuple[str, ...]:
+    """Name the arrays of a call's arguments after the function's parameters."""
+    args, kwargs = arguments_with(call, call.arrays)
+    bound = inspect.signature(function).bind(*args, **kwargs)
+    return tuple(n for name, value in bound.arguments.items() for n in _paths(value, name))
+
+
+def _paths(value: object, path: str) -> list[str]:
+    if isinstance(value, mx.array):
+        return [path]
+    if type(value) is dict:
+        return [p for key, item in value.items() for p in _paths(item, f"{path}.{key}")]
+    if isinstance(value, tuple) or type(value) is list:
+        return [p for i, item in enumerate(value) for p in _paths(item, f"{path}.{i}")]
+    return []
+
+
+def _check_same(given: _Call, theirs: _Call, name: str) -> None:
+    if given.key != theirs.key:
+        raise UnsupportedError(
+            f"{name} is in another state than the statements of its file leave it in; "
+            "make the change in the file, at the top."
+        )
+
+
+def files_of(module: FunctionModule) -> tuple[ExportedFile, ...]:
+    """Print a module and its data."""
+    text = module.text()
+    files = [ExportedFile(name=f"{module.name}.py", text=text)]
+    if module.data:
+        # The text comes first: printing it collects the data, and asks whether there is some.
+        files = [ExportedFile(name=f"{module.name}.py", text=module.text())]
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "data.safetensors"
+            mx.save_safetensors(str(path), module.data)
+            files.append(ExportedFile(name=f"{module.name}.safetensors", data=path.read_bytes()))
+    return tuple(files)
+
+
+@contextmanager
+def imported(
+    files: Sequence[ExportedFile], name: str, around: AbstractContextManager[None] | None = None
+) -> Iterator[ModuleType]:
+    """Import an exported module from a folder of its own, within `around`."""
+    with tempfile.TemporaryDirectory() as folder:
+        for file in files:
+            path = Path(folder) / file.name
+            if file.data is None:
+                path.write_text(file.text, encoding="utf-8")
+            else:
+                path.write_bytes(file.data)
+        spec = importlib.util.spec_from_file_location(
+            f"kernelwright_export_{name}", Path(folder) / f"{name}.py"
+        )
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        try:
+            with around or nullcontext():
+                spec.loader.exec_module(module)
+        except Exception as e:
+            raise UnsupportedError(
+                f"{name} does not work in a module of its own: {type(e).__name__}: {e}."
+            ) from e
+        yield module

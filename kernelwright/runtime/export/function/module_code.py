@@ -1,0 +1,239 @@
+"""Prints the module of a function: the user's code, the kernels, and what chooses between them."""
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import mlx.core as mx
+
+from kernelwright.ir.graph import ValueId
+from kernelwright.ir.interpret import constant_array
+from kernelwright.metal.kernel import Program
+from kernelwright.runtime.export.function import dispatch
+from kernelwright.runtime.export.function.source import CarriedSource, array_literal
+from kernelwright.runtime.export.function.variant import (
+    Variant,
+    large_constants,
+    nest_source,
+    path_source,
+    with_launches,
+)
+from kernelwright.runtime.export.selection import WARNING
+from kernelwright.runtime.export.wrapper_code import (
+    arithmetic_source,
+    kernel_source,
+    launch_source,
+)
+from kernelwright.store import CandidateDetail
+
+_LITERAL_ELEMENTS = 32
+_BEFORE_DEFINITIONS = "import functools\n"
+
+
+@dataclass
+class FunctionModule:
+    """A function to be printed as a module."""
+
+    source: CarriedSource
+    signature: str
+    variants: Sequence[Variant] = ()
+    future_annotations: bool = False
+    data: dict[str, mx.array] = field(default_factory=dict)
+    """Arrays that are too long for code, by name; filled while printing."""
+
+    @property
+    def name(self) -> str:
+        """The function's name, and the module's."""
+        return self.source.name
+
+    @property
+    def details(self) -> tuple[CandidateDetail, ...]:
+        """The kernels, each program once."""
+        found = {
+            d.candidate.program_id: d for variant in self.variants for d in variant.kernels.values()
+        }
+        return tuple(found.values())
+
+    def text(self) -> str:
+        """Return the module's text."""
+        definitions = self._definitions()
+        kernels = self._kernels()
+        parts = [
+            self._docstring(),
+            "from __future__ import annotations\n\n" if self.future_annotations else "",
+            self._imports(),
+            self._loading(),
+            definitions,
+            *kernels,
+            "\n\n" + dispatch_text(),
+            "\n\n" + self._installation(),
+        ]
+        return "".join(part for part in parts if part)
+
+    def _docstring(self) -> str:
+        served = "\n".join(f"    {line}" for line in self._served())
+        verified = all(
+            d.evaluations and d.evaluations[0].evaluation.is_correct for d in self.details
+        )
+        warning = "" if verified else f"\n\n{WARNING}"
+        return (
+            f'"""{self.name}{self.signature}, with Metal kernels where they serve a call.\n\n'
+            f"{served}\n\n"
+            "Every other call, and every machine without Metal, runs the function as it stands\n"
+            "here. Derivatives and `mx.vmap` are those of the function. Found by Kernelwright;\n"
+            f'VERIFICATION.md says what was checked.{warning}\n"""\n\n'
+        ).replace("\\", "\\\\")
+
+    def _served(self) -> list[str]:
+        lines = []
+        for variant in self.variants:
+            types = ", ".join(
+                map(str, variant.traced.graph.input_types[: self._arguments(variant)])
+            )
+            text = f"{types}: {len(variant.kernels)} of {variant.regions} regions"
+            text = f"{text}, judged on {variant.chip}"
+            lines += textwrap.wrap(text, 92)
+        return lines or ["No call has a kernel yet."]
+
+    @staticmethod
+    def _arguments(variant: Variant) -> int:
+        return len(variant.traced.graph.inputs) - len(variant.traced.slots)
+
+    def _imports(self) -> str:
+        own = dispatch_imports()
+        rest = [line for line in dict.fromkeys(self.source.imports) if line not in own]
+        loading = ["import pathlib"] if self._is_loading else []
+        return "\n".join([*own, *loading, *rest]) + "\n"
+
+    @property
+    def _is_loading(self) -> bool:
+        return bool(self.data)
+
+    def _definitions(self) -> str:
+        lines = []
+        for name, array in self.source.arrays.items():
+            if array.size <= _LITERAL_ELEMENTS:
+                lines.append(f"{name} = {array_literal(array)}")
+            else:
+                self.data[name] = array
+                lines.append(f'{name} = _DATA["{name}"]')
+        for name, value in self.source.objects.items():
+            call = dispatch._Call((), [({name: value}, name)])
+            self.data |= {path: call.array_at(i) for i, path in enumerate(call.paths)}
+        text = "\n".join(lines)
+        return (
+            "\n\n\n".join(
+                part for part in ("\n" + text if text else "", *self.source.blocks) if part
+            )
+            + "\n"
+        )
+
+    def _loading(self) -> str:
+        if not self._is_loading:
+            return "\n"
+        return (
+            f'\n_DATA = mx.load(str(pathlib.Path(__file__).with_name("{self.name}.safetensors")))\n'
+        )
+
+    def _kernels(self) -> list[str]:
+        parts: list[str] = []
+        functions: dict[str, str] = {}
+        programs: list[Program] = []
+        for number, detail in enumerate(self.details, 1):
+            name = f"_kernel_{number}"
+            functions[detail.candidate.program_id] = name
+            programs.append(detail.program)
+            parts.append(
+                "\n" + kernel_source(detail.program, detail.candidate.program_id, f"_{number}")
+            )
+            summary = textwrap.shorten(f"{detail.candidate.idea}.", 88)
+            summary = summary.replace("\\", "/").replace('"""', "'''")
+            parts.append("\n\n" + launch_source(detail.program, name, summary, f"_{number}"))
+        parts.append(arithmetic_source(programs))
+        for number, variant in enumerate(self.variants, 1):
+            graph = with_launches(variant, functions)
+            data: dict[ValueId, str] = {}
+            constants = dict(graph.constants)
+            for value in large_constants(graph):
+                name = f"_constant_{len(self.data)}"
+                self.data[name] = constant_array(constants[value])
+                data[value] = f'_DATA["{name}"]'
+            types = ", ".join(map(str, variant.traced.graph.output_types))
+            parts.append(
+                "\n\n" + path_source(graph, f"_variant_{number}", f"Return {types}.", data)
+            )
+        return parts
+
+    def _installation(self) -> str:
+        lines = []
+        for name, value in self.source.objects.items():
+            if dispatch._Call((), [({name: value}, name)]).slots:
+                lines.append(f'_restore(_Call((), [(globals(), "{name}")]), _DATA)')
+        captured = ", ".join(f'(globals(), "{name}")' for name in self.captured)
+        lines.append(f"_CAPTURED = [{captured}]")
+        if any(v.traced.fixed for v in self.variants):
+            own = f"(({self.name},), {{}})" if self.source.attributes else "()"
+            lines.append(f"_kept = _Call({own}, _CAPTURED).array_at")
+        keys = list(dict.fromkeys(v.traced.key for v in self.variants))
+        lines.append("_VARIANTS = {")
+        for key in keys:
+            lines.append(f"    {key!r}: [")
+            for number, variant in enumerate(self.variants, 1):
+                if variant.traced.key == key:
+                    lines.append(f"        {self._variant(number, variant)},")
+            lines.append("    ],")
+        lines.append("}")
+        lines.append(self._installed())
+        return "\n".join(lines) + "\n"
+
+    @property
+    def captured(self) -> tuple[str, ...]:
+        """Names of what the function reads besides its arguments."""
+        own = self.source.name if self.source.attributes else ""
+        return tuple(n for n in self.source.captured if n != own)
+
+    def _variant(self, number: int, variant: Variant) -> str:
+        traced = variant.traced
+        options = [f"chip={variant.chip!r}"]
+        if traced.slots:
+            options.append(f"slots={traced.slots!r}")
+        if traced.fixed:
+            pairs = [f"({i}, _kept({j}))" for i, j in traced.fixed]
+            options.append(f"fixed=[{', '.join(pairs)}]")
+        return f"_Variant(_variant_{number}, {nest_source(traced.result)}, {', '.join(options)})"
+
+    def _installed(self) -> str:
+        name = self.name
+        if not self.source.attributes:
+            return f"{name} = _with_kernels({name}, _VARIANTS, _CAPTURED)"
+        (method,) = self.source.attributes
+        place = f"type({name}).{method}"
+        made = f"_with_kernels({place}, _VARIANTS, _CAPTURED)"
+        if self.has_own_class:
+            return f"{place} = {made}"
+        # The class is a library's, which stays as it is.
+        kind = f"type({name})"
+        return f'{name}.__class__ = type({kind}.__name__, ({kind},), {{"{method}": {made}}})'
+
+    @property
+    def has_own_class(self) -> bool:
+        """Say whether the class of the object is defined in the module."""
+        kind = type(self.source.objects[self.name])
+        return any(
+            block.lstrip("@").startswith(f"class {kind.__name__}")
+            or f"\nclass {kind.__name__}" in block
+            for block in self.source.blocks
+        )
+
+
+def dispatch_imports() -> list[str]:
+    """List the imports of the code that dispatches."""
+    text = Path(str(dispatch.__file__)).read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if line.startswith(("import ", "from "))]
+
+
+def dispatch_text() -> str:
+    """Return the code that dispatches, without its imports."""
+    text = Path(str(dispatch.__file__)).read_text(encoding="utf-8")
+    return text[text.index("class _Call") :]

@@ -1,0 +1,374 @@
+"""Compares an exported function with the original, on fresh inputs, as its users will call it."""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Literal
+
+import mlx.core as mx
+
+from kernelwright import ir
+from kernelwright.errors import InputError, KernelwrightError
+from kernelwright.evaluator.task import Tolerance
+from kernelwright.ir.capture import to_dtype
+from kernelwright.metal.diagnostic import Record
+from kernelwright.runtime.export.format import ExportedFile
+from kernelwright.runtime.export.function.arguments_code import (
+    arguments_source,
+    arguments_with,
+    target_source,
+)
+from kernelwright.runtime.export.function.dispatch import _Call, _leaves
+from kernelwright.runtime.export.function.function_export import FunctionFiles, imported, seen
+from kernelwright.runtime.export.function.simulated import simulated_kernels
+from kernelwright.runtime.export.function.test_code import has_order
+from kernelwright.runtime.export.function.ways import outcome, ways
+
+Flat = Callable[..., list[mx.array]]
+Outcome = Literal["equal", "differs", "not supported", "not run"]
+_TIMEOUT_S = 300
+
+
+class Check(Record):
+    """One comparison with the original."""
+
+    what: str
+    outcome: Outcome
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class _Case:
+    what: str
+    arrays: tuple[mx.array, ...]
+
+
+def prove(
+    export: FunctionFiles,
+    function: Callable[..., object],
+    threadgroup_bytes: int,
+    *,
+    is_strict: bool = True,
+) -> tuple[Check, ...]:
+    """Compare the module with the original; nothing is written outside of temporary folders.
+
+    Raises:
+        InputError: a result differs and `is_strict`, or the module cannot be imported where MLX
+            alone is.
+    """
+    checks: list[Check] = []
+    for number, served in enumerate(export.calls):
+        call = seen(function, served.args, served.kwargs, ())
+        is_certain = has_order(export.module)
+        cases = _cases(export, number, call)
+        original = _flat(function, call)
+        checks += _elsewhere(export, call, cases, original, has_order=is_certain)
+        checks += _kernels(export, function, call, cases[:1], threadgroup_bytes, is_certain)
+    for check in checks:
+        if check.outcome == "differs" and is_strict:
+            raise InputError(
+                f"{export.module.name} is not exported: {check.what}, it differs from the "
+                f"original ({check.detail}); export with --force to see the files."
+            )
+    return tuple(checks)
+
+
+def _flat(function: Callable[..., object], call: _Call) -> Flat:
+    def flat(*arrays: mx.array) -> list[mx.array]:
+        args, kwargs = arguments_with(call, arrays)
+        return _leaves(function(*args, **kwargs))
+
+    return flat
+
+
+def _cases(export: FunctionFiles, number: int, call: _Call) -> list[_Case]:
+    types = [(tuple(a.shape), a.dtype) for a in call.arrays]
+    keep = [a if _has_values(a) else None for a in call.arrays]
+    cases = [_Case("as searched", fresh(types, 1, keep))]
+    graph = export.module.variants[number].traced.graph
+    if (other := _resized(graph, len(types))) is not None:
+        cases.append(
+            _Case(
+                "at another shape",
+                fresh([(s, d) for s, (_, d) in zip(other, types, strict=True)], 2),
+            )
+        )
+    floats = {d for _, d in types if mx.issubdtype(d, mx.floating)}
+    if floats:
+        target = mx.float16 if floats == {mx.float32} else mx.float32
+        changed = [(s, target if d in floats else d) for s, d in types]
+        cases.append(_Case("on another dtype", fresh(changed, 3, keep)))
+    return cases
+
+
+def _has_values(array: mx.array) -> bool:
+    return mx.issubdtype(array.dtype, mx.integer) and bool(mx.any(array != 0).item())
+
+
+def fresh(
+    types: Sequence[tuple[tuple[int, ...], mx.Dtype]],
+    seed: int,
+    keep: Sequence[mx.array | None] = (),
+) -> tuple[mx.array, ...]:
+    """Draw arrays: floats from a normal distribution, integers that any index may be."""
+    made = []
+    for place, (shape, dtype) in enumerate(types):
+        key = mx.random.key(1000 * seed + place)
+        kept = keep[place] if place < len(keep) else None
+        if kept is not None:
+            made.append(kept)
+        elif dtype == mx.bool_:
+            made.append(mx.random.bernoulli(0.7, shape, key=key))
+        elif mx.issubdtype(dtype, mx.integer):
+            made.append(mx.random.randint(0, 2, shape, key=key).astype(dtype))
+        else:
+            made.append(mx.random.normal(shape, key=key).astype(dtype))
+    mx.eval(made)
+    return tuple(made)
+
+
+def _resized(graph: ir.Graph, count: int) -> list[tuple[int, ...]] | None:
+    """Return other shapes of the arguments that fit together, with captured arrays as they are."""
+    shapes = [t.shape for t in graph.input_types]
+    for dimension in ir.free_dimensions(graph):
+        if any(place >= count for place, _ in dimension.axes):
+            continue
+        (place, axis), multiple = dimension.axes[0], dimension.multiples[0]
+        wanted = multiple * (dimension.size + 1)
+        try:
+            resized = ir.resize(graph, {(place, axis): wanted})
+        except KernelwrightError:
+            continue
+        found = [t.shape for t in resized.input_types]
+        if found[count:] == shapes[count:]:
+            return found[:count]
+    return None
+
+
+def _elsewhere(
+    export: FunctionFiles, call: _Call, cases: Sequence[_Case], original: Flat, *, has_order: bool
+) -> list[Check]:
+    """Import the module in a process that finds MLX alone, and compare what it computes."""
+    nest = arguments_source(call)
+    if nest is None:
+        return [
+            Check(
+                what="imported where MLX alone is",
+                outcome="not run",
+                detail="an argument is an object",
+            )
+        ]
+    with tempfile.TemporaryDirectory() as text:
+        folder = Path(text)
+        write(export.files, folder / "module")
+        site = folder / "site"
+        site.mkdir()
+        for package in (
+            "mlx",
+            *(["numpy", "numpy.libs"] if export.module.source.needs_numpy else []),
+        ):
+            _link(package, site)
+        named = {f"{i}/{j}": a for i, c in enumerate(cases) for j, a in enumerate(c.arrays)}
+        mx.save_safetensors(str(folder / "inputs.safetensors"), named)
+        script = _script(export, folder, nest, len(cases))
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", script],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_TIMEOUT_S,
+        )
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise InputError(
+                f"{export.module.name} does not work where MLX alone is installed: {last}."
+            )
+        made = mx.load(str(folder / "results.safetensors"))
+        assert isinstance(made, dict)
+        mx.eval(list(made.values()))
+    checks = []
+    for i, case in enumerate(cases):
+        for way, compute in ways(original, case.arrays):
+            wanted = outcome(compute)
+            found = [
+                made[k]
+                for k in sorted((k for k in made if k.startswith(f"{i}/{way}/")), key=_place)
+            ]
+            checks.append(
+                _compared(f"{case.what}, {way}", found, wanted, exact=True, has_order=has_order)
+            )
+    return checks
+
+
+def _place(key: str) -> int:
+    return int(key.rpartition("/")[2])
+
+
+def _link(package: str, site: Path) -> None:
+    roots = [Path(p) for p in sys.path if p and (Path(p) / package).is_dir()]
+    own = Path(mx.__file__).parent
+    source = own if package == "mlx" else next((r / package for r in roots), None)
+    if source is not None:
+        (site / package).symlink_to(source, target_is_directory=True)
+
+
+def _script(export: FunctionFiles, folder: Path, nest: str, count: int) -> str:
+    text = (Path(__file__).parent / "ways.py").read_text(encoding="utf-8")
+    return f"""
+import sys
+sys.path += [{str(folder / "site")!r}, {str(folder / "module")!r}]
+{text}
+import {export.module.name} as exported
+
+given = mx.load({str(folder / "inputs.safetensors")!r})
+made = {{}}
+
+def flat(*a):
+    args, kwargs = {nest}
+    return exported._leaves(exported.{target_source(export.module.source)}(*args, **kwargs))
+
+for i in range({count}):
+    count = sum(k.startswith(f"{{i}}/") for k in given)
+    arrays = [given[f"{{i}}/{{j}}"] for j in range(count)]
+    for way, compute in ways(flat, arrays):
+        results = outcome(compute)
+        if not isinstance(results, str):
+            made |= {{f"{{i}}/{{way}}/{{j}}": r for j, r in enumerate(results)}}
+mx.save_safetensors({str(folder / "results.safetensors")!r}, made or {{"none": mx.array(0)}})
+"""
+
+
+def write(files: Sequence[ExportedFile], folder: Path) -> None:
+    """Write files into a folder of their own."""
+    for file in files:
+        path = folder / file.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if file.data is None:
+            path.write_text(file.text, encoding="utf-8")
+        else:
+            path.write_bytes(file.data)
+
+
+def _compared(
+    what: str,
+    found: Sequence[mx.array],
+    wanted: list[mx.array] | str,
+    *,
+    exact: bool,
+    has_order: bool = True,
+) -> Check:
+    if isinstance(wanted, str):
+        # What the original refuses is refused by the export: it is the same code.
+        return Check(what=what, outcome="not supported", detail=wanted.splitlines()[0][:100])
+    difference = unlike(found, wanted, exact=exact, has_order=has_order)
+    return Check(what=what, outcome="differs" if difference else "equal", detail=difference)
+
+
+def unlike(
+    found: Sequence[mx.array], wanted: Sequence[mx.array], *, exact: bool, has_order: bool = True
+) -> str:
+    """Say how results differ, or nothing.
+
+    Where the graph takes ranks of unsorted rows, a row's elements may come in any order.
+    """
+    if len(found) != len(wanted):
+        return f"{len(found)} arrays, expected {len(wanted)}"
+    for place, (a, b) in enumerate(zip(found, wanted, strict=True)):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return f"result {place} is {a.dtype}{list(a.shape)}, expected {b.dtype}{list(b.shape)}"
+        same = _close(a, b, exact=exact)
+        if not same and not has_order and a.ndim:
+            same = _close(mx.sort(a, axis=-1), mx.sort(b, axis=-1), exact=exact)
+        if not same:
+            return f"result {place} has other values"
+    return ""
+
+
+def _close(a: mx.array, b: mx.array, *, exact: bool) -> bool:
+    inexact = mx.issubdtype(a.dtype, mx.inexact)
+    if exact or not inexact or not a.size:
+        return bool(mx.array_equal(a, b, equal_nan=inexact).item())
+    tolerance = Tolerance.of(to_dtype(a.dtype))
+    wide = mx.complex64 if mx.issubdtype(a.dtype, mx.complexfloating) else mx.float32
+    a, b = a.astype(wide), b.astype(wide)
+    # Both sides round, and may err to either side; where terms cancel, by the largest of them.
+    largest = mx.max(mx.where(mx.isfinite(b), mx.abs(b), 0)).item()
+    relative = 2 * tolerance.relative
+    absolute = max(2 * tolerance.absolute, relative * abs(complex(largest)))
+    return bool(mx.allclose(a, b, rtol=relative, atol=absolute, equal_nan=True).item())
+
+
+def _kernels(
+    export: FunctionFiles,
+    function: Callable[..., object],
+    call: _Call,
+    cases: Sequence[_Case],
+    threadgroup_bytes: int,
+    has_order: bool,
+) -> list[Check]:
+    """Run the kernels themselves: on the GPU, or on the simulator where there is none."""
+    is_metal = mx.metal.is_available()
+    original = _flat(function, call)
+    where = "kernels on the GPU" if is_metal else "kernels on the simulator"
+    checks = []
+    with _with_kernels(export, threadgroup_bytes, is_metal=is_metal) as module:
+        target = _target(module, export)
+        flat = _flat(target, call)
+        for case in cases:
+            args, kwargs = arguments_with(call, case.arrays)
+            if not _serves(module, export, args, kwargs):
+                checks.append(Check(what=where, outcome="differs", detail="they do not serve it"))
+                continue
+            wanted = dict(ways(original, case.arrays))
+            for way, compute in ways(flat, case.arrays):
+                what = f"{where}, {case.what}, {way}"
+                if way == "mx.compile" and not is_metal:
+                    detail = "the simulator needs values, which a trace has not"
+                    checks.append(Check(what=what, outcome="not run", detail=detail))
+                    continue
+                expected = outcome(wanted[way])
+                if isinstance(expected, str):
+                    checks.append(_compared(what, (), expected, exact=False))
+                    continue
+                found = outcome(compute)
+                if isinstance(found, str):
+                    checks.append(Check(what=what, outcome="differs", detail=found))
+                    continue
+                checks.append(_compared(what, found, expected, exact=False, has_order=has_order))
+    return checks
+
+
+@contextmanager
+def _with_kernels(
+    export: FunctionFiles, threadgroup_bytes: int, *, is_metal: bool
+) -> Iterator[ModuleType]:
+    name = export.module.name
+    # The simulator asks MLX itself for a kernel's text, so the module alone may see the other.
+    around = nullcontext() if is_metal else simulated_kernels(threadgroup_bytes)
+    with imported(export.files, name, around) as module:
+        if not is_metal:
+            vars(module)["_runs_metal"] = lambda: True
+        yield module
+
+
+def _target(module: ModuleType, export: FunctionFiles) -> Callable[..., object]:
+    source = export.module.source
+    found: Callable[..., object] = getattr(module, source.name)
+    if source.attributes in ((), ("__call__",)):
+        return found
+    return getattr(found, source.attributes[0])  # type: ignore[no-any-return]
+
+
+def _serves(
+    module: ModuleType, export: FunctionFiles, args: tuple[object, ...], kwargs: dict[str, object]
+) -> bool:
+    source = export.module.source
+    found = getattr(module, source.name)
+    if not source.attributes:
+        return bool(found.serves(*args, **kwargs))
+    return bool(getattr(type(found), source.attributes[0]).serves(found, *args, **kwargs))

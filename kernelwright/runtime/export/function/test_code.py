@@ -1,0 +1,179 @@
+"""Prints the tests of an exported function."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import mlx.core as mx
+
+from kernelwright.runtime.export.function.arguments_code import (
+    arguments_source,
+    arguments_with,
+    target_source,
+)
+from kernelwright.runtime.export.function.dispatch import _Call, _leaves
+from kernelwright.runtime.export.function.module_code import FunctionModule
+from kernelwright.runtime.export.function.source import literal
+
+_SAMPLED = 8
+ORDERLESS = frozenset({"argpartition", "argsorted_slice", "partition", "sorted_slice"})
+"""Ops that MLX lets return a row's elements in any order."""
+
+_BODY = '''\
+"""Tests of {name}: the values of the original, and the kernels where there is a GPU for them."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import mlx.core as mx
+import pytest
+
+import {name} as exported
+
+# For each call that kernels serve: its arrays' shapes and dtypes, how it is made of them, and
+# some elements of each result of the original for `example(call, 0)`, by flat index.
+CALLS = [
+{calls}]
+
+
+{example}
+
+
+def called(call):
+    def function(*a):
+        args, kwargs = call[1](a)
+        return exported._leaves(exported.{target}(*args, **kwargs))
+
+    return function
+
+
+# False where the ranks of unsorted rows are taken, whose elements come in any order.
+HAS_ORDER = {has_order}
+
+
+def close(a, b):
+    if a.ndim and not HAS_ORDER:
+        a, b = mx.sort(a, axis=-1), mx.sort(b, axis=-1)
+    if not mx.issubdtype(a.dtype, mx.inexact):
+        return mx.array_equal(a, b).item()
+    tolerance = 1e-4 if a.dtype in (mx.float32, mx.complex64) else 2e-2
+    largest = mx.max(mx.abs(b)).item() if b.size else 0.0
+    absolute = tolerance * max(1.0, abs(largest))
+    return mx.allclose(a, b, rtol=tolerance, atol=absolute, equal_nan=True).item()
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_it_gives_the_values_of_the_original(call):
+    with mx.stream(mx.cpu):
+        results = called(call)(*example(call[0], 0))
+        assert [r.shape for r in results] == [shape for shape, _, _ in call[2]]
+        for result, (_, dtype, samples) in zip(results, call[2]):
+            assert result.dtype == dtype
+            tolerance = 1e-4 if dtype in (mx.float32, mx.complex64) else 2e-2
+            for index, value in samples:
+                found = result.reshape(-1)[index].item()
+                assert found == pytest.approx(value, rel=tolerance, abs=tolerance, nan_ok=True)
+
+
+@pytest.mark.skipif(not mx.metal.is_available(), reason="needs an Apple GPU")
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_kernels_agree_with_the_original(call, seed, monkeypatch):
+    arrays = example(call[0], seed)
+    kernels = [(way, outcome(compute)) for way, compute in ways(called(call), arrays)]
+    monkeypatch.setattr(exported, "_runs_metal", lambda: False)
+    for (way, found), (_, compute) in zip(kernels, ways(called(call), arrays)):
+        wanted = outcome(compute)
+        if isinstance(wanted, str):
+            continue
+        assert not isinstance(found, str), f"{{way}}: {{found}}"
+        assert all(close(a, b) for a, b in zip(found, wanted)), way
+
+
+{ways}'''
+
+_EXAMPLE = '''\
+def example(types, seed):
+    """Make arrays whose every element is exact in every dtype."""
+    arrays = []
+    for place, (shape, dtype) in enumerate(types):
+        count = 1
+        for size in shape:
+            count *= size
+        steps = (mx.arange(count) * 37 + 11 * place + 13 * seed) % 101
+        if dtype == mx.bool_:
+            values = steps % 3 != 0
+        elif mx.issubdtype(dtype, mx.integer):
+            values = steps % 2
+        else:
+            values = (steps.astype(mx.float32) - 50) / 32
+        arrays.append(values.astype(dtype).reshape(shape))
+    return arrays'''
+
+
+def example(types: Sequence[tuple[tuple[int, ...], mx.Dtype]], seed: int) -> list[mx.array]:
+    """Make what the printed `example` makes."""
+    space: dict[str, object] = {"mx": mx}
+    exec(_EXAMPLE, space)
+    made: list[mx.array] = space["example"](types, seed)  # type: ignore[operator]
+    return made
+
+
+def function_tests(
+    module: FunctionModule, function: Callable[..., object], calls: Sequence[_Call]
+) -> str | None:
+    """Return the test file's text; None where an argument of every call is an object."""
+    printed = []
+    for call in calls:
+        nest = arguments_source(call)
+        if nest is None:
+            continue
+        types = [(tuple(a.shape), a.dtype) for a in call.arrays]
+        listed = ", ".join(f"({s!r}, {literal(d)})" for s, d in types)
+        made = _results(function, call, types)
+        results = "".join(f"            {_samples(r, has_order(module))},\n" for r in made)
+        printed.append(
+            f"    (\n        [{listed}],\n        lambda a: {nest},\n"
+            f"        [\n{results}        ],\n    ),\n"
+        )
+    if not printed:
+        return None
+    ways = (Path(__file__).parent / "ways.py").read_text(encoding="utf-8")
+    return _BODY.format(
+        name=module.name,
+        calls="".join(printed),
+        example=_EXAMPLE,
+        target=target_source(module.source),
+        has_order=has_order(module),
+        ways=ways[ways.index("def ways") :],
+    )
+
+
+def _results(
+    function: Callable[..., object],
+    call: _Call,
+    types: Sequence[tuple[tuple[int, ...], mx.Dtype]],
+) -> list[mx.array]:
+    with mx.stream(mx.cpu):
+        args, kwargs = arguments_with(call, example(types, 0))
+        made: list[mx.array] = _leaves(function(*args, **kwargs))
+        mx.eval(made)
+    return made
+
+
+def has_order(module: FunctionModule) -> bool:
+    """Say whether every result's elements stand in a certain order."""
+    nodes = (node for variant in module.variants for node in variant.traced.graph.nodes)
+    return not any(node.op in ORDERLESS for node in nodes)
+
+
+def _samples(result: mx.array, is_certain: bool) -> str:
+    """Choose elements over the whole array, its last included: that is where tails go wrong."""
+    last = result.size - 1
+    places = (
+        sorted({round(i * last / (_SAMPLED - 1)) for i in range(_SAMPLED)})
+        if is_certain and last >= 0
+        else []
+    )
+    wide = result.astype(mx.float32) if mx.issubdtype(result.dtype, mx.floating) else result
+    flat = wide.reshape(-1)
+    values = ", ".join(f"({i}, {literal(flat[i].item())})" for i in places)
+    return f"({tuple(result.shape)!r}, {literal(result.dtype)}, [{values}])"

@@ -1,0 +1,270 @@
+"""One way of calling a function: its graph, the kernels of its regions, and their code."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import mlx.core as mx
+
+from kernelwright import ir
+from kernelwright.errors import UnsupportedError
+from kernelwright.ir.graph import Graph, Node, TensorType, ValueId
+from kernelwright.ir.region import Region
+from kernelwright.metal.device.array import to_numpy
+from kernelwright.runtime.export.function.dispatch import _Call, _original
+from kernelwright.runtime.export.reference_code import (
+    LAUNCH,
+    is_printable,
+    launching_source,
+    printable,
+)
+from kernelwright.store import CandidateDetail
+
+Lookup = Callable[[Sequence[Graph]], Mapping[str, Sequence[CandidateDetail]]]
+"""Takes tasks' graphs; returns the kernels of each by its fingerprint, the best of a chip first."""
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A call of a function as a graph."""
+
+    graph: Graph
+    """Its inputs are the arrays of the arguments, then of `slots`."""
+    slots: tuple[int, ...]
+    """Which of the arrays that objects hold it reads, by their place in the call."""
+    fixed: tuple[tuple[int, int], ...]
+    """Slots whose values are part of the graph, each with its place when the module loads."""
+    key: str
+    result: object
+    """What the function returned, its arrays replaced by their place among the results."""
+    regions: tuple[Region, ...]
+
+    @property
+    def tasks(self) -> tuple[Graph, ...]:
+        """The regions as the references that kernels were searched for."""
+        return tuple(region.extract() for region in self.regions)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What serves a call on a chip."""
+
+    traced: Traced
+    kernels: Mapping[Region, CandidateDetail]
+    chip: str
+
+    @property
+    def regions(self) -> int:
+        """How many regions there are, with kernels and without."""
+        return len(self.traced.regions)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Stands for an array of a result."""
+
+    index: int
+
+
+def trace(
+    function: Callable[..., object], call: _Call, names: Sequence[str], loaded: _Call
+) -> tuple[Traced, ...]:
+    """Trace a call: first with everything that it reads as inputs, then with fixed values.
+
+    Kernels may hold the value of a captured array, such as a mask that is known to be causal.
+
+    Args:
+        function: takes the call's arguments.
+        call: of the function, with arrays of which the shapes and dtypes count.
+        names: of the arrays of the arguments.
+        loaded: what the module holds when it is loaded.
+
+    Raises:
+        KernelwrightError: no kernel may take the function's place; a sentence says why.
+    """
+    mx.eval([call.array_at(i) for i in range(len(call.slots))])
+    # A search writes arrays of one element into its tasks.
+    live = [i for i in range(len(call.slots)) if call.array_at(i).size > 1]
+    every = [live, []] if live else [[]]
+    return tuple(_traced(function, call, names, live, loaded) for live in every)
+
+
+def _traced(
+    function: Callable[..., object],
+    call: _Call,
+    names: Sequence[str],
+    live: Sequence[int],
+    loaded: _Call,
+) -> Traced:
+    graph, _ = _captured(function, call, live, names)
+    read = {v for node in graph.nodes for v in node.inputs}.union(graph.outputs)
+    count = len(call.arrays)
+    used = [i for place, i in enumerate(live) if graph.inputs[count + place] in read]
+    graph, result = _captured(function, call, used, names)
+    if any(node.op == "random_bits" for node in graph.nodes):
+        raise UnsupportedError("the function draws random numbers, which differ at every call.")
+    whole = ir.gather_attention(ir.canonicalize(graph))
+    places = {(id(holder), key): i for i, (holder, key) in enumerate(loaded.slots)}
+    fixed = [(i, (id(h), k)) for i, (h, k) in enumerate(call.slots) if i not in live]
+    if any(place not in places for _, place in fixed):
+        raise UnsupportedError("an object among its arguments holds an array of one element.")
+    pairs = tuple((i, places[place]) for i, place in fixed)
+    return Traced(whole, tuple(used), pairs, call.key, result, tuple(ir.partition(whole)))
+
+
+def _captured(
+    function: Callable[..., object], call: _Call, used: Sequence[int], names: Sequence[str]
+) -> tuple[Graph, object]:
+    slots = [call.slots[i] for i in used]
+    shown: list[object] = []
+    every = range(len(call.slots))
+
+    def observed(*args: object, **kwargs: object) -> object:
+        given = [call.array_at(i) for i in every]
+        made = function(*args, **kwargs)
+        if any(call.array_at(i) is not array for i, array in zip(every, given, strict=True)):
+            raise UnsupportedError("the function replaces arrays that it keeps.")
+        shown.append(_places(made))
+        return made
+
+    flat = _original(observed, call, slots)
+    arrays = [*call.arrays, *map(call.array_at, used)]
+    graph = ir.capture(flat, *arrays)
+    paths = [call.paths[i] for i in used]
+    return replace(graph, names=(*names, *paths)), shown[-1]
+
+
+def _places(result: object) -> object:
+    """Replace the arrays of a result by their places."""
+    count = iter(range(1_000_000))
+
+    def visit(value: object) -> object:
+        if isinstance(value, mx.array):
+            return _Place(next(count))
+        if type(value) is dict:
+            return {name: visit(item) for name, item in value.items()}
+        if isinstance(value, tuple) and hasattr(value, "_make"):
+            return type(value)._make(map(visit, value))
+        if type(value) is tuple:
+            return tuple(map(visit, value))
+        if type(value) is list:
+            return list(map(visit, value))
+        if value is None or type(value) in (bool, int, float, str):
+            return value
+        raise UnsupportedError(
+            f"the function returns {type(value).__name__}, expected arrays in tuples, lists "
+            "and dicts."
+        )
+
+    return visit(result)
+
+
+def nest_source(result: object) -> str:
+    """Return a lambda that puts results into the function's nest."""
+    return f"lambda *r: {_nest(result)}"
+
+
+def _nest(value: object) -> str:
+    if isinstance(value, _Place):
+        return f"r[{value.index}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{k!r}: {_nest(v)}' for k, v in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_nest, value))}]"
+    if isinstance(value, tuple):
+        inner = ", ".join(map(_nest, value))
+        if hasattr(value, "_make"):
+            return f"{type(value).__name__}({inner})"
+        return f"({inner}{',' if len(value) == 1 else ''})"
+    return repr(value)
+
+
+def choose(
+    traced: Traced, lookup: Lookup, *, admits: Callable[[CandidateDetail], bool]
+) -> list[Variant]:
+    """Return a variant for each chip that a region has a kernel for."""
+    tasks = dict(zip(traced.regions, traced.tasks, strict=True))
+    found = lookup(list(tasks.values()))
+    chips: dict[str, dict[Region, CandidateDetail]] = {}
+    for region, task in tasks.items():
+        for detail in found.get(task.fingerprint, ()):
+            if admits(detail):
+                chip = detail.evaluations[0].evaluation.device.chip
+                chips.setdefault(chip, {}).setdefault(region, detail)
+    return [Variant(traced, kernels, chip) for chip, kernels in chips.items()]
+
+
+def with_launches(variant: Variant, functions: Mapping[str, str]) -> Graph:
+    """Return a variant's graph with a launch in the place of each region that has a kernel.
+
+    Args:
+        variant: whose graph.
+        functions: the name of the launching function of each program, by its id.
+    """
+    graph = variant.traced.graph
+    region_of = {i: region for region in variant.kernels for i in region.indices}
+    waiting: list[Node] = []
+    for index, node in enumerate(graph.nodes):
+        region = region_of.get(index)
+        if region is None:
+            waiting.append(node)
+        elif index == region.indices[0]:
+            function = functions[variant.kernels[region].candidate.program_id]
+            waiting.append(Node(LAUNCH, region.inputs, region.outputs, (("function", function),)))
+    ready = {*graph.inputs, *graph.constant_of}
+    ordered: list[Node] = []
+    while waiting:
+        fits = [n for n in waiting if ready.issuperset(n.inputs)]
+        # One at a time keeps the order of the function's own lines.
+        first = fits[0]
+        waiting.remove(first)
+        ordered.append(first)
+        ready.update(first.outputs)
+    return evaluated_constants(printable(_without_dead(replace(graph, nodes=tuple(ordered)))))
+
+
+def evaluated_constants(graph: Graph) -> Graph:
+    """Return a graph with what no input reaches as constants, where MLX code cannot say it."""
+    known = set(graph.constant_of)
+    before: list[Node] = []
+    for node in graph.nodes:
+        if node.op != LAUNCH and known.issuperset(node.inputs):
+            known.update(node.outputs)
+            before.append(node)
+    if not any(not is_printable(node.op) for node in before):
+        return graph
+    read = {v for n in graph.nodes if n not in before for v in n.inputs}.union(graph.outputs)
+    wanted = tuple(v for n in before for v in n.outputs if v in read)
+    alone = replace(graph, inputs=(), names=(), nodes=tuple(before), outputs=wanted)
+    with mx.stream(mx.cpu):
+        arrays = ir.interpret(_without_dead(alone))
+    made = tuple(
+        (v, ir.Constant.of(to_numpy(a), graph.types[v].dtype))
+        for v, a in zip(wanted, arrays, strict=True)
+    )
+    rest = tuple(n for n in graph.nodes if n not in before)
+    return _without_dead(replace(graph, nodes=rest, constants=(*graph.constants, *made)))
+
+
+def _without_dead(graph: Graph) -> Graph:
+    live, kept = set(graph.outputs), []
+    for node in reversed(graph.nodes):
+        if live.intersection(node.outputs):
+            live.update(node.inputs)
+            kept.append(node)
+    constants = tuple((v, c) for v, c in graph.constants if v in live)
+    return replace(graph, nodes=tuple(reversed(kept)), constants=constants)
+
+
+def path_source(graph: Graph, name: str, summary: str, data: Mapping[ValueId, str]) -> str:
+    """Return the function that computes a variant with kernels."""
+    return launching_source(graph, name, summary, data)
+
+
+def large_constants(graph: Graph) -> list[ValueId]:
+    """List the constants that are not written into the code."""
+    return [v for v, c in graph.constants if c.type.size > 16]
+
+
+def described(types: Sequence[TensorType]) -> str:
+    """Return types as on the command line."""
+    return ", ".join(map(str, types))

@@ -1,0 +1,59 @@
+"""Prints a function's section of VERIFICATION.md: what was verified, on what, and what was not."""
+
+from collections.abc import Sequence
+
+from kernelwright.runtime.export.function.module_code import FunctionModule
+from kernelwright.runtime.export.function.proof import Check
+from kernelwright.runtime.export.selection import Selection
+from kernelwright.runtime.export.verification import verification_text
+
+_LIMITS = ("Derivatives and `mx.vmap` are those of the function as it is written.",)
+
+
+def function_verification(module: FunctionModule, checks: Sequence[Check]) -> str:
+    """Return the section's text."""
+    parts = [
+        f"# What is known about `{module.name}{module.signature}`\n",
+        _served(module),
+        _checks(checks),
+    ]
+    for number, detail in enumerate(module.details, 1):
+        evaluation = detail.evaluations[0].evaluation if detail.evaluations else None
+        is_verified = evaluation is not None and evaluation.is_correct
+        revoked = any(c.freshness == "revoked" for c in detail.champion_on)
+        chosen = Selection(detail, f"_kernel_{number}", is_verified and not revoked, revoked)
+        text = verification_text(chosen, _LIMITS)
+        parts.append(
+            "\n".join(f"#{x}" if x.startswith("#") else x for x in text.splitlines()) + "\n"
+        )
+    return "\n".join(parts)
+
+
+def _served(module: FunctionModule) -> str:
+    lines = ["Kernels serve these calls; every other runs the function as it is written.\n"]
+    numbers = {d.candidate.program_id: i for i, d in enumerate(module.details, 1)}
+    for variant in module.variants:
+        traced = variant.traced
+        count = len(traced.graph.inputs) - len(traced.slots)
+        types = ", ".join(map(str, traced.graph.input_types[:count]))
+        kernels = sorted({numbers[d.candidate.program_id] for d in variant.kernels.values()})
+        named = ", ".join(f"`_kernel_{n}`" for n in kernels)
+        rest = variant.regions - len(variant.kernels)
+        left = f"; {rest} of {variant.regions} regions stay with MLX" if rest else ""
+        lines.append(f"- `{types}`: {named}, judged on {variant.chip}{left}")
+    return "\n".join(lines) + "\n"
+
+
+def _checks(checks: Sequence[Check]) -> str:
+    if not checks:
+        return "**The module was not compared with the original.** It was exported by force.\n"
+    lines = [
+        "## Compared with the original when it was exported\n",
+        "The module alone, in a process that finds MLX and nothing else, to the last bit; its",
+        "kernels within the dtype's tolerance.\n",
+    ]
+    for check in checks:
+        mark = "x" if check.outcome == "equal" else " "
+        note = "" if check.outcome == "equal" else f" ({check.outcome}: {check.detail})"
+        lines.append(f"- [{mark}] {check.what}{note}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,44 @@
+"""The ways in which people call a function; the text of this file is part of exported tests."""
+
+# The text is read by people who have no use for generic arguments and casts.
+# mypy: ignore-errors
+
+from collections.abc import Callable, Iterator, Sequence
+
+import mlx.core as mx
+
+
+def ways(function: Callable, arrays: Sequence[mx.array]) -> Iterator[tuple[str, Callable]]:
+    """Yield ways to call a function of arrays, each with its computation."""
+    yield "called", lambda: list(function(*arrays))
+    places = [i for i, a in enumerate(arrays) if mx.issubdtype(a.dtype, mx.floating)]
+
+    def total(*given: mx.array) -> mx.array:
+        made = [r for r in function(*given) if mx.issubdtype(r.dtype, mx.floating)]
+        return sum((r.astype(mx.float32) * weights(r)).sum() for r in made)
+
+    if places:
+        yield "mx.grad", lambda: listed(mx.grad(total, argnums=places)(*arrays))
+    yield "mx.compile", lambda: list(mx.compile(function)(*arrays))
+    pairs = [mx.stack([a, a[::-1] if a.ndim else a]) for a in arrays]
+    yield "mx.vmap", lambda: listed(mx.vmap(lambda *given: tuple(function(*given)))(*pairs))
+
+
+def weights(array: mx.array) -> mx.array:
+    """Return factors for a sum: a plain one has no gradient through a softmax."""
+    return (mx.arange(array.size).astype(mx.float32) % 7 - 3).reshape(array.shape)
+
+
+def listed(value: object) -> list:
+    """Return several results, or the only one, as a list."""
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def outcome(compute: Callable[[], list]) -> list[mx.array] | str:
+    """Return results, or why there are none."""
+    try:
+        results = compute()
+        mx.eval(results)
+    except Exception as e:
+        return f"{type(e).__name__}: {e}"
+    return results

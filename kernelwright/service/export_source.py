@@ -1,0 +1,114 @@
+"""Finds what `kernelwright export` is asked for: functions with their calls, and their kernels."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import cast
+
+import mlx.core as mx
+
+from kernelwright.campaign import Subject, load_subjects
+from kernelwright.campaign.event import FunctionPlanned
+from kernelwright.errors import KernelwrightError
+from kernelwright.ir import Graph, TensorType
+from kernelwright.ir.arguments import rebuild
+from kernelwright.ir.capture import input_leaves, is_array
+from kernelwright.metal.device.array import mlx_dtype
+from kernelwright.runtime.export import ExampleCall
+from kernelwright.store import CandidateDetail, KernelStore
+
+
+@dataclass(frozen=True)
+class FunctionTarget:
+    """A function of a user's file and the calls that may have kernels."""
+
+    function: Callable[..., object]
+    name: str
+    origin: str
+    calls: tuple[ExampleCall, ...] = field(repr=False)
+
+
+def is_function(target: str) -> bool:
+    """Say whether a target names a function, and no candidate by its id."""
+    return not all(c in "0123456789abcdef" for c in target.lower())
+
+
+def function_targets(
+    target: str, inputs: Sequence[str], store: KernelStore
+) -> tuple[FunctionTarget, ...]:
+    """Return the functions of a target, each with every call that was ever searched.
+
+    Raises:
+        InputError: the file, the function or the inputs are not there or do not parse.
+    """
+    subjects: dict[str, list[Subject]] = {}
+    for subject in load_subjects(target, inputs):
+        subjects.setdefault(subject.name, []).append(subject)
+    searched = {} if inputs else _searched(store)
+    return tuple(_target(name, found, searched.get(name, ())) for name, found in subjects.items())
+
+
+def campaign_places(store: KernelStore, prefix: str) -> tuple[str, ...]:
+    """Return where the functions of a campaign are, each once; those of older logs are left out.
+
+    Raises:
+        InputError: no campaign, or several, begin like this.
+    """
+    return tuple(dict.fromkeys(p.place for p in _planned(store, prefix) if p.place))
+
+
+def campaign_tasks(store: KernelStore, prefix: str) -> frozenset[str]:
+    """Return the tasks of a campaign."""
+    return frozenset(task.id for planned in _planned(store, prefix) for task in planned.tasks)
+
+
+def lookup_in(
+    store: KernelStore,
+) -> Callable[[Sequence[Graph]], Mapping[str, list[CandidateDetail]]]:
+    """Return what finds the champions of tasks, on every chip, the fresh ones first."""
+
+    def lookup(tasks: Sequence[Graph]) -> Mapping[str, list[CandidateDetail]]:
+        wanted = {task.fingerprint for task in tasks}
+        found: dict[str, list[CandidateDetail]] = {}
+        champions = [s.champion for s in store.standings() if s.champion.task.id in wanted]
+        for champion in sorted(champions, key=lambda c: c.freshness != "fresh"):
+            found.setdefault(champion.task.id, []).append(store.show(champion.candidate_id))
+        return found
+
+    return lookup
+
+
+def _planned(store: KernelStore, prefix: str) -> Iterator[FunctionPlanned]:
+    for event in store.events(store.campaign(prefix).id):
+        if event.kind == FunctionPlanned.__name__:
+            yield FunctionPlanned.model_validate_json(event.body)
+
+
+def _searched(store: KernelStore) -> dict[str, tuple[str, ...]]:
+    """Return the inputs that functions of each name were searched for."""
+    found: dict[str, dict[str, None]] = {}
+    for campaign in store.campaigns(limit=200):
+        with suppress(KernelwrightError):
+            for planned in _planned(store, campaign.id):
+                found.setdefault(planned.function, {})[planned.inputs] = None
+    return {name: tuple(inputs) for name, inputs in found.items()}
+
+
+def _target(name: str, subjects: Sequence[Subject], searched: Sequence[str]) -> FunctionTarget:
+    first = subjects[0]
+    calls = [ExampleCall(s.inputs, s.keywords) for s in subjects]
+    # A function of the same name elsewhere has other tasks, whose kernels are not found here.
+    calls += [call for inputs in searched if (call := _resized(first, inputs)) is not None]
+    return FunctionTarget(first.function, name.rpartition(".")[2], first.origin, tuple(calls))
+
+
+def _resized(subject: Subject, inputs: str) -> ExampleCall | None:
+    """Return a call with arrays of other types in the places of the example's."""
+    keywords = {name: subject.keywords[name] for name in sorted(subject.keywords)}
+    types = [TensorType.parse(f"{text.strip(', ')}]") for text in inputs.split("]")[:-1]]
+    if len(types) != len(input_leaves(subject.inputs, keywords)):
+        return None
+    arrays = [mx.zeros(t.shape, mlx_dtype(t.dtype), stream=mx.cpu) for t in types]
+    made = rebuild((subject.inputs, keywords), arrays, is_array)
+    args, kwargs = cast("tuple[tuple[object, ...], dict[str, object]]", made)
+    return ExampleCall(args, kwargs)

@@ -1,0 +1,73 @@
+"""Functions of real models go through search and export, and compute elsewhere what they did."""
+
+import ast
+import importlib.util
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+import mlx.core as mx
+import pytest
+from typer.testing import CliRunner
+
+from kernelwright.service.cli import app
+
+MODELS = Path(__file__).parent / "models"
+_SAMPLE = frozenset({"moe_combine", "cross_entropy", "image_step", "attention_tree"})
+
+
+def _names() -> Sequence[object]:
+    found: list[object] = []
+    for file in sorted(MODELS.glob("*.py")):
+        for name in _searched(file):
+            marks = () if name in _SAMPLE else (pytest.mark.slow,)
+            found.append(pytest.param(f"{file}:{name}", id=name, marks=marks))
+    return found
+
+
+def _searched(file: Path) -> list[str]:
+    tree = ast.parse(file.read_text())
+    decorated = [n.name for n in tree.body if isinstance(n, ast.FunctionDef) and n.decorator_list]
+    listed = [
+        key.value
+        for n in ast.walk(tree)
+        if isinstance(n, ast.FunctionDef) and n.name == "example_inputs"
+        for d in ast.walk(n)
+        if isinstance(d, ast.Dict)
+        for key in d.keys
+        if isinstance(key, ast.Constant) and isinstance(key.value, str)
+    ]
+    return [*decorated, *listed]
+
+
+def _run(*arguments: str) -> str:
+    done = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def _imported(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"exported_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("target", _names())
+def test_a_function_is_exported_whole_and_equal(target: str, tmp_path: Path) -> None:
+    store, folder = str(tmp_path / "kernels.db"), tmp_path / "vendored"
+    _run("search", target, "--store", store, "--quiet", "--candidates", "2", "--repairs", "0")
+    # These shapes are small, where a launch is all that counts: MLX is often as fast.
+    told = _run("export", target, "-o", str(folder), "--store", store, "--force", "--json")
+    exported = json.loads(told[told.index("{") :])
+    assert exported["is_verified"], (folder / "VERIFICATION.md").read_text()
+    verification = (folder / "VERIFICATION.md").read_text()
+    assert "differs" not in verification
+    assert "- [x] as searched, called" in verification
+    assert "- [x] kernels on the " in verification
+    module = _imported(folder / f"{exported['name']}.py")
+    assert module._VARIANTS
+    assert not mx.metal.is_available() or module._runs_metal()
