@@ -1,14 +1,18 @@
 """What a judge remembers of a task from one candidate, and one run, to the next."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from kernelwright.evaluator.inputs.caught_case import RegressionCase
+from kernelwright.evaluator.inputs.stated_case import StatedCaughtCase
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.kernel import Program
 from kernelwright.store import KernelStore
+
+_KEPT: TypeAdapter[RegressionCase] = TypeAdapter(StatedCaughtCase | RegressionCase)
 
 
 class Memory(Protocol):
@@ -56,12 +60,10 @@ class StoredMemory:
 
     def regressions(self, task: Task) -> Sequence[RegressionCase]:
         """Read a task's cases; one that this version cannot read is passed over."""
-        found = []
+        found: list[RegressionCase] = []
         for body in self._store.dialogue.regression_cases(task.fingerprint):
-            try:
-                found.append(RegressionCase.model_validate_json(body))
-            except ValidationError:
-                continue
+            with suppress(ValidationError):
+                found.append(_KEPT.validate_json(body))
         return tuple(found)
 
     def keep(self, case: RegressionCase) -> None:

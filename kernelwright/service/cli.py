@@ -15,6 +15,7 @@ from kernelwright.service.export_command import export
 from kernelwright.service.machine_commands import devices, doctor
 from kernelwright.service.metal_commands import metal_group
 from kernelwright.service.plan_command import plan
+from kernelwright.service.redteam_command import redteam
 from kernelwright.service.report_command import report
 from kernelwright.service.search_command import search
 from kernelwright.service.store_commands import best, history, show
@@ -34,7 +35,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Find": (search, plan),
     "Ask": (best, show, history, report),
     "Take": (export,),
-    "Check": (verify, doctor, devices),
+    "Check": (verify, redteam, doctor, devices),
 }
 campaign_group = typer.Typer(
     help="Nights over many functions, that survive whatever happens.", no_args_is_help=True

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from kernelwright.agents.budget import Cost
 from kernelwright.metal.diagnostic import Record
 
-RoleName = Literal["planner", "coder", "repairer", "doctor"]
+RoleName = Literal["planner", "coder", "repairer", "attacker", "doctor"]
 LONGEST_ECHO = 8000
 """Characters of an invalid reply that a re-ask shows to the model again."""
 

@@ -1,0 +1,132 @@
+"""`kernelwright redteam`: tries to get wrong kernels past the evaluator."""
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from kernelwright.agents.budget import Caps
+from kernelwright.campaign import capture_subjects, load_subjects
+from kernelwright.campaign.redteam import (
+    RedTeamReport,
+    RedTeamSpec,
+    Strike,
+    Target,
+    run_red_team,
+    targets_from_store,
+    targets_of,
+)
+from kernelwright.metal.device.registry import open_device
+from kernelwright.service.console import console, error_console
+from kernelwright.service.option import (
+    BaseUrlOption,
+    JsonOption,
+    ModelOption,
+    StoreOption,
+    print_json,
+)
+from kernelwright.store import KernelStore
+
+_DEFAULTS = RedTeamSpec()
+_BREACHED = 2
+"""Exit status when the evaluator accepted what is wrong."""
+_STYLES = {"refused": "good", "accepted": "quiet", "breach": "bad", "no verdict": "warn"}
+
+
+def redteam(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE.py[:function]]...",
+            help="Whose kernels to attack from: functions, as search takes them; the store's "
+            "champions where none is named.",
+            show_default=False,
+        ),
+    ] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("-i", "--input", help="An input's type, such as 'bf16[2048,4096]'; repeat."),
+    ] = None,
+    attacks: Annotated[
+        int, typer.Option(min=1, help="The most attacks that start from one kernel.")
+    ] = _DEFAULTS.attacks,
+    seed: Annotated[int, typer.Option(help="Draws mutants and inputs.")] = _DEFAULTS.seed,
+    seconds: Annotated[
+        float | None, typer.Option(min=0.1, help="Stop after so long.", show_default=False)
+    ] = None,
+    battery_seconds: Annotated[
+        float,
+        typer.Option(min=1, help="The most time to try one accepted attack on other inputs."),
+    ] = _DEFAULTS.battery_s,
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(min=0, help="The most dollars that models may cost.", show_default=False),
+    ] = None,
+    tokens: Annotated[
+        int | None,
+        typer.Option(min=1, help="The most tokens that models may use.", show_default=False),
+    ] = None,
+    calls: Annotated[
+        int | None, typer.Option(min=1, help="The most calls to models.", show_default=False)
+    ] = None,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Try to get wrong kernels past the evaluator; what passes becomes a case for later kernels.
+
+    A model writes the attacks; without one, mutation operators do. The exit status is 2 when the
+    evaluator accepted a kernel that is shown to be wrong.
+    """
+    spec = RedTeamSpec(
+        attacks=attacks,
+        seed=seed,
+        seconds=seconds,
+        battery_s=battery_seconds,
+        models=tuple(model or ()),
+        base_url=base_url,
+        caps=Caps(dollars=budget, tokens=tokens, calls=calls),
+    )
+    with KernelStore(store, must_exist=not targets) as opened:
+        chosen = _targets(targets or [], inputs or [], opened)
+        progress = error_console() if json else console()
+        report = run_red_team(
+            chosen, spec, opened, listen=lambda strike: progress.print(_line(strike))
+        )
+    if json:
+        print_json(report)
+    else:
+        _print(report)
+    if report.breaches:
+        raise typer.Exit(_BREACHED)
+
+
+def _targets(targets: list[str], inputs: list[str], store: KernelStore) -> list[Target]:
+    if not targets:
+        return targets_from_store(store)
+    subjects = [subject for target in targets for subject in load_subjects(target, inputs)]
+    return targets_of(capture_subjects(subjects), open_device("simulator").info)
+
+
+def _line(strike: Strike) -> str:
+    where = f", {strike.stage}" if strike.stage else ""
+    idea = " ".join(strike.idea.split())[:100].replace("[", "\\[")
+    style = _STYLES[strike.result]
+    return f"[task]{strike.task}[/] [{style}]{strike.result}[/]{where} [quiet]{idea}[/]"
+
+
+def _print(report: RedTeamReport) -> None:
+    table = Table(box=None, header_style="label", pad_edge=False)
+    for column in ("kernels", "attacks", "refused", "accepted", "breaches", "no verdict"):
+        table.add_column(column, justify="right")
+    counts = [report.count(result) for result in ("refused", "accepted", "breach", "no verdict")]
+    table.add_row(str(report.targets), str(len(report.strikes)), *map(str, counts))
+    console().print(table)
+    for refusal in report.refused_targets:
+        console().print(f"refused itself: {refusal}", style="warn", markup=False)
+    for strike in report.breaches:
+        console().print(f"{strike.task}: {strike.idea}", style="bad", markup=False)
+        console().print(f"  {strike.disproof}", markup=False)
+    if report.ended:
+        console().print(report.ended, style="warn", markup=False)
