@@ -92,7 +92,10 @@ def redteam(
         chosen = _targets(targets or [], inputs or [], opened)
         progress = error_console() if json else console()
         report = run_red_team(
-            chosen, spec, opened, listen=lambda strike: progress.print(_line(strike))
+            chosen,
+            spec,
+            opened,
+            listen=lambda strike: progress.print(_line(strike), soft_wrap=True),
         )
     if json:
         print_json(report)

@@ -8,18 +8,6 @@ from kernelwright.evaluator.attacks.mutate.record import Outcome
 from kernelwright.evaluator.attacks.mutate.survivor import Explanation, explained
 from kernelwright.evaluator.evaluation import Stage
 
-_STAGES = tuple(Stage)
-_SHORT = {
-    Stage.STATIC: "static",
-    Stage.COMPILE: "compile",
-    Stage.SANITIZE: "sanitize",
-    Stage.CORRECTNESS: "correct.",
-    Stage.DETERMINISM: "determ.",
-    Stage.TIMING: "timing",
-    Stage.HIDDEN: "hidden",
-    Stage.CONFIRMATION: "confirm",
-}
-
 
 @dataclass
 class Tally:
@@ -49,7 +37,7 @@ class Tally:
     def add(self, outcome: Outcome, why: Explanation | None) -> None:
         """Count one outcome."""
         if outcome.fate == "killed":
-            self.killed[_SHORT[outcome.stage] if outcome.stage else "?"] += 1
+            self.killed[outcome.stage.value if outcome.stage else "?"] += 1
         elif outcome.fate == "equivalent" or (why is not None and why.reason.is_equivalent):
             self.equivalent += 1
         elif outcome.fate == "survived":
@@ -88,7 +76,7 @@ class Summary:
     @property
     def table(self) -> str:
         """Return a Markdown table, a row for each operator."""
-        stages = [_SHORT[stage] for stage in _STAGES if self.total.killed[_SHORT[stage]]]
+        stages = [stage.value for stage in Stage if self.total.killed[stage.value]]
         head = ["operator", *stages, "survived", "explained", "equivalent", "not compiled"]
         rows = [[name, *_cells(tally, stages)] for name, tally in sorted(self.operators.items())]
         rows.append(["**all**", *_cells(self.total, stages)])
