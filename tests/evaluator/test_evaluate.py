@@ -48,10 +48,13 @@ def test_the_largest_case_runs_in_five_orders(
         seed: int = 0,
         sanitize: bool = False,
         count: bool = False,
+        counts_all: bool = False,
     ) -> RunResult:
         if not (sanitize or count):
             runs.append((reference, seed))
-        return run(trial, reference, seed=seed, sanitize=sanitize, count=count)
+        return run(
+            trial, reference, seed=seed, sanitize=sanitize, count=count, counts_all=counts_all
+        )
 
     monkeypatch.setattr(Trial, "run", noted)
     evaluator.evaluate(task_of(base), bases()[base].program)

@@ -7,6 +7,13 @@ from kernelwright.ir.ops import Call, Kind, op_named
 _EARLY_EXITS = frozenset({"all", "any"})
 _WHOLE = frozenset({Kind.SORT, Kind.SCAN, Kind.CONTRACTION})
 _JOINS = frozenset({"concatenate", "pad"})
+_ABSORBING = frozenset(
+    {
+        *("multiply", "bitwise_and", "bitwise_or", "left_shift", "right_shift", "power"),
+        *("maximum", "minimum", "max", "min", "argmax", "argmin", "prod", "clip"),
+    }
+)
+"""Of integers one operand may decide the result alone, as zero does a product and 255 a maximum."""
 
 
 def least_bytes(graph: Graph) -> int:
@@ -16,9 +23,13 @@ def least_bytes(graph: Graph) -> int:
     irrelevant: not what is gathered from, sliced away, or chosen against by a mask, since half of
     a causal mask's scores may rightly stay unread.
     """
+    return sum(least_bytes_read(graph)) + sum(t.nbytes for t in graph.output_types)
+
+
+def least_bytes_read(graph: Graph) -> tuple[int, ...]:
+    """Return for each input the bytes of it that every right kernel reads."""
     needed = _needed_elements(graph)
-    read = sum(needed.get(v, 0) * graph.types[v].dtype.itemsize for v in graph.inputs)
-    return read + sum(t.nbytes for t in graph.output_types)
+    return tuple(needed.get(v, 0) * graph.types[v].dtype.itemsize for v in graph.inputs)
 
 
 def least_operations(graph: Graph) -> int:
@@ -66,6 +77,8 @@ def _read(graph: Graph, node: Node, place: int, wanted: int, masked: frozenset[V
         return wanted
     others = [v for i, v in enumerate(node.inputs) if i != place]
     if any(v in masked for v in others) or (node.op == "select" and place > 0):
+        return 0
+    if node.op in _ABSORBING and not graph.types[node.inputs[place]].dtype.is_float:
         return 0
     if kind is Kind.ELEMENTWISE:
         return wanted

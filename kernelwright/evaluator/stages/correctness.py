@@ -1,10 +1,13 @@
 """The stage that compares every output of every visible case with the oracle."""
 
+from dataclasses import replace
+
 from kernelwright.evaluator.diagnose.hint import hinted
 from kernelwright.evaluator.diagnose.shrink import shrink
 from kernelwright.evaluator.evaluation import Stage
 from kernelwright.evaluator.inputs.suite import Suite
 from kernelwright.evaluator.oracle.mlx_answer import Closeness
+from kernelwright.evaluator.oracle.reference import Reference
 from kernelwright.evaluator.stages.protocol import Context, PipelineStage
 from kernelwright.evaluator.stages.trial import Failure, check_answer, explain
 from kernelwright.metal.device.base import RunResult
@@ -14,7 +17,7 @@ class Correctness(PipelineStage):
     """Runs all visible cases; says of a wrong one where, and at which smallest shape."""
 
     name = Stage.CORRECTNESS
-    needs = frozenset({"program", "trial", "simulated", "suite"})
+    needs = frozenset({"program", "trial", "simulated", "suite", "sanitized"})
     gives = frozenset({"right", "closeness"})
     uses_device = True
 
@@ -25,6 +28,8 @@ class Correctness(PipelineStage):
         except Failure as failure:
             found = explain(shrink(context.trial, context.task, failure), context.simulated)
             raise hinted(found, context.program) from None
+        for reference, result in context.sanitized:
+            judge_build(result, reference, "under the sanitizer")
         cases = context.verdict.cases
         context.verdict.summary = f"correct in {cases} cases"
         return _words(context.suite, cases)
@@ -40,6 +45,19 @@ class Correctness(PipelineStage):
                 kept = result
         context.closeness = tuple(found)
         return kept
+
+
+def judge_build(result: RunResult, reference: Reference, where: str) -> None:
+    """Judge what another build than the plain one gave, and say which one it was.
+
+    Raises:
+        Failure: its outputs are wrong.
+    """
+    try:
+        check_answer(result, reference)
+    except Failure as failure:
+        words = f"right where it runs plainly, and wrong {where}: {failure.summary}"
+        raise replace(failure, summary=words) from None
 
 
 def _words(suite: Suite, cases: int) -> str:

@@ -8,6 +8,7 @@ from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluation import Stage
 from kernelwright.evaluator.inputs.suite import Suite
 from kernelwright.evaluator.oracle.mlx_answer import Closeness
+from kernelwright.evaluator.oracle.reference import Reference
 from kernelwright.evaluator.stages.case_source import CaseSource
 from kernelwright.evaluator.stages.trial import Trial
 from kernelwright.evaluator.stages.verdict import Verdict
@@ -66,6 +67,8 @@ class Context:
     """Runs it on the simulator, which is the same trial where the device is the simulator."""
     suite = Fact[Suite]()
     """The visible cases."""
+    sanitized = Fact[tuple[tuple[Reference, RunResult], ...]]()
+    """What runs under the sanitizer left, still to be judged."""
     right = Fact[RunResult]()
     """What the largest case's correct run left."""
     closeness = Fact[tuple[Closeness, ...]]()

@@ -6,14 +6,18 @@ from kernelwright.evaluator.evaluation import Stage
 from kernelwright.evaluator.inputs.suite import Suite
 from kernelwright.evaluator.oracle.reference import Reference
 from kernelwright.evaluator.stages.protocol import Context, PipelineStage
+from kernelwright.metal.device.base import RunResult
 
 
 class Sanitizing(PipelineStage):
-    """Looks for stray accesses, races, divergent barriers and what is never initialised."""
+    """Looks for stray accesses, races, divergent barriers and what is never initialised.
+
+    What its build gives is judged with the other runs, by the stage that judges answers.
+    """
 
     name = Stage.SANITIZE
     needs = frozenset({"trial", "suite"})
-    gives = frozenset({"simulated"})
+    gives = frozenset({"simulated", "sanitized"})
 
     def prepare(self, context: Context) -> None:
         """Give the simulator's worker."""
@@ -22,10 +26,14 @@ class Sanitizing(PipelineStage):
     def run(self, context: Context) -> str:
         """Run the task's own shape and the oddest other one, and what strays by its indices."""
         chosen, straying = _chosen(context.suite), context.suite.straying
+        sanitized: list[tuple[Reference, RunResult]] = []
         for seed, reference in enumerate(chosen):
-            context.simulated.run(reference, seed=seed, sanitize=True)
+            sanitized.append(
+                (reference, context.simulated.run(reference, seed=seed, sanitize=True))
+            )
         for reference in straying:
             context.simulated.judge_straying(reference)
+        context.sanitized = tuple(sanitized)
         count = len(straying)
         more = f"; {count} with indices out of range agree elsewhere" if count else ""
         return f"{len(chosen)} runs without a report{more}"

@@ -1,5 +1,6 @@
 """One program before one device: compile it, run it, and turn what happens into findings."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -66,7 +67,13 @@ class Trial:
         self.call(CompileAhead(programs), self.config.compile_timeout_s * len(programs))
 
     def run(
-        self, reference: Reference, *, seed: int = 0, sanitize: bool = False, count: bool = False
+        self,
+        reference: Reference,
+        *,
+        seed: int = 0,
+        sanitize: bool = False,
+        count: bool = False,
+        counts_all: bool = False,
     ) -> RunResult:
         """Run once on a case, poisoned and fenced; the seed picks poison and thread order."""
         options = RunOptions(
@@ -74,11 +81,18 @@ class Trial:
             order_seed=seed,
             sanitize=sanitize,
             count=count,
+            sample_seed=self._sample_seed(seed) if count else 0,
+            counts_all=counts_all,
             timeout_s=self.config.run_timeout_s,
         )
         result = self._launch(reference, options)
         check_fences(result, reference, options.poison)
         return result
+
+    def _sample_seed(self, seed: int) -> int:
+        """Return what draws the threadgroups that are counted: nothing that a program can know."""
+        text = f"{self.config.secret}|counted threadgroups|{self.program.id}|{seed}"
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
 
     def _launch(self, reference: Reference, options: RunOptions) -> RunResult:
         key = self.compile(reference.case.graph, sanitize=options.sanitize)

@@ -5,7 +5,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from kernelwright.metal.diagnostic import Record, SanitizerReport
 from kernelwright.metal.kernel import BoundProgram
@@ -54,6 +54,10 @@ class RunOptions(Record):
     """Seeds the order in which threads run, where the device can choose it."""
     sanitize: bool = False
     count: bool = False
+    sample_seed: int = Field(default=0, ge=0, lt=1 << 64)
+    """Draws the threadgroups that a counting run counts where they are many."""
+    counts_all: bool = False
+    """A counting run counts every threadgroup, however many there are."""
     timeout_s: float = 30.0
 
 
@@ -116,6 +120,8 @@ class Counters(Record):
     """Basic blocks that a simdgroup ran without some of its lanes."""
     active_lanes: float = 1.0
     """Share of the lanes issued that took part, weighted by operations."""
+    group_imbalance: float = 1.0
+    """What the largest counted threadgroup computes or moves, over their mean."""
 
 
 class RunResult(Record):

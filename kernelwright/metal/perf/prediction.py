@@ -62,7 +62,8 @@ def predict(counters: Counters, profile: ChipProfile) -> Prediction:
 
     Each resource alone would take a time; with many simdgroups on a core the longest decides, the
     others hide behind it. What a simdgroup does one after the other stays visible where few others
-    fill the gaps.
+    fill the gaps. Counts are sums over all threadgroups; where one has more work than the mean, the
+    chip waits for it.
     """
     place = residency_of(counters, profile)
     moved = memory_bytes(counters, profile, place.in_flight)
@@ -84,7 +85,8 @@ def predict(counters: Counters, profile: ChipProfile) -> Prediction:
     }
     overlapped_us = _overlapped((memory_us, cache_us, dispatch_us, busiest_us, latency_us))
     in_turn_us = (memory_us + cache_us + busiest_us) / place.independent
-    time_us = overlapped_us + in_turn_us + profile.launch_us
+    busy_us = overlapped_us + in_turn_us
+    time_us = busy_us + _straggling_us(counters, profile, place, busy_us) + profile.launch_us
     return Prediction(
         kernel=counters.kernel,
         chip=profile.name,
@@ -95,6 +97,21 @@ def predict(counters: Counters, profile: ChipProfile) -> Prediction:
         bandwidth_share=moved / time_us / (profile.bandwidth_gb_s * 1e3),
         occupancy=place.customers * SIMD_WIDTH / profile.core.saturating_threads,
     )
+
+
+def _straggling_us(
+    counters: Counters, profile: ChipProfile, place: Residency, busy_us: float
+) -> float:
+    """Return how long the largest threadgroup keeps one core after the others are through.
+
+    At its start it may be the last. Alone on a core it takes as many times what a mean one does as
+    it has work: a simdgroup's life at least, or else the core's share of the time of all.
+    """
+    one_us = max(
+        _wait_us(counters, profile, place),
+        busy_us * place.cores / max(counters.threadgroups, 1),
+    )
+    return max(counters.group_imbalance - 1, 0.0) * min(one_us, busy_us)
 
 
 def _overlapped(times_us: Collection[float]) -> float:

@@ -44,7 +44,11 @@ class Tally(ctypes.Structure):
         ("divergent_blocks", ctypes.c_uint64),
         ("counted_groups", ctypes.c_uint64),
         ("counted_threads", ctypes.c_uint64),
+        ("work", ctypes.c_uint64),
+        ("sectors", ctypes.c_uint64),
         ("threadgroup_memory", ctypes.c_uint64),
+        ("largest_work", ctypes.c_uint64),
+        ("largest_sectors", ctypes.c_uint64),
     )
 
 
@@ -96,7 +100,21 @@ def read_counters(
         atomic_operations=whole(tally.operations[_ATOMIC]),
         divergent_branches=whole(tally.divergent_blocks),
         active_lanes=_active_share(lanes, issued),
+        group_imbalance=_imbalance(tally),
     )
+
+
+def block_work(library: Path, count: int) -> "ctypes.Array[ctypes.c_uint32]":
+    """Return the operations in a run of each block, and one for the run itself."""
+    mixes = _mixes(library, count)
+    return (ctypes.c_uint32 * count)(*(1 + m.floats + m.specials + m.integers for m in mixes))
+
+
+def _imbalance(tally: Tally) -> float:
+    """Return what the largest threadgroup does or moves, over the mean of those counted."""
+    groups = int(tally.counted_groups)
+    pairs = ((tally.largest_work, tally.work), (tally.largest_sectors, tally.sectors))
+    return max((int(most) * groups / int(total) for most, total in pairs if total), default=1.0)
 
 
 def _traffic(buffer: Buffer, tally: _BufferTally, scale: float) -> BufferTraffic:

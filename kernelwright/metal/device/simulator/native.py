@@ -73,6 +73,8 @@ class RawRequest(ctypes.Structure):
         ("tally", ctypes.POINTER(Tally)),
         ("blocks", ctypes.POINTER(BlockTally)),
         ("block_count", ctypes.c_uint64),
+        ("block_work", ctypes.POINTER(ctypes.c_uint32)),
+        ("sample_seed", ctypes.c_uint64),
     )
 
 

@@ -10,7 +10,12 @@ from kernelwright.errors import DeviceError
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Counters, RunOptions
 from kernelwright.metal.device.simulator import native
 from kernelwright.metal.device.simulator.build import load_runtime
-from kernelwright.metal.device.simulator.counters import BlockTally, Tally, read_counters
+from kernelwright.metal.device.simulator.counters import (
+    BlockTally,
+    Tally,
+    block_work,
+    read_counters,
+)
 from kernelwright.metal.device.simulator.record import (
     Buffer,
     Code,
@@ -131,6 +136,7 @@ class _Dispatch:
             blocks = (BlockTally * native.count_blocks(runtime, request.code.entry))()
             request.tally = ctypes.pointer(tally)
             request.blocks, request.block_count = blocks, len(blocks)
+            request.block_work = block_work(self.code.library, len(blocks))
         outcome = native.perform(runtime, request, options.timeout_s)
         names = Names(self.code.library, buffers, self.arguments, self.variables)
         reports = read_reports(raw, names) if raw is not None else ()
@@ -183,13 +189,16 @@ class _Dispatch:
             poison=options.poison,
             order_seed=options.order_seed,
             threadgroup_bytes=self.threadgroup_bytes,
-            sample=self._sample(),
+            sample=self._sample(options),
+            sample_seed=options.sample_seed,
         )
 
-    def _sample(self) -> int:
+    def _sample(self, options: RunOptions) -> int:
         """Return of how many threadgroups a counting launch counts one."""
         count = _threadgroups(self.grid, self.threadgroup)
-        return 1 if count <= EXACT_THREADGROUPS else count // SAMPLED_THREADGROUPS
+        if options.counts_all or count <= EXACT_THREADGROUPS:
+            return 1
+        return count // SAMPLED_THREADGROUPS
 
     def _counters(
         self, buffers: Sequence[Buffer], tally: Tally, blocks: Sequence[BlockTally]

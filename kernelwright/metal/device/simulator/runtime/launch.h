@@ -62,6 +62,8 @@ struct Request {
   Tally* tally;      // zeroed; null unless counting
   BlockTally* blocks;
   uint64_t block_count;
+  const uint32_t* block_work;  // operations in a run of each block
+  uint64_t sample_seed;        // draws the threadgroups that a counting launch counts
 };
 
 enum Failure : uint32_t {

@@ -1,5 +1,6 @@
 #include "meter.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,7 +95,7 @@ void flush_log(Worker& worker, Meter& meter) {
   memset(meter.used, 0, sizeof meter.used);
 }
 
-void flush_blocks(Meter& meter, uint32_t present) {
+void flush_blocks(Meter& meter, const uint32_t* block_work, uint32_t present) {
   const uint32_t lanes = (uint32_t)__builtin_popcount(present);
   for (uint32_t i = 0; i < meter.touched_count; i++) {
     const uint32_t block = meter.touched[i];
@@ -106,6 +107,7 @@ void flush_blocks(Meter& meter, uint32_t present) {
     }
     meter.blocks[block].lanes += sum;
     meter.blocks[block].issued += most;
+    meter.group_work += most * block_work[block];
     meter.tally.divergent_blocks += sum < most * lanes;
     memset(runs, 0, KW_SIMD_WIDTH * sizeof *runs);
     meter.is_touched[block] = 0;
@@ -140,6 +142,23 @@ void add_access(Meter& meter, uint32_t lane, LoggedAccess access) {
 
 void add(uint64_t* to, const uint64_t* from, uint64_t count) {
   for (uint64_t i = 0; i < count; i++) to[i] += from[i];
+}
+
+void raise_to(uint64_t& most, uint64_t value) {
+  if (value > most) most = value;
+}
+
+// Compares the threadgroup that ran last, if it was counted, with the others.
+void end_group(Meter& meter, uint32_t buffers) {
+  if (!meter.counted) return;
+  uint64_t sectors = 0;
+  for (uint32_t i = 0; i < buffers; i++)
+    sectors += meter.tally.buffers[i].sectors_read + meter.tally.buffers[i].sectors_written;
+  raise_to(meter.tally.largest_work, meter.group_work);
+  raise_to(meter.tally.largest_sectors, sectors - meter.sectors_before);
+  meter.tally.work += meter.group_work;
+  meter.tally.sectors = meter.sectors_before = sectors;
+  meter.group_work = 0;
 }
 
 }  // namespace
@@ -208,10 +227,12 @@ void release_meter(Worker& worker) {
 
 void meter_group(Worker& worker) {
   Meter& meter = *worker.meter;
-  // One of each stretch of threadgroups, at random: neighbours cost alike, and no period hides.
-  const uint32_t sample = worker.launch->request.sample;
-  Random random{worker.group / sample};
-  meter.counted = worker.group % sample == random.next() % sample;
+  const Request& request = worker.launch->request;
+  end_group(meter, request.buffer_count);
+  // One of each stretch of threadgroups, drawn by a seed that no kernel knows: neighbours cost
+  // alike, no period hides, and nothing can be right or quick where it is counted alone.
+  Random random{request.sample_seed + (worker.group / request.sample) * 0xd1342543de82ef95ull};
+  meter.counted = worker.group % request.sample == random.next() % request.sample;
   meter.half = random.next() % 2 ? 1 : 2;
   meter.is_on = meter.counted;
   if (!meter.counted) return;
@@ -222,18 +243,21 @@ void meter_group(Worker& worker) {
 void flush_meter(Worker& worker) {
   Meter& meter = *worker.meter;
   flush_log(worker, meter);
-  flush_blocks(meter, worker.simdgroups[worker.simdgroup].present);
+  flush_blocks(meter, worker.launch->request.block_work, worker.simdgroups[worker.simdgroup].present);
 }
 
 void add_up(Worker& worker) {
   if (worker.meter == nullptr) return;
   Meter& meter = *worker.meter;
   const Counting& counting = *worker.launch->counting;
-  meter.tally.threadgroup_memory = worker.memory.used;
+  end_group(meter, worker.launch->request.buffer_count);
+  constexpr uint64_t SUMS = offsetof(Tally, threadgroup_memory) / 8;
   pthread_mutex_lock(&adding);
-  const uint64_t memory = counting.tally->threadgroup_memory;
-  add((uint64_t*)counting.tally, (const uint64_t*)&meter.tally, sizeof(Tally) / 8);
-  counting.tally->threadgroup_memory = memory > worker.memory.used ? memory : worker.memory.used;
+  Tally& whole = *counting.tally;
+  add((uint64_t*)&whole, (const uint64_t*)&meter.tally, SUMS);
+  raise_to(whole.threadgroup_memory, worker.memory.used);
+  raise_to(whole.largest_work, meter.tally.largest_work);
+  raise_to(whole.largest_sectors, meter.tally.largest_sectors);
   add((uint64_t*)counting.blocks, (const uint64_t*)meter.blocks, 2ull * counting.block_count);
   pthread_mutex_unlock(&adding);
 }

@@ -37,7 +37,11 @@ struct Tally {
   uint64_t operations[KW_OPERATIONS];
   uint64_t divergent_blocks;
   uint64_t counted_groups, counted_threads;
+  uint64_t work, sectors;       // of all counted threadgroups
+  // The most that any has: no sums.
   uint64_t threadgroup_memory;  // bytes that a threadgroup takes
+  uint64_t largest_work;        // of one threadgroup
+  uint64_t largest_sectors;
 };
 
 // How often each basic block ran: once for every lane, and once for every 32 lanes that a
@@ -92,6 +96,8 @@ struct Meter {
   bool is_on;        // in a threadgroup that is counted, outside of combine functions
   uint32_t counted;  // the threadgroup is counted
   unsigned char half;  // of the sample that it belongs to: 1 or 2
+  uint64_t group_work;      // of the threadgroup that runs: issued blocks by their operations
+  uint64_t sectors_before;  // of all counted ones before it
   Tally tally;
   BlockTally* blocks;
   uint32_t* block_lanes;  // [block][lane] of the simdgroup that runs
