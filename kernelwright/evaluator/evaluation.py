@@ -114,8 +114,9 @@ class Samples(Record):
     """Raw timings of one arm, in nanoseconds per launch, in the order they were taken.
 
     `candidate` is the candidate beside the fastest baseline; `eager`, `compile` and `fast` are
-    baselines; `candidate vs eager` stands beside `eager`. What was sampled later is marked:
-    `candidate, test`, `compile, confirmation`. No arm occurs twice in an evaluation.
+    baselines; `candidate vs eager` stands beside `eager`. Unmarked arms are of the screening. What
+    was sampled later is marked: `candidate, test`, `compile, confirmation`. No arm occurs twice in
+    an evaluation.
     """
 
     arm: str
@@ -177,8 +178,10 @@ class Evaluation(Record):
     """What dominates the prediction, such as `memory`."""
     samples: tuple[Samples, ...] = ()
     speedups: tuple[Speedup, ...] = ()
+    """Of the last race: a promoted program's are those of its confirmation, in a fresh process on
+    fresh inputs, not those of the screening that chose it."""
     measured_us: float | None = None
-    """Median time of a launch, where the device measures time."""
+    """Median time of a launch in that race, where the device measures time."""
     conditions: Conditions | None = None
     evaluator_version: int = EVALUATOR_VERSION
     duration_s: float = 0.0

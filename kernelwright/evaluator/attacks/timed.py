@@ -38,6 +38,8 @@ class TimedDevice:
     """Committed in timed launches only, after a few of them."""
     is_fast_on: float = np.inf
     """Inputs with an element above this cost three times as much."""
+    is_fast_from: int = 0
+    """Inputs with fewer elements together cost three times as much."""
     forgets_from: int | None = None
     """From this timed launch on, outputs are those of the first slot."""
     noise: Noise = QUIET
@@ -84,7 +86,9 @@ class CandidateArm:
 
     def _cost(self, slot: int) -> float:
         largest = max(float(np.nanmax(np.abs(array), initial=0.0)) for array in self.inputs[slot])
-        return self.device.candidate_ns * (3 if largest > self.device.is_fast_on else 1)
+        elements = sum(array.size for array in self.inputs[slot])
+        is_slow = largest > self.device.is_fast_on or elements < self.device.is_fast_from
+        return self.device.candidate_ns * (3 if is_slow else 1)
 
     def outputs(self, slot: int) -> tuple[Array, ...]:
         """Run the program on the slot's inputs."""

@@ -15,7 +15,7 @@ from kernelwright.evaluator.speed.timing import Comparison, Laboratory, Measurem
 from kernelwright.evaluator.worker.wire import Reply
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.array import to_mlx
-from kernelwright.metal.device.base import Array, Device, Executable
+from kernelwright.metal.device.base import Array, Device, Executable, RunOptions
 from kernelwright.metal.device.execution import MlxExecutable
 from kernelwright.metal.diagnostic import LaunchError
 
@@ -90,7 +90,10 @@ def _mlx_laboratory(device: Device, executable: Executable, request: SetUp) -> M
     slots = request.inputs
     example = [to_mlx(array) for array in slots[0]]
     # As people use it: recorded once, like the compiled baseline.
-    candidate: Function = mx.compile(lambda *arrays: executable.graph(arrays))
+    padding = RunOptions().padding_bytes
+    candidate: Function = mx.compile(
+        lambda *arrays: executable.graph(arrays, padding_bytes=padding)
+    )
     try:
         mx.eval(candidate(*example))
     except (RuntimeError, ValueError) as e:
@@ -103,6 +106,7 @@ def _mlx_laboratory(device: Device, executable: Executable, request: SetUp) -> M
         plan=request.plan,
         input_bytes=sum(t.nbytes for t in request.graph.input_types),
         output_bytes=sum(t.nbytes for t in request.graph.output_types),
+        buffers=executable.buffers(padding),
         seed=request.seed,
     )
 

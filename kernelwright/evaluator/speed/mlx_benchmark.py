@@ -23,7 +23,7 @@ from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
 from kernelwright.metal.device.array import to_numpy
 from kernelwright.metal.device.base import Array, Device
-from kernelwright.metal.device.execution import MlxExecutable
+from kernelwright.metal.device.execution import MlxExecutable, poisoned
 from kernelwright.metal.kernel import Kernel, Program, Tensor
 
 Function = Callable[..., list[mx.array]]
@@ -50,6 +50,8 @@ class MlxArm:
     function: Function
     inputs: Sequence[Sequence[mx.array]]
     output_bytes: int
+    buffers: Sequence[TensorType] = ()
+    """What a launch allocates: buffers of these sizes are poisoned before it is timed."""
     _last: dict[int, list[mx.array]] = field(default_factory=dict)
     _pending: list[tuple[int, list[mx.array]]] = field(default_factory=list)
 
@@ -59,8 +61,20 @@ class MlxArm:
         return len(self.inputs)
 
     def prepare(self, slots: Sequence[int]) -> None:
-        """Build the graphs; nothing runs, and nothing is allocated, before they are evaluated."""
+        """Build the graphs; nothing of them runs, or is allocated, before they are evaluated.
+
+        What earlier launches left is forgotten, and its memory poisoned: it may be recycled, with
+        the right answers of the same inputs in it.
+        """
+        for slot in slots:
+            self._last.pop(slot, None)
+        self._poison(len(slots))
         self._pending = [(slot, self.function(*self.inputs[slot])) for slot in slots]
+
+    def _poison(self, launches: int) -> None:
+        size = max(sum(t.nbytes for t in self.buffers), 1)
+        count = min(launches, max(_WAITING_BYTES // size, 1)) if self.buffers else 0
+        mx.eval([poisoned(self.buffers) for _ in range(count)])
 
     def launch(self, slots: Sequence[int]) -> None:
         """Queue evaluations of different inputs, and wait once what they make fills a memory."""
@@ -94,6 +108,8 @@ class MlxLaboratory:
     plan: TimingPlan
     input_bytes: int
     output_bytes: int
+    buffers: Sequence[TensorType] = ()
+    """What a launch of the candidate allocates."""
     seed: int = 0
     clock: Clock = field(default_factory=SystemClock)
     _session: Session | None = None
@@ -138,15 +154,15 @@ class MlxLaboratory:
         slots = slots_for(self.plan, self.input_bytes, self.output_bytes)
         inputs = _copied([self.make_inputs(slot) for slot in range(slots)])
         made = self.output_bytes
-        arms = [MlxArm(name, f, inputs, made) for name, f in self.baselines.items()]
+        arms = [MlxArm(name, f, inputs, made, self.buffers) for name, f in self.baselines.items()]
         first = arms[0]
         copied = own_kernel(self.device, "copy", self.plan.copy_bytes // 4)
         return Bench(
             clock=self.clock,
-            candidate=MlxArm("candidate", self.candidate, inputs, made),
+            candidate=MlxArm("candidate", self.candidate, inputs, made, self.buffers),
             baselines=tuple(arms),
             canary=MlxArm("canary", copied, self._copies(), self.plan.copy_bytes),
-            make_twin=lambda: MlxArm("twin", first.function, _copied(inputs), made),
+            make_twin=lambda: MlxArm("twin", first.function, _copied(inputs), made, self.buffers),
             empty=MlxArm("empty", own_kernel(self.device, "empty", 1), [[mx.zeros(1)]], 4),
         )
 

@@ -93,8 +93,11 @@ def race(
     fresh = laboratory.measure(Order(bar.blocks, baselines=(fastest,), reverse=reverse))
     if refused := _refuse(fresh, plan, roofline, judge):
         return replace(refused, samples=(*outcome.samples, *marked(refused.samples, "test")))
+    unbiased = speedup_of(fastest, interval_of(fresh.comparisons[fastest], plan, random))
     return replace(
         outcome,
+        # The screening chose the fastest baseline, and often the candidate: it flatters both.
+        speedups=tuple(unbiased if s.baseline == fastest else s for s in speedups),
         is_faster=clears(fresh.comparisons[fastest].ratios, bar),
         samples=(*outcome.samples, *marked(_samples(fresh, fastest), "test")),
         rejected_blocks=screen.rejected_blocks + fresh.rejected_blocks,

@@ -7,6 +7,9 @@ from kernelwright.ir.ops import Call, Kind, op_named
 _EARLY_EXITS = frozenset({"all", "any"})
 _WHOLE = frozenset({Kind.SORT, Kind.SCAN, Kind.CONTRACTION})
 _JOINS = frozenset({"concatenate", "pad"})
+_DENSE = frozenset({"matmul", "addmm", "quantized_matmul"})
+_UNMASKED_ATTENTION = 3
+"""Queries, keys and values; what follows is a mask, or sinks."""
 _ABSORBING = frozenset(
     {
         *("multiply", "bitwise_and", "bitwise_or", "left_shift", "right_shift", "power"),
@@ -44,7 +47,8 @@ def least_operations(graph: Graph) -> int:
             continue
         op = op_named(node.op)
         if op.kind is Kind.CONTRACTION:
-            total += op.flops(Call.of(graph, node))
+            if _is_whole(graph, node) and all(_is_varied(graph, v) for v in node.inputs[:2]):
+                total += op.flops(Call.of(graph, node))
         elif op.kind in (Kind.ELEMENTWISE, Kind.VIEW) and not _is_choice(graph, node):
             size = graph.types[node.outputs[0]].size
             shown.update(v for v in node.inputs if graph.types[v].size == size)
@@ -84,10 +88,43 @@ def _read(graph: Graph, node: Node, place: int, wanted: int, masked: frozenset[V
         return wanted
     if kind is Kind.REDUCTION:
         return 0 if node.op in _EARLY_EXITS else wanted * size // max(made, 1)
+    if kind is Kind.CONTRACTION and not _is_whole(graph, node):
+        return 0
     if kind in _WHOLE or node.op in _JOINS:
         return size if is_whole else 0
     # Of gathers, scatters and the rest, indices decide what is read, and nobody knows them.
     return 0
+
+
+def _is_whole(graph: Graph, node: Node) -> bool:
+    """Say whether a contraction multiplies all of its operands: no index, mask or step decides."""
+    attributes = dict(node.attributes)
+    if node.op == "attention":
+        is_masked = attributes.get("is_causal") or attributes.get("window")
+        return not is_masked and len(node.inputs) == _UNMASKED_ATTENTION
+    if node.op == "convolution":
+        steps = [attributes.get(name, ()) for name in ("strides", "input_dilation")]
+        return all(step == 1 for part in steps if isinstance(part, tuple) for step in part)
+    return node.op in _DENSE
+
+
+def _is_varied(graph: Graph, value: ValueId) -> bool:
+    """Say whether a value's elements are all its own: no repetition, and no constant."""
+    while value not in graph.inputs:
+        node = next((n for n in graph.nodes if value in n.outputs), None)
+        if node is None:
+            return False
+        kind = op_named(node.op).kind
+        if node.op == "broadcast" and graph.types[node.inputs[0]].size < graph.types[value].size:
+            return False
+        if kind is Kind.ELEMENTWISE:
+            size = graph.types[value].size
+            alike = [v for v in node.inputs if graph.types[v].size == size]
+            return any(_is_varied(graph, v) for v in alike)
+        if kind is not Kind.VIEW:
+            return bool(node.inputs)
+        value = node.inputs[0]
+    return True
 
 
 def _masked_values(graph: Graph) -> frozenset[ValueId]:

@@ -8,12 +8,19 @@ from threading import Lock
 from kernelwright.evaluator.config import TimingPlan
 from kernelwright.evaluator.inputs.case import Case
 from kernelwright.evaluator.inputs.distribution import Distribution
+from kernelwright.evaluator.inputs.structured import Structure, restructure
 from kernelwright.evaluator.oracle.parallel import side_by_side
 from kernelwright.evaluator.oracle.reference import Reference, calibrate, judge
 from kernelwright.evaluator.speed.timing import slots_for
 from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import Array
+
+_STRUCTURES = (
+    *(Structure.NONE, Structure.SORTED, Structure.NONE),
+    *(Structure.SKEWED, Structure.NONE, Structure.EQUAL),
+)
+"""By slot: what fills a cache by itself rotates over two, plain and sorted."""
 
 
 @dataclass
@@ -67,7 +74,10 @@ def timing_cases(
     secret: str,
     distributions: Sequence[Distribution] = (Distribution.NORMAL,),
 ) -> TimingCases:
-    """Draw as many sets of inputs as rotate, their distributions in turn."""
+    """Draw as many sets of inputs as rotate, their distributions and structures in turn.
+
+    What a sample tells is the mean over its slots, so every kind of data has its share in it.
+    """
     slots = slots_for(
         plan,
         sum(t.nbytes for t in graph.input_types),
@@ -76,5 +86,10 @@ def timing_cases(
     cases = tuple(
         Case(graph, distributions[slot % len(distributions)], attempt=slot) for slot in range(slots)
     )
-    inputs = side_by_side(lambda case: case.inputs(secret), cases)
+    inputs = side_by_side(lambda case: _structured(case, secret), cases)
     return TimingCases(cases, tuple(inputs), tolerances, secret)
+
+
+def _structured(case: Case, secret: str) -> tuple[Array, ...]:
+    structure = _STRUCTURES[case.attempt % len(_STRUCTURES)]
+    return restructure(case.graph, case.inputs(secret), structure, case.attempt)

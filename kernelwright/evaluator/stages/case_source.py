@@ -21,6 +21,10 @@ from kernelwright.evaluator.task import Task
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Program
 
+_TIMED = (*(Distribution.NORMAL,) * 4, Distribution.MIXED, Distribution.MIXED, Distribution.NORMAL)
+"""What every candidate is timed on, in turn: a length that has no factor in common with the number
+of structures, so that each meets each."""
+
 
 @dataclass(frozen=True)
 class CaseSource:
@@ -55,7 +59,7 @@ class CaseSource:
 
     def timing(self, task: Task) -> TimingCases:
         """Return what every candidate of a task is timed on."""
-        return self._timed(task, task.graph, "timing", (Distribution.NORMAL,))
+        return self._timed(task, task.graph, "timing", _TIMED)
 
     def unseen_timing(self, task: Task, program: Program) -> tuple[TimingCases, ...]:
         """Return what a program is timed on at shapes that nobody has seen."""

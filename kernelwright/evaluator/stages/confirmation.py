@@ -2,7 +2,6 @@
 
 from kernelwright.evaluator.evaluation import Stage, Status
 from kernelwright.evaluator.inputs.suite import Suite
-from kernelwright.evaluator.speed.race import marked
 from kernelwright.evaluator.speed.race_runner import Track
 from kernelwright.evaluator.stages.hidden_gate import pass_quietly, race_quietly
 from kernelwright.evaluator.stages.protocol import Context, PipelineStage
@@ -34,8 +33,7 @@ def _win_again(context: Context, trial: Trial) -> None:
     track = Track(context.config, context.info, context.tried)
     cases = context.cases.confirming_timing(context.task)
     outcome = race_quietly(trial, cases, track.confirm, _WHAT)
-    samples = marked(outcome.race.samples, "confirmation")
-    context.verdict.samples = (*context.verdict.samples, *samples)
+    context.verdict.publish(outcome.race, outcome.bytes_per_s)
     if not outcome.race.is_faster:
         summary = f"{_WHAT} did not hold: not faster in a fresh process."
         raise Failure(Status.UNPROVEN, summary)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kernelwright.evaluator.evaluation import (
     Conditions,
@@ -17,7 +17,7 @@ from kernelwright.evaluator.evaluation import (
 )
 from kernelwright.evaluator.oracle.accuracy import Deviation
 from kernelwright.evaluator.oracle.reference import Reference
-from kernelwright.evaluator.speed.race import Race
+from kernelwright.evaluator.speed.race import Race, marked
 from kernelwright.evaluator.stages.trial import Failure
 from kernelwright.metal.device.base import Counters, DeviceInfo
 
@@ -83,7 +83,7 @@ class Verdict:
 
     def keep_race(self, race: Race, bytes_per_s: float) -> None:
         """Remember what was measured, and in which conditions."""
-        self.samples, self.speedups = race.samples, race.speedups
+        self.samples, self.speedups = (*self.samples, *race.samples), race.speedups
         if race.status is not Status.CORRECT:
             return
         self.measured_us = race.candidate_ns / 1e3
@@ -93,6 +93,14 @@ class Verdict:
             noise=race.aa_spread,
             rejected_blocks=race.rejected_blocks,
         )
+
+    def publish(self, race: Race, bytes_per_s: float) -> None:
+        """Let a confirmation's race stand for what the search's own one had chosen to show.
+
+        The samples of both stay, those of the confirmation marked.
+        """
+        confirmed = replace(race, samples=marked(race.samples, "confirmation"))
+        self.keep_race(confirmed, bytes_per_s)
 
     def fail(self, failure: Failure) -> None:
         """Let a failure be the verdict."""

@@ -10,6 +10,7 @@ from typing import Protocol
 import mlx.core as mx
 import numpy as np
 
+from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
 from kernelwright.metal.device.array import to_mlx, to_numpy
 from kernelwright.metal.device.base import Array, RunOptions, RunResult
@@ -66,18 +67,27 @@ class MlxExecutable:
     def _types(self, launch: CompiledLaunch) -> tuple[TensorType, ...]:
         return tuple(self.program.type_of(name) for name in launch.kernel.outputs)
 
-    def graph(self, inputs: Sequence[mx.array]) -> list[mx.array]:
+    def graph(self, inputs: Sequence[mx.array], *, padding_bytes: int = 0) -> list[mx.array]:
         """Return the program's outputs as unevaluated arrays, for timing and for use.
 
         Under `mx.compile` the launches are recorded once: a call then costs little on the host.
+        With `padding_bytes` outputs lie as `run` has them, in front of a canary, so that a kernel
+        that is timed finds nothing that tells it from one that is checked.
         """
         names = (t.name for t in self.program.program.inputs)
         arrays = dict(zip(names, inputs, strict=True))
         for step in self._steps:
             read = [arrays[name] for name in step.reads]
-            made = step.launch.call(read, step.types, step.launch.kernel.init_value)
+            types = [_padded(t, padding_bytes) for t in step.types] if padding_bytes else step.types
+            made = step.launch.call(read, types, step.launch.kernel.init_value)
+            if padding_bytes:
+                made = [_unpadded(a, t) for a, t in zip(made, step.types, strict=True)]
             arrays.update(zip(step.writes, made, strict=True))
         return [arrays[t.name] for t in self.program.program.outputs]
+
+    def buffers(self, padding_bytes: int) -> list[TensorType]:
+        """Return the types of all arrays that a run allocates, in front of a canary."""
+        return [_padded(t, padding_bytes) for step in self._steps for t in step.types]
 
     def run(self, inputs: Sequence[Array], options: RunOptions) -> RunResult:
         """Run on copies of the inputs; MLX places canaries after each output only."""
@@ -118,7 +128,7 @@ class MlxExecutable:
         for name, type_, array in zip(kernel.outputs, types, made, strict=True):
             flat = to_numpy(array)
             intact[name] = _is_filled(flat[type_.size :], fill)
-            arrays[name] = array[: type_.size].reshape(type_.shape)
+            arrays[name] = _unpadded(array, type_)
 
 
 def launch_error(kernel: Kernel, error: Exception) -> LaunchError | CompileError:
@@ -129,6 +139,24 @@ def launch_error(kernel: Kernel, error: Exception) -> LaunchError | CompileError
 def _padded(type_: TensorType, padding_bytes: int) -> TensorType:
     padding = -(-padding_bytes // type_.dtype.itemsize)
     return TensorType((type_.size + padding,), type_.dtype)
+
+
+def _unpadded(array: mx.array, type_: TensorType) -> mx.array:
+    """Return what lies in front of the canary, without a copy."""
+    return array[: type_.size].reshape(type_.shape)
+
+
+def poisoned(types: Sequence[TensorType], pattern: int = 0xFF) -> list[mx.array]:
+    """Return arrays that hold the poison of a checked run; freed, they lend it to what follows.
+
+    MLX's allocator hands the buffer of a freed array to the next one of its size: what a timed
+    launch finds in its outputs is then this, and never a right answer that somebody left.
+    """
+    return [mx.full(t.shape, _poison(pattern, [t]), dtype=getattr(mx, _mlx_name(t))) for t in types]
+
+
+def _mlx_name(type_: TensorType) -> str:
+    return "bool_" if type_.dtype is Dtype.BOOL else type_.dtype.value
 
 
 def _poison(pattern: int, types: Sequence[TensorType]) -> float:
