@@ -201,3 +201,8 @@ class Evaluation(Record):
     def is_correct(self) -> bool:
         """True when every correctness stage held."""
         return self.status in (Status.CORRECT, Status.PROMOTED)
+
+    @property
+    def has_passed_hidden_gate(self) -> bool:
+        """True when cases that nobody has seen were right too, which an export asks for."""
+        return any(result.stage is Stage.HIDDEN and result.passed for result in self.stages)

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Row, func, select
 from sqlalchemy.orm import Session, defer
 
 from kernelwright.errors import InputError
-from kernelwright.evaluator.evaluation import Evaluation, Samples, Status
+from kernelwright.evaluator.evaluation import EVALUATOR_VERSION, Evaluation, Samples, Status
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.kernel import Program
 from kernelwright.store.record import (
@@ -115,6 +115,7 @@ _CHAMPION = (
     ChampionRow.rank_value,
     ChampionRow.crowned_at,
     EvaluationRow.status,
+    EvaluationRow.evaluator_version,
     CandidateRow.author,
     CandidateRow.idea,
 )
@@ -128,7 +129,7 @@ def _champion_in(row: Row[*tuple[object, ...]]) -> Champion:
     return Champion.model_validate(
         {
             "task": {name: found[name] for name in task},
-            "freshness": found["state"],
+            "freshness": freshness_of(found["state"], found["evaluator_version"]),
             "rank": {"kind": found["rank_kind"], "value": found["rank_value"]},
             "status": Status(found["status"]),
             **{name: found[name] for name in rest},
@@ -187,7 +188,7 @@ def detail(session: Session, candidate_id: str) -> CandidateDetail:
         .order_by(EvaluationRow.created_at.desc())
     )
     champions = session.execute(
-        select(ChampionRow, EvaluationRow.status)
+        select(ChampionRow, EvaluationRow.status, EvaluationRow.evaluator_version)
         .join(EvaluationRow, EvaluationRow.id == ChampionRow.evaluation_id)
         .where(ChampionRow.candidate_id == candidate_id)
     )
@@ -197,7 +198,7 @@ def detail(session: Session, candidate_id: str) -> CandidateDetail:
         graph_json=task.graph,
         lineage=_lineage(session, row, task),
         evaluations=tuple(known_evaluation(session, e) for e in evaluations),
-        champion_on=tuple(champion_of(c, row, task, Status(status)) for c, status in champions),
+        champion_on=tuple(champion_of(c, row, task, (status, v)) for c, status, v in champions),
     )
 
 
@@ -383,10 +384,16 @@ def _candidate(row: CandidateRow, task: TaskRow) -> Candidate:
     )
 
 
+def freshness_of(state: str, evaluator_version: int) -> str:
+    """Return a champion's state; what an earlier evaluator called fresh is stale."""
+    return "stale" if state == "fresh" and evaluator_version < EVALUATOR_VERSION else state
+
+
 def champion_of(
-    row: ChampionRow, candidate: CandidateRow, task: TaskRow, status: Status
+    row: ChampionRow, candidate: CandidateRow, task: TaskRow, verdict: tuple[str, int]
 ) -> Champion:
-    """Return a champion as a record."""
+    """Return a champion as a record; `verdict` is its status and its evaluator's version."""
+    status, evaluator_version = verdict
     return Champion.model_validate(
         {
             "task": _summary(task),
@@ -394,9 +401,9 @@ def champion_of(
             "evaluation_id": row.evaluation_id,
             "device": row.device,
             "chip": row.chip,
-            "freshness": row.state,
+            "freshness": freshness_of(row.state, evaluator_version),
             "rank": _rank(row.rank_kind, row.rank_value),
-            "status": status,
+            "status": Status(status),
             "author": candidate.author,
             "idea": candidate.idea,
             "crowned_at": row.crowned_at,

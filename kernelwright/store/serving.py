@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from kernelwright.evaluator.evaluation import Status
+from kernelwright.evaluator.evaluation import EVALUATOR_VERSION
 from kernelwright.metal.kernel import Program
 from kernelwright.store.reading import champion_of
 from kernelwright.store.record import Champion
@@ -26,7 +26,7 @@ def served(
 ) -> dict[str, ServedProgram]:
     """Return the fresh champion of each task that has one on a chip."""
     query = (
-        select(ChampionRow, CandidateRow, TaskRow, EvaluationRow.status, ProgramRow)
+        select(ChampionRow, CandidateRow, TaskRow, EvaluationRow, ProgramRow)
         .join(CandidateRow, CandidateRow.id == ChampionRow.candidate_id)
         .join(ProgramRow, ProgramRow.id == CandidateRow.program_id)
         .join(TaskRow, TaskRow.id == ChampionRow.task_id)
@@ -36,12 +36,13 @@ def served(
             ChampionRow.device == device,
             ChampionRow.chip == chip,
             ChampionRow.state == "fresh",
+            EvaluationRow.evaluator_version >= EVALUATOR_VERSION,
         )
     )
     return {
         champion.task_id: ServedProgram(
-            champion_of(champion, candidate, task, Status(status)),
+            champion_of(champion, candidate, task, (verdict.status, verdict.evaluator_version)),
             Program.model_validate_json(program.body),
         )
-        for champion, candidate, task, status, program in session.execute(query)
+        for champion, candidate, task, verdict, program in session.execute(query)
     }

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Program
@@ -45,7 +44,9 @@ def standings(session: Session) -> tuple[Standing, ...]:
     )
     return tuple(
         Standing(
-            champion_of(champion, candidate, task, Status(evaluation.status)),
+            champion_of(
+                champion, candidate, task, (evaluation.status, evaluation.evaluator_version)
+            ),
             Environment.model_validate_json(environment.body),
             evaluation.evaluator_version,
             Task(Graph.from_json(task.graph), task.name),

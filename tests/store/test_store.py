@@ -215,3 +215,16 @@ def test_a_campaign_ends_with_its_state_and_log(store: KernelStore, campaign: Ca
     assert ended.state == "interrupted"
     assert ended.ended_at is not None
     assert [e.kind for e in store.events(campaign.id)] == ["planned"]
+
+
+def test_a_verdict_of_an_earlier_evaluator_is_stale_and_serves_nobody(
+    store: KernelStore, campaign: Campaign, task: Task
+) -> None:
+    program = program_of("out[thread_position_in_grid.x] = x[thread_position_in_grid.x];")
+    trial = store.intend(intent(campaign, task, program))
+    earlier = verdict(task, program).model_copy(update={"evaluator_version": EVALUATOR_VERSION - 1})
+    store.crown(store.record(trial.id, earlier, rank=Rank(kind="predicted", value=3.0)))
+    assert [c.freshness for c in store.best()] == ["stale"]
+    assert [c.freshness for c in store.show(trial.candidate_id).champion_on] == ["stale"]
+    found = store.served([task.fingerprint], device="simulator", chip="test chip")
+    assert not found

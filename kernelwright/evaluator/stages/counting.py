@@ -23,8 +23,10 @@ _FIRST_KINDS = (
     *(Distribution.SPECIAL, Distribution.TIED, Distribution.WIDE),
 )
 """What is counted before other kinds; the first that there is has to move what is needed."""
-_EXACT_ELEMENTS = 1 << 20
+_EXACT_ELEMENTS = 1 << 18
 """Up to so many all threadgroups are counted, above it a sample."""
+_FIRST_EXACT_ELEMENTS = 1 << 22
+"""The same for the first case: one threadgroup of thousands may have most of the work."""
 
 
 class Counting(PipelineStage):
@@ -51,7 +53,8 @@ def _count(context: Context) -> str:
     times: dict[str, PredictedTime] = {}
     slowest = 0.0
     for reference in _chosen(context.suite):
-        counters = count_case(context.simulated, reference)
+        most = _EXACT_ELEMENTS if times else _FIRST_EXACT_ELEMENTS
+        counters = count_case(context.simulated, reference, most)
         if not counters:
             return "this device does not count"
         if not times:
@@ -64,9 +67,11 @@ def _count(context: Context) -> str:
     return _words(times)
 
 
-def count_case(trial: Trial, reference: Reference) -> tuple[Counters, ...]:
+def count_case(
+    trial: Trial, reference: Reference, exact_elements: int = _EXACT_ELEMENTS
+) -> tuple[Counters, ...]:
     """Count what a program does on a case, and judge what it gives there; none is no count."""
-    is_small = reference.case.graph.element_count <= _EXACT_ELEMENTS
+    is_small = reference.case.graph.element_count <= exact_elements
     result = trial.run(reference, count=True, counts_all=is_small)
     judge_build(result, reference, "while it is counted")
     return result.counters

@@ -50,6 +50,14 @@ def select(detail: CandidateDetail, *, name: str | None, force: bool) -> Selecti
             f"expected a verified kernel, found one that is {'revoked' if is_revoked else found}; "
             "export a champion (`kernelwright best`), or add --force and check it yourself."
         )
+    if is_verified and not (evaluation is not None and evaluation.has_passed_hidden_gate):
+        if not force:
+            raise InputError(
+                "expected a kernel that passed the hidden gate, found one judged on visible cases "
+                "only; export a champion (`kernelwright best`), or check it with `kernelwright "
+                f"verify {detail.candidate.id[:12]}` and add --force."
+            )
+        is_verified = False
     return Selection(_as_called(detail), function, is_verified, is_revoked)
 
 

@@ -38,8 +38,10 @@ def recorded(tmp_path: Path) -> Iterator[Recorder]:
             trial = store.intend(
                 Intent(campaign.id, task, proposal.program, proposal.author, proposal.idea)
             )
-            stage = StageResult(
-                stage=Stage.CORRECTNESS, passed=status is Status.CORRECT, summary=""
+            held = status is Status.CORRECT
+            stages = (
+                StageResult(stage=Stage.CORRECTNESS, passed=held, summary=""),
+                StageResult(stage=Stage.HIDDEN, passed=held, summary=""),
             )
             verdict = Evaluation(
                 task=task.fingerprint,
@@ -47,7 +49,7 @@ def recorded(tmp_path: Path) -> Iterator[Recorder]:
                 device=INFO,
                 status=status,
                 summary="seen",
-                stages=(stage,),
+                stages=stages,
                 cases=14,
             )
             store.record(trial.id, verdict, rank=None)

@@ -60,16 +60,25 @@ def make(tmp_path: Path) -> Iterator[Make]:
     with KernelStore(str(tmp_path / "kernels.db")) as store:
 
         def record(
-            function: Callable[..., object], *inputs: mx.array, status: Status = Status.CORRECT
+            function: Callable[..., object],
+            *inputs: mx.array,
+            status: Status = Status.CORRECT,
+            stages: tuple[Stage, ...] = (Stage.CORRECTNESS, Stage.HIDDEN),
         ) -> CandidateDetail:
             (region,) = partition(canonicalize(capture(function, *inputs)))
             graph = region.extract()
-            return _recorded(store, graph, function.__name__, status)
+            return _recorded(store, graph, function.__name__, status, stages)
 
         yield record
 
 
-def _recorded(store: KernelStore, graph: Graph, name: str, status: Status) -> CandidateDetail:
+def _recorded(
+    store: KernelStore,
+    graph: Graph,
+    name: str,
+    status: Status,
+    stages: tuple[Stage, ...],
+) -> CandidateDetail:
     task = Task(graph, name)
     program = lower(graph, schedules(graph, INFO)[0])
     proposal = Proposal(program=program, author="offline", idea="one row at a time")
@@ -83,7 +92,10 @@ def _recorded(store: KernelStore, graph: Graph, name: str, status: Status) -> Ca
         device=INFO,
         status=status,
         summary="output 0 is wrong" if status is Status.WRONG else "correct in 14 cases",
-        stages=(StageResult(stage=Stage.CORRECTNESS, passed=status is Status.CORRECT, summary=""),),
+        stages=tuple(
+            StageResult(stage=stage, passed=status is Status.CORRECT, summary="")
+            for stage in stages
+        ),
         accuracy=(
             OutputAccuracy(
                 output=0,
@@ -243,6 +255,13 @@ def test_an_unverified_kernel_is_refused(make: Make) -> None:
     detail = make(residual_rms_norm, *_arrays(), status=Status.WRONG)
     with pytest.raises(InputError, match="expected a verified kernel, found one that is wrong"):
         export_module(detail)
+
+
+def test_a_kernel_that_no_hidden_case_has_seen_is_refused(make: Make) -> None:
+    detail = make(residual_rms_norm, *_arrays(), stages=(Stage.CORRECTNESS,))
+    with pytest.raises(InputError, match="expected a kernel that passed the hidden gate"):
+        export_module(detail)
+    assert not export_module(detail, force=True).is_verified
 
 
 def test_force_exports_it_and_every_file_says_so(make: Make) -> None:
