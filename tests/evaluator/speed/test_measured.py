@@ -142,7 +142,7 @@ def test_a_device_is_kept_while_it_works_and_free_while_the_host_does(
     assert events == [
         *("mine", "free"),  # a driver starts in a turn
         *("static rules", "compile", "sanitize"),
-        *("mine", "correctness", "determinism", "free"),
+        *("mine", "correctness", "mx.allclose", "determinism", "free"),
         "count",
         *("mine", "timing", "free"),
     ]
