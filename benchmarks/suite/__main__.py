@@ -14,6 +14,7 @@ from benchmarks.suite.prediction import judge, markdown
 from benchmarks.suite.report import write_report
 from benchmarks.suite.result import SuiteRun
 from benchmarks.suite.search import SCHEDULES
+from benchmarks.suite.sets import SETS
 from benchmarks.suite.timing import Timing
 from benchmarks.suite.workloads import WORKLOADS
 from kernelwright.errors import InputError, KernelwrightError
@@ -45,7 +46,7 @@ def _run(arguments: argparse.Namespace) -> int:
     dtypes = [Dtype.parse(text) for text in arguments.dtype.split(",")]
     chosen = [
         (w, d)
-        for w in WORKLOADS
+        for w in SETS[arguments.set]
         for d in dtypes
         if d in w.dtypes and (not arguments.only or w.name in arguments.only.split(","))
     ]
@@ -120,6 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--device", default="metal", help="metal or cuda")
     run.add_argument("--dtype", default="f16,bf16,f32", help="dtypes, comma-separated")
     run.add_argument("--only", default="", help="workload names, comma-separated")
+    run.add_argument("--set", choices=SETS, default="suite", help="which workloads")
     run.add_argument("--schedules", type=int, default=SCHEDULES, help="tried for each region")
     run.add_argument("--seed", type=int, default=0, help="seeds inputs and orders")
     run.add_argument("--out", type=Path, default=Path("benchmarks/results/suite.json"))

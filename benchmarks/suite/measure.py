@@ -8,8 +8,8 @@ import numpy as np
 
 from benchmarks.suite.result import SuiteRun, WorkloadResult
 from benchmarks.suite.search import SCHEDULES, Found, rebuild, search
+from benchmarks.suite.sets import find
 from benchmarks.suite.workload import Function, Workload, minimal_bytes
-from benchmarks.suite.workloads import WORKLOADS
 from kernelwright.errors import DeviceError, KernelwrightError
 from kernelwright.evaluator.config import TimingPlan
 from kernelwright.evaluator.evaluation import Speedup
@@ -134,7 +134,7 @@ def copy_suite(run: SuiteRun, device: Device, *, plan: TimingPlan = PLAN) -> Ite
 
 def _confirmed(result: WorkloadResult, device: Device, plan: TimingPlan, seed: int) -> Speedup:
     assert result.speedup is not None
-    workload = next(w for w in WORKLOADS if w.name == result.name)
+    workload = find(result.name)
     found = rebuild(workload, result.dtype, device, result.schedules)
     name = result.speedup.baseline
     laboratory = _laboratory(workload, result.dtype, _plain(found.function), device, plan, seed)

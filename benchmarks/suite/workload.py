@@ -16,7 +16,10 @@ _BOUND = re.compile(r"(?P<type>[^<]+)(?:<(?P<below>\d+))?")
 
 @dataclass(frozen=True)
 class Workload:
-    """`inputs` are types such as `T[2048,4096]`; `i32[2048]<32000` draws integers below 32000."""
+    """`inputs` are types such as `T[2048,4096]`; `i32[2048]<32000` draws integers below 32000.
+
+    Floats with such a bound are positive.
+    """
 
     name: str
     group: str
@@ -66,6 +69,8 @@ def _draw(type_: TensorType, below: int | None, key: mx.array) -> mx.array:
     if dtype.is_integer:
         high = below or 1 << min(7, 8 * dtype.itemsize - 1)
         return mx.random.randint(0, high, type_.shape, dtype=mlx_dtype, key=key)
+    if below is not None:
+        return mx.random.uniform(0.1, below, type_.shape, key=key).astype(mlx_dtype)
     # Small enough that products of two keep within half precision's exponentials.
     return mx.random.normal(type_.shape, scale=0.5, key=key).astype(mlx_dtype)
 
