@@ -131,6 +131,31 @@ class ColumnSplit:
 
 
 @dataclass(frozen=True, slots=True)
+class Staged:
+    """Long reductions, too few to fill a GPU, in parts; then what they give, and what reads that.
+
+    Serves any outputs and reductions of reductions, where `Split` and `ColumnSplit` serve results
+    of a row each. Whether lanes or strips share a part follows from how its elements lie.
+    """
+
+    family: ClassVar[str] = "staged"
+
+    parts: int = 64
+    """Parts of each reduction."""
+    lanes: int = 256
+    """Threads that share a part whose elements are neighbours."""
+    strips: int = 8
+    """Strips that share a part whose elements stand apart, of neighbouring results each."""
+    vector: int = 4
+    """Elements per thread, side by side."""
+
+    @classmethod
+    def of(cls, decisions: Mapping[str, int]) -> "Staged":
+        """Return the schedule of some decisions, defaults for the others."""
+        return cls(**decisions)
+
+
+@dataclass(frozen=True, slots=True)
 class Scan:
     """Lanes share a row and carry a running value along it, one tile after the other."""
 
@@ -276,6 +301,7 @@ Schedule = (
     | Columnwise
     | Split
     | ColumnSplit
+    | Staged
     | Scan
     | Attention
     | Prefill
@@ -289,6 +315,7 @@ _FAMILIES: dict[str, type[Schedule]] = {
     "scan": Scan,
     "split": Split,
     "column_split": ColumnSplit,
+    "staged": Staged,
     "elementwise": Elementwise,
     "rowwise": Rowwise,
     "columnwise": Columnwise,

@@ -22,6 +22,7 @@ from kernelwright.metal.schedule import (
     Scan,
     Schedule,
     Split,
+    Staged,
     parse,
     render,
 )
@@ -103,6 +104,11 @@ def idea(schedule: Schedule) -> str:
         case Split():
             return (
                 f"{schedule.chunks} chunks a row reduced first, their results in a second kernel."
+            )
+        case Staged():
+            return (
+                f"{schedule.parts} parts of each reduction first, what they left joined, the "
+                "outputs from that."
             )
         case Scan():
             return (

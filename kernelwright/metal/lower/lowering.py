@@ -16,6 +16,7 @@ from kernelwright.metal.lower.scan import lower_scan
 from kernelwright.metal.lower.signature import Signature
 from kernelwright.metal.lower.split import lower_split
 from kernelwright.metal.lower.stacked import lower_stacked
+from kernelwright.metal.lower.staged import lower_staged
 from kernelwright.metal.schedule import (
     Attention,
     ColumnSplit,
@@ -29,6 +30,7 @@ from kernelwright.metal.schedule import (
     Scan,
     Schedule,
     Split,
+    Staged,
 )
 
 
@@ -49,6 +51,8 @@ def lower(graph: Graph, schedule: Schedule) -> Program:
     signature = Signature.of(graph)
     if isinstance(schedule, Split | ColumnSplit):
         return _split(graph, signature, schedule)
+    if isinstance(schedule, Staged):
+        return _program(signature, *lower_staged(graph, signature, schedule))
     if isinstance(schedule, Attention | Prefill):
         return attention_program(graph, schedule)
     if isinstance(schedule, Dense):

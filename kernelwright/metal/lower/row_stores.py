@@ -1,6 +1,7 @@
 """What every element of every output of a row-wise graph is, over rows and columns."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelwright.errors import UnsupportedError
@@ -13,7 +14,7 @@ from kernelwright.metal.lower.build import REDUCED_AXIS, Builder
 from kernelwright.metal.lower.index import Axis, Index, flatten, unflatten
 from kernelwright.metal.lower.parts import PartBuilder, Parts, is_straight, parts_of, places_of
 from kernelwright.metal.lower.signature import Signature
-from kernelwright.metal.lower.term import Store
+from kernelwright.metal.lower.term import Load, Store, walk
 
 
 def row_count(graph: Graph) -> int:
@@ -177,3 +178,17 @@ def _reduced_axes(graph: Graph) -> tuple[tuple[int, ...], tuple[int, ...]]:
         return plain
     call = Call.of(graph, node)
     return call.inputs[0].shape, reduced_axes(call, node.op)
+
+
+def is_strided(stores: Sequence[Store]) -> bool:
+    """Say whether neighbouring columns stand apart in memory, so that threads should take rows."""
+    steps: dict[tuple[object, ...], tuple[int, set[int]]] = {}
+    for term in walk([s.value for s in stores]):
+        if isinstance(term, Load):
+            for axis in term.axes:
+                step = term.offset.coefficient(axis) or 0
+                if axis.name == "column" and step > 1:
+                    key = (term.array, term.offset.terms)
+                    steps.setdefault(key, (step, set()))[1].add(term.offset.offset % step)
+    # Elements that a lane reads together leave no gap where they are all that stands in a step.
+    return any(len(places) < step for step, places in steps.values())

@@ -31,7 +31,7 @@ from kernelwright.metal.lower.passes import Loop, loops, per_lane, register_coun
 from kernelwright.metal.lower.prefill import prefill_tiles
 from kernelwright.metal.lower.prefill_space import prefill_schedules
 from kernelwright.metal.lower.reduction import is_short
-from kernelwright.metal.lower.row_stores import row_count, row_stores
+from kernelwright.metal.lower.row_stores import is_strided, row_count, row_stores
 from kernelwright.metal.lower.rowwise import lower_rowwise
 from kernelwright.metal.lower.run import WIDTHS, preferred_run
 from kernelwright.metal.lower.running import is_wide, scanned
@@ -39,7 +39,8 @@ from kernelwright.metal.lower.scan import scan_shape, scan_stores
 from kernelwright.metal.lower.signature import Signature
 from kernelwright.metal.lower.split import lower_split
 from kernelwright.metal.lower.stacked import Layer, stacked_layers
-from kernelwright.metal.lower.term import Load, Reduced, Reducer, Store, walk
+from kernelwright.metal.lower.staged import lower_staged, part_counts
+from kernelwright.metal.lower.term import Reduced, Reducer, Store, walk
 from kernelwright.metal.schedule import (
     Attention,
     ColumnSplit,
@@ -53,12 +54,16 @@ from kernelwright.metal.schedule import (
     Scan,
     Schedule,
     Split,
+    Staged,
 )
 
 MAXIMUM_KEPT = 64
 """Registers that a lane's kept values may take; our choice, to keep many simdgroups resident."""
 FEW_ROWS, LONG_ROW = 32, 1 << 15
 """Up to how many rows, and from which length on, a threadgroup a row leaves a GPU idle."""
+_WORTH_STAGES, _ROWS_IN_STAGES = 1 << 20, 512
+"""From how many elements on stages pay, and up to how many rows whose elements are neighbours."""
+_TRIED_BEFORE_STAGES = 6
 UNROLLS = (1, 2, 4)
 """Runs that a thread of an elementwise kernel may take."""
 _ROWS = (4, 2, 8)
@@ -134,7 +139,7 @@ def footprint(graph: Graph, schedule: Schedule) -> Footprint:
         words = sum(2 if is_wide(scan) else 1 for scan in found)
         return Footprint(_WORKING + schedule.vector * words, 4 * shared * words)
     stores = row_stores(graph, Signature.of(graph), row_count(graph))
-    if isinstance(schedule, Split):
+    if isinstance(schedule, Split | Staged):
         schedule = Rowwise(schedule.lanes, 1, schedule.vector, cached=False)
     if isinstance(schedule, Columnwise | ColumnSplit):
         shared = 4 * 32 * schedule.strips * schedule.vector * _partials(stores)
@@ -248,7 +253,7 @@ def _rowwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
     sequence = loops(stores, online=False)
     columns = max(loop.axis.extent for loop in sequence)
     has_pairs = bool(online_pairs([r for loop in sequence for r in loop.reduced]))
-    strided = _is_strided(stores)
+    strided = is_strided(stores)
     found = [
         schedule
         for schedule in _combinations(columns, device.threads_per_threadgroup, _widths(graph))
@@ -260,15 +265,19 @@ def _rowwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
         # Slower, and worth a trial only where plain sums are not accurate enough: the last.
         found.append(replace(found[0], kahan=True, online=False))
     spelled = _spelled_out(graph, device)
+    staged = _staged(graph, columns, device, strided=strided)
+    is_idle = row_count(graph) <= FEW_ROWS
     if not strided:
-        return iter([*spelled, *_splits(graph, columns), *found])
+        first = [*_splits(graph, columns), *(staged if is_idle else ())]
+        later = [*found[:_TRIED_BEFORE_STAGES], *staged, *found[_TRIED_BEFORE_STAGES:]]
+        return iter([*spelled, *first, *(found if is_idle else later)])
     vectors = _runs_of_results(graph, device)
     columnwise = list(_columnwise(stores, columns, vectors, device, has_pairs=has_pairs))
     # Too few threads to hide the memory's latency want more threadgroups a column.
     splits = _column_splits(graph, columns, vectors)
     is_few = row_count(graph) * columnwise[0].strips < _MANY if columnwise else True
-    order = (splits, columnwise) if is_few else (columnwise, splits)
-    return iter([*spelled, *order[0], *order[1], *found])
+    order = (splits, staged, columnwise) if is_few else (columnwise, splits, staged)
+    return iter([*spelled, *order[0], *order[1], *order[2], *found])
 
 
 def _columnwise(
@@ -334,6 +343,32 @@ def _column_splits(graph: Graph, columns: int, vectors: Sequence[int]) -> list[S
                 return []
             found.append(schedule)
     return list[Schedule](found)
+
+
+def _staged(graph: Graph, columns: int, device: DeviceInfo, *, strided: bool) -> list[Schedule]:
+    """Return ways to compute few long reductions in stages, and what depends on them."""
+    rows = row_count(graph)
+    if rows * columns < _WORTH_STAGES or rows > (_MANY if strided else _ROWS_IN_STAGES):
+        return []
+    run = _preferred_run(graph, device)
+    if strided:
+        wanted = [_MANY * run // (2 * rows * strips) for strips in (8, 4)]
+        pairs = [(max(n, 2), s) for n, s in zip(wanted, (8, 4), strict=True)]
+        pairs += [(max(wanted[0] // 4, 2), 8), (max(wanted[0] * 4, 2), 8)]
+    else:
+        pairs = [(max(n // rows, 2), 8) for n in (2048, 1024, 8192)]
+    signature, found = Signature.of(graph), list[Schedule]()
+    for wanted_parts, strips in pairs:
+        try:
+            for parts in part_counts(graph, [wanted_parts]):
+                for vector in dict.fromkeys((run, 1)):
+                    schedule = Staged(parts, 256, strips, vector)
+                    lower_staged(graph, signature, schedule)
+                    found.append(schedule)
+                    break
+        except UnsupportedError:
+            continue
+    return list(dict.fromkeys(found))
 
 
 def _splits(graph: Graph, columns: int) -> Iterator[Schedule]:
@@ -408,17 +443,3 @@ def _strangeness(schedule: Rowwise, columns: int, run: int, *, strided: bool) ->
     if schedule.lanes == 1:
         kept = 0.0 if schedule.online or not schedule.cached else 0.5
     return (0.6 * lanes + vector / 2 + kept + rows, lanes, vector, kept, rows)
-
-
-def _is_strided(stores: list[Store]) -> bool:
-    """Say whether neighbouring columns stand apart in memory, so that threads should take rows."""
-    steps: dict[tuple[object, ...], tuple[int, set[int]]] = {}
-    for term in walk([s.value for s in stores]):
-        if isinstance(term, Load):
-            for axis in term.axes:
-                step = term.offset.coefficient(axis) or 0
-                if axis.name == "column" and step > 1:
-                    key = (term.array, term.offset.terms)
-                    steps.setdefault(key, (step, set()))[1].add(term.offset.offset % step)
-    # Elements that a lane reads together leave no gap where they are all that stands in a step.
-    return any(len(places) < step for step, places in steps.values())
