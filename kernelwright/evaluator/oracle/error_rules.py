@@ -1,10 +1,16 @@
 """What each op adds to the error of what it reads, and what its own float32 arithmetic loses."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
+from kernelwright.evaluator.oracle.error_of_moves import DATA_PLACES, errors_of_move, moves
+from kernelwright.evaluator.oracle.error_of_order import (
+    error_of_extreme_place,
+    error_of_flags,
+    error_of_sort,
+)
 from kernelwright.evaluator.oracle.error_of_sums import (
     UNIT,
     accumulated,
@@ -45,29 +51,16 @@ _THROUGH_EXP2 = frozenset(("exp", "expm1", "sigmoid", "sinh", "cosh", "logaddexp
 """Functions whose argument may be scaled by log2(e), which rounds twice, before `exp2`."""
 _SINGLE = frozenset(("add", "subtract", "multiply", "square"))
 """Ops that IEEE arithmetic rounds correctly; with a half result, after a rounding to float32."""
-_JUMPS_TO = frozenset(("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"))
 _MOST_CORNERS = 16
 _DRAWS, _LUCK = 6, 4.0
-
-_DATA_PLACES: dict[str, tuple[int, ...]] = {
-    "gather": (0,),
-    "gather_axis": (0,),
-    "dynamic_slice": (0,),
-    "dynamic_slice_update": (0, 1),
-    "slice_update": (0, 1),
-    "scatter": (0, -1),
-    "scatter_axis": (0, 2),
-    "masked_scatter": (0, 2),
-}
-"""Where ops that move values by position read those values; all else says where."""
 
 
 def error_of(
     node: Node, op: Op, call: Call, read: Sequence[Tracked], made: Sequence[Array]
 ) -> list[Tracked]:
     """Bound what a sound kernel may be off in a node's outputs, their own rounding left out."""
-    if _moves(op, call):
-        return _moved(op, call, read, made)
+    if moves(op, call):
+        return errors_of_move(op, call, read, made)
     errors = [r.read_error() for r in read]
     errors = [_with_flushed(r, e) for r, e in zip(read, errors, strict=True)]
     values = [r.values for r in read]
@@ -80,44 +73,6 @@ def error_of(
     return [
         Tracked(m, _settled(e, m, t.dtype), t.dtype, is_stored=False)
         for m, e, t in zip(made, found, call.outputs, strict=True)
-    ]
-
-
-def _moves(op: Op, call: Call) -> bool:
-    combines = "reduce" in call.attributes and call.attributes["reduce"] != "none"
-    if op.kind is Kind.VIEW or op.name == "depends":
-        return True
-    return op.kind is Kind.INDEXING and op.name != "dequantize" and not combines
-
-
-def _moved(op: Op, call: Call, read: Sequence[Tracked], made: Sequence[Array]) -> list[Tracked]:
-    """Move errors as values are moved; a place that is uncertain makes anything of the result."""
-    assert op.meaning is not None
-    places = _DATA_PLACES.get(op.name, tuple(range(len(read))))
-    data = {p % len(read) for p in places} if read else set()
-    is_stored = all(read[p].is_stored for p in data)
-    uncertain = any(r.error is not None and p not in data for p, r in enumerate(read))
-    if uncertain:
-        return [
-            Tracked(m, np.full(m.shape, ANYTHING), t.dtype, is_stored=False)
-            for m, t in zip(made, call.outputs, strict=True)
-        ]
-    # Where some are rounded already and others are not, all carry their rounding with them.
-    same = all(read[p].is_stored == is_stored for p in data)
-    errors = {p: read[p].error if same else read[p].read_error() for p in data}
-    if all(e is None for e in errors.values()):
-        return [
-            Tracked(m, None, t.dtype, is_stored) for m, t in zip(made, call.outputs, strict=True)
-        ]
-    arrays = [
-        (np.zeros(r.values.shape) if errors[p] is None else errors[p]) if p in data else r.values
-        for p, r in enumerate(read)
-    ]
-    result = op.meaning(call, *arrays)
-    results = result if isinstance(result, tuple) else (result,)
-    return [
-        Tracked(m, np.asarray(e, np.float64), t.dtype, is_stored)
-        for m, e, t in zip(made, results, call.outputs, strict=True)
     ]
 
 
@@ -152,8 +107,8 @@ def _computed(
         return error_of_scan(op, call, values[0], errors[0], made)
     if op.kind is Kind.CONTRACTION and op.name != "attention":
         return error_of_contraction(op, call, values, errors, made)
-    if op.kind is Kind.SORT:
-        return _sorted(op, call, values, errors, made)
+    if op.kind is Kind.SORT and op.name != "search_sorted":
+        return error_of_sort(op, call, values, errors, made)
     is_exact = not any(v.dtype.kind == "f" for v in values) and not dtype.is_float
     if (op.kind is Kind.RANDOM or is_exact) and all(e is None for e in errors):
         return None
@@ -356,9 +311,9 @@ def _reduction(
     if op.name in ("max", "min"):
         return None if error is None else np.max(error, axis=call.integers("axes"), keepdims=True)
     if op.name in ("all", "any"):
-        return _of_flags(op, call, x, error, made)
+        return error_of_flags(op, call, x, error, made)
     if op.name in ("argmax", "argmin"):
-        return _of_arg(op, call, x, error)
+        return error_of_extreme_place(op, call, x, error)
     if x.dtype.kind != "f":
         exact = error is None and not dtype.is_float
         return None if exact else error_of_sum(op, call, x.astype(np.float64), error, made)
@@ -370,67 +325,11 @@ def _reduction(
     return rule(op, call, x, error, made)
 
 
-def _of_flags(op: Op, call: Call, x: Array, error: Reals | None, made: Array) -> Reals | None:
-    if error is None:
-        return None
-    function = np.all if op.name == "all" else np.any
-    flips = np.zeros(made.shape)
-    for side in (x.astype(bool) | (error != 0), x.astype(bool) & ~(error != 0)):
-        flips = np.maximum(flips, function(side, axis=call.integers("axes"), keepdims=True) != made)
-    return flips
-
-
-def _of_arg(op: Op, call: Call, x: Array, error: Reals | None) -> Reals | None:
-    """Leave a place open where another value may be the largest."""
-    if error is None:
-        return None
-    axis, sign = call.integer("axis"), 1.0 if op.name == "argmax" else -1.0
-    values = sign * x.astype(np.float64)
-    least = np.max(values - error, axis=axis, keepdims=True)
-    rivals = ~(values + error < least)
-    open_ = (rivals.sum(axis=axis, keepdims=True) > 1) & (
-        (rivals & (error != 0)).any(axis=axis, keepdims=True)
-    )
-    return np.where(open_, ANYTHING, 0.0)
-
-
-def _sorted(
-    op: Op, call: Call, values: Sequence[Array], errors: Sequence[Reals | None], made: Array
-) -> Reals | None:
-    if all(e is None for e in errors):
-        return None
-    if op.name == "search_sorted":
-        return next(_by_draws(op, call, values, errors, [made]))
-    axis, x = call.integer("axis"), values[0]
-    error = np.zeros(x.shape) if errors[0] is None else errors[0]
-    if made.dtype.kind == "f" or op.name in ("sort", "sorted_slice", "partition"):
-        worst = np.max(error, axis=axis, keepdims=True)
-        return np.broadcast_to(worst, made.shape).copy()
-    near = _near_neighbours(x.astype(np.float64), error, axis)
-    return np.where(np.take_along_axis(near, made.astype(np.int64), axis), ANYTHING, 0.0)
-
-
-def _near_neighbours(x: Reals, error: Reals, axis: int) -> Array:
-    """Mark values whose rank their errors may change."""
-    order = np.argsort(x, axis=axis, stable=True)
-    low, high = (np.take_along_axis(a, order, axis) for a in (x - error, x + error))
-    low, high = np.moveaxis(low, axis, -1), np.moveaxis(high, axis, -1)
-    moves = np.moveaxis(np.take_along_axis(error, order, axis), axis, -1) != 0
-    reach = np.maximum.accumulate(high, axis=-1)
-    meets = ~(low[..., 1:] > reach[..., :-1]) & (moves[..., 1:] | moves[..., :-1])
-    marks = np.zeros(low.shape, bool)
-    marks[..., 1:] |= meets
-    marks[..., :-1] |= meets
-    found = np.zeros(x.shape, bool)
-    np.put_along_axis(found, order, np.moveaxis(marks, -1, axis), axis)
-    return found
-
-
 def _combined(
     op: Op, call: Call, values: Sequence[Array], errors: Sequence[Reals | None], made: Array
 ) -> Reals | None:
     """Bound the error of updates that are combined with what stands at their places."""
-    data = {p % len(values) for p in _DATA_PLACES[op.name]}
+    data = {p % len(values) for p in DATA_PLACES[op.name]}
     if any(e is not None for p, e in enumerate(errors) if p not in data):
         return np.full(made.shape, ANYTHING)
     if call.attributes["reduce"] in ("max", "min"):
@@ -501,6 +400,3 @@ def _settled(error: Reals | None, made: Array, dtype: Dtype) -> Reals | None:
             error = np.where(overflows & (size <= largest), ANYTHING, error)
             error = np.where(overflows & ~np.isfinite(made), 0.0, error)
     return error if (error != 0).any() else None
-
-
-Rule = Callable[[Op, Call, Reals, Reals | None, Array], Reals | None]

@@ -1,0 +1,305 @@
+"""Bounds are as wide as sound arithmetic makes them, and no wider."""
+
+from collections.abc import Callable
+from functools import cache
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from kernelwright.evaluator.inputs.case import Case
+from kernelwright.evaluator.inputs.distribution import Distribution
+from kernelwright.evaluator.oracle.reference import Reference, calibrate, judge, prepare
+from kernelwright.evaluator.task import Task
+from kernelwright.ir import canonicalize, capture
+from kernelwright.ir.dtype import Dtype
+
+AnyArray = NDArray[np.generic]
+Reals = NDArray[np.float64]
+SHAPES = ((256, 2048), (64, 100), (1024, 4096))
+HALVES = (Dtype.FLOAT16, Dtype.BFLOAT16)
+DTYPES = (Dtype.FLOAT32, *HALVES)
+
+
+def case_of(
+    function: Callable[[mx.array], mx.array],
+    x: AnyArray,
+    kind: Distribution = Distribution.NORMAL,
+) -> Reference:
+    dtype = getattr(mx, x.dtype.name)
+    graph = canonicalize(capture(function, mx.zeros(x.shape, dtype)))
+    return calibrate(Case(graph, kind), (x,), Task(graph, "task").output_tolerances)
+
+
+def passes(reference: Reference, found: AnyArray) -> bool:
+    return judge(reference, [found])[0].is_acceptable
+
+
+def softmax(x: mx.array) -> mx.array:
+    return mx.softmax(x, axis=-1)
+
+
+@cache
+def softmax_case(shape: tuple[int, int], dtype: Dtype) -> Reference:
+    graph = canonicalize(capture(softmax, mx.zeros(shape, getattr(mx, dtype.value))))
+    return prepare(Case(graph, Distribution.NORMAL), Task(graph, "t").output_tolerances, "tests")
+
+
+def weights(x: AnyArray, dtype: type = np.float32, missed: int = 0) -> AnyArray:
+    """Return a softmax whose steps run in a format, the sum one column after the other."""
+    wide: AnyArray = x.astype(np.float32).astype(dtype)
+    powers: AnyArray = np.exp(wide - wide.max(axis=-1, keepdims=True))
+    end = x.shape[-1] - missed
+    total: AnyArray = np.cumsum(powers[:, :end], axis=-1, dtype=dtype)[:, -1:]
+    return np.asarray(powers / total)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+class TestSoftmax:
+    def test_a_serial_sum_in_float32_is_right(self, shape: tuple[int, int], dtype: Dtype) -> None:
+        one = softmax_case(shape, dtype)
+        assert passes(one, weights(one.inputs[0]).astype(dtype.numpy))
+
+    def test_a_sum_in_pairs_beside_exp2_is_right(
+        self, shape: tuple[int, int], dtype: Dtype
+    ) -> None:
+        one = softmax_case(shape, dtype)
+        x = one.inputs[0].astype(np.float32)
+        scaled = (x - x.max(axis=-1, keepdims=True)) * np.float32(np.log2(np.e))
+        powers = np.exp2(scaled)
+        found = powers * (np.float32(1) / powers.sum(axis=-1, keepdims=True, dtype=np.float32))
+        assert passes(one, found.astype(dtype.numpy))
+
+    @pytest.mark.parametrize("factor", [2.0, 1.02])
+    def test_a_factor_is_wrong(self, shape: tuple[int, int], dtype: Dtype, factor: float) -> None:
+        one = softmax_case(shape, dtype)
+        assert not passes(one, (one.expected_outputs[0].expected * factor).astype(dtype.numpy))
+
+    def test_statistics_that_miss_the_last_columns_are_wrong(
+        self, shape: tuple[int, int], dtype: Dtype
+    ) -> None:
+        one = softmax_case(shape, dtype)
+        assert not passes(one, weights(one.inputs[0], missed=32).astype(dtype.numpy))
+
+    def test_half_accumulators_are_wrong(self, shape: tuple[int, int], dtype: Dtype) -> None:
+        one = softmax_case(shape, dtype)
+        assert not passes(one, weights(one.inputs[0], np.float16).astype(dtype.numpy))
+
+    def test_a_lost_nan_is_wrong(self, shape: tuple[int, int], dtype: Dtype) -> None:
+        x = softmax_case(shape, dtype).inputs[0].copy()
+        x[3, 5] = np.nan
+        one = case_of(softmax, x)
+        found = one.expected_outputs[0].rounded.copy()
+        assert passes(one, found)
+        found[3] = 0
+        assert not passes(one, found)
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_truncation_is_wrong(shape: tuple[int, int], dtype: Dtype) -> None:
+    one = softmax_case(shape, dtype)
+    spare = np.uint32({Dtype.FLOAT16: 13, Dtype.BFLOAT16: 16}[dtype])
+    bits = weights(one.inputs[0]).astype(np.float32).view(np.uint32)
+    assert not passes(one, (bits >> spare << spare).view(np.float32).astype(dtype.numpy))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_an_intermediate_of_sixteen_bits_is_wrong(dtype: Dtype) -> None:
+    x = np.random.default_rng(0).standard_normal((64, 100)).astype(dtype.numpy)
+    one = case_of(lambda x: mx.sigmoid(mx.sigmoid(x)), x)
+    first = 1 / (1 + np.exp(-x.astype(np.float64)))
+    plain = (1 / (1 + np.exp(-first))).astype(dtype.numpy)
+    lower = first.astype(np.float16 if dtype is Dtype.FLOAT32 else Dtype.BFLOAT16.numpy)
+    if dtype is Dtype.BFLOAT16:
+        lower = (np.round(first * 16) / 16).astype(dtype.numpy)
+    found = (1 / (1 + np.exp(-lower.astype(np.float64)))).astype(dtype.numpy)
+    assert passes(one, plain)
+    assert not passes(one, found)
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_a_kernel_may_round_at_each_node_as_mlx_does_or_at_none(dtype: Dtype) -> None:
+    def gelu(x: mx.array) -> mx.array:
+        return 0.5 * x * (1 + mx.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
+
+    x = np.random.default_rng(0).standard_normal((64, 100)).astype(dtype.numpy)
+    one, half = case_of(gelu, x), dtype.numpy
+
+    def run(step: Callable[[Reals], AnyArray]) -> AnyArray:
+        def at(value: AnyArray | float) -> Reals:
+            return step(np.asarray(value, np.float64)).astype(np.float64)
+
+        wide = x.astype(np.float64)
+        cube = at(at(at(at(0.044715) * wide) * wide) * wide)
+        inner = at(at(0.7978845608) * at(wide + cube))
+        return at(at(at(0.5) * wide) * at(1 + at(np.tanh(inner)))).astype(half)
+
+    assert passes(one, run(lambda a: a.astype(half)))
+    assert passes(one, run(lambda a: a.astype(np.float32)))
+    scaled = run(lambda a: a.astype(np.float32)).astype(np.float64) * 1.02
+    assert not passes(one, scaled.astype(half))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_variance_in_one_pass_is_wrong_far_from_zero(shape: tuple[int, int]) -> None:
+    def normalise(x: mx.array) -> mx.array:
+        return mx.fast.layer_norm(x, None, None, 1e-5)
+
+    x = (np.random.default_rng(0).standard_normal(shape) + 1000).astype(np.float32)
+    one = case_of(normalise, x)
+    mean = x.mean(axis=-1, keepdims=True)
+    centred = x - mean
+    two = np.square(centred).mean(axis=-1, keepdims=True)
+    once = np.square(x).mean(axis=-1, keepdims=True) - np.square(mean)
+    assert passes(one, centred / np.sqrt(two + np.float32(1e-5)))
+    assert not passes(one, centred / np.sqrt(np.abs(once) + np.float32(1e-5)))
+
+
+def test_welford_and_kahan_are_right() -> None:
+    x = (np.random.default_rng(0).standard_normal((64, 300)) + 14).astype(np.float32)
+    one = case_of(lambda x: mx.var(x, axis=-1), x)
+    mean, spread = np.zeros(64, np.float32), np.zeros(64, np.float32)
+    for count, column in enumerate(x.T, 1):
+        delta = column - mean
+        mean += delta / np.float32(count)
+        spread += delta * (column - mean)
+    assert passes(one, spread / np.float32(300))
+    total = case_of(lambda x: mx.sum(x, axis=-1), x)
+    sums, lost = np.zeros(64, np.float32), np.zeros(64, np.float32)
+    for column in x.T:
+        term = column - lost
+        after = sums + term
+        lost, sums = (after - sums) - term, after
+    assert passes(total, sums)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_quantizer_may_be_one_off_at_ties_only(dtype: Dtype) -> None:
+    def quantize(x: mx.array) -> mx.array:
+        wide = x.astype(mx.float32)
+        scale = mx.max(mx.abs(wide), axis=-1, keepdims=True) / 127
+        return mx.round(wide / scale).astype(mx.int8)
+
+    x = np.random.default_rng(0).standard_normal((64, 1000)).astype(dtype.numpy)
+    one = case_of(quantize, x)
+    wanted = one.expected_outputs[0]
+    right = wanted.rounded.copy()
+    assert passes(one, right)
+    open_ = np.flatnonzero(wanted.tolerance_at(np.arange(right.size)))
+    assert open_.size < 0.002 * right.size
+    off = right.copy()
+    certain = np.setdiff1d(np.arange(20), open_)
+    off.reshape(-1)[certain] = off.reshape(-1)[certain] - 1
+    assert not passes(one, off)
+
+
+def moved(x: mx.array) -> mx.array:
+    return mx.concatenate([x.T[1:, ::-1], mx.pad(x.T[:1, :], [(0, 0), (0, 0)])], axis=0)
+
+
+@pytest.mark.parametrize(
+    ("function", "keeps_sign"),
+    [(moved, True), (lambda x: mx.maximum(x, -x), False), (lambda x: mx.sort(x, axis=-1), False)],
+    ids=["moves", "picks", "sorts"],
+)
+def test_what_rounds_nothing_is_exact_to_the_bit(
+    function: Callable[[mx.array], mx.array], keeps_sign: bool
+) -> None:
+    x = np.random.default_rng(0).standard_normal((40, 50)).astype(np.float32)
+    x[:, 7] = -0.0
+    one = case_of(function, x)
+    wanted = one.expected_outputs[0]
+    assert wanted.element_tolerance is None
+    assert wanted.keeps_sign is keeps_sign
+    found = wanted.rounded.copy()
+    found.reshape(-1)[11] = np.nextafter(found.reshape(-1)[11], np.float32(9))
+    assert not passes(one, found)
+
+
+def test_an_order_that_depends_on_the_rounding_of_what_is_compared_is_not_judged() -> None:
+    # In float64 the third of the first row is largest; in float32 all are 1 or next to it.
+    x = np.array([[17.0, 17.1, 17.2], [1.0, 2.0, 3.0]], np.float32)
+    one = case_of(lambda x: mx.argmax(mx.sigmoid(x), axis=-1), x)
+    assert passes(one, np.array([0, 2], np.uint32))
+    assert not passes(one, np.array([2, 1], np.uint32))
+
+
+def test_a_jump_behind_a_sum_depends_on_the_order_of_adding_up() -> None:
+    x = np.stack([np.full(300, value, np.float32) for value in (1.1, 0.0, 1.101)])
+    one = case_of(lambda x: mx.floor(mx.sum(x, axis=-1)), x, Distribution.TIED)
+    accepted = [
+        passes(one, np.array(answer, np.float32))
+        for answer in ([330, 0, 330], [329, 0, 330], [330, -1, 330], [330, 0, 329])
+    ]
+    assert accepted == [True, True, False, False]
+
+
+def standardised(x: mx.array) -> mx.array:
+    return (x - mx.mean(x, axis=-1, keepdims=True)) / mx.std(x, axis=-1, keepdims=True)
+
+
+def rescaled(x: mx.array) -> mx.array:
+    return x / mx.sqrt(mx.sum(mx.square(x), axis=-1, keepdims=True))
+
+
+@pytest.mark.parametrize(
+    ("function", "value", "is_open"),
+    [(standardised, 0.1, True), (standardised, 0.0, False), (rescaled, 0.0, False)],
+)
+def test_nan_is_held_to_unless_roundings_decide_on_it(
+    function: Callable[[mx.array], mx.array], value: float, is_open: bool
+) -> None:
+    x = np.stack([np.full(200, np.float32(value)), np.arange(200, dtype=np.float32)])
+    one = case_of(function, x, Distribution.CONSTANT)
+    right = one.expected_outputs[0].expected.astype(np.float32)
+    found = np.where(np.isnan(right), np.float32(1), right)
+    assert passes(one, right)
+    assert passes(one, found) is is_open
+    assert not passes(one, found * np.float32(1.001))
+
+
+@pytest.mark.parametrize(("roundings", "is_right"), [(4, True), (4000, False)])
+def test_a_row_that_should_vanish_is_held_to_what_rounding_leaves(
+    roundings: int, is_right: bool
+) -> None:
+    rows = np.stack([np.full(200, np.float32(0.1)), np.arange(200, dtype=np.float32)])
+    one = case_of(lambda x: mx.fast.layer_norm(x, None, None, 1e-5), np.concatenate([rows, rows]))
+    found = one.expected_outputs[0].expected.astype(np.float32)
+    found[::2] = roundings * 2.0**-24 * 0.1 * 1e5**0.5
+    assert passes(one, found) is is_right
+    # And the other rows are not forgiven what that one is.
+    found[::2], found[1::2] = 0, found[1::2] * 1.001
+    assert not passes(one, found)
+
+
+@pytest.mark.parametrize(("error", "is_right"), [(2.0**-24, True), (2.0**-12, False)])
+def test_cancellation_widens_a_bound_and_lower_precision_does_not(
+    error: float, is_right: bool
+) -> None:
+    x = (np.random.default_rng(0).standard_normal((2, 64)) + 14).astype(np.float32)
+    one = case_of(lambda x: 1 - mx.sigmoid(x), x)
+    sigmoid = 1 / (1 + np.exp(-x.astype(np.float64)))
+    assert passes(one, (1 - sigmoid * (1 + error)).astype(np.float32)) is is_right
+
+
+def test_terms_that_are_rounded_alike_widen_a_sum_and_others_do_not() -> None:
+    x = np.stack([np.full(4096, np.float32(1.3137)), np.linspace(1, 2, 4096, dtype=np.float32)])
+    one = case_of(lambda x: mx.sum(x, axis=-1), x)
+    serial = np.add.accumulate(x, axis=-1)[:, -1]
+    assert passes(one, serial)
+    limits = one.expected_outputs[0].tolerance_at(np.arange(2)) / serial
+    assert limits[0] > 4 * limits[1]
+    assert limits[1] < 2e-5
+
+
+def test_an_overflow_in_half_on_the_way_is_not_judged() -> None:
+    x = np.array([300.0, 3.0], np.float16)
+    one = case_of(lambda x: mx.sqrt(x * x), x)
+    assert one.expected_outputs[0].ignored_elements == 1
+    assert passes(one, np.array([np.inf, 3], np.float16))
+    assert passes(one, np.array([300, 3], np.float16))
+    assert not passes(one, np.array([300, 3.01], np.float16))
+    assert "may change wholly" in one.dropped
