@@ -1,6 +1,7 @@
 """How wrong an output is: what differs from the rounded oracle is held against its tolerance."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from kernelwright.metal.device.base import Array
 
 SHORTEST_ROW = 32
 """Rows are merged up to this many elements: a norm over fewer says little about an algorithm."""
-_PART_ELEMENTS = 1 << 18
+_PART_ELEMENTS = 1 << 16
 _PART_BYTES = 1 << 20
 
 
@@ -45,16 +46,46 @@ def measure(found: Array, wanted: ExpectedOutput) -> Deviation:
     if not found.size:
         return Deviation("", np.zeros(found.shape, bool))
     flat = np.ascontiguousarray(found).reshape(-1)
-    places = _different(flat, wanted)
-    bad_places, error, allowed = _held(flat, places, wanted)
+    places = [slice(i, i + _PART_ELEMENTS) for i in range(0, flat.size, _PART_ELEMENTS)]
+    parts = in_parts(lambda place: _part(flat, wanted, place), places)
     bad = np.zeros(found.shape, bool)
-    if not bad_places.any():
-        return _acceptable(bad, places, error, allowed, wanted)
-    words, chosen = _words(flat, places[bad_places], error[bad_places], allowed[bad_places], wanted)
-    bad.reshape(-1)[places[bad_places][chosen]] = True
-    worst = error[bad_places]
-    finite = worst[np.isfinite(worst)]
+    guilty = np.concatenate([part.guilty for part in parts])
+    if not guilty.size:
+        return _acceptable(bad, flat, parts, wanted)
+    _, error, allowed = _held(flat, guilty, wanted)
+    words, chosen = _words(flat, guilty, error, allowed, wanted)
+    bad.reshape(-1)[guilty[chosen]] = True
+    finite = error[np.isfinite(error)]
     return Deviation(words, bad, float(finite.max(initial=0.0)) if finite.size else math.inf)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What differs in a stretch of an output."""
+
+    guilty: NDArray[np.intp]
+    maximum_absolute: float = 0.0
+    maximum_relative: float = 0.0
+    tightest: tuple[float, int] = (0.0, 0)
+    """The largest share of its tolerance that an element takes, and the place of it."""
+
+
+def _part(flat: Array, wanted: ExpectedOutput, place: slice) -> _Part:
+    places = _different_in(flat, wanted, place)
+    if not places.size:
+        return _Part(places)
+    is_bad, error, allowed = _held(flat, places, wanted)
+    with np.errstate(all="ignore"):
+        size = np.abs(wanted.expected.reshape(-1)[places]).astype(np.float64)
+        relative = np.where((size > 0) & np.isfinite(error), error / size, 0.0)
+        shares = np.where((allowed > 0) & np.isfinite(error), error / allowed, 0.0)
+    worst = int(np.argmax(shares))
+    return _Part(
+        places[is_bad],
+        float(np.max(error, initial=0.0, where=np.isfinite(error))),
+        float(np.nanmax(relative)),
+        (float(shares[worst]), int(places[worst])),
+    )
 
 
 def accepts(wanted: ExpectedOutput, found: Array) -> bool:
@@ -88,15 +119,6 @@ def row_length(shape: tuple[int, ...]) -> int:
         if length >= SHORTEST_ROW:
             break
     return max(length, 1)
-
-
-def _different(flat: Array, wanted: ExpectedOutput) -> NDArray[np.intp]:
-    """Return the places whose bits are not those of the rounded oracle, ignored ones left out."""
-    places = [slice(i, i + _PART_ELEMENTS) for i in range(0, flat.size, _PART_ELEMENTS)]
-    found: NDArray[np.intp] = np.concatenate(
-        in_parts(lambda place: _different_in(flat, wanted, place), places)
-    )
-    return found
 
 
 def _different_in(flat: Array, wanted: ExpectedOutput, place: slice) -> NDArray[np.intp]:
@@ -136,44 +158,33 @@ def _held(
 
 
 def _acceptable(
-    bad: Mask,
-    places: NDArray[np.intp],
-    error: NDArray[np.float64],
-    allowed: NDArray[np.float64],
-    wanted: ExpectedOutput,
+    bad: Mask, flat: Array, parts: Sequence[_Part], wanted: ExpectedOutput
 ) -> Deviation:
     """Report what is different within its tolerance: the worst element, and the tightest row."""
-    if not places.size or wanted.rounded.dtype.kind == "c":
-        return Deviation("", bad)
-    with np.errstate(all="ignore"):
-        size = np.abs(wanted.expected.reshape(-1)[places].astype(np.float64))
-        relative = np.where(size > 0, error / size, 0.0)
-        relative = relative[np.isfinite(relative)]
-        tightest = int(np.argmax(np.where(allowed > 0, error / allowed, 0.0)))
-    row, bound = _row_of(wanted, places, error, int(places[tightest]))
+    share, place = max(part.tightest for part in parts)
+    row, bound = _row_of(flat, wanted, place) if share else (0.0, 0.0)
     return Deviation(
         "",
         bad,
-        maximum_absolute=float(error.max()),
-        maximum_relative=float(relative.max(initial=0.0)),
+        maximum_absolute=max(part.maximum_absolute for part in parts),
+        maximum_relative=max(part.maximum_relative for part in parts),
         row_relative=row,
         bound=bound,
     )
 
 
-def _row_of(
-    wanted: ExpectedOutput, places: NDArray[np.intp], error: NDArray[np.float64], place: int
-) -> tuple[float, float]:
+def _row_of(flat: Array, wanted: ExpectedOutput, place: int) -> tuple[float, float]:
     """Return the relative error of the row that holds a place, and of its tolerances."""
     length = row_length(wanted.type.shape)
-    row = slice(place // length * length, place // length * length + length)
-    size = wanted.expected.reshape(-1)[row].astype(np.float64)
+    start = place // length * length
+    places = np.arange(start, min(start + length, flat.size))
+    _, error, limits = _held(flat, places, wanted)
+    size = np.abs(wanted.expected.reshape(-1)[places]).astype(np.float64)
     norm = float(np.linalg.norm(np.where(np.isfinite(size), size, 0.0)))
-    inside = error[(places >= row.start) & (places < row.stop)]
-    limits = wanted.tolerance_at(np.arange(row.start, min(row.stop, wanted.type.size)))
     if not norm:
         return 0.0, 0.0
-    return float(np.linalg.norm(inside)) / norm, float(np.linalg.norm(limits)) / norm
+    error = np.where(np.isfinite(error), error, 0.0)
+    return float(np.linalg.norm(error)) / norm, float(np.linalg.norm(limits)) / norm
 
 
 def _words(

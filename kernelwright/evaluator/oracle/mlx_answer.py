@@ -72,7 +72,7 @@ def closeness(
             continue
         is_beside_mlx = False
         if not _is_allclose(found, wanted.rounded, wanted, _left_to_bound(wanted)):
-            return Closeness(place, is_beside_mlx=answer.own is None)
+            return Closeness(place, is_beside_mlx=answer.own is not None)
     return Closeness(is_beside_mlx=is_beside_mlx)
 
 

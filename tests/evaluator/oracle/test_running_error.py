@@ -52,7 +52,7 @@ def weights(x: AnyArray, dtype: type = np.float32, missed: int = 0) -> AnyArray:
     powers: AnyArray = np.exp(wide - wide.max(axis=-1, keepdims=True))
     end = x.shape[-1] - missed
     total: AnyArray = np.cumsum(powers[:, :end], axis=-1, dtype=dtype)[:, -1:]
-    return np.asarray(powers / total)
+    return np.asarray(np.divide(powers, total))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
