@@ -14,6 +14,8 @@ from types import ModuleType
 import mlx.core as mx
 
 from kernelwright.annotation import Example, examples_of
+from kernelwright.campaign.input_text import read_inputs, read_type
+from kernelwright.campaign.target_name import resolved
 from kernelwright.errors import InputError, KernelwrightError
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
@@ -23,7 +25,7 @@ EXAMPLE_INPUTS = "example_inputs"
 CATALOG = "catalog:"
 CATALOG_DTYPE = "bf16"
 _TYPE = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<dtype>\w+)\[(?P<shape>[\d,\s]*)\]")
-_MODULE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::(?P<function>\w+))?")
+_MODULE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::(?P<function>[\w.]+))?")
 _HOW = (
     f"write one as -i 'bf16[2048,4096]', define {EXAMPLE_INPUTS}() in the file, "
     "or decorate the function with @kernelwright.example"
@@ -57,8 +59,9 @@ def load_subjects(
 ) -> tuple[Subject, ...]:
     """Read `FILE.py[:function]`, `package.module[:function]` or `catalog:NAME[:dtype]`.
 
-    `inputs` are types from the command line and win over the file's own. Files and modules are
-    found from `folder`, modules also where Python finds them.
+    The function may be a dotted name: a method of an object, such as `model.forward`, or an
+    object that is called. `inputs` are written as on the command line and win over the file's
+    own. Files and modules are found from `folder`, modules also where Python finds them.
 
     Raises:
         InputError: the file, the function or the inputs are not there or do not parse.
@@ -67,14 +70,14 @@ def load_subjects(
         return (_from_catalog(target.removeprefix(CATALOG), inputs),)
     if inputs:
         # Parsed first: nothing of the user's runs for a typing error.
-        typed = _from_command_line(inputs)
+        read_inputs(inputs)
     module, path, name = _opened(target, folder)
     functions = _chosen(module, path, name)
     if inputs:
-        return (_only(functions, path, typed),)
+        return _only(functions, path, inputs)
     subjects = [s for f in functions for s in _from_decorators(f, path)]
     decorated = {s.name for s in subjects}
-    undecorated = [f for f in functions if f.__name__ not in decorated]
+    undecorated = [f for f in functions if f.name not in decorated]
     subjects += _from_example_inputs(module, undecorated, path, is_needed=not subjects)
     return tuple(subjects)
 
@@ -105,8 +108,8 @@ def _from_catalog(target: str, inputs: Sequence[str]) -> Subject:
     entry = catalog.find(name)
     call = Example(entry.types(Dtype.parse(dtype or CATALOG_DTYPE)))
     if inputs:
-        call = _from_command_line(inputs)
-    return _subject(entry.function, Path(f"{CATALOG}{name}"), call)
+        call = read_inputs(inputs)[0]
+    return _subject(_named(entry.function), Path(f"{CATALOG}{name}"), call)
 
 
 def _opened(target: str, folder: Path) -> tuple[ModuleType, Path, str | None]:
@@ -175,7 +178,19 @@ def _importing(place: Path, folder: Path, *, missing: str = "") -> Iterator[None
         sys.path.remove(search)
 
 
-def _chosen(module: ModuleType, path: Path, name: str | None) -> list[Function]:
+@dataclass(frozen=True)
+class _Named:
+    """Something that can be called, and the name by which it was found."""
+
+    name: str
+    function: Function
+
+
+def _named(function: Function) -> _Named:
+    return _Named(getattr(function, "__name__", type(function).__name__), function)
+
+
+def _chosen(module: ModuleType, path: Path, name: str | None) -> list[_Named]:
     offered = {
         key: value
         for key, value in vars(module).items()
@@ -184,46 +199,40 @@ def _chosen(module: ModuleType, path: Path, name: str | None) -> list[Function]:
         and not key.startswith("_")
         and key != EXAMPLE_INPUTS
     }
-    listed = ", ".join(offered) or "none"
     if name is None:
         if not offered:
             raise InputError(f"expected a function in {path}, found none; define one at the top.")
-        return list(offered.values())
-    found = offered.get(name, getattr(module, name, None))
-    if found is None:
-        raise InputError(f"{path} has no function {name!r}; it has: {listed}.")
-    if not callable(found):
-        raise InputError(
-            f"expected {path}:{name} to be a function of MLX arrays, found "
-            f"{type(found).__name__}; the file's functions are: {listed}."
-        )
-    return [found]
+        return [_Named(key, value) for key, value in offered.items()]
+    return [_Named(*resolved(module, path, name, ", ".join(offered) or "none"))]
 
 
-def _only(functions: Sequence[Function], path: Path, call: Example) -> Subject:
+def _only(functions: Sequence[_Named], path: Path, inputs: Sequence[str]) -> tuple[Subject, ...]:
     if len(functions) > 1:
-        names = ", ".join(f.__name__ for f in functions)
+        names = ", ".join(f.name for f in functions)
         raise InputError(
             f"{path} has several functions ({names}); say which one the inputs are for, "
-            f"as {path}:{functions[0].__name__}."
+            f"as {path}:{functions[0].name}."
         )
-    return _subject(functions[0], path, call)
+    calls = read_inputs(inputs, _parameters(functions[0].function))
+    return tuple(_subject(functions[0], path, call) for call in calls)
 
 
-def _from_command_line(inputs: Sequence[str]) -> Example:
-    parsed = [parse_input(text) for text in inputs]
-    return Example(
-        tuple(type_ for name, type_ in parsed if name is None),
-        tuple((name, type_) for name, type_ in parsed if name is not None),
-    )
+def _parameters(function: Function) -> tuple[str, ...]:
+    try:
+        return tuple(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return ()
 
 
-def _from_decorators(function: Function, path: Path) -> list[Subject]:
-    return [_subject(function, path, call) for call in examples_of(function)]
+def _from_decorators(named: _Named, path: Path) -> list[Subject]:
+    function = named.function
+    # Examples of an object stand on the method that its class is called by.
+    examples = examples_of(function) or examples_of(type(function).__call__)
+    return [_subject(named, path, call) for call in examples]
 
 
 def _from_example_inputs(
-    module: ModuleType, functions: Sequence[Function], path: Path, *, is_needed: bool
+    module: ModuleType, functions: Sequence[_Named], path: Path, *, is_needed: bool
 ) -> list[Subject]:
     make = getattr(module, EXAMPLE_INPUTS, None)
     if make is None:
@@ -237,25 +246,25 @@ def _from_example_inputs(
         return []
     call = Example(tuple(made) if isinstance(made, list | tuple) else (made,))
     if len(functions) > 1:
-        names = ", ".join(f.__name__ for f in functions)
+        names = ", ".join(f.name for f in functions)
         raise InputError(
             f"{path} has several functions ({names}) and one set of inputs; name one as "
-            f"{path}:{functions[0].__name__}, or let {EXAMPLE_INPUTS}() return a dict by name."
+            f"{path}:{functions[0].name}, or let {EXAMPLE_INPUTS}() return a dict by name."
         )
     return [_subject(functions[0], path, call)]
 
 
 def _by_name(
-    made: Mapping[str, object], functions: Sequence[Function], path: Path, *, is_needed: bool
+    made: Mapping[str, object], functions: Sequence[_Named], path: Path, *, is_needed: bool
 ) -> list[Subject]:
-    named = [f for f in functions if _name(f) in made]
+    named = [f for f in functions if f.name in made]
     if is_needed and not named:
-        wanted, found = ", ".join(map(_name, functions)), ", ".join(map(str, made)) or "nothing"
+        wanted, found = ", ".join(f.name for f in functions), ", ".join(map(str, made)) or "nothing"
         raise InputError(
             f"expected {EXAMPLE_INPUTS}() of {path} to hold inputs for {wanted}, found {found}; "
             f"{_HOW}."
         )
-    return [_subject(f, path, _as_example(made[_name(f)])) for f in named]
+    return [_subject(f, path, _as_example(made[f.name])) for f in named]
 
 
 def _as_example(value: object) -> Example:
@@ -272,25 +281,26 @@ def _called(make: Function, path: Path) -> object:
         ) from e
 
 
-def _subject(function: Function, path: Path, call: Example) -> Subject:
+def _subject(named: _Named, path: Path, call: Example) -> Subject:
     return Subject(
-        name=_name(function),
-        function=function,
+        name=named.name,
+        function=named.function,
         inputs=tuple(map(_array, call.inputs)),
         keywords={name: _array(value) for name, value in call.keywords},
         file=str(path),
     )
 
 
-def _name(function: Function) -> str:
-    name: str = getattr(function, "__name__", type(function).__name__)
-    return name
-
-
 def _array(value: object) -> object:
     """Make an array of a type; its values do not matter, only its shape and dtype are used."""
     if isinstance(value, str):
-        value = parse_input(value)[1]
+        value = read_type(value)
+    if type(value) is tuple:
+        return tuple(map(_array, value))
+    if type(value) is list:
+        return list(map(_array, value))
+    if type(value) is dict:
+        return {key: _array(item) for key, item in value.items()}
     if not isinstance(value, TensorType):
         return value
     dtype = getattr(mx, "bool_" if value.dtype is Dtype.BOOL else value.dtype.value)

@@ -3,11 +3,14 @@
 import inspect
 import io
 import sys
+import sysconfig
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, partial
-from types import FunctionType, MethodType
+from pathlib import Path
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import TypedDict, cast
 
 import mlx.core as mx
@@ -41,6 +44,9 @@ _DTYPES: dict[mx.Dtype, Dtype] = {
 }
 
 _VIEWED_BYTES = 65536
+_MOST_OBJECTS = 100_000
+_OWN_FOLDER = str(Path(__file__).parents[1])
+_LIBRARY = sysconfig.get_paths()["stdlib"]
 # MLX 0.32.4 was seen, once in many thousand traces, to name a result that it never reported.
 _ATTEMPTS = 3
 
@@ -84,7 +90,7 @@ def _traced(example: "_Example") -> "_Trace":
         except KernelwrightError:
             raise
         except Exception as e:
-            raise _translated(e, _name(example.fn)) from e
+            raise _translated(e, _name(example.fn), _line(e)) from e
     return trace
 
 
@@ -203,15 +209,23 @@ def _flat_outputs(result: object, name: str) -> list[mx.array]:
     if isinstance(result, mx.array):
         return [result]
     if isinstance(result, Mapping):
-        return [a for child in result.values() for a in _flat_outputs(child, name)]
+        return _flat_children(list(result.values()), name)
     if isinstance(result, list | tuple):
-        return [a for child in result for a in _flat_outputs(child, name)]
+        return _flat_children(result, name)
     if result is None:
         return []
+    if is_dataclass(result) and not isinstance(result, type):
+        return _flat_children([getattr(result, f.name) for f in fields(result)], name)
     raise InputError(
         f"{name} returns {type(result).__name__} ({result!r:.40}), "
         f"expected MLX arrays or nests of them."
     )
+
+
+def _flat_children(children: Sequence[object], name: str) -> list[mx.array]:
+    # Beside arrays, plain values are part of the nest, as None is.
+    arrays = [c for c in children if not isinstance(c, bool | int | float | str)]
+    return [a for child in arrays for a in _flat_outputs(child, name)]
 
 
 def _name(fn: Function) -> str:
@@ -220,39 +234,73 @@ def _name(fn: Function) -> str:
 
 def _evaluate_parameters(fn: Function) -> None:
     """Compute what `fn` closes over, or its initialisation would become part of the graph."""
-    nn = sys.modules.get("mlx.nn")
-    for value in _reachable(fn):
-        if isinstance(value, mx.array):
-            mx.eval(value)
-        elif nn is not None and isinstance(value, nn.Module):
-            mx.eval(value.parameters())
+    held = [value for value in _reachable(fn) if isinstance(value, mx.array)]
+    # The arrays of a trace of MLX's that is under way have no values yet, and need none.
+    with suppress(ValueError):
+        mx.eval(held)
 
 
 def _reachable(fn: Function) -> Iterator[object]:
     """Yield what `fn` can refer to: closures, globals that it names, and so on inwards."""
     frontier: list[object] = [*getattr(fn, "__dict__", {}).values(), fn]
-    seen: set[int] = set()
-    while frontier:
+    seen: dict[int, object] = {}
+    while frontier and len(seen) < _MOST_OBJECTS:
         value = frontier.pop()
         if id(value) in seen:
             continue
-        seen.add(id(value))
+        seen[id(value)] = value
         yield value
         if isinstance(value, FunctionType | MethodType | partial):
             frontier += _references(value)
+        elif isinstance(value, dict):
+            frontier += [*dict.values(value), *getattr(value, "__dict__", {}).values()]
+            frontier += _called(value)
+        elif isinstance(value, list | tuple):
+            frontier += value
+        elif not isinstance(value, mx.array | np.ndarray | type | ModuleType) and _is_users(value):
+            frontier += [*getattr(value, "__dict__", {}).values(), *_called(value)]
+
+
+def _called(value: object) -> list[object]:
+    """List the methods of an object that its user wrote; it may call any of them."""
+    found: list[object] = []
+    for kind in type(value).__mro__:
+        root = kind.__module__.partition(".")[0]
+        if root != "__main__" and root in {"mlx", *sys.stdlib_module_names}:
+            continue
+        for member in vars(kind).values():
+            inner = getattr(member, "fget", None) or getattr(member, "__func__", member)
+            found += [inner] if isinstance(inner, FunctionType) else []
+    return found
+
+
+def _is_users(value: object) -> bool:
+    root = getattr(type(value), "__module__", "").partition(".")[0]
+    return root == "__main__" or root not in sys.stdlib_module_names
 
 
 def _references(fn: FunctionType | MethodType | partial[object]) -> list[object]:
     if isinstance(fn, partial):
         return [fn.func, *fn.args, *fn.keywords.values()]
     if isinstance(fn, MethodType):
-        return [fn.__self__, fn.__func__, *getattr(fn.__self__, "__dict__", {}).values()]
+        return [fn.__self__, fn.__func__]
     found = [getattr(fn, "__wrapped__", None), *(fn.__defaults__ or ())]
+    found += (fn.__kwdefaults__ or {}).values()
     for cell in fn.__closure__ or ():
         # A variable of the enclosing function may have no value yet.
         with suppress(ValueError):
             found.append(cell.cell_contents)
-    return [*found, *(fn.__globals__.get(name) for name in fn.__code__.co_names)]
+    names = _names_in(fn.__code__)
+    named = [fn.__globals__[name] for name in names if name in fn.__globals__]
+    modules = [value for value in named if isinstance(value, ModuleType)]
+    # What it names may be an attribute of a module that it names, such as `layers.weight`.
+    within = [vars(m)[name] for m in modules for name in names if name in vars(m)]
+    return [*found, *named, *(value for value in within if not isinstance(value, ModuleType))]
+
+
+def _names_in(code: CodeType) -> frozenset[str]:
+    inner = [_names_in(c) for c in code.co_consts if isinstance(c, CodeType)]
+    return frozenset(code.co_names).union(*inner)
 
 
 @contextmanager
@@ -286,8 +334,19 @@ def _compile_is_enabled() -> bool:
     return "Compiled" in drawing.getvalue()
 
 
-def _translated(error: Exception, name: str) -> KernelwrightError:
-    text = str(error)
+def _line(error: Exception) -> str:
+    """Return where in the user's file an error came up, or nothing."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if not _is_library(f.filename)]
+    return f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
+
+
+def _is_library(file: str) -> bool:
+    return "site-packages" in file or file.startswith((_OWN_FOLDER, _LIBRARY))
+
+
+def _translated(error: Exception, function: str, line: str) -> KernelwrightError:
+    text, name = str(error), f"{function}{line}"
     if text.startswith("[eval]"):
         return InputError(
             f"{name} looks at the values of an array while it is traced (a Python `if`, `float()`, "

@@ -1,0 +1,115 @@
+"""Inputs as people write them: types, named sizes, ranges of sizes, and plain Python values."""
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kernelwright.annotation import Example
+from kernelwright.errors import InputError
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import TensorType
+
+FREE_SIZE = 128
+"""Stands for a named size that nobody sets."""
+_NAME = r"[A-Za-z_]\w*"
+_EXTENT = rf"\s*(?:\d+(?:\.\.\d+)?|{_NAME})\s*"
+_TYPE = re.compile(
+    rf"(?:(?P<name>{_NAME})=)?(?P<dtype>\w+)\[(?P<shape>\s*|{_EXTENT}(?:,{_EXTENT})*,?\s*)\]"
+)
+_VALUE = re.compile(rf"(?:(?P<name>{_NAME})=)?(?P<value>.+)", flags=re.DOTALL)
+
+
+@dataclass(frozen=True)
+class _Type:
+    dtype: Dtype
+    extents: tuple[str, ...]
+
+    def at(self, sizes: Mapping[str, int], *, least: bool) -> TensorType:
+        return TensorType(tuple(_size(e, sizes, least=least) for e in self.extents), self.dtype)
+
+    @property
+    def has_range(self) -> bool:
+        return any(".." in extent for extent in self.extents)
+
+
+def read_inputs(texts: Sequence[str], parameters: Sequence[str] | None = None) -> list[Example]:
+    """Read inputs such as `f16[n,64]`, `mask=bool[16,16]`, `n=3` or `f16[1..4096,64]`.
+
+    A range stands for its two ends: two examples, the larger first. A name that is set, as by
+    `n=3`, is a size wherever it stands in a type, and an argument where the function has such a
+    parameter, or no type has such a size.
+
+    Raises:
+        InputError: one of them is neither a type nor a value.
+    """
+    read = [_read(text) for text in texts]
+    values = {name: v for name, v in read if name is not None and not isinstance(v, _Type)}
+    sizes = {n: v for n, v in values.items() if type(v) is int}
+    types = [value for _, value in read if isinstance(value, _Type)]
+    used = {extent for type_ in types for extent in type_.extents if not extent[0].isdigit()}
+    for name in used & values.keys() - sizes.keys():
+        raise InputError(f"expected a whole number for the size {name!r}, found {values[name]!r}.")
+    ends = [False, True] if any(t.has_range for t in types) else [False]
+    return [_example(read, sizes, used, parameters, least=least) for least in ends]
+
+
+def _example(
+    read: Sequence[tuple[str | None, object]],
+    sizes: Mapping[str, int],
+    used: set[str],
+    parameters: Sequence[str] | None,
+    *,
+    least: bool,
+) -> Example:
+    positional, named = [], []
+    for name, value in read:
+        made = value.at(sizes, least=least) if isinstance(value, _Type) else value
+        if name is None:
+            positional.append(made)
+        elif isinstance(value, _Type) or name not in used or name in (parameters or ()):
+            named.append((name, made))
+    return Example(tuple(positional), tuple(named))
+
+
+def _read(text: str) -> tuple[str | None, object]:
+    if match := _TYPE.fullmatch(text.strip()):
+        extents = tuple(e.strip() for e in match["shape"].split(",") if e.strip())
+        numbers = [int(n) for e in extents if e[0].isdigit() for n in e.split("..")]
+        if 0 in numbers:
+            raise InputError(f"expected sizes of at least 1, found {text!r}.")
+        backwards = [
+            e for e in extents if ".." in e and int(e.split("..")[0]) > int(e.split("..")[1])
+        ]
+        if backwards:
+            raise InputError(f"expected a range from small to large, found {backwards[0]!r}.")
+        return match["name"], _Type(Dtype.parse(match["dtype"]), extents)
+    match = _VALUE.fullmatch(text.strip())
+    try:
+        assert match is not None
+        return match["name"], ast.literal_eval(match["value"].strip())
+    except (AssertionError, ValueError, SyntaxError):
+        raise InputError(
+            f"expected an input such as 'bf16[2048,4096]', 'mask=bool[16,16]', 'f16[1..4096,64]' "
+            f"or 'n=3', found {text!r}."
+        ) from None
+
+
+def _size(extent: str, sizes: Mapping[str, int], *, least: bool) -> int:
+    if ".." in extent:
+        return int(extent.split("..")[0 if least else 1])
+    if extent[0].isdigit():
+        return int(extent)
+    size = sizes.get(extent, FREE_SIZE)
+    if size < 1:
+        raise InputError(f"expected sizes of at least 1, found {extent}={size}.")
+    return size
+
+
+def read_type(text: str) -> object:
+    """Return the type that a text is; one that is no type, such as the name of a mode, itself."""
+    found = _TYPE.fullmatch(text.strip()) or "[" in text
+    if not found:
+        return text
+    (call, *_) = read_inputs([text])
+    return call.inputs[0] if call.inputs else call.keywords[0][1]

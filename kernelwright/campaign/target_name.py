@@ -1,0 +1,81 @@
+"""Follows a dotted name, such as `model.forward`, to what can be called."""
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+from kernelwright.errors import InputError
+
+
+def resolved(
+    module: ModuleType, path: Path, name: str, listed: str
+) -> tuple[str, Callable[..., object]]:
+    """Return a function, a method of an object or an object that can be called, and its name.
+
+    Args:
+        module: where the name begins.
+        path: how to call the module's place.
+        name: such as `softmax`, `model.forward`, `blocks.0` or `Block.__call__`.
+        listed: the names of the module's functions, for people.
+
+    Raises:
+        InputError: there is no such name, or it is a class and not an object of one.
+    """
+    found: object = module
+    owner: object = None
+    for part in name.split("."):
+        owner, found = found, _member(found, part)
+        if found is None:
+            raise InputError(f"{path} has no function {name!r}; it has: {listed}.")
+    if inspect.isclass(found):
+        raise InputError(
+            f"expected an object or a function, found the class {path}:{name}; "
+            f"{_advice(module, found)}."
+        )
+    if inspect.isclass(owner) and inspect.isfunction(found):
+        return _of_only_instance(module, path, name, owner)
+    if not callable(found):
+        raise InputError(
+            f"expected {path}:{name} to be a function of MLX arrays, found "
+            f"{type(found).__name__}; the file's functions are: {listed}."
+        )
+    return name, found
+
+
+def _of_only_instance(
+    module: ModuleType, path: Path, name: str, kind: type
+) -> tuple[str, Callable[..., object]]:
+    """Return a class's method of the only object that the module has of it."""
+    method = name.rpartition(".")[2]
+    if isinstance(inspect.getattr_static(kind, method), staticmethod):
+        return name, getattr(kind, method)
+    instances = _instances(module, kind)
+    if len(instances) != 1:
+        raise InputError(
+            f"expected a method of an object, found {path}:{name} of the class "
+            f"{kind.__name__}; {_advice(module, kind)}."
+        )
+    return f"{instances[0]}.{method}", getattr(getattr(module, instances[0]), method)
+
+
+def _member(holder: object, part: str) -> object:
+    if part.isdigit() and isinstance(holder, list | tuple):
+        return holder[int(part)] if int(part) < len(holder) else None
+    if isinstance(holder, dict) and part in holder:
+        return holder[part]
+    return getattr(holder, part, None)
+
+
+def _instances(module: ModuleType, kind: type) -> list[str]:
+    return [key for key, value in vars(module).items() if type(value) is kind]
+
+
+def _advice(module: ModuleType, kind: type) -> str:
+    if found := _instances(module, kind):
+        return f"name an instance, such as {found[0]!r}"
+    example = kind.__name__.lower()
+    return (
+        f"make an instance at the top of the file, such as {example} = {kind.__name__}(…), "
+        "and name it"
+    )

@@ -1,0 +1,147 @@
+"""What a newcomer tries on the first day: their own files, as they are."""
+
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+from typer.testing import CliRunner, Result
+
+from kernelwright.campaign import load_subjects
+from kernelwright.errors import InputError
+from kernelwright.ir import capture
+from kernelwright.service.cli import app
+
+_MODEL = """
+import mlx.core as mx
+import mlx.nn as nn
+
+SCALES = {"x": mx.random.normal((16,)) * 2}
+
+
+class Block(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.norm = nn.RMSNorm(size)
+        self._table = mx.random.normal((size,)) + 1
+
+    def __call__(self, x):
+        return self.forward(x)
+
+    def forward(self, x, n=2):
+        return mx.tanh(self.norm(x) * self._table) * SCALES["x"] * n
+
+
+block = Block(16)
+blocks = [Block(16), Block(16)]
+
+
+class Lonely:
+    def __call__(self, x):
+        return x + 1
+
+
+def takes(x, n):
+    if n > 2:
+        print("large", n)
+    return mx.softmax(x * n, axis=-1) + 1
+"""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    file = tmp_path / "model.py"
+    file.write_text(_MODEL)
+    return file
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+@pytest.mark.parametrize("name", ["block", "block.forward", "blocks.0", "blocks.1.forward"])
+def test_methods_and_objects_are_targets(model: Path, name: str) -> None:
+    (subject,) = load_subjects(f"{model}:{name}", ["f32[8,16]"])
+    graph = capture(subject.function, *subject.inputs, **subject.keywords)
+    assert subject.name == name
+    assert str(graph.output_types[0]) == "f32[8,16]"
+
+
+def test_captured_arrays_are_evaluated_before_the_trace(model: Path) -> None:
+    (subject,) = load_subjects(f"{model}:block", ["f32[8,16]"])
+    graph = capture(subject.function, *subject.inputs)
+    assert not any(node.op == "random_bits" for node in graph.nodes)
+    assert sum(constant.type.shape == (16,) for _, constant in graph.constants) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Block", r"found the class .*; name an instance, such as 'block'"),
+        ("Lonely", r"make an instance .* lonely = Lonely\(…\), and name it"),
+        ("Lonely.__call__", "found .*Lonely.__call__ of the class Lonely"),
+        ("block.backward", "has no function 'block.backward'; it has: takes"),
+    ],
+)
+def test_what_is_no_function_is_refused_with_what_to_name(
+    model: Path, name: str, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        load_subjects(f"{model}:{name}", ["f32[8,16]"])
+
+
+def test_a_method_of_a_class_means_that_of_its_only_object(model: Path) -> None:
+    model.write_text(_MODEL.replace("blocks = [Block(16), Block(16)]", ""))
+    (subject,) = load_subjects(f"{model}:Block.__call__", ["f32[8,16]"])
+    assert subject.name == "block.__call__"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "shapes", "keywords"),
+    [
+        (["f32[8,n]", "n=3"], [(8, 3)], {"n": 3}),
+        (["f32[rows,16]", "rows=5", "n=3"], [(5, 16)], {"n": 3}),
+        (["f32[rows,16]", "n=3"], [(128, 16)], {"n": 3}),
+        (["f32[1..64,16]", "n=3"], [(64, 16), (1, 16)], {"n": 3}),
+        (["f32[8,16]", "n=1.5"], [(8, 16)], {"n": 1.5}),
+    ],
+)
+def test_scalars_sizes_and_ranges_are_inputs(
+    model: Path, inputs: list[str], shapes: list[tuple[int, ...]], keywords: dict[str, object]
+) -> None:
+    subjects = load_subjects(f"{model}:takes", inputs)
+    arrays = [s.inputs[0] for s in subjects]
+    assert [a.shape for a in arrays if isinstance(a, mx.array)] == shapes
+    assert all(s.keywords == keywords for s in subjects)
+
+
+@pytest.mark.parametrize("text", ["f16[0,4]", "f16[4..1]", "f16[", "n=", "n=three"])
+def test_what_is_no_input_is_said_in_a_sentence(model: Path, text: str) -> None:
+    with pytest.raises(InputError, match="expected"):
+        load_subjects(f"{model}:takes", [text])
+
+
+def test_what_a_trace_refuses_names_the_line_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "peeks.py"
+    file.write_text("def peeks(x):\n    y = x + 1\n    return x if y.sum() > 0 else y\n")
+    (subject,) = load_subjects(f"{file}:peeks", ["f32[4]"])
+    with pytest.raises(InputError, match=r"peeks \(.*peeks\.py:3\) looks at the values"):
+        capture(subject.function, *subject.inputs)
+
+
+def test_an_object_with_its_parameters_is_exported_and_nothing_is_overwritten(
+    model: Path, tmp_path: Path
+) -> None:
+    store, folder = str(tmp_path / "kernels.db"), tmp_path / "vendored"
+    folder.mkdir()
+    (folder / "block.py").write_text("mine = 1\n")
+    options = ["--store", store, "-i", "f32[8,16]"]
+    done = _run("search", f"{model}:block", *options, "-q", "--candidates", "2")
+    assert done.exit_code == 0, done.output
+    exported = _run("export", f"{model}:block", *options, "-o", str(folder), "--force")
+    assert exported.exit_code == 0, exported.output
+    assert (folder / "block.py").read_text() == "mine = 1\n"
+    text = (folder / "block_2.py").read_text()
+    assert "class Block(nn.Module):" in text
+    verification = (folder / "VERIFICATION.md").read_text()
+    assert "differs" not in verification
+    assert "- [x] kernels on the" in verification
