@@ -21,7 +21,7 @@ from kernelwright.metal.device.base import Array, RunOptions, RunResult
 from kernelwright.metal.diagnostic import Diagnostic, ReportKind, SanitizerReport
 from kernelwright.metal.kernel import Program
 
-POISONS = (0xFF, 0x5A)
+POISONS = (0xFF, 0x50)
 """A NaN in every float format, and a large ordinary number: both cannot be right by chance."""
 _COMPILE_SLACK_S = 2.0
 
@@ -77,7 +77,8 @@ class Trial:
     ) -> RunResult:
         """Run once on a case, poisoned and fenced; the seed picks poison and thread order."""
         options = RunOptions(
-            poison=POISONS[seed % len(POISONS)],
+            poison=self._poison(seed),
+            padding_seed=self._drawn(f"padding {reference.case.name}", seed) + 1,
             order_seed=seed,
             sanitize=sanitize,
             count=count,
@@ -93,6 +94,16 @@ class Trial:
         """Return what draws the threadgroups that are counted: nothing that a program can know."""
         text = f"{self.config.secret}|counted threadgroups|{self.program.id}|{seed}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
+
+    def _poison(self, seed: int) -> int:
+        """Return a NaN in every float format, or by the secret a large ordinary number."""
+        chosen = POISONS[seed % len(POISONS)]
+        return chosen if chosen == POISONS[0] else POISONS[1] + self._drawn("poison", seed) % 0x20
+
+    def _drawn(self, purpose: str, seed: int) -> int:
+        """Return a number of 32 bits that nobody knows who does not know the secret."""
+        text = f"{self.config.secret}|{purpose}|{seed}".encode()
+        return int.from_bytes(hashlib.blake2b(text, digest_size=4).digest())
 
     def _launch(self, reference: Reference, options: RunOptions) -> RunResult:
         key = self.compile(reference.case.graph, sanitize=options.sanitize)

@@ -75,8 +75,10 @@ def enter_namespaces(*, has_own_processes: bool) -> bool:
         return False
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.getuid(), os.getgid()
-    wanted = _CLONE_NEWUSER | _CLONE_NEWNET | _CLONE_NEWNS | _CLONE_NEWIPC
-    if libc.unshare(wanted | (_CLONE_NEWPID if has_own_processes else 0)) != 0:
+    wanted = _CLONE_NEWUSER | _CLONE_NEWNET | _CLONE_NEWNS
+    if has_own_processes:
+        wanted |= _CLONE_NEWIPC | _CLONE_NEWPID
+    if libc.unshare(wanted) != 0:
         return False
     with contextlib.suppress(OSError):
         Path("/proc/self/setgroups").write_text("deny")

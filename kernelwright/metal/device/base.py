@@ -1,5 +1,6 @@
 """What every device offers: compile a bound program, run it on arrays, say what happened."""
 
+import hashlib
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
@@ -13,6 +14,11 @@ from kernelwright.metal.kernel import BoundProgram
 DeviceName = Literal["simulator", "metal", "cuda"]
 Array = NDArray[np.generic]
 """A NumPy array; bfloat16 is `ml_dtypes.bfloat16`."""
+BUFFER_ALIGNMENT = 256
+"""Bytes; MLX takes small buffers from a heap at such places, large ones begin on a page."""
+_PAGE = 16384
+_MOST_PADDING = 64
+"""Of that alignment: up to a page."""
 METAL_THREADGROUP_BYTES = 32768
 """Apple's limit, https://developer.apple.com/metal/Metal-Feature-Set-Tables.pdf."""
 
@@ -49,7 +55,9 @@ class RunOptions(Record):
     poison: int = 0xFF
     """Byte that fills outputs, temporaries, padding and threadgroup memory (0xFF is a NaN)."""
     padding_bytes: int = 256
-    """Canary bytes before and after each output, where the device can place them."""
+    """Canary bytes before and after each array at least, where the device can place them."""
+    padding_seed: int = 0
+    """Draws how many more bytes stand before each array, so that an address tells nothing."""
     order_seed: int = 0
     """Seeds the order in which threads run, where the device can choose it."""
     sanitize: bool = False
@@ -59,6 +67,19 @@ class RunOptions(Record):
     counts_all: bool = False
     """A counting run counts every threadgroup, however many there are."""
     timeout_s: float = 30.0
+
+    def padding_before(self, array: str) -> int:
+        """Return the canary bytes before an array, a multiple of what Metal aligns buffers to.
+
+        One array in four begins on a page, as a large buffer of Metal's does.
+        """
+        least = -(-self.padding_bytes // BUFFER_ALIGNMENT) * BUFFER_ALIGNMENT
+        if not self.padding_seed:
+            return least
+        text = f"{self.padding_seed}|{array}".encode()
+        drawn = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest())
+        more = least + drawn // 4 % _MOST_PADDING * BUFFER_ALIGNMENT
+        return more if drawn % 4 else -(-more // _PAGE) * _PAGE
 
 
 class BufferTraffic(Record):

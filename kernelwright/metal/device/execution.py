@@ -17,8 +17,8 @@ from kernelwright.metal.device.base import Array, RunOptions, RunResult
 from kernelwright.metal.diagnostic import CompileError, LaunchError
 from kernelwright.metal.kernel import BoundProgram, Kernel
 
-_SENTINEL = 85.0
-"""Fills outputs where a NaN cannot: integers, and the second poison pattern."""
+_LARGEST_FILL = 127
+"""What every dtype of numbers holds: the fill where a NaN cannot be, in integers."""
 
 
 class CompiledLaunch(Protocol):
@@ -118,7 +118,10 @@ class MlxExecutable:
     ) -> None:
         kernel = launch.kernel
         types = self._types(launch)
-        padded = [_padded(t, options.padding_bytes) for t in types]
+        padded = [
+            _padded(t, options.padding_before(name))
+            for name, t in zip(kernel.outputs, types, strict=True)
+        ]
         fill = _poison(options.poison, types) if kernel.init_value is None else kernel.init_value
         try:
             made = launch.call([arrays[name] for name in kernel.inputs], padded, fill)
@@ -161,7 +164,7 @@ def _mlx_name(type_: TensorType) -> str:
 
 def _poison(pattern: int, types: Sequence[TensorType]) -> float:
     floats = all(t.dtype.is_float for t in types)
-    return math.nan if floats and pattern == 0xFF else _SENTINEL
+    return math.nan if floats and pattern == 0xFF else float(min(pattern, _LARGEST_FILL))
 
 
 def _is_filled(canary: Array, fill: float) -> bool:

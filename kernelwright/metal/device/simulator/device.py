@@ -184,6 +184,7 @@ class _Run:
                 self.program.type_of(name),
                 poison=self.options.poison,
                 padding=self.options.padding_bytes,
+                before=self.options.padding_before(name),
                 init_value=one.kernel.init_value,
             )
         return launch(
@@ -242,6 +243,7 @@ class _Run:
                 row_contiguous=contiguous,
                 poison=self.options.poison,
                 padding=self.options.padding_bytes,
+                before=self.options.padding_before(f"{name} {contiguous}"),
             )
         return self.copies[name, contiguous]
 

@@ -10,11 +10,9 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from kernelwright.ir.graph import TensorType
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.base import BUFFER_ALIGNMENT, Array
 from kernelwright.metal.device.simulator.build import load_runtime
 
-_ALIGNMENT = 256
-"""Bytes; a Metal buffer starts on a page, a vector access needs at most 16."""
 _LEAST_FENCED = 1 << 20
 """Bytes; smaller results are copied."""
 
@@ -34,18 +32,21 @@ class FencedMemory:
     canary: int
 
     @classmethod
-    def of(cls, nbytes: int, *, canary: int, padding: int) -> "FencedMemory":
-        """Make memory for `nbytes` of zeros.
+    def of(
+        cls, nbytes: int, *, canary: int, padding: int, before: int | None = None
+    ) -> "FencedMemory":
+        """Make memory for `nbytes` of zeros, with `padding` behind, and before if not `before`.
 
         Raises:
             MemoryError: there is none left.
         """
-        padding = -(-padding // _ALIGNMENT) * _ALIGNMENT
+        padding = -(-padding // BUFFER_ALIGNMENT) * BUFFER_ALIGNMENT
         # To the end of the last page, which is the smallest unit that can be fenced.
-        size = -(-(nbytes + 2 * padding) // mmap.PAGESIZE) * mmap.PAGESIZE
+        start = padding if before is None else before
+        size = -(-(start + nbytes + padding) // mmap.PAGESIZE) * mmap.PAGESIZE
         raw = _fenced(size)
-        raw[:padding] = raw[padding + nbytes :] = canary
-        return cls(raw, padding, padding + nbytes, canary)
+        raw[:start] = raw[start + nbytes :] = canary
+        return cls(raw, start, start + nbytes, canary)
 
     @property
     def data(self) -> NDArray[np.uint8]:
@@ -71,13 +72,22 @@ class InputCopy:
     memory: FencedMemory
 
     @classmethod
-    def of(cls, original: Array, *, row_contiguous: bool, poison: int, padding: int) -> "InputCopy":
+    def of(
+        cls,
+        original: Array,
+        *,
+        row_contiguous: bool,
+        poison: int,
+        padding: int,
+        before: int | None = None,
+    ) -> "InputCopy":
         """Copy an input; a strided one keeps its strides unless it must be row-contiguous."""
         is_dense = row_contiguous or min(original.strides, default=0) < 0 or original.size == 0
         items = [s // original.itemsize for s in original.strides]
         reach = 1 + sum((n - 1) * s for n, s in zip(original.shape, items, strict=True))
         span = original.size if is_dense else reach
-        memory = FencedMemory.of(span * original.itemsize, canary=poison, padding=padding)
+        nbytes = span * original.itemsize
+        memory = FencedMemory.of(nbytes, canary=poison, padding=padding, before=before)
         storage = memory.data.view(original.dtype)
         if is_dense:
             storage.reshape(original.shape)[...] = original
@@ -101,10 +111,16 @@ class GuardedArray:
 
     @classmethod
     def of(
-        cls, type_: TensorType, *, poison: int, padding: int, init_value: float | None
+        cls,
+        type_: TensorType,
+        *,
+        poison: int,
+        padding: int,
+        init_value: float | None,
+        before: int | None = None,
     ) -> "GuardedArray":
         """Make an array filled with poison, or with its initial value."""
-        memory = FencedMemory.of(type_.nbytes, canary=poison, padding=padding)
+        memory = FencedMemory.of(type_.nbytes, canary=poison, padding=padding, before=before)
         inner = memory.data.view(type_.dtype.numpy)
         if init_value is None:
             memory.data.fill(poison)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kernelwright.ir.graph import TensorType
+from kernelwright.metal.device.base import RunOptions
 from kernelwright.metal.device.simulator.memory import FencedMemory, GuardedArray
 
 TYPE = TensorType.parse("f32[8]")
@@ -42,3 +43,23 @@ def test_small_results_outlive_their_fence() -> None:
 def test_arrays_do_not_begin_at_one_distance_from_a_large_power_of_two() -> None:
     places = {guarded().array.ctypes.data % (1 << 20) for _ in range(20)}
     assert len(places) > 15
+
+
+def test_padding_hangs_on_the_seed_alone_and_is_never_less_than_asked() -> None:
+    drawn = [RunOptions(padding_seed=seed).padding_before("y") for seed in range(1, 200)]
+    assert drawn == [RunOptions(padding_seed=seed).padding_before("y") for seed in range(1, 200)]
+    assert min(drawn) >= 256
+    assert len(set(drawn)) > 30
+    assert not any(before % 256 for before in drawn)
+    on_a_page = sum(before % 16384 == 0 for before in drawn)
+    assert 20 < on_a_page < 90
+    assert RunOptions().padding_before("y") == 256
+
+
+@pytest.mark.parametrize("before", [256, 5120, 16384])
+def test_an_array_lies_behind_the_padding_that_was_drawn(before: int) -> None:
+    made = GuardedArray.of(TYPE, poison=0x5A, padding=256, init_value=None, before=before)
+    assert made.memory.start == before
+    assert made.array.ctypes.data % 4096 == before % 4096
+    made.memory.raw[before - 1] ^= 1
+    assert not made.is_intact
