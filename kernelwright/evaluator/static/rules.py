@@ -271,8 +271,11 @@ def _attributes(text: Text) -> Iterator[Diagnostic]:
             continue
         for attribute in filter(None, brackets.items(index + 1)):
             name = brackets.tokens[attribute.start]
-            is_gnu = name.spelling == "gnu" and _is_plain_hint(brackets, attribute[2:])
-            if name.spelling not in words.ALLOWED_ATTRIBUTES and not is_gnu:
+            is_named = name.spelling in ("gnu", "clang") and brackets.spelling(
+                attribute.start + 1
+            ) in ("::", ":")
+            is_hint = is_named and _is_plain_hint(brackets, attribute[2:])
+            if name.spelling not in words.ALLOWED_ATTRIBUTES and not is_hint:
                 message = f"[[{name.spelling}]] is not allowed; MLX writes the signature."
                 yield text.diagnose(name, "attribute", message)
 

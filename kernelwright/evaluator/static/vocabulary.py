@@ -105,9 +105,9 @@ ALLOWED_INCLUDES = _words(
     "metal_uniform simd/simd.h"
 )
 ALLOWED_ATTRIBUTES = frozenset(
-    {"unroll", "likely", "unlikely", "maybe_unused", "fallthrough", "nodiscard", "clang", "loop"}
+    {"unroll", "likely", "unlikely", "maybe_unused", "fallthrough", "nodiscard", "loop"}
 )
-HINTS = _words("always_inline noinline unused aligned packed")
+HINTS = _words("always_inline noinline unused aligned packed unroll")
 """Attributes of `__attribute__((…))` and `[[gnu::…]]`, with or without underscores around them."""
 ALLOWED_DIRECTIVES = _words(
     "define undef if ifdef ifndef else elif endif include pragma error warning"

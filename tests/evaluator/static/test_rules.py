@@ -134,6 +134,10 @@ def test_a_breach_is_named_with_its_line(source: str, rule: str, line: int) -> N
         ("__attribute__((always_inline, constructor)) void f() {}", "word"),
         ("[[gnu::constructor]] void f() {}", "attribute"),
         ("[[nodiscard, gnu::constructor]] int f() { return 1; }", "attribute"),
+        ("[[clang::disable_sanitizer_instrumentation]] void f() {}", "attribute"),
+        ("[[clang::weak]] void f() {}", "attribute"),
+        ("[[clang::sycl_external]] void f() {}", "attribute"),
+        ("[[clang]] void f() {}", "attribute"),
         ("inline float f() { return 1;", "brackets"),
     ],
 )
