@@ -243,7 +243,8 @@ def _vocabulary(text: Text) -> Iterator[Diagnostic]:
 
 def _is_namespace(brackets: Brackets, place: int) -> bool:
     around = (brackets.spelling(place - 1), brackets.spelling(place + 1))
-    return "::" in around or around[0] == "namespace"
+    is_renamed = around[0] == "=" and brackets.spelling(place - 3) == "namespace"
+    return "::" in around or around[0] == "namespace" or is_renamed
 
 
 def _is_for_kernels(brackets: Brackets, place: int) -> bool:

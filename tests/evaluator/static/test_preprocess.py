@@ -98,6 +98,7 @@ def test_what_makes_no_sense_or_asks_too_much_is_refused(text: str, words: str) 
         ("#if __LINE__ > 3\n#endif", "word"),
         ("float f() { return kw::exp(1.0f); }", "word"),
         ("using namespace kw;", "word"),
+        ("namespace k = kw;", "word"),
         ("int n = _LP64;", "word"),
         ("float f() { return threadIdx.x; }", "word"),
         ("void f() { getenv(0); }", "word"),
