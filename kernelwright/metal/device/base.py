@@ -57,7 +57,8 @@ class RunOptions(Record):
     padding_bytes: int = 256
     """Canary bytes before and after each array at least, where the device can place them."""
     padding_seed: int = 0
-    """Draws how many more bytes stand before each array, so that an address tells nothing."""
+    """Draws how many more bytes stand before each array, so that an address tells nothing; on a
+    GPU, where MLX places arrays, it changes nothing."""
     order_seed: int = 0
     """Seeds the order in which threads run, where the device can choose it."""
     sanitize: bool = False

@@ -118,10 +118,7 @@ class MlxExecutable:
     ) -> None:
         kernel = launch.kernel
         types = self._types(launch)
-        padded = [
-            _padded(t, options.padding_before(name))
-            for name, t in zip(kernel.outputs, types, strict=True)
-        ]
+        padded = [_padded(t, options.padding_bytes) for t in types]
         fill = _poison(options.poison, types) if kernel.init_value is None else kernel.init_value
         try:
             made = launch.call([arrays[name] for name in kernel.inputs], padded, fill)
