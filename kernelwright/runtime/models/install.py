@@ -1,7 +1,7 @@
 """`optimize` and `restore` of whole models."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mlx.nn.layers.base import Module
@@ -35,6 +35,8 @@ class Installation:
     model: Module
     server: KernelServer
     epoch: int = 0
+    hear: Callable[[Sequence[tuple[SeenCall, Plan]]], None] = lambda chosen: None
+    """Told which calls of modules run kernels, each time that a call of the model was looked at."""
     _decided: dict[Key, int] = field(default_factory=dict)
     _plans: dict[tuple[object, ...], Plan | None] = field(default_factory=dict)
     _reasons: dict[str, str] = field(default_factory=dict)
@@ -121,7 +123,9 @@ class Installation:
         calls: dict[int, list[SeenCall]] = {}
         for call in seen:
             calls.setdefault(id(call.module), []).append(call)
-        for call, plan in self._choose(module, calls, results)[0]:
+        chosen = self._choose(module, calls, results)[0]
+        self.hear(chosen)
+        for call, plan in chosen:
             site = site_of(call.module)
             if site is not None:
                 site.add(call, plan.trace.passed, bind(plan, call.module))

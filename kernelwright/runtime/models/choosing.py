@@ -1,0 +1,120 @@
+"""Which parts of a workload are worth a search: seconds above the floor, times calls."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import mlx.core as mx
+
+from kernelwright import ir
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import Graph, TensorType
+from kernelwright.ir.interpret import to_mlx_dtype
+from kernelwright.ir.stitch import stitch
+from kernelwright.metal.device.base import Device
+from kernelwright.runtime.cutting import regions_of
+from kernelwright.runtime.fast import put_back
+from kernelwright.runtime.models.workload import Workload
+
+_LAUNCH_US = 2.0
+"""What the least kernel takes in a stream of others, on one H200."""
+_MLX_LAUNCH_US = 3.0
+"""What one of MLX's takes there, an elementwise op or a norm."""
+_BYTES_PER_US = 4.3e6
+"""Of one H200, measured by a copy; other chips have less, and the same order of parts."""
+_LEAST_SHARE = 0.002
+"""Of all that could be saved: less than this is noise."""
+_ROUNDS = 20
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A task of a workload: what it takes now, and what it must."""
+
+    graph: Graph
+    name: str
+    where: tuple[str, ...]
+    calls: int
+    """In the whole workload."""
+    taken_us: float
+    is_measured: bool
+    floor_us: float
+    refused: str = ""
+    """Why no search can pay; empty where one may."""
+
+    @property
+    def gain_us(self) -> float:
+        """Microseconds of the workload above the floor."""
+        return max(self.taken_us - self.floor_us, 0.0) * self.calls
+
+
+def choose(workload: Workload, device: Device | None) -> tuple[Choice, ...]:
+    """List the tasks of a workload, most worth a search first; those refused come last."""
+    found: dict[str, tuple[Graph, dict[str, None], int]] = {}
+    for part in workload.parts:
+        for region in regions_of(part.computed):
+            task = region.extract()
+            _, where, calls = found.get(task.fingerprint, (task, {}, 0))
+            where[f"{part.call}: {part.module}"] = None
+            calls += part.times * workload.calls[part.call]
+            found[task.fingerprint] = (task, where, calls)
+    choices = [_choice(*values, device) for values in found.values()]
+    total = sum(choice.gain_us for choice in choices) or 1.0
+    judged = [_judged(choice, total) for choice in choices]
+    return tuple(sorted(judged, key=lambda c: (bool(c.refused), -c.gain_us)))
+
+
+def _choice(task: Graph, where: dict[str, None], calls: int, device: Device | None) -> Choice:
+    nbytes = sum(t.nbytes for t in (*task.input_types, *task.output_types))
+    floor_us = _LAUNCH_US + nbytes / _BYTES_PER_US
+    is_measured = device is not None and device.info.measures_time
+    taken_us = _measured_us(task) if is_measured else _estimated_us(task)
+    return Choice(task, ir.operation(task), tuple(where), calls, taken_us, is_measured, floor_us)
+
+
+def _judged(choice: Choice, total_us: float) -> Choice:
+    if choice.taken_us <= 1.1 * choice.floor_us:
+        return replace(choice, refused="MLX takes no more than its bytes and a launch must")
+    if choice.gain_us < _LEAST_SHARE * total_us:
+        share = 100 * choice.gain_us / total_us
+        return replace(choice, refused=f"all of it is {share:.2g} % of what could be saved")
+    return choice
+
+
+def _estimated_us(task: Graph) -> float:
+    traffic = min(
+        (ir.compiled_traffic(task), ir.fast_traffic(task)), key=lambda traffic: traffic.launches
+    )
+    return traffic.launches * _MLX_LAUNCH_US + traffic.nbytes / _BYTES_PER_US
+
+
+def _measured_us(task: Graph) -> float:
+    """Time MLX's own kernels, one after another: several inputs, so that no cache serves all."""
+    kept, _ = put_back(task, frozenset())
+    run = mx.compile(stitch(task, kept))
+    weight = sum(t.nbytes for t in task.input_types)
+    sets = [_inputs(task.input_types, seed) for seed in range(1 if weight > 1 << 28 else 4)]
+    mx.eval(sets, run(*sets[0]))
+    best = float("inf")
+    for _ in range(3):
+        begun = time.perf_counter()
+        for number in range(_ROUNDS):
+            mx.async_eval(run(*sets[number % len(sets)]))  # type: ignore[no-untyped-call]
+        mx.synchronize()
+        best = min(best, (time.perf_counter() - begun) / _ROUNDS * 1e6)
+    return best
+
+
+def _inputs(types: Sequence[TensorType], seed: int) -> list[mx.array]:
+    key = mx.random.key(seed)
+    return [_drawn(type_, key) for type_ in types]
+
+
+def _drawn(type_: TensorType, key: mx.array) -> mx.array:
+    dtype = to_mlx_dtype(type_.dtype)
+    if type_.dtype.is_float:
+        return mx.random.normal(type_.shape, key=key).astype(dtype)
+    if type_.dtype is Dtype.UINT32:
+        return mx.random.randint(0, 1 << 30, type_.shape, key=key).astype(dtype)
+    # Indices of experts and tokens: places that every table has.
+    return mx.zeros(type_.shape, dtype)

@@ -1,0 +1,139 @@
+"""The model that a user names: a repository, a folder, a configuration, or a file's own module."""
+
+import importlib.util
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import mlx.core as mx
+from mlx.nn.layers.base import Module
+from mlx.nn.layers.quantized import quantize
+
+from kernelwright.errors import InputError
+
+REPOSITORY = "mlx-lm:"
+_HOW = "expected mlx-lm:REPO, a folder with weights, a config.json, or file.py:model"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A model and how it is called."""
+
+    name: str
+    model: Module
+    example_inputs: tuple[object, ...] | None = None
+    """For a module that is no language model."""
+
+    @property
+    def generates(self) -> bool:
+        """Say whether it is a language model, with caches of mlx-lm."""
+        return self.example_inputs is None
+
+
+def load_target(text: str, *, seed: int = 0) -> Target:
+    """Build the model that a user names.
+
+    Raises:
+        InputError: there is no such model; one sentence says what was expected.
+    """
+    if text.startswith(REPOSITORY):
+        return _repository(text.removeprefix(REPOSITORY))
+    path, _, name = text.partition(":")
+    place = Path(path).expanduser()
+    if place.suffix == ".py":
+        return _own(place, name)
+    if place.is_dir():
+        return Target(place.name, _loaded(place))
+    if place.suffix == ".json":
+        return _from_config(place, seed)
+    raise InputError(f"{_HOW}; found {text!r}.")
+
+
+def _repository(repository: str) -> Target:
+    _need_mlx_lm()
+    from mlx_lm.utils import _download
+
+    try:
+        path = _download(repository)
+    except Exception as e:
+        raise InputError(f"{repository} cannot be had: {e}") from e
+    return Target(repository, _loaded(Path(path)))
+
+
+def _loaded(folder: Path) -> Module:
+    _need_mlx_lm()
+    from mlx_lm.utils import load_model
+
+    try:
+        return cast("Module", load_model(folder)[0])
+    except (FileNotFoundError, ValueError, KeyError) as e:
+        raise InputError(f"{folder} holds no model that mlx-lm can load: {e}") from e
+
+
+def _from_config(path: Path, seed: int) -> Target:
+    try:
+        config = json.loads(path.read_text())
+    except (OSError, ValueError) as e:
+        raise InputError(f"{path} cannot be read as a configuration: {e}") from e
+    if not isinstance(config, dict) or "model_type" not in config:
+        raise InputError(f"expected model_type in {path}, the name of an mlx-lm architecture.")
+    name = path.parent.name if path.name == "config.json" and path.parent.name else path.stem
+    return Target(name, build_model(config, seed=seed))
+
+
+def build_model(config: dict[str, object], *, seed: int = 0) -> Module:
+    """Build a model of a configuration with random weights, quantized where it says so.
+
+    Raises:
+        InputError: mlx-lm has no such architecture, or it refuses the configuration.
+    """
+    _need_mlx_lm()
+    from mlx_lm.utils import _get_classes
+
+    mx.random.seed(seed)
+    try:
+        kind, arguments = _get_classes(config)
+        model = cast("Module", kind(arguments.from_dict(config)))
+    except (ValueError, TypeError, KeyError) as e:
+        raise InputError(f"mlx-lm cannot build {config.get('model_type')!r}: {e}") from e
+    model.set_dtype(_dtype(config))
+    found = config.get("quantization")
+    if isinstance(found, dict):
+        quantize(model, group_size=found.get("group_size", 64), bits=found.get("bits", 4))
+    mx.eval(model.parameters())  # type: ignore[no-untyped-call]
+    model.eval()
+    return model
+
+
+def _dtype(config: dict[str, object]) -> mx.Dtype:
+    named = str(config.get("torch_dtype") or config.get("dtype") or "bfloat16")
+    return cast("mx.Dtype", getattr(mx, named, mx.bfloat16))
+
+
+def _own(path: Path, name: str) -> Target:
+    if not path.exists():
+        raise InputError(f"there is no file {path}.")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    model = getattr(module, name or "model", None)
+    if callable(model) and not isinstance(model, Module):
+        model = model()
+    if not isinstance(model, Module):
+        raise InputError(f"expected an mlx.nn.Module {name or 'model'!r} in {path}, found {model!r}.")
+    make: Callable[[], object] | None = getattr(module, "example_inputs", None)
+    if make is None:
+        raise InputError(f"{path} does not say what {name} is called with; define example_inputs().")
+    made = make()
+    return Target(path.stem, model, made if isinstance(made, tuple) else (made,))
+
+
+def _need_mlx_lm() -> None:
+    if importlib.util.find_spec("mlx_lm") is None:
+        raise InputError("mlx-lm is not installed; install it with: pip install 'kernelwright[models]'.")

@@ -1,0 +1,159 @@
+"""What a model computes when it generates: which graphs, how often, and what they cost."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+
+import mlx.core as mx
+from mlx.nn.layers.base import Module
+from pydantic import ValidationError
+
+from kernelwright import ir
+from kernelwright.errors import InputError
+from kernelwright.ir.graph import Graph
+from kernelwright.metal.diagnostic import Record
+from kernelwright.runtime.cutting import regions_of
+from kernelwright.runtime.fast import put_back
+from kernelwright.runtime.models.install import Installation, restore_model
+from kernelwright.runtime.models.route import Plan
+from kernelwright.runtime.models.site import SeenCall
+from kernelwright.runtime.models.tree import own_class
+from kernelwright.runtime.server import KernelServer, Service
+
+
+class Part(Record):
+    """Something that a call of the model computes between two steps of state."""
+
+    call: str
+    """Which call of the model, such as `decode` or `prefill 512`."""
+    module: str
+    """The class of the module that computes it, and which part of it."""
+    times: int
+    """How often one call of the model computes it."""
+    graph: str
+    """As JSON; weights are inputs."""
+
+    @cached_property
+    def computed(self) -> Graph:
+        """The graph itself."""
+        return Graph.from_json(self.graph)
+
+
+class Workload(Record):
+    """A model's calls, as they were recorded."""
+
+    model: str
+    calls: Mapping[str, int]
+    """How often each kind of call is made, such as 256 decode steps for one prompt."""
+    parts: tuple[Part, ...]
+    mlx: str = mx.__version__
+
+    def save(self, path: Path) -> None:
+        """Write it as JSON, to be shared and searched elsewhere."""
+        path.write_text(self.model_dump_json(indent=1))
+
+
+def load_workload(path: Path) -> Workload:
+    """Read what `save` wrote.
+
+    Raises:
+        InputError: the file is missing, or is no workload.
+    """
+    try:
+        return Workload.model_validate_json(path.read_text())
+    except (OSError, ValidationError) as e:
+        raise InputError(f"{path} is no workload trace: {e}") from e
+
+
+class _Collecting(KernelServer):
+    """Takes every region for served, by MLX itself, so that whole layers are seen."""
+
+    has_champions = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_off = False
+
+    def generation(self) -> int:
+        """Return the same always: nothing is looked up."""
+        return 1
+
+    def serve(self, graph: Graph) -> Service:
+        """Serve every region."""
+        programs = {
+            region: (lambda arrays, task=region.bare(): ir.interpret(task, *arrays))
+            for region in regions_of(graph)
+        }
+        taken = frozenset(i for region in programs for i in region.indices)
+        kept, left = put_back(graph, taken)
+        return Service(graph, {} if left else programs, (), left, is_lazy=False, kept=kept)
+
+
+class WorkloadRecorder:
+    """Records calls of a model, each under a name."""
+
+    def __init__(self, name: str, model: Module) -> None:
+        self._name = name
+        self._model = model
+        self._parts: dict[tuple[str, str, str], Part] = {}
+        self._calls: dict[str, int] = {}
+
+    @contextmanager
+    def recording(self, call: str, times: int) -> Iterator[None]:
+        """Record what the model computes inside; it is called `times` in a typical use."""
+        restore_model(self._model)
+        installation = Installation(self._model, _Collecting(), hear=self._hearing(call))
+        installation.install()
+        try:
+            yield
+        finally:
+            restore_model(self._model)
+        self._calls[call] = times
+
+    def _hearing(self, call: str) -> Callable[[Sequence[tuple[SeenCall, Plan]]], None]:
+        def hear(chosen: Sequence[tuple[SeenCall, Plan]]) -> None:
+            for seen, plan in chosen:
+                for number, (segment, _) in enumerate(plan.services):
+                    self._add(call, f"{own_class(seen.module).__name__} {number + 1}", segment.graph)
+
+        return hear
+
+    def _add(self, call: str, module: str, graph: Graph) -> None:
+        key = (call, module, graph.fingerprint)
+        known = self._parts.get(key)
+        if known is None:
+            self._parts[key] = Part(call=call, module=module, times=1, graph=graph.to_json())
+        else:
+            self._parts[key] = known.model_copy(update={"times": known.times + 1})
+
+    @property
+    def workload(self) -> Workload:
+        """What was recorded."""
+        return Workload(model=self._name, calls=self._calls, parts=tuple(self._parts.values()))
+
+
+def record_generation(
+    name: str, model: Module, *, prompt: int = 512, tokens: int = 256, batches: Sequence[int] = (1,)
+) -> Workload:
+    """Record prompts of a length and decode steps behind them, for each size of a batch."""
+    from mlx_lm.models.cache import make_prompt_cache
+
+    recorder = WorkloadRecorder(name, model)
+    for batch in batches:
+        words = f" x{batch}" if batch > 1 else ""
+        cache = make_prompt_cache(model)
+        ids = mx.zeros((batch, prompt), dtype=mx.uint32)
+        with recorder.recording(f"prefill {prompt}{words}", 1):
+            mx.eval(model(ids, cache=cache), [c.state for c in cache])
+        with recorder.recording(f"decode{words}", tokens):
+            mx.eval(model(ids[:, :1], cache=cache))
+    return recorder.workload
+
+
+def record_call(name: str, model: Module, arguments: Sequence[object]) -> Workload:
+    """Record one call of a module that is no language model."""
+    recorder = WorkloadRecorder(name, model)
+    with recorder.recording("call", 1):
+        mx.eval(model(*arguments))
+    return recorder.workload
