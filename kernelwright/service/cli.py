@@ -17,9 +17,11 @@ from kernelwright.service.metal_commands import metal_group
 from kernelwright.service.plan_command import plan
 from kernelwright.service.redteam_command import redteam
 from kernelwright.service.report_command import report
+from kernelwright.service.run_command import run
 from kernelwright.service.search_command import search
 from kernelwright.service.store_commands import best, history, show
 from kernelwright.service.store_group import store_group
+from kernelwright.service.tune_command import tune
 from kernelwright.service.verify_command import verify
 from kernelwright.service.watch_command import watch
 
@@ -32,7 +34,7 @@ app = typer.Typer(
 )
 
 _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Find": (search, plan),
+    "Find": (search, tune, plan),
     "Ask": (best, show, history, report),
     "Take": (export,),
     "Check": (verify, redteam, doctor, devices),
@@ -54,6 +56,10 @@ for command in (
 for panel, commands in _COMMANDS.items():
     for command in commands:
         app.command(rich_help_panel=panel)(command)
+app.command(
+    rich_help_panel="Take",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)(run)
 app.command("catalog", rich_help_panel="Find")(list_catalog)
 app.add_typer(campaign_group, name="campaign", rich_help_panel="Find")
 app.add_typer(store_group, name="store", rich_help_panel="Ask")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from pydantic import TypeAdapter
 
+from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.device.threadgroup_memory import read_size
 from kernelwright.metal.diagnostic import Record
 
@@ -17,6 +18,12 @@ StoreOption = Annotated[
         envvar="KERNELWRIGHT_STORE",
         help="A path or any SQLAlchemy URL; the default is in your data directory.",
         show_default=False,
+    ),
+]
+DeviceOption = Annotated[
+    DeviceName | None,
+    typer.Option(
+        help="Where candidates run.", show_default="what the machine has: metal, cuda or simulator"
     ),
 ]
 RunArgument = Annotated[

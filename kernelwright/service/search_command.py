@@ -22,10 +22,12 @@ from kernelwright.campaign.forecast import forecast, size_warning
 from kernelwright.campaign.interleave import BySavings
 from kernelwright.campaign.model_team import hiring
 from kernelwright.errors import InputError
-from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES
+from kernelwright.metal.device.registry import default_device
 from kernelwright.service.console import console, error_console
 from kernelwright.service.option import (
     BaseUrlOption,
+    DeviceOption,
     JsonOption,
     ModelOption,
     StoreOption,
@@ -51,7 +53,7 @@ def search(
         list[str] | None,
         typer.Option("-i", "--input", help="An input's type, such as 'bf16[2048,4096]'; repeat."),
     ] = None,
-    device: Annotated[DeviceName, typer.Option(help="Where candidates run.")] = _DEFAULTS.device,
+    device: DeviceOption = None,
     threadgroup_memory: ThreadgroupMemoryOption = METAL_THREADGROUP_BYTES,
     candidates: Annotated[
         int, typer.Option(min=1, help="The most candidates to try for a task.")
@@ -109,7 +111,7 @@ def search(
     # Everything that can be wrong with the request is found before the store is opened.
     captured = capture_subjects(_load(targets, inputs or []))
     spec = SearchSpec(
-        device=device,
+        device=device or default_device(),
         threadgroup_bytes=threadgroup_memory,
         candidates_per_task=candidates,
         repairs=repairs,
@@ -126,7 +128,7 @@ def search(
     progress = error_console() if json else console()
     if (expected := forecast((f.graph for f in captured.functions), spec)) is not None:
         progress.print(expected.sentence, highlight=False, soft_wrap=True)
-    for function in captured.functions if device == "simulator" else ():
+    for function in captured.functions if spec.device == "simulator" else ():
         if warning := size_warning(function.subject.name, function.graph):
             progress.print(warning, highlight=False, soft_wrap=True)
     with (
@@ -143,7 +145,7 @@ def search(
             hire=hire,
             order=BySavings({}),
         )
-        with _ending_in_order(engine):
+        with ending_in_order(engine):
             report = engine.run(captured)
     if json:
         print_json(report)
@@ -163,7 +165,7 @@ def _load(targets: Sequence[str], inputs: Sequence[str]) -> list[Subject]:
 
 
 @contextmanager
-def _ending_in_order(engine: Engine) -> Iterator[None]:
+def ending_in_order(engine: Engine) -> Iterator[None]:
     """Let the first Ctrl-C end the search in order, and a second one at once."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:

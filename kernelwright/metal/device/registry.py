@@ -7,6 +7,19 @@ from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Device, Devi
 from kernelwright.metal.device.threadgroup_memory import check_threadgroup_bytes
 
 
+def default_device() -> DeviceName:
+    """Return the best that this machine has: metal, else cuda, else the simulator."""
+    import mlx.core as mx
+
+    if mx.metal.is_available():
+        return "metal"
+    if mx.cuda.is_available():
+        from kernelwright.metal.device.cuda.device import is_ready
+
+        return "cuda" if is_ready() else "simulator"
+    return "simulator"
+
+
 def open_device(name: str, threadgroup_bytes: int = METAL_THREADGROUP_BYTES) -> Device:
     """Open a device of this machine.
 

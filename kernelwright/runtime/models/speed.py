@@ -76,7 +76,7 @@ def measure_speed(
     """
     ids = mx.random.randint(0, 1000, (1, prompt), key=mx.random.key(seed)).astype(mx.uint32)
     for arm in ("untouched", "tuned", "tuned"):
-        _turn(model, arm, ids, tokens)  # type: ignore[arg-type]
+        _turn(model, arm, ids, tokens)
     order: list[Arm] = ["untouched", "tuned", "control"]
     taken: dict[Arm, list[tuple[float, float]]] = {arm: [] for arm in order}
     peak: dict[Arm, int] = dict.fromkeys(order, 0)

@@ -126,14 +126,20 @@ def _own(path: Path, name: str) -> Target:
     if callable(model) and not isinstance(model, Module):
         model = model()
     if not isinstance(model, Module):
-        raise InputError(f"expected an mlx.nn.Module {name or 'model'!r} in {path}, found {model!r}.")
+        raise InputError(
+            f"expected an mlx.nn.Module {name or 'model'!r} in {path}, found {model!r}."
+        )
     make: Callable[[], object] | None = getattr(module, "example_inputs", None)
     if make is None:
-        raise InputError(f"{path} does not say what {name} is called with; define example_inputs().")
+        raise InputError(
+            f"{path} does not say what {name} is called with; define example_inputs()."
+        )
     made = make()
     return Target(path.stem, model, made if isinstance(made, tuple) else (made,))
 
 
 def _need_mlx_lm() -> None:
     if importlib.util.find_spec("mlx_lm") is None:
-        raise InputError("mlx-lm is not installed; install it with: pip install 'kernelwright[models]'.")
+        raise InputError(
+            "mlx-lm is not installed; install it with: pip install 'kernelwright[models]'."
+        )

@@ -3,15 +3,18 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from kernelwright import ir
 from kernelwright.errors import InputError
 from kernelwright.ir.graph import Graph
+from kernelwright.ir.region import Region
+from kernelwright.ir.stitch import RunRegion
 from kernelwright.metal.diagnostic import Record
 from kernelwright.runtime.cutting import regions_of
 from kernelwright.runtime.fast import put_back
@@ -47,7 +50,7 @@ class Workload(Record):
     calls: Mapping[str, int]
     """How often each kind of call is made, such as 256 decode steps for one prompt."""
     parts: tuple[Part, ...]
-    mlx: str = mx.__version__
+    mlx: str = Field(default_factory=lambda: version("mlx"))
 
     def save(self, path: Path) -> None:
         """Write it as JSON, to be shared and searched elsewhere."""
@@ -81,13 +84,15 @@ class _Collecting(KernelServer):
 
     def serve(self, graph: Graph) -> Service:
         """Serve every region."""
-        programs = {
-            region: (lambda arrays, task=region.bare(): ir.interpret(task, *arrays))
-            for region in regions_of(graph)
-        }
+        programs = {region: _replaying(region) for region in regions_of(graph)}
         taken = frozenset(i for region in programs for i in region.indices)
         kept, left = put_back(graph, taken)
         return Service(graph, {} if left else programs, (), left, is_lazy=False, kept=kept)
+
+
+def _replaying(region: Region) -> RunRegion:
+    task = region.bare()
+    return lambda arrays: ir.interpret(task, *arrays)
 
 
 class WorkloadRecorder:
@@ -115,7 +120,9 @@ class WorkloadRecorder:
         def hear(chosen: Sequence[tuple[SeenCall, Plan]]) -> None:
             for seen, plan in chosen:
                 for number, (segment, _) in enumerate(plan.services):
-                    self._add(call, f"{own_class(seen.module).__name__} {number + 1}", segment.graph)
+                    self._add(
+                        call, f"{own_class(seen.module).__name__} {number + 1}", segment.graph
+                    )
 
         return hear
 

@@ -1,0 +1,203 @@
+"""`kernelwright tune`: from a model to tokens per second with kernels in place."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kernelwright.campaign import Engine, SearchReport, SearchSpec, judges_on, offline_team
+from kernelwright.campaign.given_graph import captured_graphs
+from kernelwright.campaign.interleave import BySavings
+from kernelwright.campaign.model_team import hiring
+from kernelwright.errors import InputError
+from kernelwright.metal.device.base import DeviceName
+from kernelwright.metal.device.registry import default_device, open_device
+from kernelwright.metal.diagnostic import Record
+from kernelwright.runtime.models.choosing import Choice, choose
+from kernelwright.runtime.models.install import optimize_model
+from kernelwright.runtime.models.proof import Sameness, compare_tokens
+from kernelwright.runtime.models.speed import Speed, measure_speed
+from kernelwright.runtime.models.target import Target, load_target
+from kernelwright.runtime.models.workload import (
+    Workload,
+    load_workload,
+    record_call,
+    record_generation,
+)
+from kernelwright.runtime.server import KernelServer
+from kernelwright.service.console import console, error_console
+from kernelwright.service.option import (
+    BaseUrlOption,
+    DeviceOption,
+    JsonOption,
+    ModelOption,
+    StoreOption,
+    print_json,
+)
+from kernelwright.service.search_command import ending_in_order
+from kernelwright.service.view.progress import progress_view
+from kernelwright.service.view.tuning import print_choices, print_tuning
+from kernelwright.store import KernelStore
+
+_DEFAULTS = SearchSpec()
+
+
+class TuneReport(Record):
+    """A model before and after: speed, proof, and the search between."""
+
+    model: str
+    speed: Speed | None
+    """None where the device measures no time, or the model is not at hand."""
+    sameness: Sameness | None
+    search: SearchReport | None
+
+
+def tune(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET",
+            help="mlx-lm:REPO, a folder with weights, a config.json (random weights), "
+            "file.py:model with example_inputs(), or a workload trace to search alone.",
+        ),
+    ],
+    device: DeviceOption = None,
+    prompt: Annotated[int, typer.Option(min=1, help="Tokens of the prompt.")] = 512,
+    tokens: Annotated[
+        int, typer.Option(min=1, help="Decode steps that follow a prompt in typical use.")
+    ] = 256,
+    batch: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="Sequences at once; repeat for more.", show_default="1"),
+    ] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(help="Write the workload trace to this file and stop.", show_default=False),
+    ] = None,
+    candidates: Annotated[
+        int, typer.Option(min=0, help="The most candidates to try for a task; 0 installs only.")
+    ] = _DEFAULTS.candidates_per_task,
+    tasks: Annotated[
+        int | None,
+        typer.Option(min=1, help="The most tasks, most worth first.", show_default=False),
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=0.1, help="Stop searching after so long.", show_default=False),
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Candidates to evaluate at once.")
+    ] = _DEFAULTS.jobs,
+    prompts: Annotated[
+        int, typer.Option(min=0, help="Prompts whose greedy tokens are compared.")
+    ] = 16,
+    bitwise: Annotated[
+        bool, typer.Option("--bitwise", help="Fail unless every logit is the same, bit for bit.")
+    ] = False,
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Show no progress, only the result.")
+    ] = False,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Record what a model computes, search what pays, install it, and compare before and after."""
+    name = device or default_device()
+    found, workload = _workload(target, prompt, tokens, batch or [1])
+    if record is not None:
+        workload.save(record)
+        console().print(
+            f"wrote {record}: {len(workload.parts)} parts; search it with: "
+            f"kernelwright tune {record}"
+        )
+        return
+    choices = choose(workload, open_device(name) if found is not None else None)
+    progress = error_console() if json else console()
+    if not quiet:
+        print_choices(progress, workload, choices)
+    search = None
+    if candidates:
+        spec = SearchSpec(
+            name=f"tune {workload.model}"[:60],
+            device=name,
+            candidates_per_task=candidates,
+            seconds=seconds,
+            jobs=jobs,
+            models=tuple(model or ()),
+            base_url=base_url,
+        )
+        search = _search(choices[:tasks] if tasks else choices, spec, store, target, quiet=quiet)
+    report = _proven(found, workload, name, store, search, tokens=tokens, prompts=prompts)
+    if json:
+        print_json(report)
+    else:
+        print_tuning(console(), report.model, report.speed, report.sameness, report.search)
+    same = report.sameness
+    if same is not None and not (same.same_bits if bitwise else same.holds):
+        raise typer.Exit(1)
+
+
+def _workload(
+    target: str, prompt: int, tokens: int, batches: Sequence[int]
+) -> tuple[Target | None, Workload]:
+    """Record a model's workload, or read one that was recorded elsewhere."""
+    path = Path(target).expanduser()
+    if path.suffix == ".json" and path.exists() and '"parts"' in path.read_text():
+        return None, load_workload(path)
+    found = load_target(target)
+    if found.example_inputs is not None:
+        return found, record_call(found.name, found.model, found.example_inputs)
+    made = record_generation(found.name, found.model, prompt=prompt, tokens=tokens, batches=batches)
+    return found, made
+
+
+def _search(
+    choices: Sequence[Choice], spec: SearchSpec, store: str | None, file: str, *, quiet: bool
+) -> SearchReport | None:
+    wanted = {f"{i}:{c.name}"[:80]: c for i, c in enumerate(choices) if not c.refused}
+    if not wanted:
+        return None
+    captured = captured_graphs({name: c.graph for name, c in wanted.items()}, file)
+    most = max(choice.gain_us for choice in wanted.values()) or 1.0
+    weights = {name: 1.0 + 9.0 * choice.gain_us / most for name, choice in wanted.items()}
+    with (
+        KernelStore(store) as opened,
+        progress_view(console(), spec.candidates_per_task, quiet=quiet) as view,
+        hiring(opened, spec, listen=view.show) as hire,
+    ):
+        engine = Engine(
+            opened,
+            spec,
+            offline_team(),
+            judges_on(spec.device, opened, threadgroup_bytes=spec.threadgroup_bytes),
+            listen=view.show,
+            hire=hire,
+            order=BySavings(weights),
+        )
+        with ending_in_order(engine):
+            return engine.run(captured)
+
+
+def _proven(
+    found: Target | None,
+    workload: Workload,
+    device: DeviceName,
+    store: str | None,
+    search: SearchReport | None,
+    *,
+    tokens: int,
+    prompts: int,
+) -> TuneReport:
+    """Install what the store has, and compare the model with itself."""
+    speed, sameness = None, None
+    if found is not None and found.generates:
+        optimize_model(found.model, KernelServer(store, device))
+        if open_device(device).info.measures_time:
+            speed = measure_speed(found.model)
+        if prompts:
+            sameness = compare_tokens(found.model, prompts=prompts, tokens=tokens)
+    elif found is not None and found.example_inputs is None:
+        raise InputError("expected a model that generates, or example_inputs().")
+    return TuneReport(model=workload.model, speed=speed, sameness=sameness, search=search)

@@ -1,0 +1,80 @@
+"""What `tune` prints: the parts worth a search, and the model before and after."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from kernelwright.campaign.report import SearchReport
+from kernelwright.runtime.models.choosing import Choice
+from kernelwright.runtime.models.proof import Sameness
+from kernelwright.runtime.models.speed import Interval, Speed
+from kernelwright.runtime.models.workload import Workload
+
+_MOST_ROWS = 30
+
+
+def print_choices(console: Console, workload: Workload, choices: Sequence[Choice]) -> None:
+    """List the tasks by what they could save, and those refused with the reason."""
+    calls = ", ".join(f"{n} x {name}" for name, n in workload.calls.items())
+    total = sum(choice.gain_us for choice in choices) or 1.0
+    table = Table(title=f"{workload.model}: {calls}", title_justify="left")
+    for name in ("task", "inputs", "calls", "us", "floor us", "share"):
+        is_text = name in ("task", "inputs")
+        table.add_column(name, justify="left" if is_text else "right", overflow="fold")
+    for choice in choices[:_MOST_ROWS]:
+        inputs = ", ".join(map(str, choice.graph.input_types))
+        about = "" if choice.is_measured else "~"
+        share = choice.refused or f"{100 * choice.gain_us / total:.1f} %"
+        figures = f"{about}{choice.taken_us:.1f}", f"{choice.floor_us:.1f}"
+        table.add_row(choice.name, inputs, str(choice.calls), *figures, share)
+    console.print(table)
+
+
+def print_tuning(
+    console: Console,
+    model: str,
+    speed: Speed | None,
+    sameness: Sameness | None,
+    search: SearchReport | None,
+) -> None:
+    """Begin with tokens per second, then say whether the tokens are the same."""
+    if speed is not None:
+        before, after = speed.tokens_per_s("untouched"), speed.tokens_per_s("tuned")
+        console.print(
+            f"[title]{model}[/title]: decode {before:.1f} -> {after:.1f} tokens/s, "
+            f"{_ratio(speed.decode_speedup)}; prefill of {speed.prompt} "
+            f"{_ratio(speed.prefill_speedup)}; control {_ratio(speed.decode_control)}; peak "
+            f"{speed.arms['untouched'].peak_bytes / 1e9:.2f} -> "
+            f"{speed.arms['tuned'].peak_bytes / 1e9:.2f} GB",
+            highlight=False,
+        )
+    else:
+        console.print(f"{model}: no tokens per second, for this device measures no time")
+    if sameness is not None:
+        bits = (
+            "the same bits"
+            if sameness.same_bits
+            else (f"logits within {sameness.largest_difference:.2g}")
+        )
+        console.print(
+            f"greedy tokens: {sameness.identical} of {sameness.prompts} prompts of "
+            f"{sameness.tokens} identical, {bits}",
+            highlight=False,
+        )
+        for d in sameness.divergences:
+            verdict = "within its own rounding" if d.is_excused else "NOT EXCUSED"
+            console.print(
+                f"  prompt {d.prompt} parts at token {d.place}: margin {d.untouched_margin:.3g} "
+                f"untouched, {d.tuned_margin:.3g} tuned, rounding {d.rounding:.3g}: {verdict}",
+                highlight=False,
+            )
+    if search is not None:
+        found = sum(task.champion_id is not None for task in search.tasks)
+        console.print(
+            f"search: {found} of {len(search.tasks)} tasks have a champion", highlight=False
+        )
+
+
+def _ratio(interval: Interval) -> str:
+    return f"{interval.median:.2f}x ({interval.low:.2f}–{interval.high:.2f})"

@@ -1,0 +1,155 @@
+"""A model's workload is recorded, shared, and searched for what pays."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from kernelwright.agents.offline import OfflinePlanner
+from kernelwright.errors import InputError
+from kernelwright.metal.device.registry import open_device
+from kernelwright.runtime.models.choosing import choose
+from kernelwright.runtime.models.install import optimize_model
+from kernelwright.runtime.models.proof import Divergence, Sameness, compare_tokens
+from kernelwright.runtime.models.site import site_of
+from kernelwright.runtime.models.speed import measure_speed
+from kernelwright.runtime.models.target import build_model, load_target
+from kernelwright.runtime.models.tree import all_modules
+from kernelwright.runtime.models.workload import Workload, load_workload, record_generation
+from tests.runtime.models.replaying import Replaying
+
+CONFIG: dict[str, object] = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_hidden_layers": 3,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "rms_norm_eps": 1e-5,
+    "vocab_size": 1100,
+}
+
+
+@pytest.fixture(autouse=True)
+def on_cpu() -> Iterator[None]:
+    before = mx.default_device()
+    mx.set_default_device(mx.cpu)
+    yield
+    mx.set_default_device(before)
+
+
+@pytest.fixture(scope="module")
+def workload() -> Workload:
+    with mx.stream(mx.cpu):
+        return record_generation("tiny", build_model(CONFIG), prompt=16, tokens=256)
+
+
+def test_layers_are_recorded_in_two_parts_around_their_cache(workload: Workload) -> None:
+    parts = {(part.call, part.module): part.times for part in workload.parts}
+    assert parts["decode", "TransformerBlock 1"] == 3
+    assert parts["decode", "TransformerBlock 2"] == 3
+    assert parts["prefill 16", "TransformerBlock 2"] == 3
+    assert workload.calls == {"prefill 16": 1, "decode": 256}
+
+
+def test_recording_leaves_the_model_as_it_was() -> None:
+    model = build_model(CONFIG)
+    record_generation("tiny", model, prompt=4)
+    assert all(site_of(module) is None for _, module in all_modules(model))
+
+
+def test_a_workload_is_shared_as_a_file(workload: Workload, tmp_path: Path) -> None:
+    workload.save(tmp_path / "trace.json")
+    found = load_workload(tmp_path / "trace.json")
+    assert [p.computed.fingerprint for p in found.parts] == [
+        p.computed.fingerprint for p in workload.parts
+    ]
+    (tmp_path / "other.json").write_text("{}")
+    with pytest.raises(InputError, match="is no workload trace"):
+        load_workload(tmp_path / "other.json")
+
+
+def test_what_is_called_most_above_its_floor_comes_first(workload: Workload) -> None:
+    choices = choose(workload, None)
+    assert choices[0].name == "matmul+swiglu"
+    assert choices[0].calls == 3 * 256
+    wanted = [choice for choice in choices if not choice.refused]
+    assert wanted == sorted(wanted, key=lambda c: -c.gain_us)
+    refused = [choice for choice in choices if choice.refused]
+    assert refused
+    assert all(choice.gain_us <= wanted[-1].gain_us for choice in refused)
+
+
+def test_a_search_finds_the_regions_that_the_model_asks_for(workload: Workload) -> None:
+    info = open_device("simulator").info
+    for choice in choose(workload, None):
+        for region in OfflinePlanner().plan(choice.graph, info).cut(choice.graph):
+            assert region.extract().fingerprint == choice.graph.fingerprint
+
+
+def test_a_configuration_may_be_quantized(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({**CONFIG, "quantization": {"group_size": 32, "bits": 4}}))
+    target = load_target(str(file))
+    assert target.generates
+    assert "QuantizedLinear" in {type(m).__name__ for _, m in all_modules(target.model)}
+
+
+def test_a_file_may_hold_any_module(tmp_path: Path) -> None:
+    file = tmp_path / "own_model.py"
+    file.write_text(
+        "import mlx.core as mx\nimport mlx.nn as nn\nmodel = nn.Linear(4, 4)\n"
+        "def example_inputs():\n    return (mx.zeros((2, 4)),)\n"
+    )
+    target = load_target(f"{file}:model")
+    assert not target.generates
+    assert target.example_inputs is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("nothing", "expected mlx-lm:REPO"),
+        ("missing.json", "cannot be read as a configuration"),
+        ("missing.py:model", "there is no file"),
+    ],
+)
+def test_bad_targets_get_one_sentence(text: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        load_target(text)
+
+
+def test_speed_and_tokens_are_compared_with_the_model_itself() -> None:
+    model = build_model(CONFIG)
+    optimize_model(model, Replaying())
+    speed = measure_speed(model, prompt=8, tokens=2, rounds=1)
+    assert set(speed.arms) == {"untouched", "control", "tuned"}
+    same = compare_tokens(model, prompts=2, tokens=6, length=4)
+    assert (same.identical, same.same_bits, same.holds) == (2, True, True)
+
+
+def test_a_token_may_differ_only_where_the_model_is_unsure() -> None:
+    parted = Divergence(
+        prompt=0,
+        place=3,
+        untouched=1,
+        tuned=2,
+        untouched_margin=0.5,
+        tuned_margin=0.5,
+        rounding=0.1,
+    )
+    same = Sameness(
+        prompts=1,
+        tokens=4,
+        identical=0,
+        same_bits=False,
+        largest_difference=0.6,
+        divergences=(parted,),
+    )
+    assert not same.holds
+    unsure = same.model_copy(
+        update={"divergences": (parted.model_copy(update={"untouched_margin": 0.05}),)}
+    )
+    assert unsure.holds

@@ -1,0 +1,84 @@
+"""`tune` records and reports, `run` installs kernels in a program that nobody edits."""
+
+import json
+import sys
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+from mlx_lm import utils
+from typer.testing import CliRunner
+
+from kernelwright.service.cli import app
+
+CONFIG = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "rms_norm_eps": 1e-5,
+    "vocab_size": 1100,
+}
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    mx.set_default_device(mx.cpu)
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(CONFIG))
+    return str(file)
+
+
+def invoke(*words: str) -> tuple[int, str]:
+    found = CliRunner().invoke(app, list(words), catch_exceptions=False)
+    return found.exit_code, found.output
+
+
+def test_a_trace_is_recorded_and_looked_at_elsewhere(config: str, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.json"
+    code, said = invoke("tune", config, "--prompt", "8", "--record", str(trace))
+    assert code == 0
+    assert "search it with" in said
+    store = str(tmp_path / "k.db")
+    code, said = invoke("tune", str(trace), "--candidates", "0", "--store", store)
+    assert code == 0
+    assert "matmul+swiglu" in said
+
+
+def test_installing_alone_compares_the_tokens(config: str, tmp_path: Path) -> None:
+    words = ("--prompt", "8", "--tokens", "4", "--prompts", "1", "--candidates", "0", "--json")
+    where = ("--store", str(tmp_path / "none.db"), "--device", "simulator", "-q")
+    code, said = invoke("tune", config, *words, *where)
+    assert code == 0
+    report = json.loads(said)
+    assert report["sameness"]["identical"] == 1
+    assert report["speed"] is None
+
+
+@pytest.mark.slow
+def test_what_was_searched_runs_in_the_model(config: str, tmp_path: Path) -> None:
+    words = ("--prompt", "8", "--tokens", "4", "--prompts", "1", "--candidates", "1", "--json")
+    where = ("--store", str(tmp_path / "k.db"), "--device", "simulator", "-q", "--tasks", "2")
+    code, said = invoke("tune", config, *words, *where)
+    report = json.loads(said[said.index("{") :])
+    assert code == 0
+    assert [task["champion_id"] is not None for task in report["search"]["tasks"]] == [True, True]
+    assert report["sameness"]["identical"] == 1
+    assert not report["sameness"]["same_bits"]
+
+
+def test_a_program_is_run_with_its_own_arguments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", sys.argv)
+    monkeypatch.setattr(utils, "load_model", utils.load_model)
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys, mlx_lm.utils as utils\n"
+        "print(sys.argv[1:], utils.load_model.__wrapped__ is not None)\n"
+    )
+    code, said = invoke("run", "--store", "none.db", "--", str(program), "--model", "x")
+    assert code == 0
+    assert "['--model', 'x'] True" in said
