@@ -39,6 +39,8 @@ class Explanation(Record):
     task: str = ".*"
     """A pattern over the task's name; everywhere by default."""
     dtype: str = ".*"
+    shapes: str = ".*"
+    """A pattern over the types of the task's inputs, joined by blanks."""
     before: str = ".*"
     """Patterns over the lines that changed."""
     after: str = ".*"
@@ -50,6 +52,7 @@ class Explanation(Record):
         pairs = (
             (self.task, outcome.task),
             (self.dtype, outcome.dtype),
+            (self.shapes, " ".join(outcome.shapes)),
             (self.before, outcome.before),
             (self.after, outcome.after),
         )
