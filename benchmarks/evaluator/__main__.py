@@ -6,6 +6,7 @@ from importlib import import_module
 from kernelwright.errors import KernelwrightError
 
 COMMANDS = {
+    "cost": "seconds of a verdict by stage, for a task's first candidate and the next",
     "corpus": "every entry of the corpus and every honest kernel, under several secrets",
     "edits": "honest kernels with one random token changed, until the time is over",
     "honest": "hand-written honest kernels under several secrets, in shards: none may be refused",

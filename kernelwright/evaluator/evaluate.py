@@ -130,17 +130,18 @@ class Evaluator:
             run_pipeline(context)
         except Failure as failure:
             verdict.fail(failure)
-            self._remember(task, failure)
+            verdict.case = self._remember(task, failure)
         return verdict
 
-    def _remember(self, task: Task, failure: Failure) -> None:
-        """Keep the visible case that a program failed on."""
+    def _remember(self, task: Task, failure: Failure) -> str:
+        """Keep the visible case that a program failed on; return its id, or nothing."""
         if failure.reference is None or failure.reference.case.is_hidden:
-            return
+            return ""
         case = failure.reference.case
         kept = RegressionCase.of(task.fingerprint, case, self.cases.secret("visible"))
         if kept not in self.regressions:
             self.regressions.append(kept)
+        return kept.id
 
 
 def _blames_its_process(verdict: Verdict) -> bool:

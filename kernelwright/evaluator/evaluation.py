@@ -168,6 +168,8 @@ class Evaluation(Record):
     diagnostics: tuple[Diagnostic, ...] = ()
     reports: tuple[SanitizerReport, ...] = ()
     mismatches: tuple[Mismatch, ...] = ()
+    case: str = ""
+    """Names the visible case that it failed on, for `kernelwright verify --case`."""
     accuracy: tuple[OutputAccuracy, ...] = ()
     cases: int = 0
     """Visible cases that were run to the end."""

@@ -9,8 +9,10 @@ from rich.table import Table
 from kernelwright.campaign import capture_subjects, load_subjects
 from kernelwright.errors import InputError
 from kernelwright.evaluator.config import EvaluatorConfig
-from kernelwright.evaluator.evaluate import evaluate
+from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import NOT_FOR_MACS, Evaluation, Stage
+from kernelwright.evaluator.inputs.caught_case import RegressionCase
+from kernelwright.evaluator.replay import find_case, keep_case, replay
 from kernelwright.evaluator.submission import LaunchText, read_body, read_program, read_text
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
@@ -72,12 +74,17 @@ def verify(
     through: Annotated[
         Stage, typer.Option(help="The last stage to run.", show_choices=False)
     ] = Stage.CONFIRMATION,
+    case: Annotated[
+        str | None,
+        typer.Option(help="Run only this case, which a verdict has named.", show_default=False),
+    ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
     """Judge a kernel: static rules, sanitizer, correctness, determinism, speed, hidden gate.
 
-    The exit status is 0 when it passes and 2 when it does not.
+    With --case only the named case runs, and what went in and came out at the failing place is
+    printed. The exit status is 0 when it passes and 2 when it does not.
     """
     path = Path(program)
     if path.suffix in (".json", ".metal") or path.exists():
@@ -88,13 +95,34 @@ def verify(
         candidate, known = _from_store(program, store)
         chosen = _task_of(task, inputs or []) if task else known
     config = EvaluatorConfig(through=through, threadgroup_bytes=threadgroup_memory)
-    evaluation = evaluate(chosen, candidate, device=device, config=config)
+    if case is not None:
+        kept = _kept_case(case, chosen, store)
+        again = replay(chosen, candidate, kept, device=device, config=config)
+        console().print("\n".join(again.lines), markup=False, highlight=False)
+        raise typer.Exit(0 if again.holds else _REJECTED)
+    with Evaluator(device, config) as evaluator:
+        evaluation = evaluator.evaluate(chosen, candidate)
+        for kept in evaluator.regressions:
+            keep_case(kept)
     if json:
         print_json(evaluation)
     else:
         _print(evaluation, chosen)
     if not evaluation.is_correct:
         raise typer.Exit(_REJECTED)
+
+
+def _kept_case(case_id: str, task: Task, url: str | None) -> RegressionCase:
+    """Return a case from this machine's own, or from the store."""
+    try:
+        return find_case(case_id)
+    except InputError:
+        with KernelStore(url) as opened:
+            for body in opened.dialogue.regression_cases(task.fingerprint):
+                found = RegressionCase.model_validate_json(body)
+                if found.id == case_id:
+                    return found
+        raise
 
 
 def _task_of(target: str | None, inputs: list[str]) -> Task:
@@ -158,5 +186,7 @@ def _print(evaluation: Evaluation, task: Task) -> None:
         console().print(str(report), markup=False)
     console().print(f"[{style}]{evaluation.status}[/] ", end="")
     console().print(evaluation.summary, markup=False)
+    if evaluation.case:
+        console().print(f"See it again: add --case {evaluation.case}", markup=False)
     if evaluation.is_correct and not evaluation.fits_metal:
         console().print(NOT_FOR_MACS, style="warn")

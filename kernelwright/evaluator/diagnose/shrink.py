@@ -13,12 +13,15 @@ _MOST_TRIES = 6
 _SMALLER = (1, 2, 4, 8, 32)
 
 
-def shrink(trial: Trial, task: Task, failure: Failure) -> Failure:
-    """Return the failure with its mismatches at the smallest shape that shows it added."""
+def shrink(trial: Trial, task: Task, failure: Failure, secret: str) -> Failure:
+    """Return the failure with its mismatches at the smallest shape that shows it added.
+
+    `secret` draws the inputs there, as it drew those of the case that failed.
+    """
     if failure.status is not Status.WRONG or failure.reference is None:
         return failure
     try:
-        smallest = _smallest(trial, task, failure, failure.reference)
+        smallest = _smallest(trial, task, failure, failure.reference, secret)
     except Failure:
         # It took its process along at a smaller shape: that is no shape to show.
         trial.worker.close()
@@ -34,14 +37,14 @@ def shrink(trial: Trial, task: Task, failure: Failure) -> Failure:
     )
 
 
-def _smallest(trial: Trial, task: Task, failure: Failure, first: Reference) -> Failure:
+def _smallest(trial: Trial, task: Task, failure: Failure, first: Reference, secret: str) -> Failure:
     smallest, tries = failure, 0
     for name in names_of(trial.program):
         for sizes in _smaller(trial, smallest.reference, name):
             if tries == _MOST_TRIES:
                 return smallest
             tries += 1
-            found = _failure_at(trial, task, sizes, first)
+            found = _failure_at(trial, task, sizes, first, secret)
             if found is not None:
                 smallest = found
                 break
@@ -61,10 +64,12 @@ def _smaller(trial: Trial, reference: Reference | None, name: str) -> Iterator[S
     yield from ({**current, name: size} for size in _SMALLER if size < current[name])
 
 
-def _failure_at(trial: Trial, task: Task, sizes: Sizes, reference: Reference) -> Failure | None:
+def _failure_at(
+    trial: Trial, task: Task, sizes: Sizes, reference: Reference, secret: str
+) -> Failure | None:
     for graph in graphs_at(task, trial.program, [sizes]):
         case = replace(reference.case, graph=graph)
-        prepared = prepare(case, task.output_tolerances, trial.config.secret)
+        prepared = prepare(case, task.output_tolerances, secret)
         if prepared.dropped:
             return None
         try:

@@ -1,5 +1,7 @@
 """Cases that have caught a program once: kept, and put to every later program of the task."""
 
+import hashlib
+
 from kernelwright.evaluator.inputs.case import Case, Layout
 from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.ir.graph import Graph
@@ -33,6 +35,11 @@ class RegressionCase(Record):
             attempt=case.attempt,
             secret=secret,
         )
+
+    @property
+    def id(self) -> str:
+        """Name the case for people: a hash of all that determines it, from which none follows."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:10]
 
     @property
     def case(self) -> Case:

@@ -26,7 +26,9 @@ class Correctness(PipelineStage):
         try:
             context.right = self._largest(context)
         except Failure as failure:
-            found = explain(shrink(context.trial, context.task, failure), context.simulated)
+            secret = context.cases.secret("visible")
+            smallest = shrink(context.trial, context.task, failure, secret)
+            found = explain(smallest, context.simulated)
             raise hinted(found, context.program) from None
         for reference, result in context.sanitized:
             judge_build(result, reference, "under the sanitizer")

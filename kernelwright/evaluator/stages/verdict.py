@@ -42,6 +42,8 @@ class Verdict:
     status: Status = Status.CORRECT
     summary: str = ""
     failure: Failure | None = None
+    case: str = ""
+    """The id of the visible case that failed."""
     _worst: dict[int, OutputAccuracy] = field(default_factory=dict)
 
     @contextmanager
@@ -121,6 +123,7 @@ class Verdict:
             diagnostics=failure.diagnostics if failure else (),
             reports=failure.reports if failure else (),
             mismatches=failure.mismatches if failure else (),
+            case=self.case,
             accuracy=tuple(self._worst[place] for place in sorted(self._worst)),
             cases=self.cases,
             counters=self.counters,
