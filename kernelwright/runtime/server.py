@@ -24,6 +24,7 @@ from kernelwright.store import KernelStore, ServedProgram, default_url, url_of
 
 SWITCH = "KERNELWRIGHT"
 _LOOK_EVERY_S = 1.0
+_MOST_CHAMPIONS = 1_000_000
 _ASK_EVERY_S = 30.0
 """A database elsewhere has no file whose time tells that it changed."""
 
@@ -66,6 +67,7 @@ class KernelServer:
         self._generation = 0
         self._next_look_s = 0.0
         self._stamped: object = None
+        self._champions: object = None
 
     @cached_property
     def device(self) -> Device | None:
@@ -91,10 +93,25 @@ class KernelServer:
             self._next_look_s = now + _LOOK_EVERY_S
             if (stamp := self._stamp()) != self._stamped:
                 self._stamped = stamp
-                self._generation += 1
-                self.__dict__.pop("has_champions", None)
-                self.__dict__.pop("store", None)
+                # Opening and closing a database changes its files, too; champions count.
+                if (listed := self._listed()) != self._champions:
+                    self._champions = listed
+                    self._generation += 1
+                    self.__dict__.pop("has_champions", None)
         return self._generation
+
+    def _listed(self) -> object:
+        """Return what is served from, and whether it still holds."""
+        if self.store is None:
+            # There may be one by now.
+            self.__dict__.pop("store", None)
+        if self.store is None:
+            return None
+        try:
+            found = self.store.best(limit=_MOST_CHAMPIONS)
+        except KernelwrightError:
+            return None
+        return frozenset((c.task.id, c.candidate_id, c.device, c.chip, c.freshness) for c in found)
 
     def _stamp(self) -> object:
         url = url_of(self.url) if self.url else default_url()
