@@ -16,6 +16,7 @@ from kernelwright.ir.ops.indexing import COMBINING
 from kernelwright.ir.ops.view import slices
 from kernelwright.ir.passes.attention_steps import expand_attention
 from kernelwright.runtime.export.attention_code import attention_text, is_one_function
+from kernelwright.runtime.export.size_code import SizeNames, SizeText
 
 LAUNCH = "launch"
 """An op that stands for the call of a function, named by its attribute `function`."""
@@ -73,7 +74,8 @@ def function_source(graph: Graph, name: str, docstring: str) -> str:
         UnsupportedError: an op has no printed form; it is named.
     """
     graph = expand_attention(graph, unless=is_one_function)
-    printer = _Printer(graph)
+    # What it is for is other shapes.
+    printer = _Printer(graph, follows_sizes=True)
     lines = printer.body()
     parameters = ", ".join(parameter_names(graph))
     indented = "\n".join(f"    {line}" for line in lines)
@@ -124,7 +126,13 @@ def parameter_names(graph: Graph) -> tuple[str, ...]:
 class _Printer:
     """Walks the nodes once; a value that is read once becomes part of its reader's line."""
 
-    def __init__(self, graph: Graph, data: Mapping[ValueId, str] | None = None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        data: Mapping[ValueId, str] | None = None,
+        *,
+        follows_sizes: bool = False,
+    ) -> None:
         self._graph = graph
         self._written: dict[ValueId, _Expression] = {
             value: _Expression(name)
@@ -137,6 +145,7 @@ class _Printer:
         }
         self._lines: list[str] = []
         self._names = 0
+        self._sizes = SizeNames(graph, parameter_names(graph)) if follows_sizes else None
 
     def body(self) -> list[str]:
         """Return the function's lines."""
@@ -153,7 +162,7 @@ class _Printer:
         return [self._written[v].text for v in self._graph.outputs]
 
     def _print(self, node: Node) -> None:
-        call = Call.of(self._graph, node)
+        call = self._sizes.call(node) if self._sizes else Call.of(self._graph, node)
         if node.op == "broadcast" and self._is_implicit(node):
             self._written[node.outputs[0]] = self._written[node.inputs[0]]
             return
@@ -323,9 +332,22 @@ def _equal(call: Call, operands: Sequence[str]) -> str:
 
 
 def _slice(call: Call, operands: Sequence[str]) -> str:
-    whole = zip(slices(call), call.inputs[0].shape, strict=True)
-    places = [_place(place, size) for place, size in whole]
+    sizes = zip(slices(call), call.inputs[0].shape, call.outputs[0].shape, strict=True)
+    places = [
+        _part(place, taken)
+        if isinstance(taken, SizeText) and taken != size
+        else _place(place, size)
+        for place, size, taken in sizes
+    ]
     return f"{_atom(operands[0])}[{', '.join(places)}]"
+
+
+def _part(place: slice, taken: SizeText) -> str:
+    """Print one of the equal parts of an axis whose size may change."""
+    number = place.start // taken
+    text = f"({taken})" if " " in repr(taken) else repr(taken)
+    begin = {0: "", 1: text}.get(number, f"{number} * {text}")
+    return f"{begin}:{text if number == 0 else f'{number + 1} * {text}'}"
 
 
 def _atom(text: str) -> str:
@@ -393,6 +415,9 @@ def _scan(name: str) -> Renderer:
 
 
 def _arange(call: Call, operands: Sequence[str]) -> str:
+    (count,) = call.outputs[0].shape
+    if isinstance(count, SizeText) and (call.number("start"), call.number("step")) == (0, 1):
+        return f"mx.arange({count!r}, dtype={dtype_source(call.outputs[0].dtype)})"
     span = ", ".join(f"{call.number(name):g}" for name in ("start", "stop", "step"))
     return f"mx.arange({span}, dtype={dtype_source(call.outputs[0].dtype)})"
 

@@ -3,6 +3,7 @@
 import math
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from kernelwright.store import CandidateDetail
 Recorder = Callable[..., CandidateDetail]
 GOLDEN = Path(__file__).parents[2] / "golden" / "export"
 INCLUDE = Path(str(mx.__file__)).parent / "include"
+LIBRARIES = sorted((INCLUDE.parent / "lib").glob("libmlx.*"))
 COMPILER = shutil.which("c++")
 
 
@@ -52,3 +54,23 @@ def test_the_cpp_caller_compiles(
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
+@pytest.mark.skipif(not LIBRARIES, reason="needs MLX's library")
+def test_the_cpp_caller_links_with_mlx(recorded: Recorder, tmp_path: Path) -> None:
+    export_as("cpp", [recorded(mx.zeros((8, 64), mx.float16))]).write(tmp_path)
+    # Nothing may stay undefined: MLX's library has every function that the caller names.
+    strict = [] if sys.platform == "darwin" else ["-Wl,--no-undefined"]
+    done = subprocess.run(
+        [
+            *(str(COMPILER), "-std=c++20", "-O0", "-w", "-fPIC", "-shared", *strict),
+            *("-I", str(INCLUDE), str(tmp_path / "scaled_softmax.cpp"), str(LIBRARIES[0])),
+            *("-o", str(tmp_path / "caller.so")),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "caller.so").stat().st_size > 0

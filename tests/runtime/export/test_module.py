@@ -280,7 +280,7 @@ def test_verification_says_what_was_not_verified(make: Make) -> None:
         "It has not run on an Apple GPU",
         "No time was measured",
         "predicts 8.5 µs",
-        "hidden gate: not run",
+        "confirmation: not run",
         "simulator (x86_64)",
     ):
         assert words in text

@@ -205,3 +205,41 @@ def _run(graph: Graph, arrays: list[mx.array]) -> list[mx.array]:
 
 def _bits(array: mx.array) -> NDArray[np.generic]:
     return np.array(array.astype(mx.float32) if array.dtype == mx.bfloat16 else array)
+
+
+def _combined(experts: mx.array, scores: mx.array) -> mx.array:
+    return (experts * mx.softmax(scores, axis=-1)[..., None]).sum(axis=1)
+
+
+def _gated(x: mx.array) -> mx.array:
+    gate, up = mx.split(x, 2, axis=-1)
+    return (gate * mx.sigmoid(up)).reshape(x.shape[0], -1, 4).swapaxes(0, 1)
+
+
+def _turned(x: mx.array) -> mx.array:
+    half = x.shape[-1] // 2
+    angles = mx.arange(x.shape[1])[:, None] * mx.exp(-mx.arange(half) * 0.3)
+    a, b = x[..., :half], x[..., half:]
+    return mx.concatenate([a * mx.cos(angles), b * mx.sin(angles)], axis=-1)
+
+
+@pytest.mark.parametrize(
+    ("function", "before", "after"),
+    [
+        (_combined, [(64, 4, 32), (64, 4)], [(32, 4, 16), (32, 4)]),
+        (_gated, [(64, 32)], [(8, 16)]),
+        (_turned, [(2, 16, 8)], [(3, 5, 12)]),
+    ],
+)
+def test_the_fallback_takes_its_sizes_from_the_inputs(
+    function: Callable[..., mx.array],
+    before: list[tuple[int, ...]],
+    after: list[tuple[int, ...]],
+) -> None:
+    graph = canonicalize(capture(function, *map(mx.zeros, before)))
+    space: dict[str, object] = {"mx": mx}
+    exec(function_source(graph, "printed", "Compute it."), space)
+    printed = space["printed"]
+    assert callable(printed)
+    arrays = [mx.random.normal(shape, key=mx.random.key(1)) for shape in after]
+    assert mx.allclose(printed(*arrays), function(*arrays), atol=1e-6).item()

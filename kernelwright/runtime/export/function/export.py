@@ -97,7 +97,9 @@ def _differs(check: Check) -> bool:
 def _is_verified(detail: CandidateDetail) -> bool:
     evaluation = verdict_of(detail)
     revoked = any(champion.freshness == "revoked" for champion in detail.champion_on)
-    return evaluation is not None and evaluation.is_correct and not revoked
+    if evaluation is None or revoked:
+        return False
+    return evaluation.is_correct and evaluation.has_passed_hidden_gate
 
 
 def _is_admitted(detail: CandidateDetail) -> bool:

@@ -1,0 +1,73 @@
+"""Sizes of a graph's values as expressions over the shapes of its inputs."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kernelwright.ir.dimension import Size
+from kernelwright.ir.graph import Graph, Node, TensorType
+from kernelwright.ir.ops import Call
+from kernelwright.ir.shape import Shapes
+
+_SPELLS_SIZES = frozenset(
+    {"reshape", "broadcast", "unflatten", "gather", "arange", "slice", "slice_update", "full"}
+)
+
+
+class SizeText(int):
+    """A size whose text is an expression, such as `x.shape[0]`."""
+
+    text: str
+
+    def __new__(cls, size: int, text: str) -> "SizeText":
+        """Return a number with a text."""
+        made = super().__new__(cls, size)
+        made.text = text
+        return made
+
+    def __repr__(self) -> str:
+        """Return the expression."""
+        return self.text
+
+
+class SizeNames:
+    """Writes sizes as the inputs' own, wherever the graph ties them to those."""
+
+    def __init__(self, graph: Graph, names: Sequence[str]) -> None:
+        self._graph = graph
+        self._shapes = Shapes(graph)
+        self._texts: dict[int, str] = {}
+        for value, name in zip(graph.inputs, names, strict=True):
+            for axis, size in enumerate(self._shapes.resolved(value)):
+                if len(size.symbols) == 1:
+                    divided = f" // {size.factor}" if size.factor != 1 else ""
+                    self._texts.setdefault(size.symbols[0], f"{name}.shape[{axis}]{divided}")
+
+    def call(self, node: Node) -> Call:
+        """Return a node's call, with expressions for its sizes where it spells them out."""
+        plain = Call.of(self._graph, node)
+        if node.op not in _SPELLS_SIZES:
+            return plain
+        shape = self._named(node.outputs[0])
+        attributes = dict(plain.attributes)
+        if node.op in ("reshape", "broadcast"):
+            attributes["shape"] = shape
+        elif node.op == "unflatten":
+            axis, rank = plain.integer("axis"), len(plain.integers("shape"))
+            attributes["shape"] = shape[axis : axis + rank]
+        output = TensorType(shape, plain.outputs[0].dtype)
+        return replace(plain, attributes=attributes, outputs=(output, *plain.outputs[1:]))
+
+    def _named(self, value: int) -> tuple[int, ...]:
+        concrete = self._graph.types[value].shape
+        sizes = self._shapes.resolved(value)
+        return tuple(self._size(size, n) for size, n in zip(sizes, concrete, strict=True))
+
+    def _size(self, size: Size, concrete: int) -> int:
+        if not size.symbols or any(s not in self._texts for s in size.symbols):
+            return concrete
+        parts = [self._texts[s] for s in size.symbols]
+        if size.factor == 1 and len(parts) == 1:
+            return SizeText(concrete, parts[0])
+        grouped = [f"({part})" if "//" in part else part for part in parts]
+        factors = [] if size.factor == 1 else [str(size.factor)]
+        return SizeText(concrete, " * ".join([*factors, *grouped]))
