@@ -23,12 +23,14 @@ class Examiner:
     """Judges mutants with evaluators of one kind, a fresh one after a machine's failure."""
 
     make: Callable[[], Evaluator]
+    problem: str = field(default="", init=False)
+    """Why the machine gave no verdict when it last did not."""
     _evaluator: Evaluator | None = field(default=None, init=False)
 
     def refusal(self, base: BaseProgram) -> str:
         """Say why a base program is refused, empty where it is accepted; a base must be right."""
         found = self._judged(base, base.program)
-        return "" if found is not None and found.is_correct else _said(found)
+        return "" if found is not None and found.is_correct else _said(found) or self.problem
 
     def outcomes(self, base: BaseProgram, mutants: Sequence[Mutant]) -> Iterator[Outcome]:
         """Judge mutants in turn."""
@@ -59,7 +61,7 @@ class Examiner:
             fate=fate,
             status=found.status if found else None,
             stage=found.stages[-1].stage if found and refused else None,
-            summary=_said(found) if found else "",
+            summary=_said(found) or (self.problem if fate == "no verdict" else ""),
             seconds=round(time.perf_counter() - started, 3),
         )
 
@@ -74,7 +76,8 @@ class Examiner:
             self._evaluator = self._evaluator or self.make()
             try:
                 return self._evaluator.evaluate(base.task, program)
-            except DeviceError:
+            except DeviceError as e:
+                self.problem = str(e)
                 self.close()
         return None
 
@@ -101,4 +104,4 @@ def _fate(found: Evaluation | None) -> Fate:
 
 
 def _said(found: Evaluation | None) -> str:
-    return f"{found.status}: {found.summary}"[:300] if found else "the machine gave no verdict"
+    return f"{found.status}: {found.summary}"[:300] if found else ""
