@@ -1,4 +1,4 @@
-"""Results that only hang on whether a kernel reads what it multiplies by zero."""
+"""Results that depend only on whether a kernel multiplies an infinity by zero."""
 
 from collections.abc import Callable, Sequence
 from typing import cast
@@ -9,11 +9,15 @@ from kernelwright.evaluator.inputs.distribution import Reals
 from kernelwright.evaluator.oracle.expected_output import Mask
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops.attention import spoiled
-from kernelwright.ir.ops.contraction import beside
+from kernelwright.ir.ops.contraction import beside, regrouped
 from kernelwright.ir.reference import Made, reference
 from kernelwright.metal.device.base import Array
 
-_UNREAD: dict[str, Callable[..., Array]] = {"attention": spoiled, "convolution": beside}
+_UNREAD: dict[str, Callable[..., Array]] = {
+    "attention": spoiled,
+    "convolution": beside,
+    "quantized_matmul": regrouped,
+}
 
 
 def out_of_sight(
@@ -21,9 +25,9 @@ def out_of_sight(
 ) -> list[Mask] | None:
     """Mark results that are not finite only because of values that are multiplied by zero.
 
-    Those are values out of a query's sight, and a filter's beside what it is laid on. MLX's
-    kernels skip them where they can and multiply them by zero where they cannot: nobody can be
-    blamed for either. None where there is no such thing.
+    Those are values out of a query's sight, a filter's beside what it is laid on, and infinities
+    in quantized products. MLX's kernels skip them where they can and multiply them by zero where
+    they cannot: nobody can be blamed for either. None where there is no such thing.
     """
     if all(node.op not in _UNREAD for node in graph.nodes):
         return None

@@ -50,6 +50,17 @@ def _dequantize(call: Call, packed: Array, scales: Array, biases: Array) -> Arra
     return dequantized(packed, scales, biases, call.integer("group_size"), call.integer("bits"))
 
 
+def regrouped(call: Call, x: Array, *weights: Array) -> Array:
+    """Mark results that are not finite only because of infinities, in a quantized product.
+
+    MLX's kernels add up `scale * sum(x * q) + bias * sum(x)`, where an infinity that meets a zero
+    among the numbers `q` is NaN; widened weights first, it stays an infinity.
+    """
+    finite = [np.where(np.isinf(a), 0, a) if a.dtype.kind == "f" else a for a in (x, *weights)]
+    is_bad = ~np.isfinite(_quantized_matmul(call, x, *weights))
+    return np.asarray(is_bad & ~np.isnan(_quantized_matmul(call, *finite)))
+
+
 def _dequantized_shape(call: Call) -> tuple[Shape, ...]:
     packed = call.inputs[0].shape
     return ((*packed[:-1], packed[-1] * 32 // call.integer("bits")),)

@@ -79,3 +79,19 @@ def test_a_weight_spoils_nothing_where_it_meets_no_element(
     (marks,) = out_of_sight(graph, [x, weight], expected) or []
     assert np.flatnonzero(marks[0, :, 1]).tolist() == rows
     assert not marks[0, :, [0, 2]].any()
+
+
+def quantized(x: mx.array, w: mx.array, scales: mx.array, biases: mx.array) -> mx.array:
+    return mx.quantized_matmul(x, w, scales, biases, group_size=32, bits=4)
+
+
+def test_an_infinity_in_a_quantized_product_may_meet_a_zero_and_a_nan_is_still_judged() -> None:
+    words, groups = mx.zeros((3, 4), mx.uint32), mx.ones((3, 1))
+    graph = canonicalize(capture(quantized, mx.zeros((3, 32)), words, groups, groups))
+    x = np.ones((3, 32), np.float32)
+    x[0, 5], x[1, 5] = np.inf, np.nan
+    scales = np.ones((3, 1), np.float32)
+    arrays = [x, np.zeros((3, 4), np.uint32), scales, scales]
+    (marks,) = out_of_sight(graph, arrays, reference(graph, arrays)) or []
+    # Only the first row: the second is NaN whatever the order, the third is finite.
+    assert marks.tolist() == [[True] * 3, [False] * 3, [False] * 3]
