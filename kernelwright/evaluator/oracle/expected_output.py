@@ -111,7 +111,8 @@ def expected_output(tracked: Tracked, type_: TensorType, tolerance: Tolerance) -
             limit = np.where(is_small, np.maximum(limit, FLOAT32.least_normal), limit)
         limit = np.where(np.isfinite(values) & ~ignored, limit, 0.0)
         narrow = np.nextafter(limit.astype(np.float32), np.float32(np.inf))
-    narrow[limit == 0] = 0
+    # An output of rank 0 makes NumPy's results scalars, which take no assignment.
+    narrow, ignored = np.where(limit == 0, np.float32(0), narrow), np.asarray(ignored)
     return ExpectedOutput(
         type_,
         tolerance,

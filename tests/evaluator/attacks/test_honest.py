@@ -58,3 +58,14 @@ def test_a_kernel_without_a_launch_is_refused() -> None:
                 "kernel": [{"style": "nothing", "launch": []}],
             }
         )
+
+
+@pytest.mark.parametrize(
+    "kernel", [k for k in WRITTEN if k.name.startswith("sum_squares") and "rows=5" in k.name][:2]
+)
+def test_a_kernel_whose_result_is_one_number_is_judged(
+    evaluator: Evaluator, kernel: HonestKernel
+) -> None:
+    assert kernel.task.graph.output_types[0].shape == ()
+    found = evaluator.evaluate(kernel.task, kernel.program)
+    assert found.is_correct, found.summary
