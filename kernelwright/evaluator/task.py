@@ -1,6 +1,6 @@
 """Something to make faster: a reference graph at concrete shapes, and its tolerance."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from kernelwright.evaluator.oracle.dependence import precisions
@@ -16,6 +16,11 @@ class Tolerance:
     absolute: float
     factor: float = 2.0
     """How many times MLX's own error against the float64 oracle a candidate's may be."""
+
+    @property
+    def halved(self) -> "Tolerance":
+        """Half as wide."""
+        return replace(self, relative=self.relative / 2, absolute=self.absolute / 2)
 
     @classmethod
     def of(cls, dtype: Dtype) -> "Tolerance":
