@@ -1,8 +1,9 @@
 """The original as a function of arrays alone, and kernels in its place."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import compress
+from threading import RLock
 from typing import cast
 
 import mlx.core as mx
@@ -12,6 +13,7 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.runtime.call import flatten, rebuild
 from kernelwright.runtime.derivative import Flat, Gradient, with_derivatives_of
+from kernelwright.runtime.replica import replica_of
 from kernelwright.runtime.state import Slot, holding, state_of
 
 Function = Callable[..., object]
@@ -28,9 +30,16 @@ class Calling:
     types: tuple[tuple[object, ...], ...]
     """Shapes and dtypes of all its arrays."""
     result: object = None
+    live: tuple[Slot, ...] = ()
+    """Where the arrays of a call come from; `slots` are those of a copy, which tracing fills."""
+    lock: RLock = field(default_factory=RLock)
 
     def run(self, *arrays: mx.array) -> list[mx.array]:
-        """Call the original."""
+        """Call the function, one thread at a time: its slots hold the call's arrays meanwhile."""
+        with self.lock:
+            return self._run(arrays)
+
+    def _run(self, arrays: tuple[mx.array, ...]) -> list[mx.array]:
         count = len(arrays) - len(self.slots)
         call = rebuild(self.like, list(arrays[:count]))
         args, kwargs = cast("Arguments", call)
@@ -60,7 +69,7 @@ class Calling:
 
         Whatever can be is recorded once: MLX compares shapes faster than Python does.
         """
-        slots, expected = self.slots, self.types
+        slots, expected = self.live, self.types
         fitting = with_derivatives_of(self.run, kernels, gradient)
 
         def served(*arrays: mx.array) -> list[mx.array]:
@@ -99,12 +108,17 @@ def captured(
     state = state_of(function)
     if not state.is_whole:
         raise UnsupportedError("the function reads an array from a tuple; keep it in a list.")
+    # Other threads call the function meanwhile: placeholders go into copies of what it keeps.
+    traced = replica_of(function)
+    slots = tuple(state_of(traced).slots)
+    if len(slots) != len(state.slots):
+        raise UnsupportedError("the function keeps arrays where no copy of them can be made.")
     # The arrays themselves may belong to a trace of MLX's that is under way, a gradient's.
     like = rebuild(like, list(arrays))  # type: ignore[assignment]
     kept = [mx.zeros(a.shape, a.dtype, stream=mx.cpu) for a in state.arrays]
-    with holding(state.slots, kept):
+    with holding(slots, kept):
         every = [*arrays, *kept]
-        first = Calling(function, like, tuple(state.slots), _types(every))
+        first = Calling(traced, like, slots, _types(every))
         graph = _traced(first, first.run_and_show, every)
         results, after = graph.outputs[: -len(every)], graph.outputs[-len(every) :]
         if after != graph.inputs:
@@ -112,9 +126,10 @@ def captured(
         read = {v for node in graph.nodes for v in node.inputs}.union(results)
         is_used = [v in read for v in graph.inputs[len(arrays) :]]
         every = [*arrays, *compress(kept, is_used)]
-        calling = Calling(function, like, tuple(compress(state.slots, is_used)), _types(every))
-        graph = _traced(calling, calling.run, every)
-    return calling, ir.canonicalize(graph)
+        second = Calling(traced, like, tuple(compress(slots, is_used)), _types(every))
+        graph = _traced(second, second.run, every)
+    second.live = tuple(compress(state.slots, is_used))
+    return second, ir.canonicalize(graph)
 
 
 def _identities(value: object) -> tuple[object, ...]:

@@ -177,7 +177,7 @@ class _Walk:
         elif isinstance(value, tuple):
             self._found.is_whole &= not any(isinstance(v, mx.array) for v in value)
             self._several(value)
-        elif not isinstance(value, type | ModuleType) and _is_the_users(type(value)):
+        elif not isinstance(value, type | ModuleType) and is_the_users(type(value)):
             self._object(value)
 
     def _several(self, values: Sequence[object]) -> None:
@@ -216,7 +216,7 @@ class _Walk:
                 break
 
     def _function(self, function: FunctionType) -> None:
-        if not _is_the_users(function):
+        if not is_the_users(function):
             return
         for cell in function.__closure__ or ():
             content = _content(cell)
@@ -225,7 +225,7 @@ class _Walk:
             else:
                 self._visit(content)
         self._several((function.__defaults__ or (), function.__kwdefaults__ or {}))
-        names = _globals(function.__code__)
+        names = global_names(function.__code__)
         self._named(function.__globals__, names)
         modules = [function.__globals__.get(name) for name in names]
         for module in modules:
@@ -251,9 +251,9 @@ def _content(cell: CellType) -> object:
 
 
 @cache
-def _globals(code: CodeType) -> frozenset[str]:
+def global_names(code: CodeType) -> frozenset[str]:
     """Return the names that a function and those defined in it look up outside of themselves."""
-    inner = [_globals(c) for c in code.co_consts if isinstance(c, CodeType)]
+    inner = [global_names(c) for c in code.co_consts if isinstance(c, CodeType)]
     own = (i.argval for i in dis.get_instructions(code) if i.opname in _LOOK_UPS)
     return frozenset(own).union(*inner)
 
@@ -264,7 +264,8 @@ def _names(code: CodeType) -> frozenset[str]:
     return frozenset(code.co_names).union(*inner)
 
 
-def _is_the_users(value: type | FunctionType) -> bool:
+def is_the_users(value: type | FunctionType) -> bool:
+    """Say whether a class or function is the program's own, and not MLX's or a library's."""
     module: object = getattr(value, "__module__", None)
     return isinstance(module, str) and _is_from_the_users(module)
 
