@@ -99,7 +99,7 @@ def _target(name: str, subjects: Sequence[Subject], searched: Sequence[str]) -> 
     calls = [ExampleCall(s.inputs, s.keywords) for s in subjects]
     # A function of the same name elsewhere has other tasks, whose kernels are not found here.
     calls += [call for inputs in searched if (call := _resized(first, inputs)) is not None]
-    return FunctionTarget(first.function, name.rpartition(".")[2], first.origin, tuple(calls))
+    return FunctionTarget(first.function, name.partition(".")[0], first.origin, tuple(calls))
 
 
 def _resized(subject: Subject, inputs: str) -> ExampleCall | None:

@@ -10,6 +10,8 @@ from kernelwright.campaign import load_subjects
 from kernelwright.errors import InputError
 from kernelwright.ir import capture
 from kernelwright.service.cli import app
+from kernelwright.service.export_source import function_targets
+from kernelwright.store import KernelStore
 
 _MODEL = """
 import mlx.core as mx
@@ -126,6 +128,12 @@ def test_what_a_trace_refuses_names_the_line_of_the_file(tmp_path: Path) -> None
     (subject,) = load_subjects(f"{file}:peeks", ["f32[4]"])
     with pytest.raises(InputError, match=r"peeks \(.*peeks\.py:3\) looks at the values"):
         capture(subject.function, *subject.inputs)
+
+
+def test_a_method_is_exported_under_the_name_of_its_object(model: Path, tmp_path: Path) -> None:
+    with KernelStore(str(tmp_path / "kernels.db")) as store:
+        (target,) = function_targets(f"{model}:block.forward", ["f32[8,16]"], store)
+    assert target.name == "block"
 
 
 def test_an_object_with_its_parameters_is_exported_and_nothing_is_overwritten(
