@@ -11,7 +11,7 @@ from kernelwright.campaign.turnstile import turn_on
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Evaluation, Stage
-from kernelwright.evaluator.inputs.suite_cache import Shelf
+from kernelwright.evaluator.inputs.suite_cache import SuiteCache
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo, DeviceName
 from kernelwright.metal.kernel import Program
@@ -55,8 +55,8 @@ def judges_on(
     """
     config = EvaluatorConfig(threadgroup_bytes=threadgroup_bytes)
     memory = OwnMemory() if store is None else StoredMemory(store)
-    shelf = Shelf()
-    return lambda: EvaluatorJudge(device, config, memory, shelf)
+    suites = SuiteCache()
+    return lambda: EvaluatorJudge(device, config, memory, suites)
 
 
 class EvaluatorJudge:
@@ -67,11 +67,11 @@ class EvaluatorJudge:
         device: DeviceName,
         config: EvaluatorConfig,
         memory: Memory | None = None,
-        shelf: Shelf | None = None,
+        suites: SuiteCache | None = None,
     ) -> None:
         self._is_over = False
         self._evaluator = Evaluator(
-            device, config, shelf=shelf, turn=lambda: turn_on(device, lambda: self._is_over)
+            device, config, suites=suites, turn=lambda: turn_on(device, lambda: self._is_over)
         )
         self._memory = memory or OwnMemory()
         self._recalled: set[str] = set()

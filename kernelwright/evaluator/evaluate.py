@@ -8,8 +8,8 @@ from typing import Self
 
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluation import Evaluation, Status
-from kernelwright.evaluator.inputs.caught_case import RegressionCase
-from kernelwright.evaluator.inputs.suite_cache import Shelf
+from kernelwright.evaluator.inputs.caught_case import CaughtCase
+from kernelwright.evaluator.inputs.suite_cache import SuiteCache
 from kernelwright.evaluator.stages.case_source import CaseSource
 from kernelwright.evaluator.stages.pipeline import run_pipeline
 from kernelwright.evaluator.stages.protocol import Context
@@ -44,11 +44,11 @@ class Evaluator:
         self,
         device: str | Device = "simulator",
         config: EvaluatorConfig | None = None,
-        regressions: Sequence[RegressionCase] = (),
-        shelf: Shelf | None = None,
+        regressions: Sequence[CaughtCase] = (),
+        suites: SuiteCache | None = None,
         turn: Turn = nullcontext,
     ) -> None:
-        """Judge on `device`; evaluators of one config that share a shelf build each suite once.
+        """Judge on `device`; evaluators of one config that share `suites` build each suite once.
 
         Those that share a device which measures take a `turn` each while it works for them; what
         needs the host alone, the sanitizer's runs among it, they do side by side.
@@ -57,7 +57,7 @@ class Evaluator:
         self.regressions = list(regressions)
         """Cases that have caught a program, those found here last; keep them for the next time."""
         self._workers = WorkerPool(device, self.config, turn)
-        self._shelf = shelf or Shelf()
+        self._suites = suites or SuiteCache()
         self._quarantined: dict[tuple[str, str], Evaluation] = {}
 
     def __enter__(self) -> Self:
@@ -88,7 +88,7 @@ class Evaluator:
     @property
     def cases(self) -> CaseSource:
         """Return what draws the cases that the config asks for."""
-        return CaseSource(self.config, self._shelf, self.regressions)
+        return CaseSource(self.config, self._suites, self.regressions)
 
     def evaluate(self, task: Task, program: Program, *, tried: int = 1) -> Evaluation:
         """Judge one program. Whatever it does is data in the evaluation.
@@ -138,7 +138,7 @@ class Evaluator:
         if failure.reference is None or failure.reference.case.is_hidden:
             return ""
         case = failure.reference.case
-        kept = RegressionCase.of(task.fingerprint, case, self.cases.secret("visible"))
+        kept = CaughtCase.of(task.fingerprint, case, self.cases.secret("visible"))
         if kept not in self.regressions:
             self.regressions.append(kept)
         return kept.id

@@ -25,7 +25,7 @@ from kernelwright.evaluator.attacks.redteam.runner import Runner
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Evaluation, Stage
-from kernelwright.evaluator.inputs.caught_case import RegressionCase
+from kernelwright.evaluator.inputs.caught_case import CaughtCase
 from kernelwright.evaluator.inputs.stated_case import StatedCase, StatedCaughtCase
 from kernelwright.store import KernelStore
 
@@ -226,11 +226,11 @@ class _Night:
     def _keep(self, target: Target, finding: Finding) -> bool:
         """Have later candidates of the task judged on what showed a breach."""
         task, case = target.task.fingerprint, finding.case
-        kept: RegressionCase
+        kept: CaughtCase
         if isinstance(case, StatedCase):
             kept = StatedCaughtCase.stated(task, case)
         else:
-            kept = RegressionCase.of(task, case, finding.secret)
+            kept = CaughtCase.of(task, case, finding.secret)
         StoredMemory(self.store).keep(kept)
         self.evaluator.regressions.append(kept)
         return True

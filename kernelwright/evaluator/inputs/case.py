@@ -4,10 +4,16 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 
 import numpy as np
 
-from kernelwright.evaluator.inputs.distribution import Distribution, draw
+from kernelwright.evaluator.inputs.distribution import FOCUSED, Distribution
+from kernelwright.evaluator.inputs.draw import Random, Values, draw
+from kernelwright.evaluator.inputs.integer import Draw, draw_flags, draw_integers
+from kernelwright.evaluator.inputs.literals import place_literals
+from kernelwright.evaluator.inputs.meeting import hide_behind, meet
+from kernelwright.evaluator.inputs.mixed import draw_mixed
 from kernelwright.evaluator.inputs.value_domain import Domain, domains_of
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, TensorType
@@ -53,6 +59,10 @@ class Case:
     attempt: int = 0
     """Raised when a drawn case proves nothing and is replaced."""
     is_hidden: bool = False
+    part: int = 0
+    """Which of several cases of one kind: which input takes it, and what happens in its rows."""
+    literals: tuple[float, ...] = ()
+    """Numbers of a program's text that the inputs hold, for the kind of that name."""
 
     @property
     def shapes(self) -> tuple[str, ...]:
@@ -63,8 +73,9 @@ class Case:
     def name(self) -> str:
         """Name the case for people; two cases of a suite never share it."""
         layout = "" if self.layout is Layout.DENSE else f", {self.layout}"
+        part = f", part {self.part + 1}" if self.part else ""
         redrawn = f", draw {self.attempt + 1}" if self.attempt else ""
-        return f"{self.distribution} {' '.join(self.shapes)}{layout}{redrawn}"
+        return f"{self.distribution} {' '.join(self.shapes)}{layout}{part}{redrawn}"
 
     @property
     def is_edge(self) -> bool:
@@ -79,191 +90,160 @@ class Case:
 
     def inputs(self, secret: str) -> tuple[Array, ...]:
         """Draw the inputs, dense, in call order."""
-        text = f"{secret}|{self.graph.fingerprint}|{self.name}|{self.is_hidden}"
+        text = f"{secret}|{self.graph.fingerprint}|{self.name}|{self.is_hidden}|{self.literals}"
         seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "little")
         random = np.random.default_rng(seed)
-        focus = _focus(self.graph.input_types, self.attempt)
+        types, domains = self.graph.input_types, domains_of(self.graph)
+        exact = {
+            place: _draw_exact(self._draw(place, random), type_, domains[place])
+            for place, type_ in enumerate(types)
+            if type_.dtype is Dtype.BOOL or type_.dtype.is_integer
+        }
+        reals = self._reals(exact, random)
         return tuple(
             self._layout_values(
-                _draw_input(self._draw(place, random), type_, domain, is_focus=place == focus),
+                exact[place]
+                if place in exact
+                else _rounded(reals[place], self._draw(place, random), type_, domains[place]),
                 place,
             )
-            for place, (type_, domain) in enumerate(
-                zip(self.graph.input_types, domains_of(self.graph), strict=True)
-            )
+            for place, type_ in enumerate(types)
         )
 
-    def _draw(self, place: int, random: np.random.Generator) -> "_Draw":
-        turn = place + self.attempt + list(Distribution).index(self.distribution)
+    def _reals(self, exact: dict[int, Array], random: Random) -> dict[int, Values]:
+        """Draw all inputs that are no integers and no flags, not rounded yet."""
+        types = self.graph.input_types
+        if self.distribution is Distribution.MIXED and self.attempt % 2 == 0:
+            drawn = draw_mixed(self.graph, self.part, random)
+        else:
+            drawn = self._of_one_kind(random)
+        places = sorted(drawn, key=lambda place: -types[place].size)
+        if self.distribution is Distribution.PAIRED:
+            for one, other in pairwise(places):
+                if types[one] == types[other]:
+                    shape = (-1, types[one].shape[-1] if len(types[one].shape) > 1 else 1)
+                    meet(drawn[one].reshape(shape), drawn[other].reshape(shape), types[one].dtype)
+        hides = self.distribution in (Distribution.BEHIND_MASK, Distribution.MIXED)
+        for mask, place in masked_inputs(types) if hides else ():
+            if self.distribution is Distribution.BEHIND_MASK or self.part % 2:
+                is_open = np.asarray(exact[mask], bool)
+                hide_behind(drawn[place], is_open, types[place].dtype, random)
+        if self.literals:
+            for place in places:
+                place_literals(drawn[place], self.literals, types[place].dtype, random)
+        return drawn
+
+    def _of_one_kind(self, random: Random) -> dict[int, Values]:
+        types = self.graph.input_types
+        focus = _focus(types, self.attempt + self.part)
+        drawn = {}
+        for place, type_ in enumerate(types):
+            if type_.dtype is Dtype.BOOL or type_.dtype.is_integer:
+                continue
+            is_left_out = self.distribution in FOCUSED and place != focus
+            kind = Distribution.NORMAL if is_left_out else self.distribution
+            drawn[place] = draw(kind, type_.shape, type_.dtype, random)
+        return drawn
+
+    def _draw(self, place: int, random: Random) -> Draw:
+        turn = place + self.attempt + self.part + list(Distribution).index(self.distribution)
         turn += list(Layout).index(self.layout)
-        return _Draw(self.distribution, random, turn, self.attempt > 0 and self.attempt % 2 == 0)
+        return Draw(self.distribution, random, turn, self.attempt > 0 and self.attempt % 2 == 0)
 
     def _layout_values(self, array: Array, position: int) -> Array:
         return np.ascontiguousarray(self.layout.place(array, position)).reshape(array.shape)
 
 
-_FOCUSED = frozenset(
+def masked_inputs(types: Sequence[TensorType]) -> tuple[tuple[int, int], ...]:
+    """Return the places of each mask of flags and of the floats that it could hide."""
+    return tuple(
+        (mask, place)
+        for mask, flags in enumerate(types)
+        for place, type_ in enumerate(types)
+        if flags.dtype is Dtype.BOOL and flags.shape and type_.dtype.is_float
+        if _broadcasts(flags.shape, type_.shape)
+    )
+
+
+def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(shape, to) == to
+    except ValueError:
+        return False
+
+
+def _focus(types: Sequence[TensorType], turn: int) -> int:
+    """Pick the input that takes a focused distribution: the largest float one, then the others."""
+    by_size = floats_by_size(types)
+    return by_size[turn % len(by_size)] if by_size else -1
+
+
+def floats_by_size(types: Sequence[TensorType]) -> list[int]:
+    """Return the places of the float inputs, the largest first."""
+    floats = [i for i, t in enumerate(types) if t.dtype.is_float]
+    return sorted(floats, key=lambda i: -types[i].size)
+
+
+_LANDMARKED = (Distribution.TIED, Distribution.MIXED)
+_LANDMARK_SHARE = 0.1
+_MOST_LANDMARKED = 1 << 14
+"""Elements that are landmarks: of a large array they need not be a tenth."""
+_MAY_BE_ZERO = frozenset(
     (
-        Distribution.DENORMAL,
-        Distribution.OFFSET,
-        Distribution.SHIFTED,
-        Distribution.DISTANT,
-        Distribution.MASKED,
-        Distribution.SPECIAL,
-        Distribution.ONE_HOT,
-        Distribution.CONSTANT,
+        *(Distribution.MASKED, Distribution.ZERO, Distribution.DENORMAL, Distribution.EXTREME),
+        *(Distribution.MIXED, Distribution.SENTINEL, Distribution.NAN, Distribution.INFINITE),
+        *(Distribution.PAIRED, Distribution.BEHIND_MASK, Distribution.LITERALS),
     )
 )
-"""Kinds that only one input takes, lest they drown the others."""
+"""Kinds whose positive inputs come as close to zero as they like."""
 
 
-def _focus(types: Sequence[TensorType], attempt: int) -> int:
-    """Pick the input that takes a focused distribution: the largest float one, then the others."""
-    floats = [i for i, t in enumerate(types) if t.dtype.is_float]
-    by_size = sorted(floats, key=lambda i: -types[i].size)
-    return by_size[attempt % len(by_size)] if by_size else -1
+_WITH_EXTREMES = frozenset(
+    (
+        *(Distribution.EXTREME, Distribution.SENTINEL, Distribution.MIXED, Distribution.PAIRED),
+        *(Distribution.BEHIND_MASK, Distribution.LITERALS),
+    )
+)
+_LARGEST_TERM = np.float32(2.0**50)
+"""A million squares of it are still a float32."""
 
 
-@dataclass(frozen=True)
-class _Draw:
-    """How an input is drawn, whatever its type."""
-
-    distribution: Distribution
-    random: np.random.Generator
-    turn: int
-    """Differs from input to input and from case to case: what lone integers take in turn."""
-    is_tame: bool
-    """Integers are of the inner half of what they may be: as exponents the others overflow."""
-
-
-def _draw_input(draws: _Draw, type_: TensorType, domain: Domain, *, is_focus: bool) -> Array:
-    random = draws.random
+def _draw_exact(draws: Draw, type_: TensorType, domain: Domain) -> Array:
     if type_.dtype is Dtype.BOOL:
-        return _flags(draws.distribution, type_, random)
-    if type_.dtype.is_integer:
-        return _integers(draws, type_, domain)
-    kind = draws.distribution
-    if kind in _FOCUSED and not is_focus:
-        kind = Distribution.NORMAL
-    values = draw(kind, type_.shape, type_.dtype, random)
+        return draw_flags(draws, type_)
+    drawn = draw_integers(draws, type_, domain)
+    return _with_landmarks(drawn, draws.distribution, domain, draws.random)
+
+
+def _rounded(values: Values, draws: Draw, type_: TensorType, domain: Domain) -> Array:
+    """Round to the format, within what the task may be given."""
+    kind, random = draws.distribution, draws.random
     if domain.is_positive and kind is not Distribution.SPECIAL:
-        values = np.abs(values) + (0.0 if kind is Distribution.MASKED else 1e-3)
+        np.abs(values, out=values)
+        if kind not in _MAY_BE_ZERO:
+            values += np.float32(1e-3)
+    if domain.is_summed and kind in _WITH_EXTREMES:
+        is_beyond = np.isfinite(values) & (np.abs(values) > _LARGEST_TERM)
+        np.copyto(values, np.copysign(_LARGEST_TERM, values), where=is_beyond)
     if type_.dtype is Dtype.COMPLEX64:
-        return (values + 1j * random.standard_normal(type_.shape)).astype(np.complex64)
+        imaginary = random.standard_normal(type_.shape, np.float32)
+        return (values + 1j * imaginary).astype(np.complex64)
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = np.asarray(values).astype(type_.dtype.numpy)
     return _with_landmarks(rounded, kind, domain, random)
 
 
-def _flags(distribution: Distribution, type_: TensorType, random: np.random.Generator) -> Array:
-    """Draw flags: a row of all and a row of one, as masks have, and among random ones elsewhere."""
-    flags = random.random(type_.shape) < 0.6
-    if flags.ndim < 2 or not flags.size:
-        return flags
-    rows = flags.reshape(-1, type_.shape[-1])
-    special = random.permutation(max(len(rows), 4))[:2]
-    for place, is_full in zip(special, (True, False), strict=True):
-        if place < len(rows):
-            rows[place] = is_full
-            rows[place, random.integers(rows.shape[1])] = True
-    if distribution is Distribution.MASKED and len(flags) > 1:
-        flags[-1] = False
-    return flags
-
-
-_LARGEST = 300
-"""More than a byte holds, and sums of 4096 products stay in 32 bits."""
-_FAR = frozenset((Distribution.LARGE, Distribution.HUGE, Distribution.WIDE, Distribution.SHIFTED))
-"""Kinds whose integers lie wherever they may, also where a task tells only some of them apart."""
-_ONE_BEYOND = frozenset(
-    (Distribution.SMALL, Distribution.CONSTANT, Distribution.DENORMAL, Distribution.DISTANT)
-)
-"""Kinds whose integers also take the first that is like all beyond: a length of all positions."""
-_MOST_MATCHED = 3
-"""Few enough segments for most to meet their like."""
-_CHOICES = {Distribution.CONSTANT: 1, Distribution.TIED: 2}
-"""How many different indices some kinds have: all tokens may ask for one expert."""
-
-_OF_ALL_SIZES = {Distribution.WIDE: 1.0, Distribution.MIXED: 0.5}
-"""In which kinds integers may be as large as a quarter of their range, and how many of them."""
-_WITH_LANDMARKS = (Distribution.TIED, Distribution.MIXED)
-_LANDMARK_SHARE = 0.1
-
-
-def _integers(draws: _Draw, type_: TensorType, domain: Domain) -> Array:
-    distribution, random = draws.distribution, draws.random
-    limits = np.iinfo(type_.dtype.numpy)
-    low, high = domain.levels or (max(limits.min, -_LARGEST), min(limits.max, _LARGEST))
-    if domain.index_limit is not None:
-        low, high = 0, max(domain.index_limit, 1) - 1
-    elif domain.is_packed:
-        low, high = limits.min, limits.max
-    elif distribution not in _FAR:
-        low, high = _told_apart(distribution, type_, domain) or (low, high)
-    if draws.is_tame and domain.is_of_any_size:
-        low, high = low + (high - low) // 4, high - (high - low) // 4
-    if domain.index_limit is not None and distribution in _CHOICES:
-        chosen = random.integers(low, high, _CHOICES[distribution], endpoint=True)
-        return random.choice(chosen, type_.shape).astype(type_.dtype.numpy)
-    wide = np.uint64 if type_.dtype is Dtype.UINT64 else np.int64
-    drawn = random.integers(low, high, type_.shape, wide, endpoint=True).astype(type_.dtype.numpy)
-    _place_extremes(drawn, (low, high), draws)
-    if domain.is_of_any_size and distribution in _OF_ALL_SIZES and not draws.is_tame:
-        is_large = random.random(type_.shape) < _OF_ALL_SIZES[distribution]
-        drawn = np.where(is_large, _of_all_sizes(type_, random), drawn)
-    if domain.is_divisor:
-        # What a division by zero gives, nobody knows.
-        drawn[drawn == 0] = 1
-    drawn = drawn & ~drawn.dtype.type(domain.unset) if domain.unset else drawn
-    return _with_landmarks(drawn, distribution, domain, random)
-
-
-def _told_apart(
-    distribution: Distribution, type_: TensorType, domain: Domain
-) -> tuple[int, int] | None:
-    """Return the ends of the integers that a task tells apart, None where it does of all."""
-    if domain.span is None:
-        return (0, _MOST_MATCHED) if domain.is_matched else None
-    beyond, limits = int(distribution in _ONE_BEYOND), np.iinfo(type_.dtype.numpy)
-    low = max(domain.span[0] - beyond, int(limits.min))
-    high = min(domain.span[1] + beyond, int(limits.max))
-    return (low, high) if low <= high else None
-
-
-def _of_all_sizes(type_: TensorType, random: np.random.Generator) -> Array:
-    """Draw integers of every number of bits, up to a quarter of their range."""
-    dtype = type_.dtype.numpy
-    limits = np.iinfo(dtype)
-    drawn = random.integers(limits.min, limits.max, type_.shape, dtype, endpoint=True)
-    dropped_bits = random.integers(2, 8 * type_.dtype.itemsize, type_.shape)
-    return np.asarray(drawn >> dropped_bits.astype(dtype))
-
-
 def _with_landmarks(
-    array: Array, distribution: Distribution, domain: Domain, random: np.random.Generator
+    array: Array, distribution: Distribution, domain: Domain, random: Random
 ) -> Array:
-    """Let some elements, and at least one, be what the task compares them with."""
-    if distribution not in _WITH_LANDMARKS or not domain.landmarks or not array.size:
+    """Let some elements, and at least one of each, be what the task holds them against."""
+    if distribution not in _LANDMARKED or not domain.landmarks or not array.size:
         return array
-    is_landmark = np.asarray(random.random(array.shape) < _LANDMARK_SHARE)
-    is_landmark.flat[random.integers(array.size)] = True
     with np.errstate(over="ignore", invalid="ignore"):
         landmarks = np.array(domain.landmarks).astype(array.dtype)
-    return np.where(is_landmark, random.choice(landmarks, array.shape), array)
-
-
-def _place_extremes(array: Array, extremes: tuple[int, int], draws: _Draw) -> None:
-    """Put the least and the greatest value in: chance seldom draws one class of many.
-
-    A lone element is either of them in every fourth case.
-    """
-    if array.size == 1:
-        if draws.turn % 4 < len(extremes):
-            array.reshape(-1)[0] = extremes[draws.turn % 4]
-        return
-    count = max(array.size, 3)  # one of two takes any value
-    first = int(draws.random.integers(count))
-    second = (first + 1 + int(draws.random.integers(count - 1))) % count
-    for place, value in zip((first, second), extremes, strict=True):
-        if place < array.size:
-            array.reshape(-1)[place] = value
+    wanted = min(int(_LANDMARK_SHARE * array.size), _MOST_LANDMARKED)
+    count = min(max(wanted, len(landmarks)), array.size)
+    places = random.choice(array.size, count, replace=False, shuffle=False)
+    turned = random.permutation(np.resize(landmarks, count))
+    array.reshape(-1)[places] = turned
+    return array

@@ -8,7 +8,7 @@ from kernelwright.ir.graph import Graph
 from kernelwright.metal.diagnostic import Record
 
 
-class RegressionCase(Record):
+class CaughtCase(Record):
     """A visible case with all that it takes to draw its inputs again, anywhere.
 
     It never goes into an evaluation, which agents may read: it would tell them the inputs.
@@ -21,11 +21,13 @@ class RegressionCase(Record):
     distribution: Distribution
     layout: Layout
     attempt: int
+    part: int = 0
+    literals: tuple[float, ...] = ()
     secret: str
     """Draws this case and other visible ones; nothing hidden follows from it."""
 
     @classmethod
-    def of(cls, task: str, case: Case, secret: str) -> "RegressionCase":
+    def of(cls, task: str, case: Case, secret: str) -> "CaughtCase":
         """Keep a case."""
         return cls(
             task=task,
@@ -33,6 +35,8 @@ class RegressionCase(Record):
             distribution=case.distribution,
             layout=case.layout,
             attempt=case.attempt,
+            part=case.part,
+            literals=case.literals,
             secret=secret,
         )
 
@@ -45,4 +49,16 @@ class RegressionCase(Record):
     def case(self) -> Case:
         """The case, as it was drawn."""
         graph = Graph.from_json(self.graph)
-        return Case(graph, self.distribution, self.layout, self.attempt)
+        return Case(
+            graph,
+            self.distribution,
+            self.layout,
+            self.attempt,
+            part=self.part,
+            literals=self.literals,
+        )
+
+    @property
+    def kind(self) -> tuple[str, ...]:
+        """What two cases share of which only the later is worth keeping."""
+        return self.graph, self.distribution, self.layout, str(self.part), str(self.literals)

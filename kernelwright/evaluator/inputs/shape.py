@@ -1,6 +1,7 @@
 """Other shapes of a task, for programs that claim to serve more than one."""
 
 import hashlib
+import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -8,6 +9,7 @@ import numpy as np
 
 from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.evaluator.inputs.literals import sizes_of
 from kernelwright.evaluator.static.launch import fit
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.graph import Graph
@@ -18,9 +20,21 @@ Sizes = Mapping[str, int]
 """A size for each name in the program's input shapes."""
 _OFF_GRID = (33, 1, 257, 7, 31, 255, 8, 127)
 _SMALL = (1, 5, 2, 3)
-_LARGE = 1031
-"""A prime beyond a byte, a threadgroup and every tile; each name takes it once."""
-_LARGEST_HIDDEN = 300
+_LARGE_COLUMNS, _LARGE = 4111, 1031
+"""Primes beyond a byte, a threadgroup and every tile, one of them beyond what a threadgroup of
+1024 takes at four elements a thread; each name takes one once."""
+_MANY_ROWS = 1 << 16
+"""Beyond 16 bits."""
+_MOST_THREADS = 17 << 20
+"""Of a launch over many rows: what the simulator ends well within its time."""
+_RESIDUES, _STEP = 32, 3
+"""Sizes modulo this take all values over a program's suites; the step mixes those modulo 4."""
+_HIDDEN_PER_VISIBLE = 4
+_HIDDEN_ELEMENTS = 1 << 18
+_FEWEST_STEPS = 16
+"""Sizes up to this one are drawn however large every step is."""
+_LEAST_RANGE = 300
+_MOST_SIZED = 6
 _SHARES_OF_OWN = ((0.4, 0.65), (0.7, 0.95))
 """What is left of each open size where an unseen shape is timed."""
 
@@ -30,24 +44,51 @@ def visible_graphs(task: Task, program: Program, config: EvaluatorConfig) -> tup
     if not program.is_generic:
         return ()
     given = (graph for graph in task.variants if _fits(program, graph))
-    awkward = _off_grid(names_of(program), config.generic_shapes)
+    awkward = _off_grid(names_of(program), 2 * config.generic_shapes)
     sizes = [_lowered(task, program, chosen, config.generic_elements) for chosen in awkward]
     resized = graphs_at(task, program, sizes)
     return tuple({g.fingerprint: g for g in (*given, *resized)}.values())
 
 
-def hidden_graphs(task: Task, program: Program, config: EvaluatorConfig) -> tuple[Graph, ...]:
-    """Return graphs at shapes that no agent has seen, drawn from the secret."""
+def hidden_graphs(
+    task: Task, program: Program, config: EvaluatorConfig, *, again: bool = False
+) -> tuple[Graph, ...]:
+    """Return graphs at shapes that no agent has seen, drawn from the secret.
+
+    Each name's sizes are spread over all powers of two up to beyond the task's own, and take half
+    of all residues; those of the suite that is drawn `again` take the others.
+    """
     if not program.is_generic:
         return ()
     random = np.random.default_rng(_seed("hidden", task, config))
-    sizes = []
-    for drawn in _drawn(names_of(program), config.generic_shapes, random):
-        lowered = _lowered(task, program, drawn, config.generic_elements)
-        # Where the largest that fit would be the same for every secret, some below them are not.
-        changed = {name: n for name, n in lowered.items() if n < drawn[name]}
-        sizes.append({**lowered, **{k: int(random.integers(1, n + 1)) for k, n in changed.items()}})
-    return tuple({g.fingerprint: g for g in graphs_at(task, program, sizes)}.values())
+    names, count = names_of(program), _HIDDEN_PER_VISIBLE * config.generic_shapes
+    drawn = _drawn(task, program, count, random, first=count if again else 0)
+    most = config.generic_elements
+    sizes = [_within(task, program, sizes, random, most) for sizes in drawn]
+    if not again:
+        sizes.append(_many_rows(names, random))
+    graphs = {g.fingerprint: g for g in graphs_at(task, program, sizes)}
+    return tuple(g for g in graphs.values() if _threads(program, g) <= _MOST_THREADS)
+
+
+def sized_graphs(task: Task, program: Program, config: EvaluatorConfig) -> tuple[Graph, ...]:
+    """Return graphs whose sizes stand in the program's own text, or are one larger."""
+    names, written = names_of(program), sizes_of(program)
+    if not names or not written:
+        return ()
+    chosen = []
+    for number, size in enumerate(written):
+        larger = size + number % 2
+        paired = written[-1 - number]
+        for name in names:
+            others = {n: _SMALL[(number + i) % len(_SMALL)] for i, n in enumerate(names)}
+            chosen.append({**others, name: size})
+        chosen.append({name: larger if i else paired for i, name in enumerate(reversed(names))})
+    found = graphs_at(task, program, chosen)
+    small = (g for g in found if 0 < g.element_count <= config.case_elements)
+    graphs = {g.fingerprint: g for g in small}
+    graphs.pop(task.fingerprint, None)
+    return tuple(graphs.values())[:_MOST_SIZED]
 
 
 def timed_graphs(task: Task, program: Program, config: EvaluatorConfig) -> tuple[Graph, ...]:
@@ -58,12 +99,7 @@ def timed_graphs(task: Task, program: Program, config: EvaluatorConfig) -> tuple
     if not program.is_generic:
         return ()
     random = np.random.default_rng(_seed("hidden timing", task, config))
-    own = {
-        extent: task.graph.input_types[position].shape[axis]
-        for position, tensor in enumerate(program.inputs)
-        for axis, extent in enumerate(tensor.shape)
-        if isinstance(extent, str)
-    }
+    own = own_sizes(task, program)
     sizes = [
         {name: max(int(size * random.uniform(low, high)), 1) for name, size in own.items()}
         for low, high in _SHARES_OF_OWN
@@ -71,6 +107,16 @@ def timed_graphs(task: Task, program: Program, config: EvaluatorConfig) -> tuple
     graphs = {g.fingerprint: g for g in graphs_at(task, program, sizes)}
     graphs.pop(task.fingerprint, None)
     return tuple(graphs.values())
+
+
+def own_sizes(task: Task, program: Program) -> dict[str, int]:
+    """Return the task's own size of each name in a program's input shapes."""
+    return {
+        extent: task.graph.input_types[position].shape[axis]
+        for position, tensor in enumerate(program.inputs)
+        for axis, extent in enumerate(tensor.shape)
+        if isinstance(extent, str)
+    }
 
 
 def _seed(purpose: str, task: Task, config: EvaluatorConfig) -> int:
@@ -120,20 +166,64 @@ def _off_grid(names: tuple[str, ...], count: int) -> Iterator[Sizes]:
     awkward = max(count, len(names))
     for number in range(awkward + len(names)):
         chosen = len(names) - 1 - number % len(names)
-        size = _OFF_GRID[number % len(_OFF_GRID)] if number < awkward else _LARGE
+        large = _LARGE_COLUMNS if chosen == len(names) - 1 else _LARGE
+        size = _OFF_GRID[number % len(_OFF_GRID)] if number < awkward else large
         yield {
             name: size if place == chosen else _SMALL[(number + place) % len(_SMALL)]
             for place, name in enumerate(names)
         }
 
 
-def _drawn(names: tuple[str, ...], count: int, random: np.random.Generator) -> Iterator[Sizes]:
+def _drawn(
+    task: Task, program: Program, count: int, random: np.random.Generator, *, first: int
+) -> Iterator[Sizes]:
+    """Draw sizes log-uniformly, each name in turn up to twice its own; residues come in turn."""
+    names, own = names_of(program), own_sizes(task, program)
+    residues = {
+        name: random.permutation([(first + i) * _STEP % _RESIDUES for i in range(count)])
+        for name in names
+    }
     for number in range(count):
         chosen = len(names) - 1 - number % len(names)
-        yield {
-            name: int(random.integers(2, _LARGEST_HIDDEN if place == chosen else 9))
-            for place, name in enumerate(names)
-        }
+        sizes = {}
+        for place, name in enumerate(names):
+            most = max(2 * own[name], _LEAST_RANGE) if place == chosen else _RESIDUES
+            drawn = int(np.exp(random.uniform(0, np.log(most))))
+            sizes[name] = _with_residue(drawn, int(residues[name][number]))
+        yield sizes
+
+
+def _with_residue(size: int, residue: int) -> int:
+    """Return the size near another that leaves a residue, at least 1."""
+    return size - size % _RESIDUES + residue or _RESIDUES
+
+
+def _within(
+    task: Task, program: Program, sizes: Sizes, random: np.random.Generator, most: int
+) -> Sizes:
+    """Lower the largest size until the arrays are small, and keep its residue."""
+    least = [g.element_count for g in graphs_at(task, program, [dict.fromkeys(sizes, 1)])]
+    most = min(max(_HIDDEN_ELEMENTS, _FEWEST_STEPS * max(least, default=1)), most)
+    lowered = _lowered(task, program, sizes, most)
+    changed = {name: n for name, n in lowered.items() if n < sizes[name]}
+    # Where the largest that fit would be the same for every secret, some below them are not.
+    fewer = {name: int(random.integers(max(n // 2, 1), n + 1)) for name, n in changed.items()}
+    kept = {
+        name: _with_residue(n, sizes[name] % _RESIDUES) if n >= 2 * _RESIDUES else n
+        for name, n in fewer.items()
+    }
+    return {**sizes, **kept}
+
+
+def _many_rows(names: tuple[str, ...], random: np.random.Generator) -> Sizes:
+    """Give the first name more than 16 bits count, and every other one or two."""
+    others = {name: int(random.integers(1, 3)) for name in names[1:]}
+    return {names[0]: _MANY_ROWS + int(random.integers(1, _LEAST_RANGE)), **others}
+
+
+def _threads(program: Program, graph: Graph) -> int:
+    """Count the threads of a program's launches at a graph's shapes."""
+    return sum(math.prod(launch.grid) for launch in program.bind(graph.input_types).launches)
 
 
 def _fits(program: Program, graph: Graph) -> bool:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from kernelwright.errors import InputError
 from kernelwright.evaluator.inputs.case import Case, Layout
-from kernelwright.evaluator.inputs.caught_case import RegressionCase
+from kernelwright.evaluator.inputs.caught_case import CaughtCase
 from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.evaluator.inputs.value_domain import domains_of
 from kernelwright.ir.dtype import Dtype
@@ -94,7 +94,7 @@ class StatedCase(Case):
         return self.recipe.arrays(self.graph)
 
 
-class StatedCaughtCase(RegressionCase):
+class StatedCaughtCase(CaughtCase):
     """A stated case that has caught a program; it is put to every later one of the task."""
 
     recipe: Recipe

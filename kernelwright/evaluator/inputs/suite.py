@@ -1,20 +1,29 @@
 """The cases on which a program is judged: built once per task, shared by all its candidates."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from kernelwright.evaluator.config import EvaluatorConfig
-from kernelwright.evaluator.inputs.case import Case, Layout
-from kernelwright.evaluator.inputs.caught_case import RegressionCase
+from kernelwright.evaluator.inputs.case import Case
+from kernelwright.evaluator.inputs.caught_case import CaughtCase
 from kernelwright.evaluator.inputs.distribution import Distribution
+from kernelwright.evaluator.inputs.literals import literals_of
+from kernelwright.evaluator.inputs.shape import sized_graphs
+from kernelwright.evaluator.inputs.suite_plan import (
+    hidden_cases,
+    is_large,
+    literal_cases,
+    visible_cases,
+)
 from kernelwright.evaluator.inputs.trivial_answers import COARSE, MEAN
 from kernelwright.evaluator.oracle.parallel import side_by_side
-from kernelwright.evaluator.oracle.reference import OUT_OF_RANGE, Reference, prepare
+from kernelwright.evaluator.oracle.reference import OUT_OF_RANGE, Reference, calibrate, prepare
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.graph import Graph
+from kernelwright.metal.kernel import Program
 
 _REDRAWS = 2
 """Further draws of a case that proves nothing before an ordinary one takes its place."""
@@ -24,27 +33,8 @@ _STRONG = (
     *(Distribution.NORMAL, Distribution.OFFSET, Distribution.ALTERNATING),
     *(Distribution.SMALL, Distribution.LARGE, Distribution.CONSTANT, Distribution.DENORMAL),
 )
-_MOST_REGRESSIONS = 16
-_AT_FULL_SHAPE = (
-    *(Distribution.MIXED, Distribution.NORMAL),
-    *(Distribution.MASKED, Distribution.DISTANT),
-)
-_AT_LARGE_SHAPE = (Distribution.MIXED, Distribution.MASKED)
-_OFF_GRID = (
-    Distribution.MIXED,
-    Distribution.NORMAL,
-    Distribution.OFFSET,
-    Distribution.WIDE,
-    Distribution.MASKED,
-)
+_MOST_CAUGHT = 16
 _MOST_STRAYING = 4
-HIDDEN_DISTRIBUTIONS = (
-    Distribution.NORMAL,
-    Distribution.WIDE,
-    Distribution.OFFSET,
-    Distribution.MASKED,
-    Distribution.TIED,
-)
 
 
 @dataclass(frozen=True)
@@ -127,16 +117,7 @@ class Suite:
 
 def visible_suite(task: Task, graphs: Sequence[Graph], config: EvaluatorConfig) -> Suite:
     """Build the suite for the task's own graph and further graphs of the same function."""
-    if _is_large(task.graph, config) and graphs:
-        # What is odd about data and layouts shows as well where it takes a hundredth of the time.
-        cases = [
-            Case(task.graph, Distribution.MIXED),
-            *_other_cases(graphs),
-            *_layouts(_largest(graphs, config)),
-        ]
-    else:
-        cases = [*_own_cases(task.graph, config), *_other_cases(graphs)]
-    suite = _build(task, cases, config)
+    suite = _build(task, visible_cases(task.graph, graphs, config), config)
     return _strengthened(suite, task, config)
 
 
@@ -156,7 +137,7 @@ def _strengthened(suite: Suite, task: Task, config: EvaluatorConfig) -> Suite:
 
 
 def with_regressions(
-    suite: Suite, task: Task, known: Sequence[RegressionCase], graphs: Sequence[Graph]
+    suite: Suite, task: Task, known: Sequence[CaughtCase], graphs: Sequence[Graph]
 ) -> Suite:
     """Add the cases that have caught another program, where this one serves their shape.
 
@@ -164,63 +145,39 @@ def with_regressions(
     """
     served = {task.graph.fingerprint, *(g.fingerprint for g in graphs)}
     of_task = [k for k in known if k.task == task.fingerprint]
-    latest = {(k.graph, k.distribution, k.layout): k for k in of_task}
+    latest = {k.kind: k for k in of_task}
     chosen = [k for k in latest.values() if k.case.graph.fingerprint in served]
     references = side_by_side(
         lambda one: prepare(one.case, task.output_tolerances, one.secret),
-        chosen[-_MOST_REGRESSIONS:],
+        chosen[-_MOST_CAUGHT:],
     )
     # One that was drawn by the same secret may be in the suite already.
     others = [r for r in references if all(r is not known for known in suite.references)]
     return replace(suite, references=(*suite.references, *others)) if others else suite
 
 
+def with_literals(
+    suite: Suite,
+    task: Task,
+    program: Program,
+    graphs: Sequence[Graph],
+    config: EvaluatorConfig,
+) -> Suite:
+    """Add the cases that hold the numbers, and the sizes, of one program's own text."""
+    sized = sized_graphs(task, program, config)
+    cases = literal_cases(task.graph, graphs, sized, literals_of(program), config)
+
+    def made(case: Case) -> Reference:
+        return calibrate(case, case.inputs(config.secret), task.output_tolerances)
+
+    found = side_by_side(made, cases)
+    kept = tuple(reference for reference in found if not reference.dropped)
+    return replace(suite, references=(*suite.references, *kept)) if kept else suite
+
+
 def hidden_suite(task: Task, graphs: Sequence[Graph], config: EvaluatorConfig) -> Suite:
     """Build the suite whose results never leave the evaluator: other seeds, other shapes."""
-    kinds: tuple[Distribution, ...] = HIDDEN_DISTRIBUTIONS
-    if _is_large(task.graph, config):
-        kinds = (Distribution.MIXED,) if graphs else _AT_LARGE_SHAPE
-    own = [Case(task.graph, d, is_hidden=True) for d in kinds]
-    others = [
-        Case(g, HIDDEN_DISTRIBUTIONS[i % len(HIDDEN_DISTRIBUTIONS)], is_hidden=True)
-        for i, g in enumerate(graphs)
-    ]
-    return _build(task, [*own, *others], config)
-
-
-def _own_cases(graph: Graph, config: EvaluatorConfig) -> Iterator[Case]:
-    if _is_large(graph, config):
-        # Each takes gigabytes and the better part of a minute.
-        yield from (Case(graph, kind) for kind in _AT_LARGE_SHAPE)
-        yield Case(graph, Distribution.NORMAL, Layout.VARIED)
-        return
-    kinds = tuple(Distribution) if graph.element_count <= config.case_elements else _AT_FULL_SHAPE
-    yield from (Case(graph, kind) for kind in kinds)
-    yield from _layouts(graph)
-
-
-def _layouts(graph: Graph) -> Iterator[Case]:
-    for layout in (Layout.STRIDED, Layout.BROADCAST, Layout.VARIED):
-        yield Case(graph, Distribution.NORMAL, layout)
-
-
-def _largest(graphs: Sequence[Graph], config: EvaluatorConfig) -> Graph:
-    """Return the largest that is not large itself."""
-    small = [g for g in graphs if not _is_large(g, config)]
-    return max(small or graphs, key=lambda g: g.element_count)
-
-
-def _is_large(graph: Graph, config: EvaluatorConfig) -> bool:
-    return graph.element_count > config.large_elements
-
-
-def _other_cases(graphs: Sequence[Graph]) -> Iterator[Case]:
-    """Give each further shape an ordinary case and one other kind, in turn."""
-    for place, graph in enumerate(graphs):
-        yield Case(graph, Distribution.NORMAL)
-        kind = _OFF_GRID[place % len(_OFF_GRID)]
-        if kind is not Distribution.NORMAL:
-            yield Case(graph, kind)
+    return _build(task, hidden_cases(task.graph, graphs, config), config)
 
 
 def _build(task: Task, cases: Sequence[Case], config: EvaluatorConfig) -> Suite:
@@ -256,7 +213,7 @@ def _first_worthy(
     if first.proves or case.is_edge:
         return first, None
     is_refuted = not first.dropped and all(name == COARSE for _, name in first.accepted)
-    if is_refuted and not is_alone and _is_large(case.graph, config):
+    if is_refuted and not is_alone and is_large(case.graph, config):
         return first, None
     # Of many elements, another draw would show what this one did.
     redraws = _REDRAWS if case.graph.element_count <= config.case_elements else 0

@@ -25,7 +25,7 @@ class Kept(Protocol):
 AnyKept = TypeVar("AnyKept", bound=Kept)
 
 
-class Shelf:
+class SuiteCache:
     """Suites by what they were drawn from; threads that want the same one wait for the first."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Shelf:
         self._lock = Lock()
         self._building: defaultdict[tuple[str, ...], Lock] = defaultdict(Lock)
 
-    def take(self, key: tuple[str, ...], build: Callable[[], AnyKept]) -> AnyKept:
+    def get_or_build(self, key: tuple[str, ...], build: Callable[[], AnyKept]) -> AnyKept:
         """Return the suite of a key, built at its first use.
 
         `key` holds all that decides what is in the suite, its kind and the secret that draws it

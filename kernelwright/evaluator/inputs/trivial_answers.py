@@ -67,7 +67,10 @@ def _keep_bits(array: Array, bits: int, dtype: np.dtype[np.generic]) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
             mantissa, exponent = np.frexp(flat[part].astype(np.float64))
             kept = np.round(mantissa * 2.0**bits) / 2.0**bits
-            rounded[part] = np.ldexp(kept, exponent).astype(dtype)
+            coarse = np.ldexp(kept, exponent).astype(dtype)
+            # The largest numbers stay: a format's range is no matter of its digits.
+            is_beyond = np.isinf(coarse) & np.isfinite(mantissa)
+            rounded[part] = np.where(is_beyond, flat[part].astype(dtype), coarse)
 
     in_parts(keep, range(0, array.size, _PART_ELEMENTS))
     return rounded.reshape(array.shape)

@@ -44,6 +44,13 @@ _FARTHEST_LANDMARK = 1e6
 """What masks are compared with, as -1e9, drowns whatever else is added up."""
 _PACKED_PLACES = {"dequantize": 0, "quantized_matmul": 1, "gather_qmm": 1, "right_shift": 0}
 """Ops that read packed words, with their place in `Node.inputs`."""
+_PICKING = frozenset(
+    (
+        *("maximum", "minimum", "select", "max", "min", "argmax", "argmin", "any", "all"),
+        *("sort", "argsort", "concatenate", "logical_and", "logical_or", "logical_not"),
+    )
+)
+"""Ops that compare and choose: no integer that they make is a new one."""
 _BITWISE = frozenset({"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"})
 
 
@@ -79,6 +86,11 @@ class Domain:
     are compared with: a length or an offset among positions. All beyond are alike."""
     is_matched: bool = False
     """Integers are compared for equality with others that are drawn, as those of segments."""
+    is_summed: bool = False
+    """Squares and products of the input are added up, so that its largest numbers would overflow
+    in one order of summation and not in another."""
+    is_whole_range: bool = False
+    """Nothing that reads the integers can overflow: they are compared, chosen, moved, masked."""
 
 
 def domains_of(graph: Graph) -> tuple[Domain, ...]:
@@ -120,7 +132,38 @@ def _domain(graph: Graph, value: ValueId) -> Domain:
         landmarks=tuple(c for c in landmarks if not is_positive or c > 0),
         span=span_of(graph, value) if is_integer else None,
         is_matched=is_integer and is_matched(graph, value),
+        is_summed=not is_integer and _is_summed(graph, value),
+        is_whole_range=is_integer and all(_cannot_overflow(graph, use) for use in uses),
     )
+
+
+_SUMS = frozenset({"sum", "mean", "prod", "cumsum", "cumprod", "logcumsumexp"})
+_BOUNDED = frozenset({"softmax", "sigmoid", "tanh", "erf", "sign", "sin", "cos"})
+"""Ops whose results lie about one whatever they read."""
+
+
+def _is_summed(graph: Graph, value: ValueId) -> bool:
+    """Say whether a sum or a product of matrices reads what becomes of a value."""
+    made = {value}
+    for node in graph.nodes:
+        if not made.intersection(node.inputs):
+            continue
+        if node.op in _SUMS or op_named(node.op).kind is Kind.CONTRACTION:
+            return True
+        if node.op not in _BOUNDED:
+            made.update(v for v in node.outputs if graph.types[v].dtype.is_float)
+    return False
+
+
+def _cannot_overflow(graph: Graph, use: _Use) -> bool:
+    """Say whether an integer at the end of its range is as good as any to who reads it."""
+    node = use.node
+    if node.op == "cast":
+        made = graph.types[node.outputs[0]].dtype
+        return made.is_float or made.itemsize >= graph.types[node.inputs[0]].dtype.itemsize
+    if use.place in _index_places(node):
+        return False
+    return node.op in COMPARISONS | _BITWISE | _PICKING or only_moves(node)
 
 
 def _limit_of(graph: Graph, use: _Use) -> int | None:
@@ -156,6 +199,10 @@ def _compared_with(graph: Graph, use: _Use) -> Iterator[float]:
     if use.node.op in COMPARISONS:
         yield from _constants(graph, use.node.inputs[1 - use.place])
     yield from _STEPS.get(use.node.op, ())
+    if use.node.op in ("add", "subtract") and len(use.node.inputs) == 2:
+        # A sum that meets its constant leaves zero, and what follows divides by it or takes a log.
+        sign = -1.0 if use.node.op == "add" else 1.0
+        yield from (sign * c for c in _lone_constant(graph, use.node.inputs[1 - use.place]))
     if use.node.op in ("abs", "negative"):
         made = use.node.outputs[0]
         for node in (graph.nodes[index] for index in graph.consumers_of[made]):
@@ -174,6 +221,15 @@ def _constants(graph: Graph, value: ValueId) -> Iterator[float]:
         numbers = numbers[np.abs(numbers) <= _FARTHEST_LANDMARK]
     places = np.linspace(0, len(numbers) - 1, min(len(numbers), _MOST_LANDMARKS))
     yield from numbers[places.astype(int)].tolist()
+
+
+def _lone_constant(graph: Graph, value: ValueId) -> Iterator[float]:
+    """Yield the one number of a value that is one, unless masks are made of it."""
+    known = known_numbers(graph, value)
+    if known is not None and known.size and known.dtype.kind != "c" and np.unique(known).size == 1:
+        number = float(np.asarray(known).reshape(-1)[0])
+        if np.isfinite(number) and abs(number) <= _FARTHEST_LANDMARK:
+            yield number
 
 
 def _becomes_index(graph: Graph, value: ValueId) -> bool:

@@ -5,17 +5,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.evaluator.config import EvaluatorConfig
-from kernelwright.evaluator.inputs.caught_case import RegressionCase
+from kernelwright.evaluator.inputs.caught_case import CaughtCase
 from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.evaluator.inputs.shape import hidden_graphs, timed_graphs, visible_graphs
 from kernelwright.evaluator.inputs.suite import (
-    HIDDEN_DISTRIBUTIONS,
     Suite,
     hidden_suite,
     visible_suite,
+    with_literals,
     with_regressions,
 )
-from kernelwright.evaluator.inputs.suite_cache import Shelf
+from kernelwright.evaluator.inputs.suite_cache import SuiteCache
+from kernelwright.evaluator.inputs.suite_plan import HIDDEN_DISTRIBUTIONS
 from kernelwright.evaluator.speed.timing_cases import TimingCases, timing_cases
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.graph import Graph
@@ -28,11 +29,11 @@ of structures, so that each meets each."""
 
 @dataclass(frozen=True)
 class CaseSource:
-    """Draws what programs are judged and timed on; evaluators that share a shelf share it."""
+    """Draws what programs are judged and timed on; evaluators that share a cache share them."""
 
     config: EvaluatorConfig
-    shelf: Shelf
-    regressions: list[RegressionCase] = field(default_factory=list)
+    suites: SuiteCache
+    regressions: list[CaughtCase] = field(default_factory=list)
     """Cases that have caught a program, those found here last."""
 
     def visible(self, task: Task, program: Program) -> Suite:
@@ -44,18 +45,21 @@ class CaseSource:
             suite = visible_suite(task, graphs, config)
             return with_regressions(suite, task, self.regressions, graphs)
 
-        return self._take(config.secret, task, graphs, build)
+        shared = self._take(config.secret, task, graphs, build)
+        return with_literals(shared, task, program, graphs, config)
 
     def hidden(self, task: Task, program: Program, purpose: str = "hidden") -> Suite:
         """Return cases at shapes and of seeds that nobody has seen, others for each purpose."""
         config = self._config(purpose)
-        graphs = hidden_graphs(task, program, config)
+        graphs = hidden_graphs(task, program, config, again=purpose == "confirmation")
         return self._take(config.secret, task, graphs, lambda: hidden_suite(task, graphs, config))
 
     def _take(
         self, secret: str, task: Task, graphs: Sequence[Graph], build: Callable[[], Suite]
     ) -> Suite:
-        return self.shelf.take((secret, task.fingerprint, *(g.fingerprint for g in graphs)), build)
+        return self.suites.get_or_build(
+            (secret, task.fingerprint, *(g.fingerprint for g in graphs)), build
+        )
 
     def timing(self, task: Task) -> TimingCases:
         """Return what every candidate of a task is timed on."""
@@ -80,7 +84,9 @@ class CaseSource:
         def build() -> TimingCases:
             return timing_cases(graph, task.output_tolerances, plan, secret, kinds)
 
-        return self.shelf.take((purpose, secret, task.fingerprint, graph.fingerprint), build)
+        return self.suites.get_or_build(
+            (purpose, secret, task.fingerprint, graph.fingerprint), build
+        )
 
     def secret(self, purpose: str) -> str:
         """Return what draws the cases of a purpose: from one, the others cannot be found."""

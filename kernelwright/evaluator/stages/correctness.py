@@ -1,10 +1,12 @@
 """The stage that compares every output of every visible case with the oracle."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from kernelwright.evaluator.diagnose.hint import hinted
 from kernelwright.evaluator.diagnose.shrink import shrink
 from kernelwright.evaluator.evaluation import Stage
+from kernelwright.evaluator.inputs.selection import repeated
 from kernelwright.evaluator.inputs.suite import Suite
 from kernelwright.evaluator.oracle.mlx_answer import Closeness
 from kernelwright.evaluator.oracle.reference import Reference
@@ -22,9 +24,9 @@ class Correctness(PipelineStage):
     uses_device = True
 
     def run(self, context: Context) -> str:
-        """Give the largest case's result."""
+        """Give the results of those cases that run again."""
         try:
-            context.right = self._largest(context)
+            context.right = self._kept(context)
         except Failure as failure:
             secret = context.cases.secret("visible")
             smallest = shrink(context.trial, context.task, failure, secret)
@@ -36,15 +38,17 @@ class Correctness(PipelineStage):
         context.verdict.summary = f"correct in {cases} cases"
         return _words(context.suite, cases)
 
-    def _largest(self, context: Context) -> RunResult:
+    def _kept(self, context: Context) -> Mapping[int, RunResult]:
         suite, verdict, found = context.suite, context.verdict, list[Closeness]()
+        places = {repeat.place for repeat in repeated(suite, context.config.determinism_runs)}
+        kept = {}
         for seed, reference in enumerate(suite.references):
             result = context.trial.run(reference, seed=seed)
             verdict.keep_worst(reference, check_answer(result, reference))
             verdict.cases += 1
             found.append(reference.closeness(result.outputs))
-            if seed == suite.largest:
-                kept = result
+            if seed in places:
+                kept[seed] = result
         context.closeness = tuple(found)
         return kept
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from kernelwright.evaluator.evaluation import Stage, Status
+from kernelwright.evaluator.inputs.selection import paced
 from kernelwright.evaluator.inputs.suite import Suite
 from kernelwright.evaluator.oracle.reference import Reference
 from kernelwright.evaluator.speed.prediction import (
@@ -74,11 +75,9 @@ def _keep_predicted_pace(context: Context, suite: Suite) -> None:
 
 
 def _counted(suite: Suite, own: Graph) -> list[Reference]:
-    """Return one case of each hidden shape, and some of different data at the own shape."""
-    others = {r.case.graph.fingerprint: r for r in suite.references}
-    others.pop(own.fingerprint, None)
+    """Return one case of the largest hidden shapes, and some of different data at the own shape."""
     same = [r for r in suite.references if r.case.graph.fingerprint == own.fingerprint]
-    return [*same[:_MOST_OWN], *others.values()]
+    return [*same[:_MOST_OWN], *paced(suite, own.fingerprint)]
 
 
 def race_quietly(

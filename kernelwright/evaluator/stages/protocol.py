@@ -1,6 +1,7 @@
 """What a stage of a verdict is, and the context that stages share."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, Self, TypeVar, overload
 
@@ -69,8 +70,8 @@ class Context:
     """The visible cases."""
     sanitized = Fact[tuple[tuple[Reference, RunResult], ...]]()
     """What runs under the sanitizer left, still to be judged."""
-    right = Fact[RunResult]()
-    """What the largest case's correct run left."""
+    right = Fact[Mapping[int, RunResult]]()
+    """What the correct runs left of the cases that run again, by place."""
     closeness = Fact[tuple[Closeness, ...]]()
     """What `mx.allclose` says of each visible case's correct run."""
 

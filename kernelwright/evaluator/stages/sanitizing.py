@@ -1,9 +1,7 @@
 """The stage that runs a program under the sanitizer, on the simulator."""
 
-from collections.abc import Sequence
-
 from kernelwright.evaluator.evaluation import Stage
-from kernelwright.evaluator.inputs.suite import Suite
+from kernelwright.evaluator.inputs.selection import sanitized
 from kernelwright.evaluator.oracle.reference import Reference
 from kernelwright.evaluator.stages.protocol import Context, PipelineStage
 from kernelwright.metal.device.base import RunResult
@@ -24,22 +22,14 @@ class Sanitizing(PipelineStage):
         context.simulated = context.workers.sanitizing_trial(context.trial)
 
     def run(self, context: Context) -> str:
-        """Run the task's own shape and the oddest other one, and what strays by its indices."""
-        chosen, straying = _chosen(context.suite), context.suite.straying
-        sanitized: list[tuple[Reference, RunResult]] = []
+        """Run the task's own shape, telling data at odd ones, and what strays by its indices."""
+        chosen, straying = sanitized(context.suite), context.suite.straying
+        results: list[tuple[Reference, RunResult]] = []
         for seed, reference in enumerate(chosen):
-            sanitized.append(
-                (reference, context.simulated.run(reference, seed=seed, sanitize=True))
-            )
+            results.append((reference, context.simulated.run(reference, seed=seed, sanitize=True)))
         for reference in straying:
             context.simulated.judge_straying(reference)
-        context.sanitized = tuple(sanitized)
+        context.sanitized = tuple(results)
         count = len(straying)
         more = f"; {count} with indices out of range agree elsewhere" if count else ""
         return f"{len(chosen)} runs without a report{more}"
-
-
-def _chosen(suite: Suite) -> Sequence[Reference]:
-    own = suite.references[0]
-    others = [r for r in suite.references if r.case.graph is not own.case.graph]
-    return [own, *others[:1]]

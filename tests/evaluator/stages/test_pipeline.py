@@ -7,7 +7,7 @@ import pytest
 from kernelwright.evaluator.attacks.corpus import bases, task_of
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluation import Stage
-from kernelwright.evaluator.inputs.suite_cache import Shelf
+from kernelwright.evaluator.inputs.suite_cache import SuiteCache
 from kernelwright.evaluator.stages.case_source import CaseSource
 from kernelwright.evaluator.stages.pipeline import PIPELINE
 from kernelwright.evaluator.stages.protocol import Context, Fact
@@ -44,7 +44,7 @@ def test_a_fact_that_no_stage_has_given_is_our_mistake() -> None:
         config,
         info,
         Verdict(),
-        CaseSource(config, Shelf()),
+        CaseSource(config, SuiteCache()),
         WorkerPool("simulator", config),
     )
     with pytest.raises(RuntimeError, match="expected an earlier stage to give 'right'"):

@@ -1,0 +1,255 @@
+"""Draws the values of each kind in float32, row by row, from a seeded generator."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelwright.evaluator.inputs.distribution import Distribution
+from kernelwright.ir.dtype import Dtype
+
+Values = NDArray[np.float32]
+Random = np.random.Generator
+_LEAST_THINNED = 4
+_OVERWHELMING = 400.0
+"""Its exponential overflows float32, unless it has been found to be the maximum."""
+_OF_256 = 77
+"""Of 256: a share of three tenths."""
+
+
+def draw(
+    distribution: Distribution, shape: tuple[int, ...], dtype: Dtype, random: Random
+) -> Values:
+    """Draw an array of `shape` in float32; the caller rounds it to `dtype`."""
+    length = shape[-1] if shape else 1
+    count = int(np.prod(shape[:-1])) if len(shape) > 1 else 1
+    if not count * length:
+        return np.zeros(shape, np.float32)
+    return draw_rows(distribution, count, length, dtype, random).reshape(shape)
+
+
+def draw_rows(
+    distribution: Distribution, count: int, length: int, dtype: Dtype, random: Random
+) -> Values:
+    """Draw `count` rows of one kind, [count, length]."""
+    return _DRAWS[distribution](count, length, dtype, random)
+
+
+def limits_of(dtype: Dtype) -> tuple[float, float]:
+    """Return the largest number of a format and its smallest normal one, as float32 holds them."""
+    if dtype is Dtype.FLOAT16:
+        return 65504.0, 2.0**-14
+    if dtype is Dtype.BFLOAT16:
+        return 2.0**127 * (2 - 2.0**-7), 2.0**-126
+    return float(np.finfo(np.float32).max), 2.0**-126
+
+
+def _normal(count: int, length: int, _: Dtype, random: Random) -> Values:
+    return random.standard_normal((count, length), np.float32)
+
+
+def _scaled(count: int, length: int, random: Random, *, by: float, plus: float = 0.0) -> Values:
+    values = random.standard_normal((count, length), np.float32)
+    values *= np.float32(by)
+    values += np.float32(plus)
+    return values
+
+
+def _offset(count: int, length: int, _: Dtype, random: Random) -> Values:
+    return _scaled(count, length, random, by=1.0, plus=14.0)
+
+
+def _small(count: int, length: int, dtype: Dtype, random: Random) -> Values:
+    least = -2.5 if dtype is Dtype.FLOAT16 else -4.0
+    values = _scaled(count, length, random, by=1.0, plus=-0.1)
+    # The first as large as any: a lone row of 1e-4 would be lost beside an epsilon.
+    sizes = 10.0 ** random.uniform(least, -1.7, (count, 1)).astype(np.float32)
+    sizes[:1] = 1e-2
+    values *= sizes
+    return values
+
+
+def _large(count: int, length: int, dtype: Dtype, random: Random) -> Values:
+    return _scaled(count, length, random, by=30.0 if dtype is Dtype.FLOAT16 else 300.0)
+
+
+def _huge(count: int, length: int, dtype: Dtype, random: Random) -> Values:
+    return _scaled(count, length, random, by=200.0 if dtype is Dtype.FLOAT16 else 1e6)
+
+
+def _denormal(count: int, length: int, dtype: Dtype, random: Random) -> Values:
+    return _scaled(count, length, random, by={Dtype.FLOAT16: 2.0**-16}.get(dtype, 2.0**-128))
+
+
+def _wide(count: int, length: int, dtype: Dtype, random: Random) -> Values:
+    values = _normal(count, length, dtype, random)
+    exponents = random.random((count, length), np.float32)
+    exponents *= 18
+    exponents -= 12
+    values *= np.exp2(exponents, out=exponents)
+    return values
+
+
+def _constant(count: int, length: int, _: Dtype, random: Random) -> Values:
+    # Not short binary fractions, so that rounding to fewer bits shows.
+    choices = np.array([1.3137, -0.7219, 2.9043], np.float32)
+    first = random.integers(3)
+    return np.full((count, length), choices[first], np.float32)
+
+
+def _one_hot(count: int, length: int, _: Dtype, random: Random) -> Values:
+    """Draw rows of zeros with one number each: by turns a small and an overwhelming one."""
+    rows = np.zeros((count, length), np.float32)
+    places = random.integers(0, length, count)
+    # What a loop misses is most often at an end.
+    places[1:2], places[3:4] = length - 1, 0
+    sizes = np.where(np.arange(count) % 2, _OVERWHELMING, 1.7321)
+    rows[np.arange(count), places] = sizes + random.random(count)
+    return rows
+
+
+def _tied(count: int, length: int, _: Dtype, random: Random) -> Values:
+    table = np.array([-1.1, 0.3, 1.9], np.float32)
+    return np.asarray(table[random.integers(0, 3, (count, length), np.uint8)])
+
+
+def _alternating(count: int, length: int, _: Dtype, random: Random) -> Values:
+    values = random.random((count, length), np.float32)
+    values += 1
+    values.reshape(-1)[::2] *= -1
+    return -values
+
+
+def _sorted(count: int, length: int, dtype: Dtype, random: Random) -> Values:
+    values = np.sort(_normal(count, length, dtype, random), axis=1)
+    values[1::2] = values[1::2, ::-1]
+    return values
+
+
+def _sprinkled(values: Values, value: float, random: Random) -> Values:
+    """Set three tenths of the elements."""
+    values[random.integers(0, 256, values.shape, np.uint8) < _OF_256] = value
+    return values
+
+
+def _masked(count: int, length: int, dtype: Dtype, random: Random) -> Values:
+    values = _sprinkled(_normal(count, length, dtype, random), -np.inf, random)
+    if count > 1:
+        values[-1] = -np.inf
+    return values
+
+
+def _special(count: int, length: int, dtype: Dtype, random: Random) -> Values:
+    values = _normal(count, length, dtype, random)
+    flat = values.reshape(-1)
+    # None in the place of another: a case without a NaN shows nobody who loses one.
+    places = random.choice(flat.size, 3, replace=flat.size < 3)
+    flat[places] = np.nan, np.inf, -np.inf
+    return values
+
+
+def _nan(count: int, length: int, dtype: Dtype, random: Random) -> Values:
+    """Put one NaN into each row: anywhere, the first, the last; every second one negative."""
+    values = _normal(count, length, dtype, random)
+    row = np.arange(count)
+    places = np.where(row % 3 == 1, 0, random.integers(0, length, count))
+    places[row % 3 == 2] = length - 1
+    values[row, places] = np.where(row % 2, -np.nan, np.nan)
+    return values
+
+
+def _infinite(count: int, length: int, dtype: Dtype, random: Random) -> Values:
+    """Put an infinity at an end of each row, and both into every fifth."""
+    values = _normal(count, length, dtype, random)
+    row = np.arange(count)
+    values[row, np.where(row % 4 < 2, 0, length - 1)] = np.where(row % 2, -np.inf, np.inf)
+    values[4::5, 0], values[4::5, -1] = np.inf, -np.inf
+    return values
+
+
+def _zero(count: int, length: int, dtype: Dtype, random: Random) -> Values:
+    """Draw rows of zeros, of negative zeros, and of both among ordinary values."""
+    values = _normal(count, length, dtype, random)
+    values[2::3] = 0.0
+    values[1::3] = -0.0
+    mixed = _sprinkled(_sprinkled(values[0::3], 0.0, random), -0.0, random)
+    values[0::3] = mixed
+    return values
+
+
+def _extreme(count: int, length: int, dtype: Dtype, random: Random) -> Values:
+    """Draw rows with a few of the largest and smallest numbers, and rows of huge and tiny ones."""
+    values = _normal(count, length, dtype, random)
+    largest, smallest = limits_of(dtype)
+    ends = np.array([largest, -largest, smallest, -smallest], np.float32)
+    rows = np.arange(0, count, 3)
+    for place in (random.integers(0, length, len(rows)) for _ in range(2)):
+        values[rows, place] = random.choice(ends, len(rows))
+    values[1::3] *= np.float32(min(1e30, largest / 8))
+    values[2::3] *= np.float32(max(1e-30, smallest / 8))
+    return values
+
+
+def _sentinel(count: int, length: int, dtype: Dtype, random: Random) -> Values:
+    """Draw masked rows with the lowest number, and -1e9, in place of minus infinity."""
+    values = _normal(count, length, dtype, random)
+    largest, _ = limits_of(dtype)
+    values[0::3] = _sprinkled(values[0::3], -largest, random)
+    values[1::3] = _sprinkled(values[1::3], -min(1e9, largest / 4), random)
+    values[2::3] = -largest
+    return values
+
+
+def _sparse(count: int, length: int, dtype: Dtype, random: Random) -> Values:
+    values = _normal(count, length, dtype, random)
+    # A scalar would wipe out all that it multiplies.
+    return _sprinkled(values, 0.0, random) if values.size >= _LEAST_THINNED else values
+
+
+def _shifted(count: int, length: int, _: Dtype, random: Random) -> Values:
+    return _scaled(count, length, random, by=1.0, plus=float(random.choice([-100.0, 100.0])))
+
+
+def _distant(count: int, length: int, dtype: Dtype, random: Random) -> Values:
+    # In float16 the last power of two below its range, whose neighbours differ by 32.
+    far = 33000.0 if dtype is Dtype.FLOAT16 else 2e5
+    return _scaled(count, length, random, by=64.0, plus=-far)
+
+
+_DRAWS: dict[Distribution, Callable[[int, int, Dtype, Random], Values]] = {
+    Distribution.NORMAL: _normal,
+    Distribution.MIXED: _normal,
+    Distribution.OFFSET: _offset,
+    Distribution.SMALL: _small,
+    Distribution.LARGE: _large,
+    Distribution.HUGE: _huge,
+    Distribution.DENORMAL: _denormal,
+    Distribution.WIDE: _wide,
+    Distribution.CONSTANT: _constant,
+    Distribution.ONE_HOT: _one_hot,
+    Distribution.TIED: _tied,
+    Distribution.ALTERNATING: _alternating,
+    Distribution.SORTED: _sorted,
+    Distribution.MASKED: _masked,
+    Distribution.SPECIAL: _special,
+    Distribution.NAN: _nan,
+    Distribution.INFINITE: _infinite,
+    Distribution.ZERO: _zero,
+    Distribution.EXTREME: _extreme,
+    Distribution.SENTINEL: _sentinel,
+    Distribution.SPARSE: _sparse,
+    Distribution.SHIFTED: _shifted,
+    Distribution.DISTANT: _distant,
+    Distribution.PAIRED: _normal,
+    Distribution.BEHIND_MASK: _normal,
+    Distribution.LITERALS: _normal,
+}
+
+
+def shares(
+    items: Sequence[Distribution], places: NDArray[np.intp]
+) -> Iterator[tuple[Distribution, NDArray[np.intp]]]:
+    """Deal places to kinds, evenly; a kind may get none."""
+    for kind, part in zip(items, np.array_split(places, len(items)), strict=True):
+        if len(part):
+            yield kind, part

@@ -1,0 +1,106 @@
+"""The numbers that stand in a program's text: what its special cases would be held against."""
+
+import re
+import struct
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from kernelwright.evaluator.inputs.draw import Random, Values
+from kernelwright.ir.dtype import Dtype
+from kernelwright.metal.kernel import Program
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_NUMBER = re.compile(
+    r"(?<![\w.])(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?=[fFhHuUlL]*(?![\w.]))"
+)
+_COMMON = frozenset((0.0, 1.0))
+_MOST_LITERALS = 48
+_MOST_SIZES = 6
+_LARGEST_SIZE = 8192
+_PLACED_SHARE = 8
+"""One element of so many is a literal, or a number beside one."""
+_CONSTANT_ROWS = 4
+"""One row of so many holds one number everywhere."""
+
+
+def literals_of(program: Program) -> tuple[float, ...]:
+    """Return the numbers in a program's text, the bits of floats among them, in order.
+
+    Small whole numbers, which index and count as a rule, come after all others.
+    """
+    found = dict.fromkeys(_numbers(program))
+    rare = [n for n in found if not (n.is_integer() and abs(n) <= _MOST_LITERALS)]
+    usual = [n for n in found if n not in set(rare) and n not in _COMMON]
+    return tuple((*rare, *usual)[:_MOST_LITERALS])
+
+
+def sizes_of(program: Program) -> tuple[int, ...]:
+    """Return whole numbers in a program's text that could be sizes, those that are odd first."""
+    whole = {int(n) for n in _numbers(program) if n.is_integer() and 1 < n <= _LARGEST_SIZE}
+    unusual = sorted(whole, key=lambda n: (n & (n - 1) == 0, n % 32 == 0, n % 4 == 0, n))
+    return tuple(unusual[:_MOST_SIZES])
+
+
+def _numbers(program: Program) -> Iterator[float]:
+    for kernel in program.kernels:
+        for text in (kernel.header, kernel.source):
+            for match in _NUMBER.finditer(_COMMENT.sub(" ", text)):
+                yield from _readings(match[0])
+        for value in kernel.template.values():
+            if isinstance(value, int) and not isinstance(value, bool):
+                yield float(value)
+
+
+def _readings(text: str) -> Iterator[float]:
+    """Yield what a number means, and as which float its bits could be read."""
+    is_whole = not re.search(r"[.]|[eE]", text) or text[:2].lower() == "0x"
+    if not is_whole:
+        yield float(text)
+        return
+    bits = int(text, 16) if text[:2].lower() == "0x" else int(text.lstrip("0") or "0")
+    yield float(bits)
+    if not 0 <= bits < 1 << 32 or bits < 1 << 10:
+        return
+    readings = [np.frombuffer(struct.pack("<I", bits), np.float32)[0]]
+    if bits < 1 << 16:
+        readings = [
+            np.frombuffer(struct.pack("<H", bits), np.float16)[0],
+            np.frombuffer(struct.pack("<I", bits << 16), np.float32)[0],
+        ]
+    yield from (float(value) for value in readings if np.isfinite(value) and value)
+
+
+def is_special(literals: Iterable[float]) -> bool:
+    """Say whether some number is one that a value would be compared with, and no count."""
+    return any(not n.is_integer() for n in literals)
+
+
+def place_literals(
+    values: Values, literals: tuple[float, ...], dtype: Dtype, random: Random
+) -> None:
+    """Put the numbers, their neighbours and their negatives into an input, and into whole rows."""
+    if not values.size:
+        return
+    numbers = _with_neighbours(literals, dtype)
+    rows = values.reshape(-1, values.shape[-1] if values.ndim else 1)
+    free = np.arange(len(rows))
+    if len(rows) >= _CONSTANT_ROWS:
+        exact = np.array(literals, np.float32)
+        constant = rows[::_CONSTANT_ROWS]
+        constant[:] = np.resize(np.concatenate([exact, -exact]), len(constant))[:, None]
+        free = free[free % _CONSTANT_ROWS != 0]
+    size = len(free) * rows.shape[1]
+    count = min(max(size // _PLACED_SHARE, len(numbers)), size)
+    chosen = random.choice(size, count, replace=False, shuffle=True)
+    rows[free[chosen // rows.shape[1]], chosen % rows.shape[1]] = np.resize(numbers, count)
+
+
+def _with_neighbours(literals: tuple[float, ...], dtype: Dtype) -> Values:
+    with np.errstate(over="ignore", invalid="ignore"):
+        exact = np.array(literals, np.float64).astype(dtype.numpy)
+        exact = exact[np.isfinite(exact.astype(np.float32))]
+        wide = exact.astype(np.float32)
+        step = np.abs(np.spacing(wide)) if dtype is Dtype.FLOAT32 else np.abs(wide) * dtype.epsilon
+        around = [wide, -wide, wide + step, wide - step, wide + 1, wide - 1, wide * 2]
+    return np.concatenate(around).astype(np.float32)

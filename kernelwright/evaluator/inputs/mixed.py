@@ -1,0 +1,212 @@
+"""One case of every kind of data: each row of each input draws its own."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelwright.evaluator.inputs.distribution import Distribution
+from kernelwright.evaluator.inputs.draw import Random, Values, draw_rows, shares
+from kernelwright.evaluator.inputs.independence import Rows, rows_of
+from kernelwright.evaluator.inputs.meeting import meet
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import Graph, TensorType
+
+TAME = (
+    *(Distribution.OFFSET, Distribution.SMALL, Distribution.LARGE, Distribution.WIDE),
+    *(Distribution.TIED, Distribution.ALTERNATING, Distribution.SPARSE, Distribution.SHIFTED),
+    *(Distribution.ONE_HOT, Distribution.SORTED),
+)
+"""Kinds whose results are ordinary numbers, so that every row of them shows a wrong one."""
+EVENTS = (
+    *(Distribution.NAN, Distribution.INFINITE, Distribution.MASKED, Distribution.ZERO),
+    *(Distribution.SENTINEL, Distribution.DISTANT, Distribution.EXTREME, Distribution.HUGE),
+    *(Distribution.DENORMAL, Distribution.CONSTANT),
+)
+"""Kinds that hide a row's other values; each input takes them in rows of its own."""
+_EVENT_SHARE = 3
+"""At most one row of so many."""
+_LEAST_POISONED = 64
+"""Elements of an input that all rows read, of which a few may be special."""
+_MOST_EVENT_ROWS = 4096
+"""Of one event: more show nothing new, and hide other rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What some rows hold: a kind for one input, or all inputs together where `focus` is None."""
+
+    kind: Distribution
+    focus: int | None
+
+
+@dataclass(frozen=True)
+class MixedPlan:
+    """Which inputs share their rows, and what may happen in them."""
+
+    rows: tuple[Rows | None, ...]
+    peers: tuple[int, ...]
+    """Inputs of one number of rows, the most of all: row n of each meets row n of the others."""
+    events: tuple[Event, ...]
+
+    @property
+    def count(self) -> int:
+        """Rows of the peers."""
+        found = self.rows[self.peers[0]] if self.peers else None
+        return found.count if found is not None else 0
+
+    @property
+    def at_once(self) -> int:
+        """How many events find a row in one case."""
+        return min(len(self.events), self.count // 2)
+
+    @property
+    def parts(self) -> int:
+        """How many cases it takes for every event to find a row."""
+        return -(-len(self.events) // self.at_once) if self.at_once else 1
+
+    def events_of(self, part: int) -> tuple[Event, ...]:
+        """Return what happens in one of several cases, each event in one of every `parts`."""
+        if not self.at_once:
+            return ()
+        start = part * self.at_once
+        turned = [self.events[(start + i) % len(self.events)] for i in range(self.at_once)]
+        return tuple(turned)
+
+
+def plan_of(graph: Graph) -> MixedPlan:
+    """Find the rows of a graph's float inputs and list the events that they can show."""
+    types = graph.input_types
+    rows = tuple(
+        rows_of(graph, place) if t.dtype.is_float and t.size else None
+        for place, t in enumerate(types)
+    )
+    counts = [r.count for r in rows if r is not None]
+    most = max(counts, default=0)
+    peers = tuple(i for i, r in enumerate(rows) if r is not None and r.count == most)
+    events = [Event(kind, focus) for kind in EVENTS for focus in peers]
+    if len(_alike(types, peers)) > 1:
+        events.append(Event(Distribution.PAIRED, None))
+    return MixedPlan(rows, peers, tuple(events))
+
+
+def _alike(types: Sequence[TensorType], places: Sequence[int]) -> tuple[int, ...]:
+    """Return the places whose type is that of the first."""
+    return tuple(i for i in places if types[i] == types[places[0]])
+
+
+def draw_mixed(graph: Graph, part: int, random: Random) -> dict[int, Values]:
+    """Draw every float input of a mixed case, by place."""
+    plan, types = plan_of(graph), graph.input_types
+    drawn = {
+        place: _tame_rows(rows, types[place], random)
+        for place, rows in enumerate(plan.rows)
+        if rows is not None
+    }
+    _place_events(plan, types, part, drawn, random)
+    made = {place: _shaped(plan.rows[place], types[place], drawn[place], random) for place in drawn}
+    for place, type_ in enumerate(types):
+        if type_.dtype.is_float and place not in made:
+            made[place] = _apart(type_, random)
+    for place, rows in enumerate(plan.rows):
+        is_read_by_all = rows is not None and place not in plan.peers and rows.is_elementwise
+        if is_read_by_all and types[place].size >= _LEAST_POISONED:
+            _poison(made[place], random)
+    return made
+
+
+def _tame_rows(rows: Rows, type_: TensorType, random: Random) -> Values:
+    """Draw ordinary rows: half of them normal."""
+    values = draw_rows(Distribution.NORMAL, rows.count, rows.length, type_.dtype, random)
+    others = random.permutation(rows.count)[: -(-rows.count // 2)]
+    _fill(values, TAME, others, type_.dtype, random)
+    return values
+
+
+def _fill(
+    values: Values,
+    kinds: Sequence[Distribution],
+    places: NDArray[np.intp],
+    dtype: Dtype,
+    random: Random,
+) -> None:
+    turned = [kinds[i] for i in random.permutation(len(kinds))]
+    for kind, part in shares(turned, places):
+        values[part] = draw_rows(kind, len(part), values.shape[1], dtype, random)
+
+
+def _place_events(
+    plan: MixedPlan,
+    types: Sequence[TensorType],
+    part: int,
+    drawn: dict[int, Values],
+    random: Random,
+) -> None:
+    events = plan.events_of(part)
+    if not events:
+        return
+    # The last row stays ordinary: what is left of a tile shows there.
+    free = random.permutation(plan.count - 1)
+    wanted = min(plan.count // _EVENT_SHARE, _MOST_EVENT_ROWS * len(events))
+    chosen = free[: max(wanted, len(events))]
+    for event, places in zip(events, np.array_split(chosen, len(events)), strict=True):
+        for place in plan.peers:
+            kind = event.kind if event.focus == place else Distribution.NORMAL
+            length = drawn[place].shape[1]
+            drawn[place][places] = draw_rows(kind, len(places), length, types[place].dtype, random)
+        if event.focus is None:
+            _pair(_alike(types, plan.peers), types, drawn, places)
+
+
+def _pair(
+    alike: Sequence[int],
+    types: Sequence[TensorType],
+    drawn: dict[int, Values],
+    places: NDArray[np.intp],
+) -> None:
+    """Make rows of one input equal, opposite or close to those of the next of its type."""
+    pairs = [(alike[i], alike[(i + 1) % len(alike)]) for i in range(len(alike))]
+    pairs = pairs[:1] if len(alike) == 2 else pairs
+    for pair, part in zip(pairs, np.array_split(places, len(pairs)), strict=True):
+        one, other = (drawn[place][part] for place in pair)
+        meet(one, other, types[pair[0]].dtype)
+        drawn[pair[0]][part], drawn[pair[1]][part] = one, other
+
+
+def _apart(type_: TensorType, random: Random) -> Values:
+    """Draw an input whose every part meets every other: rows of ordinary kinds."""
+    length = type_.shape[-1] if type_.shape else 1
+    count = type_.size // length if length else 0
+    if not count:
+        return np.zeros(type_.shape, np.float32)
+    if count < 2:
+        values = draw_rows(Distribution.WIDE, count, length, type_.dtype, random)
+        return values.reshape(type_.shape)
+    values = draw_rows(Distribution.NORMAL, count, length, type_.dtype, random)
+    _fill(values, (Distribution.NORMAL, *TAME), random.permutation(count), type_.dtype, random)
+    return values.reshape(type_.shape)
+
+
+def _poison(values: Values, random: Random) -> None:
+    """Make a few elements of an input special that all rows read, each in a column of its own."""
+    special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0], np.float32)
+    flat = values.reshape(-1)
+    places = 1 + random.choice(flat.size - 2, len(special), replace=False)
+    flat[places] = special
+
+
+def _shaped(rows: Rows | None, type_: TensorType, values: Values, random: Random) -> Values:
+    """Put rows where they belong in an input's shape."""
+    assert rows is not None
+    if not rows.axes:
+        made = np.empty(type_.size, np.float32)
+        made[: values.size] = values.reshape(-1)
+        made[values.size :] = random.standard_normal(type_.size - values.size, np.float32)
+        return made.reshape(type_.shape)
+    others = tuple(a for a in range(len(type_.shape)) if a not in rows.axes)
+    order = (*rows.axes, *others)
+    if order == tuple(range(len(order))):
+        return values.reshape(type_.shape)
+    turned = values.reshape(tuple(type_.shape[a] for a in order))
+    return np.ascontiguousarray(turned.transpose(np.argsort(order)))

@@ -1,0 +1,142 @@
+"""Which cases a suite holds: every kind of data, in rows of one case where the shape is large."""
+
+from collections.abc import Iterator, Sequence
+
+from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.evaluator.inputs.case import Case, Layout, floats_by_size, masked_inputs
+from kernelwright.evaluator.inputs.distribution import ROTATED, Distribution
+from kernelwright.evaluator.inputs.literals import is_special
+from kernelwright.evaluator.inputs.mixed import MixedPlan, plan_of
+from kernelwright.ir.graph import Graph
+
+_MOST_PARTS = 4
+"""Mixed cases of a small shape with few rows."""
+_MOST_ROTATED_INPUTS = 4
+"""Further float inputs that take each rotated kind in a case of their own."""
+_JOINED = (Distribution.MASKED, Distribution.SPECIAL, Distribution.DISTANT)
+"""Whole cases of a large shape of which no rows stand apart."""
+HIDDEN_DISTRIBUTIONS = (
+    *(Distribution.NORMAL, Distribution.WIDE, Distribution.OFFSET),
+    *(Distribution.MASKED, Distribution.TIED),
+)
+"""Kinds on which programs are timed that nobody has seen."""
+_OFF_GRID = (
+    *(Distribution.MIXED, Distribution.SPECIAL, Distribution.MASKED, Distribution.WIDE),
+    *(Distribution.TIED, Distribution.OFFSET, Distribution.CONSTANT, Distribution.EXTREME),
+    *(Distribution.PAIRED, Distribution.ZERO, Distribution.INFINITE, Distribution.SENTINEL),
+)
+"""Kinds of further shapes, in turn, beside an ordinary case each."""
+
+
+def visible_cases(
+    graph: Graph, others: Sequence[Graph], config: EvaluatorConfig
+) -> tuple[Case, ...]:
+    """List the cases of the task's own graph and of further graphs of the same function."""
+    own = list(_own_cases(graph, config, has_others=bool(others)))
+    if is_large(graph, config) and others:
+        # What is odd about layouts shows as well where it takes a hundredth of the time.
+        own += [*_other_cases(others), *_layouts(_largest(others, config))]
+    else:
+        own += _other_cases(others)
+    return tuple(own)
+
+
+def hidden_cases(
+    graph: Graph, others: Sequence[Graph], config: EvaluatorConfig
+) -> tuple[Case, ...]:
+    """List cases as strong as the visible ones, drawn by another secret."""
+    cases = (*_own_cases(graph, config, has_others=bool(others)), *_hidden_others(others))
+    dense = (c for c in cases if c.layout is Layout.DENSE)
+    return tuple(_hidden(case) for case in dense)
+
+
+def _hidden(case: Case) -> Case:
+    return Case(case.graph, case.distribution, part=case.part, is_hidden=True)
+
+
+def literal_cases(
+    graph: Graph,
+    others: Sequence[Graph],
+    sized: Sequence[Graph],
+    literals: tuple[float, ...],
+    config: EvaluatorConfig,
+) -> tuple[Case, ...]:
+    """List the cases of one program's own numbers, at the largest shape that costs little."""
+    cases = [Case(g, Distribution.NORMAL, part=1) for g in sized]
+    small = [g for g in (graph, *others) if g.element_count <= config.case_elements]
+    chosen = max(small, key=lambda g: g.element_count) if small else graph
+    if literals and (small or is_special(literals)):
+        cases.append(Case(chosen, Distribution.LITERALS, literals=literals))
+    return tuple(cases)
+
+
+def _own_cases(graph: Graph, config: EvaluatorConfig, *, has_others: bool) -> Iterator[Case]:
+    if graph.element_count <= config.case_elements and not is_large(graph, config):
+        yield from small_cases(graph)
+        yield from _layouts(graph)
+        return
+    yield Case(graph, Distribution.MIXED)
+    plan = plan_of(graph)
+    if is_large(graph, config) and has_others:
+        return
+    # Without smaller shapes, everything has to show here.
+    rotated = () if has_others else _unreached(graph, plan)
+    kinds = () if plan.at_once else _JOINED
+    yield from (Case(graph, kind) for kind in kinds)
+    yield from (Case(graph, Distribution.SPECIAL, part=part) for part in rotated)
+    if not is_large(graph, config) and plan.parts > 1:
+        yield Case(graph, Distribution.MIXED, part=1)
+    yield Case(graph, Distribution.NORMAL, Layout.VARIED)
+
+
+def _unreached(graph: Graph, plan: MixedPlan) -> tuple[int, ...]:
+    """Return which turn gives a special kind to an input that a mixed case leaves ordinary."""
+    by_size = floats_by_size(graph.input_types)
+    return tuple(turn for turn, place in enumerate(by_size) if plan.rows[place] is None)[:1]
+
+
+def small_cases(graph: Graph) -> Iterator[Case]:
+    """Yield whole cases of every kind, the special ones for every float input, and mixed ones."""
+    types = graph.input_types
+    left_out = {Distribution.LITERALS}
+    floats = floats_by_size(types)
+    if not masked_inputs(types):
+        left_out.add(Distribution.BEHIND_MASK)
+    if len({types[i] for i in floats}) == len(floats):
+        left_out.add(Distribution.PAIRED)
+    yield from (Case(graph, kind) for kind in Distribution if kind not in left_out)
+    for part in range(1, min(plan_of(graph).parts, _MOST_PARTS)):
+        yield Case(graph, Distribution.MIXED, part=part)
+    for part in range(1, min(len(floats), 1 + _MOST_ROTATED_INPUTS)):
+        yield from (Case(graph, kind, part=part) for kind in ROTATED)
+
+
+def _layouts(graph: Graph) -> Iterator[Case]:
+    for layout in (Layout.STRIDED, Layout.BROADCAST, Layout.VARIED):
+        yield Case(graph, Distribution.NORMAL, layout)
+
+
+def _largest(graphs: Sequence[Graph], config: EvaluatorConfig) -> Graph:
+    """Return the largest that is not large itself."""
+    small = [g for g in graphs if not is_large(g, config)]
+    return max(small or graphs, key=lambda g: g.element_count)
+
+
+def is_large(graph: Graph, config: EvaluatorConfig) -> bool:
+    """Say whether a case of the graph takes gigabytes and the better part of a minute."""
+    return graph.element_count > config.large_elements
+
+
+def _other_cases(graphs: Sequence[Graph]) -> Iterator[Case]:
+    """Give each further shape an ordinary case and one other kind, in turn."""
+    for place, graph in enumerate(graphs):
+        yield Case(graph, Distribution.NORMAL)
+        yield Case(graph, _OFF_GRID[place % len(_OFF_GRID)])
+
+
+def _hidden_others(graphs: Sequence[Graph]) -> Iterator[Case]:
+    """Give each hidden shape one mixed case: all its kinds at once, each part in turn."""
+    for place, graph in enumerate(graphs):
+        is_whole = place % 2 and plan_of(graph).at_once < len(_OFF_GRID)
+        kind = _OFF_GRID[place % len(_OFF_GRID)] if is_whole else Distribution.MIXED
+        yield Case(graph, kind, part=0 if is_whole else place)

@@ -1,0 +1,67 @@
+"""What stands in a program's text is among its inputs and its shapes."""
+
+import numpy as np
+import pytest
+
+from kernelwright.evaluator.attacks.corpus import Edit, apply, bases, task_of
+from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.evaluator.inputs.case import Case
+from kernelwright.evaluator.inputs.distribution import Distribution
+from kernelwright.evaluator.inputs.literals import literals_of, sizes_of
+from kernelwright.evaluator.inputs.shape import sized_graphs
+from kernelwright.evaluator.inputs.suite_plan import literal_cases
+from kernelwright.metal.kernel import Program
+
+CONFIG = EvaluatorConfig(secret="tests")
+
+
+def program_with(text: str) -> Program:
+    edit = {"name": "n", "class": "S13", "expect": ["wrong"], "why": "", "append": text}
+    return apply(bases()["softmax"].program, Edit.model_validate(edit))
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("if (x[0] == 3.25f) y[0] = 0;", 3.25),
+        ("if (x[0] > 6.5) y[0] = 0;", 6.5),
+        ("if (x[0] == .125h) y[0] = 0;", 0.125),
+        ("if (x[0] == 1e-3f) y[0] = 0;", 1e-3),
+        ("if (as_type<uint>(x[0]) == 0x40500000) y[0] = 0;", 3.25),
+        ("if (as_type<uint>(x[0]) == 1078984704u) y[0] = 0;", 3.25),
+        ("if (width == 777) y[0] = 0;", 777.0),
+    ],
+)
+def test_numbers_of_a_text_are_read(text: str, number: float) -> None:
+    assert number in literals_of(program_with(text))
+
+
+def test_numbers_in_comments_and_names_are_none() -> None:
+    found = literals_of(program_with("// 4.75\n/* 5.75 */ float x9 = 0; float y_8 = x9;"))
+    assert not {4.75, 5.75, 9.0} & set(found)
+
+
+@pytest.mark.parametrize("secret", "abcdefgh")
+def test_literals_their_neighbours_and_negatives_are_drawn(secret: str) -> None:
+    case = Case(task_of("softmax").graph, Distribution.LITERALS, literals=(3.25, 6.5))
+    x = case.inputs(secret)[0]
+    neighbour = float(np.nextafter(np.float32(3.25), np.float32(9)))
+    assert {3.25, -3.25, neighbour, 6.5, 7.5} <= set(x.astype(float).flat)
+    assert (x == np.float32(3.25)).all(axis=1).any()
+
+
+def test_sizes_of_a_text_become_shapes() -> None:
+    program = program_with("if (width == 45) y[0] = 0;")
+    assert 45 in sizes_of(program)
+    graphs = sized_graphs(task_of("softmax"), program, CONFIG)
+    assert any(45 in g.input_types[0].shape for g in graphs)
+    assert {g.input_types[0].shape[1] for g in graphs} & {45}
+    assert {g.input_types[0].shape[0] for g in graphs} & {45}
+
+
+def test_literal_cases_stay_small_where_another_shape_serves() -> None:
+    task = task_of("softmax")
+    small = CONFIG.model_copy(update={"case_elements": 64})
+    assert literal_cases(task.graph, (), (), (33.0,), small) == ()
+    cases = literal_cases(task.graph, (), (), (3.25,), small)
+    assert [c.graph for c in cases] == [task.graph], "a float is worth a case of any size"
