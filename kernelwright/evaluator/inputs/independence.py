@@ -150,7 +150,7 @@ def _regrouped(before: tuple[int, ...], made: tuple[int, ...], axes: Axes) -> Ax
     return frozenset(found)
 
 
-def _is_weight(graph: Graph, value: ValueId) -> bool:
+def is_softmax_weight(graph: Graph, value: ValueId) -> bool:
     """Say whether a value is what a softmax made, which may round to zero or not."""
     producer = graph.producer_of.get(value)
     while producer is not None:
@@ -174,7 +174,12 @@ def _contracted(graph: Graph, node: Node, place: int, axes: Axes) -> Axes:
         return axes if axes <= allowed and all(before[a] == made[a] for a in axes) else frozenset()
     if node.op in ("matmul", "quantized_matmul") and place == 0 and rank >= 2:
         return frozenset(a + shift for a in axes) if axes <= batch | {rank - 2} else frozenset()
-    if node.op == "matmul" and place == 1 and rank >= 2 and not _is_weight(graph, node.inputs[0]):
+    if (
+        node.op == "matmul"
+        and place == 1
+        and rank >= 2
+        and not is_softmax_weight(graph, node.inputs[0])
+    ):
         return frozenset(a + shift for a in axes) if axes <= batch | {rank - 1} else frozenset()
     if node.op == "convolution" and place == 0:
         return axes if axes <= {0} else frozenset()

@@ -6,18 +6,38 @@ from typing import cast
 import numpy as np
 
 from kernelwright.evaluator.inputs.distribution import Reals
+from kernelwright.evaluator.inputs.independence import is_softmax_weight
 from kernelwright.evaluator.oracle.expected_output import Mask
 from kernelwright.ir.graph import Graph
+from kernelwright.ir.ops import Call
 from kernelwright.ir.ops.attention import spoiled
 from kernelwright.ir.ops.contraction import beside, regrouped
 from kernelwright.ir.reference import Made, reference
 from kernelwright.metal.device.base import Array
+
+_LEAST_WEIGHT = 2.0**-126
+"""Of a softmax in float32: smaller ones are zero for some kernels."""
+
+
+def _weighted_by_zero(_: Call, weights: Reals, values: Reals) -> Array:
+    """Mark sums that values which are not finite spoil by a weight of zero, and by no other."""
+    is_hidden = np.abs(weights.astype(np.float64)) < _LEAST_WEIGHT
+    hidden = _meets(is_hidden, ~np.isfinite(values))
+    seen_nan = _meets(~is_hidden, np.isnan(values))
+    seen_both = _meets(~is_hidden, np.isposinf(values)) & _meets(~is_hidden, np.isneginf(values))
+    return np.asarray(hidden & ~seen_nan & ~seen_both)
+
+
+def _meets(one: Mask, other: Mask) -> Mask:
+    return np.asarray(np.matmul(one.astype(np.float32), other.astype(np.float32)) > 0)
+
 
 _UNREAD: dict[str, Callable[..., Array]] = {
     "attention": spoiled,
     "convolution": beside,
     "quantized_matmul": regrouped,
 }
+"""Ops that may skip what they multiply by zero."""
 
 
 def out_of_sight(
@@ -25,17 +45,21 @@ def out_of_sight(
 ) -> list[Mask] | None:
     """Mark results that are not finite only because of values that are multiplied by zero.
 
-    Those are values out of a query's sight, a filter's beside what it is laid on, and infinities
-    in quantized products. MLX's kernels skip them where they can and multiply them by zero where
-    they cannot: nobody can be blamed for either. None where there is no such thing.
+    Those are values out of a query's sight, whose weight a softmax made zero, a filter's beside
+    what it is laid on, and infinities in quantized products. MLX's kernels skip them where they can
+    and multiply them by zero where they cannot: nobody can be blamed for either. None where there
+    is no such thing.
     """
-    if all(node.op not in _UNREAD for node in graph.nodes):
+    unread_by = dict(_UNREAD)
+    if any(n.op == "matmul" and is_softmax_weight(graph, n.inputs[0]) for n in graph.nodes):
+        unread_by["matmul"] = _weighted_by_zero
+    if all(node.op not in unread_by for node in graph.nodes):
         return None
     if all(np.isfinite(array.astype(np.float64)).all() for array in inputs):
         return None
 
     def unread(made: Made) -> Reals:
-        find = _UNREAD.get(made.op.name)
+        find = unread_by.get(made.op.name)
         return (
             made.values if find is None else np.where(find(made.call, *made.read), 0, made.values)
         )

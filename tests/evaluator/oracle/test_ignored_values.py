@@ -95,3 +95,21 @@ def test_an_infinity_in_a_quantized_product_may_meet_a_zero_and_a_nan_is_still_j
     (marks,) = out_of_sight(graph, arrays, reference(graph, arrays)) or []
     # Only the first row: the second is NaN whatever the order, the third is finite.
     assert marks.tolist() == [[True] * 3, [False] * 3, [False] * 3]
+
+
+def masked_attention(q: mx.array, k: mx.array, v: mx.array) -> mx.array:
+    scores = mx.where(mx.arange(6)[:, None] >= mx.arange(6)[None, :], q @ k.T, -mx.inf)
+    return mx.softmax(scores, axis=-1) @ v
+
+
+def test_what_a_written_attention_weighs_by_zero_is_nobodys_fault() -> None:
+    arrays = [mx.zeros((6, 8)) for _ in range(3)]
+    with mx.stream(mx.cpu):
+        graph = canonicalize(capture(masked_attention, *arrays))
+    q, k, v = (np.random.default_rng(n).standard_normal((6, 8), np.float32) for n in range(3))
+    v[4, 2] = np.inf
+    marks = out_of_sight(graph, (q, k, v), reference(graph, [q, k, v]))
+    assert marks is not None
+    assert marks[0][:4, 2].all(), "no query before the fifth sees it"
+    assert not marks[0][4:, 2].any()
+    assert not np.delete(marks[0], 2, axis=1).any()
