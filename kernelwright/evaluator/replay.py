@@ -9,8 +9,8 @@ from pydantic import ValidationError
 from kernelwright.errors import InputError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.diagnose.hint import hinted
-from kernelwright.evaluator.inputs.caught_case import RegressionCase
-from kernelwright.evaluator.inputs.suite_cache import Shelf
+from kernelwright.evaluator.inputs.caught_case import CaughtCase
+from kernelwright.evaluator.inputs.suite_cache import SuiteCache
 from kernelwright.evaluator.oracle.reference import Reference, prepare
 from kernelwright.evaluator.stages.case_source import CaseSource
 from kernelwright.evaluator.stages.protocol import Context
@@ -38,7 +38,7 @@ class Replay:
 def replay(
     task: Task,
     program: Program,
-    kept: RegressionCase,
+    kept: CaughtCase,
     *,
     device: str | Device = "simulator",
     config: EvaluatorConfig | None = None,
@@ -70,7 +70,7 @@ def replay(
 def _run(
     task: Task, program: Program, reference: Reference, pool: WorkerPool, config: EvaluatorConfig
 ) -> None:
-    cases = CaseSource(config, Shelf())
+    cases = CaseSource(config, SuiteCache())
     context = Context(task, program, config, pool.info, Verdict(), cases, pool)
     StaticRules().run(context)
     trial = pool.trial(context.program)
@@ -103,14 +103,14 @@ def _value(array: Array, index: tuple[int, ...]) -> str:
     return f"begins with {first}" if array.size > 1 else f"is {first}"
 
 
-def keep_case(kept: RegressionCase) -> None:
+def keep_case(kept: CaughtCase) -> None:
     """Keep a case on this machine, where `find_case` finds it by its id."""
     path = _path(kept.id)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(kept.model_dump_json())
 
 
-def find_case(case_id: str) -> RegressionCase:
+def find_case(case_id: str) -> CaughtCase:
     """Return a case that was kept on this machine.
 
     Raises:
@@ -123,7 +123,7 @@ def find_case(case_id: str) -> RegressionCase:
     if not case_id.isalnum():
         raise unknown
     try:
-        return RegressionCase.model_validate_json(_path(case_id).read_text())
+        return CaughtCase.model_validate_json(_path(case_id).read_text())
     except (OSError, ValidationError) as e:
         raise unknown from e
 

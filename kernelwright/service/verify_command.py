@@ -11,7 +11,7 @@ from kernelwright.errors import InputError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import NOT_FOR_MACS, Evaluation, Stage
-from kernelwright.evaluator.inputs.caught_case import RegressionCase
+from kernelwright.evaluator.inputs.caught_case import CaughtCase
 from kernelwright.evaluator.replay import find_case, keep_case, replay
 from kernelwright.evaluator.submission import LaunchText, read_body, read_program, read_text
 from kernelwright.evaluator.task import Task
@@ -112,14 +112,14 @@ def verify(
         raise typer.Exit(_REJECTED)
 
 
-def _kept_case(case_id: str, task: Task, url: str | None) -> RegressionCase:
+def _kept_case(case_id: str, task: Task, url: str | None) -> CaughtCase:
     """Return a case from this machine's own, or from the store."""
     try:
         return find_case(case_id)
     except InputError:
         with KernelStore(url) as opened:
             for body in opened.dialogue.regression_cases(task.fingerprint):
-                found = RegressionCase.model_validate_json(body)
+                found = CaughtCase.model_validate_json(body)
                 if found.id == case_id:
                     return found
         raise
