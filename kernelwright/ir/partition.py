@@ -1,5 +1,6 @@
 """Cutting a graph into regions; the same graph and profile, the same cut."""
 
+from kernelwright.ir.alignment import reduced_axes
 from kernelwright.ir.cluster import Cluster, Clusters, Judge, is_fused
 from kernelwright.ir.copying import copying_region
 from kernelwright.ir.cost import DEFAULT_PROFILE, Profile
@@ -7,8 +8,11 @@ from kernelwright.ir.family import Pattern, classify
 from kernelwright.ir.fast_attention import has_mlx_kernel, is_worth_tiling
 from kernelwright.ir.graph import Graph, Node
 from kernelwright.ir.joining import join_clusters
-from kernelwright.ir.ops import Call
+from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.region import Region
+
+_LARGE_REDUCTION = 1 << 20
+"""Elements below which a launch costs as much as what a better reduction saves."""
 
 
 def partition(graph: Graph, *, width: int = 1, profile: Profile = DEFAULT_PROFILE) -> list[Region]:
@@ -19,7 +23,8 @@ def partition(graph: Graph, *, width: int = 1, profile: Profile = DEFAULT_PROFIL
     that give it most. A wider beam also tries to join each of them alone and none, and keeps
     the `width` cuts that the profile estimates to be fastest; it is never slower than greedy
     fusion. At last whole clusters are joined where that saves time. A region of a single op saves
-    nothing and is left to MLX, unless there is no other; so are views that MLX copies.
+    nothing and is left to MLX, unless there is no other or it is a long reduction across memory;
+    so are views that MLX copies.
     """
     judge = Judge(graph, profile)
     cut = _greedy(judge)
@@ -30,7 +35,7 @@ def partition(graph: Graph, *, width: int = 1, profile: Profile = DEFAULT_PROFIL
     cut = join_clusters(judge, cut)
     regions = [judge.region(cluster) for cluster in cut.all()]
     regions.sort(key=lambda region: region.indices[0])
-    worthwhile = [region for region in regions if len(work(region)) > 1 or _is_taken_apart(region)]
+    worthwhile = [r for r in regions if len(work(r)) > 1 or _is_slow_alone(r)]
     single = [r for r in regions if classify(r.bare()).pattern is not Pattern.NONE]
     return worthwhile or single or list(copying_region(graph))
 
@@ -38,6 +43,25 @@ def partition(graph: Graph, *, width: int = 1, profile: Profile = DEFAULT_PROFIL
 def work(region: Region) -> tuple[Node, ...]:
     """Return the nodes of a region that MLX would launch a kernel for."""
     return tuple(node for node in region.nodes if is_fused(region.graph, node))
+
+
+def _is_slow_alone(region: Region) -> bool:
+    """Say whether MLX may be slow at a region's only op, so that it too can save something."""
+    return _is_taken_apart(region) or any(_reduces_across(region, n) for n in work(region))
+
+
+def _reduces_across(region: Region, node: Node) -> bool:
+    """Say whether a node reduces a large array along other axes than the last ones.
+
+    Sums of 8192 rows of halves take MLX's CUDA backend (0.32.4) three times as long as their bytes.
+    """
+    if op_named(node.op).kind is not Kind.REDUCTION:
+        return False
+    call = Call.of(region.graph, node)
+    shape, axes = call.inputs[0].shape, reduced_axes(call, node.op)
+    kept = [i for i, n in enumerate(shape) if i not in axes and n > 1]
+    is_across = bool(kept and axes) and max(kept) > min(axes)
+    return is_across and call.inputs[0].size >= _LARGE_REDUCTION
 
 
 def _is_taken_apart(region: Region) -> bool:
