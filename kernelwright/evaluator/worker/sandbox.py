@@ -7,6 +7,7 @@ single thread enter a new user namespace. Only the standard library is imported 
 import contextlib
 import ctypes
 import importlib
+import importlib.util
 import json
 import os
 import resource
@@ -142,6 +143,10 @@ def main(text: str) -> None:
     held = limit_resources(order["memory_bytes"], drives_gpu=drives_gpu)
     folders, shared = order["folders"], order["shared_folders"]
     imported = [f for f in order["import_folders"] if _is_readable(f, order)]
+    # The parent's own packages, which need not be those that this interpreter would find. Looking
+    # for ours keeps what its folder holds: nobody may list that folder later.
+    sys.path[:] = [order["package_folder"], *order["import_folders"]]
+    importlib.util.find_spec("kernelwright")
     if "namespaces" in means and enter_namespaces(has_own_processes=not drives_gpu):
         held.append("network")
         if not drives_gpu:
@@ -162,8 +167,6 @@ def main(text: str) -> None:
         held += ["writes"] if drives_gpu else ["writes", "reads"]
     if not drives_gpu and system_calls.refuse_system_calls():
         held.append("calls")
-    # The parent's own packages, which need not be those that this interpreter would find.
-    sys.path[:] = [order["package_folder"], *order["import_folders"]]
     service = importlib.import_module(order["service"])
     service.serve(Connection(order["pipe"]), tuple(held), tuple(order["emptied_folders"]))
 
