@@ -101,12 +101,17 @@ def _roundings_of_rows(x: Reals) -> Reals:
     return roundings(x.shape[-1], factor)
 
 
-def _of_whole_rows(lost: Reals, error: Reals | None, made: Reals) -> Reals:
-    """Leave a row open in which something may be anything; NaN and infinities stand otherwise."""
+def _of_whole_rows(lost: Reals, x: Reals, error: Reals | None, made: Reals) -> Reals:
+    """Leave a row open in which something may be anything; NaN and infinities stand otherwise.
+
+    Where the maximum may overflow, the whole row is less an infinity, which gives NaN.
+    """
     lost = np.where(np.isfinite(made), lost, 0.0)
-    if error is None or not np.isnan(error).any():
+    if error is None or np.isfinite(error).all():
         return lost
-    return np.where(np.isnan(error).any(axis=-1, keepdims=True), np.nan, lost)
+    peak = np.max(x, axis=-1, keepdims=True)
+    is_open = np.isnan(error) | (np.isinf(error) & (x == peak))
+    return np.where(is_open.any(axis=-1, keepdims=True), np.nan, lost)
 
 
 def error_of_softmax(x: Reals, error: Reals | None, made: Reals) -> Reals:
@@ -117,7 +122,7 @@ def error_of_softmax(x: Reals, error: Reals | None, made: Reals) -> Reals:
     # A weight lies between 0 and 1 however uncertain its exponential is.
     lost = np.where(made > 0, np.minimum(made * np.expm1(relative + shared), 1.0), 0.0)
     lost = np.where(np.isposinf(below), 0.0, lost)
-    lost = _of_whole_rows(lost, error, made)
+    lost = _of_whole_rows(lost, x, error, made)
     small = (made < FLOAT32.least_normal) & np.isfinite(below) & (below > 0)
     return np.where(small, np.maximum(lost, FLOAT32.least_normal), lost)
 
@@ -130,7 +135,7 @@ def error_of_logsumexp(x: Reals, error: Reals | None, made: Reals) -> Reals:
     peak = np.max(x, axis=-1, keepdims=True)
     logarithm = np.abs(made - peak)
     lost = shared + _roundings_of_rows(x) * UNIT + 8 * UNIT * logarithm
-    return _of_whole_rows(lost, error, made)
+    return _of_whole_rows(lost, x, error, made)
 
 
 def error_of_scan(op: Op, call: Call, x: Array, error: Reals | None, made: Array) -> Reals | None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kernelwright.evaluator.inputs.case import Case
 from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.evaluator.oracle.reference import Reference, calibrate, judge, prepare
+from kernelwright.evaluator.oracle.running_error import analyse
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import canonicalize, capture
 from kernelwright.ir.dtype import Dtype
@@ -303,3 +304,17 @@ def test_an_overflow_in_half_on_the_way_is_not_judged() -> None:
     assert passes(one, np.array([300, 3], np.float16))
     assert not passes(one, np.array([300, 3.01], np.float16))
     assert "may change wholly" in one.dropped
+
+
+@pytest.mark.parametrize("function", [mx.softmax, mx.logsumexp])
+def test_a_row_whose_maximum_may_overflow_is_left_open(
+    function: Callable[..., mx.array],
+) -> None:
+    """Twice the least float is minus infinity in float32, and minus infinity less itself NaN."""
+    x = np.full((2, 40), np.finfo(np.float32).min, np.float32)
+    x[1] = np.linspace(-1, 1, 40)
+    graph = canonicalize(capture(lambda a: function(a * 2, axis=-1), mx.array(x)))
+    (found,) = analyse(graph, [x])
+    assert found.error is not None
+    assert np.isnan(found.error[0]).all()
+    assert np.isfinite(found.error[1]).all()
