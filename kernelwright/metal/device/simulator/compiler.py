@@ -18,6 +18,7 @@ from kernelwright.metal.device.simulator.toolchain import (
     COMPILE_TIMEOUT_S,
     DIAGNOSTIC_FLAGS,
     JOINED_FLAGS,
+    SCALAR_FLAGS,
     TIMED_OUT,
     WIDENED_FLAGS,
     Variant,
@@ -130,7 +131,7 @@ def compile_unit(
     if variant in ("wide", "vet"):
         options += (*WIDENED_FLAGS, *JOINED_FLAGS, digest_of(_WIDENING, "*.py"))
     if variant == "plain":
-        options += (_UNFOLDED,)
+        options += (_UNFOLDED, *SCALAR_FLAGS)
     key = hashlib.sha256("\0".join((text, header.stem, *options)).encode()).hexdigest()[:32]
     output = cache_path() / "libraries" / key[:2] / f"{key}.so"
     record = output.with_suffix(".json")
@@ -199,7 +200,7 @@ def _compile_plain(command: Sequence[str], source: Path, built: Path) -> tuple[i
         listing = source.with_suffix(".ll")
         run([*command, "-S", "-emit-llvm", str(source), "-o", str(listing)])
         if is_spoilt(listing.read_text()):
-            return _compile([*command, "-fno-vectorize"], source, built)
+            return _compile([*command, *SCALAR_FLAGS], source, built)
     return status, said
 
 

@@ -67,7 +67,8 @@ inline struct kw_thread kw_along_row(const struct kw_thread* first, kw_uint step
       void* const* buffers, const struct kw_thread* who) { \
     __VA_ARGS__(buffers, who); \
   }
-// __restrict: no store of the kernel changes its arguments, so that the loop can keep them.
+// __restrict: no store of the kernel changes its arguments, so that the loop can keep them. Only a
+// marked loop is vectorised behind a check that no index wraps around (see toolchain.py).
 #define KW_EXPORT_ROW(name, label, ...) \
   extern "C" [[clang::sycl_external]] void name( \
       void* const* __restrict buffers, const struct kw_thread* __restrict who, \
@@ -75,6 +76,7 @@ inline struct kw_thread kw_along_row(const struct kw_thread* first, kw_uint step
   extern "C" [[clang::sycl_external]] void name( \
       void* const* __restrict buffers, const struct kw_thread* __restrict who, \
       kw_uint count) { \
+    _Pragma("clang loop vectorize(enable)") \
     for (kw_uint i = 0; i < count; i++) { \
       struct kw_thread at = kw_along_row(who, i); \
       __VA_ARGS__(buffers, &at); \
