@@ -204,8 +204,9 @@ _WITH_EXTREMES = frozenset(
         *(Distribution.BEHIND_MASK, Distribution.LITERALS),
     )
 )
-_LARGEST_TERM = np.float32(2.0**50)
-"""A million squares of it are still a float32."""
+_LARGEST_TERM = {Dtype.FLOAT16: (40000.0, 1024.0)}
+"""Beyond which a term is lowered, and to what; elsewhere to 2^50, of which a million squares are
+still a float32. Halves as far from zero as masks are stay there."""
 
 
 def _draw_exact(draws: Draw, type_: TensorType, domain: Domain) -> Array:
@@ -223,8 +224,9 @@ def _rounded(values: Values, draws: Draw, type_: TensorType, domain: Domain) -> 
         if kind not in _MAY_BE_ZERO:
             values += np.float32(1e-3)
     if domain.is_summed and kind in _WITH_EXTREMES:
-        is_beyond = np.isfinite(values) & (np.abs(values) > _LARGEST_TERM)
-        np.copyto(values, np.copysign(_LARGEST_TERM, values), where=is_beyond)
+        beyond, largest = _LARGEST_TERM.get(type_.dtype, (2.0**50, 2.0**50))
+        is_beyond = np.isfinite(values) & (np.abs(values) > beyond)
+        np.copyto(values, np.copysign(np.float32(largest), values), where=is_beyond)
     if type_.dtype is Dtype.COMPLEX64:
         imaginary = random.standard_normal(type_.shape, np.float32)
         return (values + 1j * imaginary).astype(np.complex64)

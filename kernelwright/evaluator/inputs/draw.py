@@ -185,7 +185,7 @@ def _extreme(count: int, length: int, dtype: Dtype, random: Random) -> Values:
     rows = np.arange(0, count, 3)
     for place in (random.integers(0, length, len(rows)) for _ in range(2)):
         values[rows, place] = random.choice(ends, len(rows))
-    values[1::3] *= np.float32(min(1e30, largest / 8))
+    values[1::3] *= np.float32(512.0 if dtype is Dtype.FLOAT16 else 1e30)
     values[2::3] *= np.float32(max(1e-30, smallest / 8))
     return values
 

@@ -10,6 +10,7 @@ from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.evaluator.inputs.draw import Random, Values, draw_rows, shares
 from kernelwright.evaluator.inputs.independence import Rows, rows_of
 from kernelwright.evaluator.inputs.meeting import meet
+from kernelwright.evaluator.inputs.value_domain import is_summed
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, TensorType
 
@@ -25,6 +26,7 @@ EVENTS = (
     *(Distribution.DENORMAL, Distribution.CONSTANT),
 )
 """Kinds that hide a row's other values; each input takes them in rows of its own."""
+_FAR = (*(Distribution.SENTINEL, Distribution.DISTANT, Distribution.EXTREME, Distribution.HUGE),)
 _EVENT_SHARE = 3
 """At most one row of so many."""
 _LEAST_POISONED = 64
@@ -85,10 +87,21 @@ def plan_of(graph: Graph) -> MixedPlan:
     counts = [r.count for r in rows if r is not None]
     most = max(counts, default=0)
     peers = tuple(i for i, r in enumerate(rows) if r is not None and r.count == most)
-    events = [Event(kind, focus) for kind in EVENTS for focus in peers]
+    events = [
+        Event(kind, focus)
+        for kind in EVENTS
+        for focus in peers
+        if kind not in _FAR or not _may_overflow(graph, focus)
+    ]
     if len(_alike(types, peers)) > 1:
         events.append(Event(Distribution.PAIRED, None))
     return MixedPlan(rows, peers, tuple(events))
+
+
+def _may_overflow(graph: Graph, place: int) -> bool:
+    """Say whether halves far from zero are added up: their products overflow on the way."""
+    value = graph.inputs[place]
+    return graph.types[value].dtype is Dtype.FLOAT16 and is_summed(graph, value)
 
 
 def _alike(types: Sequence[TensorType], places: Sequence[int]) -> tuple[int, ...]:

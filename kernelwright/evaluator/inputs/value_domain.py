@@ -132,7 +132,7 @@ def _domain(graph: Graph, value: ValueId) -> Domain:
         landmarks=tuple(c for c in landmarks if not is_positive or c > 0),
         span=span_of(graph, value) if is_integer else None,
         is_matched=is_integer and is_matched(graph, value),
-        is_summed=not is_integer and _is_summed(graph, value),
+        is_summed=not is_integer and is_summed(graph, value),
         is_whole_range=is_integer and all(_cannot_overflow(graph, use) for use in uses),
     )
 
@@ -142,13 +142,15 @@ _BOUNDED = frozenset({"softmax", "sigmoid", "tanh", "erf", "sign", "sin", "cos"}
 """Ops whose results lie about one whatever they read."""
 
 
-def _is_summed(graph: Graph, value: ValueId) -> bool:
+def is_summed(graph: Graph, value: ValueId) -> bool:
     """Say whether a sum or a product of matrices reads what becomes of a value."""
     made = {value}
+    # Halves overflow where two products are added, when each is rounded as MLX rounds it.
+    sums = _SUMS | {"add", "subtract"} if graph.types[value].dtype is Dtype.FLOAT16 else _SUMS
     for node in graph.nodes:
         if not made.intersection(node.inputs):
             continue
-        if node.op in _SUMS or op_named(node.op).kind is Kind.CONTRACTION:
+        if node.op in sums or op_named(node.op).kind is Kind.CONTRACTION:
             return True
         if node.op not in _BOUNDED:
             made.update(v for v in node.outputs if graph.types[v].dtype.is_float)
