@@ -54,6 +54,14 @@ def error_of_sum(op: Op, call: Call, x: Reals, error: Reals | None, made: Array)
     if terms >= _SAMPLED:
         root = np.sqrt(np.sum(np.square(error), axis=axes, keepdims=True))
         most = np.minimum(most, _DEVIATIONS * factor * root)
+    overflows = np.isinf(error)
+    if overflows.any():
+        ends = [
+            ((overflows | np.isinf(x)) & (s * x > 0)).any(axis=axes, keepdims=True) for s in (1, -1)
+        ]
+        # Infinities of both signs add up to NaN, those of one outweigh what the others make of it.
+        against = np.where(made > 0, ends[1], ends[0]) & overflows.any(axis=axes, keepdims=True)
+        most = np.where(against, np.nan, most)
     return np.asarray(lost + scale * most)
 
 

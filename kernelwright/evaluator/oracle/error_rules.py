@@ -114,7 +114,25 @@ def _computed(
         return None
     if op.kind is Kind.INDEXING and op.name != "dequantize":
         return _combined(op, call, values, errors, made)
-    return next(_by_draws(op, call, values, errors, [made]))
+    drawn = next(_by_draws(op, call, values, errors, [made]))
+    if op.name == "dequantize" and len(values) == 3:
+        return _dequantized(op, call, values, drawn, made, dtype)
+    return drawn
+
+
+def _dequantized(
+    op: Op, call: Call, values: Sequence[Array], drawn: Reals | None, made: Array, dtype: Dtype
+) -> Reals:
+    """Allow what MLX's kernels lose: the product of number and scale is rounded by itself."""
+    assert op.meaning is not None
+    packed, scales, biases = values
+    product = np.asarray(op.meaning(call, packed, scales, np.zeros_like(biases)))
+    bias = np.asarray(op.meaning(call, np.zeros_like(packed), np.zeros_like(scales), biases))
+    lost = np.zeros(made.shape) if drawn is None else drawn
+    lost = lost + np.where(product == made, 0.0, half_spacing(product, dtype))
+    overflow = np.where(np.abs(product) > FORMATS[dtype].largest, np.inf, 0.0)
+    lost = np.where(overflow > 0, np.inf, lost)
+    return np.where(_may_cancel(product, bias, overflow, None), ANYTHING, lost)
 
 
 def _of_complex(values: Sequence[Array], made: Array) -> Reals:
@@ -163,6 +181,8 @@ def _carried(
         if op.name in ("add", "subtract"):
             zero = np.zeros(made.shape)
             whole = (zero if a is None else a) + (zero if b is None else b)
+            other = values[1] if op.name == "add" else -values[1]
+            whole = np.where(_may_cancel(values[0], other, a, b), ANYTHING, whole)
             return _settled_at_infinities(whole, values, errors, made)
         if op.name == "multiply":
             return _settled_at_infinities(_of_product(values, a, b), values, errors, made)
@@ -171,6 +191,14 @@ def _carried(
     if op.name == "select":
         return _selected(values, errors)
     return _at_corners(node, op, call, values, errors, made)
+
+
+def _may_cancel(x: Array, y: Array, a: Reals | None, b: Reals | None) -> Array:
+    """Mark sums of two infinities of opposite signs, one of which at least is an overflow."""
+    overflows = [np.isinf(e) if e is not None else np.zeros(()) for e in (a, b)]
+    infinite = [np.isinf(v) | (o > 0) for v, o in zip((x, y), overflows, strict=True)]
+    some = (overflows[0] > 0) | (overflows[1] > 0)
+    return np.asarray(some & infinite[0] & infinite[1] & (np.sign(x) != np.sign(y)))
 
 
 def _settled_at_infinities(

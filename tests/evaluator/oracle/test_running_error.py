@@ -318,3 +318,40 @@ def test_a_row_whose_maximum_may_overflow_is_left_open(
     assert found.error is not None
     assert np.isnan(found.error[0]).all()
     assert np.isfinite(found.error[1]).all()
+
+
+def test_overflows_of_both_signs_may_add_up_to_nan() -> None:
+    def taps(x: mx.array) -> mx.array:
+        return x[0] * x[1] + x[2] * x[3]
+
+    x = np.array([[300, 2], [300, 3], [-300, 4], [600, 5]], np.float16)
+    reference = case_of(taps, x)
+    assert passes(reference, np.array([np.nan, 26], np.float16))
+    assert passes(reference, np.array([-np.inf, 26], np.float16))
+    assert not passes(reference, np.array([-np.inf, 27], np.float16))
+
+
+def test_an_overflow_among_terms_may_outweigh_their_sum() -> None:
+    def total(x: mx.array) -> mx.array:
+        return mx.sum(x * mx.array([2, 1, 1, 1], mx.float16), axis=-1)
+
+    x = np.array([[40000, -60000, -60000, -60000], [1, 2, 3, 4]], np.float16)
+    reference = case_of(total, x)
+    assert passes(reference, np.array([np.inf, 11], np.float16))
+    assert passes(reference, np.array([-np.inf, 11], np.float16))
+    assert not passes(reference, np.array([-np.inf, 12], np.float16))
+
+
+def test_a_dequantized_number_may_be_rounded_before_its_bias_is_added() -> None:
+    def widen(w: mx.array, scales: mx.array, biases: mx.array) -> mx.array:
+        return mx.dequantize(w, scales, biases, group_size=32, bits=4)
+
+    shapes = [((1, 4), mx.uint32), ((1, 1), mx.float16), ((1, 1), mx.float16)]
+    graph = canonicalize(capture(widen, *[mx.zeros(s, d) for s, d in shapes]))
+    scale, bias = np.array([[1.2001953125]], np.float16), np.array([[-16.0]], np.float16)
+    words = np.full((1, 4), 0xDDDDDDDD, np.uint32)
+    tolerances = Task(graph, "task").output_tolerances
+    reference = calibrate(Case(graph, Distribution.NORMAL), (words, scale, bias), tolerances)
+    product = np.float16(13) * scale
+    assert passes(reference, np.full((1, 32), product + bias, np.float16))
+    assert not passes(reference, np.full((1, 32), product + bias + 0.05, np.float16))
