@@ -7,8 +7,9 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelwright.evaluator.oracle.accuracy import measure
-from kernelwright.evaluator.oracle.expected_output import ExpectedOutput
+from kernelwright.evaluator.oracle.expected_output import ExpectedOutput, Mask
+from kernelwright.evaluator.oracle.parallel import in_parts
+from kernelwright.evaluator.oracle.row_blocks import RowBlocks, block_inputs, row_blocks
 from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.capture import to_numpy
 from kernelwright.ir.graph import Graph
@@ -16,13 +17,46 @@ from kernelwright.ir.interpret import interpret
 from kernelwright.ir.passes.ranking import sort_partitions
 
 AnyArray = NDArray[np.generic]
+_LITERAL_ELEMENTS = 1 << 18
+"""Up to so many elements `mx.allclose` reads all of them; of more, those that it might refuse."""
+_PART_ELEMENTS = 1 << 16
+_SURE = 0.96
+"""Share of the tolerance within which no rounding of the comparison itself can decide: bfloat16
+rounds a difference by 0.4 %."""
+_WIDEST = 8
+"""Bytes of the widest integers by which bits are compared."""
+_LEAST_SURE, _LARGEST_SURE = 2.0**-100, 0.25
+"""Limits and relative tolerances between which that holds."""
 
 
 def run_mlx(graph: Graph, inputs: Sequence[AnyArray]) -> tuple[AnyArray, ...]:
     """Return what MLX itself computes for the graph, on the CPU, with partitions in order.
 
-    No index may be out of range: MLX would read and write there.
+    A large graph whose rows do not depend on each other runs block by block on all cores, for
+    MLX uses one. No index may be out of range: MLX would read and write there.
     """
+    blocks = row_blocks(graph)
+    if blocks is None:
+        return _run_whole(graph, inputs)
+    made = tuple(np.empty(t.shape, t.dtype.numpy) for t in graph.output_types)
+
+    def run(start: int) -> None:
+        part, cut = block_inputs(graph, blocks, inputs, start)
+        for whole, place, array in zip(
+            made, _places(blocks, start), _run_whole(part, cut), strict=True
+        ):
+            whole[place] = array
+
+    in_parts(run, blocks.starts)
+    return made
+
+
+def _places(blocks: RowBlocks, start: int) -> tuple[tuple[slice, ...], ...]:
+    rows = slice(start, min(start + blocks.block, blocks.rows))
+    return tuple((*[slice(None)] * axis, rows) for axis in blocks.output_axes)
+
+
+def _run_whole(graph: Graph, inputs: Sequence[AnyArray]) -> tuple[AnyArray, ...]:
     with mx.stream(mx.cpu):
         outputs = interpret(sort_partitions(graph), *inputs)
         mx.eval(outputs)
@@ -33,10 +67,15 @@ def run_mlx(graph: Graph, inputs: Sequence[AnyArray]) -> tuple[AnyArray, ...]:
 class AllcloseAnswer:
     """What `mx.allclose` compares an output with."""
 
-    own: AnyArray | None
-    """MLX's answer, where it is so close to the float64 oracle that it can be held to."""
-    row_relative: float = 0.0
-    """MLX's own error in the row where it comes closest to the bound."""
+    computed: AnyArray | None
+    """MLX's answer; None where MLX does not run."""
+    is_close: bool = False
+    """It is so close to the float64 oracle that outputs can be held to it."""
+
+    @property
+    def own(self) -> AnyArray | None:
+        """MLX's answer, where outputs are held to it."""
+        return self.computed if self.is_close else None
 
     @classmethod
     def of(cls, own: AnyArray, wanted: ExpectedOutput) -> "AllcloseAnswer":
@@ -45,10 +84,7 @@ class AllcloseAnswer:
         It is held to half of the tolerance: a right output that errs by the other half, to the
         other side, is then close to it.
         """
-        row_relative = measure(own, wanted).row_relative
-        skipped, half = _left_to_bound(wanted), wanted.tolerance.halved
-        is_close = _is_allclose(own, wanted.rounded, wanted, half, skipped)
-        return cls(own if is_close else None, row_relative)
+        return cls(own, _is_allclose(own, wanted.rounded, wanted, wanted.tolerance.halved))
 
 
 @dataclass(frozen=True)
@@ -70,42 +106,86 @@ def closeness(
     is_beside_mlx = all(answer.own is not None for answer in answers)
     for place, (found, answer, wanted) in enumerate(zip(outputs, answers, expected, strict=True)):
         beside = wanted.rounded if answer.own is None else answer.own
-        if not _is_allclose(found, beside, wanted, wanted.tolerance, _left_to_bound(wanted)):
+        if not _is_allclose(found, beside, wanted, wanted.tolerance):
             return Closeness(place, is_beside_mlx=answer.own is not None)
     return Closeness(is_beside_mlx=is_beside_mlx)
 
 
-def _left_to_bound(wanted: ExpectedOutput) -> NDArray[np.bool_] | None:
+def _is_allclose(
+    found: AnyArray, answer: AnyArray, wanted: ExpectedOutput, tolerance: Tolerance
+) -> bool:
+    """Call `mx.allclose` on what is not left to the derived bound; integers have to be equal."""
+    one, other = (np.ascontiguousarray(array).reshape(-1) for array in (found, answer))
+    dtype = wanted.type.dtype
+    if not (dtype.is_float or dtype.is_complex):
+        return wanted.element_tolerance is not None or not _different(one, other, wanted).size
+    places = _undecided(one, other, wanted, tolerance)
+    return not places.size or _call(one[places], other[places], tolerance)
+
+
+def _undecided(
+    one: AnyArray, other: AnyArray, wanted: ExpectedOutput, tolerance: Tolerance
+) -> NDArray[np.intp]:
+    """Return the places of what is compared: of much, only where `mx.allclose` might refuse."""
+    if one.size <= _LITERAL_ELEMENTS or one.dtype.itemsize > _WIDEST:
+        places = np.arange(one.size)
+        return places[~_left_to_bound(wanted, places)]
+    return _different(one, other, wanted, tolerance)
+
+
+def _different(
+    one: AnyArray, other: AnyArray, wanted: ExpectedOutput, tolerance: Tolerance | None = None
+) -> NDArray[np.intp]:
+    """Return where bits differ, and are not so close that a tolerance surely allows it."""
+    bits: np.dtype[np.generic] = np.dtype(f"u{one.dtype.itemsize}")
+
+    def places_of(start: int) -> NDArray[np.intp]:
+        part = slice(start, start + _PART_ELEMENTS)
+        a, b = one[part], other[part]
+        places = np.flatnonzero(a.view(bits) != b.view(bits))
+        if tolerance is not None and places.size:
+            places = places[~_is_surely_close(a[places], b[places], tolerance)]
+        places += start
+        return places[~_left_to_bound(wanted, places)] if places.size else places
+
+    return np.concatenate(in_parts(places_of, range(0, max(one.size, 1), _PART_ELEMENTS)))
+
+
+def _is_surely_close(one: AnyArray, other: AnyArray, tolerance: Tolerance) -> Mask:
+    """Mark finite numbers so close that `mx.allclose` accepts them however it rounds."""
+    if one.dtype.kind == "c" or tolerance.relative > _LARGEST_SURE:
+        return np.zeros(one.shape, bool)
+    a, b = one.astype(np.float32), other.astype(np.float32)
+    with np.errstate(all="ignore"):
+        limit = np.float32(_SURE) * (tolerance.absolute + tolerance.relative * np.abs(b))
+        return np.asarray((np.abs(a - b) <= limit) & (limit > _LEAST_SURE) & np.isfinite(limit))
+
+
+def _left_to_bound(wanted: ExpectedOutput, places: NDArray[np.intp]) -> Mask:
     """Mark elements where rounding explains more than half of what the tolerance allows.
 
     Cancellation does that, to MLX's answer as well; the derived bound judges these. A tolerance
     that somebody asked for is held to everywhere.
     """
+    ignored = np.zeros(places.shape, bool)
+    if wanted.ignored is not None:
+        ignored = wanted.ignored.reshape(-1)[places]
     limits, tolerance = wanted.element_tolerance, wanted.tolerance
     if limits is None or tolerance != Tolerance.of(wanted.type.dtype):
-        return wanted.ignored
-    allowed = tolerance.absolute + tolerance.relative * np.abs(wanted.rounded.astype(np.float32))
-    beyond = np.asarray(2 * limits > allowed)
-    return beyond if wanted.ignored is None else beyond | wanted.ignored
+        return ignored
+    size = np.abs(wanted.rounded.reshape(-1)[places].astype(np.float32))
+    allowed = tolerance.absolute + tolerance.relative * size
+    return np.asarray(ignored | (2 * limits.reshape(-1)[places] > allowed))
 
 
-def _is_allclose(
-    found: AnyArray,
-    answer: AnyArray,
-    wanted: ExpectedOutput,
-    tolerance: Tolerance,
-    skipped: NDArray[np.bool_] | None,
-) -> bool:
-    """Call `mx.allclose`, elements that are `skipped` left out; integers have to be equal."""
-    if skipped is not None:
-        found = np.where(skipped, answer, found)
-    dtype = wanted.type.dtype
+def _call(one: AnyArray, other: AnyArray, tolerance: Tolerance) -> bool:
     with mx.stream(mx.cpu):
-        one, other = _as_mlx(found), _as_mlx(answer)
-        if not (dtype.is_float or dtype.is_complex):
-            return wanted.element_tolerance is not None or bool(mx.array_equal(one, other).item())
         close = mx.allclose(
-            one, other, rtol=tolerance.relative, atol=tolerance.absolute, equal_nan=True
+            _as_mlx(one),
+            _as_mlx(other),
+            rtol=tolerance.relative,
+            atol=tolerance.absolute,
+            equal_nan=True,
         )
         return bool(close.item())
 

@@ -38,6 +38,11 @@ class RowBlocks:
     """By input: the axis along which rows lie; None for what all rows share."""
     output_axes: tuple[int, ...]
 
+    @property
+    def starts(self) -> range:
+        """The first row of each block."""
+        return range(0, self.rows, self.block)
+
 
 def analyse_in_blocks(
     graph: Graph,
@@ -54,24 +59,31 @@ def analyse_in_blocks(
     blocks = row_blocks(graph)
     if blocks is None:
         return _whole(graph, inputs, tolerances, clamp)
-    starts = range(0, blocks.rows, blocks.block)
 
     def one(start: int) -> tuple[ExpectedOutput, ...]:
-        stop = min(start + blocks.block, blocks.rows)
-        part = blocks.graph
-        if stop - start != blocks.block:
-            part = resize(graph, _sizes(blocks.axes, stop - start))
-        cut = [
-            array if axis is None else array[(*[slice(None)] * axis, slice(start, stop))]
-            for array, axis in zip(inputs, blocks.axes, strict=True)
-        ]
+        part, cut = block_inputs(graph, blocks, inputs, start)
         return _whole(part, cut, tolerances, clamp)
 
-    parts = in_parts(one, starts)
+    parts = in_parts(one, blocks.starts)
     return tuple(
         _joined([part[place] for part in parts], axis, tolerances[place], graph, place)
         for place, axis in enumerate(blocks.output_axes)
     )
+
+
+def block_inputs(
+    graph: Graph, blocks: RowBlocks, inputs: Sequence[NDArray[T]], start: int
+) -> tuple[Graph, list[NDArray[T]]]:
+    """Return the graph of the block that starts at a row, and what of the inputs it reads."""
+    stop = min(start + blocks.block, blocks.rows)
+    part = blocks.graph
+    if stop - start != blocks.block:
+        part = resize(graph, _sizes(blocks.axes, stop - start))
+    cut = [
+        array if axis is None else array[(*[slice(None)] * axis, slice(start, stop))]
+        for array, axis in zip(inputs, blocks.axes, strict=True)
+    ]
+    return part, cut
 
 
 def _whole(

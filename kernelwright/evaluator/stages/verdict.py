@@ -44,7 +44,7 @@ class Verdict:
     failure: Failure | None = None
     case: str = ""
     """The id of the visible case that failed."""
-    _worst: dict[int, OutputAccuracy] = field(default_factory=dict)
+    _worst: dict[int, tuple[Reference, Deviation]] = field(default_factory=dict)
 
     @contextmanager
     def stage(self, stage: Stage) -> Iterator[list[str]]:
@@ -71,17 +71,21 @@ class Verdict:
         """Remember the error of each output that came closest to its bound."""
         for place, deviation in enumerate(deviations):
             before = self._worst.get(place)
-            share = deviation.row_relative / max(deviation.bound, _TINY)
-            if before is not None and share <= before.row_relative / max(before.bound, _TINY):
-                continue
-            self._worst[place] = OutputAccuracy(
+            if before is None or _share(deviation) > _share(before[1]):
+                self._worst[place] = (reference, deviation)
+
+    def _accuracy(self) -> tuple[OutputAccuracy, ...]:
+        return tuple(
+            OutputAccuracy(
                 output=place,
                 maximum_absolute=deviation.maximum_absolute,
                 maximum_relative=deviation.maximum_relative,
                 row_relative=deviation.row_relative,
-                reference_row_relative=reference.allclose_answers()[place].row_relative,
+                reference_row_relative=reference.mlx_row_error(place),
                 bound=deviation.bound,
             )
+            for place, (reference, deviation) in sorted(self._worst.items())
+        )
 
     def keep_race(self, race: Race, bytes_per_s: float) -> None:
         """Remember what was measured, and in which conditions."""
@@ -124,7 +128,7 @@ class Verdict:
             reports=failure.reports if failure else (),
             mismatches=failure.mismatches if failure else (),
             case=self.case,
-            accuracy=tuple(self._worst[place] for place in sorted(self._worst)),
+            accuracy=self._accuracy(),
             cases=self.cases,
             counters=self.counters,
             predicted_us=self.predicted_us,
@@ -135,6 +139,11 @@ class Verdict:
             conditions=self.conditions,
             duration_s=duration_s,
         )
+
+
+def _share(deviation: Deviation) -> float:
+    """Return how much of its bound an error takes."""
+    return deviation.row_relative / max(deviation.bound, _TINY)
 
 
 def fastest(speedups: Sequence[Speedup]) -> Speedup:
