@@ -88,7 +88,7 @@ class Domain:
     """Integers are compared for equality with others that are drawn, as those of segments."""
     is_summed: bool = False
     """Squares and products of the input are added up, so that its largest numbers would overflow
-    in one order of summation and not in another."""
+    in one order of computation and not in another."""
     is_whole_range: bool = False
     """Nothing that reads the integers can overflow: they are compared, chosen, moved, masked."""
 
@@ -138,22 +138,33 @@ def _domain(graph: Graph, value: ValueId) -> Domain:
 
 
 _SUMS = frozenset({"sum", "mean", "prod", "cumsum", "cumprod", "logcumsumexp"})
+_JOINING = frozenset({"add", "subtract", "divide"})
+_POWERS = frozenset({"square", "power"})
 _BOUNDED = frozenset({"softmax", "sigmoid", "tanh", "erf", "sign", "sin", "cos"})
 """Ops whose results lie about one whatever they read."""
 
 
 def is_summed(graph: Graph, value: ValueId) -> bool:
-    """Say whether a sum or a product of matrices reads what becomes of a value."""
-    made = {value}
-    # Halves overflow where two products are added, when each is rounded as MLX rounds it.
-    sums = _SUMS | {"add", "subtract"} if graph.types[value].dtype is Dtype.FLOAT16 else _SUMS
+    """Say whether what becomes of a value may overflow on the way to a result that does not.
+
+    So do sums and products of matrices, and products that are added, or divided by, afterwards.
+    """
+    made, products = {value}, set[ValueId]()
     for node in graph.nodes:
         if not made.intersection(node.inputs):
             continue
-        if node.op in sums or op_named(node.op).kind is Kind.CONTRACTION:
+        if node.op in _SUMS or op_named(node.op).kind is Kind.CONTRACTION:
             return True
-        if node.op not in _BOUNDED:
-            made.update(v for v in node.outputs if graph.types[v].dtype.is_float)
+        if node.op in _JOINING and products.intersection(node.inputs):
+            return True
+        if node.op in _BOUNDED:
+            continue
+        floats = [v for v in node.outputs if graph.types[v].dtype.is_float]
+        made.update(floats)
+        varies = sum(v not in graph.constant_of for v in node.inputs) > 1
+        is_product = node.op in _POWERS or (node.op == "multiply" and varies)
+        if is_product or products.intersection(node.inputs):
+            products.update(floats)
     return False
 
 

@@ -12,6 +12,7 @@ from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.evaluator.inputs.independence import independent_axes, rows_of
 from kernelwright.evaluator.inputs.mixed import EVENTS, plan_of
 from kernelwright.evaluator.inputs.suite_plan import small_cases, visible_cases
+from kernelwright.evaluator.inputs.value_domain import domains_of
 from kernelwright.ir.capture import capture
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.passes import canonicalize
@@ -189,3 +190,23 @@ def test_terms_of_a_sum_are_small_enough_for_any_order() -> None:
     graph = graph_of(lambda x: mx.sum(x * x, axis=-1), mx.zeros((90, 300)))
     x = Case(graph, Distribution.EXTREME).inputs("a")[0]
     assert 1e14 < np.abs(x).max() < 1e16
+
+
+def smoothed(x: mx.array, w: mx.array) -> mx.array:
+    return x[1:] * w[0] + x[:-1] * w[1]
+
+
+@pytest.mark.parametrize(
+    ("fn", "shapes", "overflows"),
+    [
+        (smoothed, [(40, 9), (2, 9)], True),
+        (gated, [(40, 9), (40, 9)], False),
+        (softmax, [(40, 9)], False),
+        (normalized, [(40, 9), (40, 9), (9,)], True),
+    ],
+)
+def test_what_overflows_only_on_the_way_is_known(
+    fn: Callable[..., mx.array], shapes: list[tuple[int, ...]], overflows: bool
+) -> None:
+    graph = graph_of(fn, *(mx.zeros(s) for s in shapes))
+    assert domains_of(graph)[0].is_summed is overflows
