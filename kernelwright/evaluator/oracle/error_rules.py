@@ -181,9 +181,9 @@ def _carried(
         if op.name in ("add", "subtract"):
             zero = np.zeros(made.shape)
             whole = (zero if a is None else a) + (zero if b is None else b)
+            whole = _settled_at_infinities(whole, values, errors, made)
             other = values[1] if op.name == "add" else -values[1]
-            whole = np.where(_may_cancel(values[0], other, a, b), ANYTHING, whole)
-            return _settled_at_infinities(whole, values, errors, made)
+            return np.where(_may_cancel(values[0], other, a, b), ANYTHING, whole)
         if op.name == "multiply":
             return _settled_at_infinities(_of_product(values, a, b), values, errors, made)
         if op.name in ("maximum", "minimum"):

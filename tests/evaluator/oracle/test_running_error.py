@@ -355,3 +355,14 @@ def test_a_dequantized_number_may_be_rounded_before_its_bias_is_added() -> None:
     product = np.float16(13) * scale
     assert passes(reference, np.full((1, 32), product + bias, np.float16))
     assert not passes(reference, np.full((1, 32), product + bias + 0.05, np.float16))
+
+
+def test_an_overflow_may_meet_an_infinity_of_the_other_sign() -> None:
+    def step(x: mx.array) -> mx.array:
+        return x[0] + 0.001 * mx.square(x[1])
+
+    x = np.array([[-np.inf, -np.inf, 1], [1e30, 1, 2]], np.float32)
+    reference = case_of(step, x)
+    assert passes(reference, np.array([np.nan, -np.inf, 1.004], np.float32))
+    assert passes(reference, np.array([-np.inf, -np.inf, 1.004], np.float32))
+    assert not passes(reference, np.array([-np.inf, np.nan, 1.004], np.float32))
