@@ -13,6 +13,10 @@ _LINE = re.compile(
 _GLOBAL = re.compile(r"^(?:clang|zig)?:? ?(?:fatal )?error: (?P<message>.*)$")
 
 _NOT_VIABLE = re.compile(r"^candidate function .*not viable: requires")
+EXCESSIVE_MEMORY = re.compile(
+    r"Threadgroup memory size \((\d+)\) exceeds the maximum threadgroup memory allowed \(\d+\)$"
+)
+"""The warning that a text's variables take more than a launch may have."""
 _MOST_CANDIDATES = 2
 """Overloads of the standard library that say why they do not fit."""
 _WORDINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
@@ -29,7 +33,7 @@ _WORDINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
         ),
         (r"^cannot use 'try' with exceptions disabled$", "'try' is not supported in Metal"),
         (
-            r"^static assertion failed .* 'kw_threadgroup_memory<(\d+)\w*, (\d+)\w*>.*",
+            r"^'kw_threadgroup_memory<(\d+)\w*, (\d+)\w*>' is deprecated$",
             r"Threadgroup memory size (\1) exceeds the maximum threadgroup memory allowed (\2)",
         ),
         (r"^call to '[\w:]*kw_\w+\(\)' declared with 'error' attribute: ", ""),

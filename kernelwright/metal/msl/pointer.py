@@ -64,7 +64,7 @@ def _declarations(structure: Structure) -> Iterator[int]:
     for index, token in enumerate(structure.code):
         if token.kind is not TokenKind.IDENTIFIER:
             continue
-        if structure.spelling(index - 1) not in _STATEMENT_EDGES or index == 0:
+        if index == 0 or not _begins_statement(structure, index):
             continue
         mark = _after_type(structure, index)
         if mark is None or not _is_mark(structure, mark):
@@ -75,6 +75,23 @@ def _declarations(structure: Structure) -> Iterator[int]:
         is_name = name < len(structure.code) and structure.code[name].kind is TokenKind.IDENTIFIER
         if is_name and structure.spelling(name + 1) in ("=", ";", ",", "[", "{"):
             yield mark
+
+
+def _begins_statement(structure: Structure, index: int) -> bool:
+    """Say whether a declaration may begin at a place; a list of values holds products there."""
+    before = structure.spelling(index - 1)
+    return before in _STATEMENT_EDGES and not (before == "{" and _is_list(structure, index - 1))
+
+
+def _is_list(structure: Structure, brace: int) -> bool:
+    """Say whether braces hold values, which unlike statements end at no semicolon."""
+    close = structure.partner.get(brace)
+    place = brace + 1
+    while close is not None and place < close:
+        if structure.spelling(place) == ";":
+            return False
+        place = max(structure.partner.get(place, place), place) + 1
+    return close is not None
 
 
 def _after_type(structure: Structure, place: int) -> int | None:

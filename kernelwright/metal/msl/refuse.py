@@ -34,7 +34,6 @@ def refuse(rewritten: Rewritten) -> tuple[Diagnostic, ...]:
     structure = rewritten.structure
     found = (
         *_words(structure),
-        *_lambdas(structure),
         *_attributes(structure),
         *_program_scope(structure),
         *_statics(structure),
@@ -73,22 +72,6 @@ def _words(structure: Structure) -> Iterator[Diagnostic]:
         elif word == "register":
             message = "Metal does not support the 'register' storage class specifier"
             yield _at(structure, index, message)
-
-
-def _lambdas(structure: Structure) -> Iterator[Diagnostic]:
-    for index, token in enumerate(structure.code):
-        if token.spelling != "[" or structure.spelling(index + 1) == "[":
-            continue
-        before = structure.code[index - 1] if index else None
-        if before is None or before.spelling == "[":
-            continue
-        is_subscript = (
-            before.kind in (TokenKind.IDENTIFIER, TokenKind.STRING)
-            and before.spelling not in ("return", "case", "else")
-        ) or before.spelling in (")", "]", ">", "}", "&", "&&", "*")
-        after = structure.spelling(structure.partner.get(index, index) + 1)
-        if not is_subscript and after in ("(", "{", "<"):
-            yield _at(structure, index, "lambda expressions are not supported in Metal")
 
 
 def _attributes(structure: Structure) -> Iterator[Diagnostic]:

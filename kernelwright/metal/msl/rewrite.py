@@ -9,6 +9,7 @@ from kernelwright.metal.extent import evaluate
 from kernelwright.metal.msl.declaration import analyze
 from kernelwright.metal.msl.edit import EditedText, Editor
 from kernelwright.metal.msl.entry import caller, host_name, is_kernel
+from kernelwright.metal.msl.qualifier import idle_qualifiers
 from kernelwright.metal.msl.signature import (
     Parameter,
     declared_parameters,
@@ -84,9 +85,12 @@ def rewrite(
         threadgroup_bytes: What a threadgroup may take, by default Metal's limit.
     """
     tokens = tokenize(text)
-    structure = analyze(tokens)
+    idle = {t.offset: t for t in idle_qualifiers(tokens)}
+    structure = analyze([t for t in tokens if t.offset not in idle] if idle else tokens)
     known = [] if variables is None else variables
     worker = _Rewriter(text, tokens, structure, file, known, threadgroup_bytes)
+    for token in idle.values():
+        worker.editor.replace(token.offset, token.text, "")
     worker.directives(include)
     worker.words()
     worker.swizzles()
@@ -273,8 +277,19 @@ class _Rewriter:
             self.editor.insert(end, f"KW_MEMBER_{space} ")
 
     def binding_attributes(self, structure: Structure) -> None:
-        """Hide `[[threadgroup(n)]]` from the macro of that name."""
+        """Hide `[[threadgroup(n)]]` from the macro of that name.
+
+        What an instantiation repeats of its template's signature goes away as a whole.
+        """
+        repeated = {
+            index
+            for found in structure.instantiations
+            if host_name(structure, found.attributes) is not None
+            for index in range(found.start, found.end + 1)
+        }
         for index in range(len(structure.code) - 1):
+            if index in repeated:
+                continue
             if structure.spelling(index) != "[" or structure.spelling(index + 1) != "[":
                 continue
             for place in range(index, structure.partner.get(index, index)):
@@ -345,7 +360,7 @@ class _Rewriter:
                 f"kw_threadgroup_alloc({number}, sizeof({type_}), alignof({type_}));"
             )
         size = " + ".join(s for scope in scopes for s in scope)
-        references.append(f" static_assert(kw_threadgroup_memory<{size}, {self.limit}>::fits);")
+        references.append(f" static_assert(kw_threadgroup_memory<{size}, {self.limit}>());")
         last = structure.code[min(stop, len(structure.code) - 1)]
         self.editor.insert(last.end, "".join(references))
 

@@ -76,8 +76,6 @@ def _parameter(p: Parameter) -> Iterator[Diagnostic]:
     elif p.kind == "buffer" and p.space not in ("device", "constant"):
         pointee = f"{p.space} {p.type}".strip()
         yield _at(p, f"invalid address space qualification for buffer pointee type '{pointee}'")
-    elif p.kind == "threadgroup" and "threadgroup" not in p.attributes:
-        yield _at(p, f"{p.name} parameter must have threadgroup attribute")
 
 
 def _input(p: Parameter) -> Iterator[Diagnostic]:

@@ -31,7 +31,7 @@ def diagnosed(said: str) -> tuple[Diagnostic, ...]:
          "use of undeclared identifier 'b'"),
         ("use of undeclared identifier 'lenght'; did you mean 'length'?",
          "use of undeclared identifier 'lenght'; did you mean 'length'?"),
-        ("static assertion failed due to requirement 'kw_threadgroup_memory<40000, 32768>::fits'",
+        ("'kw_threadgroup_memory<40000ULL, 32768ULL>' is deprecated",
          "Threadgroup memory size (40000) exceeds the maximum threadgroup memory allowed (32768)"),
     ],
 )  # fmt: skip

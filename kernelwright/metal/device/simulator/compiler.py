@@ -40,6 +40,7 @@ from kernelwright.metal.device.simulator.wide.marked import (
 )
 from kernelwright.metal.device.simulator.wide.widen import widen
 from kernelwright.metal.diagnostic import CompileError, Diagnostic, Record, Severity
+from kernelwright.metal.msl.diagnose import EXCESSIVE_MEMORY
 from kernelwright.metal.msl.signature import Entry, Parameter
 
 LIBRARIES_PER_FOLDER = 64
@@ -82,7 +83,22 @@ class Image:
 
     def code(self, entry: Entry) -> Code:
         """Return what a launch runs of one entry."""
-        return Code(self.path, entry.symbol, waits=entry.symbol in self.waiting)
+        return Code(
+            self.path,
+            entry.symbol,
+            waits=entry.symbol in self.waiting,
+            threadgroup_bytes=self._excessive_bytes,
+        )
+
+    @property
+    def _excessive_bytes(self) -> int:
+        """What threadgroup variables take where that is too much; 0 where it is not known.
+
+        Of several kernels, only the launch tells whose they are.
+        """
+        found = (EXCESSIVE_MEMORY.match(w.message) for w in self.warnings)
+        sizes = [int(match[1]) for match in found if match]
+        return max(sizes, default=0) if len(self.entries) == 1 else 0
 
     def widen(self, code: Code) -> Code:
         """Return what a launch runs of an entry that this wide build has, as before otherwise."""

@@ -20,6 +20,8 @@ class Code:
     """The library in which the same entry runs 32 lanes at a time, where there is one."""
     vet: Path | None = None
     """The library in which it does so with each access vetted, where a launch is worth that."""
+    threadgroup_bytes: int = 0
+    """What its threadgroup variables take where the compiler found that to be too much."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,6 +233,9 @@ def _check(dispatch: _Dispatch, buffers: Sequence[Buffer]) -> None:
             f"{kernel}: a threadgroup has at most {THREADS_PER_THREADGROUP} threads, found {count}"
             f"; lower the threadgroup size."
         )
+    if (needed := dispatch.code.threadgroup_bytes) > dispatch.threadgroup_bytes:
+        cause = _FAILURES[_MEMORY].format(address=needed, limit=dispatch.threadgroup_bytes)
+        raise LaunchError(f"{kernel}: {cause}.")
     if _threadgroups(grid, threadgroup) >= 1 << 32:
         raise LaunchError(
             f"{kernel}: the simulator runs fewer than 2^32 threadgroups; lower the grid."
@@ -271,6 +274,7 @@ def _raw_arguments(
     )
 
 
+_MEMORY = 5
 _TIMEOUT, _INVALID_ADDRESS, _TRAP, _NO_MEMORY, _PROTECTION = 1, 3, 4, 6, 7
 _FAILURES = {
     2: "a thread overflowed its stack of 64 KB; use smaller thread arrays",

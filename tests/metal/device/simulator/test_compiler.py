@@ -47,8 +47,6 @@ def errors(text: str, header: str = "") -> list[Diagnostic]:
          "cannot initialize a variable of type 'bfloat' with an rvalue of type 'float'"),
         ("simdgroup_float8x8 m; simdgroup_multiply_accumulate(m, m, m);", 23,
          "no matching function for call to 'simdgroup_multiply_accumulate'"),
-        ("threadgroup float a[8192], b[2048]; a[0] = b[0];", 36,
-         "Threadgroup memory size (40960) exceeds the maximum threadgroup memory allowed (32768)"),
         ("y[i] = i.x", 9, ("member reference base type 'uint' (aka 'unsigned int') is not a "
          "structure or union")),
         ("double d = 1;", 1, "'double' is not supported in Metal"),

@@ -9,7 +9,7 @@ from kernelwright.errors import InputError
 from kernelwright.ir.graph import TensorType
 from kernelwright.metal.device.base import Array, RunOptions, RunResult
 from kernelwright.metal.device.simulator.device import SimulatorDevice
-from kernelwright.metal.diagnostic import CompileError, LaunchError, ReportKind
+from kernelwright.metal.diagnostic import LaunchError, ReportKind
 from kernelwright.metal.kernel import BoundProgram, Kernel, Program, Tensor
 
 I = "uint i = thread_position_in_grid.x;\n"  # noqa: E741
@@ -298,6 +298,10 @@ def test_a_lifted_limit_names_itself_where_it_is_exceeded() -> None:
     source = "threadgroup float t[SIZE];\n" + I + "t[0] = x[i];\ny[i] = t[0];"
     types = {"inputs": {"x": "f32[64]"}, "outputs": {"y": "f32[64]"}}
     roomy = SimulatorDevice(98304)
-    roomy.compile(program(kernel(source.replace("SIZE", "24576"), "x", "y"), **types))
-    with pytest.raises(CompileError, match=r"\(98308\) exceeds .* allowed \(98304\)"):
-        roomy.compile(program(kernel(source.replace("SIZE", "24577"), "x", "y"), **types))
+    fits, exceeds = (
+        roomy.compile(program(kernel(source.replace("SIZE", size), "x", "y"), **types))
+        for size in ("24576", "24577")
+    )
+    fits.run((X,), RunOptions())
+    with pytest.raises(LaunchError, match="needs 98308 bytes, this device has 98304"):
+        exceeds.run((X,), RunOptions())

@@ -34,11 +34,18 @@ KW_UNSEEN inline T kw_attribute(kw_uint v) {
   return T(v);
 }
 
-// The device's limit of a threadgroup's memory; the assertion that fails shows size and limit.
+// The device's limit of a threadgroup's memory, which ends a launch, not a compilation: the warning
+// shows size and limit.
 template <kw_ulong size, kw_ulong limit>
-struct kw_threadgroup_memory {
-  static constexpr bool fits = size <= limit;
-};
+  requires(size <= limit)
+constexpr bool kw_threadgroup_memory() {
+  return true;
+}
+template <kw_ulong size, kw_ulong limit>
+  requires(size > limit)
+[[deprecated]] constexpr bool kw_threadgroup_memory() {
+  return true;
+}
 
 // The thread `step` places further along x in the same row of the same threadgroup.
 inline struct kw_thread kw_along_row(const struct kw_thread* first, kw_uint step) {

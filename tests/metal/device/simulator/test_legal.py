@@ -1,0 +1,198 @@
+"""What Metal takes and a front end without types finds hard, as kernels that must run."""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from kernelwright.metal.device import simulator
+from kernelwright.metal.device.base import Array
+from kernelwright.metal.diagnostic import CompileError, LaunchError
+
+_HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
+_SIGNATURE = """kernel void k(const device float* x [[buffer(0)]], device float* y [[buffer(1)]],
+    uint i [[thread_position_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {"""
+_THREADS = 64
+
+Floats = npt.NDArray[np.float32]
+
+
+def _run(text: str, name: str = "k", **more: int) -> Floats:
+    """Launch a kernel plainly and sanitized, which must agree, and return what it wrote."""
+    x = np.arange(1, _THREADS + 1, dtype=np.float32)
+    written = []
+    for sanitize in (False, True):
+        y = np.full(_THREADS, np.nan, np.float32)
+        outcome = simulator.compile(_HEAD + text).kernel(name).launch(
+            {"x": x, "y": y}, grid=(_THREADS, 1, 1), threadgroup=(_THREADS, 1, 1),
+            threadgroup_bytes={"s": more["s"]} if more else None, sanitize=sanitize,
+        )  # fmt: skip
+        assert outcome.reports == ()
+        written.append(y)
+    np.testing.assert_array_equal(written[0], written[1])
+    return written[0]
+
+
+# Statements, and what they leave in y for x of 1 to 64 and the thread's place from 0.
+_BODIES: dict[str, tuple[str, Callable[[Floats, Floats], Floats | float]]] = {
+    "products in an initialiser": (
+        """
+            float a = x[i], b = 2, c = 3; float d[3] = { a * b, c, d2(c) };
+            y[i] = d[0] + d[1] + d[2];""",
+        lambda x, i: x * 2 + 12,
+    ),
+    "products first in every list": (
+        """
+            float a = x[i], b = 2; float2 p[2] = { { a * b, b }, { a * a, a } };
+            struct P { float u, v; } q = { a * b, b }; int n[] = { int(a) * 2 }; float e{ a * b };
+            y[i] = p[0].x + p[1].x + q.u + n[0] + e;""",
+        lambda x, i: x * 8 + x * x,
+    ),
+    "a masked value first in a list": (
+        """
+            uint a = i, b = 7; uint d[2] = { a & b, a }; y[i] = d[0] + d[1];""",
+        lambda x, i: i % 8 + i,
+    ),
+    "scalars of the namespace": (
+        """
+            metal::uint a = metal::uint(x[i]); metal::int b = static_cast<metal::int>(a) - 100;
+            const metal::float c = metal::float(b); metal::bool d = c < 0; metal::uchar e = 200;
+            metal::uint64_t f = 1; metal::size_t g = sizeof(metal::half); ::metal::ushort h = 1;
+            y[i] = c + d + e + f + g + h;""",
+        lambda x, i: x - 100 + (x < 100) + 200 + 1 + 2 + 1,
+    ),
+    "assert": (
+        """
+            assert(i < 64 && "in range"); assert(x[100000] > 0); y[i] = 1;""",
+        lambda x, i: 1,
+    ),
+    "lambdas": (
+        """
+            auto twice = [](float a) { return a * 2; }; float sum = 1;
+            auto add = [&](float a) { sum += a; return sum; }; auto first = [=](int n) -> float {
+            return x[n]; }; add(x[i]); y[i] = twice(x[i]) + add(first(0));""",
+        lambda x, i: 2 * x + x + 2,
+    ),
+    "a lambda that waits": (
+        """
+            threadgroup float s[64];
+            auto sync = [] { threadgroup_barrier(mem_flags::mem_threadgroup);
+            }; s[i] = x[i]; sync(); y[i] = s[63 - i] + simd_sum(0.0f);""",
+        lambda x, i: x[::-1],
+    ),
+    "atomics in three dimensions": (
+        """
+            threadgroup atomic_uint n[2][4][2]; if (i < 16)
+            atomic_store_explicit(&n[i / 8][i / 2 % 4][i % 2], 0u, memory_order_relaxed);
+            threadgroup_barrier(mem_flags::mem_threadgroup);
+            atomic_fetch_add_explicit(&n[i % 2][i / 2 % 4][1], i, memory_order_relaxed);
+            threadgroup_barrier(mem_flags::mem_threadgroup);
+            y[i] = atomic_load_explicit(&n[i % 2][i / 2 % 4][1], memory_order_relaxed);""",
+        lambda x, i: 8 * (i % 8) + 8 * 28,
+    ),
+    "matrices stored at an element": (
+        """
+            threadgroup float t[8][24]; simdgroup_float8x8 m; simdgroup_load(m, &x[0], 8);
+            simdgroup_store(m, &t[0][8], 24); simdgroup_barrier(mem_flags::mem_threadgroup);
+            if (i < 32) simdgroup_load(m, &t[0][8], 24); threadgroup_barrier(mem_flags::mem_none);
+            if (i < 32) simdgroup_store(m, &y[0], 8);""",
+        lambda x, i: x,
+    ),
+    "addresses in constant memory": (
+        """
+            constant float* p = &table[i % 4]; constant float* q = grid[i % 2];
+            constant S* s = &ss[1];
+            constant S& r = ss[i % 2]; const constant float* e = table + 1;
+            y[i] = p[0] + q[1] + s->a + r.b + e[i % 2];""",
+        lambda x, i: (i % 4 + 1) + (i % 2 * 2 + 2) + 5 + (6 + i % 2 * 2 - 2) + (2 + i % 2),
+    ),
+    "elements of a vector": (
+        """
+            constexpr int n = vec_elements<float4>::value; array<float, vec_elements_v<half3>> a;
+            static_assert(metal::vec_elements<float>::value == 1, ""); y[i] = n + a.size();""",
+        lambda x, i: 7,
+    ),
+    "limits of vectors": (
+        """
+            y[i] = all(numeric_limits<float4>::max() == FLT_MAX)
+            + isinf(numeric_limits<half2>::infinity().y)
+            + (numeric_limits<int3>::lowest().z == INT_MIN)
+            + (numeric_limits<uint2>::max().x == UINT_MAX)
+            + numeric_limits<float4>::is_signed + (numeric_limits<bfloat2>::epsilon().x > 0);""",
+        lambda x, i: 6,
+    ),
+    "coherent": (
+        """
+            coherent device float* p = y; device coherent(device) float* q = y;
+            volatile coherent(system)
+            device float* r = y; float coherent = 1; p[i] = x[i]; q[i] += coherent; r[i] += 1;""",
+        lambda x, i: x + 2,
+    ),
+}  # fmt: skip
+_DECLARED = """
+float d2(float a) { return a * a; }
+struct S { float a; float b; };
+constant float table[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+constant float grid[2][2] = {{1, 2}, {3, 4}};
+constant S ss[2] = {{3, 4}, {5, 6}};
+"""
+
+
+@pytest.mark.parametrize("cause", _BODIES)
+def test_it_compiles_and_runs(cause: str) -> None:
+    body, expected = _BODIES[cause]
+    y = _run(f"{_DECLARED}{_SIGNATURE}\n{body} }}")
+    x = np.arange(1, _THREADS + 1, dtype=np.float32)
+    np.testing.assert_array_equal(y, np.broadcast_to(expected(x, x - 1), y.shape))
+
+
+_REVERSE = """
+template <typename T> [[kernel]] void reverse(const device T* x [[buffer(0)]],
+    device T* y [[buffer(1)]], threadgroup T* s [[threadgroup(0)]],
+    uint i [[thread_position_in_threadgroup]]) {
+  s[i] = x[i];
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  y[i] = s[63 - i];
+}
+template [[host_name("reverse_half")]] [[kernel]] void reverse<half>(
+    const device half* x [[buffer(0)]], device half* y [[buffer(1)]],
+    threadgroup half* s [[threadgroup(0)]], uint i [[thread_position_in_threadgroup]]);
+template [[host_name("reverse_float")]] kernel void reverse<float>(
+    const device float* x [[buffer(0)]], device float* y [[buffer(1)]],
+    threadgroup float* s [[threadgroup(0)]], uint i [[thread_position_in_threadgroup]]);
+"""
+
+
+def test_an_instantiation_repeats_the_signature_with_its_attributes() -> None:
+    y = _run(_REVERSE, "reverse_float", s=256)
+    np.testing.assert_array_equal(y, np.arange(64, 0, -1))
+
+
+def test_threadgroup_arguments_need_no_attribute() -> None:
+    text = _SIGNATURE.replace("uint lane [[thread_index_in_simdgroup]]", "threadgroup float* s")
+    body = "s[i] = x[i]; threadgroup_barrier(mem_flags::mem_threadgroup); y[i] = s[63 - i]; }"
+    np.testing.assert_array_equal(_run(text + body, s=256), np.arange(64, 0, -1))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "void f() { float a, b; a * b; { float *p = 0; } }",
+        "void f() { if (true) { float* p = nullptr; } }",
+        "struct S { float* p; };",
+    ],
+)
+def test_pointers_in_statements_still_need_their_memory(text: str) -> None:
+    with pytest.raises(CompileError, match="pointer type must have explicit address space"):
+        simulator.compile(_HEAD + text)
+
+
+@pytest.mark.parametrize("place", ["{}", "if (i > 4096) {{ {} }}"])
+@pytest.mark.parametrize("sanitize", [False, True])
+def test_too_much_threadgroup_memory_is_a_fault_of_the_launch(place: str, sanitize: bool) -> None:
+    body = place.format("threadgroup float a[8192], b[2048]; a[i] = b[i] = x[i]; y[i] = a[i];")
+    kernel = simulator.compile(f"{_HEAD}{_SIGNATURE} {body} }}").kernel("k")
+    arrays: dict[int | str, Array] = {"x": np.zeros(64, np.float32), "y": np.zeros(64, np.float32)}
+    with pytest.raises(LaunchError, match="needs 40960 bytes, this device has 32768"):
+        kernel.launch(dict(arrays), grid=(64, 1, 1), threadgroup=(64, 1, 1), sanitize=sanitize)
