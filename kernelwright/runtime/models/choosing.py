@@ -1,13 +1,12 @@
 """Which parts of a workload are worth a search: seconds above the floor, times calls."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import mlx.core as mx
 
 from kernelwright import ir
-from kernelwright.ir.dtype import Dtype
+from kernelwright.evaluator.inputs.value_domain import Domain, domains_of
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.interpret import to_mlx_dtype
 from kernelwright.ir.stitch import stitch
@@ -16,6 +15,7 @@ from kernelwright.runtime.cutting import regions_of
 from kernelwright.runtime.fast import put_back
 from kernelwright.runtime.models.workload import Workload
 
+_PACKED_LIMIT = 1 << 30
 _LAUNCH_US = 2.0
 """What the least kernel takes in a stream of others, on one H200."""
 _MLX_LAUNCH_US = 3.0
@@ -93,7 +93,7 @@ def _measured_us(task: Graph) -> float:
     kept, _ = put_back(task, frozenset())
     run = mx.compile(stitch(task, kept))
     weight = sum(t.nbytes for t in task.input_types)
-    sets = [_inputs(task.input_types, seed) for seed in range(1 if weight > 1 << 28 else 4)]
+    sets = [drawn_inputs(task, seed) for seed in range(1 if weight > 1 << 28 else 4)]
     mx.eval(sets, run(*sets[0]))
     best = float("inf")
     for _ in range(3):
@@ -105,16 +105,17 @@ def _measured_us(task: Graph) -> float:
     return best
 
 
-def _inputs(types: Sequence[TensorType], seed: int) -> list[mx.array]:
-    key = mx.random.key(seed)
-    return [_drawn(type_, key) for type_ in types]
+def drawn_inputs(task: Graph, seed: int) -> list[mx.array]:
+    """Draw inputs of a part that MLX can compute it with."""
+    keys = mx.random.split(mx.random.key(seed), max(len(task.inputs), 2))
+    drawn = zip(task.input_types, domains_of(task), keys, strict=False)
+    return [_drawn(type_, domain, key) for type_, domain, key in drawn]
 
 
-def _drawn(type_: TensorType, key: mx.array) -> mx.array:
+def _drawn(type_: TensorType, domain: Domain, key: mx.array) -> mx.array:
     dtype = to_mlx_dtype(type_.dtype)
     if type_.dtype.is_float:
         return mx.random.normal(type_.shape, key=key).astype(dtype)
-    if type_.dtype is Dtype.UINT32:
-        return mx.random.randint(0, 1 << 30, type_.shape, key=key).astype(dtype)
-    # Indices of experts and tokens: places that every table has.
-    return mx.zeros(type_.shape, dtype)
+    # MLX reads and writes wherever an index points; packed words take nearly every bit.
+    limit = domain.index_limit or (_PACKED_LIMIT if domain.is_packed else 1)
+    return mx.random.randint(0, limit, type_.shape, key=key).astype(dtype)

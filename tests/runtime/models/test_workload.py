@@ -7,9 +7,11 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
+from kernelwright import ir
 from kernelwright.agents.offline import OfflinePlanner
 from kernelwright.errors import InputError
 from kernelwright.metal.device.registry import open_device
+from kernelwright.runtime.models import choosing
 from kernelwright.runtime.models.choosing import choose
 from kernelwright.runtime.models.install import optimize_model
 from kernelwright.runtime.models.proof import Divergence, Sameness, compare_tokens
@@ -153,3 +155,11 @@ def test_a_token_may_differ_only_where_the_model_is_unsure() -> None:
         update={"divergences": (parted.model_copy(update={"untouched_margin": 0.05}),)}
     )
     assert unsure.holds
+
+
+def test_a_part_is_timed_on_indices_that_its_table_has() -> None:
+    """MLX reads wherever an index points: beyond the table it ends the process, or reads on."""
+    graph = ir.capture(lambda table, ids: table[ids], mx.zeros((50, 8)), mx.zeros(999, mx.uint32))
+    ids = choosing.drawn_inputs(graph, seed=0)[1]
+    assert ids.dtype == mx.uint32
+    assert 0 < int(ids.max()) < 50
