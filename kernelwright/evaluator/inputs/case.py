@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 
@@ -14,6 +14,7 @@ from kernelwright.evaluator.inputs.integer import Draw, draw_flags, draw_integer
 from kernelwright.evaluator.inputs.literals import place_literals
 from kernelwright.evaluator.inputs.meeting import hide_behind, meet
 from kernelwright.evaluator.inputs.mixed import draw_mixed
+from kernelwright.evaluator.inputs.repetition import repetition_of
 from kernelwright.evaluator.inputs.value_domain import Domain, domains_of
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, TensorType
@@ -47,6 +48,8 @@ class Layout(StrEnum):
 
 _WORK_BYTES = 64
 """For each element of inputs and outputs: some float64 arrays live at once in an oracle."""
+_EXPECTED_BYTES = 16
+"""For each element of an output, beside itself: its ideal value, its tolerance, and two masks."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +89,33 @@ class Case:
     def work_bytes(self) -> int:
         """About as much memory as it takes to find out what the case must give."""
         types = (*self.graph.input_types, *self.graph.output_types)
-        return _WORK_BYTES * sum(t.size for t in types)
+        repetition = repetition_of(self.graph)
+        if repetition is None:
+            return _WORK_BYTES * sum(t.size for t in types)
+        own = sum(t.size * t.dtype.itemsize for t in types)
+        expected = sum(_EXPECTED_BYTES * t.size for t in self.graph.output_types)
+        return own + expected + replace(self, graph=repetition.graph).work_bytes
 
     def inputs(self, secret: str) -> tuple[Array, ...]:
-        """Draw the inputs, dense, in call order."""
+        """Draw the inputs, dense, in call order; of very large ones some rows, many times."""
+        repetition = repetition_of(self.graph)
+        if repetition is None:
+            return self._laid_out(self._drawn(secret))
+        distinct = replace(self, graph=repetition.graph)._drawn(secret)
+        random = self._random(secret)
+        return self._laid_out(repetition.repeated(distinct, self.graph.input_types, random))
+
+    def _random(self, secret: str) -> Random:
         text = f"{secret}|{self.graph.fingerprint}|{self.name}|{self.is_hidden}|{self.literals}"
         seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "little")
-        random = np.random.default_rng(seed)
+        return np.random.default_rng(seed)
+
+    def _laid_out(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
+        return tuple(self._layout_values(array, place) for place, array in enumerate(arrays))
+
+    def _drawn(self, secret: str) -> tuple[Array, ...]:
+        """Draw the inputs, whatever their layout makes of them."""
+        random = self._random(secret)
         types, domains = self.graph.input_types, domains_of(self.graph)
         exact = {
             place: _draw_exact(self._draw(place, random), type_, domains[place])
@@ -101,12 +124,9 @@ class Case:
         }
         reals = self._reals(exact, random)
         return tuple(
-            self._layout_values(
-                exact[place]
-                if place in exact
-                else _rounded(reals[place], self._draw(place, random), type_, domains[place]),
-                place,
-            )
+            exact[place]
+            if place in exact
+            else _rounded(reals[place], self._draw(place, random), type_, domains[place])
             for place, type_ in enumerate(types)
         )
 

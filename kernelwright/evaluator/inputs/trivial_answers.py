@@ -1,6 +1,6 @@
 """Trivial answers that a case must refuse, or it proves nothing."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -19,17 +19,25 @@ _LOWER_BITS = {Dtype.FLOAT32: 11, Dtype.FLOAT16: 8, Dtype.BFLOAT16: 4}
 _PART_ELEMENTS = 1 << 15
 
 
+Stretch = Callable[[slice], Array]
+"""Gives a part of a flattened answer."""
+
+
 def trivial_answers(
     type_: TensorType, expected: Array, inputs: Sequence[Array]
-) -> Iterator[tuple[str, Array]]:
+) -> Iterator[tuple[str, Stretch]]:
     """Yield answers that need no work: zeros, the mean of the right answer, each like input."""
     dtype = type_.dtype.numpy
-    yield "zeros", np.zeros(type_.shape, dtype)
+    yield "zeros", _constant(np.zeros((), dtype))
     if type_.size > 1:
-        yield MEAN, _mean(expected, type_)
+        yield MEAN, _constant(_mean(expected, type_))
     for place, array in enumerate(inputs):
         if array.shape == type_.shape and array.dtype == dtype:
-            yield f"input {place}", array
+            yield f"input {place}", array.reshape(-1).__getitem__
+
+
+def _constant(value: Array) -> Stretch:
+    return lambda place: np.full(place.stop - place.start, value)
 
 
 def _mean(expected: Array, type_: TensorType) -> Array:
@@ -41,7 +49,7 @@ def _mean(expected: Array, type_: TensorType) -> Array:
         mean = finite.mean() if finite.size else number(0)
         if not (type_.dtype.is_float or type_.dtype.is_complex):
             mean = np.round(mean)
-        return np.full(type_.shape, mean.astype(type_.dtype.numpy))
+        return np.asarray(mean.astype(type_.dtype.numpy))
 
 
 def lower_precision(array: Array) -> Array:
@@ -53,9 +61,10 @@ def lower_precision(array: Array) -> Array:
     return _keep_bits(array, bits, array.dtype)
 
 
-def lower_precision_output(expected: Array, type_: TensorType, precision: Dtype) -> Array:
-    """Round the oracle's answer to one format less than `precision` and return it as `type_`."""
-    return _keep_bits(expected, _LOWER_BITS[precision], type_.dtype.numpy)
+def lower_precision_output(expected: Array, type_: TensorType, precision: Dtype) -> Stretch:
+    """Round the oracle's answer to one format less than `precision` and give it as `type_`."""
+    flat, bits, dtype = expected.reshape(-1), _LOWER_BITS[precision], type_.dtype.numpy
+    return lambda place: _rounded(flat[place], bits, dtype)
 
 
 def _keep_bits(array: Array, bits: int, dtype: np.dtype[np.generic]) -> Array:
@@ -64,16 +73,17 @@ def _keep_bits(array: Array, bits: int, dtype: np.dtype[np.generic]) -> Array:
 
     def keep(start: int) -> None:
         part = slice(start, start + _PART_ELEMENTS)
-        with np.errstate(over="ignore", invalid="ignore"):
-            mantissa, exponent = np.frexp(flat[part].astype(np.float64))
-            kept = np.round(mantissa * 2.0**bits) / 2.0**bits
-            coarse = np.ldexp(kept, exponent).astype(dtype)
-            # The largest numbers stay: a format's range is no matter of its digits.
-            is_beyond = np.isinf(coarse) & np.isfinite(mantissa)
-            rounded[part] = np.where(is_beyond, flat[part].astype(dtype), coarse)
+        rounded[part] = _rounded(flat[part], bits, dtype)
 
     in_parts(keep, range(0, array.size, _PART_ELEMENTS))
     return rounded.reshape(array.shape)
+
+
+def _rounded(values: Array, bits: int, dtype: np.dtype[np.generic]) -> Array:
+    with np.errstate(over="ignore", invalid="ignore"):
+        mantissa, exponent = np.frexp(values.astype(np.float64))
+        kept = np.round(mantissa * 2.0**bits) / 2.0**bits
+        return np.asarray(np.ldexp(kept, exponent).astype(dtype))
 
 
 def has_lower_precision(dtype: Dtype) -> bool:

@@ -1,7 +1,7 @@
 """How wrong an output is: what differs from the rounded oracle is held against its tolerance."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,7 +52,7 @@ def measure(found: Array, wanted: ExpectedOutput) -> Deviation:
     guilty = np.concatenate([part.guilty for part in parts])
     if not guilty.size:
         return _acceptable(bad, flat, parts, wanted)
-    _, error, allowed = _held(flat, guilty, wanted)
+    _, error, allowed = _held(flat[guilty], guilty, wanted)
     words, chosen = _words(flat, guilty, error, allowed, wanted)
     bad.reshape(-1)[guilty[chosen]] = True
     finite = error[np.isfinite(error)]
@@ -71,10 +71,10 @@ class _Part:
 
 
 def _part(flat: Array, wanted: ExpectedOutput, place: slice) -> _Part:
-    places = _different_in(flat, wanted, place)
+    places = _different_in(flat[place], wanted, place)
     if not places.size:
         return _Part(places)
-    is_bad, error, allowed = _held(flat, places, wanted)
+    is_bad, error, allowed = _held(flat[places], places, wanted)
     with np.errstate(all="ignore"):
         size = np.abs(wanted.expected.reshape(-1)[places]).astype(np.float64)
         relative = np.where((size > 0) & np.isfinite(error), error / size, 0.0)
@@ -92,14 +92,26 @@ def accepts(wanted: ExpectedOutput, found: Array) -> bool:
     """Say whether an output is right, and read no further than to where it is not."""
     if found.shape != wanted.type.shape or found.dtype != wanted.type.dtype.numpy:
         return False
-    if not found.size:
-        return True
     flat = np.ascontiguousarray(found).reshape(-1)
-    for start in range(0, flat.size, _PART_ELEMENTS):
-        places = _different_in(flat, wanted, slice(start, start + _PART_ELEMENTS))
-        if _held(flat, places, wanted)[0].any():
-            return False
-    return True
+    return accepts_made(wanted, lambda place: flat[place])
+
+
+def accepts_made(wanted: ExpectedOutput, make: Callable[[slice], Array]) -> bool:
+    """Say whether what `make` gives for each stretch of a flattened output is right.
+
+    It is asked for no further stretch than the first that is not.
+    """
+    return all(
+        _is_right(make(place), wanted, place)
+        for start in range(0, wanted.type.size, _PART_ELEMENTS)
+        for place in [slice(start, min(start + _PART_ELEMENTS, wanted.type.size))]
+    )
+
+
+def _is_right(found: Array, wanted: ExpectedOutput, place: slice) -> bool:
+    places = _different_in(found, wanted, place)
+    is_bad, _, _ = _held(found[places - place.start], places, wanted)
+    return not is_bad.any()
 
 
 def same_bytes(a: Array, b: Array) -> bool:
@@ -121,23 +133,24 @@ def row_length(shape: tuple[int, ...]) -> int:
     return max(length, 1)
 
 
-def _different_in(flat: Array, wanted: ExpectedOutput, place: slice) -> NDArray[np.intp]:
-    bits: np.dtype[np.generic] = np.dtype(f"u{flat.dtype.itemsize}")
+def _different_in(found: Array, wanted: ExpectedOutput, place: slice) -> NDArray[np.intp]:
+    """Return the places of a stretch where what was found there is not the rounded answer."""
+    bits: np.dtype[np.generic] = np.dtype(f"u{found.dtype.itemsize}")
     rounded = wanted.rounded.reshape(-1)[place]
-    if flat.dtype.itemsize in (1, 2, 4, 8):
-        differs = flat[place].view(bits) != rounded.view(bits)
+    if found.dtype.itemsize in (1, 2, 4, 8):
+        differs = found.view(bits) != rounded.view(bits)
     else:
-        differs = flat[place] != rounded
+        differs = found != rounded
     if wanted.ignored is not None:
         differs = differs & ~wanted.ignored.reshape(-1)[place]
     return np.asarray(np.flatnonzero(differs) + place.start, np.intp)
 
 
 def _held(
-    flat: Array, places: NDArray[np.intp], wanted: ExpectedOutput
+    found: Array, places: NDArray[np.intp], wanted: ExpectedOutput
 ) -> tuple[Mask, NDArray[np.float64], NDArray[np.float64]]:
-    """Return which of the different elements are at fault, how far each is off, and may be."""
-    found, rounded = flat[places], wanted.rounded.reshape(-1)[places]
+    """Return which of some elements are at fault, how far each is off, and may be."""
+    rounded = wanted.rounded.reshape(-1)[places]
     ideal = wanted.expected.reshape(-1)[places]
     allowed = wanted.tolerance_at(places)
     if found.dtype.kind not in "cfV":
@@ -178,7 +191,7 @@ def _row_of(flat: Array, wanted: ExpectedOutput, place: int) -> tuple[float, flo
     length = row_length(wanted.type.shape)
     start = place // length * length
     places = np.arange(start, min(start + length, flat.size))
-    _, error, limits = _held(flat, places, wanted)
+    _, error, limits = _held(flat[places], places, wanted)
     size = np.abs(wanted.expected.reshape(-1)[places]).astype(np.float64)
     norm = float(np.linalg.norm(np.where(np.isfinite(size), size, 0.0)))
     if not norm:

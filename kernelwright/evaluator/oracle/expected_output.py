@@ -1,7 +1,8 @@
 """What one output of one case must be, how far each element may be off, and what is not judged."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from kernelwright.ir.graph import TensorType
 from kernelwright.ir.ops.op import Array
 
 Mask = NDArray[np.bool_]
+T = TypeVar("T", bound=np.generic)
 _SECOND_ORDER = 1.25
 """Errors are propagated to first order: a quarter more for what that leaves out."""
 
@@ -61,6 +63,25 @@ class ExpectedOutput:
         if self.element_tolerance is None:
             return np.zeros(place.shape)
         return self.element_tolerance.reshape(-1)[place].astype(np.float64)
+
+    def rows(self, axis: int, rows: slice) -> "ExpectedOutput":
+        """Return what some rows along an axis must be."""
+        place = (*[slice(None)] * axis, rows)
+        expected = self.expected[place]
+
+        def cut(array: NDArray[T] | None) -> NDArray[T] | None:
+            return None if array is None else array[place]
+
+        return ExpectedOutput(
+            replace(self.type, shape=expected.shape),
+            self.tolerance,
+            expected,
+            self.rounded[place],
+            cut(self.element_tolerance),
+            cut(self.ignored),
+            cut(self.may_vary),
+            self.keeps_sign,
+        )
 
     def without(self, mask: Mask | None, *, may_vary: bool = False) -> "ExpectedOutput":
         """Return the same with further elements ignored."""

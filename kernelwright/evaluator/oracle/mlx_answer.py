@@ -9,7 +9,12 @@ from numpy.typing import NDArray
 
 from kernelwright.evaluator.oracle.expected_output import ExpectedOutput, Mask
 from kernelwright.evaluator.oracle.parallel import in_parts
-from kernelwright.evaluator.oracle.row_blocks import RowBlocks, block_inputs, row_blocks
+from kernelwright.evaluator.oracle.row_blocks import (
+    RowBlocks,
+    block_inputs,
+    first_alike,
+    row_blocks,
+)
 from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.capture import to_numpy
 from kernelwright.ir.graph import Graph
@@ -39,15 +44,21 @@ def run_mlx(graph: Graph, inputs: Sequence[AnyArray]) -> tuple[AnyArray, ...]:
     if blocks is None:
         return _run_whole(graph, inputs)
     made = tuple(np.empty(t.shape, t.dtype.numpy) for t in graph.output_types)
+    same = first_alike(blocks, inputs)
 
     def run(start: int) -> None:
         part, cut = block_inputs(graph, blocks, inputs, start)
-        for whole, place, array in zip(
-            made, _places(blocks, start), _run_whole(part, cut), strict=True
-        ):
+        rows = _run_whole(part, cut)
+        for whole, place, array in zip(made, _places(blocks, start), rows, strict=True):
             whole[place] = array
 
-    in_parts(run, blocks.starts)
+    def repeat(start: int) -> None:
+        places = zip(made, _places(blocks, start), _places(blocks, same[start]), strict=True)
+        for whole, place, first in places:
+            whole[place] = whole[first]
+
+    in_parts(run, [start for start in blocks.starts if same[start] == start])
+    in_parts(repeat, [start for start in blocks.starts if same[start] != start])
     return made
 
 

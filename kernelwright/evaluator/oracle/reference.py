@@ -12,19 +12,21 @@ import numpy as np
 from kernelwright.evaluator.inputs.case import Case
 from kernelwright.evaluator.inputs.trivial_answers import (
     COARSE,
+    Stretch,
     has_lower_precision,
     lower_precision,
     lower_precision_output,
     trivial_answers,
 )
-from kernelwright.evaluator.oracle.accuracy import Deviation, accepts, measure
+from kernelwright.evaluator.oracle.accuracy import Deviation, accepts, accepts_made, measure
+from kernelwright.evaluator.oracle.block_analysis import analyse_in_blocks
 from kernelwright.evaluator.oracle.dependence import constant_outputs, discrete_outputs, precisions
 from kernelwright.evaluator.oracle.expected_output import ExpectedOutput, Mask
 from kernelwright.evaluator.oracle.float_format import Reals, rounded_to
 from kernelwright.evaluator.oracle.ignored_values import out_of_sight
 from kernelwright.evaluator.oracle.mlx_answer import AllcloseAnswer, Closeness, closeness, run_mlx
 from kernelwright.evaluator.oracle.parallel import room_for, spread
-from kernelwright.evaluator.oracle.row_blocks import analyse_in_blocks
+from kernelwright.evaluator.oracle.row_blocks import block_inputs, row_blocks
 from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.graph import Graph, Node
 from kernelwright.ir.ops.undefined import Clamp
@@ -281,19 +283,21 @@ def _tried(prepared: Reference) -> Reference:
     """
     accepted, exact = list[tuple[int, str]](), set[int]()
     for place, name, answer in _trivial_answers(prepared):
-        if accepts(prepared.expected_outputs[place], answer):
+        if accepts_made(prepared.expected_outputs[place], answer):
             accepted.append((place, name))
     for place in _with_digits(prepared.case.graph):
         wanted = prepared.expected_outputs[place]
         precision = precisions(prepared.case.graph)[place]
-        if not accepts(wanted, lower_precision_output(wanted.expected, wanted.type, precision)):
+        answer = lower_precision_output(wanted.expected, wanted.type, precision)
+        if not accepts_made(wanted, answer):
             # The right answer in fewer digits is refused, so what is computed in fewer is as well.
             continue
-        answer = _coarse(prepared)[place]
-        answer = lower_precision_output(answer, wanted.type, precision)
-        if np.array_equal(answer, wanted.rounded, equal_nan=True):
+        answer = lower_precision_output(_coarse(prepared)[place], wanted.type, precision)
+        if np.array_equal(
+            answer(slice(0, wanted.type.size)), wanted.rounded.reshape(-1), equal_nan=True
+        ):
             exact.add(place)
-        elif accepts(wanted, answer):
+        elif accepts_made(wanted, answer):
             accepted.append((place, COARSE))
     return replace(prepared, accepted=tuple(accepted), exact=frozenset(exact))
 
@@ -310,7 +314,7 @@ def _with_digits(graph: Graph) -> Iterator[int]:
             yield place
 
 
-def _trivial_answers(prepared: Reference) -> Iterator[tuple[int, str, Array]]:
+def _trivial_answers(prepared: Reference) -> Iterator[tuple[int, str, Stretch]]:
     """Yield output, name and value of every answer that needs no work."""
     fixed = constant_outputs(prepared.case.graph)
     for place, wanted in enumerate(prepared.expected_outputs):
@@ -320,10 +324,30 @@ def _trivial_answers(prepared: Reference) -> Iterator[tuple[int, str, Array]]:
 
 
 def _passes_with(prepared: Reference, place: int, value: int) -> bool:
+    """Say whether the right outputs stay right where an input is the same number everywhere.
+
+    Of rows that do not depend on each other, few are asked before the others.
+    """
     inputs = list(prepared.inputs)
     inputs[place] = np.full_like(inputs[place], value)
-    outputs = run_oracle(prepared.case.graph, inputs)
+    graph = prepared.case.graph
+    blocks = row_blocks(graph)
+    if blocks is None:
+        return _stay_right(prepared.expected_outputs, run_oracle(graph, inputs))
+    for start in blocks.starts:
+        part, cut = block_inputs(graph, blocks, inputs, start)
+        rows = slice(start, min(start + blocks.block, blocks.rows))
+        wanted = [
+            one.rows(axis, rows)
+            for one, axis in zip(prepared.expected_outputs, blocks.output_axes, strict=True)
+        ]
+        if not _stay_right(wanted, run_oracle(part, cut)):
+            return False
+    return True
+
+
+def _stay_right(wanted: Sequence[ExpectedOutput], outputs: Sequence[Array]) -> bool:
     return all(
-        accepts(wanted, rounded_to(array, wanted.type.dtype))
-        for array, wanted in zip(outputs, prepared.expected_outputs, strict=True)
+        accepts(one, rounded_to(array, one.type.dtype))
+        for array, one in zip(outputs, wanted, strict=True)
     )

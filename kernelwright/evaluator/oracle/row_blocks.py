@@ -1,30 +1,27 @@
-"""Analysing a case block by block, where rows do not depend on each other."""
+"""Cutting a graph into blocks of rows, where rows do not depend on each other."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelwright.errors import KernelwrightError
-from kernelwright.evaluator.oracle.expected_output import ExpectedOutput, expected_output
-from kernelwright.evaluator.oracle.parallel import in_parts
-from kernelwright.evaluator.oracle.running_error import analyse
-from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
-from kernelwright.ir.ops.undefined import Clamp
 from kernelwright.ir.ops.view import slices
-from kernelwright.ir.passes.attention_steps import expand_attention
-from kernelwright.ir.reference import reference
 from kernelwright.ir.resize import free_dimensions, resize
-from kernelwright.metal.device.base import Array
 
 T = TypeVar("T", bound=np.generic)
 _BLOCK_ELEMENTS = 1 << 17
 """A megabyte in float64: what of a block is at hand stays in a core's caches."""
 _FEWEST_BLOCKS = 4
+_FIRST_BYTES = 512
+"""Of a block of an input, which tell most blocks apart."""
+_KEPT_GRAPHS = 64
+_WIDEST = 8
 
 
 @dataclass(frozen=True)
@@ -44,33 +41,6 @@ class RowBlocks:
         return range(0, self.rows, self.block)
 
 
-def analyse_in_blocks(
-    graph: Graph,
-    inputs: Sequence[Array],
-    tolerances: Sequence[Tolerance],
-    *,
-    clamp: Clamp | None = None,
-) -> tuple[ExpectedOutput, ...]:
-    """Evaluate a graph ideally and bound its errors, block by block on all cores if it may be.
-
-    Raises:
-        IndexError: an index is out of range, without `clamp`.
-    """
-    blocks = row_blocks(graph)
-    if blocks is None:
-        return _whole(graph, inputs, tolerances, clamp)
-
-    def one(start: int) -> tuple[ExpectedOutput, ...]:
-        part, cut = block_inputs(graph, blocks, inputs, start)
-        return _whole(part, cut, tolerances, clamp)
-
-    parts = in_parts(one, blocks.starts)
-    return tuple(
-        _joined([part[place] for part in parts], axis, tolerances[place], graph, place)
-        for place, axis in enumerate(blocks.output_axes)
-    )
-
-
 def block_inputs(
     graph: Graph, blocks: RowBlocks, inputs: Sequence[NDArray[T]], start: int
 ) -> tuple[Graph, list[NDArray[T]]]:
@@ -78,7 +48,7 @@ def block_inputs(
     stop = min(start + blocks.block, blocks.rows)
     part = blocks.graph
     if stop - start != blocks.block:
-        part = resize(graph, _sizes(blocks.axes, stop - start))
+        part = with_rows(graph, blocks, stop - start)
     cut = [
         array if axis is None else array[(*[slice(None)] * axis, slice(start, stop))]
         for array, axis in zip(inputs, blocks.axes, strict=True)
@@ -86,58 +56,70 @@ def block_inputs(
     return part, cut
 
 
-def _whole(
-    graph: Graph,
-    inputs: Sequence[Array],
-    tolerances: Sequence[Tolerance],
-    clamp: Clamp | None,
-) -> tuple[ExpectedOutput, ...]:
-    steps = expand_attention(graph) if _has_attention(graph) else graph
-    tracked = analyse(steps, inputs, clamp=clamp)
-    if steps is not graph:
-        # One op has a meaning of its own for what no query sees.
-        ideal = reference(graph, list(inputs), clamp=clamp)
-        tracked = [replace(t, values=np.asarray(v)) for t, v in zip(tracked, ideal, strict=True)]
-    triples = zip(tracked, graph.output_types, tolerances, strict=True)
-    return tuple(expected_output(t, type_, tolerance) for t, type_, tolerance in triples)
+def with_rows(graph: Graph, blocks: RowBlocks, rows: int) -> Graph:
+    """Return the graph for another number of rows."""
+    return resize(graph, _sizes(blocks.axes, rows))
 
 
-def _has_attention(graph: Graph) -> bool:
-    return any(node.op == "attention" for node in graph.nodes)
+def first_alike(blocks: RowBlocks, inputs: Sequence[NDArray[T]]) -> dict[int, int]:
+    """Return for the start of each block that of the first with the same bits in every input."""
+    known: dict[tuple[bytes, ...], list[int]] = {}
+    found: dict[int, int] = {}
+    for start in blocks.starts:
+        cut = _cut(blocks, inputs, start)
+        key = tuple(_first_bytes(array) for array in cut)
+        others = known.setdefault(key, [])
+        same = (o for o in others if _are_same(cut, _cut(blocks, inputs, o)))
+        found[start] = next(same, start)
+        if found[start] == start:
+            others.append(start)
+    return found
 
 
-def _joined(
-    parts: Sequence[ExpectedOutput], axis: int, tolerance: Tolerance, graph: Graph, place: int
-) -> ExpectedOutput:
-    def join(arrays: Sequence[NDArray[T] | None]) -> NDArray[T] | None:
-        like = next((array for array in arrays if array is not None), None)
-        if like is None:
-            return None
-        filled = [
-            np.zeros(part.type.shape, like.dtype) if array is None else array
-            for part, array in zip(parts, arrays, strict=True)
-        ]
-        return np.concatenate(filled, axis)
+def _cut(blocks: RowBlocks, inputs: Sequence[NDArray[T]], start: int) -> list[NDArray[T]]:
+    """Return what a block reads of the inputs that not all blocks share."""
+    return [
+        array[(*[slice(None)] * axis, slice(start, start + blocks.block))]
+        for array, axis in zip(inputs, blocks.axes, strict=True)
+        if axis is not None
+    ]
 
-    return ExpectedOutput(
-        graph.output_types[place],
-        tolerance,
-        np.concatenate([part.expected for part in parts], axis),
-        np.concatenate([part.rounded for part in parts], axis),
-        join([part.element_tolerance for part in parts]),
-        join([part.ignored for part in parts]),
-        keeps_sign=all(part.keeps_sign for part in parts),
+
+def _first_bytes(array: NDArray[T]) -> bytes:
+    rows = array.reshape(-1) if array.flags.c_contiguous else array[(0,) * (array.ndim - 1)]
+    return str(array.shape).encode() + rows[: _FIRST_BYTES // array.itemsize].tobytes()
+
+
+def _are_same(one: Sequence[NDArray[T]], other: Sequence[NDArray[T]]) -> bool:
+    return all(
+        a.shape == b.shape and np.array_equal(_bits(a), _bits(b))
+        for a, b in zip(one, other, strict=True)
     )
+
+
+def _bits(array: NDArray[T]) -> NDArray[np.generic]:
+    size = array.dtype.itemsize
+    return array.view(f"u{size}") if size <= _WIDEST else array.view("u8")
 
 
 def _sizes(axes: Sequence[int | None], size: int) -> dict[tuple[int, int], int]:
     return {(place, axis): size for place, axis in enumerate(axes) if axis is not None}
 
 
+def has_attention(graph: Graph) -> bool:
+    """Say whether rows may be mixed by an attention."""
+    return any(node.op == "attention" for node in graph.nodes)
+
+
 def row_blocks(graph: Graph) -> RowBlocks | None:
     """Return how to cut a graph into blocks of rows; None where it is small or they mix."""
+    return _row_blocks(graph, _BLOCK_ELEMENTS)
+
+
+@lru_cache(maxsize=_KEPT_GRAPHS)
+def _row_blocks(graph: Graph, block_elements: int) -> RowBlocks | None:
     elements = max((t.size for t in (*graph.input_types, *graph.output_types)), default=0)
-    if elements < _FEWEST_BLOCKS * _BLOCK_ELEMENTS or _has_attention(graph):
+    if elements < _FEWEST_BLOCKS * block_elements or has_attention(graph):
         return None
     try:
         dimensions = free_dimensions(graph)
@@ -146,7 +128,7 @@ def row_blocks(graph: Graph) -> RowBlocks | None:
     for dimension in sorted(dimensions, key=lambda d: -d.size):
         if dimension.is_reduced or set(dimension.multiples) != {1}:
             continue
-        block = max(dimension.size * _BLOCK_ELEMENTS // elements, 1)
+        block = max(dimension.size * block_elements // elements, 1)
         found = _blocks_along(graph, dict(dimension.axes), dimension.size, block)
         if found is not None and dimension.size >= _FEWEST_BLOCKS * found.block:
             return found

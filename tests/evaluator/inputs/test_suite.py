@@ -398,7 +398,7 @@ def test_outputs_may_be_told_from_trivial_answers_by_different_cases() -> None:
 def test_a_mean_of_complex_numbers_keeps_both_parts() -> None:
     expected = np.array([1 + 2j, 3 - 6j, np.nan])
     answers = dict(trivial_answers(TensorType((3,), Dtype.COMPLEX64), expected, ()))
-    assert answers[MEAN].tolist() == [2 - 2j] * 3
+    assert answers[MEAN](slice(0, 3)).tolist() == [2 - 2j] * 3
 
 
 def test_one_number_everywhere_is_no_trivial_mean() -> None:

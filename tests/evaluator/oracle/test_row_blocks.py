@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kernelwright.evaluator.oracle import row_blocks
-from kernelwright.evaluator.oracle.row_blocks import analyse_in_blocks
+from kernelwright.evaluator.oracle.block_analysis import analyse_in_blocks
 from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir import canonicalize, capture
 from kernelwright.ir.dtype import Dtype

@@ -1,0 +1,98 @@
+"""Analysing a case block by block, where rows do not depend on each other."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelwright.evaluator.oracle.expected_output import ExpectedOutput, expected_output
+from kernelwright.evaluator.oracle.parallel import in_parts
+from kernelwright.evaluator.oracle.row_blocks import (
+    block_inputs,
+    first_alike,
+    has_attention,
+    row_blocks,
+)
+from kernelwright.evaluator.oracle.running_error import analyse
+from kernelwright.evaluator.task import Tolerance
+from kernelwright.ir.graph import Graph
+from kernelwright.ir.ops.undefined import Clamp
+from kernelwright.ir.passes.attention_steps import expand_attention
+from kernelwright.ir.reference import reference
+from kernelwright.metal.device.base import Array
+
+T = TypeVar("T", bound=np.generic)
+
+
+def analyse_in_blocks(
+    graph: Graph,
+    inputs: Sequence[Array],
+    tolerances: Sequence[Tolerance],
+    *,
+    clamp: Clamp | None = None,
+) -> tuple[ExpectedOutput, ...]:
+    """Evaluate a graph ideally and bound its errors, block by block on all cores if it may be.
+
+    Blocks with the same inputs are evaluated once.
+
+    Raises:
+        IndexError: an index is out of range, without `clamp`.
+    """
+    blocks = row_blocks(graph)
+    if blocks is None:
+        return _whole(graph, inputs, tolerances, clamp)
+
+    def one(start: int) -> tuple[ExpectedOutput, ...]:
+        part, cut = block_inputs(graph, blocks, inputs, start)
+        return _whole(part, cut, tolerances, clamp)
+
+    same = first_alike(blocks, inputs)
+    distinct = [start for start in blocks.starts if same[start] == start]
+    made = dict(zip(distinct, in_parts(one, distinct), strict=True))
+    parts = [made[same[start]] for start in blocks.starts]
+    return tuple(
+        _joined([part[place] for part in parts], axis, tolerances[place], graph, place)
+        for place, axis in enumerate(blocks.output_axes)
+    )
+
+
+def _whole(
+    graph: Graph,
+    inputs: Sequence[Array],
+    tolerances: Sequence[Tolerance],
+    clamp: Clamp | None,
+) -> tuple[ExpectedOutput, ...]:
+    steps = expand_attention(graph) if has_attention(graph) else graph
+    tracked = analyse(steps, inputs, clamp=clamp)
+    if steps is not graph:
+        # One op has a meaning of its own for what no query sees.
+        ideal = reference(graph, list(inputs), clamp=clamp)
+        tracked = [replace(t, values=np.asarray(v)) for t, v in zip(tracked, ideal, strict=True)]
+    triples = zip(tracked, graph.output_types, tolerances, strict=True)
+    return tuple(expected_output(t, type_, tolerance) for t, type_, tolerance in triples)
+
+
+def _joined(
+    parts: Sequence[ExpectedOutput], axis: int, tolerance: Tolerance, graph: Graph, place: int
+) -> ExpectedOutput:
+    def join(arrays: Sequence[NDArray[T] | None]) -> NDArray[T] | None:
+        like = next((array for array in arrays if array is not None), None)
+        if like is None:
+            return None
+        filled = [
+            np.zeros(part.type.shape, like.dtype) if array is None else array
+            for part, array in zip(parts, arrays, strict=True)
+        ]
+        return np.concatenate(filled, axis)
+
+    return ExpectedOutput(
+        graph.output_types[place],
+        tolerance,
+        np.concatenate([part.expected for part in parts], axis),
+        np.concatenate([part.rounded for part in parts], axis),
+        join([part.element_tolerance for part in parts]),
+        join([part.ignored for part in parts]),
+        keeps_sign=all(part.keeps_sign for part in parts),
+    )
