@@ -42,11 +42,18 @@ def _constant(value: Array) -> Stretch:
 
 def _mean(expected: Array, type_: TensorType) -> Array:
     number = np.complex128 if type_.dtype.is_complex else np.float64
+    flat = expected.reshape(-1)
+
+    def add_up(start: int) -> tuple[complex, int]:
+        part = flat[start : start + _PART_ELEMENTS].astype(number, copy=False)
+        is_finite = np.isfinite(part)
+        finite = part if is_finite.all() else part[is_finite]
+        return finite.sum(), finite.size
+
     with np.errstate(over="ignore", invalid="ignore"):
-        wide = expected.astype(number, copy=False).reshape(-1)
-        is_finite = np.isfinite(wide)
-        finite = wide if is_finite.all() else wide[is_finite]
-        mean = finite.mean() if finite.size else number(0)
+        sums = in_parts(add_up, range(0, flat.size, _PART_ELEMENTS))
+        count = max(sum(size for _, size in sums), 1)
+        mean = np.asarray([total for total, _ in sums], number).sum() / number(count)
         if not (type_.dtype.is_float or type_.dtype.is_complex):
             mean = np.round(mean)
         return np.asarray(mean.astype(type_.dtype.numpy))
@@ -83,7 +90,10 @@ def _rounded(values: Array, bits: int, dtype: np.dtype[np.generic]) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         mantissa, exponent = np.frexp(values.astype(np.float64))
         kept = np.round(mantissa * 2.0**bits) / 2.0**bits
-        return np.asarray(np.ldexp(kept, exponent).astype(dtype))
+        coarse = np.ldexp(kept, exponent).astype(dtype)
+        # The largest numbers stay: a format's range is no matter of its digits.
+        is_beyond = np.isinf(coarse) & np.isfinite(mantissa)
+        return np.asarray(np.where(is_beyond, values.astype(dtype), coarse))
 
 
 def has_lower_precision(dtype: Dtype) -> bool:

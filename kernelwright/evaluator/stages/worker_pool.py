@@ -77,8 +77,12 @@ class WorkerPool:
         return self._fresh_trial(program)
 
     def trial_in_a_new_process(self, program: Program) -> Trial:
-        """Return where a program runs that no candidate ran in before."""
-        if self._worker is not None:
+        """Return where a program runs that no candidate ran in before.
+
+        A worker that forks a process for each candidate forks one more, from one that has run
+        none; another worker is replaced, for a GPU's driver is part of what may be spoilt.
+        """
+        if self._worker is not None and "succession" not in self._worker.confinement:
             self._worker.close()
         return self._fresh_trial(program)
 
