@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from kernelwright.evaluator.attacks.corpus import bases, task_of
@@ -57,7 +58,7 @@ def test_what_other_builds_give_is_judged(
             trial, reference, seed=seed, sanitize=sanitize, count=count, counts_all=counts_all
         )
         if {"sanitize": sanitize, "count": count}[build]:
-            outputs = tuple(output * 0 for output in result.outputs)
+            outputs = tuple(np.zeros_like(output) for output in result.outputs)
             return result.model_copy(update={"outputs": outputs})
         return result
 
