@@ -27,6 +27,7 @@ from kernelwright.evaluator.oracle.float_format import (
     Reals,
     half_spacing,
     is_inexact,
+    only_where,
 )
 from kernelwright.evaluator.oracle.tracked import ANYTHING, Tracked
 from kernelwright.ir.dtype import Dtype
@@ -302,7 +303,9 @@ def _own(op: Op, call: Call, values: Sequence[Array], made: Array, dtype: Dtype)
         if dtype is Dtype.FLOAT32:
             return None
         inexact = is_inexact(ideal, Dtype.FLOAT32)
-        return np.where(inexact, half_spacing(ideal, Dtype.FLOAT32), 0.0) if inexact.any() else None
+        if not inexact.any():
+            return None
+        return only_where(inexact, half_spacing(ideal, Dtype.FLOAT32))
     ulps = _ULPS.get(op.name)
     if ulps is None:
         return None
@@ -313,10 +316,10 @@ def _own(op: Op, call: Call, values: Sequence[Array], made: Array, dtype: Dtype)
         # A polynomial for all arguments: Abramowitz and Stegun 7.1.26 is off by 1.5e-7 before it
         # is rounded, MLX's own on a CPU by 4.4e-7.
         lost += 8 * UNIT
-    settled = np.where(ideal == 0, 0.0, lost)
+    settled = only_where(ideal != 0, lost)
     floor = FLOAT32.least_normal
     small = (np.abs(ideal) < floor) & (ideal != 0)
-    return np.where(small, np.maximum(settled, floor), settled)
+    return np.where(small, np.maximum(settled, floor), settled) if small.any() else settled
 
 
 def _of_scaled_argument(op: Op, call: Call, values: Sequence[Array], made: Reals) -> Reals:
@@ -330,7 +333,7 @@ def _of_scaled_argument(op: Op, call: Call, values: Sequence[Array], made: Reals
         assert op.meaning is not None
         x = values[0]
         moved = np.abs(op.meaning(call, x * (1 + 2 * UNIT)) - made)
-    return np.where(np.isfinite(moved), moved, 0.0)
+    return only_where(np.isfinite(moved), moved)
 
 
 def _reduction(

@@ -7,7 +7,14 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelwright.evaluator.oracle.float_format import FLOAT32, FORMATS, half_spacing, rounded_to
+from kernelwright.evaluator.oracle.float_format import (
+    FLOAT32,
+    FORMATS,
+    Reals,
+    half_spacing,
+    only_where,
+    rounded_to,
+)
 from kernelwright.evaluator.oracle.tracked import Tracked
 from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.dtype import Dtype
@@ -114,34 +121,50 @@ def expected_output(tracked: Tracked, type_: TensorType, tolerance: Tolerance) -
         return ExpectedOutput(
             type_, tolerance, tracked.values, rounded, keeps_sign=tracked.is_stored
         )
+    shape = tracked.values.shape
+    values = np.atleast_1d(tracked.values.astype(np.float64, copy=False))
+    lost = np.zeros(values.shape) if error is None else _SECOND_ORDER * np.atleast_1d(error)
     with np.errstate(all="ignore"):
-        values = tracked.values.astype(np.float64, copy=False)
-        lost = np.zeros(values.shape) if error is None else _SECOND_ORDER * error
-        overflows = np.isinf(lost) & np.isfinite(rounded.astype(np.float64))
-        ignored = overflows | np.isnan(lost)
-        lost = np.where(np.isfinite(lost), lost, 0.0)
-        size = np.abs(values) + lost
-        spacing = half_spacing(size, type_.dtype)
-        off = np.abs(rounded.astype(np.float64) - values)
-        largest = FORMATS[type_.dtype].largest
-        # The sum of an ideal value and its error may round to infinity where the value does not.
-        edge = largest + float(half_spacing(np.array(largest), type_.dtype))
-        ignored |= (np.abs(values) - lost < edge) & (size >= edge) & (lost > 0)
-        limit = np.where(lost > 0, np.minimum(off + 2 * lost, spacing + lost), 0.0)
+        limit, ignored = _limits(values, np.atleast_1d(rounded).astype(np.float64), lost, type_)
         if is_small is not None:
-            limit = np.where(is_small, np.maximum(limit, FLOAT32.least_normal), limit)
-        limit = np.where(np.isfinite(values) & ~ignored, limit, 0.0)
-        narrow = np.nextafter(limit.astype(np.float32), np.float32(np.inf))
-    # An output of rank 0 makes NumPy's results scalars, which take no assignment.
-    narrow, ignored = np.where(limit == 0, np.float32(0), narrow), np.asarray(ignored)
+            flushed = np.maximum(limit, FLOAT32.least_normal)
+            limit = np.where(np.atleast_1d(is_small) & ~ignored, flushed, limit)
+    narrow = _rounded_up(limit)
     return ExpectedOutput(
         type_,
         tolerance,
         tracked.values,
         rounded,
-        element_tolerance=narrow if (narrow > 0).any() else None,
-        ignored=ignored if ignored.any() else None,
+        element_tolerance=narrow.reshape(shape) if narrow.any() else None,
+        ignored=ignored.reshape(shape) if ignored.any() else None,
     )
+
+
+def _limits(values: Reals, rounded: Reals, lost: Reals, type_: TensorType) -> tuple[Reals, Mask]:
+    """Return how far elements may be off that lose so much, and which of them nobody can judge."""
+    is_known = np.isfinite(lost)
+    ignored = np.zeros(values.shape, bool)
+    if not is_known.all():
+        ignored = (np.isinf(lost) & np.isfinite(rounded)) | np.isnan(lost)
+        lost = only_where(is_known, lost)
+    size = np.abs(values) + lost
+    largest = FORMATS[type_.dtype].largest
+    # The sum of an ideal value and its error may round to infinity where the value does not.
+    edge = largest + float(half_spacing(np.array(largest), type_.dtype))
+    is_beyond = size >= edge
+    if is_beyond.any():
+        ignored |= (np.abs(values) - lost < edge) & is_beyond & (lost > 0)
+    off = np.abs(rounded - values)
+    limit = np.minimum(off + 2 * lost, half_spacing(size, type_.dtype) + lost)
+    return only_where((lost > 0) & np.isfinite(values) & ~ignored, limit), ignored
+
+
+def _rounded_up(limit: Reals) -> NDArray[np.float32]:
+    """Round to the next float32 above the nearest; zeros stay."""
+    narrow = np.minimum(limit, FLOAT32.largest).astype(np.float32)
+    bits = narrow.view(np.uint32)
+    bits += limit > 0
+    return narrow
 
 
 def _may_be_flushed(tracked: Tracked, dtype: Dtype) -> Mask | None:

@@ -4,7 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelwright.evaluator.oracle.float_format import FORMATS, Reals, half_spacing, is_inexact
+from kernelwright.evaluator.oracle.float_format import (
+    FORMATS,
+    Reals,
+    half_spacing,
+    is_inexact,
+    only_where,
+)
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.ops.op import Array
 
@@ -37,7 +43,7 @@ class Tracked:
             inexact |= error > 0
         if not inexact.any():
             return error
-        rounding = np.where(inexact, half_spacing(self.values, self.dtype), 0.0)
+        rounding = only_where(inexact, half_spacing(self.values, self.dtype))
         beyond = np.abs(self.values) > FORMATS[self.dtype].largest
         if beyond.any():
             rounding = np.where(beyond & np.isfinite(self.values), np.inf, rounding)

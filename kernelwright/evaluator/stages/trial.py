@@ -107,9 +107,12 @@ class Trial:
 
     def _launch(self, reference: Reference, options: RunOptions) -> RunResult:
         key = self.compile(reference.case.graph, sanitize=options.sanitize)
-        request = Run(key, reference.inputs, options, reference.case.layout)
+        inputs = None if self.worker.held is reference.inputs else reference.inputs
+        self.worker.held = None
+        request = Run(key, inputs, options, reference.case.layout)
         try:
             reply = self.call(request, self.config.run_timeout_s + _COMPILE_SLACK_S)
+            self.worker.held = reference.inputs
         except Failure as failure:
             if failure.status is Status.LAUNCH_ERROR:
                 failure.reference = reference

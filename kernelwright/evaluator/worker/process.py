@@ -71,6 +71,8 @@ class Worker:
         self.drives_gpu = limits.drives_gpu
         self.opening: object = None
         """What a new process in this one's place has to be asked first."""
+        self.held: object = None
+        """What whoever asks knows to be kept there, such as the inputs of its last run."""
         self._scratch = Path(tempfile.mkdtemp(prefix="kernelwright-"))
         self._pipe, remote = Pipe()
         try:

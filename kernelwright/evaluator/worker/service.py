@@ -93,7 +93,8 @@ class Run:
     """Run a compiled program; the reply's arrays are its outputs."""
 
     key: str
-    inputs: tuple[Array, ...]
+    inputs: tuple[Array, ...] | None
+    """None for those of the run before."""
     options: RunOptions
     layout: Layout = Layout.DENSE
 
@@ -115,6 +116,8 @@ class CandidateService:
         self._executables: dict[str, Executable] = {}
         self._refused: dict[str, CompileError] = {}
         self._laboratory: Workbench | None = None
+        self._inputs: tuple[Array, ...] = ()
+        """Of the last run. Devices run on copies, with another padding each time."""
 
     def answer(self, request: Request) -> Reply:
         """Serve one request."""
@@ -168,7 +171,9 @@ class CandidateService:
             return reply
         if isinstance(request, Measure):
             return self._measure(request)
-        inputs = [request.layout.place(a, i) for i, a in enumerate(request.inputs)]
+        if request.inputs is not None:
+            self._inputs = request.inputs
+        inputs = [request.layout.place(a, i) for i, a in enumerate(self._inputs)]
         started = time.perf_counter()
         result = self._executables[request.key].run(inputs, request.options)
         return _reply(result, time.perf_counter() - started)
@@ -177,6 +182,7 @@ class CandidateService:
         self._executables.clear()
         self._refused.clear()
         self._laboratory = None
+        self._inputs = ()
 
     def _compile(self, device: Device, request: Compile) -> None:
         if request.key in self._refused:
