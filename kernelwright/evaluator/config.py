@@ -62,6 +62,7 @@ class EvaluatorConfig(Record):
     large_elements: int = 1 << 22
     """Above this many only a mixed case runs at full shape, where a program serves others too."""
     run_timeout_s: float = 20.0
+    """On a GPU by the clock; on the simulator the processor time of two cores."""
     compile_timeout_s: float = 30.0
     measure_timeout_s: float = 300.0
     """For all the samples of one order: dozens of blocks against every baseline."""

@@ -24,6 +24,10 @@ from kernelwright.metal.kernel import Program
 POISONS = (0xFF, 0x50)
 """A NaN in every float format, and a large ordinary number: both cannot be right by chance."""
 _COMPILE_SLACK_S = 2.0
+_BUSY_COMPILE_SLACK_S = 60.0
+"""A machine with eight others at work compiles what a run needs besides."""
+_PATIENCE = 12
+"""More than the simulator's own."""
 
 
 @dataclass(eq=False)
@@ -111,7 +115,7 @@ class Trial:
         self.worker.held = None
         request = Run(key, inputs, options, reference.case.layout)
         try:
-            reply = self.call(request, self.config.run_timeout_s + _COMPILE_SLACK_S)
+            reply = self.call(request, self._patience_s)
             self.worker.held = reference.inputs
         except Failure as failure:
             if failure.status is Status.LAUNCH_ERROR:
@@ -123,6 +127,16 @@ class Trial:
             raise Failure(
                 Status.CRASHED, "the worker's answer is damaged.", lost_worker=True
             ) from e
+
+    @property
+    def _patience_s(self) -> float:
+        """How long a run may keep its process: on the simulator, until that ends it by itself.
+
+        A launch there has a budget of processor time, and several times as long to spend it.
+        """
+        if self.worker.drives_gpu:
+            return self.config.run_timeout_s + _COMPILE_SLACK_S
+        return _PATIENCE * self.config.run_timeout_s + _BUSY_COMPILE_SLACK_S
 
     def judge_straying(self, reference: Reference) -> None:
         """Compare what hangs on no index that is out of range.

@@ -18,6 +18,7 @@ from kernelwright.metal.device.base import (
 )
 from kernelwright.metal.device.simulator.compiler import Image, compile_unit
 from kernelwright.metal.device.simulator.memory import GuardedArray, InputCopy, layout
+from kernelwright.metal.device.simulator.native import BUDGET_CORES
 from kernelwright.metal.device.simulator.record import Buffer, Code, Outcome
 from kernelwright.metal.device.simulator.runtime import launch
 from kernelwright.metal.device.simulator.toolchain import Variant, compiler_version
@@ -168,7 +169,7 @@ class _Run:
         for number in range(len(self.launches)):
             outcome = self._launch(number, remaining_s)
             self.outcomes.append(outcome)
-            remaining_s = max(remaining_s - outcome.elapsed_s, 0.001)
+            remaining_s = max(remaining_s - outcome.work_s / BUDGET_CORES, 0.001)
 
     def _launch(self, number: int, timeout_s: float) -> Outcome:
         prepared, (image, uncounted) = self.launches[number], self.builds[number]

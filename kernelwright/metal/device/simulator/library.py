@@ -148,7 +148,7 @@ class SimulatedKernel:
             sanitize: Look for what a GPU hides.
             count: Count what the launch costs; not together with `sanitize`.
             order_seed: Seeds the order in which threads run.
-            timeout_s: When to give up.
+            timeout_s: When to give up, in processor time as two cores spend it.
 
         Raises:
             LaunchError: the arguments do not fit the kernel, a limit is exceeded, or it did not

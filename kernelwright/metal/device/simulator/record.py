@@ -62,6 +62,8 @@ class Outcome:
     """What a launch tells besides what it wrote."""
 
     elapsed_s: float
+    work_s: float = 0.0
+    """Processor time that it took, of all cores together."""
     reports: tuple[SanitizerReport, ...] = ()
     counters: Counters | None = None
     vetted: bool = False

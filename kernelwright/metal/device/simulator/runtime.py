@@ -77,17 +77,19 @@ def launch(
         threadgroup_bytes=threadgroup_bytes,
     )
     _check(dispatch, buffers)
-    spent_s = 0.0
     if options.sanitize and code.vet is not None:
         vetted = dispatch.vet(buffers, options)
         if vetted.is_clean:
-            return Outcome(elapsed_s=vetted.elapsed_s, vetted=True)
-        spent_s = vetted.elapsed_s
-        options = options.model_copy(
-            update={"timeout_s": max(options.timeout_s - spent_s, _SHORTEST_S)}
+            return Outcome(elapsed_s=vetted.elapsed_s, work_s=vetted.work_s, vetted=True)
+        rest_s = options.timeout_s - vetted.work_s / native.BUDGET_CORES
+        options = options.model_copy(update={"timeout_s": max(rest_s, _SHORTEST_S)})
+        outcome = _sanitized(dispatch, buffers, options)
+        return replace(
+            outcome,
+            elapsed_s=outcome.elapsed_s + vetted.elapsed_s,
+            work_s=outcome.work_s + vetted.work_s,
         )
-    outcome = _sanitized(dispatch, buffers, options)
-    return replace(outcome, elapsed_s=outcome.elapsed_s + spent_s)
+    return _sanitized(dispatch, buffers, options)
 
 
 def _sanitized(dispatch: "_Dispatch", buffers: Sequence[Buffer], options: RunOptions) -> Outcome:
@@ -107,7 +109,8 @@ class _Vetted:
     """How a vetted launch went."""
 
     is_clean: bool
-    elapsed_s: float
+    elapsed_s: float = 0.0
+    work_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -137,14 +140,20 @@ class _Dispatch:
             request.tally = ctypes.pointer(tally)
             request.blocks, request.block_count = blocks, len(blocks)
             request.block_work = block_work(self.code.library, len(blocks))
-        outcome = native.perform(runtime, request, options.timeout_s)
+        performed = native.perform(runtime, request, options.timeout_s)
+        outcome = performed.outcome
         names = Names(self.code.library, buffers, self.arguments, self.variables)
         reports = read_reports(raw, names) if raw is not None else ()
         # A stray access that had to be stopped has a report, which says more than an exception.
         if outcome.failure not in (_INVALID_ADDRESS, _TRAP, _PROTECTION) or not reports:
-            _raise_failure(self.kernel, outcome, options, self.threadgroup_bytes)
+            _raise_failure(self.kernel, performed, options, self.threadgroup_bytes)
         counters = self._counters(buffers, tally, list(blocks)) if options.count else None
-        return Outcome(elapsed_s=outcome.elapsed_s, reports=reports, counters=counters)
+        return Outcome(
+            elapsed_s=outcome.elapsed_s,
+            work_s=performed.work_s,
+            reports=reports,
+            counters=counters,
+        )
 
     def vet(self, buffers: Sequence[Buffer], options: RunOptions) -> "_Vetted":
         """Run with each access vetted; the buffers change only when nothing is suspicious."""
@@ -152,10 +161,11 @@ class _Dispatch:
         request = self._request(buffers, options.model_copy(update={"sanitize": False}))
         request.vets = 1
         if not request.code.vet:
-            return _Vetted(False, 0.0)
+            return _Vetted(is_clean=False)
         # What does not end here in half the time does not end on fibers in the other half.
-        outcome = native.perform(runtime, request, options.timeout_s / 2)
-        return _Vetted(outcome.failure == 0, outcome.elapsed_s)
+        performed = native.perform(runtime, request, options.timeout_s / 2)
+        outcome = performed.outcome
+        return _Vetted(outcome.failure == 0, outcome.elapsed_s, performed.work_s)
 
     def agrees(
         self, before: Sequence[Buffer], after: Sequence[Buffer], options: RunOptions
@@ -286,13 +296,21 @@ _FAILURES = {
 
 
 def _raise_failure(
-    kernel: str, outcome: native.RawOutcome, options: RunOptions, threadgroup_bytes: int
+    kernel: str, performed: native.Performed, options: RunOptions, threadgroup_bytes: int
 ) -> None:
+    outcome = performed.outcome
     if outcome.failure == 0:
         return
+    if outcome.failure == _TIMEOUT and performed.is_starved:
+        raise DeviceError(
+            f"{kernel}: it got {performed.work_s:.1f} s of processor time in "
+            f"{native.PATIENCE * options.timeout_s:g} s, too little for a verdict; try again when "
+            f"the machine is less busy."
+        )
     if outcome.failure == _TIMEOUT:
         raise LaunchError(
-            f"{kernel}: it did not end within {options.timeout_s:g} s; look for an endless loop."
+            f"{kernel}: it did not end within {options.timeout_s:g} s of two cores; look for an "
+            f"endless loop, or do less in one launch."
         )
     if outcome.failure == _NO_MEMORY:
         raise DeviceError("the simulator has no memory or threads left for a launch.")
