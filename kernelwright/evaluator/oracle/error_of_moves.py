@@ -45,10 +45,12 @@ def errors_of_move(
         ]
     # Where some are rounded already and others are not, all carry their rounding with them.
     same = all(read[p].is_stored == is_stored for p in data)
+    form = read[0].form if len(read) == 1 else None
     errors = {p: read[p].error if same else read[p].read_error() for p in data}
     if all(e is None for e in errors.values()):
         return [
-            Tracked(m, None, t.dtype, is_stored) for m, t in zip(made, call.outputs, strict=True)
+            Tracked(m, None, t.dtype, is_stored, form)
+            for m, t in zip(made, call.outputs, strict=True)
         ]
     arrays = [
         (np.zeros(r.values.shape) if errors[p] is None else errors[p]) if p in data else r.values
@@ -57,6 +59,6 @@ def errors_of_move(
     result = op.meaning(call, *arrays)
     results = result if isinstance(result, tuple) else (result,)
     return [
-        Tracked(m, np.asarray(e, np.float64), t.dtype, is_stored)
+        Tracked(m, np.asarray(e, np.float64), t.dtype, is_stored, form)
         for m, e, t in zip(made, results, call.outputs, strict=True)
     ]

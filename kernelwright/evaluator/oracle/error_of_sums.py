@@ -37,6 +37,20 @@ def accumulated(size: Reals, terms: int, factor: Reals | float = 1.0) -> Reals:
     return roundings(terms, factor) * UNIT * np.where(np.isfinite(size), size, 0.0)
 
 
+def overflowed(lost: Reals, size: Reals, made: Array) -> Reals:
+    """Let sums overflow on the way whose terms of one sign add up to more than float32 holds.
+
+    `size` is the sum of the absolute terms, `made` that of the terms. Which of the partial sums
+    overflow depends on the order; those of both signs add up to NaN.
+    """
+    if not (size > FLOAT32.largest).any():
+        return lost
+    ends = (size + made) / 2 + lost, (size - made) / 2 + lost
+    above, below = (end > FLOAT32.largest for end in ends)
+    lost = np.where(above | below, np.inf, lost)
+    return np.where(above & below & np.isfinite(size), np.nan, lost)
+
+
 def error_of_sum(op: Op, call: Call, x: Reals, error: Reals | None, made: Array) -> Reals | None:
     """Bound the error of a sum or a mean over axes."""
     terms = x.size // max(made.size, 1)
@@ -47,7 +61,7 @@ def error_of_sum(op: Op, call: Call, x: Reals, error: Reals | None, made: Array)
         return error
     rows = np.moveaxis(x, axes, tuple(range(-len(axes), 0))).reshape(made.size, terms)
     factor = alike(rows).reshape(size.shape)
-    lost = accumulated(size, terms, factor)
+    lost = scale * overflowed(accumulated(size, terms, factor) / scale, size / scale, made / scale)
     if error is None:
         return lost
     most = np.sum(error, axis=axes, keepdims=True)
@@ -159,7 +173,8 @@ def error_of_scan(op: Op, call: Call, x: Array, error: Reals | None, made: Array
     terms = x.shape[axis]
     if op.name == "cumsum":
         factor = np.expand_dims(alike_along(x, axis), axis)
-        lost = accumulated(np.asarray(op.meaning(call, np.abs(x))), terms, factor)
+        size = np.asarray(op.meaning(call, np.abs(x)))
+        lost = overflowed(accumulated(size, terms, factor), size, made)
         return lost if error is None else lost + op.meaning(call, error)
     if op.name == "cumprod":
         size = np.abs(x)
@@ -203,7 +218,7 @@ def _of_products(
         return _of_matmul(op, call, values, errors, terms)
     sizes = [np.abs(v) if v.dtype.kind == "f" else v for v in values]
     base = np.abs(op.meaning(call, *sizes))
-    lost = accumulated(base, terms)
+    lost = overflowed(accumulated(base, terms), base, made)
     if "qmm" in op.name or op.name.startswith("quantized"):
         # Kernels may round weights to the dtype of what they multiply, as MLX's own do.
         unit = call.outputs[0].dtype.epsilon / 2
@@ -229,7 +244,10 @@ def _of_matmul(
     x, y = (np.abs(v) for v in values[:2])
     scale = abs(call.number("alpha")) if op.name == "addmm" else 1.0
     of_rows, of_columns = _row_factor(values[0], -1), _row_factor(values[1], -2)
-    lost = scale * accumulated(x @ y, terms, np.minimum(of_rows, of_columns))
+    base = x @ y
+    lost = scale * accumulated(base, terms, np.minimum(of_rows, of_columns))
+    if (base > FLOAT32.largest).any():
+        lost = overflowed(lost, base, values[0] @ values[1])
     of_x, of_y = errors[:2]
     if of_x is not None:
         lost = lost + scale * _one_sided(of_x, y, of_rows)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from kernelwright.evaluator.oracle.error_of_forms import error_of_other_form, form_of
 from kernelwright.evaluator.oracle.error_of_moves import DATA_PLACES, errors_of_move, moves
 from kernelwright.evaluator.oracle.error_of_order import (
     error_of_extreme_place,
@@ -71,8 +72,13 @@ def error_of(
     ]
     if len(made) > 1:
         found = list(_by_draws(op, call, values, errors, made))
+    forms = [r.form for r in read]
+    other = error_of_other_form(op, forms, values, made[0])
+    if other is not None:
+        found[0] = other if found[0] is None else found[0] + other
+    form = form_of(op, call, forms, values, made[0]) if len(made) == 1 else None
     return [
-        Tracked(m, _settled(e, m, t.dtype), t.dtype, is_stored=False)
+        Tracked(m, _settled(e, m, t.dtype), t.dtype, is_stored=False, form=form)
         for m, e, t in zip(made, found, call.outputs, strict=True)
     ]
 
@@ -214,8 +220,9 @@ def _settled_at_infinities(
         if own is not None:
             # A zero that is none changes what an infinity times it is.
             unknown |= np.isnan(own) | ((value == 0) & (own != 0) & np.isnan(made))
-    for value in values:
-        unknown &= ~np.isnan(value)
+    for value, own in zip(values, errors, strict=True):
+        certain = np.isnan(value)
+        unknown &= ~(certain if own is None else certain & ~np.isnan(own))
     return np.where(finite, error, np.where(unknown, ANYTHING, 0.0))
 
 

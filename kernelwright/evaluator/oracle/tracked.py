@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernelwright.evaluator.oracle.error_of_forms import Form
 from kernelwright.evaluator.oracle.float_format import (
     FORMATS,
     Reals,
@@ -32,6 +33,8 @@ class Tracked:
     dtype: Dtype
     is_stored: bool
     """The value is one that its dtype holds: an input, a constant, or moved ones."""
+    form: Form | None = None
+    """What the value is, where a kernel may compute what reads it in another way."""
 
     def read_error(self) -> Reals | None:
         """Return the error that whoever reads the value meets: its rounding is included."""
@@ -39,12 +42,14 @@ class Tracked:
             return self.error
         inexact = is_inexact(self.values, self.dtype)
         error = self.error
+        size = np.abs(self.values)
         if error is not None:
             inexact |= error > 0
+            size = size + error
         if not inexact.any():
             return error
         rounding = only_where(inexact, half_spacing(self.values, self.dtype))
-        beyond = np.abs(self.values) > FORMATS[self.dtype].largest
+        beyond = size > FORMATS[self.dtype].largest
         if beyond.any():
             rounding = np.where(beyond & np.isfinite(self.values), np.inf, rounding)
         return rounding if error is None else error + rounding

@@ -366,3 +366,42 @@ def test_an_overflow_may_meet_an_infinity_of_the_other_sign() -> None:
     assert passes(reference, np.array([np.nan, -np.inf, 1.004], np.float32))
     assert passes(reference, np.array([-np.inf, -np.inf, 1.004], np.float32))
     assert not passes(reference, np.array([-np.inf, np.nan, 1.004], np.float32))
+
+
+def test_a_zero_that_rounding_moves_makes_anything_of_an_infinity() -> None:
+    def scaled(x: mx.array) -> mx.array:
+        row = x[:, :-1]
+        return (row - mx.mean(row, axis=-1, keepdims=True)) * x[:, -1:] + 1.5
+
+    x = np.full((2, 101), np.float32(-0.7219))
+    x[:, -1], x[1, :-1] = np.inf, np.arange(100)
+    reference = case_of(scaled, x)
+    found = reference.expected_outputs[0].rounded.copy()
+    assert np.isnan(found[0]).all()
+    assert passes(reference, found)
+    found[0] = np.inf
+    assert passes(reference, found)
+    found[1] = np.nan
+    assert not passes(reference, found)
+
+
+@pytest.mark.parametrize("function", [mx.mean, mx.sum, lambda x, axis: x @ mx.ones((4, 1))[:, 0]])
+def test_terms_of_one_sign_may_overflow_though_all_together_do_not(
+    function: Callable[..., mx.array],
+) -> None:
+    x = np.array([[3e38, 3e38, -3e38, -3e38], [1, 2, 3, 4], [9e37, 9e37, -9e37, 9e37]], np.float32)
+    reference = case_of(lambda x: function(x, axis=-1), x)
+    found = reference.expected_outputs[0].rounded.copy()
+    for value in (0, np.nan, np.inf, -np.inf):
+        found[0] = value
+        assert passes(reference, found)
+    found[2] = np.inf
+    assert not passes(reference, found)
+
+
+def test_a_sum_may_overflow_before_it_is_divided() -> None:
+    x = np.array([[3e38, 3e38, 3e38, 3e38], [1, 2, 3, 4]], np.float32)
+    reference = case_of(lambda x: mx.mean(x, axis=-1), x)
+    assert passes(reference, np.array([3e38, 2.5], np.float32))
+    assert passes(reference, np.array([np.inf, 2.5], np.float32))
+    assert not passes(reference, np.array([3e38, np.inf], np.float32))
