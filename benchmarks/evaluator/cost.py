@@ -1,6 +1,6 @@
 """What a verdict costs by stage, at several sizes: a task's first candidate, and the next.
 
-    python -m benchmarks.evaluator cost [--largest 10000000] [--tasks softmax,swiglu]
+    python -m benchmarks.evaluator cost [--largest 100000000] [--tasks softmax,swiglu]
 
 The first candidate pays for what a task's candidates share: inputs, and what the oracle says of
 them. The next one is another program for the same task.
@@ -58,7 +58,7 @@ _TASKS: dict[str, tuple[Callable[..., mx.array], int, int]] = {
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print a table for each task and size."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--largest", type=int, default=10**7, help="elements of a matrix")
+    parser.add_argument("--largest", type=int, default=10**8, help="elements of a matrix")
     parser.add_argument("--smallest", type=int, default=10**5, help="elements of a matrix")
     parser.add_argument("--tasks", default=",".join(_TASKS))
     chosen = parser.parse_args(arguments)

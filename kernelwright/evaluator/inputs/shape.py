@@ -25,8 +25,8 @@ _LARGE_COLUMNS, _LARGE = 4111, 1031
 1024 takes at four elements a thread; each name takes one once."""
 _MANY_ROWS = 1 << 16
 """Beyond 16 bits."""
-_MOST_THREADS = 17 << 20
-"""Of a launch over many rows: what the simulator ends well within its time."""
+_MOST_THREADS = 5 << 20
+"""Of a launch over many rows: what the simulator ends within a second or two."""
 _RESIDUES, _STEP = 32, 3
 """Sizes modulo this take all values over a program's suites; the step mixes those modulo 4."""
 _HIDDEN_PER_VISIBLE = 4

@@ -44,6 +44,7 @@ def test_what_was_used_longest_ago_goes_first_but_for_the_task_at_hand(
 
         kept.get_or_build((name,), build)
 
-    for name in ("cases", "timing", "cases", "timing", "hidden", "timing", "hidden", "cases"):
+    own = ["cases", "timing", "hidden", "confirmation"]
+    for name in (*own, *own, "another", "cases"):
         take(name)
-    assert built == ["cases", "timing", "hidden", "cases"]
+    assert built == [*own, "another", "cases"]
