@@ -9,6 +9,12 @@ from pathlib import Path
 
 from kernelwright.errors import DeviceError
 from kernelwright.metal.device.base import RunOptions
+from kernelwright.metal.device.simulator.conversion import (
+    RANGES_FLAG,
+    Converter,
+    lacks_conversion,
+    without_missing,
+)
 from kernelwright.metal.device.simulator.fold import is_spoilt, may_be_spoilt
 from kernelwright.metal.device.simulator.mirror import Mirror
 from kernelwright.metal.device.simulator.reach import waiting_entries
@@ -188,8 +194,19 @@ def _build(unit: Unit, text: str, header: Path, variant: Variant, output: Path) 
         command = ["clang", "-x", "c++", *flags(variant, unit.math_mode), *DIAGNOSTIC_FLAGS]
         command += ["-include-pch", str(header)]
         compiled = _COMPILED.get(variant, _compile)
+        if variant in _COMPILED_TWICE and "bfloat" in text:
+            _converter(unit, command, source).convert(source)
         status, said = compiled(command, source, built)
         found = unit.diagnostics(said)
+        if (
+            status != 0
+            and lacks_conversion(said)
+            and _converter(unit, command, source).convert(source)
+        ):
+            # What is left of the first errors has the candidate's own columns.
+            left = unit.diagnostics(without_missing(said))
+            status, said = compiled(command, source, built)
+            found = unit.diagnostics(said) if status == 0 or not _has_errors(left) else left
         if status != 0:
             raise _failure(status, said, found)
         if foreign := foreign_parts(built, variant):
@@ -203,6 +220,15 @@ def _build(unit: Unit, text: str, header: Path, variant: Variant, output: Path) 
         waiting = waiting_entries(built, frozenset(entries))
         publish(folder / "kernel.so", output)
     return _Built(entries=entries, waiting=waiting, warnings=found)
+
+
+def _converter(unit: Unit, command: Sequence[str], source: Path) -> Converter:
+    check = (*command, "-fsyntax-only", RANGES_FLAG, str(source))
+    return Converter(lambda: run(check, timeout_s=_WIDE_TIMEOUT_S)[1], frozenset(unit.sources))
+
+
+def _has_errors(found: Sequence[Diagnostic]) -> bool:
+    return any(d.severity is Severity.ERROR for d in found)
 
 
 def _compile(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
@@ -264,6 +290,8 @@ def _compile_vetting(command: Sequence[str], source: Path, built: Path) -> tuple
     return run(last)
 
 
+_COMPILED_TWICE: frozenset[Variant] = frozenset(("wide", "vet"))
+"""These say nothing of errors, which an earlier build of the same text has had."""
 _COMPILED = {"plain": _compile_plain, "wide": _compile_wide, "vet": _compile_vetting}
 """How the builds that are more than one call of clang are made."""
 

@@ -89,6 +89,18 @@ struct bfloat {
   }
 };
 
+// What the simulator writes around a bfloat that becomes an integer by itself (see conversion.py);
+// in a template it may be something else.
+template <typename T>
+KW_INLINE constexpr auto kw_number(const T& value) {
+  typedef typename kw_bare<T>::type Bare;
+  if constexpr (__is_same(__remove_cv(Bare), bfloat)) {
+    return float(value);
+  } else {
+    return Bare(value);
+  }
+}
+
 #define KW_BFLOAT_ARITHMETIC(op) \
   KW_INLINE constexpr bfloat operator op(bfloat a, bfloat b) { return bfloat(float(a) op float(b)); } \
   template <typename I, typename kw_if<kw_is_integer<I>>::type = 0> \
