@@ -10,8 +10,9 @@ from kernelwright.evaluator.inputs.selection import repeated
 from kernelwright.evaluator.inputs.suite import Suite
 from kernelwright.evaluator.oracle.mlx_answer import Closeness
 from kernelwright.evaluator.oracle.reference import Reference
+from kernelwright.evaluator.oracle.rounding_direction import RoundingDirections
 from kernelwright.evaluator.stages.protocol import Context, PipelineStage
-from kernelwright.evaluator.stages.trial import Failure, check_answer, explain
+from kernelwright.evaluator.stages.trial import Failure, check_answer, check_directions, explain
 from kernelwright.metal.device.base import RunResult
 
 
@@ -25,26 +26,29 @@ class Correctness(PipelineStage):
 
     def run(self, context: Context) -> str:
         """Give the results of those cases that run again."""
+        directions = RoundingDirections()
         try:
-            context.right = self._kept(context)
+            context.right = self._kept(context, directions)
         except Failure as failure:
             secret = context.cases.secret("visible")
             smallest = shrink(context.trial, context.task, failure, secret)
             found = explain(smallest, context.simulated)
             raise hinted(found, context.program) from None
+        check_directions(directions)
         for reference, result in context.sanitized:
             judge_build(result, reference, "under the sanitizer")
         cases = context.verdict.cases
         context.verdict.summary = f"correct in {cases} cases"
         return _words(context.suite, cases)
 
-    def _kept(self, context: Context) -> Mapping[int, RunResult]:
+    def _kept(self, context: Context, directions: RoundingDirections) -> Mapping[int, RunResult]:
         suite, verdict, found = context.suite, context.verdict, list[Closeness]()
         places = {repeat.place for repeat in repeated(suite, context.config.determinism_runs)}
         kept = {}
         for seed, reference in enumerate(suite.references):
             result = context.trial.run(reference, seed=seed)
             verdict.keep_worst(reference, check_answer(result, reference))
+            directions.add(result.outputs, reference.expected_outputs)
             verdict.cases += 1
             found.append(reference.closeness(result.outputs))
             if seed in places:

@@ -6,6 +6,7 @@ from kernelwright.evaluator.evaluation import Stage, Status
 from kernelwright.evaluator.inputs.selection import paced
 from kernelwright.evaluator.inputs.suite import Suite
 from kernelwright.evaluator.oracle.reference import Reference
+from kernelwright.evaluator.oracle.rounding_direction import RoundingDirections
 from kernelwright.evaluator.speed.prediction import (
     predict_baselines,
     predict_program,
@@ -16,7 +17,7 @@ from kernelwright.evaluator.speed.timing_cases import TimingCases
 from kernelwright.evaluator.stages.allclose import check_closeness
 from kernelwright.evaluator.stages.counting import chip_profile, count_case
 from kernelwright.evaluator.stages.protocol import Context, PipelineStage
-from kernelwright.evaluator.stages.trial import Failure, Trial, check_answer
+from kernelwright.evaluator.stages.trial import Failure, Trial, check_answer, check_directions
 from kernelwright.evaluator.stages.verdict import fastest
 from kernelwright.ir.graph import Graph
 
@@ -99,11 +100,14 @@ def race_quietly(
 
 def pass_quietly(trial: Trial, suite: Suite, what: str) -> None:
     """Judge cases that nobody may learn about; any failure is one and the same."""
+    directions = RoundingDirections()
     try:
         for seed, reference in enumerate(suite.references):
             result = trial.run(reference, seed=seed)
             check_answer(result, reference)
+            directions.add(result.outputs, reference.expected_outputs)
             check_closeness(reference.closeness(result.outputs), reference)
+        check_directions(directions)
     except Failure as failure:
         raise Failure(
             Status.UNPROVEN,

@@ -13,6 +13,7 @@ from kernelwright.evaluator.diagnose.location import first_bad, locate
 from kernelwright.evaluator.evaluation import Mismatch, Status
 from kernelwright.evaluator.oracle.accuracy import Deviation
 from kernelwright.evaluator.oracle.reference import Reference, judge
+from kernelwright.evaluator.oracle.rounding_direction import RoundingDirections
 from kernelwright.evaluator.worker.process import Worker, WorkerLost
 from kernelwright.evaluator.worker.service import Compile, CompileAhead, Request, Run, result_of
 from kernelwright.evaluator.worker.wire import Reply
@@ -270,6 +271,12 @@ def check_answer(result: RunResult, reference: Reference) -> tuple[Deviation, ..
         summary = f"output {first.output} {problem}: {first.words} ({first.case})."
         raise Failure(Status.WRONG, summary, mismatches=mismatches, reference=reference)
     return deviations
+
+
+def check_directions(directions: RoundingDirections) -> None:
+    """Refuse a program whose elements are right one by one, and all rounded one way."""
+    if problem := directions.problem:
+        raise Failure(Status.WRONG, problem)
 
 
 def _mismatch(
