@@ -25,6 +25,8 @@ class Reason(StrEnum):
     """The results differ by less than the documented bounds allow."""
     POLICY = "policy"
     """docs/evaluator.md leaves the choice to the kernel."""
+    BEYOND = "beyond the sizes judged"
+    """Wrong at sizes only that a verdict does not promise."""
 
     @property
     def is_equivalent(self) -> bool:
