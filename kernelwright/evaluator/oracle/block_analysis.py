@@ -64,7 +64,7 @@ def _whole(
     tolerances: Sequence[Tolerance],
     clamp: Clamp | None,
 ) -> tuple[ExpectedOutput, ...]:
-    steps = expand_attention(graph) if has_attention(graph) else graph
+    steps = expand_attention(graph, rounds_weights=True) if has_attention(graph) else graph
     tracked = analyse(steps, inputs, clamp=clamp)
     if steps is not graph:
         # One op has a meaning of its own for what no query sees.

@@ -192,7 +192,8 @@ def _carried(
             other = values[1] if op.name == "add" else -values[1]
             return np.where(_may_cancel(values[0], other, a, b), ANYTHING, whole)
         if op.name == "multiply":
-            return _settled_at_infinities(_of_product(values, a, b), values, errors, made)
+            whole = _of_product(values, a, b)
+            return _settled_at_infinities(whole, values, errors, made, is_product=True)
         if op.name in ("maximum", "minimum"):
             return b if a is None else a if b is None else np.maximum(a, b)
     if op.name == "select":
@@ -209,7 +210,12 @@ def _may_cancel(x: Array, y: Array, a: Reals | None, b: Reals | None) -> Array:
 
 
 def _settled_at_infinities(
-    error: Reals, values: Sequence[Array], errors: Sequence[Reals | None], made: Array
+    error: Reals,
+    values: Sequence[Array],
+    errors: Sequence[Reals | None],
+    made: Array,
+    *,
+    is_product: bool = False,
 ) -> Reals:
     """Let infinities and NaN stand that follow from operands which are certain."""
     finite = np.isfinite(made)
@@ -218,8 +224,10 @@ def _settled_at_infinities(
     unknown = np.zeros(made.shape, bool)
     for value, own in zip(values, errors, strict=True):
         if own is not None:
-            # A zero that is none changes what an infinity times it is.
-            unknown |= np.isnan(own) | ((value == 0) & (own != 0) & np.isnan(made))
+            unknown |= np.isnan(own)
+            if is_product:
+                # What may be zero, or of the other sign, decides what an infinity times it is.
+                unknown |= (np.abs(value) <= own) & (own != 0)
     for value, own in zip(values, errors, strict=True):
         certain = np.isnan(value)
         unknown &= ~(certain if own is None else certain & ~np.isnan(own))

@@ -43,6 +43,9 @@ def _promote(verdict: Verdict, least_gain: float) -> None:
     """Promote what is faster: races say so where time is measured, predictions elsewhere."""
     if not verdict.speedups:
         return
+    if verdict.slower_where:
+        verdict.summary += f"; {verdict.slower_where}"
+        return
     gain, is_faster = fastest(verdict.speedups), verdict.is_faster
     if verdict.is_ahead(least_gain) if is_faster is None else is_faster:
         verdict.status = Status.PROMOTED

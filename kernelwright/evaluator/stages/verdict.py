@@ -39,6 +39,8 @@ class Verdict:
     conditions: Conditions | None = None
     is_faster: bool | None = None
     """What races against the baselines said; None where nothing is measured."""
+    slower_where: str = ""
+    """Why a program that is faster in the open is not promoted."""
     status: Status = Status.CORRECT
     summary: str = ""
     failure: Failure | None = None

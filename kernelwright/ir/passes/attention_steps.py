@@ -15,21 +15,29 @@ from kernelwright.ir.passes.view import broadcast
 _LOWEST = float(np.finfo(np.float32).min)
 
 
-def expand_attention(graph: Graph, *, unless: Callable[[Call], bool] | None = None) -> Graph:
+def expand_attention(
+    graph: Graph,
+    *,
+    unless: Callable[[Call], bool] | None = None,
+    rounds_weights: bool = False,
+) -> Graph:
     """Return the graph with each attention as the steps it means, scores in float32.
 
     Where a rounding before the exponential matters, one op would hide how far it reaches. Those
-    of which `unless` is true stay whole.
+    of which `unless` is true stay whole. `rounds_weights` gives weights the type of the values,
+    as simdgroup matrices and MLX's own steps multiply them; else they stay in float32.
     """
 
     def expanded(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
         is_kept = node.op != "attention" or (unless is not None and unless(call))
-        return None if is_kept else _expanded(builder, node, call)
+        return None if is_kept else _expanded(builder, node, call, rounds_weights)
 
     return rewrite(graph, (expanded,))
 
 
-def _expanded(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId]:
+def _expanded(
+    builder: GraphBuilder, node: Node, call: Call, rounds_weights: bool
+) -> Sequence[ValueId]:
     query, key, value = node.inputs[:3]
     batch, heads, queries, head = call.inputs[0].shape
     _, key_heads, keys, width = call.inputs[2].shape
@@ -42,6 +50,8 @@ def _expanded(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId
     scores = shaped(builder, scores, (batch, heads, queries, keys))
     scores = _masked(builder, node, call, scores)
     weights = _weights(builder, node, call, scores)
+    if rounds_weights:
+        weights = _cast(builder, weights, call.inputs[2].dtype)
     weights = shaped(builder, weights, (*grouped, queries, keys))
     made = builder.apply("matmul", weights, _repeated(builder, value, grouped))
     made = _cast(builder, made, call.outputs[0].dtype)

@@ -48,3 +48,18 @@ def test_a_maximum_may_be_subtracted_before_a_logarithm(
     found = lower - np.log(np.exp(lower).sum(axis=-1, keepdims=True))
     assert passes(one, found)
     assert not passes(one, found * np.float32(1 + 2.0**-20))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1.02])
+def test_weights_of_an_attention_may_be_rounded_to_the_type_of_its_values(scale: float) -> None:
+    def attend(x: mx.array) -> mx.array:
+        return mx.fast.scaled_dot_product_attention(x[0], x[1], x[2], scale=0.25)
+
+    x = np.random.default_rng(0).standard_normal((3, 1, 2, 40, 16)).astype(np.float16)
+    one = case_of(attend, x)
+    queries, keys, values = x.astype(np.float32)
+    scores = queries @ keys.swapaxes(-1, -2) * np.float32(0.25)
+    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    halves = powers.astype(np.float16).astype(np.float32)
+    found = halves @ values / powers.sum(axis=-1, keepdims=True)
+    assert passes(one, (found * np.float32(scale)).astype(np.float16)) is (scale == 1)

@@ -405,3 +405,11 @@ def test_a_sum_may_overflow_before_it_is_divided() -> None:
     assert passes(reference, np.array([3e38, 2.5], np.float32))
     assert passes(reference, np.array([np.inf, 2.5], np.float32))
     assert not passes(reference, np.array([3e38, np.inf], np.float32))
+
+
+def test_a_weight_that_may_round_to_zero_makes_anything_of_an_infinity() -> None:
+    x = np.array([[-20, -10], [np.inf, np.inf]], np.float16)
+    reference = case_of(lambda x: mx.exp(x[0]) * x[1], x)
+    assert passes(reference, np.array([np.inf, np.inf], np.float16))
+    assert passes(reference, np.array([np.nan, np.inf], np.float16))
+    assert not passes(reference, np.array([np.inf, np.nan], np.float16))

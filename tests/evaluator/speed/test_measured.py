@@ -104,8 +104,9 @@ def test_what_breaks_while_it_is_timed_is_a_verdict(misdeed: Misdeed, status: St
 def test_a_generic_kernel_must_be_fast_at_shapes_that_nobody_has_seen() -> None:
     own = sum(t.size for t in task_of("softmax").graph.input_types)
     found = evaluate(TimedDevice(candidate_ns=70_000, is_fast_from=own), "softmax")
-    assert found.status is Status.UNPROVEN
-    assert found.stages[-1].stage is Stage.HIDDEN
+    assert found.status is Status.CORRECT
+    assert found.summary.endswith("; slower than MLX at an unseen shape or on unseen data")
+    assert found.has_passed_hidden_gate
 
 
 @pytest.mark.parametrize(
