@@ -14,6 +14,7 @@ from benchmarks.suite.result import ScheduleResult
 from benchmarks.suite.workload import Function, Workload
 from kernelwright import ir
 from kernelwright.errors import DeviceError, KernelwrightError
+from kernelwright.evaluator.inputs.value_domain import domains_of
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.stitch import stitch
@@ -118,7 +119,7 @@ def _choose(
         return None, [failed]
     nbytes = max(sum(t.nbytes for t in graph.input_types), 1)
     rotating = [
-        [random_input(t, seed) for seed, t in enumerate(graph.input_types, start=100 * copy)]
+        random_inputs(graph, 100 * copy)
         for copy in range(min(max(_ROTATION_BYTES // nbytes, 1), _MOST_COPIES))
     ]
     inputs = rotating[0]
@@ -171,6 +172,16 @@ def _screen(executable: MlxExecutable, rotating: Sequence[Sequence[mx.array]]) -
         if sample:
             times.append((time.perf_counter() - began) / len(turns) / len(rotating) * 1e6)
     return float(np.min(times))
+
+
+def random_inputs(graph: Graph, seed: int) -> list[mx.array]:
+    """Draw inputs of a region; what it takes a root or a logarithm of is positive."""
+    drawn = zip(graph.input_types, domains_of(graph), strict=True)
+    return [
+        mx.abs(array) + 0.01 if domain.is_positive and type_.dtype.is_float else array
+        for place, (type_, domain) in enumerate(drawn)
+        for array in [random_input(type_, seed + place)]
+    ]
 
 
 def random_input(type_: TensorType, seed: int) -> mx.array:

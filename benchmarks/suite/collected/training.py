@@ -109,7 +109,7 @@ def vicreg_statistics(z: mx.array) -> tuple[mx.array, mx.array]:
 
 def huber_mean(a: mx.array, b: mx.array) -> mx.array:
     """Mean Huber loss of a whole array."""
-    d = mx.abs(a - b)
+    d = mx.abs(a - b).astype(mx.float32)
     return mx.mean(mx.where(d < 1, 0.5 * d * d, d - 0.5))
 
 

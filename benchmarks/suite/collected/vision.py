@@ -153,7 +153,7 @@ VISION = (
     Workload("upsample_add", "vision", upsample_add,
              ("T[16,64,64,256]", "T[16,128,128,256]"), "FPN"),
     Workload("batch_norm_relu", "vision", batch_norm_relu,
-             ("T[64,56,56,256]", "T[256]", "T[256]", "T[256]", "T[256]"), RESNET),
+             ("T[64,56,56,256]", "T[256]", "T[256]<2", "T[256]", "T[256]"), RESNET),
     Workload("batch_statistics", "vision", batch_statistics, ("T[64,56,56,256]",), RESNET),
     Workload("box_iou", "vision", box_iou, ("T[8400,4]", "T[1200,4]"), "YOLO"),
     Workload("segmentation_loss", "vision", segmentation_loss,
