@@ -193,11 +193,14 @@ def _row_of(flat: Array, wanted: ExpectedOutput, place: int) -> tuple[float, flo
     places = np.arange(start, min(start + length, flat.size))
     _, error, limits = _held(flat[places], places, wanted)
     size = np.abs(wanted.expected.reshape(-1)[places]).astype(np.float64)
-    norm = float(np.linalg.norm(np.where(np.isfinite(size), size, 0.0)))
-    if not norm:
+    size = np.where(np.isfinite(size), size, 0.0)
+    # Squares of what is beyond float32 would overflow.
+    peak = float(size.max(initial=0.0))
+    if not peak:
         return 0.0, 0.0
     error = np.where(np.isfinite(error), error, 0.0)
-    return float(np.linalg.norm(error)) / norm, float(np.linalg.norm(limits)) / norm
+    norm, off, held = (float(np.linalg.norm(part / peak)) for part in (size, error, limits))
+    return off / norm, held / norm
 
 
 def _words(

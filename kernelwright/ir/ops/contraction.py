@@ -134,9 +134,12 @@ def _convolution(call: Call, x: Array, weight: Array) -> Array:
 
 
 def beside(call: Call, x: Array, weight: Array) -> Array:
-    """Mark results of which a weight that is not finite meets a zero around or between elements."""
+    """Mark results of which a weight that is not finite meets a zero.
+
+    It stands around or between the elements, or among them where a pad put it.
+    """
     is_bad = (~np.isfinite(weight)).astype(np.float64)
-    met = _convolution(call, np.ones(x.shape), is_bad)
+    met = _convolution(call, (x != 0).astype(np.float64), is_bad)
     return np.asarray(met < is_bad.sum(axis=tuple(range(1, weight.ndim))))
 
 

@@ -53,6 +53,10 @@ class ExportFolder:
         Raises:
             InputError: the index is not one, or cannot be read.
         """
+        if path.exists() and not path.is_dir():
+            raise InputError(
+                f"expected a folder to write to, found the file {path}; choose another."
+            )
         self.path = path
         self._index = _read(path / INDEX)
 

@@ -113,3 +113,17 @@ def test_what_a_written_attention_weighs_by_zero_is_nobodys_fault() -> None:
     assert marks[0][:4, 2].all(), "no query before the fifth sees it"
     assert not marks[0][4:, 2].any()
     assert not np.delete(marks[0], 2, axis=1).any()
+
+
+def test_a_weight_that_meets_what_a_pad_put_there_is_no_ones_fault() -> None:
+    def padded(x: mx.array, w: mx.array) -> mx.array:
+        return mx.conv1d(mx.pad(x, ((0, 0), (2, 0), (0, 0))), w)
+
+    x, w = np.ones((1, 6, 4), np.float32), np.ones((3, 3, 4), np.float32)
+    w[:, 0] = np.inf
+    graph = canonicalize(capture(padded, mx.array(x), mx.array(w)))
+    marks = out_of_sight(graph, [x, w], reference(graph, [x, w]))
+    assert marks is not None
+    # The first two results read the pad.
+    assert marks[0][0, :2].all()
+    assert not marks[0][0, 2:].any()
