@@ -117,7 +117,7 @@ def test_what_a_written_attention_weighs_by_zero_is_nobodys_fault() -> None:
 
 def test_a_weight_that_meets_what_a_pad_put_there_is_no_ones_fault() -> None:
     def padded(x: mx.array, w: mx.array) -> mx.array:
-        return mx.conv1d(mx.pad(x, ((0, 0), (2, 0), (0, 0))), w)
+        return mx.conv1d(mx.pad(x, [(0, 0), (2, 0), (0, 0)]), w)
 
     x, w = np.ones((1, 6, 4), np.float32), np.ones((3, 3, 4), np.float32)
     w[:, 0] = np.inf
