@@ -368,6 +368,19 @@ def test_an_overflow_may_meet_an_infinity_of_the_other_sign() -> None:
     assert not passes(reference, np.array([-np.inf, np.nan, 1.004], np.float32))
 
 
+def test_a_product_that_is_flushed_makes_anything_of_an_infinity() -> None:
+    """A kernel loses what lies below float32's normal numbers; zero times infinity is NaN."""
+
+    def scaled(x: mx.array) -> mx.array:
+        return x[:, :1] * x[:, 1:2] * x[:, 2:]
+
+    x = np.array([[1.2e-38, 1e-3, np.inf], [2.0, 1e-3, np.inf]], np.float32)
+    reference = case_of(scaled, x)
+    assert passes(reference, np.array([[np.nan], [np.inf]], np.float32))
+    assert passes(reference, np.array([[np.inf], [np.inf]], np.float32))
+    assert not passes(reference, np.array([[np.inf], [np.nan]], np.float32))
+
+
 def test_a_zero_that_rounding_moves_makes_anything_of_an_infinity() -> None:
     def scaled(x: mx.array) -> mx.array:
         row = x[:, :-1]
