@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelwright.evaluator.oracle.float_format import FLOAT32, Reals
 from kernelwright.ir.ops import Call, Op, mean_divisor
@@ -191,6 +192,9 @@ def error_of_contraction(
     plain = [None if e is None else np.where(np.isnan(e), 0.0, e) for e in errors]
     lost = _of_products(op, call, values, plain, made)
     lost = np.where(np.isfinite(made), lost, 0.0)
+    undecided = _undecided_infinities(op, call, values, errors, made)
+    if undecided is not None:
+        lost = np.where(undecided, np.nan, lost)
     open_ = [
         None if e is None else np.isnan(e).astype(np.float64) if v.dtype.kind == "f" else e * 0
         for v, e in zip(values, errors, strict=True)
@@ -207,6 +211,38 @@ def error_of_contraction(
     if any(e is not None and v.dtype.kind != "f" for v, e in zip(values, errors, strict=True)):
         return np.full(made.shape, np.nan)
     return lost
+
+
+def _undecided_infinities(
+    op: Op, call: Call, values: Sequence[Array], errors: Sequence[Reals | None], made: Array
+) -> NDArray[np.bool_] | None:
+    """Mark results that an infinity makes whose factor may be zero, or of the other sign."""
+    if op.name not in ("matmul", "addmm", "convolution") or np.isfinite(made).all():
+        return None
+    assert op.meaning is not None
+    found = np.zeros(made.shape, bool)
+    rest = [np.zeros(v.shape) for v in values[2:]]
+    for place in (0, 1):
+        error, value, other = errors[place], values[place], values[1 - place]
+        if error is None or not np.isinf(other).any():
+            continue
+        pairs = (
+            ((np.abs(value) <= error) & (error != 0), np.isinf(other)),
+            (
+                np.ones(value.shape, bool),
+                np.isnan(other),
+            ),
+        )
+        met, spoiled = (
+            np.asarray(op.meaning(call, *[a.astype(np.float64) for a in _at(place, *p)], *rest))
+            for p in pairs
+        )
+        found |= (met != 0) & (spoiled == 0)
+    return np.asarray(found & ~np.isfinite(made))
+
+
+def _at(place: int, own: Array, other: Array) -> tuple[Array, Array]:
+    return (own, other) if place == 0 else (other, own)
 
 
 def _of_products(

@@ -426,3 +426,18 @@ def test_a_weight_that_may_round_to_zero_makes_anything_of_an_infinity() -> None
     assert passes(reference, np.array([np.inf, np.inf], np.float16))
     assert passes(reference, np.array([np.nan, np.inf], np.float16))
     assert not passes(reference, np.array([np.inf, np.nan], np.float16))
+
+
+def test_a_weight_that_may_vanish_makes_anything_of_an_infinite_value() -> None:
+    def weigh(x: mx.array) -> mx.array:
+        return mx.softmax(x[:2], axis=-1) @ x[2:].T
+
+    x = np.array([[0, -20, -1], [0, -1, -2], [1, np.inf, 1], [1, 2, 1]], np.float16)
+    reference = case_of(weigh, x)
+    found = reference.expected_outputs[0].rounded.copy()
+    assert np.isposinf(found[:, 0].astype(np.float32)).all()
+    for value in (np.nan, np.inf, 1):
+        found[0, 0] = value
+        assert passes(reference, found)
+    found[1, 0] = np.nan
+    assert not passes(reference, found)
