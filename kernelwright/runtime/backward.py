@@ -53,4 +53,5 @@ class Backward:
         self._note(graph, service, service.reason)
         if not service.programs:
             return gradient
-        return with_derivatives_of(gradient, stitch(service.graph, service.replacements))
+        kernels = stitch(service.graph, service.replacements)
+        return with_derivatives_of(gradient, kernels, is_lazy=service.is_lazy)

@@ -70,7 +70,7 @@ class Calling:
         Whatever can be is recorded once: MLX compares shapes faster than Python does.
         """
         slots, expected = self.live, self.types
-        fitting = with_derivatives_of(self.run, kernels, gradient)
+        fitting = with_derivatives_of(self.run, kernels, gradient, is_lazy=is_lazy)
 
         def served(*arrays: mx.array) -> list[mx.array]:
             # A parameter may have another shape by now; this is asked when MLX records the call.

@@ -1,6 +1,6 @@
 """Kernels that differentiate as the function whose place they take."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import mlx.core as mx
 
@@ -33,16 +33,19 @@ def gradient_of(original: Flat) -> Gradient:
     return gradient
 
 
-def with_derivatives_of(original: Flat, run: Flat, gradient: Gradient | None = None) -> Flat:
+def with_derivatives_of(
+    original: Flat, run: Flat, gradient: Gradient | None = None, *, is_lazy: bool = True
+) -> Flat:
     """Return `run` with the vjp, jvp and vmap of `original`, which MLX knows how to derive.
 
-    MLX's custom kernels have none of their own. A `gradient` takes the place of the vjp.
+    MLX's custom kernels have none of their own. A `gradient` takes the place of the vjp. A `run`
+    that is not lazy needs its arrays' values: where a transformation has none, the original runs.
     """
     derived = gradient or gradient_of(original)
 
     @mx.custom_function
     def served(*arrays: mx.array) -> list[mx.array]:
-        return run(*arrays)
+        return (run if is_lazy or _have_values(arrays) else original)(*arrays)
 
     @served.vjp
     def _(primals: object, cotangents: object, outputs: object) -> list[mx.array]:
@@ -50,7 +53,7 @@ def with_derivatives_of(original: Flat, run: Flat, gradient: Gradient | None = N
 
     @served.jvp
     def _(primals: object, tangents: object) -> list[mx.array]:
-        return mx.jvp(original, _listed(primals), _listed(tangents))[1]
+        return _jvp(original, _listed(primals), _listed(tangents))
 
     @served.vmap
     def _(inputs: object, axes: int | list[int]) -> tuple[list[mx.array], list[int]]:
@@ -61,6 +64,34 @@ def with_derivatives_of(original: Flat, run: Flat, gradient: Gradient | None = N
         return list(made), [0] * len(made)
 
     return served  # type: ignore[return-value]
+
+
+def _jvp(
+    original: Flat, primals: list[mx.array], tangents: Sequence[mx.array | None]
+) -> list[mx.array]:
+    """Return MLX's jvp along the arrays that have a tangent; the others' is None and counts as 0.
+
+    They are left out, and not given zeros: MLX derives nothing along indices, even by zero.
+    """
+    places = [i for i, tangent in enumerate(tangents) if tangent is not None]
+
+    def of_moving(*moving: mx.array) -> list[mx.array]:
+        given = list(primals)
+        for place, array in zip(places, moving, strict=True):
+            given[place] = array
+        return original(*given)
+
+    moves = [tangent for tangent in tangents if tangent is not None]
+    return mx.jvp(of_moving, [primals[i] for i in places], moves)[1]
+
+
+def _have_values(arrays: Sequence[mx.array]) -> bool:
+    """Say whether arrays can be evaluated; what `vmap` and `compile` trace with cannot."""
+    try:
+        mx.eval(arrays)
+    except ValueError:
+        return False
+    return True
 
 
 def _listed(value: object) -> list[mx.array]:

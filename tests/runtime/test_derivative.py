@@ -58,3 +58,40 @@ def test_vmap_is_the_originals(served: Flat, axes: tuple[int | None, ...]) -> No
     expected = mx.vmap(lambda a, b: tuple(original(a, b)), in_axes=axes)(*given)
     for a, b in zip(found, expected, strict=True):
         assert mx.allclose(a, b).item()
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_jvp_along_some_arrays_leaves_the_others_still(served: Flat, place: int) -> None:
+    given = arrays()
+
+    def along(function: Flat) -> list[mx.array]:
+        def of_one(array: mx.array) -> list[mx.array]:
+            return function(*given[:place], array, *given[place + 1 :])
+
+        return mx.jvp(of_one, [given[place]], [mx.ones((3, 4))])[1]
+
+    for a, b in zip(along(served), along(original), strict=True):
+        assert mx.allclose(a, b).item()
+
+
+def test_jvp_of_a_gather_leaves_its_indices_out() -> None:
+    def gather(x: mx.array, rows: mx.array) -> list[mx.array]:
+        return [mx.square(x[rows])]
+
+    rows = mx.array([2, 0])
+    served = with_derivatives_of(gather, gather)
+    (x, _) = arrays()
+    made = mx.jvp(lambda q: served(q, rows), [x], [mx.ones((3, 4))])[1]
+    assert mx.allclose(made[0], 2 * x[rows]).item()
+
+
+def test_a_run_that_needs_values_leaves_vmap_to_the_original() -> None:
+    def run(x: mx.array, y: mx.array) -> list[mx.array]:
+        mx.eval(x, y)
+        return original(x, y)
+
+    served = with_derivatives_of(original, run, is_lazy=False)
+    for a, b in zip(
+        mx.vmap(lambda p, q: tuple(served(p, q)))(*arrays()), original(*arrays()), strict=True
+    ):
+        assert mx.allclose(a, b).item()

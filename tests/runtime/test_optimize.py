@@ -81,6 +81,20 @@ def test_known_call_runs_the_champion(url: str) -> None:
     assert told.calls == 1
 
 
+@pytest.mark.parametrize("is_called_before", [False, True])
+def test_simulated_kernels_leave_vmap_and_compile_to_the_original(
+    url: str, *, is_called_before: bool
+) -> None:
+    fast = optimized(gated, url)
+    if is_called_before:
+        fast(*arrays())
+    given = [mx.stack([a, 2 * a]) for a in arrays()]
+    assert mx.allclose(mx.vmap(fast)(*given), gated(*given)).item()  # type: ignore[arg-type]
+    assert mx.allclose(mx.compile(fast)(*arrays()), gated(*arrays())).item()  # type: ignore[arg-type]
+    slope = mx.vmap(mx.grad(lambda x, g: fast(x, g).sum()))(*given)  # type: ignore[attr-defined]
+    assert slope.shape == given[0].shape
+
+
 def test_other_shapes_run_the_original_and_are_wanted(url: str) -> None:
     fast = optimized(gated, url)
     other = [mx.ones((2, 3)), mx.ones((2, 3))]

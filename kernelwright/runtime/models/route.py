@@ -91,7 +91,7 @@ def _function(service: Service) -> Flat:
     expected = tuple((type_.shape, to_mlx_dtype(type_.dtype)) for type_ in graph.input_types)
     run = stitch(graph, service.replacements)
     if service.programs:
-        run = with_derivatives_of(stitch(graph, {}), run)
+        run = with_derivatives_of(stitch(graph, {}), run, is_lazy=service.is_lazy)
 
     def checked(*arrays: mx.array) -> list[mx.array]:
         # Asked when MLX records the call, or when it has other shapes than were recorded.
