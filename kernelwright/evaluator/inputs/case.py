@@ -16,6 +16,7 @@ from kernelwright.evaluator.inputs.meeting import hide_behind, meet
 from kernelwright.evaluator.inputs.mixed import draw_mixed
 from kernelwright.evaluator.inputs.repetition import repetition_of
 from kernelwright.evaluator.inputs.value_domain import Domain, domains_of
+from kernelwright.evaluator.inputs.whole_range import groups_of, place_anywhere
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.metal.device.base import Array
@@ -122,6 +123,7 @@ class Case:
             for place, type_ in enumerate(types)
             if type_.dtype is Dtype.BOOL or type_.dtype.is_integer
         }
+        self._meet_integers(exact, domains, random)
         reals = self._reals(exact, random)
         return tuple(
             exact[place]
@@ -129,6 +131,21 @@ class Case:
             else _rounded(reals[place], self._draw(place, random), type_, domains[place])
             for place, type_ in enumerate(types)
         )
+
+    def _meet_integers(
+        self, exact: dict[int, Array], domains: Sequence[Domain], random: Random
+    ) -> None:
+        """Let integers lie anywhere that may, and inputs of one type meet at their ends."""
+        if self.attempt:
+            return
+        free = [place for place in exact if _lies_anywhere(exact[place], domains[place])]
+        for places in groups_of(self.graph.input_types, free):
+            arrays = [exact[place] for place in places]
+            is_full = not any(domains[place].avoids_least for place in places)
+            place_anywhere(arrays, self.distribution, random, is_full=is_full)
+            for place in places:
+                if domains[place].is_divisor:
+                    exact[place][exact[place] == 0] = 1
 
     def _reals(self, exact: dict[int, Array], random: Random) -> dict[int, Values]:
         """Draw all inputs that are no integers and no flags, not rounded yet."""
@@ -227,6 +244,11 @@ _WITH_EXTREMES = frozenset(
 _LARGEST_TERM = {Dtype.FLOAT16: (40000.0, 1024.0)}
 """Beyond which a term is lowered, and to what; elsewhere to 2^50, of which a million squares are
 still a float32. Halves as far from zero as masks are stay there."""
+
+
+def _lies_anywhere(array: Array, domain: Domain) -> bool:
+    is_free = domain.is_whole_range and domain.is_of_any_size and domain.span is None
+    return is_free and array.dtype.kind in "iu" and array.size > 0
 
 
 def _draw_exact(draws: Draw, type_: TensorType, domain: Domain) -> Array:

@@ -55,6 +55,8 @@ class Distribution(StrEnum):
     """Inputs equal, opposite, one step apart, and every pair of special values at one place."""
     BEHIND_MASK = "behind masks"
     """NaN, infinities and huge numbers wherever a mask hides them."""
+    LATTICE = "lattice"
+    """Few small numbers that are exact in every format: sums and products of them meet."""
     LITERALS = "literals"
     """The numbers that stand in the program's own text, and their neighbours."""
 

@@ -13,6 +13,17 @@ Random = np.random.Generator
 _LEAST_THINNED = 4
 _OVERWHELMING = 400.0
 """Its exponential overflows float32, unless it has been found to be the maximum."""
+_LATTICES = tuple(
+    np.array(numbers, np.float32)
+    for numbers in (
+        np.arange(-16, 17) / 4,
+        np.arange(0, 5) / 4,
+        np.arange(-4, 5) / 4,
+        np.arange(-64, 65),
+        [sign * 2.0**power for power in range(-6, 7) for sign in (1, -1)],
+    )
+)
+"""Small exact numbers, most of whose sums, differences and products are such."""
 _OF_256 = 77
 """Of 256: a share of three tenths."""
 
@@ -210,6 +221,15 @@ def _shifted(count: int, length: int, _: Dtype, random: Random) -> Values:
     return _scaled(count, length, random, by=1.0, plus=float(random.choice([-100.0, 100.0])))
 
 
+def _lattice(count: int, length: int, _: Dtype, random: Random) -> Values:
+    """Draw rows of small exact numbers, by turns of several sets, and of zeros."""
+    values = np.zeros((count, length), np.float32)
+    for turn, numbers in enumerate(_LATTICES):
+        rows = values[turn :: len(_LATTICES) + 1]
+        rows[...] = random.choice(numbers, rows.shape)
+    return values
+
+
 def _distant(count: int, length: int, dtype: Dtype, random: Random) -> Values:
     # In float16 the last power of two below its range, whose neighbours differ by 32.
     far = 33000.0 if dtype is Dtype.FLOAT16 else 2e5
@@ -243,6 +263,7 @@ _DRAWS: dict[Distribution, Callable[[int, int, Dtype, Random], Values]] = {
     Distribution.PAIRED: _normal,
     Distribution.BEHIND_MASK: _normal,
     Distribution.LITERALS: _normal,
+    Distribution.LATTICE: _lattice,
 }
 
 

@@ -29,7 +29,7 @@ _OF_ALL_SIZES = {Distribution.WIDE: 1.0, Distribution.MIXED: 0.5}
 _WHOLE_RANGE = frozenset(
     (Distribution.ZERO, Distribution.EXTREME, Distribution.WIDE, Distribution.HUGE)
 )
-"""Kinds whose integers reach to the ends of their type, where no sum of them can overflow."""
+"""Kinds whose integers reach to the ends of their type, where what reads them wraps around."""
 _SET_SHARE = 154
 """Of 256: how many flags are set."""
 _FEWEST_ROWS = 6
@@ -77,7 +77,8 @@ def draw_integers(draws: Draw, type_: TensorType, domain: Domain) -> Array:
     dtype = type_.dtype.numpy
     if distribution in _ENDS:
         drawn = np.full(type_.shape, (low, high)[_ENDS[distribution]], dtype)
-    elif domain.index_limit is not None and distribution in _CHOICES:
+    elif _is_chosen(domain) and distribution in _CHOICES:
+        low, high = domain.span or (low, high)
         chosen = random.integers(low, high, _CHOICES[distribution], endpoint=True)
         return random.choice(chosen, type_.shape).astype(dtype)
     else:
@@ -94,6 +95,11 @@ def draw_integers(draws: Draw, type_: TensorType, domain: Domain) -> Array:
     return np.asarray(drawn & ~dtype.type(domain.unset)) if domain.unset else drawn
 
 
+def _is_chosen(domain: Domain) -> bool:
+    """Say whether integers name things: indices, or what a task counts one by one."""
+    return domain.index_limit is not None or domain.span is not None
+
+
 def _range(draws: Draw, type_: TensorType, domain: Domain) -> tuple[int, int]:
     """Return the least and the greatest integer of a kind."""
     limits = np.iinfo(type_.dtype.numpy)
@@ -102,6 +108,7 @@ def _range(draws: Draw, type_: TensorType, domain: Domain) -> tuple[int, int]:
         low, high = 0, max(domain.index_limit, 1) - 1
     elif domain.is_packed or (domain.is_whole_range and draws.distribution in _WHOLE_RANGE):
         low, high = limits.min, limits.max
+        low += int(domain.avoids_least and limits.min < 0)
     elif draws.distribution not in _FAR:
         low, high = _told_apart(draws.distribution, type_, domain) or (low, high)
     if draws.is_tame and domain.is_of_any_size:

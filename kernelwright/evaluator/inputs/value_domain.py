@@ -12,6 +12,7 @@ from kernelwright.evaluator.inputs.interval import (
     only_moves,
     span_of,
 )
+from kernelwright.evaluator.inputs.wrapping import avoids_least, may_be_anything
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.jump import is_jump
@@ -44,13 +45,6 @@ _FARTHEST_LANDMARK = 1e6
 """What masks are compared with, as -1e9, drowns whatever else is added up."""
 _PACKED_PLACES = {"dequantize": 0, "quantized_matmul": 1, "gather_qmm": 1, "right_shift": 0}
 """Ops that read packed words, with their place in `Node.inputs`."""
-_PICKING = frozenset(
-    (
-        *("maximum", "minimum", "select", "max", "min", "argmax", "argmin", "any", "all"),
-        *("sort", "argsort", "concatenate", "logical_and", "logical_or", "logical_not"),
-    )
-)
-"""Ops that compare and choose: no integer that they make is a new one."""
 _BITWISE = frozenset({"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"})
 
 
@@ -90,7 +84,9 @@ class Domain:
     """Squares and products of the input are added up, so that its largest numbers would overflow
     in one order of computation and not in another."""
     is_whole_range: bool = False
-    """Nothing that reads the integers can overflow: they are compared, chosen, moved, masked."""
+    """The integers may lie anywhere: what reads them chooses among them, or wraps around."""
+    avoids_least: bool = False
+    """The integers are divided by what may be minus one: of the least, nobody knows the result."""
 
 
 def domains_of(graph: Graph) -> tuple[Domain, ...]:
@@ -133,7 +129,8 @@ def _domain(graph: Graph, value: ValueId) -> Domain:
         span=span_of(graph, value) if is_integer else None,
         is_matched=is_integer and is_matched(graph, value),
         is_summed=not is_integer and is_summed(graph, value),
-        is_whole_range=is_integer and all(_cannot_overflow(graph, use) for use in uses),
+        is_whole_range=is_integer and not (known or is_index) and may_be_anything(graph, value),
+        avoids_least=is_integer and avoids_least(graph, value),
     )
 
 
@@ -166,17 +163,6 @@ def is_summed(graph: Graph, value: ValueId) -> bool:
         if is_product or products.intersection(node.inputs):
             products.update(floats)
     return False
-
-
-def _cannot_overflow(graph: Graph, use: _Use) -> bool:
-    """Say whether an integer at the end of its range is as good as any to who reads it."""
-    node = use.node
-    if node.op == "cast":
-        made = graph.types[node.outputs[0]].dtype
-        return made.is_float or made.itemsize >= graph.types[node.inputs[0]].dtype.itemsize
-    if use.place in _index_places(node):
-        return False
-    return node.op in COMPARISONS | _BITWISE | _PICKING or only_moves(node)
 
 
 def _limit_of(graph: Graph, use: _Use) -> int | None:
