@@ -21,7 +21,9 @@ def difference() -> Graph:
 
 @pytest.mark.parametrize("secret", SECRETS)
 def test_sums_differences_and_products_meet_small_numbers(secret: str) -> None:
-    a, b = (np.asarray(x) for x in Case(difference(), Distribution.LATTICE).inputs(secret))
+    a, b = (
+        np.asarray(x, np.float32) for x in Case(difference(), Distribution.LATTICE).inputs(secret)
+    )
     for number in (0.25, 0.5, 1.0, 2.0):
         assert (a + b == number).any()
         assert (np.abs(a - b) == number).any()
@@ -31,5 +33,7 @@ def test_sums_differences_and_products_meet_small_numbers(secret: str) -> None:
 
 @pytest.mark.parametrize("secret", SECRETS)
 def test_some_rows_of_all_inputs_are_zero_at_once(secret: str) -> None:
-    a, b = (np.asarray(x) for x in Case(difference(), Distribution.LATTICE).inputs(secret))
+    a, b = (
+        np.asarray(x, np.float32) for x in Case(difference(), Distribution.LATTICE).inputs(secret)
+    )
     assert ((a == 0) & (b == 0)).all(axis=1).any()
