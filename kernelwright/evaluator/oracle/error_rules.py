@@ -357,6 +357,8 @@ def _of_scaled_argument(op: Op, call: Call, values: Sequence[Array], made: Reals
     elif op.name == "logaddexp":
         moved = 2 * UNIT * np.abs(values[0] - values[1])
         moved = np.minimum(moved, 2 * UNIT)
+        # The logarithm is rounded by itself, and may cancel the larger operand.
+        moved = moved + 8 * UNIT * np.abs(made - np.maximum(values[0], values[1]))
     else:
         assert op.meaning is not None
         x = values[0]

@@ -441,3 +441,13 @@ def test_a_weight_that_may_vanish_makes_anything_of_an_infinite_value() -> None:
         assert passes(reference, found)
     found[1, 0] = np.nan
     assert not passes(reference, found)
+
+
+def test_a_logarithm_that_cancels_the_larger_operand_is_rounded_by_itself() -> None:
+    x = np.linspace(-0.6935, -0.6925, 500, dtype=np.float32)
+    one = case_of(lambda x: mx.logaddexp(x, x * 1.0001), x)
+    other = x * np.float32(1.0001)
+    top, least = np.maximum(x, other), np.minimum(x, other)
+    logarithm = np.log1p(np.exp(least - top)) * np.float32(1 + 2.0**-23)
+    assert passes(one, top + logarithm)
+    assert not passes(one, top + logarithm * np.float32(1 + 2.0**-19))
