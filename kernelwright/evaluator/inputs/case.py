@@ -12,8 +12,9 @@ from kernelwright.evaluator.inputs.distribution import FOCUSED, Distribution
 from kernelwright.evaluator.inputs.draw import Random, Values, draw
 from kernelwright.evaluator.inputs.integer import Draw, draw_flags, draw_integers
 from kernelwright.evaluator.inputs.literals import place_literals
+from kernelwright.evaluator.inputs.lone import lone_flags, lone_integers, lone_reals, sweep_of
 from kernelwright.evaluator.inputs.meeting import hide_behind, meet
-from kernelwright.evaluator.inputs.mixed import draw_mixed
+from kernelwright.evaluator.inputs.mixed import draw_mixed, shaped
 from kernelwright.evaluator.inputs.repetition import repetition_of
 from kernelwright.evaluator.inputs.value_domain import Domain, domains_of
 from kernelwright.evaluator.inputs.whole_range import groups_of, place_anywhere
@@ -125,6 +126,8 @@ class Case:
         }
         self._meet_integers(exact, domains, random)
         reals = self._reals(exact, random)
+        if self.distribution is Distribution.LONE:
+            self._set_apart(exact, reals, domains, secret)
         return tuple(
             exact[place]
             if place in exact
@@ -146,6 +149,30 @@ class Case:
             for place in places:
                 if domains[place].is_divisor:
                     exact[place][exact[place] == 0] = 1
+
+    def _set_apart(
+        self,
+        exact: dict[int, Array],
+        reals: dict[int, Values],
+        domains: Sequence[Domain],
+        secret: str,
+    ) -> None:
+        """Let one element of each row stand alone; all cases of the kind share their columns."""
+        random = self._random(secret)
+        for place, type_ in enumerate(self.graph.input_types):
+            sweep = sweep_of(self.graph, place, replace(self, part=0)._random(secret))
+            if sweep is None:
+                continue
+            if type_.dtype is Dtype.BOOL:
+                flags = lone_flags(self.graph, sweep, self.part)
+                if flags is not None:
+                    exact[place] = shaped(sweep.rows, type_, flags, random)
+            elif place in reals:
+                values = lone_reals(sweep, self.part, random)
+                reals[place] = shaped(sweep.rows, type_, values, random)
+            elif _lies_anywhere(exact[place], domains[place]):
+                drawn = lone_integers(sweep, self.part, type_.dtype, random)
+                exact[place] = shaped(sweep.rows, type_, drawn, random)
 
     def _reals(self, exact: dict[int, Array], random: Random) -> dict[int, Values]:
         """Draw all inputs that are no integers and no flags, not rounded yet."""
@@ -230,6 +257,7 @@ _MAY_BE_ZERO = frozenset(
         *(Distribution.MASKED, Distribution.ZERO, Distribution.DENORMAL, Distribution.EXTREME),
         *(Distribution.MIXED, Distribution.SENTINEL, Distribution.NAN, Distribution.INFINITE),
         *(Distribution.PAIRED, Distribution.BEHIND_MASK, Distribution.LITERALS),
+        Distribution.LATTICE,
     )
 )
 """Kinds whose positive inputs come as close to zero as they like."""

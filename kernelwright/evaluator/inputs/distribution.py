@@ -57,6 +57,8 @@ class Distribution(StrEnum):
     """NaN, infinities and huge numbers wherever a mask hides them."""
     LATTICE = "lattice"
     """Few small numbers that are exact in every format: sums and products of them meet."""
+    LONE = "lone extremes"
+    """One great and one low number in each row, one flag unlike the others, column by column."""
     LITERALS = "literals"
     """The numbers that stand in the program's own text, and their neighbours."""
 

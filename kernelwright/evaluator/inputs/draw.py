@@ -263,6 +263,7 @@ _DRAWS: dict[Distribution, Callable[[int, int, Dtype, Random], Values]] = {
     Distribution.PAIRED: _normal,
     Distribution.BEHIND_MASK: _normal,
     Distribution.LITERALS: _normal,
+    Distribution.LONE: _normal,
     Distribution.LATTICE: _lattice,
 }
 

@@ -30,6 +30,8 @@ _WHOLE_RANGE = frozenset(
     (Distribution.ZERO, Distribution.EXTREME, Distribution.WIDE, Distribution.HUGE)
 )
 """Kinds whose integers reach to the ends of their type, where what reads them wraps around."""
+_LONE_FLAGS = {Distribution.ONE_HOT: True, Distribution.ALTERNATING: False}
+"""Kinds in which one flag of each row is unlike the others, and whether it is the one set."""
 _SET_SHARE = 154
 """Of 256: how many flags are set."""
 _FEWEST_ROWS = 6
@@ -53,6 +55,8 @@ def draw_flags(draws: Draw, type_: TensorType) -> Array:
     distribution, random = draws.distribution, draws.random
     if distribution in _ENDS:
         return np.full(type_.shape, bool(_ENDS[distribution]))
+    if distribution in _LONE_FLAGS and type_.shape and type_.size:
+        return _lone_flags(type_, random, flag=_LONE_FLAGS[distribution])
     flags = random.integers(0, 256, type_.shape, np.uint8) < _SET_SHARE
     if flags.ndim < 2 or not flags.size:
         return flags
@@ -68,6 +72,16 @@ def draw_flags(draws: Draw, type_: TensorType) -> Array:
         left = np.setdiff1d(np.arange(len(rows) - 1), special)
         rows[random.choice(left)] = False
     return flags
+
+
+def _lone_flags(type_: TensorType, random: Random, *, flag: bool) -> Array:
+    """Draw rows of which one flag is unlike the others: the first, the last, any."""
+    length = type_.shape[-1]
+    rows = np.full((type_.size // length, length), not flag)
+    places = random.integers(0, length, len(rows))
+    places[:1], places[1:2] = 0, length - 1
+    rows[np.arange(len(rows)), places] = flag
+    return rows.reshape(type_.shape)
 
 
 def draw_integers(draws: Draw, type_: TensorType, domain: Domain) -> Array:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +15,11 @@ from kernelwright.evaluator.inputs.value_domain import is_summed
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, TensorType
 
+T = TypeVar("T", bound=np.generic)
 TAME = (
     *(Distribution.OFFSET, Distribution.SMALL, Distribution.LARGE, Distribution.WIDE),
     *(Distribution.TIED, Distribution.ALTERNATING, Distribution.SPARSE, Distribution.SHIFTED),
-    *(Distribution.ONE_HOT, Distribution.SORTED),
+    *(Distribution.ONE_HOT, Distribution.SORTED, Distribution.LATTICE),
 )
 """Kinds whose results are ordinary numbers, so that every row of them shows a wrong one."""
 EVENTS = (
@@ -95,6 +97,8 @@ def plan_of(graph: Graph) -> MixedPlan:
     ]
     if len(_alike(types, peers)) > 1:
         events.append(Event(Distribution.PAIRED, None))
+    if len(peers) > 1:
+        events.append(Event(Distribution.ZERO, None))
     return MixedPlan(rows, peers, tuple(events))
 
 
@@ -118,7 +122,7 @@ def draw_mixed(graph: Graph, part: int, random: Random) -> dict[int, Values]:
         if rows is not None
     }
     _place_events(plan, types, part, drawn, random)
-    made = {place: _shaped(plan.rows[place], types[place], drawn[place], random) for place in drawn}
+    made = {place: shaped(plan.rows[place], types[place], drawn[place], random) for place in drawn}
     for place, type_ in enumerate(types):
         if type_.dtype.is_float and place not in made:
             made[place] = _apart(type_, random)
@@ -165,10 +169,10 @@ def _place_events(
     chosen = free[: max(wanted, len(events))]
     for event, places in zip(events, np.array_split(chosen, len(events)), strict=True):
         for place in plan.peers:
-            kind = event.kind if event.focus == place else Distribution.NORMAL
+            kind = event.kind if event.focus in (place, None) else Distribution.NORMAL
             length = drawn[place].shape[1]
             drawn[place][places] = draw_rows(kind, len(places), length, types[place].dtype, random)
-        if event.focus is None:
+        if event.kind is Distribution.PAIRED:
             _pair(_alike(types, plan.peers), types, drawn, places)
 
 
@@ -209,11 +213,11 @@ def _poison(values: Values, random: Random) -> None:
     flat[places] = special
 
 
-def _shaped(rows: Rows | None, type_: TensorType, values: Values, random: Random) -> Values:
+def shaped(rows: Rows | None, type_: TensorType, values: NDArray[T], random: Random) -> NDArray[T]:
     """Put rows where they belong in an input's shape."""
     assert rows is not None
     if not rows.axes:
-        made = np.empty(type_.size, np.float32)
+        made = np.empty(type_.size, values.dtype)
         made[: values.size] = values.reshape(-1)
         made[values.size :] = random.standard_normal(type_.size - values.size, np.float32)
         return made.reshape(type_.shape)

@@ -6,6 +6,7 @@ from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.inputs.case import Case, Layout, floats_by_size, masked_inputs
 from kernelwright.evaluator.inputs.distribution import ROTATED, Distribution
 from kernelwright.evaluator.inputs.literals import is_special
+from kernelwright.evaluator.inputs.lone import lone_parts
 from kernelwright.evaluator.inputs.mixed import MixedPlan, plan_of
 from kernelwright.ir.graph import Graph
 
@@ -86,6 +87,8 @@ def _own_cases(graph: Graph, config: EvaluatorConfig, *, has_others: bool) -> It
     yield from (Case(graph, Distribution.SPECIAL, part=part) for part in rotated)
     if not is_large(graph, config) and plan.parts > 1:
         yield Case(graph, Distribution.MIXED, part=1)
+    if not is_large(graph, config):
+        yield from _lone_cases(graph)
     yield Case(graph, Distribution.NORMAL, Layout.VARIED)
 
 
@@ -98,7 +101,7 @@ def _unreached(graph: Graph, plan: MixedPlan) -> tuple[int, ...]:
 def small_cases(graph: Graph) -> Iterator[Case]:
     """Yield whole cases of every kind, the special ones for every float input, and mixed ones."""
     types = graph.input_types
-    left_out = {Distribution.LITERALS}
+    left_out = {Distribution.LITERALS, Distribution.LONE}
     floats = floats_by_size(types)
     if not masked_inputs(types):
         left_out.add(Distribution.BEHIND_MASK)
@@ -107,8 +110,13 @@ def small_cases(graph: Graph) -> Iterator[Case]:
     yield from (Case(graph, kind) for kind in Distribution if kind not in left_out)
     for part in range(1, min(plan_of(graph).parts, _MOST_PARTS)):
         yield Case(graph, Distribution.MIXED, part=part)
+    yield from _lone_cases(graph)
     for part in range(1, min(len(floats), 1 + _MOST_ROTATED_INPUTS)):
         yield from (Case(graph, kind, part=part) for kind in ROTATED)
+
+
+def _lone_cases(graph: Graph) -> Iterator[Case]:
+    yield from (Case(graph, Distribution.LONE, part=part) for part in range(lone_parts(graph)))
 
 
 def _layouts(graph: Graph) -> Iterator[Case]:

@@ -32,8 +32,10 @@ _INDEX_PLACES = {
 """Ops that read indices, with the slice of `Node.inputs` that holds them."""
 _SHIFTS = ("left_shift", "right_shift")
 _DIVISIONS = ("floor_divide", "remainder", "divmod")
+_BESIDE_HALVES = tuple(sign * n for n in (0.49999997, 0.50000006, 1.4999999) for sign in (1, -1))
+"""To which a half cannot be added without rounding them up."""
 _STEPS = {
-    "round": (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5),
+    "round": (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, *_BESIDE_HALVES),
     "floor": (-1.0, 0.0, 1.0),
     "ceil": (-1.0, 0.0, 1.0),
     "sign": (0.0,),
