@@ -27,6 +27,10 @@ _LEAST_SAMPLES, _SHARE_OF_SAMPLES = 8, 0.75
 """A factor that a case's elements share may push them all one way, in one case of 20 at most, and
 only where they are all of one size. In 8 of 10 that is a chance of 2e-9, in 8 of 8 of 4e-11."""
 _CHUNKS, _CHUNK = 128, 256
+_LEAST_FAR_SAMPLES, _SHARE_OF_FAR_SAMPLES = 16, 0.9
+"""For elements at any distance: several factors that a case shares may push them all one way, in
+one case of five at most. In 16 of 16 that is a chance of 7e-12."""
+_FAR_SIDES = ("in size below what they should be", "in size above what they should be")
 _SIDES = ("towards zero", "away from zero", "down", "up")
 
 
@@ -56,11 +60,9 @@ class _Tally:
         )
         self.near = self.near_astray = self.far = self.far_astray = 0
 
-    @property
-    def is_one_sided(self) -> bool:
-        """True when no sound rounding explains how often the elements lie on this side."""
-        enough = max(_LEAST_SAMPLES, _SHARE_OF_SAMPLES * self.samples)
-        return self.one_sided >= enough
+    def is_one_sided(self, least: int, share: float) -> bool:
+        """Say whether enough samples lie on this side, and so large a share of all."""
+        return self.one_sided >= max(least, share * self.samples)
 
 
 @dataclass
@@ -83,11 +85,14 @@ class RoundingDirections:
     def problem(self) -> str:
         """Say which output is rounded one way only; empty where none is."""
         for (place, group, name), tally in self._tallies.items():
-            if tally.is_one_sided:
+            often = f"in {tally.one_sided} of {tally.samples} samples"
+            if name in _FAR_SIDES:
+                if tally.is_one_sided(_LEAST_FAR_SAMPLES, _SHARE_OF_FAR_SAMPLES):
+                    return f"output {place} lies {name} in {group}, {often}: a factor is wrong."
+            elif tally.is_one_sided(_LEAST_SAMPLES, _SHARE_OF_SAMPLES):
                 return (
-                    f"output {place} is rounded {name} in {group}, in {tally.one_sided} of "
-                    f"{tally.samples} samples; round to nearest, as a conversion to "
-                    "half or bfloat does."
+                    f"output {place} is rounded {name} in {group}, {often}; "
+                    "round to nearest, as a conversion to half or bfloat does."
                 )
         return ""
 
@@ -118,7 +123,9 @@ def _of_sides(ideal: Reals, nearest: Reals, real: Reals, is_neighbour: Mask) -> 
     outward, should_outward = grows != negative, should_grow != negative
     found = (~outward, outward, ~grows, grows)
     right = (~should_outward, should_outward, ~should_grow, should_grow)
-    return [(name, a & is_neighbour, b) for name, a, b in zip(_SIDES, found, right, strict=True)]
+    near = [(name, a & is_neighbour, b) for name, a, b in zip(_SIDES, found, right, strict=True)]
+    far = [(name, a, b) for name, a, b in zip(_FAR_SIDES, found[:2], right[:2], strict=True)]
+    return near + far
 
 
 def _counted(

@@ -69,6 +69,10 @@ def scaled_as_one(values: Reals) -> Halves:
     return nearest(values / factor * 1000.0 * np.float16(factor / 1000.0))
 
 
+def larger(values: Reals) -> Halves:
+    return nearest(values * 1.0025)
+
+
 def wanted(values: Reals) -> ExpectedOutput:
     error = np.full(values.shape, 0.01)
     tracked = Tracked(values, error, Dtype.FLOAT16, is_stored=False)
@@ -101,6 +105,11 @@ def test_one_sided_roundings_are_named(round_: Callable[[Reals], Halves], words:
 @pytest.mark.parametrize("round_", [nearest, rounded_twice, scaled, scaled_as_one])
 def test_sound_roundings_pass(round_: Callable[[Reals], Halves]) -> None:
     assert not problem(round_, 40)
+
+
+def test_a_factor_shows_beyond_the_next_number() -> None:
+    assert "in size above what they should be in all elements" in problem(larger, 18)
+    assert not problem(larger, 15)
 
 
 def test_few_samples_say_nothing() -> None:
