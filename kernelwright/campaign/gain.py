@@ -39,18 +39,16 @@ class Gain(Record):
 
 def gain_of(evaluation: Evaluation, traffic: Traffic) -> Gain:
     """Compare with the strongest baseline that was measured, else predicted, else by bytes."""
-    for kind in ("measured", "predicted"):
-        found = [s for s in evaluation.speedups if s.kind == kind]
-        if found:
-            least = min(found, key=lambda s: s.ratio)
-            return Gain(
-                kind=least.kind,
-                baseline=least.baseline,
-                ratio=least.ratio,
-                lower=least.lower,
-                upper=least.upper,
-                confidence=least.confidence,
-            )
+    least = evaluation.least_speedup
+    if least is not None:
+        return Gain(
+            kind=least.kind,
+            baseline=least.baseline,
+            ratio=least.ratio,
+            lower=least.lower,
+            upper=least.upper,
+            confidence=least.confidence,
+        )
     moved = unique_bytes_moved(evaluation) if evaluation.counters else traffic.planned
     return Gain(
         kind="traffic",

@@ -200,6 +200,23 @@ class Evaluation(Record):
         return bool(taken) and max(taken) <= METAL_THREADGROUP_BYTES
 
     @property
+    def least_speedup(self) -> Speedup | None:
+        """Return the comparison with MLX's best, measured or else predicted; None without one."""
+        for kind in ("measured", "predicted"):
+            if found := [s for s in self.speedups if s.kind == kind]:
+                return min(found, key=lambda s: s.ratio)
+        return None
+
+    @property
+    def is_slower(self) -> bool:
+        """True when MLX's best was measured, or else is predicted, to be faster.
+
+        Such a champion is not served, exported or reported as a gain.
+        """
+        least = self.least_speedup
+        return least is not None and least.ratio < 1
+
+    @property
     def is_correct(self) -> bool:
         """True when every correctness stage held."""
         return self.status in (Status.CORRECT, Status.PROMOTED)

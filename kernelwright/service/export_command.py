@@ -174,20 +174,31 @@ def _of_campaign(store: KernelStore, prefix: str, request: _Request) -> list[_Ex
     """Export the functions of a campaign, and what is found of no function as kernels."""
     if request.name is not None:
         raise InputError("expected no --name for a campaign: each function has its own.")
-    written: list[_Exported] = []
+    functions: list[FunctionTarget] = []
     for place in campaign_places(store, prefix):
         try:
-            written += _each(store, function_targets(place, [], store), request)
+            functions += function_targets(place, [], store)
         except KernelwrightError as e:
             error_console().print(f"{place}: {e}", style="warn", soft_wrap=True)
-    if written:
+    if written := _each(store, functions, request):
         return written
     tasks = campaign_tasks(store, prefix)
     kernels = {s.champion.candidate_id for s in store.standings() if s.champion.task.id in tasks}
-    written = [_of_candidates(store, [store.show(k)], request) for k in sorted(kernels)]
+    details = [store.show(k) for k in sorted(kernels)]
+    gaining = [d for d in details if request.force or not _is_slower(d)]
+    written = [_of_candidates(store, [detail], request) for detail in gaining]
+    if not written and details:
+        raise InputError(
+            f"MLX is best for all that campaign {prefix} searched; nothing was written. "
+            "Add --force to export the kernels all the same."
+        )
     if not written:
         raise InputError(f"campaign {prefix} has no champions; nothing was written.")
     return written
+
+
+def _is_slower(detail: CandidateDetail) -> bool:
+    return bool(detail.evaluations) and detail.evaluations[0].evaluation.is_slower
 
 
 def _written(module: ExportedModule, folder: Path, *, force: bool) -> _Exported:

@@ -302,9 +302,13 @@ class KernelStore(Lasting):
             return reading.campaigns(session, limit)
 
     def campaign(self, campaign_id: str) -> Campaign:
-        """Return one campaign by its whole id."""
+        """Return the one campaign whose id begins like this.
+
+        Raises:
+            InputError: none or several do.
+        """
         with self._read() as session:
-            return reading.campaign(session, campaign_id)
+            return reading.campaign(session, reading.resolve_campaign(session, campaign_id))
 
     def events(self, campaign_id: str) -> tuple[LoggedEvent, ...]:
         """Return a campaign's log, oldest first."""

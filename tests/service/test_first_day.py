@@ -153,3 +153,25 @@ def test_an_object_with_its_parameters_is_exported_and_nothing_is_overwritten(
     verification = (folder / "VERIFICATION.md").read_text()
     assert "differs" not in verification
     assert "- [x] kernels on the" in verification
+
+
+def test_a_searchs_functions_are_exported_by_the_first_digits_of_its_id(tmp_path: Path) -> None:
+    file, store = tmp_path / "two.py", str(tmp_path / "kernels.db")
+    file.write_text(
+        "import mlx.core as mx\nimport kernelwright as kw\n"
+        "@kw.example('f32[32,64]')\ndef one(x):\n    return mx.tanh(x) * x + 1\n"
+        "@kw.example('f32[64,32]')\ndef two(x):\n    return mx.maximum(x * 2, 0.5) - 1\n"
+    )
+    done = _run("search", str(file), "--store", store, "-q", "--candidates", "2")
+    assert done.exit_code == 0, done.output
+    with KernelStore(store) as opened:
+        (campaign,) = opened.campaigns()
+    folder = tmp_path / "vendored"
+    command = ("export", "--store", store, "-o", str(folder), "--force", "--campaign")
+    exported = _run(*command, campaign.id[:8])
+    assert exported.exit_code == 0, exported.output
+    assert (folder / "one.py").exists()
+    assert (folder / "two.py").exists()
+    unknown = _run(*command, "0" * 12)
+    assert isinstance(unknown.exception, InputError)
+    assert "no campaign in the store has an id that begins with" in str(unknown.exception)

@@ -103,14 +103,6 @@ def _is_verified(detail: CandidateDetail) -> bool:
 
 
 def _is_admitted(detail: CandidateDetail) -> bool:
-    return _is_verified(detail) and fits_metal(detail) and not is_slower(detail)
-
-
-def is_slower(detail: CandidateDetail) -> bool:
-    """Say whether MLX was measured, or is predicted, to be faster than a kernel."""
     evaluation = verdict_of(detail)
-    for kind in ("measured", "predicted"):
-        found = [s.ratio for s in (evaluation.speedups if evaluation else ()) if s.kind == kind]
-        if found:
-            return min(found) < 1
-    return False
+    is_slower = evaluation is not None and evaluation.is_slower
+    return _is_verified(detail) and fits_metal(detail) and not is_slower
