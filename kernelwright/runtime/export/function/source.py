@@ -9,7 +9,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType, SimpleNamespace
 
 import mlx.core as mx
 
@@ -110,8 +110,35 @@ class _Carrier:
     def _names_in(self, node: ast.AST, space: Mapping[str, object], own: str = "") -> None:
         self._check_imports(node)
         for name in _loaded(node):
-            if name != own and name in space:
-                self._name(name, space[name], space)
+            if name == own or name not in space:
+                continue
+            value = space[name]
+            if isinstance(value, ModuleType) and not _is_library(value.__name__):
+                self._attributes_of(name, value, node)
+            else:
+                self._name(name, value, space)
+
+    def _attributes_of(self, path: str, module: ModuleType, node: ast.AST) -> None:
+        """Carry what code reads of a module, `util.scale`, and let it stand under that path."""
+        read, uses = _read_of(path, node)
+        if uses:
+            raise NotPortableError(
+                f"it needs {module.__name__} as a whole, which is not part of MLX"
+            )
+        if self._claim(path, module):
+            if self._claim("SimpleNamespace", SimpleNamespace):
+                self._found.imports.append("from types import SimpleNamespace")
+            self._found.blocks.append(f"{path} = SimpleNamespace()")
+        for name in read:
+            whole = f"{path}.{name}"
+            if not hasattr(module, name):
+                raise NotPortableError(f"{module.__name__} has no {name}")
+            value = getattr(module, name)
+            if isinstance(value, ModuleType) and not _is_library(value.__name__):
+                self._attributes_of(whole, value, node)
+            elif self._claim(whole, value):
+                self._name(name, value, vars(module))
+                self._found.blocks.append(f"{whole} = {name}")
 
     def _check_imports(self, node: ast.AST) -> None:
         for inner in ast.walk(node):
@@ -175,7 +202,7 @@ class _Carrier:
             self._names_in(statement, space, own=name)
             self._found.blocks.append(_source_of(statement, text, name))
         elif isinstance(statement, ast.ImportFrom):
-            self._imported_from(name, value, statement)
+            self._imported_from(name, value, statement, space)
         elif isinstance(value, FunctionType | type):
             self._definition(value.__name__, value)
             self._claim(name, value)
@@ -183,8 +210,10 @@ class _Carrier:
         else:
             raise NotPortableError(f"no statement at the top of a file makes {name}")
 
-    def _imported_from(self, name: str, value: object, statement: ast.ImportFrom) -> None:
-        source = sys.modules.get(statement.module or "")
+    def _imported_from(
+        self, name: str, value: object, statement: ast.ImportFrom, space: Mapping[str, object]
+    ) -> None:
+        source = sys.modules.get(_absolute(statement, space))
         alias = next(a for a in statement.names if (a.asname or a.name) == name)
         if source is None or getattr(source, alias.name, None) is not value:
             raise NotPortableError(f"{name} comes from a package that cannot be found again")
@@ -205,6 +234,15 @@ class _Carrier:
         self._found.blocks.append(f"{name} = {text}")
         if not callable(value) or not hasattr(value, "__qualname__"):
             self._found.objects[name] = value
+
+
+def _absolute(statement: ast.ImportFrom, space: Mapping[str, object]) -> str:
+    """Return the whole name of the module that a statement imports from."""
+    if not statement.level:
+        return statement.module or ""
+    package = str(space.get("__package__") or "").split(".")
+    base = package[: len(package) - statement.level + 1]
+    return ".".join([*base, *([statement.module] if statement.module else [])])
 
 
 def _namespace_of(value: object) -> dict[str, object]:
@@ -245,6 +283,29 @@ def _loaded(node: ast.AST) -> Iterator[str]:
             yield from visit(child)
 
     yield from dict.fromkeys(visit(symtable.symtable(ast.unparse(node), "<carried>", "exec")))
+
+
+def _is_library(module: str) -> bool:
+    """Say whether a module is Python's, MLX's or NumPy's."""
+    root = module.partition(".")[0]
+    return root in _ALLOWED or root == _NUMPY
+
+
+def _read_of(path: str, node: ast.AST) -> tuple[list[str], bool]:
+    """Return the attributes that code reads of a dotted path, and whether it uses it otherwise."""
+    read: dict[str, None] = {}
+    inner: set[int] = set()
+    found: list[ast.expr] = []
+    for part in ast.walk(node):
+        if isinstance(part, ast.Attribute | ast.Name) and ast.unparse(part) == path:
+            found.append(part)
+        if isinstance(part, ast.Attribute) and ast.unparse(part.value) == path:
+            inner.add(id(part.value))
+            if isinstance(part.ctx, ast.Load):
+                read[part.attr] = None
+            else:
+                inner.discard(id(part.value))
+    return list(read), any(id(part) not in inner for part in found)
 
 
 def _is_ours(decorator: ast.expr, space: Mapping[str, object]) -> bool:
@@ -304,8 +365,7 @@ def _library_home(value: object) -> tuple[str, str] | None:
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str) or not name.isidentifier():
         return None
-    root = module.partition(".")[0]
-    if root not in _ALLOWED and root != _NUMPY:
+    if not _is_library(module):
         return None
     found = getattr(sys.modules.get(module), name, None)
     return (module, name) if found is value else None

@@ -1,0 +1,82 @@
+"""A function's source comes with the helpers of its package, however they are imported."""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import mlx.core as mx
+import pytest
+
+from kernelwright.runtime.export.function.source import CarriedSource, NotPortableError, carry
+
+_UTIL = """
+import mlx.core as mx
+NEG = -1e9
+TABLE = mx.array([1.0, 2.0, 3.0])
+def masked(s, mask):
+    return mx.where(mask, s, NEG)
+def safe_softmax(s, mask, axis=-1):
+    return mx.softmax(masked(s, mask), axis=axis)
+"""
+_POOLS = """
+import mlx.core as mx
+import carriedpkg.layers.util
+from . import util as _u
+from .util import safe_softmax as _softmax
+from ..const import TEMPERATURE as T
+from carriedpkg.layers import util
+
+def aliased(x, mask, temp=T):
+    return _softmax(x / temp, mask)
+
+def by_module(x, mask, temp=T):
+    safe_softmax = util.safe_softmax(x / temp, mask)
+    return safe_softmax + util.NEG
+
+def by_alias(x, mask):
+    return _u.safe_softmax(x, mask)
+
+def by_path(x, mask):
+    return carriedpkg.layers.util.safe_softmax(x, mask) * util.TABLE
+
+def whole(x, mask):
+    return vars(util)["safe_softmax"](x, mask)
+"""
+
+
+@pytest.fixture
+def pools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """Import a package of a user's."""
+    layers = tmp_path / "carriedpkg" / "layers"
+    layers.mkdir(parents=True)
+    (tmp_path / "carriedpkg" / "__init__.py").touch()
+    (tmp_path / "carriedpkg" / "const.py").write_text("TEMPERATURE = 0.7\n")
+    (layers / "__init__.py").touch()
+    (layers / "util.py").write_text(_UTIL)
+    (layers / "pool.py").write_text(_POOLS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield importlib.import_module("carriedpkg.layers.pool")
+    for name in [n for n in sys.modules if n.partition(".")[0] == "carriedpkg"]:
+        del sys.modules[name]
+
+
+def _run_alone(source: CarriedSource) -> dict[str, object]:
+    space: dict[str, object] = dict(source.arrays)
+    exec("\n".join([*dict.fromkeys(source.imports), *source.blocks]), space)
+    return space
+
+
+@pytest.mark.parametrize("name", ["aliased", "by_module", "by_alias", "by_path"])
+def test_a_helper_of_the_package_is_carried(pools: ModuleType, name: str) -> None:
+    source = carry(getattr(pools, name), name)
+    assert "carriedpkg" not in " ".join(source.imports)
+    given = mx.array([[0.5, 2.0, 1.0]]), mx.array([[True, False, True]])
+    made = _run_alone(source)[name](*given)  # type: ignore[operator]
+    assert mx.array_equal(made, getattr(pools, name)(*given)).item()
+
+
+def test_a_module_as_a_value_is_refused_in_a_sentence(pools: ModuleType) -> None:
+    with pytest.raises(NotPortableError, match=r"needs carriedpkg\.layers\.util as a whole"):
+        carry(pools.whole, "whole")
