@@ -147,6 +147,9 @@ class Case:
             is_full = not any(domains[place].avoids_least for place in places)
             place_anywhere(arrays, self.distribution, random, is_full=is_full)
             for place in places:
+                exact[place] = _with_landmarks(
+                    exact[place], self.distribution, domains[place], random
+                )
                 if domains[place].is_divisor:
                     exact[place][exact[place] == 0] = 1
 
