@@ -166,16 +166,55 @@ def _importing(place: Path, folder: Path, *, missing: str = "") -> Iterator[None
                 f"expected a Python file or module, found no {e.name!r} from {search}; "
                 "check the name, or write a path that ends in .py."
             ) from e
+        package = _in_package(place)
+        if package and e.name and package.module.partition(".")[0] == e.name.partition(".")[0]:
+            raise InputError(_as_module(place, package)) from e
         raise InputError(
             f"{place} needs the package {e.name!r}, which is not installed; "
             "install it and run the command again."
         ) from e
     except Exception as e:
+        package = _in_package(place)
+        if package and isinstance(e, ImportError) and "relative import" in str(e):
+            raise InputError(_as_module(place, package)) from e
         raise InputError(
             f"{place} cannot be imported: {type(e).__name__}: {e}; run it with Python to see where."
         ) from e
     finally:
         sys.path.remove(search)
+
+
+@dataclass(frozen=True)
+class _InPackage:
+    """How a file is called as a module, and the folder from which it is found."""
+
+    module: str
+    folder: Path
+
+
+def _in_package(place: Path) -> _InPackage | None:
+    """Return a file's place in its package; None where it is in none."""
+    path = place.resolve()
+    if path.suffix != ".py":
+        return None
+    top = path.parent
+    while (top / "__init__.py").is_file():
+        top = top.parent
+    if top == path.parent:
+        # A package may do without __init__.py; then it is the folder one stands in that counts.
+        top = path.parents[-1] if place.is_absolute() else Path.cwd()
+    parts = path.relative_to(top).with_suffix("").parts if path.is_relative_to(top) else ()
+    if len(parts) < 2 or not all(map(str.isidentifier, parts)) or top == path.parents[-1]:
+        return None
+    return _InPackage(".".join(parts), top)
+
+
+def _as_module(place: Path, package: _InPackage) -> str:
+    """Say how to name a file that needs its package around it."""
+    return (
+        f"expected a file that stands alone, found {place}, a part of its package; "
+        f"name it {package.module}:function, from the folder {package.folder}."
+    )
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import ParamSpec, TypeVar
 import mlx.core as mx
 
 from kernelwright import ir
-from kernelwright.errors import KernelwrightError
+from kernelwright.errors import InputError, KernelwrightError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.stitch import stitch
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
@@ -261,7 +261,16 @@ def optimize(
         threadgroup_bytes: the limit of threadgroup memory that kernels were searched with, such as
             98304 after `kernelwright search --threadgroup-memory 96K`. Kernels found under another
             limit are left out; where the GPU has less, as on a Mac, the original runs.
+
+    Raises:
+        InputError: it is neither a function nor a model.
     """
+    if function is not None and (not callable(function) or isinstance(function, type)):
+        found = f"the class {function.__name__}" if isinstance(function, type) else repr(function)
+        raise InputError(
+            f"expected a function of MLX arrays or an mlx.nn.Module, found {found}; "
+            "give kernelwright.optimize the function, or an object of the class."
+        )
     server = KernelServer(store, device, threadgroup_bytes)
     if is_module(function):
         from kernelwright.runtime.models.install import optimize_model

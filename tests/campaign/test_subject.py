@@ -198,3 +198,22 @@ def test_a_module_is_found_by_its_dotted_name(
 def test_a_module_that_is_not_there_is_one_sentence(target: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         load_subjects(target, ["f32[2]"])
+
+
+@pytest.mark.parametrize(
+    "statement", ["from .util import K", "from ..const import K", "from pack.layers.util import K"]
+)
+@pytest.mark.parametrize("has_init", [False, True])
+def test_a_file_of_a_package_is_to_be_named_as_a_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str, *, has_init: bool
+) -> None:
+    layers = tmp_path / "pack" / "layers"
+    layers.mkdir(parents=True)
+    (layers / "pool.py").write_text(f"{statement}\ndef pool(x):\n    return x * K\n")
+    if has_init:
+        (tmp_path / "pack" / "__init__.py").touch()
+        (layers / "__init__.py").touch()
+    monkeypatch.chdir(tmp_path if not has_init else layers)
+    target = "pool.py" if has_init else "pack/layers/pool.py"
+    with pytest.raises(InputError, match=r"name it pack\.layers\.pool:function"):
+        load_subjects(f"{target}:pool", ["f32[4]"])

@@ -9,7 +9,7 @@ import pytest
 
 from kernelwright import ir
 from kernelwright.campaign.judge import environment_of
-from kernelwright.errors import KernelwrightError
+from kernelwright.errors import InputError, KernelwrightError
 from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.simulator.device import SimulatorDevice
@@ -161,6 +161,12 @@ def test_what_fails_at_the_look_up_runs_the_original(
     monkeypatch.setattr(KernelServer, "serve", broken)
     assert mx.array_equal(fast(*arrays()), gated(*arrays())).item()  # type: ignore[arg-type]
     assert "looking it up failed: ZeroDivisionError: a bug" in fast.explain(*arrays()).reason
+
+
+@pytest.mark.parametrize("value", [3, "x", [1], Path])
+def test_what_is_no_function_is_refused_in_a_sentence(value: object) -> None:
+    with pytest.raises(InputError, match=r"expected a function of MLX arrays .*, found"):
+        optimize(value)  # type: ignore[arg-type]
 
 
 def test_explain_refuses_other_functions() -> None:
