@@ -11,6 +11,7 @@ import numpy as np
 from kernelwright.evaluator.inputs.distribution import FOCUSED, Distribution
 from kernelwright.evaluator.inputs.draw import Random, Values, draw
 from kernelwright.evaluator.inputs.integer import Draw, draw_flags, draw_integers
+from kernelwright.evaluator.inputs.lattice import constants_of, place_constants
 from kernelwright.evaluator.inputs.literals import place_literals
 from kernelwright.evaluator.inputs.lone import lone_flags, lone_integers, lone_reals, sweep_of
 from kernelwright.evaluator.inputs.meeting import hide_behind, meet
@@ -210,6 +211,8 @@ class Case:
             is_left_out = self.distribution in FOCUSED and place != focus
             kind = Distribution.NORMAL if is_left_out else self.distribution
             drawn[place] = draw(kind, type_.shape, type_.dtype, random)
+            if kind is Distribution.LATTICE:
+                place_constants(drawn[place], constants_of(self.graph), random)
         return drawn
 
     def _draw(self, place: int, random: Random) -> Draw:

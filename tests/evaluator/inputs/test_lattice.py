@@ -37,3 +37,16 @@ def test_some_rows_of_all_inputs_are_zero_at_once(secret: str) -> None:
         np.asarray(x, np.float32) for x in Case(difference(), Distribution.LATTICE).inputs(secret)
     )
     assert ((a == 0) & (b == 0)).all(axis=1).any()
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_sums_differences_and_squares_meet_the_constants_of_a_task(secret: str) -> None:
+    zeros = mx.zeros((9, 100))
+    with mx.stream(mx.cpu):
+        graph = canonicalize(capture(lambda a, b: mx.clip(a + b, -30.0, 36.0), zeros, zeros))
+    case = Case(graph, Distribution.LATTICE)
+    a, b = (np.asarray(x, np.float32) for x in case.inputs(secret))
+    for number in (30.0, 36.0):
+        assert (a + b == number).any()
+        assert (a == -number).any()
+    assert (a * a == 36.0).any()
