@@ -7,6 +7,8 @@ from kernelwright.campaign.savings import Traffic
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.metal.diagnostic import Record
 
+_LEAST_RATIO = 1.005
+
 
 class Gain(Record):
     """A ratio above 1 is faster, or moves fewer bytes where nothing was timed."""
@@ -17,6 +19,11 @@ class Gain(Record):
     lower: float | None = None
     upper: float | None = None
     confidence: float | None = None
+
+    @property
+    def is_worthwhile(self) -> bool:
+        """True when it is more than what rounding to percents would show as nothing."""
+        return self.ratio > _LEAST_RATIO
 
     @property
     def saved(self) -> float:

@@ -86,8 +86,13 @@ class Morning(Record):
     @property
     def won(self) -> tuple[TaskMorning, ...]:
         """Tasks with a champion that gains, the greatest gain first."""
-        won = [t for t in self.tasks if t.gain is not None and t.gain.ratio > 1.005]
+        won = [t for t in self.tasks if t.gain is not None and t.gain.is_worthwhile]
         return tuple(sorted(won, key=lambda t: -t.gain.ratio if t.gain else 0.0))
+
+    @property
+    def even(self) -> tuple[TaskMorning, ...]:
+        """Tasks for which MLX stays best, or nothing was right."""
+        return tuple(task for task in self.tasks if task not in self.won)
 
     @property
     def dollars(self) -> float:

@@ -35,7 +35,7 @@ def _bar(place: int, task: TaskMorning, gain: Gain, most: float) -> Iterator[str
     name = task.task.name
     if len(name) > _LONGEST_NAME:
         name = name[: _LONGEST_NAME - 1] + "…"
-    style = "gain" if gain.ratio > 1.005 else "even"
+    style = "gain" if gain.is_worthwhile else "even"
     width = _x(gain.ratio, most) - _NAMES
     yield f'<text class="name" x="{_NAMES - 10}" y="{middle + 4}" text-anchor="end">'
     yield f"{escape(name)}</text>"

@@ -35,7 +35,7 @@ def as_markdown(morning: Morning) -> str:
 def _rendered(template: str, morning: Morning) -> str:
     return _TEMPLATES.get_template(template).render(
         m=morning,
-        bars=gain_bars(morning.tasks),
+        bars=gain_bars(morning.won),
         plots=[
             plot
             for plot in (
@@ -49,6 +49,7 @@ def _rendered(template: str, morning: Morning) -> str:
         headline=_headline(morning),
         kinds=_kinds(morning),
         became=_became(morning),
+        stayed=_stayed(morning),
         advice=advice(morning),
         commands=_commands(morning),
     )
@@ -77,6 +78,10 @@ def _kinds(morning: Morning) -> str:
         "and every ratio here is a prediction from those counts; measure on a Mac before you rely "
         "on it."
     )
+
+
+def _stayed(morning: Morning) -> str:
+    return "did not get" if morning.environment.device.measures_time else "cannot get"
 
 
 def advice(morning: Morning) -> str:

@@ -1,6 +1,7 @@
 """What a search found, as one record: the closing summary and the JSON of `search`."""
 
 from kernelwright.campaign.event import CampaignEnded, FunctionRefused, LeftOperation
+from kernelwright.campaign.gain import Gain, gain_of
 from kernelwright.campaign.pursuit import Pursuit
 from kernelwright.campaign.ranking import unique_bytes_moved
 from kernelwright.campaign.savings import Traffic, traffic_of
@@ -38,6 +39,8 @@ class TaskReport(Record):
     rank: Rank | None
     traffic: Traffic
     reason: str
+    gain: Gain | None = None
+    """The champion's; below 1 where MLX stays best."""
 
     @classmethod
     def of(cls, pursuit: Pursuit) -> "TaskReport":
@@ -45,6 +48,7 @@ class TaskReport(Record):
         champion, task_id = pursuit.champion, pursuit.task.fingerprint
         counted = champion is not None and champion.evaluation.counters
         kernel = unique_bytes_moved(champion.evaluation) if champion and counted else None
+        traffic = traffic_of(pursuit.task.graph).model_copy(update={"kernel": kernel})
         return cls(
             task_id=task_id,
             name=pursuit.task.name,
@@ -55,8 +59,9 @@ class TaskReport(Record):
             refuted=len(pursuit.refuted),
             champion_id=Candidate.id_of(task_id, champion.program_id) if champion else None,
             rank=champion.rank if champion else None,
-            traffic=traffic_of(pursuit.task.graph).model_copy(update={"kernel": kernel}),
+            traffic=traffic,
             reason=pursuit.reason,
+            gain=gain_of(champion.evaluation, traffic) if champion else None,
         )
 
 

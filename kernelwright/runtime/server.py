@@ -144,12 +144,18 @@ class KernelServer:
         )
         programs: dict[Region, RunRegion] = {}
         rows: list[ServedRegion] = []
+        is_slower = False
         for region, task in tasks.items():
             champion = found.get(task.fingerprint)
+            if champion is not None and champion.is_slower:
+                is_slower = True
+                continue
             run = self._prepare(champion, task) if champion else None
             if champion is not None and run is not None:
                 programs[region] = run
                 rows.append(_row(graph, region, task, champion))
+        if not programs and is_slower:
+            return _nothing(graph, "MLX is faster than the champions for these shapes and dtypes")
         if not programs:
             return _nothing(graph, "no fresh champion fits these shapes and dtypes")
         covered = {i for region in programs for i in region.indices}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from kernelwright.evaluator.evaluation import EVALUATOR_VERSION
+from kernelwright.evaluator.evaluation import EVALUATOR_VERSION, Evaluation
 from kernelwright.metal.kernel import Program
 from kernelwright.store.reading import champion_of
 from kernelwright.store.record import Champion
@@ -19,6 +19,8 @@ class ServedProgram:
 
     champion: Champion
     program: Program
+    is_slower: bool = False
+    """MLX's best was measured, or is predicted, to be faster: such a kernel is not run."""
 
 
 def served(
@@ -43,6 +45,7 @@ def served(
         champion.task_id: ServedProgram(
             champion_of(champion, candidate, task, (verdict.status, verdict.evaluator_version)),
             Program.model_validate_json(program.body),
+            Evaluation.model_validate_json(verdict.body).is_slower,
         )
         for champion, candidate, task, verdict, program in session.execute(query)
     }

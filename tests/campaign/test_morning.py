@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from kernelwright.campaign import Engine, SearchSpec, capture_subjects
-from kernelwright.campaign.gain import gain_of
+from kernelwright.campaign.gain import Gain, gain_of
 from kernelwright.campaign.morning import Morning, morning_of
 from kernelwright.campaign.morning_bars import gain_bars
 from kernelwright.campaign.morning_page import advice, as_html, as_markdown
@@ -166,3 +166,22 @@ def _morning(store: KernelStore, coder: ScriptedCoder | None = None) -> Morning:
     engine = Engine(store, SearchSpec(jobs=1), team(coder), ScriptedJudge)
     engine.run(capture_subjects(subjects()))
     return morning_of(store, store.campaigns()[0])
+
+
+def test_what_mlx_beats_is_listed_apart_from_what_gets_faster(store: KernelStore) -> None:
+    morning = _morning(store)
+    ratios = dict(zip(("norm", "softmax"), (0.65, 1.4), strict=True))
+    tasks = tuple(
+        t.model_copy(
+            update={"gain": Gain(kind="predicted", baseline="fast", ratio=ratios[t.task.name])}
+        )
+        for t in morning.tasks
+    )
+    found = morning.model_copy(update={"tasks": tasks})
+    for text in (as_html(found), as_markdown(found)):
+        _, _, told = text.partition("What should get faster")
+        faster, heading, even = told.partition("What cannot get faster")
+        assert heading
+        assert "1.40×" in faster
+        assert "0.65×" not in faster
+        assert "0.65×" in even

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import mlx.core as mx
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from kernelwright import ir
 from kernelwright.campaign.judge import environment_of
 from kernelwright.errors import InputError, KernelwrightError
-from kernelwright.evaluator.evaluation import Evaluation, Status
+from kernelwright.evaluator.evaluation import Evaluation, Speedup, Status
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.simulator.device import SimulatorDevice
 from kernelwright.metal.lower import lower, schedules
@@ -31,7 +32,11 @@ def nested(pair: dict[str, mx.array], scale: float) -> tuple[mx.array, list[mx.a
 
 
 def crown(
-    url: str, function: Callable[..., object], *arrays: object, threadgroup_bytes: int = 32768
+    url: str,
+    function: Callable[..., object],
+    *arrays: object,
+    threadgroup_bytes: int = 32768,
+    speedups: tuple[Speedup, ...] = (),
 ) -> None:
     """Put a champion for each region of a function into a store; the verdict is a given."""
     device = SimulatorDevice(threadgroup_bytes).info
@@ -48,6 +53,7 @@ def crown(
                 device=device,
                 status=Status.CORRECT,
                 summary="correct",
+                speedups=speedups,
             )
             rank = Rank(kind="predicted", value=12.0)
             store.crown(store.record(trial.id, verdict, rank=rank))
@@ -93,6 +99,30 @@ def test_simulated_kernels_leave_vmap_and_compile_to_the_original(
     assert mx.allclose(mx.compile(fast)(*arrays()), gated(*arrays())).item()  # type: ignore[arg-type]
     slope = mx.vmap(mx.grad(lambda x, g: fast(x, g).sum()))(*given)  # type: ignore[attr-defined]
     assert slope.shape == given[0].shape
+
+
+def _speedup(kind: Literal["measured", "predicted"], ratio: float) -> Speedup:
+    return Speedup(baseline="fast", ratio=ratio, lower=ratio, upper=ratio, confidence=1, kind=kind)
+
+
+@pytest.mark.parametrize(
+    ("speedups", "path"),
+    [
+        ((_speedup("predicted", 0.65),), "original"),
+        ((_speedup("predicted", 1.5), _speedup("predicted", 0.9)), "original"),
+        ((_speedup("predicted", 1.5),), "kernels"),
+        ((_speedup("predicted", 0.65), _speedup("measured", 1.1)), "kernels"),
+        ((_speedup("predicted", 1.5), _speedup("measured", 0.9)), "original"),
+    ],
+)
+def test_a_champion_that_mlx_beats_is_not_served(
+    tmp_path: Path, speedups: tuple[Speedup, ...], path: str
+) -> None:
+    url = str(tmp_path / "kernels.db")
+    crown(url, gated, *arrays(), speedups=speedups)
+    told = optimized(gated, url).explain(*arrays())
+    assert told.path == path
+    assert ("MLX is faster than the champions" in told.reason) == (path == "original")
 
 
 def test_other_shapes_run_the_original_and_are_wanted(url: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from kernelwright.campaign import Engine, Event, SearchReport, SearchSpec, capture_subjects
+from kernelwright.campaign.gain import Gain
 from kernelwright.service.console import THEME
 from kernelwright.service.view.figure import in_bytes, in_microseconds, in_seconds, less
 from kernelwright.service.view.listing import print_champions, print_history
@@ -37,6 +38,19 @@ def test_summary_fits_and_names_every_champion(
         assert str(task.champion_id)[:8] in text
     assert f"kernelwright show {str(report.tasks[0].champion_id)[:8]}" in text
     assert "6 wrong, 2 compile error" in re.sub(r"\s*│\s*", " ", text)
+
+
+@pytest.mark.parametrize(("ratio", "is_offered"), [(0.65, False), (1.0, False), (1.3, True)])
+def test_only_a_champion_that_gains_is_offered_for_export(
+    searched: tuple[KernelStore, SearchReport], ratio: float, *, is_offered: bool
+) -> None:
+    _, report = searched
+    gain = Gain(kind="predicted", baseline="fast", ratio=ratio)
+    tasks = tuple(task.model_copy(update={"gain": gain}) for task in report.tasks)
+    console = _console(112)
+    print_search_summary(console, report.model_copy(update={"tasks": tasks}))
+    assert ("kernelwright export" in _text(console, 112)) == is_offered
+    assert ("MLX is best for all of it" in _text(console, 112)) != is_offered
 
 
 @pytest.mark.parametrize("width", WIDTHS)

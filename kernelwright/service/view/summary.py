@@ -201,6 +201,7 @@ def _left_operations(report: SearchReport) -> list[LeftOperation]:
 
 def _next_commands(report: SearchReport) -> RenderableType:
     champion = next((task.champion_id for task in report.tasks if task.champion_id), None)
+    gaining = [task for task in report.tasks if task.gain and task.gain.is_worthwhile]
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="label")
     table.add_column(overflow="fold")
@@ -208,8 +209,12 @@ def _next_commands(report: SearchReport) -> RenderableType:
     table.add_row("store", Text.assemble(report.store, campaign))
     if champion:
         table.add_row("look", Text(f"kernelwright show {short(champion)}", style="command"))
-        export = f"kernelwright export {short(champion)} -o vendored/"
-        table.add_row("take", Text(export, style="command"))
+        best = max(gaining, key=lambda task: task.gain.ratio if task.gain else 0.0, default=None)
+        if best is None:
+            table.add_row("take", Text("nothing: MLX is best for all of it", style="quiet"))
+        else:
+            export = f"kernelwright export {short(str(best.champion_id))} -o vendored/"
+            table.add_row("take", Text(export, style="command"))
     else:
         table.add_row("look", Text("kernelwright history", style="command"))
     return Padding(table, (0, 2))
