@@ -16,6 +16,10 @@ class Example:
     keywords: tuple[tuple[str, object], ...] = ()
 
 
+_BESIDE: dict[int, tuple[Callable[..., object], tuple[Example, ...]]] = {}
+"""Examples of functions that take no attributes, by identity; the function is kept alive."""
+
+
 def example(*inputs: object, **keyword_inputs: object) -> Callable[[Function], Function]:
     """Name the inputs that a function is searched for; repeat it for more shapes.
 
@@ -27,7 +31,12 @@ def example(*inputs: object, **keyword_inputs: object) -> Callable[[Function], F
         earlier = examples_of(function)
         call = Example(inputs, tuple(keyword_inputs.items()))
         # Decorators apply from the bottom up; people read from the top down.
-        setattr(function, ATTRIBUTE, (call, *earlier))
+        examples = (call, *earlier)
+        try:
+            setattr(function, ATTRIBUTE, examples)
+        except AttributeError:
+            # What mx.compile returns takes no attributes, and no weak references either.
+            _BESIDE[id(function)] = (function, examples)
         return function
 
     return mark
@@ -35,5 +44,6 @@ def example(*inputs: object, **keyword_inputs: object) -> Callable[[Function], F
 
 def examples_of(function: Callable[..., object]) -> tuple[Example, ...]:
     """Return the examples that decorators left on a function."""
+    kept, examples = _BESIDE.get(id(function), (None, ()))
     found: tuple[Example, ...] = getattr(function, ATTRIBUTE, ())
-    return found
+    return examples if kept is function else found

@@ -217,3 +217,16 @@ def test_a_file_of_a_package_is_to_be_named_as_a_module(
     target = "pool.py" if has_init else "pack/layers/pool.py"
     with pytest.raises(InputError, match=r"name it pack\.layers\.pool:function"):
         load_subjects(f"{target}:pool", ["f32[4]"])
+
+
+def test_examples_above_a_compiled_function_are_found(tmp_path: Path) -> None:
+    text = (
+        "import kernelwright as kw\nimport mlx.core as mx\n"
+        "@kw.example('f32[4]')\n@kw.example('f32[8]')\n@mx.compile\n"
+        "def doubled(x):\n    return x * 2\n"
+    )
+    subjects = load_subjects(_file(tmp_path, text))
+    assert [(s.name, _shapes(s)) for s in subjects] == [
+        ("doubled", [((4,), mx.float32)]),
+        ("doubled", [((8,), mx.float32)]),
+    ]
