@@ -296,7 +296,19 @@ def restore(model: M) -> M:
 
 
 def explain(function: Callable[..., object], *args: object, **kwargs: object) -> Explanation:
-    """Say what a call of an optimized function runs, why, and what it saves."""
+    """Say what a call of an optimized function or model runs, why, and what it saves.
+
+    A model is called with the arguments, if there are some, and its parts are listed.
+    """
+    if is_module(function):
+        from kernelwright.runtime.models.install import explain_model
+
+        reason = explain_model(function, args, kwargs)  # type: ignore[arg-type]
+        name = type(function).__name__
+        path = "original" if reason.startswith("MLX runs") else "kernels"
+        return Explanation.model_validate(
+            {"function": name, "inputs": (), "path": path, "reason": reason}
+        )
     if not isinstance(function, Optimized):
         raise KernelwrightError(
             f"expected a function made by kernelwright.optimize, found {function!r}."

@@ -7,6 +7,8 @@ from typing import Literal
 import mlx.core as mx
 import numpy as np
 import pytest
+from mlx.nn.layers.base import Module
+from mlx.nn.layers.linear import Linear
 
 from kernelwright import ir
 from kernelwright.campaign.judge import environment_of
@@ -214,3 +216,27 @@ def test_kernels_found_under_a_lifted_limit_serve_only_who_asks_for_it(tmp_path:
     absent = optimize(gated, store=url, device="metal", threadgroup_bytes=98304)
     assert isinstance(absent, Optimized)
     assert "no GPU that runs such Metal kernels" in absent.explain(*arrays()).reason
+
+
+def test_explain_of_a_model_says_why_no_kernel_serves(tmp_path: Path) -> None:
+    model = Linear(8, 8)
+    with pytest.raises(KernelwrightError, match="optimize it first"):
+        explain(model)
+    optimize(model, store=str(tmp_path / "none.db"), device="simulator")
+    told = explain(model, mx.zeros((2, 8)))
+    assert told.path == "original"
+    assert "MLX runs all of it: there is no kernel store here yet" in str(told)
+
+
+def test_explain_of_a_model_lists_the_parts_that_run_kernels(tmp_path: Path) -> None:
+    class Gated(Module):
+        def __call__(self, x: mx.array, gate: mx.array) -> mx.array:
+            return gated(x, gate)
+
+    url = str(tmp_path / "kernels.db")
+    crown(url, gated, *arrays())
+    model = Gated()  # type: ignore[no-untyped-call]
+    optimize(model, store=url, device="simulator")
+    told = explain(model, *arrays())
+    assert told.path == "kernels"
+    assert told.reason == "the whole model (Gated): kernels"

@@ -20,7 +20,7 @@ from kernelwright.runtime.models.site import (
     uninstall,
 )
 from kernelwright.runtime.models.trace import Results, result_types, trace_call
-from kernelwright.runtime.models.tree import all_modules, structure, submodules
+from kernelwright.runtime.models.tree import all_modules, own_class, structure, submodules
 from kernelwright.runtime.server import KernelServer
 
 _MOST_KEYS = 256
@@ -189,3 +189,37 @@ def restore_model(model: Module) -> Module:
     for _, module in all_modules(model):
         uninstall(module)
     return model
+
+
+def explain_model(model: Module, args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:
+    """Call an optimized model, where arguments are given, and list which parts run kernels.
+
+    Raises:
+        KernelwrightError: the model is not optimized.
+    """
+    site = site_of(model)
+    if site is None or not isinstance(site.owner, Installation):
+        raise KernelwrightError(
+            f"expected a model that kernelwright.optimize changed, found {type(model).__name__} "
+            "as MLX has it; optimize it first, without KERNELWRIGHT=off."
+        )
+    if args or kwargs:
+        model(*args, **kwargs)
+    rows = []
+    for path, module in all_modules(model):
+        found = site_of(module)
+        if found is not None and found.routes and found.epoch == site.owner.epoch:
+            name = ".".join(map(str, path)) or "the whole model"
+            rows.append(f"{name} ({own_class(module).__name__}): kernels")
+    return "; ".join(sorted(rows)) or f"MLX runs all of it: {_why_nothing(site.owner)}"
+
+
+def _why_nothing(owner: Installation) -> str:
+    server = owner.server
+    if server.device is None:
+        return "this machine has no GPU that runs such Metal kernels"
+    if server.store is None:
+        return "there is no kernel store here yet; run kernelwright tune"
+    if not server.has_champions:
+        return "the store has no champion for this device"
+    return "no fresh champion fits the shapes and dtypes of its parts so far"
