@@ -15,7 +15,7 @@ from kernelwright.store import KernelStore
 
 
 def twice(x: mx.array, y: mx.array) -> mx.array:
-    return mx.exp(x) * 2 + y
+    return mx.softmax(x * 2, axis=-1) * 2 + y
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kernelwright.evaluator.inputs.interval import known_numbers, only_moves
+from kernelwright.evaluator.inputs.interval import known_numbers, only_moves, span_of
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Kind, op_named
 
@@ -34,7 +34,13 @@ _DIVISIONS = frozenset({"floor_divide", "remainder", "divmod"})
 
 
 def may_be_anything(graph: Graph, value: ValueId) -> bool:
-    """Say whether no integer is too large for an input: all that is made of it is defined."""
+    """Say whether no integer is too large for an input: all that is made of it is defined.
+
+    Lengths and offsets lie among the positions that they are compared with, or next to them: a
+    kernel may compare them so that no sum wraps around, where the task's does.
+    """
+    if span_of(graph, value) is not None:
+        return False
     # Whether a value is computed, or the input as it came.
     made = {value: False}
     for node in graph.nodes:

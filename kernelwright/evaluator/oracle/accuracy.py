@@ -222,7 +222,9 @@ def _words(
                 is_extra = bool(test(wide)[kind].any())
                 where = "is {} where it must not be" if is_extra else "is not {} where it must be"
                 return where.format(name), kind
-    worst = int(np.argmax(np.where(allowed > 0, error / np.maximum(allowed, 1e-300), error)))
+    with np.errstate(over="ignore"):
+        share = np.where(allowed > 0, error / np.maximum(allowed, 1e-300), error)
+    worst = int(np.argmax(share))
     if error[worst] == 0:
         return "has zeros of the other sign than those that were moved there", error == 0
     limit = (
