@@ -48,6 +48,17 @@ BaseUrlOption = Annotated[
         show_default=False,
     ),
 ]
+BudgetOption = Annotated[
+    float | None,
+    typer.Option(min=0, help="The most dollars that models may cost.", show_default=False),
+]
+TokensOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="The most tokens that models may use.", show_default=False),
+]
+CallsOption = Annotated[
+    int | None, typer.Option(min=1, help="The most calls to models.", show_default=False)
+]
 
 
 def _size(text: str | int) -> int:

@@ -20,9 +20,12 @@ from kernelwright.metal.device.registry import open_device
 from kernelwright.service.console import console, error_console
 from kernelwright.service.option import (
     BaseUrlOption,
+    BudgetOption,
+    CallsOption,
     JsonOption,
     ModelOption,
     StoreOption,
+    TokensOption,
     print_json,
 )
 from kernelwright.store import KernelStore
@@ -60,17 +63,9 @@ def redteam(
     ] = _DEFAULTS.battery_s,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
-    budget: Annotated[
-        float | None,
-        typer.Option(min=0, help="The most dollars that models may cost.", show_default=False),
-    ] = None,
-    tokens: Annotated[
-        int | None,
-        typer.Option(min=1, help="The most tokens that models may use.", show_default=False),
-    ] = None,
-    calls: Annotated[
-        int | None, typer.Option(min=1, help="The most calls to models.", show_default=False)
-    ] = None,
+    budget: BudgetOption = None,
+    tokens: TokensOption = None,
+    calls: CallsOption = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:

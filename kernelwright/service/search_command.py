@@ -27,11 +27,14 @@ from kernelwright.metal.device.registry import default_device
 from kernelwright.service.console import console, error_console
 from kernelwright.service.option import (
     BaseUrlOption,
+    BudgetOption,
+    CallsOption,
     DeviceOption,
     JsonOption,
     ModelOption,
     StoreOption,
     ThreadgroupMemoryOption,
+    TokensOption,
     print_json,
 )
 from kernelwright.service.view.progress import progress_view
@@ -72,17 +75,9 @@ def search(
     ] = _DEFAULTS.jobs,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
-    budget: Annotated[
-        float | None,
-        typer.Option(min=0, help="The most dollars that models may cost.", show_default=False),
-    ] = None,
-    tokens: Annotated[
-        int | None,
-        typer.Option(min=1, help="The most tokens that models may use.", show_default=False),
-    ] = None,
-    calls: Annotated[
-        int | None, typer.Option(min=1, help="The most calls to models.", show_default=False)
-    ] = None,
+    budget: BudgetOption = None,
+    tokens: TokensOption = None,
+    calls: CallsOption = None,
     task_budget: Annotated[
         float | None,
         typer.Option(min=0, help="The most dollars for one task.", show_default=False),

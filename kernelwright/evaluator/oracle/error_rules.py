@@ -234,19 +234,6 @@ def _settled_at_infinities(
     return np.where(finite, error, np.where(unknown, ANYTHING, 0.0))
 
 
-def _may_be_undefined(
-    values: Sequence[Array], errors: Sequence[Reals | None], made: Array
-) -> Array:
-    """Mark infinities times a factor that may as well be zero: one that is lost, or flushed."""
-    marked = np.zeros(made.shape, bool)
-    if not np.isinf(made).any():
-        return marked
-    for value, own in zip(values, errors, strict=True):
-        if own is not None:
-            marked |= np.isinf(made) & np.isfinite(own) & (own > 0) & (np.abs(value) <= own)
-    return marked
-
-
 def _of_product(values: Sequence[Array], a: Reals | None, b: Reals | None) -> Reals:
     x, y = np.abs(values[0]), np.abs(values[1])
     if b is None:

@@ -361,11 +361,9 @@ def _staged(graph: Graph, columns: int, device: DeviceInfo, *, strided: bool) ->
     for wanted_parts, strips in pairs:
         try:
             for parts in part_counts(graph, [wanted_parts]):
-                for vector in dict.fromkeys((run, 1)):
-                    schedule = Staged(parts, 256, strips, vector)
-                    lower_staged(graph, signature, schedule)
-                    found.append(schedule)
-                    break
+                schedule = Staged(parts, 256, strips, run)
+                lower_staged(graph, signature, schedule)
+                found.append(schedule)
         except UnsupportedError:
             continue
     return list(dict.fromkeys(found))
