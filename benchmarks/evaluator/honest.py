@@ -3,7 +3,8 @@
 python -m benchmarks.evaluator honest [--secrets N] [--jobs N] [--shard I/N] [--json FILE]
 
 Every secret draws other inputs and shapes. A line of JSON for each verdict goes to the file as it
-comes. Shards of one run take the same --seed; together they judge each kernel under each secret.
+comes, and what stands there is not judged again: a run that was stopped goes on where it was.
+Shards of one run take the same --seed; together they judge each kernel under each secret.
 """
 
 import argparse
@@ -12,19 +13,21 @@ import os
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from concurrent.futures import as_completed
+from dataclasses import asdict, dataclass, replace
+from functools import cache
 from itertools import groupby
-from multiprocessing import get_context
 from pathlib import Path
 
-from kernelwright.errors import InputError, KernelwrightError
+from benchmarks.evaluator.process_pool import append_line, processes, shard_of, whole_lines
+from kernelwright.errors import DeviceError, KernelwrightError
 from kernelwright.evaluator.attacks.honest import HonestKernel, written_kernels
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
 
 _LARGEST_UNIT = 12
 """Kernels of one task that are judged in a row, on the same cases."""
+_NO_VERDICT = "no verdict"
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class Judgement:
 
     kernel: str
     program: str
+    task: str
     secret: str
     status: str
     accepted: bool
@@ -55,20 +59,43 @@ def main(arguments: Sequence[str] | None = None) -> None:
         SystemExit: a kernel was refused, or the time was over before all had been judged.
     """
     chosen = _parser().parse_args(arguments)
-    share, shares = _shard(chosen.shard)
+    share, shares = shard_of(chosen.shard)
     names = [f"{chosen.seed}-{n}" for n in range(chosen.secrets)]
     units = _units(names, chosen.only)[share - 1 :: shares]
+    before = read(chosen.json)
+    known = {(j.program, j.task, j.secret) for j in before}
+    units = [left for unit in units if (left := _without(unit, known)).kernels]
     ends = time.monotonic() + chosen.minutes * 60 if chosen.minutes else None
     count = sum(len(u.kernels) for u in units)
     print(f"seed {chosen.seed}, shard {share}/{shares}: {count} to judge", flush=True)
     found = list(_written(_judged(units, chosen.jobs, ends), chosen.json))
-    refused = [j for j in found if not j.accepted]
-    left = count - len(found)
-    print(f"{len(found)} judged, {len(found) - len(refused)} accepted, {len(refused)} refused")
+    _conclude([*before, *found], left=count - len(found))
+
+
+def _conclude(found: Sequence[Judgement], left: int) -> None:
+    refused = sum(not j.accepted for j in found)
+    print(f"{len(found)} judged, {len(found) - refused} accepted, {refused} refused")
     if left:
         print(f"{left} were not judged: the time was over")
     if refused or left:
         raise SystemExit(1)
+
+
+def read(path: Path | None) -> list[Judgement]:
+    """Return what a results file holds; what got no verdict is left out, to be judged again."""
+    found = (Judgement(**json.loads(line)) for line in whole_lines(path))
+    return [judgement for judgement in found if judgement.status != _NO_VERDICT]
+
+
+def _without(unit: Unit, known: set[tuple[str, str, str]]) -> Unit:
+    """Leave out what has been judged."""
+    kernels = written_kernels()
+    left = tuple(
+        place
+        for place in unit.kernels
+        if (kernels[place].program.id, kernels[place].task.fingerprint, unit.secret) not in known
+    )
+    return replace(unit, kernels=left)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -81,13 +108,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", default="", help="kernels whose name holds this text")
     parser.add_argument("--json", type=Path, help="a file for a line of JSON per verdict")
     return parser
-
-
-def _shard(text: str) -> tuple[int, int]:
-    first, _, second = text.partition("/")
-    if not (first.isdigit() and second.isdigit() and 1 <= int(first) <= int(second)):
-        raise InputError(f"expected a shard such as 2/6, found {text!r}.")
-    return int(first), int(second)
 
 
 def _units(names: Sequence[str], only: str) -> list[Unit]:
@@ -113,21 +133,27 @@ def _judged(units: Sequence[Unit], jobs: int, ends: float | None) -> Iterator[Ju
         for unit in units:
             yield from _judge(unit, ends)
         return
-    # A fresh interpreter for each: a forked one would share threads that are gone.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with processes(jobs) as pool:
         waiting = [pool.submit(_judge, unit, ends) for unit in units]
         for done in as_completed(waiting):
             yield from done.result()
 
 
+@cache
+def _evaluator() -> Evaluator:
+    """Return this process's evaluator: its worker stays warm from secret to secret."""
+    return Evaluator()
+
+
 def _judge(unit: Unit, ends: float | None) -> list[Judgement]:
     found = list[Judgement]()
-    # time.monotonic() is the same clock in all processes of a machine.
-    if ends is not None and time.monotonic() > ends:
-        return found
-    with Evaluator(config=EvaluatorConfig(secret=unit.secret)) as evaluator:
-        for place in unit.kernels:
-            found.append(_verdict(evaluator, written_kernels()[place], unit.secret))
+    evaluator = _evaluator()
+    evaluator.start_over(EvaluatorConfig(secret=unit.secret))
+    for place in unit.kernels:
+        # time.monotonic() is the same clock in all processes of a machine.
+        if ends is not None and time.monotonic() > ends:
+            break
+        found.append(_verdict(evaluator, written_kernels()[place], unit.secret))
     return found
 
 
@@ -138,10 +164,13 @@ def _verdict(evaluator: Evaluator, kernel: HonestKernel, secret: str) -> Judgeme
         status, summary = evaluation.status.value, evaluation.summary
         accepted = evaluation.is_correct
     except KernelwrightError as e:
-        status, summary, accepted = "no verdict", str(e), False
+        status, summary, accepted = _NO_VERDICT, str(e), False
+        if isinstance(e, DeviceError):
+            evaluator.close()
     return Judgement(
         kernel=kernel.name,
         program=kernel.program.id,
+        task=kernel.task.fingerprint,
         secret=secret,
         status=status,
         accepted=accepted,
@@ -151,20 +180,12 @@ def _verdict(evaluator: Evaluator, kernel: HonestKernel, secret: str) -> Judgeme
 
 
 def _written(judgements: Iterator[Judgement], path: Path | None) -> Iterator[Judgement]:
-    lines = path.open("a") if path else None
-    try:
-        for judgement in judgements:
-            if lines:
-                lines.write(json.dumps(asdict(judgement)) + "\n")
-                lines.flush()
-            if not judgement.accepted:
-                print(
-                    f"{judgement.kernel} under {judgement.secret}: {judgement.summary}", flush=True
-                )
-            yield judgement
-    finally:
-        if lines:
-            lines.close()
+    for judgement in judgements:
+        if path:
+            append_line(path, json.dumps(asdict(judgement)))
+        if not judgement.accepted:
+            print(f"{judgement.kernel} under {judgement.secret}: {judgement.summary}", flush=True)
+        yield judgement
 
 
 if __name__ == "__main__":

@@ -8,17 +8,13 @@ that `survivors.toml` does not explain.
 """
 
 import argparse
-import os
 import time
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Sequence
+from concurrent.futures import as_completed
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import mlx.core as mx
-
+from benchmarks.evaluator.process_pool import append_line, processes, shard_of, whole_lines
 from kernelwright.errors import KernelwrightError
 from kernelwright.evaluator.attacks.mutate.judging import Examiner
 from kernelwright.evaluator.attacks.mutate.record import Outcome
@@ -28,9 +24,6 @@ from kernelwright.evaluator.attacks.mutate.survivor import explanations
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Stage
-
-if TYPE_CHECKING:
-    from multiprocessing.sharedctypes import Synchronized
 
 _RUN_TIMEOUT_S = {"small": 3.0, "real": 20.0}
 
@@ -86,33 +79,17 @@ def _run(chosen: argparse.Namespace) -> None:
         deadline_s=started + chosen.seconds,
     )
     only = frozenset(filter(None, chosen.only.split(",")))
-    number, parts = map(int, chosen.shard.split("/"))
+    number, parts = shard_of(chosen.shard)
     every = shares(chosen.count, chosen.seed, chosen.shapes, most_sources=chosen.tasks, only=only)
     work = every[number - 1 :: parts]
     chosen.out.parent.mkdir(parents=True, exist_ok=True)
-    context = get_context("spawn")
-    place = context.Value("i", 0)
-    with ProcessPoolExecutor(
-        chosen.jobs, context, initializer=_settle, initargs=(place, chosen.jobs)
-    ) as pool:
+    with processes(chosen.jobs) as pool:
         pending = [pool.submit(judge_share, share, plan) for share in work]
         for count, future in enumerate(as_completed(pending), 1):
             for problem in future.result():
                 print(problem, flush=True)
             if count % 20 == 0:
                 print(f"{count} of {len(work)} tasks, {time.time() - started:.0f} s", flush=True)
-
-
-def _settle(place: "Synchronized[int]", jobs: int) -> None:
-    """Give this process cores of its own, so that its oracle spreads over no others."""
-    mx.set_default_device(mx.cpu)
-    with place.get_lock():
-        number, place.value = place.value, place.value + 1
-    if jobs > 1 and hasattr(os, "sched_setaffinity"):
-        cores = sorted(os.sched_getaffinity(0))
-        each = max(len(cores) // jobs, 1)
-        first = number % jobs * each % len(cores)
-        os.sched_setaffinity(0, cores[first : first + each])
 
 
 def judge_share(share: Share, plan: Plan) -> list[str]:
@@ -131,7 +108,7 @@ def judge_share(share: Share, plan: Plan) -> list[str]:
                 problems.append(f"BASE REFUSED {share.source.label} {base.schedule}: {refusal}")
                 continue
             for outcome in examiner.outcomes(base, mutants):
-                _append(plan.out, outcome)
+                append_line(plan.out, outcome.model_dump_json())
                 if time.time() > plan.deadline_s:
                     break
     except KernelwrightError as e:
@@ -141,20 +118,9 @@ def judge_share(share: Share, plan: Plan) -> list[str]:
     return problems
 
 
-def _append(path: Path, outcome: Outcome) -> None:
-    """Add a line in one write, which processes that share a file do not tear apart."""
-    line = outcome.model_dump_json().encode() + b"\n"
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        os.write(descriptor, line)
-    finally:
-        os.close(descriptor)
-
-
 def read(path: Path) -> list[Outcome]:
     """Return what a results file holds; each mutant once."""
-    lines: Iterable[str] = path.read_text().splitlines() if path.exists() else ()
-    found = (Outcome.model_validate_json(line) for line in lines if line.endswith("}"))
+    found = (Outcome.model_validate_json(line) for line in whole_lines(path))
     return list({outcome.id: outcome for outcome in found}.values())
 
 

@@ -75,6 +75,11 @@ class Evaluator:
         """End the workers, from any thread, even in the middle of an evaluation."""
         self._workers.close()
 
+    def start_over(self, config: EvaluatorConfig) -> None:
+        """Judge under another config, on cases of its own, in the same worker."""
+        self.config, self.regressions = config, []
+        self._suites, self._quarantined = SuiteCache(), {}
+
     @property
     def processes(self) -> tuple[int, ...]:
         """Return the ids of the workers that are there."""

@@ -78,6 +78,19 @@ def _timeless(evaluation: Evaluation) -> Evaluation:
     return evaluation.model_copy(update={"duration_s": 0.0, "stages": stages})
 
 
+def test_an_evaluator_that_starts_over_keeps_its_worker_and_draws_other_cases() -> None:
+    task, program = task_of("softmax"), bases()["softmax"].program
+    with Evaluator(config=EvaluatorConfig(secret="first")) as evaluator:
+        evaluator.evaluate(task, program)
+        workers, first = evaluator.processes, evaluator.cases.visible(task, program)
+        evaluator.start_over(EvaluatorConfig(secret="second"))
+        second = evaluator.cases.visible(task, program)
+        assert evaluator.evaluate(task, program).is_correct
+        assert evaluator.processes == workers
+    drawn = [suite.references[0].inputs[0] for suite in (first, second)]
+    assert (drawn[0] != drawn[1]).any()
+
+
 def test_a_wrong_answer_is_located_in_words(evaluator: Evaluator) -> None:
     tail = ("y[start + i] = ", "y[start + i] = i + 3 >= uint(width) ? 0.0f : ")
     found = evaluator.evaluate(task_of("softmax"), edited("softmax", tail))

@@ -1,8 +1,11 @@
 """Hand-written kernels in unusual but legal styles are accepted."""
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
+from benchmarks.evaluator import honest
 from kernelwright.evaluator.attacks.honest import HonestKernel, written_kernels
 from kernelwright.evaluator.attacks.honest.source_file import SourceFile, source_files
 from kernelwright.evaluator.evaluate import Evaluator
@@ -69,3 +72,16 @@ def test_a_kernel_whose_result_is_one_number_is_judged(
     assert kernel.task.graph.output_types[0].shape == ()
     found = evaluator.evaluate(kernel.task, kernel.program)
     assert found.is_correct, found.summary
+
+
+def test_a_stopped_run_of_the_honest_kernels_goes_on_where_it_was(tmp_path: Path) -> None:
+    arguments = ["--only", "any_row: simd_any with an early exit, i32 rows=6", "--seed", "s"]
+    written = tmp_path / "honest.jsonl"
+    with pytest.raises(SystemExit, match="1"):
+        honest.main([*arguments, "--minutes", "1e-9", "--jobs", "1", "--json", str(written)])
+    assert not honest.read(written)
+    honest.main([*arguments, "--jobs", "1", "--json", str(written)])
+    lines = written.read_text()
+    assert all(judgement.accepted for judgement in honest.read(written)) and lines
+    honest.main([*arguments, "--jobs", "1", "--json", str(written)])
+    assert written.read_text() == lines
