@@ -82,6 +82,7 @@ def test_a_stopped_run_of_the_honest_kernels_goes_on_where_it_was(tmp_path: Path
     assert not honest.read(written)
     honest.main([*arguments, "--jobs", "1", "--json", str(written)])
     lines = written.read_text()
-    assert all(judgement.accepted for judgement in honest.read(written)) and lines
+    assert lines
+    assert all(judgement.accepted for judgement in honest.read(written))
     honest.main([*arguments, "--jobs", "1", "--json", str(written)])
     assert written.read_text() == lines
