@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.reliability.life import Order
 from benchmarks.reliability.served import Account
-from kernelwright.agents.chat import Call
+from kernelwright.agents.session import Call
 from kernelwright.evaluator import Stage
 
 

@@ -11,12 +11,12 @@ from types import FrameType
 from typing import NoReturn
 
 # Imported once, before lives are forked: each would take a second to do it.
-import kernelwright.agents.chat.openai
+import kernelwright.agents.providers.openai_chat
 import kernelwright.store.migration  # noqa: F401
 from benchmarks.reliability import scene
 from benchmarks.reliability.verdicts import InventingJudge, reading, recording
 from kernelwright.agents.budget import Caps
-from kernelwright.agents.chat.wire import Wire
+from kernelwright.agents.providers.client import Wire
 from kernelwright.campaign import (
     Captured,
     Engine,

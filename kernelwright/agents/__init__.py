@@ -1,6 +1,6 @@
 """Who proposes: planners, coders and repairers, offline and model-driven."""
 
-from kernelwright.agents.role import (
+from kernelwright.agents.protocols import (
     Attempt,
     Coder,
     Plan,

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from kernelwright.agents.feedback import error_signature, is_gated
 from kernelwright.agents.offline.repairer import AUTHOR as OFFLINE
-from kernelwright.agents.role import Attempt
+from kernelwright.agents.protocols import Attempt
+from kernelwright.agents.roles.feedback import error_signature, is_gated
 from kernelwright.evaluator.evaluation import Status
 
 _HOPELESS = frozenset({Status.IMPLAUSIBLE, Status.CRASHED, Status.OUT_OF_MEMORY})

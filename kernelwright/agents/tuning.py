@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 
-from kernelwright.agents.role import Attempt, Proposal
+from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.metal.kernel import Program
 
 

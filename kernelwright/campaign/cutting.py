@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
 
-from kernelwright.agents.role import Planner
+from kernelwright.agents.protocols import Planner
 from kernelwright.campaign.planning import Captured, FunctionPlan, plan_function
 from kernelwright.campaign.vigil import Vigil
 from kernelwright.metal.device.base import DeviceInfo

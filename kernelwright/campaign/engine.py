@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
-from kernelwright.agents.role import Proposal
+from kernelwright.agents.protocols import Proposal
 from kernelwright.campaign.bench import Bench
 from kernelwright.campaign.cutting import plan_functions
 from kernelwright.campaign.earlier import Earlier, earlier_runs

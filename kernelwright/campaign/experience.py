@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import TypeAdapter
 
-from kernelwright.agents.lesson import (
+from kernelwright.agents.protocols import Proposal
+from kernelwright.agents.roles.lesson import (
     Credit,
     Lesson,
     Observation,
@@ -13,7 +14,6 @@ from kernelwright.agents.lesson import (
     derive,
     ranked,
 )
-from kernelwright.agents.role import Proposal
 from kernelwright.campaign.ledger import abandoned
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task

@@ -5,10 +5,10 @@ import math
 from collections.abc import Iterable, Iterator
 
 from kernelwright.agents.budget import Caps
-from kernelwright.agents.chat import ModelSpec, Usage, load_prices
-from kernelwright.agents.chat.spec import price_of
-from kernelwright.agents.coder import Brief, coder_prompt
-from kernelwright.agents.planner import planner_prompt
+from kernelwright.agents.roles.coder import Brief, coder_prompt
+from kernelwright.agents.roles.planner import planner_prompt
+from kernelwright.agents.session import ModelSpec, Usage, load_prices
+from kernelwright.agents.session.spec import price_of
 from kernelwright.campaign.spec import SearchSpec
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph, partition

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from kernelwright.agents.chat import Call, Outcome, RecordedCall
+from kernelwright.agents.session import Call, Outcome, RecordedCall
 from kernelwright.errors import InputError
 from kernelwright.store import Campaign, KernelStore, ModelCall, ModelOutcome
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal, get_args
 
-from kernelwright.agents.chat.key import find_key, variable_of
+from kernelwright.agents.providers.key import find_key, variable_of
 from kernelwright.errors import KernelwrightError
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.metal.device.base import DeviceInfo, DeviceName

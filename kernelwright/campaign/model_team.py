@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from kernelwright.agents.budget import Budget
-from kernelwright.agents.chat import ChatSettings, ModelSpec, Switchboard, open_model
-from kernelwright.agents.chat.spec import Rewire
-from kernelwright.agents.coder import ModelCoder
-from kernelwright.agents.planner import ModelPlanner
-from kernelwright.agents.repairer import FirstRepairer, ModelRepairer
+from kernelwright.agents.roles.coder import ModelCoder
+from kernelwright.agents.roles.planner import ModelPlanner
+from kernelwright.agents.roles.repairer import FirstRepairer, ModelRepairer
+from kernelwright.agents.session import AsyncBridge, ChatSettings, ModelSpec, open_model
+from kernelwright.agents.session.spec import Rewire
 from kernelwright.campaign.engine import Hire, Hired
 from kernelwright.campaign.event import ModelRemarked
 from kernelwright.campaign.experience import Experience
@@ -76,7 +76,7 @@ class _Agency:
         self._campaign_id = ""
         self._said: set[str] = set()
         self._saying = threading.Lock()
-        self._board: Switchboard | None = None
+        self._board: AsyncBridge | None = None
         self._wager: Wager | None = None
 
     def hire(self, campaign_id: str, device: DeviceInfo) -> Hired:
@@ -96,7 +96,7 @@ class _Agency:
             rewire=self._rewire,
         )
         assert model is not None
-        self._board = board = Switchboard(model, self._remark)
+        self._board = board = AsyncBridge(model, self._remark)
         offline, strategies = offline_team(), dict[str, str]()
         # The offline repairer mends the mechanical classes and costs nothing.
         team = Team(

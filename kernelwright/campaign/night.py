@@ -8,7 +8,7 @@ from typing import Self
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from kernelwright.agents.budget import Caps
-from kernelwright.agents.chat.price import Price
+from kernelwright.agents.providers.price import Price
 from kernelwright.campaign.spec import SearchSpec
 from kernelwright.campaign.subject import Subject, load_subjects
 from kernelwright.campaign.toml_line import line_of

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kernelwright.agents.role import Plan, Planner
+from kernelwright.agents.protocols import Plan, Planner
 from kernelwright.campaign.event import FunctionPlanned, FunctionRefused, LeftOperation
 from kernelwright.campaign.report import FunctionReport
 from kernelwright.campaign.savings import traffic_of

@@ -5,7 +5,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from kernelwright.agents.budget import UNLIMITED, Caps
-from kernelwright.agents.chat.price import Price
+from kernelwright.agents.providers.price import Price
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
 from kernelwright.metal.device.threadgroup_memory import check_threadgroup_bytes
 from kernelwright.metal.diagnostic import Record

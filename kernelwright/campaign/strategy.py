@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kernelwright.agents.offline import tuned_before
-from kernelwright.agents.role import Attempt, Coder, Planner, Proposal, Repairer
+from kernelwright.agents.protocols import Attempt, Coder, Planner, Proposal, Repairer
 from kernelwright.campaign.pursuit import Pursuit
 from kernelwright.campaign.spec import SearchSpec
 from kernelwright.metal.device.base import DeviceInfo

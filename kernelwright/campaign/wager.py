@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kernelwright.agents.bandit import Bandit, Step, gain_of, parents, repairable
-from kernelwright.agents.chat.fault import OutageError
-from kernelwright.agents.novelty import signature
-from kernelwright.agents.role import Attempt, Proposal
+from kernelwright.agents.protocols import Attempt, Proposal
+from kernelwright.agents.providers.fault import OutageError
+from kernelwright.agents.roles.dedup import signature
 from kernelwright.agents.tuning import tuned
 from kernelwright.campaign.pursuit import Pursuit
 from kernelwright.campaign.ranking import rank_of
@@ -122,7 +122,7 @@ class Wager:
                 return self._nothing_left(play)
             play.step, play.before = step, _best(pursuit)
             if step in _ASKS_MODEL:
-                # Taken here, where nothing else changes the pursuit.
+                # TimedReply here, where nothing else changes the pursuit.
                 play.thinking = self._pool.submit(self._ask, step, pursuit, self._count(pursuit))
                 return Later()
             if batch := self._fresh(self._tuned(pursuit), pursuit):

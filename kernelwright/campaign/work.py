@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
-from kernelwright.agents.role import Proposal
+from kernelwright.agents.protocols import Proposal
 from kernelwright.campaign.pursuit import Pursuit
 from kernelwright.store import Trial
 

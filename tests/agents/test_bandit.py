@@ -5,7 +5,7 @@ import math
 import pytest
 
 from kernelwright.agents.bandit import Bandit, Step, gain_of, parents, repairable
-from kernelwright.agents.role import Attempt
+from kernelwright.agents.protocols import Attempt
 from kernelwright.agents.tuning import neighbours, tuned
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.metal.kernel import Tunable

@@ -4,7 +4,7 @@ import threading
 
 import mlx.core as mx
 
-from kernelwright.agents.role import Plan
+from kernelwright.agents.protocols import Plan
 from kernelwright.campaign import Subject, capture_subjects
 from kernelwright.campaign.cutting import plan_functions
 from kernelwright.campaign.pausing import Pause

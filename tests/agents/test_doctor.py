@@ -2,8 +2,8 @@
 
 import pytest
 
-from kernelwright.agents.chat.wire import ReplyMode
-from kernelwright.agents.doctor import doctor_model
+from kernelwright.agents.providers.client import ReplyMode
+from kernelwright.agents.roles.model_check import doctor_model
 from kernelwright.errors import InputError, ModelError
 from tests.agents.loopback.server import LoopbackServer, Refused, Response
 from tests.agents.loopback.wire import Heard, Said

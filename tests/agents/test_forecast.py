@@ -4,7 +4,7 @@ import mlx.core as mx
 import pytest
 
 from kernelwright.agents.budget import Caps
-from kernelwright.agents.chat import Price
+from kernelwright.agents.session import Price
 from kernelwright.campaign import SearchSpec
 from kernelwright.campaign.forecast import forecast, size_warning
 from kernelwright.ir import capture

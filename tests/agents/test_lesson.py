@@ -2,7 +2,8 @@
 
 import pytest
 
-from kernelwright.agents.lesson import (
+from kernelwright.agents.protocols import Attempt
+from kernelwright.agents.roles.lesson import (
     LONGEST_TOTAL,
     NO_CREDIT,
     Advice,
@@ -15,7 +16,6 @@ from kernelwright.agents.lesson import (
     ranked,
     traits_of,
 )
-from kernelwright.agents.role import Attempt
 from kernelwright.evaluator.evaluation import Status
 from tests.agents.loopback.scene import (
     BODY,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kernelwright.agents.interface import Interface
-from kernelwright.agents.novelty import signature
+from kernelwright.agents.roles.dedup import signature
+from kernelwright.agents.roles.task_signature import Interface
 from tests.agents.loopback.scene import BODY, TASK, draft
 
 

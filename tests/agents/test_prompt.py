@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kernelwright.agents import prompt
-from kernelwright.agents.coder import Brief, coder_prompt
-from kernelwright.agents.interface import Interface
-from kernelwright.agents.lesson import Advice, Lesson
-from kernelwright.agents.planner import planner_prompt
-from kernelwright.agents.prompt import EXAMPLES, source, version
-from kernelwright.agents.repairer import repairer_prompt
+from kernelwright.agents.roles import prompt
+from kernelwright.agents.roles.coder import Brief, coder_prompt
+from kernelwright.agents.roles.lesson import Advice, Lesson
+from kernelwright.agents.roles.planner import planner_prompt
+from kernelwright.agents.roles.prompt import EXAMPLES, source, version
+from kernelwright.agents.roles.repairer import repairer_prompt
+from kernelwright.agents.roles.task_signature import Interface
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import capture
 from kernelwright.metal.device.base import RunOptions

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 import mlx.core as mx
 import pytest
 
-from kernelwright.agents.chat import Switchboard
-from kernelwright.agents.coder import ModelCoder
-from kernelwright.agents.planner import ModelPlanner
-from kernelwright.agents.repairer import FirstRepairer, ModelRepairer
-from kernelwright.agents.role import Attempt, Plan, Proposal
+from kernelwright.agents.protocols import Attempt, Plan, Proposal
+from kernelwright.agents.roles.coder import ModelCoder
+from kernelwright.agents.roles.planner import ModelPlanner
+from kernelwright.agents.roles.repairer import FirstRepairer, ModelRepairer
+from kernelwright.agents.session import AsyncBridge
 from kernelwright.errors import ModelError
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.task import Task
@@ -39,7 +39,7 @@ from tests.agents.loopback.wire import Heard, Said
 
 
 @contextmanager
-def talking(provider: str, *responses: Response) -> Iterator[tuple[Switchboard, LoopbackServer]]:
+def talking(provider: str, *responses: Response) -> Iterator[tuple[AsyncBridge, LoopbackServer]]:
     queue = list(responses)
 
     def script(request: Heard) -> Response:
@@ -47,7 +47,7 @@ def talking(provider: str, *responses: Response) -> Iterator[tuple[Switchboard, 
 
     with (
         LoopbackServer(script) as server,
-        Switchboard(Partner(server, provider).open()) as board,
+        AsyncBridge(Partner(server, provider).open()) as board,
     ):
         yield board, server
 

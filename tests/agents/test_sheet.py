@@ -3,8 +3,8 @@
 import mlx.core as mx
 import pytest
 
-from kernelwright.agents.feedback import outcome, profile
-from kernelwright.agents.sheet import compiled_table, device_text, node_table
+from kernelwright.agents.roles.feedback import outcome, profile
+from kernelwright.agents.roles.graph_text import compiled_table, device_text, node_table
 from kernelwright.evaluator.evaluation import Speedup, Status
 from kernelwright.ir import canonicalize, capture
 from kernelwright.metal.device.base import BufferTraffic, Counters, DeviceInfo

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from kernelwright.agents.chat.fault import OutageError
-from kernelwright.agents.role import Attempt, Plan, Proposal
+from kernelwright.agents.protocols import Attempt, Plan, Proposal
+from kernelwright.agents.providers.fault import OutageError
 from kernelwright.campaign.pursuit import Pursuit
 from kernelwright.campaign.spec import SearchSpec
 from kernelwright.campaign.strategy import Enough, Later, Team

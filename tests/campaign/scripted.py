@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import mlx.core as mx
 
-from kernelwright.agents.role import Attempt, Plan, PlannedRegion, Proposal
+from kernelwright.agents.protocols import Attempt, Plan, PlannedRegion, Proposal
 from kernelwright.campaign import Engine, SearchSpec, Subject, Team, capture_subjects
 from kernelwright.evaluator import Evaluation, Stage, Status, Task
 from kernelwright.evaluator.evaluation import StageResult

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.agents.budget import Caps
-from kernelwright.agents.chat import Price
+from kernelwright.agents.session import Price
 from kernelwright.campaign.interleave import BySavings
 from kernelwright.campaign.night import NightSpec, read_night, template
 from kernelwright.campaign.planning import capture_subjects

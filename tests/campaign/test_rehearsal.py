@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from kernelwright.agents.chat.fault import Fault as ChatFault
-from kernelwright.agents.chat.fault import FaultKind
-from kernelwright.agents.chat.message import Prompt, Reply, Usage
-from kernelwright.agents.chat.wire import Limits, ReplyMode, ReplyShape
+from kernelwright.agents.message import Prompt, Reply, Usage
+from kernelwright.agents.providers.client import Limits, ReplyMode, ReplyShape
+from kernelwright.agents.providers.fault import Fault as ChatFault
+from kernelwright.agents.providers.fault import FaultKind
 from kernelwright.campaign.fault import (
     Draw,
     Fault,
     FaultPlan,
     Sabotage,
-    SabotagedWire,
+    SabotagedClient,
     drawn,
     read_plan,
 )
@@ -121,7 +121,7 @@ def test_a_wire_fails_as_planned_and_then_no_more(
         slept.append(seconds)
 
     plan = Fault.model_validate({"kind": kind, "number": 1})
-    wire = SabotagedWire(_Wire(), Sabotage([plan]), sleep)
+    wire = SabotagedClient(_Wire(), Sabotage([plan]), sleep)
     with pytest.raises(ChatFault) as raised:
         _sent(wire)
     assert raised.value.kind is fault
@@ -131,7 +131,7 @@ def test_a_wire_fails_as_planned_and_then_no_more(
 
 def test_a_garbled_reply_is_half_of_one() -> None:
     plan = Fault.model_validate({"kind": "model_garbled", "number": 1})
-    assert _sent(SabotagedWire(_Wire(), Sabotage([plan]))).text == "12"
+    assert _sent(SabotagedClient(_Wire(), Sabotage([plan]))).text == "12"
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -197,7 +197,7 @@ def _read(folder: Path, text: str) -> FaultPlan:
     return read_plan(path)
 
 
-def _sent(wire: SabotagedWire) -> Reply:
+def _sent(wire: SabotagedClient) -> Reply:
     prompt = Prompt(system="", context="", request="", template="t")
     shape = ReplyShape(name="s", description="", json_schema={})
     return asyncio.run(wire.send(prompt, shape, Limits()))

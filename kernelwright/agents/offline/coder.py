@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from kernelwright.agents.offline.tuner import ordered, promising
-from kernelwright.agents.role import Attempt, Proposal
+from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo

@@ -1,6 +1,6 @@
 """The planner that follows the partition: every region that lowering can write."""
 
-from kernelwright.agents.role import Plan, PlannedRegion
+from kernelwright.agents.protocols import Plan, PlannedRegion
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir import Call, Graph, Kind, Node, Region, op_named, partition
 from kernelwright.metal.device.base import DeviceInfo

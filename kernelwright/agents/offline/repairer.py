@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from kernelwright.agents.offline.rule import RULES
-from kernelwright.agents.role import Attempt, Proposal
+from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo

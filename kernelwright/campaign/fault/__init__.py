@@ -4,7 +4,7 @@ from kernelwright.campaign.fault.judge import sabotaged
 from kernelwright.campaign.fault.plan import Draw, Fault, FaultPlan, drawn, read_plan
 from kernelwright.campaign.fault.rehearsal import Rehearsal
 from kernelwright.campaign.fault.sabotage import Sabotage
-from kernelwright.campaign.fault.wire import SabotagedWire
+from kernelwright.campaign.fault.wire import SabotagedClient
 
 __all__ = [
     "Draw",
@@ -12,7 +12,7 @@ __all__ = [
     "FaultPlan",
     "Rehearsal",
     "Sabotage",
-    "SabotagedWire",
+    "SabotagedClient",
     "drawn",
     "read_plan",
     "sabotaged",

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from kernelwright.agents.chat.wire import Wire
+from kernelwright.agents.providers.client import ProviderClient
 from kernelwright.campaign.fault.judge import Employer, sabotaged
 from kernelwright.campaign.fault.plan import read_plan
 from kernelwright.campaign.fault.sabotage import Sabotage
-from kernelwright.campaign.fault.wire import SabotagedWire
+from kernelwright.campaign.fault.wire import SabotagedClient
 from kernelwright.campaign.judge import MakeJudge
 from kernelwright.store import KernelStore
 from kernelwright.store.faulty import FaultyStore
@@ -35,6 +35,6 @@ class Rehearsal:
         """Return what makes judges."""
         return make if self._sabotage is None else sabotaged(make, self._sabotage)
 
-    def rewire(self, wire: Wire) -> Wire:
+    def rewire(self, wire: ProviderClient) -> ProviderClient:
         """Return the wire to a model."""
-        return wire if self._sabotage is None else SabotagedWire(wire, self._sabotage)
+        return wire if self._sabotage is None else SabotagedClient(wire, self._sabotage)

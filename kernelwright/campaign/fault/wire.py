@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from kernelwright.agents.chat.fault import Fault, FaultKind
-from kernelwright.agents.chat.message import Prompt, Reply
-from kernelwright.agents.chat.wire import Limits, ReplyMode, ReplyShape, Wire
+from kernelwright.agents.message import Prompt, Reply
+from kernelwright.agents.providers.client import Limits, ProviderClient, ReplyMode, ReplyShape
+from kernelwright.agents.providers.fault import Fault, FaultKind
 from kernelwright.campaign.fault.plan import FaultKind as PlannedKind
 from kernelwright.campaign.fault.sabotage import Sabotage
 
@@ -17,12 +17,12 @@ _REFUSALS: dict[PlannedKind, Fault] = {
 }
 
 
-class SabotagedWire:
+class SabotagedClient:
     """Sends requests, unless something is planned to go wrong."""
 
     def __init__(
         self,
-        wire: Wire,
+        wire: ProviderClient,
         sabotage: Sabotage,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -41,7 +41,7 @@ class SabotagedWire:
         return self._wire.mode
 
     async def send(self, prompt: Prompt, shape: ReplyShape, limits: Limits) -> Reply:
-        """Send one request; see `Wire.send`."""
+        """Send one request; see `ProviderClient.send`."""
         kinds = [fault.kind for fault in self._sabotage.at("call")]
         for kind in kinds:
             if (refusal := _REFUSALS.get(kind)) is not None:

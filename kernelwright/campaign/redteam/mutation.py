@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kernelwright.agents.attacker import Attack
+from kernelwright.agents.roles.attacker import Attack
 from kernelwright.campaign.redteam.record import Target
 from kernelwright.errors import KernelwrightError
 from kernelwright.evaluator.attacks.mutate.catalog import mutants_of

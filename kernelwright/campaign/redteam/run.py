@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from kernelwright.agents.attacker import Attack, ModelAttacker, TriedAttack
 from kernelwright.agents.budget import Budget
-from kernelwright.agents.chat import ChatSettings, ModelSpec, Switchboard, open_model
-from kernelwright.agents.role import Attempt, Proposal
+from kernelwright.agents.protocols import Attempt, Proposal
+from kernelwright.agents.roles.attacker import Attack, ModelAttacker, TriedAttack
+from kernelwright.agents.session import AsyncBridge, ChatSettings, ModelSpec, open_model
 from kernelwright.campaign.judge import environment_of
 from kernelwright.campaign.ledger import StoreLedger, calls_to_replay
 from kernelwright.campaign.memory import StoredMemory
@@ -120,7 +120,7 @@ class _Night:
 
     def _board(
         self, campaign_id: str, budget: Budget, settings: ChatSettings
-    ) -> Switchboard | None:
+    ) -> AsyncBridge | None:
         named = [ModelSpec.parse(name, self.spec.base_url) for name in self.spec.models]
         model = open_model(
             [spec for spec in named if spec.provider != "none"],
@@ -129,7 +129,7 @@ class _Night:
             recorded=lambda prefix: calls_to_replay(self.store, prefix),
             settings=settings,
         )
-        return None if model is None else Switchboard(model)
+        return None if model is None else AsyncBridge(model)
 
     def _attack(self, campaign_id: str, target: Target, attacker: ModelAttacker | None) -> None:
         """Judge the attacks that start from one target."""

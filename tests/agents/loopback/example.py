@@ -5,8 +5,8 @@ import re
 
 import mlx.core as mx
 
-from kernelwright.agents.draft import ProgramDraft
-from kernelwright.agents.prompt import source
+from kernelwright.agents.roles.prompt import source
+from kernelwright.agents.roles.reply_schema import ProgramDraft
 from tests.agents.loopback.model import ScriptedModel
 from tests.agents.loopback.scene import programs
 from tests.agents.loopback.wire import Said

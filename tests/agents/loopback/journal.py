@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from kernelwright.agents.chat import Call, MemoryLedger, Outcome
+from kernelwright.agents.session import Call, MemoryLedger, Outcome
 
 
 class Journal(MemoryLedger):

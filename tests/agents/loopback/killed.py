@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from kernelwright.agents.chat import Switchboard
+from kernelwright.agents.session import AsyncBridge
 from tests.agents.loopback.journal import Journal
 from tests.agents.loopback.partner import PURPOSE, Partner, Verse, prompt
 from tests.agents.loopback.server import LoopbackServer
@@ -21,7 +21,7 @@ class _Elsewhere(LoopbackServer):
 
 def main() -> None:
     partner = Partner(_Elsewhere(lambda _: None), sys.argv[1], ledger=Journal(Path(sys.argv[2])))  # type: ignore[arg-type, return-value]
-    with Switchboard(partner.open()) as board:
+    with AsyncBridge(partner.open()) as board:
         for number in range(6):
             answer = board.ask(prompt(str(number)), Verse, PURPOSE)
             print(answer.record.times, flush=True)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 
-from kernelwright.agents.draft import ProgramDraft
+from kernelwright.agents.roles.reply_schema import ProgramDraft
 from tests.agents.loopback.scene import (
     BODY,
     CHEAT,

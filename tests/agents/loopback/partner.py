@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, ConfigDict
 
 from kernelwright.agents.budget import Budget, Caps
-from kernelwright.agents.chat import (
+from kernelwright.agents.session import (
     Answer,
+    AsyncBridge,
     ChatSettings,
     Conversations,
     Ledger,
@@ -18,7 +19,6 @@ from kernelwright.agents.chat import (
     Prompt,
     Purpose,
     RecordedCall,
-    Switchboard,
     open_model,
 )
 from tests.agents.loopback.server import LoopbackServer
@@ -79,5 +79,5 @@ class Partner:
         return model
 
     def ask(self, words: str = "One.") -> Answer[Verse]:
-        with Switchboard(self.open()) as board:
+        with AsyncBridge(self.open()) as board:
             return board.ask(prompt(words), Verse, PURPOSE)

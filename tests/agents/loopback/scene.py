@@ -4,9 +4,9 @@ import json
 
 import mlx.core as mx
 
-from kernelwright.agents.draft import ProgramDraft
-from kernelwright.agents.interface import Interface
-from kernelwright.agents.role import Attempt, Proposal
+from kernelwright.agents.protocols import Attempt, Proposal
+from kernelwright.agents.roles.reply_schema import ProgramDraft
+from kernelwright.agents.roles.task_signature import Interface
 from kernelwright.evaluator.evaluation import Evaluation, Mismatch, Stage, StageResult, Status
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import canonicalize, capture

@@ -4,7 +4,7 @@ import mlx.core as mx
 import pytest
 
 from kernelwright.agents.offline import OfflineCoder, OfflinePlanner
-from kernelwright.agents.role import Plan
+from kernelwright.agents.protocols import Plan
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph, canonicalize, capture
 from kernelwright.metal.device.base import DeviceInfo

@@ -5,7 +5,7 @@ import pytest
 
 from kernelwright.agents.offline import OfflineRepairer
 from kernelwright.agents.offline.rule import rewrite_calls
-from kernelwright.agents.role import Attempt, Proposal
+from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import canonicalize, capture

@@ -6,7 +6,7 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from kernelwright.agents.role import Proposal
+from kernelwright.agents.protocols import Proposal
 from kernelwright.evaluator import Evaluation, Stage, Status, Task
 from kernelwright.evaluator.evaluation import StageResult
 from kernelwright.ir import canonicalize, capture

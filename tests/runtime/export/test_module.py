@@ -12,7 +12,7 @@ from types import ModuleType
 import mlx.core as mx
 import pytest
 
-from kernelwright.agents.role import Proposal
+from kernelwright.agents.protocols import Proposal
 from kernelwright.errors import InputError
 from kernelwright.evaluator import Evaluation, Stage, Status, Task
 from kernelwright.evaluator.evaluation import OutputAccuracy, StageResult

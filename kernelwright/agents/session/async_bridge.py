@@ -7,8 +7,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Self
 
-from kernelwright.agents.chat.fault import OutageError, ReplyError
-from kernelwright.agents.chat.message import (
+from kernelwright.agents.message import (
     Acceptance,
     Answer,
     ChatModel,
@@ -16,6 +15,7 @@ from kernelwright.agents.chat.message import (
     Purpose,
     Shape,
 )
+from kernelwright.agents.providers.fault import OutageError, ReplyError
 
 Remark = Callable[[str], None]
 """Takes a sentence for a person: why a conversation brought nothing."""
@@ -25,7 +25,7 @@ def silently(sentence: str) -> None:
     """Tell nobody."""
 
 
-class Switchboard:
+class AsyncBridge:
     """Runs a `ChatModel` on a thread of its own; safe to use from any thread.
 
     Whoever asks goes on without a model that refuses or is away; `remark` tells people of it.

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.agents.chat.message import Usage
-from kernelwright.agents.chat.price import PRICES_VARIABLE, Price, load_prices
+from kernelwright.agents.message import Usage
+from kernelwright.agents.providers.price import PRICES_VARIABLE, Price, load_prices
 from kernelwright.errors import InputError
 
 

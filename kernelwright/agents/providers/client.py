@@ -8,9 +8,9 @@ from typing import Protocol
 
 import httpx2
 
-from kernelwright.agents.chat.fault import Fault, FaultKind, kind_of_status
-from kernelwright.agents.chat.key import Key
-from kernelwright.agents.chat.message import Prompt, Reply
+from kernelwright.agents.message import Prompt, Reply
+from kernelwright.agents.providers.fault import Fault, FaultKind, kind_of_status
+from kernelwright.agents.providers.key import Key
 from kernelwright.metal.diagnostic import Record
 
 
@@ -51,7 +51,7 @@ class ReplyShape(Record):
     json_schema: dict[str, object]
 
 
-class Wire(Protocol):
+class ProviderClient(Protocol):
     """One model at one server."""
 
     @property

@@ -12,9 +12,8 @@ from anthropic.types import (
     ToolParam,
 )
 
-from kernelwright.agents.chat.fault import Fault, FaultKind
-from kernelwright.agents.chat.message import Prompt, Reply, Stop, Usage
-from kernelwright.agents.chat.wire import (
+from kernelwright.agents.message import Prompt, Reply, Stop, Usage
+from kernelwright.agents.providers.client import (
     BROKEN,
     BoundedTransport,
     Endpoint,
@@ -27,6 +26,7 @@ from kernelwright.agents.chat.wire import (
     status_fault,
     timeouts,
 )
+from kernelwright.agents.providers.fault import Fault, FaultKind
 
 _MODE_WORDS = {
     ReplyMode.TOOL: ("tool",),
@@ -35,7 +35,7 @@ _MODE_WORDS = {
 }
 
 
-class AnthropicWire:
+class AnthropicClient:
     """The Messages API; gives up forced tools, then schemas, where a model has none."""
 
     def __init__(self, endpoint: Endpoint, limits: Limits) -> None:
@@ -57,7 +57,7 @@ class AnthropicWire:
         return self._endpoint.name
 
     async def send(self, prompt: Prompt, shape: ReplyShape, limits: Limits) -> Reply:
-        """Send one request; see `Wire.send`."""
+        """Send one request; see `ProviderClient.send`."""
         gathered = _Gathered(limits)
         try:
             async with asyncio.timeout(limits.total_s):

@@ -13,9 +13,8 @@ from openai.types.chat import (
 from openai.types.completion_usage import CompletionUsage
 from openai.types.shared_params import ResponseFormatJSONSchema
 
-from kernelwright.agents.chat.fault import Fault, FaultKind
-from kernelwright.agents.chat.message import Prompt, Reply, Stop, Usage
-from kernelwright.agents.chat.wire import (
+from kernelwright.agents.message import Prompt, Reply, Stop, Usage
+from kernelwright.agents.providers.client import (
     BROKEN,
     BoundedTransport,
     Endpoint,
@@ -28,6 +27,7 @@ from kernelwright.agents.chat.wire import (
     status_fault,
     timeouts,
 )
+from kernelwright.agents.providers.fault import Fault, FaultKind
 
 _MODE_WORDS = {
     ReplyMode.TOOL: ("tool", "function"),
@@ -36,7 +36,7 @@ _MODE_WORDS = {
 }
 
 
-class OpenAIWire:
+class OpenAIChatClient:
     """Chat Completions; gives up what a server refuses: usage in streams, tools, schemas."""
 
     def __init__(self, endpoint: Endpoint, limits: Limits) -> None:
@@ -59,7 +59,7 @@ class OpenAIWire:
         return self._endpoint.name
 
     async def send(self, prompt: Prompt, shape: ReplyShape, limits: Limits) -> Reply:
-        """Send one request; see `Wire.send`."""
+        """Send one request; see `ProviderClient.send`."""
         gathered = _Gathered(limits)
         try:
             async with asyncio.timeout(limits.total_s):

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 import jinja2
 
-from kernelwright.agents.chat.message import Prompt
+from kernelwright.agents.message import Prompt
 
 _INCLUDE = re.compile(r'{%-?\s*include\s+"([^"]+)"')
 EXAMPLES = ("rowwise", "elementwise", "columns")

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from kernelwright.agents.chat.fault import ReplyError
-from kernelwright.agents.chat.message import Prompt, Purpose
-from kernelwright.agents.chat.switchboard import Switchboard
-from kernelwright.agents.coder import shown
-from kernelwright.agents.draft import Draft, ProgramDraft
-from kernelwright.agents.interface import Interface
-from kernelwright.agents.novelty import signature
-from kernelwright.agents.prompt import build, render
-from kernelwright.agents.role import Attempt
-from kernelwright.agents.sheet import task_text
+from kernelwright.agents.message import Prompt, Purpose
+from kernelwright.agents.protocols import Attempt
+from kernelwright.agents.providers.fault import ReplyError
+from kernelwright.agents.roles.coder import shown
+from kernelwright.agents.roles.dedup import signature
+from kernelwright.agents.roles.graph_text import task_text
+from kernelwright.agents.roles.prompt import build, render
+from kernelwright.agents.roles.reply_schema import Draft, ProgramDraft
+from kernelwright.agents.roles.task_signature import Interface
+from kernelwright.agents.session.async_bridge import AsyncBridge
 from kernelwright.errors import InputError
 from kernelwright.evaluator.inputs.stated_case import Recipe, StatedCase
 from kernelwright.evaluator.task import Task
@@ -100,7 +100,7 @@ class TriedAttack:
 class ModelAttacker:
     """Asks for several attacks at once; what is no program, or no trigger, goes no further."""
 
-    def __init__(self, board: Switchboard) -> None:
+    def __init__(self, board: AsyncBridge) -> None:
         self._board = board
 
     def attack(

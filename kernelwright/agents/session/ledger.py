@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from kernelwright.agents.budget import Cost
-from kernelwright.agents.chat.message import Prompt, Purpose, Reply, Stop, Usage
+from kernelwright.agents.message import Prompt, Purpose, Reply, Stop, Usage
 from kernelwright.metal.diagnostic import Record
 
 

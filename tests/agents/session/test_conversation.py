@@ -9,7 +9,8 @@ import pytest
 from pydantic import BaseModel
 
 from kernelwright.agents.budget import Caps, Cost
-from kernelwright.agents.chat import (
+from kernelwright.agents.session import (
+    AsyncBridge,
     Conversations,
     Limits,
     ModelSpec,
@@ -17,10 +18,9 @@ from kernelwright.agents.chat import (
     Purpose,
     Reply,
     ReplyError,
-    Switchboard,
     Usage,
 )
-from kernelwright.agents.chat.conversation import Taken
+from kernelwright.agents.session.conversation import TimedReply
 from kernelwright.errors import BudgetError, ModelError
 from tests.agents.loopback.partner import PURPOSE, QUICK, Partner, Verse, prompt
 from tests.agents.loopback.server import LoopbackServer, Misbehaviour, Refused, Response
@@ -176,7 +176,7 @@ def test_retry_after_is_honoured(provider: str) -> None:
     with LoopbackServer(Sequence(busy, Said(VERSE))) as server:
         model = Partner(server, provider, settings=calm).open()
         model._exchanges[0].sleep = note  # type: ignore[attr-defined]
-        with Switchboard(model) as board:
+        with AsyncBridge(model) as board:
             board.ask(prompt("One."), Verse, PURPOSE)
     assert waits == [7.0]
 
@@ -210,7 +210,7 @@ def test_forced_tools_then_schemas_are_given_up_where_a_server_has_none(provider
 
     with LoopbackServer(script) as server:
         partner = Partner(server, provider)
-        with Switchboard(partner.open()) as board:
+        with AsyncBridge(partner.open()) as board:
             for words in ("One.", "Two."):
                 assert board.ask(prompt(words), Verse, PURPOSE).record.times == 3
     assert len(server.requests) == 4
@@ -220,7 +220,7 @@ def test_forced_tools_then_schemas_are_given_up_where_a_server_has_none(provider
 def test_a_cap_is_never_exceeded_and_the_end_is_orderly(provider: str) -> None:
     with LoopbackServer(Sequence(Said(VERSE))) as server:
         partner = Partner(server, provider, caps=Caps(calls=3))
-        with Switchboard(partner.open()) as board:
+        with AsyncBridge(partner.open()) as board:
             answers = [board.submit(prompt(str(i)), Verse, PURPOSE) for i in range(8)]
             ends = [type(answer.exception()) for answer in answers]
     assert ends.count(BudgetError) == 5
@@ -228,7 +228,7 @@ def test_a_cap_is_never_exceeded_and_the_end_is_orderly(provider: str) -> None:
 
 
 def test_a_cap_in_dollars_needs_a_price(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernelwright.agents.chat.spec.price_of", lambda spec, table: None)
+    monkeypatch.setattr("kernelwright.agents.session.spec.price_of", lambda spec, table: None)
     with LoopbackServer(Sequence(Said(VERSE))) as server:
         with pytest.raises(ModelError, match=r"no price is known .* prices\.toml"):
             Partner(server, provider, caps=Caps(dollars=1.0)).ask()
@@ -281,13 +281,13 @@ class Crowded:
         self.present = 0
         self.most = 0
 
-    async def reply(self, prompt: Prompt, shape: type[BaseModel], purpose: Purpose) -> Taken:
+    async def reply(self, prompt: Prompt, shape: type[BaseModel], purpose: Purpose) -> TimedReply:
         self.present += 1
         self.most = max(self.most, self.present)
         await asyncio.sleep(0.005)
         self.present -= 1
         reply = Reply(text=VERSE, stop="done", usage=Usage(), model=self.name)
-        return Taken(reply, Cost(calls=1), 0.005, "call")
+        return TimedReply(reply, Cost(calls=1), 0.005, "call")
 
     async def close(self) -> None:
         """Nothing is open."""
@@ -295,7 +295,7 @@ class Crowded:
 
 def test_no_more_than_so_many_calls_are_in_flight() -> None:
     crowded = Crowded()
-    with Switchboard(Conversations([crowded], concurrency=3)) as board:
+    with AsyncBridge(Conversations([crowded], concurrency=3)) as board:
         answers = [board.submit(prompt(str(n)), Verse, PURPOSE) for n in range(12)]
         assert all(answer.result(timeout=20).record.times == 3 for answer in answers)
     assert crowded.most == 3

@@ -6,13 +6,13 @@ import time
 from pydantic import BaseModel, ConfigDict
 
 from kernelwright.agents.budget import Budget, Caps
-from kernelwright.agents.chat.conversation import Conversations
-from kernelwright.agents.chat.ledger import MemoryLedger
-from kernelwright.agents.chat.live import LiveExchange, Patience, Recollection
-from kernelwright.agents.chat.message import Prompt, Purpose
-from kernelwright.agents.chat.price import load_prices
-from kernelwright.agents.chat.spec import ModelSpec, open_wire, price_of
-from kernelwright.agents.chat.wire import Limits, ReplyMode
+from kernelwright.agents.message import Prompt, Purpose
+from kernelwright.agents.providers.client import Limits, ReplyMode
+from kernelwright.agents.providers.price import load_prices
+from kernelwright.agents.session.conversation import Conversations
+from kernelwright.agents.session.ledger import MemoryLedger
+from kernelwright.agents.session.live import LiveExchange, Patience, Recollection
+from kernelwright.agents.session.spec import ModelSpec, open_client, price_of
 from kernelwright.errors import InputError
 from kernelwright.metal.diagnostic import Record
 
@@ -78,7 +78,7 @@ def doctor_model(model: str, base_url: str | None = None) -> ModelReport:
 
 
 async def _examined(spec: ModelSpec) -> ModelReport:
-    wire = open_wire(spec, _LIMITS)
+    wire = open_client(spec, _LIMITS)
     ledger, price = MemoryLedger(), price_of(spec, load_prices())
     exchange = LiveExchange(
         wire=wire,

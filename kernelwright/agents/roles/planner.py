@@ -2,19 +2,19 @@
 
 from dataclasses import dataclass
 
-from kernelwright.agents.chat.fault import OutageError, ReplyError
-from kernelwright.agents.chat.message import Prompt, Purpose
-from kernelwright.agents.chat.switchboard import Switchboard
-from kernelwright.agents.draft import Cut, RegionDraft
-from kernelwright.agents.prompt import build, render
-from kernelwright.agents.role import Plan, PlannedRegion, Planner
-from kernelwright.agents.sheet import (
+from kernelwright.agents.message import Prompt, Purpose
+from kernelwright.agents.protocols import Plan, PlannedRegion, Planner
+from kernelwright.agents.providers.fault import OutageError, ReplyError
+from kernelwright.agents.roles.graph_text import (
     compiled_table,
     device_text,
     greedy_table,
     node_table,
     pattern_table,
 )
+from kernelwright.agents.roles.prompt import build, render
+from kernelwright.agents.roles.reply_schema import Cut, RegionDraft
+from kernelwright.agents.session.async_bridge import AsyncBridge
 from kernelwright.errors import BudgetError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.legality import legality
@@ -39,7 +39,7 @@ class ModelPlanner:
     """
 
     def __init__(
-        self, board: Switchboard, fallback: Planner, strategies: dict[str, str] | None = None
+        self, board: AsyncBridge, fallback: Planner, strategies: dict[str, str] | None = None
     ) -> None:
         self._board = board
         self._fallback = fallback

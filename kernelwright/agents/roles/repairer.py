@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 
-from kernelwright.agents.chat.fault import ReplyError
-from kernelwright.agents.chat.message import Prompt, Purpose
-from kernelwright.agents.chat.switchboard import Switchboard
-from kernelwright.agents.coder import shown
-from kernelwright.agents.draft import Correction
-from kernelwright.agents.feedback import diagnosis
-from kernelwright.agents.interface import Interface
 from kernelwright.agents.lineage import is_repairable
-from kernelwright.agents.novelty import signature
-from kernelwright.agents.prompt import build, render
-from kernelwright.agents.role import Attempt, Proposal, Repairer
-from kernelwright.agents.sheet import task_text
+from kernelwright.agents.message import Prompt, Purpose
+from kernelwright.agents.protocols import Attempt, Proposal, Repairer
+from kernelwright.agents.providers.fault import ReplyError
+from kernelwright.agents.roles.coder import shown
+from kernelwright.agents.roles.dedup import signature
+from kernelwright.agents.roles.feedback import diagnosis
+from kernelwright.agents.roles.graph_text import task_text
+from kernelwright.agents.roles.prompt import build, render
+from kernelwright.agents.roles.reply_schema import Correction
+from kernelwright.agents.roles.task_signature import Interface
+from kernelwright.agents.session.async_bridge import AsyncBridge
 from kernelwright.errors import InputError
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo
@@ -25,7 +25,7 @@ class ModelRepairer:
     It remembers nothing: whether another round is worth it, `lineage` reads from the history.
     """
 
-    def __init__(self, board: Switchboard) -> None:
+    def __init__(self, board: AsyncBridge) -> None:
         self._board = board
 
     def repair(self, task: Task, device: DeviceInfo, failed: Attempt) -> Proposal | None:

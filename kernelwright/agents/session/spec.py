@@ -5,13 +5,13 @@ from typing import Literal, Self, get_args
 from urllib.parse import urlsplit
 
 from kernelwright.agents.budget import Budget
-from kernelwright.agents.chat.conversation import Conversations, Exchange
-from kernelwright.agents.chat.key import find_key
-from kernelwright.agents.chat.ledger import Ledger, RecordedCall
-from kernelwright.agents.chat.live import LiveExchange, Patience, Recollection
-from kernelwright.agents.chat.price import FREE, Price, PriceTable, load_prices
-from kernelwright.agents.chat.replay import ReplayExchange
-from kernelwright.agents.chat.wire import Endpoint, Limits, Wire
+from kernelwright.agents.providers.client import Endpoint, Limits, ProviderClient
+from kernelwright.agents.providers.key import find_key
+from kernelwright.agents.providers.price import FREE, Price, PriceTable, load_prices
+from kernelwright.agents.session.conversation import Conversations, Exchange
+from kernelwright.agents.session.ledger import Ledger, RecordedCall
+from kernelwright.agents.session.live import LiveExchange, Patience, Recollection
+from kernelwright.agents.session.replay import ReplayExchange
 from kernelwright.errors import InputError
 from kernelwright.metal.diagnostic import Record
 
@@ -61,12 +61,12 @@ class ChatSettings(Record):
     concurrency: int = 4
 
 
-Rewire = Callable[[Wire], Wire]
+Rewire = Callable[[ProviderClient], ProviderClient]
 """Puts something between an exchange and its server."""
 USUAL_SETTINGS = ChatSettings()
 
 
-def open_wire(spec: ModelSpec, limits: Limits) -> Wire:
+def open_client(spec: ModelSpec, limits: Limits) -> ProviderClient:
     """Return the wire of a live model.
 
     Raises:
@@ -77,12 +77,12 @@ def open_wire(spec: ModelSpec, limits: Limits) -> Wire:
     endpoint = Endpoint(spec.provider, spec.name, key, spec.base_url)
     # The SDKs take a second to import, which runs without a model need not pay.
     if spec.provider == "anthropic":
-        from kernelwright.agents.chat.anthropic import AnthropicWire
+        from kernelwright.agents.providers.anthropic import AnthropicClient
 
-        return AnthropicWire(endpoint, limits)
-    from kernelwright.agents.chat.openai import OpenAIWire
+        return AnthropicClient(endpoint, limits)
+    from kernelwright.agents.providers.openai_chat import OpenAIChatClient
 
-    return OpenAIWire(endpoint, limits)
+    return OpenAIChatClient(endpoint, limits)
 
 
 def price_of(spec: ModelSpec, table: PriceTable) -> Price | None:
@@ -117,7 +117,7 @@ def open_model(
         elif spec.is_live:
             exchanges.append(
                 LiveExchange(
-                    wire=rewire(open_wire(spec, settings.limits)),
+                    wire=rewire(open_client(spec, settings.limits)),
                     price=price_of(spec, table),
                     ledger=ledger,
                     budget=budget,

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from kernelwright.agents.interface import Interface
-from kernelwright.agents.prompt import render
+from kernelwright.agents.roles.prompt import render
+from kernelwright.agents.roles.task_signature import Interface
 from kernelwright.errors import InputError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.task import Task

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
-from kernelwright.agents.chat.parse import InvalidReplyError, parse, schema_of
+from kernelwright.agents.session.parse import InvalidReplyError, parse, schema_of
 
 
 class Kernel(BaseModel):

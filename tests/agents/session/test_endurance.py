@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from kernelwright.agents.budget import Caps
-from kernelwright.agents.chat import ModelSpec, Switchboard, open_model
-from kernelwright.agents.chat.ledger import MemoryLedger
+from kernelwright.agents.session import AsyncBridge, ModelSpec, open_model
+from kernelwright.agents.session.ledger import MemoryLedger
 from kernelwright.errors import BudgetError
 from tests.agents.loopback.journal import Journal
 from tests.agents.loopback.partner import PURPOSE, QUICK, Partner, Verse, prompt
@@ -82,7 +82,7 @@ def test_500_calls_through_a_bad_network_lose_nothing(provider: str) -> None:
     caps = Caps(calls=2 * CALLS, tokens=4_000_000, dollars=20.0)
     with LoopbackServer(plan) as server:
         partner = Partner(server, provider, caps=caps)
-        with Switchboard(partner.open()) as board:
+        with AsyncBridge(partner.open()) as board:
             answers = [board.submit(prompt(f"number {n}"), Verse, PURPOSE) for n in range(CALLS)]
             got = [answer.result(timeout=60).record.times for answer in answers]
     assert got == list(range(CALLS))
@@ -96,7 +96,7 @@ def test_caps_hold_through_a_bad_network(provider: str) -> None:
     cap = Caps(tokens=50_000)
     with LoopbackServer(FaultPlan(seed=11)) as server:
         partner = Partner(server, provider, caps=cap)
-        with Switchboard(partner.open()) as board:
+        with AsyncBridge(partner.open()) as board:
             answers = [board.submit(prompt(f"number {n}"), Verse, PURPOSE) for n in range(FEWER)]
             ends = Counter(type(answer.exception(timeout=60)) for answer in answers)
     assert set(ends) == {type(None), BudgetError}
@@ -144,7 +144,7 @@ def test_a_replay_needs_no_server_and_says_the_same(
     replies = [Said("not yet", style="text"), Said(verse(1)), Said(verse(2)), Said(verse(3))]
     with LoopbackServer(lambda _: replies.pop(0)) as server:
         partner = Partner(server, provider)
-        with Switchboard(partner.open()) as board:
+        with AsyncBridge(partner.open()) as board:
             live = [board.ask(prompt(words), Verse, PURPOSE) for words in "abc"]
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     monkeypatch.delenv("OPENAI_API_KEY")
@@ -156,7 +156,7 @@ def test_a_replay_needs_no_server_and_says_the_same(
         settings=QUICK,
     )
     assert model is not None
-    with Switchboard(model) as board:
+    with AsyncBridge(model) as board:
         # The third prompt differs, as one that quotes a measured time would.
         again = [board.ask(prompt(words), Verse, PURPOSE) for words in "abx"]
     assert [(a.record, a.model) for a in again] == [(a.record, a.model) for a in live]

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from pydantic import BaseModel
 
 from kernelwright.agents.budget import Cost
-from kernelwright.agents.chat.conversation import Taken
-from kernelwright.agents.chat.fault import ReplyError
-from kernelwright.agents.chat.ledger import Call, Ledger, Outcome, RecordedCall
-from kernelwright.agents.chat.live import recalled
-from kernelwright.agents.chat.message import Prompt, Purpose, request_hash
+from kernelwright.agents.message import Prompt, Purpose, request_hash
+from kernelwright.agents.providers.fault import ReplyError
+from kernelwright.agents.session.conversation import TimedReply
+from kernelwright.agents.session.ledger import Call, Ledger, Outcome, RecordedCall
+from kernelwright.agents.session.live import recalled
 
 
 class ReplayExchange:
@@ -40,7 +40,7 @@ class ReplayExchange:
     async def close(self) -> None:
         """There is nothing to release."""
 
-    async def reply(self, prompt: Prompt, shape: type[BaseModel], purpose: Purpose) -> Taken:
+    async def reply(self, prompt: Prompt, shape: type[BaseModel], purpose: Purpose) -> TimedReply:
         """Return a recorded reply; record it again, at no cost."""
         digest = request_hash(prompt, shape)
         recorded = self._next(self._by_hash[digest]) or self._next(self._by_purpose[purpose])
@@ -65,7 +65,7 @@ class ReplayExchange:
         )
         # What it took when it was fresh: a search that weighs costs then decides as it did.
         taken = recalled(recorded)
-        return Taken(reply, taken.cost, taken.latency_s, call.id)
+        return TimedReply(reply, taken.cost, taken.latency_s, call.id)
 
     def _next(self, recorded: list[RecordedCall]) -> RecordedCall | None:
         for candidate in recorded:

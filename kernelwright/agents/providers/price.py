@@ -12,7 +12,7 @@ from pathlib import Path
 import platformdirs
 from pydantic import ValidationError
 
-from kernelwright.agents.chat.message import Usage
+from kernelwright.agents.message import Usage
 from kernelwright.errors import InputError
 from kernelwright.metal.diagnostic import Record
 
@@ -69,7 +69,7 @@ def load_prices(own: Mapping[str, Price] | None = None) -> PriceTable:
     Raises:
         InputError: the user's file is not a price table.
     """
-    packaged = files("kernelwright.agents.chat").joinpath("prices.toml").read_text("utf-8")
+    packaged = files("kernelwright.agents.providers").joinpath("prices.toml").read_text("utf-8")
     table = _parse(packaged, "prices.toml")
     path = user_prices()
     if path.is_file():

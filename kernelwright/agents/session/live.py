@@ -11,13 +11,13 @@ import tenacity
 from pydantic import BaseModel
 
 from kernelwright.agents.budget import Budget, Cost, Reservation
-from kernelwright.agents.chat.conversation import Taken
-from kernelwright.agents.chat.fault import Fault, FaultKind, OutageError, ReplyError, sentence
-from kernelwright.agents.chat.ledger import Call, Ledger, Outcome, RecordedCall
-from kernelwright.agents.chat.message import Prompt, Purpose, Usage, request_hash
-from kernelwright.agents.chat.parse import schema_of
-from kernelwright.agents.chat.price import FREE, Price
-from kernelwright.agents.chat.wire import Limits, ReplyShape, Wire
+from kernelwright.agents.message import Prompt, Purpose, Usage, request_hash
+from kernelwright.agents.providers.client import Limits, ProviderClient, ReplyShape
+from kernelwright.agents.providers.fault import Fault, FaultKind, OutageError, ReplyError, sentence
+from kernelwright.agents.providers.price import FREE, Price
+from kernelwright.agents.session.conversation import TimedReply
+from kernelwright.agents.session.ledger import Call, Ledger, Outcome, RecordedCall
+from kernelwright.agents.session.parse import schema_of
 from kernelwright.errors import ModelError
 from kernelwright.metal.diagnostic import Record
 
@@ -67,7 +67,7 @@ class LiveExchange:
     used instead of being paid for again.
     """
 
-    wire: Wire
+    wire: ProviderClient
     price: Price | None
     """None where no table knows it."""
     ledger: Ledger
@@ -86,7 +86,7 @@ class LiveExchange:
         """Release the wire's connections."""
         await self.wire.close()
 
-    async def reply(self, prompt: Prompt, shape: type[BaseModel], purpose: Purpose) -> Taken:
+    async def reply(self, prompt: Prompt, shape: type[BaseModel], purpose: Purpose) -> TimedReply:
         """Return the recorded reply to this request, else a fresh one."""
         digest = request_hash(prompt, shape)
         if (recorded := self.recollection.next(digest)) is not None:
@@ -111,7 +111,7 @@ class LiveExchange:
             # Not chained: what a server said may be long, and its sentence holds the gist.
             raise _error_of(fault)(sentence(self.name, fault)) from None
 
-    async def _retried(self, call: Call, asked: ReplyShape) -> Taken:
+    async def _retried(self, call: Call, asked: ReplyShape) -> TimedReply:
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception(lambda e: isinstance(e, Fault) and e.is_retryable),
             wait=self._wait_s,
@@ -119,7 +119,7 @@ class LiveExchange:
             sleep=self.sleep,
             reraise=True,
         )
-        taken: Taken = await retrying(self._conceding, call, asked)
+        taken: TimedReply = await retrying(self._conceding, call, asked)
         return taken
 
     def _wait_s(self, state: tenacity.RetryCallState) -> float:
@@ -132,7 +132,7 @@ class LiveExchange:
         )
         return back_off(state)
 
-    async def _conceding(self, call: Call, asked: ReplyShape) -> Taken:
+    async def _conceding(self, call: Call, asked: ReplyShape) -> TimedReply:
         """One request, repeated at once while the server refuses features one by one."""
         for _ in range(_MOST_CONCESSIONS):
             try:
@@ -142,7 +142,7 @@ class LiveExchange:
                     raise
         return await self._sent(call, asked)
 
-    async def _sent(self, call: Call, asked: ReplyShape) -> Taken:
+    async def _sent(self, call: Call, asked: ReplyShape) -> TimedReply:
         """One request, in the ledger and under the budget from beginning to end."""
         call = call.model_copy(update={"id": uuid.uuid4().hex})
         reservation = await self._reserved(call)
@@ -154,7 +154,7 @@ class LiveExchange:
             reply = await self.wire.send(call.prompt, asked, self._limits(call.purpose.task))
             cost = self._cost(reply.usage)
             outcome = Outcome(reply=reply.text, stop=reply.stop, usage=reply.usage, cost=cost)
-            return Taken(reply, cost, time.monotonic() - started_s, call.id)
+            return TimedReply(reply, cost, time.monotonic() - started_s, call.id)
         except Fault as fault:
             outcome = Outcome(
                 fault=f"{fault.kind}: {fault.message}",
@@ -212,8 +212,8 @@ def _error_of(fault: Fault) -> type[ModelError]:
     return ReplyError if fault.kind is FaultKind.CONTEXT_OVERFLOW else ModelError
 
 
-def recalled(recorded: RecordedCall) -> Taken:
+def recalled(recorded: RecordedCall) -> TimedReply:
     """Return a reply on record with what it took when it was fresh."""
     outcome = recorded.outcome
     assert outcome is not None
-    return Taken(recorded.reply, outcome.cost, outcome.latency_s, recorded.call.id)
+    return TimedReply(recorded.reply, outcome.cost, outcome.latency_s, recorded.call.id)

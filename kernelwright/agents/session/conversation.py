@@ -8,14 +8,14 @@ from typing import Protocol
 from pydantic import BaseModel
 
 from kernelwright.agents.budget import Cost
-from kernelwright.agents.chat.fault import OutageError, ReplyError
-from kernelwright.agents.chat.message import Acceptance, Answer, Prompt, Purpose, Reply, Shape
-from kernelwright.agents.chat.parse import InvalidReplyError, parse
+from kernelwright.agents.message import Acceptance, Answer, Prompt, Purpose, Reply, Shape
+from kernelwright.agents.providers.fault import OutageError, ReplyError
+from kernelwright.agents.session.parse import InvalidReplyError, parse
 from kernelwright.errors import ModelError
 
 
 @dataclass(frozen=True)
-class Taken:
+class TimedReply:
     """A complete reply and what it took."""
 
     reply: Reply
@@ -31,7 +31,7 @@ class Exchange(Protocol):
     def name(self) -> str:
         """Return `provider:model`, or `replay:campaign`."""
 
-    async def reply(self, prompt: Prompt, shape: type[BaseModel], purpose: Purpose) -> Taken:
+    async def reply(self, prompt: Prompt, shape: type[BaseModel], purpose: Purpose) -> TimedReply:
         """Return one complete reply, valid or not.
 
         Raises:
@@ -88,7 +88,7 @@ async def _converse(
     accept: Acceptance[Shape] | None,
 ) -> Answer[Shape]:
     """Ask, and once more with what was wrong when the reply cannot be used."""
-    taken: list[Taken] = []
+    taken: list[TimedReply] = []
     problem = ""
     for _ in range(2):
         taken.append(await exchange.reply(prompt, shape, purpose))

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from kernelwright.agents.chat.message import Usage
+from kernelwright.agents.message import Usage
 from kernelwright.errors import ModelError
 
 

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from kernelwright.agents.interface import Interface, with_names
+from kernelwright.agents.roles.task_signature import Interface, with_names
 from kernelwright.errors import InputError
 from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.extent import evaluate

@@ -4,17 +4,17 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kernelwright.agents.chat.fault import ReplyError
-from kernelwright.agents.chat.message import Prompt, Purpose
-from kernelwright.agents.chat.switchboard import Switchboard
-from kernelwright.agents.draft import ProgramDraft, Programs, drafted
-from kernelwright.agents.feedback import outcome, profile
-from kernelwright.agents.interface import Interface
-from kernelwright.agents.lesson import Lesson
-from kernelwright.agents.novelty import signature
-from kernelwright.agents.prompt import build, example_texts, render
-from kernelwright.agents.role import Attempt, Proposal
-from kernelwright.agents.sheet import task_text
+from kernelwright.agents.message import Prompt, Purpose
+from kernelwright.agents.protocols import Attempt, Proposal
+from kernelwright.agents.providers.fault import ReplyError
+from kernelwright.agents.roles.dedup import signature
+from kernelwright.agents.roles.feedback import outcome, profile
+from kernelwright.agents.roles.graph_text import task_text
+from kernelwright.agents.roles.lesson import Lesson
+from kernelwright.agents.roles.prompt import build, example_texts, render
+from kernelwright.agents.roles.reply_schema import ProgramDraft, Programs, drafted
+from kernelwright.agents.roles.task_signature import Interface
+from kernelwright.agents.session.async_bridge import AsyncBridge
 from kernelwright.errors import InputError
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo
@@ -48,7 +48,7 @@ class ModelCoder:
 
     def __init__(
         self,
-        board: Switchboard,
+        board: AsyncBridge,
         lessons: Lessons = no_lessons,
         strategies: Mapping[str, str] | None = None,
     ) -> None:

@@ -1,0 +1,1 @@
+"""Language model servers, each behind one protocol: one file a provider."""

@@ -1,0 +1,1 @@
+"""The roles on language models: what they are told, and how their replies are read."""
