@@ -18,11 +18,47 @@ LONGEST_ECHO = 8000
 Shape = TypeVar("Shape", bound=BaseModel)
 
 
+class Tool(Record):
+    """A function that a model may call in a conversation."""
+
+    name: str
+    description: str
+    json_schema: dict[str, object]
+
+
+class ToolCall(Record):
+    """A model's wish to have a tool run."""
+
+    id: str
+    """The provider's; unique within one turn."""
+    name: str
+    arguments: str
+    """JSON as the model wrote it, which may be no JSON."""
+
+
+class ToolResult(Record):
+    """What a tool call brought, as the model reads it."""
+
+    call_id: str
+    text: str
+    is_error: bool = False
+
+
 class Turn(Record):
     """One further message of a conversation, after the opening request."""
 
     speaker: Literal["user", "assistant"]
-    text: str
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    results: tuple[ToolResult, ...] = ()
+    """Answers to all calls of the turn before, in their order."""
+    reasoning: str = ""
+    """What the provider shows of the model's thinking; for people, no verdict rests on it."""
+    native: str = ""
+    """The turn as JSON in the provider's own format, sent back to it unchanged: signed thinking
+    blocks and encrypted reasoning get lost in any other form."""
+    native_format: str = ""
+    """Names that format, such as `anthropic`."""
 
 
 class Prompt(Record):
@@ -37,18 +73,46 @@ class Prompt(Record):
     request: str
     template: str
     """Names and content hashes of the templates that were rendered."""
+    tools: tuple[Tool, ...] = ()
+    """What the model may call; part of what never changes."""
     turns: tuple[Turn, ...] = ()
+    keeps_cache_for_an_hour: bool = False
+    """True where more than five minutes may pass between two turns."""
+
+    def followed_by(self, *turns: Turn) -> "Prompt":
+        """Return the conversation with further turns."""
+        return self.model_copy(update={"turns": (*self.turns, *turns)})
 
     def answered(self, reply: str, correction: str) -> "Prompt":
         """Return the conversation after a reply that has to be corrected."""
         echo = reply[:LONGEST_ECHO] or "(empty reply)"
         more = (Turn(speaker="assistant", text=echo), Turn(speaker="user", text=correction))
-        return self.model_copy(update={"turns": (*self.turns, *more)})
+        return self.followed_by(*more)
+
+    @property
+    def opening_bytes(self) -> int:
+        """What the model reads before any history, tools included."""
+        tools = [tool.model_dump_json() for tool in self.tools]
+        return sum(len(t.encode()) for t in (self.system, self.context, self.request, *tools))
 
     @property
     def text(self) -> str:
         """Everything that the model reads, as one text."""
-        return "\n\n".join((self.system, self.context, self.request, *(t.text for t in self.turns)))
+        said = [part for turn in self.turns for part in _parts(turn)]
+        return "\n\n".join((self.system, self.context, self.request, *said))
+
+    @property
+    def bytes_sent(self) -> int:
+        """No fewer bytes than a provider can count tokens for."""
+        history = sum(max(len(part.encode()), len(turn.native.encode())) for turn in self.turns
+                      for part in ("".join(_parts(turn)),))  # fmt: skip
+        return self.opening_bytes + history
+
+
+def _parts(turn: Turn) -> tuple[str, ...]:
+    calls = (f"{call.name} {call.arguments}" for call in turn.calls)
+    parts = (turn.text, *calls, *(result.text for result in turn.results))
+    return tuple(part for part in parts if part)
 
 
 class Purpose(Record):
@@ -60,19 +124,30 @@ class Purpose(Record):
 
 
 class Usage(Record):
-    """Tokens as the provider bills them; the four kinds do not overlap."""
+    """Tokens as the provider bills them; reasoning is output, the other kinds do not overlap."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
+    hour_write_tokens: int = 0
+    """Written to a cache that keeps them for an hour, which costs more."""
+    reasoning_tokens: int = 0
+    """Of the output tokens, those that the model thought with."""
     is_estimate: bool = False
     """True where the server reported nothing and bytes stand in for tokens."""
 
     @property
     def prompt_tokens(self) -> int:
         """All tokens that were read, cached or not."""
-        return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
+        return sum(
+            (
+                self.input_tokens,
+                self.cache_read_tokens,
+                self.cache_write_tokens,
+                self.hour_write_tokens,
+            )
+        )
 
     @property
     def total_tokens(self) -> int:
@@ -84,13 +159,39 @@ Stop = Literal["done", "truncated", "refused"]
 
 
 class Reply(Record):
-    """One complete reply: the JSON of a tool call, or text that should hold JSON."""
+    """One complete reply: a record's JSON, or what the model says and the tools it calls."""
 
     text: str
     stop: Stop
     usage: Usage
     model: str
     """`provider:model`, as the request named it."""
+    calls: tuple[ToolCall, ...] = ()
+    reasoning: str = ""
+    native: str = ""
+    native_format: str = ""
+
+    @property
+    def turn(self) -> Turn:
+        """The reply as a turn of its conversation."""
+        return Turn(
+            speaker="assistant",
+            text=self.text,
+            calls=self.calls,
+            reasoning=self.reasoning,
+            native=self.native,
+            native_format=self.native_format,
+        )
+
+
+@dataclass(frozen=True)
+class TimedReply:
+    """A complete reply and what it took."""
+
+    reply: Reply
+    cost: Cost
+    latency_s: float
+    call_id: str
 
 
 @dataclass(frozen=True)
@@ -131,18 +232,28 @@ class ChatModel(Protocol):
             BudgetError: the call at its worst could exceed a cap.
         """
 
+    async def turn(self, prompt: Prompt, purpose: Purpose) -> TimedReply:
+        """Return a conversation's next turn, in which the model may call the prompt's tools.
+
+        Raises:
+            ReplyError: the model refused.
+            ModelError: no model of the list can be used (key, name, context, service).
+            BudgetError: the call at its worst could exceed a cap.
+        """
+
     async def close(self) -> None:
         """Release connections."""
 
 
-def request_hash(prompt: Prompt, shape: type[BaseModel]) -> str:
-    """Return 64 hex digits over all that the model is told, the reply's schema included."""
+def request_hash(prompt: Prompt, shape: type[BaseModel] | None) -> str:
+    """Return 64 hex digits over all that the model is told, tools and the reply's schema too."""
     parts = [
         prompt.system,
         prompt.context,
         prompt.request,
-        [[t.speaker, t.text] for t in prompt.turns],
-        shape.model_json_schema(),
+        [tool.model_dump() for tool in prompt.tools],
+        [[t.speaker, *_parts(t)] for t in prompt.turns],
+        None if shape is None else shape.model_json_schema(),
     ]
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

@@ -12,9 +12,9 @@ from tests.agents.loopback.wire import Heard, Said
 @pytest.mark.parametrize("mode", list(ReplyMode))
 def test_what_a_model_can_do(provider: str, mode: ReplyMode) -> None:
     def script(request: Heard) -> Response:
-        if request.tool and mode is not ReplyMode.TOOL:
+        if request.tool and mode is ReplyMode.TEXT:
             return Refused(400, "tools are not supported by this model")
-        if request.has_schema and mode is ReplyMode.TEXT:
+        if request.has_schema and mode is not ReplyMode.SCHEMA:
             return Refused(400, "output_config.format / response_format is not supported")
         return Said('{"total": 42}')
 

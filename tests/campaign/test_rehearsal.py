@@ -94,7 +94,7 @@ class _Wire:
 
     name, mode = "test:model", ReplyMode.TOOL
 
-    async def send(self, prompt: Prompt, shape: ReplyShape, limits: Limits) -> Reply:
+    async def send(self, prompt: Prompt, shape: ReplyShape | None, limits: Limits) -> Reply:
         return Reply(text="1234", stop="done", usage=Usage(input_tokens=9), model=self.name)
 
     async def close(self) -> None:

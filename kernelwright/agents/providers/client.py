@@ -1,32 +1,29 @@
 """What one provider's format has to offer: a single request, streamed, with its limits."""
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Literal, Protocol
 
 import httpx2
 
-from kernelwright.agents.message import Prompt, Reply
+from kernelwright.agents.message import Prompt, Reply, Turn
 from kernelwright.agents.providers.fault import Fault, FaultKind, kind_of_status
 from kernelwright.agents.providers.key import Key
 from kernelwright.metal.diagnostic import Record
 
 
 class ReplyMode(StrEnum):
-    """How a reply is held to its shape, from the strictest that a server may support."""
+    """How a reply is held to its shape, from what leaves a model most freedom to think."""
 
-    TOOL = "tool"
     SCHEMA = "schema"
+    TOOL = "tool"
+    """One tool that it has to call, which some providers only offer without thinking."""
     TEXT = "text"
 
-    @property
-    def weaker(self) -> "ReplyMode | None":
-        """The next mode to try when a server refuses this one."""
-        modes = list(ReplyMode)
-        place = modes.index(self) + 1
-        return modes[place] if place < len(modes) else None
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 class Limits(Record):
@@ -62,8 +59,10 @@ class ProviderClient(Protocol):
     def mode(self) -> ReplyMode:
         """Return how replies are held to their shape at present."""
 
-    async def send(self, prompt: Prompt, shape: ReplyShape, limits: Limits) -> Reply:
+    async def send(self, prompt: Prompt, shape: ReplyShape | None, limits: Limits) -> Reply:
         """Send one request and return its complete reply; no retries here.
+
+        Without a shape the model may call the prompt's tools or say something.
 
         Raises:
             Fault: there is no complete reply.
@@ -144,6 +143,8 @@ class Endpoint:
     model: str
     key: Key
     base_url: str | None = None
+    effort: Effort | None = None
+    """How hard a model shall think; None leaves it to the provider, `none` switches it off."""
 
     @property
     def name(self) -> str:
@@ -183,8 +184,71 @@ def timeouts(limits: Limits, *, read_s: float) -> httpx2.Timeout:
     return httpx2.Timeout(limits.total_s, connect=limits.connect_s, read=read_s)
 
 
+class Features:
+    """What a server is asked for, until it refuses it by name."""
+
+    def __init__(self, words: Mapping[str, tuple[str, ...]]) -> None:
+        """Take the words by which servers name each feature in an error, most specific first."""
+        self._words = words
+        self._given_up: set[str] = set()
+
+    def __contains__(self, feature: str) -> bool:
+        """Say whether a feature is still asked for."""
+        return feature not in self._given_up
+
+    def concede(self, message: str, in_use: Collection[str]) -> bool:
+        """Give up the first feature in use that an error names; False when it names none."""
+        said = message.lower()
+        for feature, words in self._words.items():
+            if feature in in_use and feature in self and any(word in said for word in words):
+                self._given_up.add(feature)
+                return True
+        return False
+
+    @property
+    def mode(self) -> ReplyMode:
+        """How replies are held to their shape at present."""
+        if "schema" in self:
+            return ReplyMode.SCHEMA
+        return ReplyMode.TOOL if "tools" in self else ReplyMode.TEXT
+
+
 def spelled_out(prompt: Prompt, shape: ReplyShape) -> Prompt:
     """Return the prompt with the reply's schema in words, for servers that hold to none."""
     schema = json.dumps(shape.json_schema, separators=(",", ":"))
     rule = f"Reply with one JSON object and nothing else. It must fit this JSON schema:\n{schema}"
     return prompt.model_copy(update={"request": f"{prompt.request}\n\n{rule}"})
+
+
+TOOLS_AS_TEXT = """
+## How to use a tool here
+
+Write one JSON object in a fence and nothing after it; the next message says what the tool found:
+
+```json
+{"tool": "NAME", "arguments": {...}}
+```
+
+The tools, each with the JSON schema of its arguments:
+"""
+
+
+def with_tools_as_text(prompt: Prompt) -> Prompt:
+    """Return a conversation in which tools are offered, called and answered in plain text."""
+    listed = [
+        f"- `{tool.name}`: {tool.description}\n  {json.dumps(tool.json_schema)}"
+        for tool in prompt.tools
+    ]
+    system = "\n".join((prompt.system, TOOLS_AS_TEXT, *listed))
+    turns = tuple(_as_text(turn) for turn in prompt.turns)
+    return prompt.model_copy(update={"system": system, "tools": (), "turns": turns})
+
+
+def _as_text(turn: Turn) -> Turn:
+    parts = [turn.text] if turn.text else []
+    parts += [
+        f'```json\n{{"tool": "{call.name}", "arguments": {call.arguments}}}\n```'
+        for call in turn.calls
+    ]
+    parts += [result.text for result in turn.results]
+    return Turn(speaker=turn.speaker, text="\n\n".join(parts) or "(nothing)")

@@ -1,48 +1,56 @@
 """OpenAI's Chat Completions format through the official SDK, for any server that speaks it."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import openai
 from openai.types.chat import (
+    ChatCompletionAssistantMessageParam,
     ChatCompletionChunk,
+    ChatCompletionFunctionToolParam,
     ChatCompletionMessageParam,
-    ChatCompletionNamedToolChoiceParam,
-    ChatCompletionToolParam,
+    ChatCompletionToolChoiceOptionParam,
 )
+from openai.types.chat.chat_completion_chunk import ChoiceDelta
 from openai.types.completion_usage import CompletionUsage
-from openai.types.shared_params import ResponseFormatJSONSchema
+from openai.types.shared_params import FunctionDefinition, ResponseFormatJSONSchema
 
-from kernelwright.agents.message import Prompt, Reply, Stop, Usage
+from kernelwright.agents.message import Prompt, Reply, Stop, ToolCall, Turn, Usage
 from kernelwright.agents.providers.client import (
     BROKEN,
     BoundedTransport,
     Endpoint,
+    Features,
     Limits,
     ReplyMode,
     ReplyShape,
     Text,
     broken_fault,
     spelled_out,
-    status_fault,
     timeouts,
+    with_tools_as_text,
 )
 from kernelwright.agents.providers.fault import Fault, FaultKind
+from kernelwright.agents.providers.openai_errors import fault_of_status, watched
 
-_MODE_WORDS = {
-    ReplyMode.TOOL: ("tool", "function"),
-    ReplyMode.SCHEMA: ("response_format", "json_schema", "schema", "grammar"),
-    ReplyMode.TEXT: (),
+_WORDS = {
+    "usage": ("stream_options", "include_usage"),
+    "effort": ("reasoning_effort", "reasoning"),
+    "strict": ("strict",),
+    "new limit": ("max_completion_tokens",),
+    "old limit": ("max_tokens",),
+    "schema": ("response_format", "json_schema", "schema", "grammar"),
+    "tools": ("tool", "function"),
 }
+_THOUGHTS = ("reasoning_content", "reasoning")
+"""What vLLM, LM Studio and Ollama call a model's thinking."""
 
 
 class OpenAIChatClient:
-    """Chat Completions; gives up what a server refuses: usage in streams, tools, schemas."""
+    """Chat Completions; gives up what a server refuses: usage in streams, schemas, tools."""
 
     def __init__(self, endpoint: Endpoint, limits: Limits) -> None:
         self._endpoint = endpoint
-        self.mode = ReplyMode.TOOL
-        self._reports_usage = True
+        self._features = Features(_WORDS)
         # OpenAI's reasoning models refuse the old name, most local servers know no other.
         self._uses_old_limit = endpoint.base_url is not None
         self._client = openai.AsyncOpenAI(
@@ -58,115 +66,144 @@ class OpenAIChatClient:
         """Return `provider:model`."""
         return self._endpoint.name
 
-    async def send(self, prompt: Prompt, shape: ReplyShape, limits: Limits) -> Reply:
+    @property
+    def mode(self) -> ReplyMode:
+        """Return how replies are held to their shape at present."""
+        return self._features.mode
+
+    async def send(self, prompt: Prompt, shape: ReplyShape | None, limits: Limits) -> Reply:
         """Send one request; see `ProviderClient.send`."""
-        gathered = _Gathered(limits)
+        gathered, in_use = _Gathered(limits), self._in_use(prompt, shape)
+        if prompt.tools and "tools" not in in_use:
+            prompt = with_tools_as_text(prompt)
         try:
             async with asyncio.timeout(limits.total_s):
-                await self._stream(prompt, shape, limits, gathered)
+                await self._stream(prompt, shape, limits, gathered, in_use)
         except openai.APIStatusError as e:
-            fault = self._status_fault(e)
+            fault = self._status_fault(e, in_use)
         except (openai.OpenAIError, *BROKEN) as e:
             fault = broken_fault(e)
             fault.message = self._endpoint.key.redact(fault.message)
         else:
-            return gathered.reply(self.name, prompt)
+            return gathered.reply(self.name, prompt, is_record=shape is not None)
         # Not chained: an SDK's exception carries the request, and that carries the key.
         raise fault from None
 
+    def _in_use(self, prompt: Prompt, shape: ReplyShape | None) -> set[str]:
+        """Choose which features this request asks for."""
+        in_use = {"usage"} & {f for f in _WORDS if f in self._features}
+        if self._endpoint.effort is not None and "effort" in self._features:
+            in_use.add("effort")
+        if shape is not None and self.mode is ReplyMode.SCHEMA:
+            in_use.add("schema")
+        elif (shape is not None or prompt.tools) and "tools" in self._features:
+            in_use.add("tools")
+        if {"schema", "tools"} & in_use and "strict" in self._features:
+            in_use.add("strict")
+        in_use.add("old limit" if self._uses_old_limit else "new limit")
+        return in_use
+
     async def _stream(
-        self, prompt: Prompt, shape: ReplyShape, limits: Limits, gathered: "_Gathered"
+        self,
+        prompt: Prompt,
+        shape: ReplyShape | None,
+        limits: Limits,
+        gathered: "_Gathered",
+        in_use: set[str],
     ) -> None:
-        if self.mode is ReplyMode.TEXT:
+        if shape is not None and not {"schema", "tools"} & in_use:
             prompt = spelled_out(prompt, shape)
-        tool: ChatCompletionToolParam = {
-            "type": "function",
-            "function": {
-                "name": shape.name,
-                "description": shape.description,
-                "parameters": shape.json_schema,
-            },
-        }
-        choice: ChatCompletionNamedToolChoiceParam = {
-            "type": "function",
-            "function": {"name": shape.name},
-        }
-        schema: ResponseFormatJSONSchema = {
-            "type": "json_schema",
-            "json_schema": {"name": shape.name, "schema": shape.json_schema, "strict": True},
-        }
-        old, most = self._uses_old_limit, limits.output_tokens
+        tools, choice = _tools(prompt, shape, in_use)
+        most, effort = limits.output_tokens, self._endpoint.effort
         stream = await self._client.chat.completions.create(
             model=self._endpoint.model,
             messages=_messages(prompt),
-            max_tokens=most if old else openai.omit,
-            max_completion_tokens=openai.omit if old else most,
-            tools=[tool] if self.mode is ReplyMode.TOOL else openai.omit,
-            tool_choice=choice if self.mode is ReplyMode.TOOL else openai.omit,
-            response_format=schema if self.mode is ReplyMode.SCHEMA else openai.omit,
-            stream_options={"include_usage": True} if self._reports_usage else openai.omit,
+            max_tokens=most if "old limit" in in_use else openai.omit,
+            max_completion_tokens=most if "new limit" in in_use else openai.omit,
+            tools=tools or openai.omit,
+            tool_choice=choice or openai.omit,
+            response_format=(
+                _format(shape, in_use) if shape and "schema" in in_use else openai.omit
+            ),
+            reasoning_effort=effort if "effort" in in_use else openai.omit,
+            stream_options={"include_usage": True} if "usage" in in_use else openai.omit,
             stream=True,
         )
         async with stream:
-            async for chunk in _watched(aiter(stream), limits):
+            async for chunk in watched(aiter(stream), limits):
                 gathered.add(chunk)
 
-    def _status_fault(self, error: openai.APIStatusError) -> Fault:
-        message = self._endpoint.key.redact(_said(error))
-        if error.status_code in (400, 422) and self._concede(message.lower()):
-            return Fault(FaultKind.UNSUPPORTED, message)
-        return status_fault(error.status_code, message, error.response.headers)
-
-    def _concede(self, words: str) -> bool:
-        """Give up the feature that the server names; False when it names none of them."""
-        weaker = self.mode.weaker
-        if self._reports_usage and ("stream_options" in words or "include_usage" in words):
-            self._reports_usage = False
-        elif "max_completion_tokens" in words or "max_tokens" in words:
-            refused_old = "'max_tokens'" in words or "max_completion_tokens" not in words
-            if refused_old is not self._uses_old_limit:
-                return False
+    def _status_fault(self, error: openai.APIStatusError, in_use: set[str]) -> Fault:
+        fault = fault_of_status(error, self._endpoint.key, self._features, in_use)
+        refused = "old limit" if self._uses_old_limit else "new limit"
+        if fault.kind is FaultKind.UNSUPPORTED and refused not in self._features:
+            other = "new limit" if self._uses_old_limit else "old limit"
+            if other not in self._features:
+                fault.kind = FaultKind.BAD_REQUEST
             self._uses_old_limit = not self._uses_old_limit
-        elif weaker is not None and any(word in words for word in _MODE_WORDS[self.mode]):
-            self.mode = weaker
-        else:
-            return False
-        return True
+        return fault
 
     async def close(self) -> None:
         """Release the SDK's connections."""
         await self._client.close()
 
 
-def _said(error: openai.APIStatusError) -> str:
-    """Return the server's own words, without the status that the SDK puts before them."""
-    words = error.body.get("message") if isinstance(error.body, dict) else None
-    return words if isinstance(words, str) and words else error.message
+def _format(shape: ReplyShape, in_use: set[str]) -> ResponseFormatJSONSchema:
+    return {
+        "type": "json_schema",
+        "json_schema": {
+            "name": shape.name,
+            "schema": shape.json_schema,
+            "strict": "strict" in in_use,
+        },
+    }
 
 
-async def _watched(
-    chunks: AsyncIterator[ChatCompletionChunk], limits: Limits
-) -> AsyncIterator[ChatCompletionChunk]:
-    """The chunks, for as long as none lets the stall limit pass once a reply has begun."""
-    wait_s = limits.first_event_s
-    while True:
-        try:
-            async with asyncio.timeout(wait_s):
-                chunk = await anext(chunks)
-        except StopAsyncIteration:
-            return
-        except TimeoutError as e:
-            raise TimeoutError(f"no data for {wait_s:g} s") from e
-        yield chunk
-        wait_s = limits.stall_s
+def _tools(
+    prompt: Prompt, shape: ReplyShape | None, in_use: set[str]
+) -> tuple[list[ChatCompletionFunctionToolParam], ChatCompletionToolChoiceOptionParam | None]:
+    """Return the tools of a conversation, or the one that a record has to be written with."""
+    if "tools" not in in_use:
+        return [], None
+    is_strict = "strict" in in_use
+    if shape is not None:
+        tool = _tool(shape.name, shape.description, shape.json_schema, is_strict=is_strict)
+        return [tool], {"type": "function", "function": {"name": shape.name}}
+    return [
+        _tool(t.name, t.description, t.json_schema, is_strict=is_strict) for t in prompt.tools
+    ], "auto"
+
+
+def _tool(
+    name: str, description: str, schema: dict[str, object], *, is_strict: bool
+) -> ChatCompletionFunctionToolParam:
+    function: FunctionDefinition = {
+        "name": name,
+        "description": description,
+        "parameters": schema,
+    }
+    if is_strict:
+        function["strict"] = True
+    return {"type": "function", "function": function}
+
+
+class _Call:
+    """A tool call as far as it has arrived."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.id = ""
+        self.name = ""
+        self.arguments = Text(limits.reply_bytes)
 
 
 class _Gathered:
     """A reply as far as it has arrived."""
 
     def __init__(self, limits: Limits) -> None:
+        self._limits = limits
         self.text = Text(limits.reply_bytes)
-        self.tool = Text(limits.reply_bytes)
+        self.thoughts = Text(limits.reply_bytes)
+        self.calls: dict[int, _Call] = {}
         self.refusal = Text(limits.reply_bytes)
         self.usage: CompletionUsage | None = None
         self.finish_reason: str | None = None
@@ -175,40 +212,68 @@ class _Gathered:
         self.usage = chunk.usage or self.usage
         for choice in chunk.choices:
             self.finish_reason = choice.finish_reason or self.finish_reason
-            self.text.add(choice.delta.content or "")
-            self.refusal.add(choice.delta.refusal or "")
-            for call in choice.delta.tool_calls or ():
-                if call.function is not None:
-                    self.tool.add(call.function.arguments or "")
+            self._grow(choice.delta)
 
-    def reply(self, model: str, prompt: Prompt) -> Reply:
+    def _grow(self, delta: ChoiceDelta) -> None:
+        self.text.add(delta.content or "")
+        self.refusal.add(delta.refusal or "")
+        extra = delta.model_extra or {}
+        thought = next((extra[name] for name in _THOUGHTS if extra.get(name)), "")
+        self.thoughts.add(thought if isinstance(thought, str) else "")
+        for piece in delta.tool_calls or ():
+            call = self.calls.setdefault(piece.index, _Call(self._limits))
+            call.id = piece.id or call.id
+            if piece.function is not None:
+                call.name = piece.function.name or call.name
+                call.arguments.add(piece.function.arguments or "")
+
+    def reply(self, model: str, prompt: Prompt, *, is_record: bool) -> Reply:
         if self.finish_reason is None:
             raise Fault(FaultKind.DROPPED, "the stream ended in the middle of the reply")
-        text = str(self.tool) or str(self.text)
+        calls = tuple(
+            ToolCall(
+                id=call.id or f"call_{place}",
+                name=call.name,
+                arguments=str(call.arguments) or "{}",
+            )
+            for place, call in sorted(self.calls.items())
+        )
+        text = str(self.text)
+        written = "".join((text, str(self.thoughts), *(c.name + c.arguments for c in calls)))
+        if is_record:
+            text = "".join(call.arguments for call in calls) or text
+            calls = ()
         refusal = str(self.refusal)
         stop: Stop = "refused" if refusal else _STOPS.get(self.finish_reason, "done")
         return Reply(
-            text=refusal or text, stop=stop, usage=_usage(self.usage, prompt, text), model=model
+            text=refusal or text,
+            calls=calls,
+            reasoning=str(self.thoughts),
+            stop=stop,
+            usage=_usage(self.usage, prompt, written),
+            model=model,
         )
 
 
 _STOPS: dict[str, Stop] = {"length": "truncated", "content_filter": "refused"}
 
 
-def _usage(reported: CompletionUsage | None, prompt: Prompt, text: str) -> Usage:
+def _usage(reported: CompletionUsage | None, prompt: Prompt, written: str) -> Usage:
     if reported is None:
         # No token is shorter than a byte, so this errs upwards only.
         return Usage(
-            input_tokens=len(prompt.text.encode()),
-            output_tokens=len(text.encode()),
+            input_tokens=prompt.bytes_sent,
+            output_tokens=len(written.encode()),
             is_estimate=True,
         )
     details = reported.prompt_tokens_details
     cached = (details.cached_tokens if details else None) or 0
+    thought = reported.completion_tokens_details
     return Usage(
         input_tokens=max(reported.prompt_tokens - cached, 0),
         output_tokens=reported.completion_tokens,
         cache_read_tokens=cached,
+        reasoning_tokens=(thought.reasoning_tokens if thought else None) or 0,
     )
 
 
@@ -219,8 +284,31 @@ def _messages(prompt: Prompt) -> list[ChatCompletionMessageParam]:
         {"role": "user", "content": opening},
     ]
     for turn in prompt.turns:
-        if turn.speaker == "user":
-            messages.append({"role": "user", "content": turn.text})
-        else:
-            messages.append({"role": "assistant", "content": turn.text})
+        messages += [_assistant(turn)] if turn.speaker == "assistant" else _user(turn)
+    return messages
+
+
+def _assistant(turn: Turn) -> ChatCompletionAssistantMessageParam:
+    message: ChatCompletionAssistantMessageParam = {"role": "assistant"}
+    if turn.text or not turn.calls:
+        message["content"] = turn.text or "(nothing)"
+    if turn.calls:
+        message["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+            for call in turn.calls
+        ]
+    return message
+
+
+def _user(turn: Turn) -> list[ChatCompletionMessageParam]:
+    messages: list[ChatCompletionMessageParam] = [
+        {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
+        for result in turn.results
+    ]
+    if turn.text or not turn.results:
+        messages.append({"role": "user", "content": turn.text or "(nothing)"})
     return messages

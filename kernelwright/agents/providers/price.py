@@ -28,6 +28,8 @@ class Price(Record):
     output: float
     cache_read: float | None = None
     cache_write: float | None = None
+    hour_write: float | None = None
+    """For what a cache keeps for an hour; twice the input where the table does not say."""
 
     def dollars(self, usage: Usage) -> float:
         """Return what a call with this usage costs."""
@@ -38,12 +40,19 @@ class Price(Record):
             + usage.output_tokens * self.output
             + usage.cache_read_tokens * read
             + usage.cache_write_tokens * write
+            + usage.hour_write_tokens * self._hour_write
         )
         return total / _MILLION
 
-    def worst(self, input_tokens: int, output_tokens: int) -> float:
+    @property
+    def _hour_write(self) -> float:
+        return 2 * self.input if self.hour_write is None else self.hour_write
+
+    def worst(self, input_tokens: int, output_tokens: int, *, for_an_hour: bool = False) -> float:
         """Return what at most so many tokens can cost, whatever the cache does."""
         dearest = max(self.input, self.cache_write or 0.0, self.cache_read or 0.0)
+        if for_an_hour:
+            dearest = max(dearest, self._hour_write)
         return (input_tokens * dearest + output_tokens * self.output) / _MILLION
 
 

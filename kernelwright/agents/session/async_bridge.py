@@ -14,6 +14,7 @@ from kernelwright.agents.message import (
     Prompt,
     Purpose,
     Shape,
+    TimedReply,
 )
 from kernelwright.agents.providers.fault import OutageError, ReplyError
 
@@ -66,6 +67,15 @@ class AsyncBridge:
         """Hold a conversation to its end; see `ChatModel.ask`."""
         try:
             return self.submit(prompt, shape, purpose, accept).result()
+        except (ReplyError, OutageError) as e:
+            self._remark(str(e))
+            raise
+
+    def turn(self, prompt: Prompt, purpose: Purpose) -> TimedReply:
+        """Return a conversation's next turn; see `ChatModel.turn`."""
+        speaking = self._model.turn(prompt, purpose)
+        try:
+            return asyncio.run_coroutine_threadsafe(speaking, self._loop).result()
         except (ReplyError, OutageError) as e:
             self._remark(str(e))
             raise

@@ -1,27 +1,26 @@
 """The policy around an exchange: validate, ask once more, try the next model."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, TypeVar
 
 from pydantic import BaseModel
 
 from kernelwright.agents.budget import Cost
-from kernelwright.agents.message import Acceptance, Answer, Prompt, Purpose, Reply, Shape
+from kernelwright.agents.message import (
+    Acceptance,
+    Answer,
+    Prompt,
+    Purpose,
+    Reply,
+    Shape,
+    TimedReply,
+)
 from kernelwright.agents.providers.fault import OutageError, ReplyError
 from kernelwright.agents.session.parse import InvalidReplyError, parse
 from kernelwright.errors import ModelError
 
-
-@dataclass(frozen=True)
-class TimedReply:
-    """A complete reply and what it took."""
-
-    reply: Reply
-    cost: Cost
-    latency_s: float
-    call_id: str
+_Result = TypeVar("_Result")
 
 
 class Exchange(Protocol):
@@ -31,8 +30,10 @@ class Exchange(Protocol):
     def name(self) -> str:
         """Return `provider:model`, or `replay:campaign`."""
 
-    async def reply(self, prompt: Prompt, shape: type[BaseModel], purpose: Purpose) -> TimedReply:
-        """Return one complete reply, valid or not.
+    async def reply(
+        self, prompt: Prompt, shape: type[BaseModel] | None, purpose: Purpose
+    ) -> TimedReply:
+        """Return one complete reply, valid or not; without a shape, one that may call tools.
 
         Raises:
             ModelError: there will be none, whatever is tried.
@@ -63,11 +64,21 @@ class Conversations:
         accept: Acceptance[Shape] | None = None,
     ) -> Answer[Shape]:
         """Hold one conversation; see `ChatModel.ask`."""
+        return await self._first(
+            lambda exchange: _converse(exchange, prompt, shape, purpose, accept)
+        )
+
+    async def turn(self, prompt: Prompt, purpose: Purpose) -> TimedReply:
+        """Return the next turn of a conversation with tools; see `ChatModel.turn`."""
+        return await self._first(lambda exchange: _next_turn(exchange, prompt, purpose))
+
+    async def _first(self, ask: Callable[[Exchange], Awaitable[_Result]]) -> _Result:
+        """Return what the first exchange gives that gives anything."""
         failure: ModelError | None = None
         async with self._slots:
             for exchange in self._exchanges:
                 try:
-                    return await _converse(exchange, prompt, shape, purpose, accept)
+                    return await ask(exchange)
                 except ModelError as e:
                     # What the first choice said matters most, unless a later one may recover.
                     failure = e if failure is None or isinstance(e, OutageError) else failure
@@ -78,6 +89,12 @@ class Conversations:
         """Release every exchange."""
         for exchange in self._exchanges:
             await exchange.close()
+
+
+async def _next_turn(exchange: Exchange, prompt: Prompt, purpose: Purpose) -> TimedReply:
+    timed = await exchange.reply(prompt, None, purpose)
+    _check_refusal(exchange, timed.reply)
+    return timed
 
 
 async def _converse(
@@ -93,8 +110,7 @@ async def _converse(
     for _ in range(2):
         taken.append(await exchange.reply(prompt, shape, purpose))
         reply = taken[-1].reply
-        if reply.stop == "refused":
-            raise ReplyError(f"{exchange.name} refused ({_brief(reply.text)}); try another model.")
+        _check_refusal(exchange, reply)
         try:
             record = parse(reply.text, shape, accept)
         except InvalidReplyError as e:
@@ -111,6 +127,11 @@ async def _converse(
     raise ReplyError(
         f"{exchange.name} gave no usable reply, asked twice ({_brief(problem)}); try another model."
     )
+
+
+def _check_refusal(exchange: Exchange, reply: Reply) -> None:
+    if reply.stop == "refused":
+        raise ReplyError(f"{exchange.name} refused ({_brief(reply.text)}); try another model.")
 
 
 def correction(reply: Reply, problem: str, shape: type[BaseModel]) -> str:

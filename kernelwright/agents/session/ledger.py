@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from kernelwright.agents.budget import Cost
-from kernelwright.agents.message import Prompt, Purpose, Reply, Stop, Usage
+from kernelwright.agents.message import Prompt, Purpose, Reply, Stop, ToolCall, Usage
 from kernelwright.metal.diagnostic import Record
 
 
@@ -18,7 +18,7 @@ class Call(Record):
     """`provider:model`."""
     prompt: Prompt
     shape: str
-    """Name of the record that the reply has to be."""
+    """Name of the record that the reply has to be; empty in a conversation with tools."""
     worst: Cost
     """What it may cost at most; counted when the outcome is never learnt."""
 
@@ -27,12 +27,31 @@ class Outcome(Record):
     """What became of a call: a reply, or the fault that ended it."""
 
     reply: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    reasoning: str = ""
+    """For people who read the conversation."""
+    native: str = ""
+    native_format: str = ""
     stop: Stop = "done"
     usage: Usage = Usage()
     cost: Cost = Cost()
     latency_s: float = 0.0
     fault: str = ""
     """One sentence; empty for a complete reply."""
+
+    @classmethod
+    def of(cls, reply: Reply, cost: Cost) -> "Outcome":
+        """Return the outcome of a call that was answered."""
+        return cls(
+            reply=reply.text,
+            calls=reply.calls,
+            reasoning=reply.reasoning,
+            native=reply.native,
+            native_format=reply.native_format,
+            stop=reply.stop,
+            usage=reply.usage,
+            cost=cost,
+        )
 
 
 class RecordedCall(Record):
@@ -63,6 +82,10 @@ class RecordedCall(Record):
             raise ValueError(f"call {self.call.id} has no reply on record")
         return Reply(
             text=self.outcome.reply,
+            calls=self.outcome.calls,
+            reasoning=self.outcome.reasoning,
+            native=self.outcome.native,
+            native_format=self.outcome.native_format,
             stop=self.outcome.stop,
             usage=self.outcome.usage,
             model=self.call.model,

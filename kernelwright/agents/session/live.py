@@ -11,11 +11,10 @@ import tenacity
 from pydantic import BaseModel
 
 from kernelwright.agents.budget import Budget, Cost, Reservation
-from kernelwright.agents.message import Prompt, Purpose, Usage, request_hash
+from kernelwright.agents.message import Prompt, Purpose, TimedReply, Usage, request_hash
 from kernelwright.agents.providers.client import Limits, ProviderClient, ReplyShape
 from kernelwright.agents.providers.fault import Fault, FaultKind, OutageError, ReplyError, sentence
 from kernelwright.agents.providers.price import FREE, Price
-from kernelwright.agents.session.conversation import TimedReply
 from kernelwright.agents.session.ledger import Call, Ledger, Outcome, RecordedCall
 from kernelwright.agents.session.parse import schema_of
 from kernelwright.errors import ModelError
@@ -23,7 +22,7 @@ from kernelwright.metal.diagnostic import Record
 
 OVERHEAD_TOKENS = 1024
 """Room for what a provider adds to a prompt: its tool preamble and message marks."""
-_MOST_CONCESSIONS = 4
+_MOST_CONCESSIONS = 8
 _LONGEST_QUEUE_S = 0.05
 
 
@@ -86,23 +85,21 @@ class LiveExchange:
         """Release the wire's connections."""
         await self.wire.close()
 
-    async def reply(self, prompt: Prompt, shape: type[BaseModel], purpose: Purpose) -> TimedReply:
+    async def reply(
+        self, prompt: Prompt, shape: type[BaseModel] | None, purpose: Purpose
+    ) -> TimedReply:
         """Return the recorded reply to this request, else a fresh one."""
         digest = request_hash(prompt, shape)
         if (recorded := self.recollection.next(digest)) is not None:
             return recalled(recorded)
-        asked = ReplyShape(
-            name=shape.__name__.lower(),
-            description=(shape.__doc__ or shape.__name__).strip(),
-            json_schema=schema_of(shape),
-        )
+        asked = None if shape is None else _shape_of(shape)
         call = Call(
             id="",
             request_hash=digest,
             purpose=purpose,
             model=self.name,
             prompt=prompt,
-            shape=shape.__name__,
+            shape="" if shape is None else shape.__name__,
             worst=self._worst(prompt, asked),
         )
         try:
@@ -111,7 +108,7 @@ class LiveExchange:
             # Not chained: what a server said may be long, and its sentence holds the gist.
             raise _error_of(fault)(sentence(self.name, fault)) from None
 
-    async def _retried(self, call: Call, asked: ReplyShape) -> TimedReply:
+    async def _retried(self, call: Call, asked: ReplyShape | None) -> TimedReply:
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception(lambda e: isinstance(e, Fault) and e.is_retryable),
             wait=self._wait_s,
@@ -132,7 +129,7 @@ class LiveExchange:
         )
         return back_off(state)
 
-    async def _conceding(self, call: Call, asked: ReplyShape) -> TimedReply:
+    async def _conceding(self, call: Call, asked: ReplyShape | None) -> TimedReply:
         """One request, repeated at once while the server refuses features one by one."""
         for _ in range(_MOST_CONCESSIONS):
             try:
@@ -142,7 +139,7 @@ class LiveExchange:
                     raise
         return await self._sent(call, asked)
 
-    async def _sent(self, call: Call, asked: ReplyShape) -> TimedReply:
+    async def _sent(self, call: Call, asked: ReplyShape | None) -> TimedReply:
         """One request, in the ledger and under the budget from beginning to end."""
         call = call.model_copy(update={"id": uuid.uuid4().hex})
         reservation = await self._reserved(call)
@@ -153,7 +150,7 @@ class LiveExchange:
             self.ledger.begin(call)
             reply = await self.wire.send(call.prompt, asked, self._limits(call.purpose.task))
             cost = self._cost(reply.usage)
-            outcome = Outcome(reply=reply.text, stop=reply.stop, usage=reply.usage, cost=cost)
+            outcome = Outcome.of(reply, cost)
             return TimedReply(reply, cost, time.monotonic() - started_s, call.id)
         except Fault as fault:
             outcome = Outcome(
@@ -180,12 +177,16 @@ class LiveExchange:
             return self.limits
         return self.limits.model_copy(update={"total_s": max(left_s, 0.01)})
 
-    def _worst(self, prompt: Prompt, asked: ReplyShape) -> Cost:
+    def _worst(self, prompt: Prompt, asked: ReplyShape | None) -> Cost:
         # No token is shorter than a byte, so bytes bound tokens for every tokenizer.
-        schema_bytes = len(str(asked.json_schema).encode())
-        input_tokens = len(prompt.text.encode()) + schema_bytes + OVERHEAD_TOKENS
+        schema_bytes = 0 if asked is None else len(str(asked.json_schema).encode())
+        input_tokens = prompt.bytes_sent + schema_bytes + OVERHEAD_TOKENS
         return Cost(
-            dollars=self._known_price().worst(input_tokens, self.limits.output_tokens),
+            dollars=self._known_price().worst(
+                input_tokens,
+                self.limits.output_tokens,
+                for_an_hour=prompt.keeps_cache_for_an_hour,
+            ),
             tokens=input_tokens + self.limits.output_tokens,
             calls=1,
         )
@@ -203,6 +204,14 @@ class LiveExchange:
             f"no price is known for {self.name}, so a cap in dollars cannot hold; add a row to "
             f"your prices.toml, or cap tokens or calls instead."
         )
+
+
+def _shape_of(shape: type[BaseModel]) -> ReplyShape:
+    return ReplyShape(
+        name=shape.__name__.lower(),
+        description=(shape.__doc__ or shape.__name__).strip(),
+        json_schema=schema_of(shape),
+    )
 
 
 def _error_of(fault: Fault) -> type[ModelError]:

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from pydantic import BaseModel
 
 from kernelwright.agents.budget import Cost
-from kernelwright.agents.message import Prompt, Purpose, request_hash
+from kernelwright.agents.message import Prompt, Purpose, TimedReply, request_hash
 from kernelwright.agents.providers.fault import ReplyError
-from kernelwright.agents.session.conversation import TimedReply
 from kernelwright.agents.session.ledger import Call, Ledger, Outcome, RecordedCall
 from kernelwright.agents.session.live import recalled
 
@@ -40,7 +39,9 @@ class ReplayExchange:
     async def close(self) -> None:
         """There is nothing to release."""
 
-    async def reply(self, prompt: Prompt, shape: type[BaseModel], purpose: Purpose) -> TimedReply:
+    async def reply(
+        self, prompt: Prompt, shape: type[BaseModel] | None, purpose: Purpose
+    ) -> TimedReply:
         """Return a recorded reply; record it again, at no cost."""
         digest = request_hash(prompt, shape)
         recorded = self._next(self._by_hash[digest]) or self._next(self._by_purpose[purpose])
@@ -55,14 +56,12 @@ class ReplayExchange:
             purpose=purpose,
             model=recorded.call.model,
             prompt=prompt,
-            shape=shape.__name__,
+            shape="" if shape is None else shape.__name__,
             worst=Cost(),
         )
         reply = recorded.reply
         self._ledger.begin(call)
-        self._ledger.finish(
-            call.id, Outcome(reply=reply.text, stop=reply.stop, usage=reply.usage, cost=Cost())
-        )
+        self._ledger.finish(call.id, Outcome.of(reply, Cost()))
         # What it took when it was fresh: a search that weighs costs then decides as it did.
         taken = recalled(recorded)
         return TimedReply(reply, taken.cost, taken.latency_s, call.id)

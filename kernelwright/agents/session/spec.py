@@ -1,13 +1,14 @@
 """Which model: `anthropic:NAME`, `openai:NAME`, `replay:CAMPAIGN`, `none`, as text as record."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, Self, get_args
+from typing import Self, get_args
 from urllib.parse import urlsplit
 
 from kernelwright.agents.budget import Budget
-from kernelwright.agents.providers.client import Endpoint, Limits, ProviderClient
+from kernelwright.agents.providers.client import Effort, Endpoint, Limits, ProviderClient
 from kernelwright.agents.providers.key import find_key
 from kernelwright.agents.providers.price import FREE, Price, PriceTable, load_prices
+from kernelwright.agents.providers.registry import PROVIDERS, provider_of
 from kernelwright.agents.session.conversation import Conversations, Exchange
 from kernelwright.agents.session.ledger import Ledger, RecordedCall
 from kernelwright.agents.session.live import LiveExchange, Patience, Recollection
@@ -15,39 +16,53 @@ from kernelwright.agents.session.replay import ReplayExchange
 from kernelwright.errors import InputError
 from kernelwright.metal.diagnostic import Record
 
-Provider = Literal["anthropic", "openai", "replay", "none"]
+_NOT_LIVE = ("replay", "none")
+_EFFORTS = get_args(Effort)
 
 
 class ModelSpec(Record):
     """A model as a person names it."""
 
-    provider: Provider
+    provider: str
     name: str = ""
     base_url: str | None = None
+    effort: Effort | None = None
+    """How hard it shall think; None leaves it to the provider."""
 
     @classmethod
     def parse(cls, text: str, base_url: str | None = None) -> Self:
-        """Read `provider:name`.
+        """Read `provider:name`, or `provider:name@effort`.
 
         Raises:
             InputError: the provider is unknown, the name is missing or the URL is none.
         """
         provider, _, name = text.strip().partition(":")
-        if provider not in get_args(Provider) or bool(name) is (provider == "none"):
+        known = (*PROVIDERS, *_NOT_LIVE)
+        if provider not in known or bool(name) is (provider == "none"):
             raise InputError(
                 "expected a model as anthropic:NAME, openai:NAME, replay:CAMPAIGN or none, "
                 f"found {text!r}."
             )
+        stem, _, effort = name.rpartition("@")
+        if not (stem and effort in _EFFORTS and provider in PROVIDERS):
+            stem, effort = name, ""
         if base_url is not None and urlsplit(base_url).scheme not in ("http", "https"):
             raise InputError(
                 f"expected a base URL such as http://127.0.0.1:8080/v1, found {base_url!r}."
             )
-        return cls.model_validate({"provider": provider, "name": name, "base_url": base_url})
+        return cls.model_validate(
+            {
+                "provider": provider,
+                "name": stem,
+                "base_url": base_url,
+                "effort": effort or None,
+            }
+        )
 
     @property
     def is_live(self) -> bool:
         """True when using it means sending requests."""
-        return self.provider in ("anthropic", "openai")
+        return self.provider in PROVIDERS
 
     def __str__(self) -> str:
         return f"{self.provider}:{self.name}" if self.name else self.provider
@@ -72,22 +87,17 @@ def open_client(spec: ModelSpec, limits: Limits) -> ProviderClient:
     Raises:
         ModelError: no key can be found.
     """
+    provider = provider_of(spec.provider, spec.base_url)
     # A server of one's own seldom wants a key.
-    key = find_key(spec.provider, is_required=spec.base_url is None)
-    endpoint = Endpoint(spec.provider, spec.name, key, spec.base_url)
-    # The SDKs take a second to import, which runs without a model need not pay.
-    if spec.provider == "anthropic":
-        from kernelwright.agents.providers.anthropic import AnthropicClient
-
-        return AnthropicClient(endpoint, limits)
-    from kernelwright.agents.providers.openai_chat import OpenAIChatClient
-
-    return OpenAIChatClient(endpoint, limits)
+    key = find_key(provider.key_of, is_required=spec.base_url is None)
+    endpoint = Endpoint(spec.provider, spec.name, key, spec.base_url, spec.effort)
+    return provider.open(endpoint, limits)
 
 
 def price_of(spec: ModelSpec, table: PriceTable) -> Price | None:
     """Return a model's price; a server of one's own is free unless the table says otherwise."""
-    return table.find(str(spec)) or (FREE if spec.base_url is not None else None)
+    key_of = PROVIDERS[spec.provider].key_of if spec.is_live else spec.provider
+    return table.find(f"{key_of}:{spec.name}") or (FREE if spec.base_url is not None else None)
 
 
 def open_model(

@@ -40,7 +40,7 @@ class SabotagedClient:
         """Return how replies are held to their shape at present."""
         return self._wire.mode
 
-    async def send(self, prompt: Prompt, shape: ReplyShape, limits: Limits) -> Reply:
+    async def send(self, prompt: Prompt, shape: ReplyShape | None, limits: Limits) -> Reply:
         """Send one request; see `ProviderClient.send`."""
         kinds = [fault.kind for fault in self._sabotage.at("call")]
         for kind in kinds:
@@ -53,9 +53,19 @@ class SabotagedClient:
         if "reply_lost" in kinds:
             raise Fault(FaultKind.DROPPED, "cut off at its end, as planned", usage=reply.usage)
         if "model_garbled" in kinds:
-            return reply.model_copy(update={"text": reply.text[: len(reply.text) // 2]})
+            return _garbled(reply)
         return reply
 
     async def close(self) -> None:
         """Release connections."""
         await self._wire.close()
+
+
+def _garbled(reply: Reply) -> Reply:
+    """Cut off what the model said, its tool calls included."""
+    calls = tuple(
+        call.model_copy(update={"arguments": call.arguments[: len(call.arguments) // 2]})
+        for call in reply.calls
+    )
+    text = reply.text[: len(reply.text) // 2]
+    return reply.model_copy(update={"text": text, "calls": calls, "native": ""})

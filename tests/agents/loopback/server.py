@@ -11,7 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Literal, Self
 
-from tests.agents.loopback.wire import Billed, Heard, Said, billed, events, heard
+from tests.agents.loopback.cache import PromptCache
+from tests.agents.loopback.events import events
+from tests.agents.loopback.wire import Billed, Heard, Said, billed, heard
 
 FaultName = Literal[
     "busy",
@@ -49,7 +51,7 @@ Script = Callable[[Heard], Response]
 
 @dataclass
 class LoopbackServer:
-    """Serves `/v1/messages` and `/v1/chat/completions` from one script."""
+    """Serves `/v1/messages`, `/v1/chat/completions` and `/v1/responses` from one script."""
 
     script: Script
     requests: list[Heard] = field(default_factory=list)
@@ -58,6 +60,7 @@ class LoopbackServer:
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
+        self.cache = PromptCache()
         self._server = _Http(("127.0.0.1", 0), _Handler)
         self._server.loopback = self
         self._thread = threading.Thread(
@@ -117,7 +120,8 @@ class _Handler(BaseHTTPRequestHandler):
         size = int(self.headers["Content-Length"])
         body = json.loads(self.rfile.read(size))
         secret = self.headers.get("x-api-key") or self.headers.get("Authorization") or ""
-        request = heard(self.path, body, secret, size)
+        cached = self.server.loopback.cache.share(self.path, body)
+        request = heard(self.path, body, secret, size, cached)
         try:
             self._answer(request, self.server.loopback.respond(request))
         except (BrokenPipeError, ConnectionResetError):

@@ -1,24 +1,40 @@
-"""The two wire formats as a server speaks them: requests read, streamed replies written."""
+"""Requests and replies of a scripted model, whichever wire format carries them."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Style = Literal["tool", "text"]
 CHUNK = 400
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Calls:
+    """One tool that a scripted model calls."""
+
+    name: str
+    arguments: str
+    """JSON, or whatever the model takes for it."""
+
+    @classmethod
+    def of(cls, name: str, **arguments: object) -> "Calls":
+        return cls(name, json.dumps(arguments))
 
 
 @dataclass(frozen=True)
 class Said:
     """What a scripted model says, and what its server does on the way."""
 
-    text: str
+    text: str = ""
     style: Style = "tool"
     stop: Literal["done", "truncated", "refused"] = "done"
     tool: str = ""
     """Another tool's name than the one that was asked for."""
     output_tokens: int | None = None
+    calls: tuple[Calls, ...] = ()
+    """Tools of a conversation that it calls after its text."""
+    thinking: str = ""
 
 
 @dataclass(frozen=True)
@@ -29,12 +45,23 @@ class Heard:
     model: str
     system: str
     messages: tuple[tuple[str, str], ...]
-    tool: str
+    forced_tool: str
+    tools: tuple[str, ...]
     has_schema: bool
+    thinks: bool
+    effort: str
     most_tokens: int
     cache_marks: int
+    cached_share: float
+    """Of the prompt: what the provider's cache holds, by its own rules."""
     prompt_bytes: int
     authorization: str
+    body: str
+
+    @property
+    def tool(self) -> str:
+        """The one tool that the reply has to be written with."""
+        return self.forced_tool
 
     @property
     def text(self) -> str:
@@ -44,36 +71,80 @@ class Heard:
     def is_anthropic(self) -> bool:
         return self.path.endswith("/messages")
 
+    @property
+    def is_responses(self) -> bool:
+        return self.path.endswith("/responses")
 
-def heard(path: str, body: dict, authorization: str, size: int) -> Heard:  # type: ignore[type-arg]
-    marks = json.dumps(body).count("cache_control")
-    messages = tuple((m["role"], _flat(m["content"])) for m in body["messages"])
-    tools = body.get("tools") or []
+
+def heard(path: str, body: Body, authorization: str, size: int, cached: float = 0.0) -> Heard:
+    if path.endswith("/responses"):
+        body = _as_chat(body)
+    messages = tuple((m["role"], _message(m)) for m in body["messages"])
+    tools = [t.get("function", t)["name"] for t in body.get("tools") or ()]
+    choice = body.get("tool_choice")
+    forced = isinstance(choice, dict) and choice.get("type") in ("tool", "function")
+    output = body.get("output_config") or {}
     if path.endswith("/messages"):
         system = _flat(body.get("system", ""))
-        tool = tools[0]["name"] if tools else ""
-        has_schema = "output_config" in body
     else:
         system = "\n".join(text for role, text in messages if role == "system")
         messages = tuple(m for m in messages if m[0] != "system")
-        tool = tools[0]["function"]["name"] if tools else ""
-        has_schema = "response_format" in body
     return Heard(
         path=path,
         model=body["model"],
         system=system,
         messages=messages,
-        tool=tool,
-        has_schema=has_schema,
+        forced_tool=tools[0] if forced else "",
+        tools=tuple(tools),
+        has_schema="format" in output or "response_format" in body,
+        thinks="thinking" in body or "reasoning" in body,
+        effort=output.get("effort") or body.get("reasoning_effort") or "",
         most_tokens=body.get("max_tokens") or body.get("max_completion_tokens") or 0,
-        cache_marks=marks,
+        cache_marks=json.dumps(body).count('"cache_control"'),
+        cached_share=cached,
         prompt_bytes=size,
         authorization=authorization,
+        body=json.dumps(body),
     )
 
 
-def _flat(content: str | list[dict[str, str]]) -> str:
-    return content if isinstance(content, str) else "\n".join(part["text"] for part in content)
+def _as_chat(body: Body) -> Body:
+    """The Responses format's fields under the names of Chat Completions."""
+    messages = [{"role": "system", "content": body.get("instructions") or ""}]
+    for item in body["input"]:
+        role = item.get("role") or ("user" if item["type"].endswith("_output") else "assistant")
+        messages.append({**item, "role": role, "content": item.get("content", item)})
+    chat = {**body, "messages": messages, "max_tokens": body.get("max_output_tokens")}
+    if "format" in (body.get("text") or {}):
+        chat["response_format"] = body["text"]["format"]
+    effort = (body.get("reasoning") or {}).get("effort")
+    return chat | ({"reasoning_effort": effort} if effort else {})
+
+
+def _message(message: Body) -> str:
+    said = _flat(message.get("content") or "")
+    calls = [c["function"] for c in message.get("tool_calls") or ()]
+    return "\n".join(
+        part for part in (said, *(f"{c['name']} {c['arguments']}" for c in calls)) if part
+    )
+
+
+def _flat(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    if isinstance(content, dict):
+        content = [content]
+    assert isinstance(content, list)
+    return "\n".join(_part(part) for part in content)
+
+
+def _part(part: Body) -> str:
+    for name in ("text", "thinking", "output"):
+        if isinstance(part.get(name), str):
+            return str(part[name])
+    if "content" in part:
+        return _flat(part["content"])
+    return json.dumps(part)
 
 
 @dataclass(frozen=True)
@@ -82,96 +153,13 @@ class Billed:
 
     input_tokens: int
     output_tokens: int
+    cached_tokens: int = 0
+    thinking_tokens: int = 0
 
 
 def billed(request: Heard, said: Said) -> Billed:
-    output = said.output_tokens or min(max(len(said.text) // 4, 1), request.most_tokens)
-    return Billed(max(request.prompt_bytes // 4, 1), output)
-
-
-def events(request: Heard, said: Said) -> Iterator[bytes]:
-    """The server-sent events of a whole reply."""
-    bill = billed(request, said)
-    uses_tool = said.style == "tool" and bool(request.tool) and said.stop != "refused"
-    name = said.tool or request.tool
-    if request.is_anthropic:
-        yield from _anthropic_events(request, said, bill, name if uses_tool else "")
-    else:
-        yield from _openai_events(request, said, bill, name if uses_tool else "")
-
-
-def _pieces(text: str) -> Iterator[str]:
-    for start in range(0, max(len(text), 1), CHUNK):
-        yield text[start : start + CHUNK]
-
-
-def _anthropic_events(request: Heard, said: Said, bill: Billed, tool: str) -> Iterator[bytes]:
-    def event(kind: str, **fields: object) -> bytes:
-        return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
-
-    usage = {"input_tokens": bill.input_tokens, "output_tokens": 1}
-    message: dict[str, object] = {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "model": request.model,
-        "content": [],
-        "stop_reason": None,
-        "stop_sequence": None,
-        "usage": usage,
-    }
-    yield event("message_start", message=message)
-    yield event("ping")
-    if tool:
-        block: dict[str, object] = {"type": "tool_use", "id": "toolu_1", "name": tool, "input": {}}
-    else:
-        block = {"type": "text", "text": ""}
-    yield event("content_block_start", index=0, content_block=block)
-    for piece in _pieces(said.text):
-        delta = (
-            {"type": "input_json_delta", "partial_json": piece}
-            if tool
-            else {"type": "text_delta", "text": piece}
-        )
-        yield event("content_block_delta", index=0, delta=delta)
-    yield event("content_block_stop", index=0)
-    stop = {"truncated": "max_tokens", "refused": "refusal"}.get(said.stop)
-    stop = stop or ("tool_use" if tool else "end_turn")
-    yield event(
-        "message_delta",
-        delta={"stop_reason": stop, "stop_sequence": None},
-        usage={"output_tokens": bill.output_tokens},
-    )
-    yield event("message_stop")
-
-
-def _openai_events(request: Heard, said: Said, bill: Billed, tool: str) -> Iterator[bytes]:
-    def chunk(delta: dict[str, object] | None, finish: str | None = None) -> bytes:
-        choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish}]
-        data: dict[str, object] = {
-            "id": "chatcmpl-1",
-            "object": "chat.completion.chunk",
-            "created": 1,
-            "model": request.model,
-            "choices": choices,
-        }
-        if delta is None:
-            data["usage"] = {
-                "prompt_tokens": bill.input_tokens,
-                "completion_tokens": bill.output_tokens,
-                "total_tokens": bill.input_tokens + bill.output_tokens,
-            }
-        return f"data: {json.dumps(data)}\n\n".encode()
-
-    yield chunk({"role": "assistant", "content": None if tool else ""})
-    for place, piece in enumerate(_pieces(said.text)):
-        function: dict[str, str] = {"arguments": piece}
-        call: dict[str, object] = {"index": 0, "function": function}
-        if place == 0:
-            function["name"] = tool
-            call |= {"id": "call_1", "type": "function"}
-        yield chunk({"tool_calls": [call]} if tool else {"content": piece})
-    finish = {"truncated": "length", "refused": "content_filter"}.get(said.stop)
-    yield chunk({}, finish or ("tool_calls" if tool else "stop"))
-    yield chunk(None)
-    yield b"data: [DONE]\n\n"
+    written = len(said.text) + sum(len(c.arguments) + len(c.name) for c in said.calls)
+    thought = len(said.thinking) // 4
+    output = said.output_tokens or min(max(written // 4, 1) + thought, request.most_tokens)
+    prompt = max(request.prompt_bytes // 4, 1)
+    return Billed(prompt, output, int(prompt * request.cached_share), min(thought, output))

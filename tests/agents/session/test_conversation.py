@@ -9,6 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from kernelwright.agents.budget import Caps, Cost
+from kernelwright.agents.message import TimedReply
 from kernelwright.agents.session import (
     AsyncBridge,
     Conversations,
@@ -20,7 +21,6 @@ from kernelwright.agents.session import (
     ReplyError,
     Usage,
 )
-from kernelwright.agents.session.conversation import TimedReply
 from kernelwright.errors import BudgetError, ModelError
 from tests.agents.loopback.partner import PURPOSE, QUICK, Partner, Verse, prompt
 from tests.agents.loopback.server import LoopbackServer, Misbehaviour, Refused, Response
@@ -39,7 +39,7 @@ class Sequence:
         return self.responses.pop(0) if len(self.responses) > 1 else self.responses[0]
 
 
-def test_a_tool_call_becomes_a_record_with_its_cost(provider: str) -> None:
+def test_a_reply_held_to_a_schema_becomes_a_record_with_its_cost(provider: str) -> None:
     with LoopbackServer(Sequence(Said(VERSE))) as server:
         partner = Partner(server, provider)
         answer = partner.ask()
@@ -47,7 +47,7 @@ def test_a_tool_call_becomes_a_record_with_its_cost(provider: str) -> None:
     assert answer.model == partner.spec.__str__()
     assert answer.cost.tokens == server.billed_tokens
     assert answer.cost.dollars > 0
-    assert server.requests[0].tool == "verse"
+    assert server.requests[0].has_schema
 
 
 def test_the_stable_prefix_is_marked_for_caching() -> None:
@@ -200,12 +200,12 @@ def test_the_next_model_of_the_list_steps_in(provider: str) -> None:
     assert answer.model == "openai:local"
 
 
-def test_forced_tools_then_schemas_are_given_up_where_a_server_has_none(provider: str) -> None:
+def test_schemas_then_forced_tools_are_given_up_where_a_server_has_none(provider: str) -> None:
     def script(request: Heard) -> Response:
-        if request.tool:
-            return Refused(400, "tool_choice forces tool use, which this model does not support")
         if request.has_schema:
             return Refused(400, "response_format / output_config.format is not supported")
+        if request.tool:
+            return Refused(400, "tool_choice forces tool use, which this model does not support")
         return Said(VERSE, style="text")
 
     with LoopbackServer(script) as server:
@@ -281,7 +281,9 @@ class Crowded:
         self.present = 0
         self.most = 0
 
-    async def reply(self, prompt: Prompt, shape: type[BaseModel], purpose: Purpose) -> TimedReply:
+    async def reply(
+        self, prompt: Prompt, shape: type[BaseModel] | None, purpose: Purpose
+    ) -> TimedReply:
         self.present += 1
         self.most = max(self.most, self.present)
         await asyncio.sleep(0.005)

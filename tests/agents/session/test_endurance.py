@@ -51,7 +51,7 @@ class FaultPlan:
         Misbehaviour("huge"),
         Said('{"line": "waves", "times": ', style="tool"),
         Said("no JSON today", style="text"),
-        Said('{"city": "Oslo"}', tool="weather"),
+        Said('{"city": "Oslo"}'),
     )
     WEIGHTS = (8, 8, 4, 4, 4, 4, 3, 1, 0.3, 3, 3, 3)
 
