@@ -25,6 +25,10 @@ class BlockedError(StoreError):
     """The kernel store cannot be written now and may be later: no room, or somebody's lock."""
 
 
+class ConflictError(BlockedError):
+    """Another writer of the kernel store came first; the same write may succeed at once."""
+
+
 class ModelError(KernelwrightError):
     """A language model or its service failed in a way that a retry will not mend."""
 

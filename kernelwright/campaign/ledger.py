@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from kernelwright.agents.session import Call, Outcome, RecordedCall
 from kernelwright.errors import InputError
-from kernelwright.store import Campaign, KernelStore, ModelCall, ModelOutcome
+from kernelwright.store import KernelStore, ModelCall, ModelOutcome
 
 _MICRO = 1_000_000
 _MOST_CAMPAIGNS = 1000
@@ -84,27 +84,12 @@ def calls_to_replay(store: KernelStore, prefix: str) -> list[RecordedCall]:
 
 
 def abandoned(store: KernelStore, campaign_id: str) -> list[str]:
-    """Return the runs of the same search that did not end, up to the last that did; oldest first.
+    """Return the runs of the same campaign before this one; oldest first.
 
-    A killed search is taken up by starting it again: what its models said is not paid for twice,
-    and what it spent counts.
+    What their models said is not paid for twice, and what they spent counts.
     """
-    campaigns = list(store.campaigns(limit=_MOST_CAMPAIGNS))
-    place = next(i for i, c in enumerate(campaigns) if c.id == campaign_id)
-    this, runs = campaigns[place], list[str]()
-    for other in campaigns[place + 1 :]:
-        if not is_same_search(other, this):
-            continue
-        if other.state == "finished":
-            break
-        runs.append(other.id)
-    return runs[::-1]
-
-
-def is_same_search(other: Campaign, this: Campaign) -> bool:
-    """Say whether two runs are of one search, be it on another machine or after an update."""
-    devices = (other.environment.device.name, this.environment.device.name)
-    return (other.name, other.spec) == (this.name, this.spec) and devices[0] == devices[1]
+    runs = [run.id for run in store.runs(store.campaign(campaign_id).root_id)]
+    return runs[: runs.index(campaign_id)]
 
 
 def _recorded(call: ModelCall, outcome: ModelOutcome | None) -> RecordedCall:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import TypeAdapter
 
-from kernelwright.campaign.ledger import is_same_search
+from kernelwright.campaign.spec_reading import is_same_search, search_spec_of
 from kernelwright.campaign.pursuit import Pursuit
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.store import KernelStore
@@ -37,12 +37,17 @@ def recall(
 
 def _told(store: KernelStore, campaign_id: str) -> dict[str, tuple[str, ...]] | None:
     """Return what the latest run of the same search began with, None where there was none."""
-    campaigns = store.campaigns(limit=_MOST_CAMPAIGNS)
-    this = next(campaign for campaign in campaigns if campaign.id == campaign_id)
-    for other in campaigns:
-        if other.id == campaign_id or not is_same_search(other, this):
-            continue
-        for event in store.events(other.id):
-            if event.kind == _RECALLED:
+    this = store.campaign(campaign_id)
+    spec = search_spec_of(this)
+    own = store.runs(this.root_id)[::-1]
+    others = () if spec is None else store.campaigns(limit=_MOST_CAMPAIGNS)
+    alike = (
+        other
+        for other in others
+        if spec is not None and other.name == this.name and is_same_search(spec, other)
+    )
+    for other in (*own, *alike):
+        if other.id != campaign_id:
+            for event in store.events(other.id, kinds=(_RECALLED,)):
                 return _SCHEDULES.validate_json(event.body)
     return None

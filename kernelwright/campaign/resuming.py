@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from pydantic import ValidationError
-
 from kernelwright.campaign.event import CampaignBegan, Event
 from kernelwright.campaign.night import NightSpec
+from kernelwright.campaign.spec_reading import night_spec_of
 from kernelwright.campaign.pausing import GO_ON, PAUSE, Pause, is_paused
 from kernelwright.errors import InputError
 from kernelwright.store import Campaign, KernelStore
@@ -23,15 +22,7 @@ STOP = "StopAsked"
 
 def nights(store: KernelStore) -> list[Campaign]:
     """Return the runs of campaigns, newest first; plain searches are none."""
-    return [c for c in store.campaigns(limit=_MOST_CAMPAIGNS) if spec_of(c) is not None]
-
-
-def spec_of(campaign: Campaign) -> NightSpec | None:
-    """Read what a run was asked to do; None for a plain search."""
-    try:
-        return NightSpec.model_validate_json(campaign.spec)
-    except ValidationError:
-        return None
+    return [c for c in store.campaigns(limit=_MOST_CAMPAIGNS) if night_spec_of(c) is not None]
 
 
 def is_alive(campaign: Campaign) -> bool:
@@ -41,9 +32,9 @@ def is_alive(campaign: Campaign) -> bool:
 
 def current(runs: Sequence[Campaign]) -> list[Campaign]:
     """Return the newest run of each campaign: later ones have taken the others up."""
-    newest: dict[tuple[str, str], Campaign] = {}
+    newest: dict[str, Campaign] = {}
     for run in runs:
-        newest.setdefault((run.name, run.spec), run)
+        newest.setdefault(run.root_id, run)
     return list(newest.values())
 
 
@@ -72,7 +63,7 @@ def to_resume(store: KernelStore, wanted: str | None) -> NightSpec:
         InputError: there is none, it still runs, or it ran to its end.
     """
     runs = current(nights(store))
-    left = [run for run in runs if run.state != "finished"]
+    left = [run for run in runs if run.state not in ("finished", "capped")]
     run = find_night(left if wanted is None and left else runs, wanted)
     if is_alive(run):
         raise InputError(
@@ -84,7 +75,7 @@ def to_resume(store: KernelStore, wanted: str | None) -> NightSpec:
             f"campaign {run.id[:8]} ({run.name}) ran to its end; read it with: "
             f"kernelwright report {run.id[:8]} --html report.html"
         )
-    spec = spec_of(run)
+    spec = night_spec_of(run)
     assert spec is not None
     return spec
 

@@ -1,5 +1,6 @@
 """What is remembered: candidates, evaluations, samples, prompts, replies, costs."""
 
+from kernelwright.store.commands.trial import Intent
 from kernelwright.store.dialogue_store import DialogueStore
 from kernelwright.store.location import default_url, label_of, url_of
 from kernelwright.store.merging import Merged, merge_stores
@@ -16,7 +17,6 @@ from kernelwright.store.record import (
     KnownEvaluation,
     Lesson,
     LoggedEvent,
-    Message,
     ModelCall,
     ModelOutcome,
     Rank,
@@ -30,7 +30,6 @@ from kernelwright.store.record import (
 from kernelwright.store.serving import ServedProgram
 from kernelwright.store.standing import Standing
 from kernelwright.store.store import KernelStore
-from kernelwright.store.writing import Intent
 
 __all__ = [
     "Campaign",
@@ -48,7 +47,6 @@ __all__ = [
     "Lesson",
     "LoggedEvent",
     "Merged",
-    "Message",
     "ModelCall",
     "ModelOutcome",
     "Pruned",

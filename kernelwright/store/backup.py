@@ -1,37 +1,82 @@
-"""Copies a SQLite store while others write to it, by SQLite's own backup interface."""
+"""Copies a store to a SQLite file while others write to it."""
 
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from sqlalchemy import make_url
+from sqlalchemy import insert, make_url, select
 
 from kernelwright.errors import StoreError
-from kernelwright.store.connection import translated
+from kernelwright.store.connection import connect, translated
 from kernelwright.store.location import label_of, url_of
+from kernelwright.store.schema import Base
 
 _PAGES = 4096
 """Pages copied at a time, 16 MB: writers get their turn in between."""
+_ROWS = 1000
 
 
 def copy(source_url: str, target: Path) -> None:
-    """Copy the store to a new file; it appears whole or not at all.
+    """Copy the store to a new SQLite file; it appears whole or not at all.
 
     Raises:
-        StoreError: it is no SQLite file, or the target exists or cannot be written.
+        StoreError: it is in memory only, or the target exists or cannot be written.
     """
     with new_file(target) as partial, translated(url_of(str(target))):
         copy_into(source_url, partial)
 
 
+def copy_before_migration(url: str, schema: str) -> None:
+    """Keep a copy of a store in a file beside it whose schema is about to change.
+
+    `kernels.db` becomes `kernels.before-0005.db`. A store in memory has nothing to lose.
+
+    Raises:
+        StoreError: there is no room, or the folder is not writable.
+    """
+    parsed = make_url(url)
+    if not parsed.database or parsed.database == ":memory:" or parsed.query:
+        return
+    place = Path(parsed.database)
+    target = place.with_name(f"{place.stem}.before-{schema}{place.suffix}")
+    target.unlink(missing_ok=True)
+    copy(url, target)
+
+
 def copy_into(source_url: str, target: Path) -> None:
     """Copy the store's content to a file that is still being made."""
+    if make_url(source_url).get_backend_name() == "postgresql":
+        _copy_rows(source_url, target)
+        return
     with (
         closing(sqlite3.connect(file_of(source_url))) as source,
         closing(sqlite3.connect(target)) as copied,
     ):
         source.backup(copied, pages=_PAGES)
+
+
+def _copy_rows(source_url: str, target: Path) -> None:
+    """Copy every row, all of one moment, from a server to a file."""
+    source = connect(source_url, create=False)
+    copied = connect(url_of(str(target)), create=True)
+    try:
+        with (
+            source.connect().execution_options(isolation_level="REPEATABLE READ") as reading,
+            copied.connect() as writing,
+        ):
+            # A call may stand before the one that it follows.
+            cursor = writing.connection.cursor()
+            cursor.execute("PRAGMA foreign_keys = OFF")
+            cursor.close()
+            with writing.begin():
+                for table in Base.metadata.sorted_tables:
+                    rows = reading.execution_options(yield_per=_ROWS).execute(select(table))
+                    for chunk in rows.mappings().partitions():
+                        writing.execute(insert(table), [dict(row) for row in chunk])
+    finally:
+        source.dispose()
+        copied.dispose()
 
 
 @contextmanager
@@ -64,8 +109,7 @@ def file_of(url: str) -> str:
     plain = parsed.get_backend_name() == "sqlite" and parsed.database
     if not plain or parsed.database == ":memory:" or parsed.query:
         raise StoreError(
-            f"expected a store in a SQLite file, found {label_of(url)}; "
-            "use that database's own tools instead."
+            f"expected a store in a SQLite file or on a PostgreSQL server, found {label_of(url)}."
         )
     assert parsed.database is not None
     return parsed.database

@@ -5,12 +5,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DatabaseError,
+    DBAPIError,
+    NoSuchModuleError,
+    SQLAlchemyError,
+)
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from kernelwright.errors import BlockedError, StoreError
+from kernelwright.errors import BlockedError, ConflictError, StoreError
 from kernelwright.store.location import label_of
 from kernelwright.store.schema import SCHEMA_VERSION
 
@@ -26,6 +32,21 @@ _REASONS = {
 }
 _PASSING = ("database is locked", "disk is full")
 """Those among them that may be over in a minute."""
+_POSTGRESQL = {
+    "08": "does not answer; start its server, or check the URL",
+    "53": "is out of room or connections; free some to go on",
+    "55": "is locked by another program; wait and try again",
+    "57": "is being stopped or restarted; wait until its server is back",
+    "28": "refuses this user or password; check the URL",
+    "3D": "does not exist; create the database, or check the URL",
+    "42": "refuses this; its user needs the rights to create and to write tables",
+}
+"""By the class of PostgreSQL's error codes, its appendix A."""
+_POSTGRESQL_PASSING = ("08", "53", "55", "57")
+_CONFLICTS = ("40001", "40P01", "23503", "23505")
+"""Another writer came first: serialization, deadlock, a row that is gone or there already."""
+_MIGRATIONS_LOCK = 0x6B77_0001
+"""The advisory lock under which one process at a time brings a schema up to date."""
 
 
 def connect(url: str, *, create: bool, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Engine:
@@ -55,13 +76,39 @@ def translated(url: str) -> Iterator[None]:
             f"expected a path or a SQLAlchemy URL with its driver installed, found {url!r} ({e})."
         ) from e
     except (SQLAlchemyError, sqlite3.Error) as e:
-        said = _words(e).lower()
-        kind = BlockedError if any(words in said for words in _PASSING) else StoreError
-        raise kind(f"the store {label_of(url)} {_reason(e)}.") from e
+        raise _kind(e)(f"the store {label_of(url)} {_reason(e)}.") from e
+
+
+def _kind(error: SQLAlchemyError | sqlite3.Error) -> type[StoreError]:
+    """Tell what passes, and what another writer caused, from what stays."""
+    code = _code(error)
+    if code in _CONFLICTS:
+        return ConflictError
+    said = _words(error).lower()
+    passes = code[:2] in _POSTGRESQL_PASSING or any(words in said for words in _PASSING)
+    return BlockedError if passes else StoreError
+
+
+def _code(error: SQLAlchemyError | sqlite3.Error) -> str:
+    """Return PostgreSQL's five-letter code; a server that never answered gave none."""
+    if not isinstance(error, DBAPIError) or isinstance(error.orig, sqlite3.Error):
+        return ""
+    code = getattr(error.orig, "sqlstate", None)
+    if isinstance(code, str):
+        return code
+    said = _words(error)
+    if "does not exist" in said:
+        return "3D000"
+    if "authentication failed" in said or "no pg_hba.conf entry" in said:
+        return "28000"
+    is_lost = error.connection_invalidated or "connect" in said
+    return "08000" if is_lost else ""
 
 
 def _reason(error: SQLAlchemyError | sqlite3.Error) -> str:
     said = _words(error)
+    if reason := _POSTGRESQL.get(_code(error)[:2]):
+        return reason
     for words, reason in _REASONS.items():
         if words in said.lower():
             return reason
@@ -73,15 +120,27 @@ def _words(error: SQLAlchemyError | sqlite3.Error) -> str:
 
 
 def _engine(url: str, *, create: bool, busy_timeout_s: float) -> Engine:
-    parsed = make_url(url)
+    parsed = _with_driver(make_url(url))
+    if parsed.get_backend_name() == "postgresql":
+        return create_engine(parsed, pool_pre_ping=True, pool_size=20, max_overflow=20)
     if parsed.get_backend_name() != "sqlite":
-        return create_engine(parsed, pool_pre_ping=True)
+        raise StoreError(
+            f"expected a path, or the URL of a SQLite or PostgreSQL database, found "
+            f"{label_of(url)}; other databases are not supported."
+        )
     if parsed.database and not parsed.database.startswith((":memory:", "file:")):
         _prepare_folder(Path(parsed.database), url, create=create)
     engine = create_engine(parsed, connect_args={"timeout": busy_timeout_s})
     event.listen(engine, "connect", _configure_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _with_driver(url: URL) -> URL:
+    """Let `postgresql://` mean psycopg 3, the driver that is installed with the fleet."""
+    if url.drivername in ("postgresql", "postgres"):
+        return url.set(drivername="postgresql+psycopg")
+    return url
 
 
 def _prepare_folder(path: Path, url: str, *, create: bool) -> None:
@@ -122,13 +181,48 @@ def _bring_up_to_date(engine: Engine, url: str) -> None:
         return
     if engine.dialect.name == "sqlite":
         _use_write_ahead_log(engine)
-    with engine.execution_options(writes=True).begin() as connection:
+    with _migrating(engine) as connection:
         # Another process may have migrated while this one waited for the lock.
-        if _version(connection, url) != SCHEMA_VERSION:
-            # Alembic takes a third of a second to import, and is needed once a schema.
-            from kernelwright.store.migration import migrate
+        if (version := _version(connection, url)) == SCHEMA_VERSION:
+            return
+        # Alembic takes a third of a second to import, and is needed once a schema.
+        from kernelwright.store.backup import copy_before_migration
+        from kernelwright.store.migration import migrate
 
-            migrate(connection)
+        if version is not None and engine.dialect.name == "sqlite":
+            copy_before_migration(url, SCHEMA_VERSION)
+        migrate(connection)
+        _check_references(connection, url)
+
+
+@contextmanager
+def _migrating(engine: Engine) -> Iterator[Connection]:
+    """Hold the one lock under which a schema changes, in one transaction."""
+    if engine.dialect.name != "sqlite":
+        with engine.begin() as connection:
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATIONS_LOCK})"))
+            yield connection
+        return
+    with engine.execution_options(writes=True).connect() as connection:
+        # Tables are rebuilt under a new name; SQLite ignores the pragma within a transaction.
+        pragma = connection.connection.cursor()
+        pragma.execute("PRAGMA foreign_keys = OFF")
+        try:
+            with connection.begin():
+                yield connection
+        finally:
+            pragma.execute("PRAGMA foreign_keys = ON")
+
+
+def _check_references(connection: Connection, url: str) -> None:
+    if connection.dialect.name != "sqlite":
+        return
+    broken = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
+    if broken is not None:
+        raise StoreError(
+            f"the store {label_of(url)} has a row in {broken[0]!r} whose {broken[2]!r} is missing; "
+            "it was left at its schema: restore a backup or choose another with --store."
+        )
 
 
 def _use_write_ahead_log(engine: Engine) -> None:

@@ -1,7 +1,6 @@
-"""Model calls, conversations, lessons and regression cases: written and read."""
+"""Model calls, lessons and regression cases: written and read."""
 
 import json
-import uuid
 
 from sqlalchemy import case, func, select, update
 from sqlalchemy.orm import Session
@@ -10,7 +9,6 @@ from kernelwright.errors import StoreError
 from kernelwright.store.clock import now
 from kernelwright.store.record import (
     Lesson,
-    Message,
     ModelCall,
     ModelOutcome,
     RecordedModelCall,
@@ -19,19 +17,38 @@ from kernelwright.store.record import (
 )
 from kernelwright.store.schema import (
     CallRow,
-    ConversationRow,
     LessonRow,
-    MessageRow,
     RegressionCaseRow,
 )
+from kernelwright.store.upsert import insert_once
 
 
 def begin_call(session: Session, call: ModelCall) -> None:
     """Write a call before it is sent; beginning the same id again changes nothing."""
     if session.get(CallRow, call.id) is not None:
         return
-    earlier = session.scalar(select(func.count()).where(CallRow.request_hash == call.request_hash))
-    session.add(CallRow(**call.model_dump(), state="begun", ordinal=earlier or 0, created_at=now()))
+    while not _inserted(session, call):
+        # Another process began the same request, and has the number that was free.
+        if session.get(CallRow, call.id) is not None:
+            return
+
+
+def _inserted(session: Session, call: ModelCall) -> bool:
+    last = session.scalar(
+        select(func.max(CallRow.ordinal)).where(CallRow.request_hash == call.request_hash)
+    )
+    return insert_once(
+        session,
+        CallRow,
+        **call.model_dump(),
+        state="begun",
+        ordinal=0 if last is None else last + 1,
+        input_tokens=0,
+        cached_input_tokens=0,
+        output_tokens=0,
+        cost_microdollars=0,
+        created_at=now(),
+    )
 
 
 def finish_call(session: Session, call_id: str, outcome: ModelOutcome) -> None:
@@ -85,57 +102,16 @@ def spending(session: Session) -> dict[str, Spend]:
     }
 
 
-def begin_conversation(
-    session: Session, *, role: str, campaign_id: str | None, task_id: str | None
-) -> str:
-    """Open a conversation; return its id."""
-    row = ConversationRow(
-        id=digest(uuid.uuid4().hex),
-        role=role,
-        campaign_id=campaign_id,
-        task_id=task_id,
-        created_at=now(),
-    )
-    session.add(row)
-    return row.id
-
-
-def say(session: Session, conversation_id: str, message: Message) -> int:
-    """Append a message; return its place."""
-    ordinal = session.scalar(
-        select(func.count()).where(MessageRow.conversation_id == conversation_id)
-    )
-    row = MessageRow(
-        conversation_id=conversation_id,
-        ordinal=ordinal or 0,
-        author=message.author,
-        content=message.content,
-    )
-    session.add(row)
-    return row.ordinal
-
-
-def messages(session: Session, conversation_id: str) -> tuple[Message, ...]:
-    """Return a conversation's messages in order."""
-    rows = session.scalars(
-        select(MessageRow)
-        .where(MessageRow.conversation_id == conversation_id)
-        .order_by(MessageRow.ordinal)
-    )
-    return tuple(Message(author=row.author, content=row.content) for row in rows)
-
-
 def keep_lesson(session: Session, lesson: Lesson) -> None:
     """Write a lesson, or its new state and credit."""
     values = lesson.model_dump(exclude={"id", "evidence"})
     evidence = json.dumps(lesson.evidence)
-    if session.get(LessonRow, lesson.id) is None:
-        created_at = now()
-        session.add(LessonRow(id=lesson.id, evidence=evidence, created_at=created_at, **values))
-        return
-    session.execute(
-        update(LessonRow).where(LessonRow.id == lesson.id).values(evidence=evidence, **values)
-    )
+    if not insert_once(
+        session, LessonRow, id=lesson.id, evidence=evidence, created_at=now(), **values
+    ):
+        session.execute(
+            update(LessonRow).where(LessonRow.id == lesson.id).values(evidence=evidence, **values)
+        )
 
 
 def credit_lesson(session: Session, lesson_id: str, *, helped: int, hurt: int) -> None:
@@ -166,16 +142,15 @@ def keep_regression_case(
 ) -> str:
     """Keep an input that exposed a wrong program, once; return its id."""
     case_id = digest(task_id, body)
-    if session.get(RegressionCaseRow, case_id) is None:
-        session.add(
-            RegressionCaseRow(
-                id=case_id,
-                task_id=task_id,
-                candidate_id=candidate_id,
-                body=body,
-                created_at=now(),
-            )
-        )
+    insert_once(
+        session,
+        RegressionCaseRow,
+        id=case_id,
+        task_id=task_id,
+        candidate_id=candidate_id,
+        body=body,
+        created_at=now(),
+    )
     return case_id
 
 

@@ -1,4 +1,4 @@
-"""The part of the store that agents are given: calls, conversations, lessons, cases."""
+"""The part of the store that agents are given: calls, lessons, cases."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -9,7 +9,6 @@ from kernelwright.store import dialogue
 from kernelwright.store.lasting import HoldOn, Lasting, give_up, lasting
 from kernelwright.store.record import (
     Lesson,
-    Message,
     ModelCall,
     ModelOutcome,
     RecordedModelCall,
@@ -56,27 +55,6 @@ class DialogueStore(Lasting):
         """Return what the models were paid, by task."""
         with self._read() as session:
             return dialogue.spending(session)
-
-    @lasting
-    def begin_conversation(
-        self, *, role: str, campaign_id: str | None = None, task_id: str | None = None
-    ) -> str:
-        """Open a conversation; return its id."""
-        with self._write() as session:
-            return dialogue.begin_conversation(
-                session, role=role, campaign_id=campaign_id, task_id=task_id
-            )
-
-    @lasting
-    def say(self, conversation_id: str, message: Message) -> int:
-        """Append a message; return its place."""
-        with self._write() as session:
-            return dialogue.say(session, conversation_id, message)
-
-    def messages(self, conversation_id: str) -> tuple[Message, ...]:
-        """Return a conversation's messages in order."""
-        with self._read() as session:
-            return dialogue.messages(session, conversation_id)
 
     @lasting
     def keep_lesson(self, lesson: Lesson) -> None:

@@ -1,10 +1,11 @@
 """Keeps the words by which champions are found."""
 
-from sqlalchemy import delete, insert, literal, select, union_all
+from sqlalchemy import delete, func, insert, literal, select, union_all
 from sqlalchemy.orm import Session
 
 from kernelwright.store.schema import (
     EVERY,
+    LONGEST_INDEXED_SHAPES,
     ChampionRow,
     ChampionWordRow,
     TaskRow,
@@ -34,7 +35,7 @@ def index_champion(session: Session, champion: ChampionRow) -> None:
             words.c.word,
             ChampionRow.crowned_at,
             TaskRow.dtype,
-            TaskRow.shapes,
+            func.substr(TaskRow.shapes, 1, LONGEST_INDEXED_SHAPES),
         )
         .join(TaskRow, TaskRow.id == ChampionRow.task_id)
         .join(words, literal(True))

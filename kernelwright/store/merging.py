@@ -1,8 +1,12 @@
 """Joins two stores: every row of both, once, and the better champion of each task."""
 
 import sqlite3
-from contextlib import closing
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+
+from sqlalchemy import make_url
 
 from kernelwright.metal.diagnostic import Record
 from kernelwright.store.backup import copy_into, file_of, new_file
@@ -34,9 +38,8 @@ _NEWER = {
 Rows of a kind that is not here never change. Of one champion the later verdict counts; of two,
 a fresh one, then the later environment, then the rank.
 """
-_LOGS = {"event": ("campaign_id", ("at", "kind", "body")),
-         "message": ("conversation_id", ("author", "content"))}  # fmt: skip
-"""Numbered lines: what they belong to, and what tells two lines of one number apart."""
+_LOG = "event"
+"""The table of lines that have a number and no name: lines of one content are counted."""
 
 _DATE_WORDS = """
     UPDATE champion_word AS w SET crowned_at = c.crowned_at FROM champion AS c
@@ -67,7 +70,8 @@ def merge_stores(first: str, second: str, target: Path) -> Merged:
     url = url_of(str(target))
     with new_file(target) as partial, translated(url):
         copy_into(urls[0], partial)
-        added = _add(partial, file_of(urls[1]))
+        with _as_file(urls[1], partial) as other:
+            added = _add(partial, other)
     with KernelStore(url, must_exist=True) as store:
         rows = {table: count for table, count in store.statistics().rows.items() if count}
     return Merged(url=label_of(url), rows=rows, added=added)
@@ -76,8 +80,21 @@ def merge_stores(first: str, second: str, target: Path) -> Merged:
 def _current(place: str) -> str:
     """Bring a store to this version's schema; return its URL."""
     with KernelStore(place, must_exist=True) as store:
-        file_of(store.url)
+        if make_url(store.url).get_backend_name() == "sqlite":
+            file_of(store.url)
         return store.url
+
+
+@contextmanager
+def _as_file(url: str, beside: Path) -> Iterator[str]:
+    """Yield a store's file, or that of a copy where it is on a server."""
+    if make_url(url).get_backend_name() == "sqlite":
+        yield file_of(url)
+        return
+    with tempfile.TemporaryDirectory(dir=beside.parent) as folder:
+        copied = Path(folder) / "other.db"
+        copy_into(url, copied)
+        yield str(copied)
 
 
 def _add(path: Path, other: str) -> dict[str, int]:
@@ -96,8 +113,8 @@ def _add(path: Path, other: str) -> dict[str, int]:
 
 def _add_table(connection: sqlite3.Connection, name: str) -> int:
     before = _count(connection, name)
-    if name in _LOGS:
-        _add_lines(connection, name)
+    if name == _LOG:
+        _add_lines(connection)
     else:
         if name in _NEWER:
             _take_newer(connection, name)
@@ -145,22 +162,19 @@ def _value(table: str, column: str) -> str:
         + row_number() OVER (PARTITION BY theirs.request_hash ORDER BY theirs.ordinal) - 1"""
 
 
-def _add_lines(connection: sqlite3.Connection, name: str) -> None:
+def _add_lines(connection: sqlite3.Connection) -> None:
     """Append the lines of theirs that are more often there than here, in their order."""
-    owner, content = _LOGS[name]
-    same = ", ".join((owner, *content))
-    chosen = ", ".join(f"lines.{column}" for column in content)
-    equal = " AND ".join(f"mine.{c} = lines.{c}" for c in (owner, *content))
-    connection.execute(f"""
-        INSERT INTO main.{name} ({owner}, ordinal, {", ".join(content)})
-        SELECT lines.{owner},
-            (SELECT coalesce(max(m.ordinal) + 1, 0) FROM main.{name} AS m
-             WHERE m.{owner} = lines.{owner})
-            + row_number() OVER (PARTITION BY lines.{owner} ORDER BY lines.ordinal) - 1,
-            {chosen}
-        FROM (SELECT *, row_number() OVER (PARTITION BY {same} ORDER BY ordinal) AS occurrence
-              FROM other.{name}) AS lines
-        WHERE occurrence > (SELECT count(*) FROM main.{name} AS mine WHERE {equal})""")
+    connection.execute("""
+        INSERT INTO main.event (campaign_id, at, kind, body)
+        SELECT lines.campaign_id, lines.at, lines.kind, lines.body
+        FROM (SELECT *, row_number() OVER
+                  (PARTITION BY campaign_id, at, kind, body ORDER BY id) AS occurrence
+              FROM other.event) AS lines
+        WHERE occurrence > (
+            SELECT count(*) FROM main.event AS mine
+            WHERE mine.campaign_id = lines.campaign_id AND mine.at = lines.at
+            AND mine.kind = lines.kind AND mine.body = lines.body)
+        ORDER BY lines.id""")
 
 
 def _count(connection: sqlite3.Connection, name: str) -> int:

@@ -1,10 +1,10 @@
 """Reads from the store: champions, history, one candidate, what is known already."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from sqlalchemy import ColumnElement, Row, func, select
+from sqlalchemy import ColumnElement, Row, RowMapping, func, select
 from sqlalchemy.orm import Session, defer
 
 from kernelwright.errors import InputError
@@ -16,6 +16,7 @@ from kernelwright.store.record import (
     Candidate,
     CandidateDetail,
     Champion,
+    ChampionSpeedup,
     Environment,
     HistoryEntry,
     KnownEvaluation,
@@ -27,6 +28,7 @@ from kernelwright.store.record import (
 )
 from kernelwright.store.schema import (
     EVERY,
+    LONGEST_INDEXED_SHAPES,
     Base,
     CampaignRow,
     CandidateRow,
@@ -55,9 +57,16 @@ class TaskFilter:
 
 
 def best(
-    session: Session, tasks: TaskFilter, *, device: DeviceName | None, limit: int
+    session: Session,
+    tasks: TaskFilter,
+    *,
+    device: DeviceName | None,
+    limit: int,
+    by_speedup: bool = False,
 ) -> tuple[Champion, ...]:
-    """Return champions, the most recently crowned first."""
+    """Return champions, the most recently crowned first, or those that gain most."""
+    if by_speedup:
+        return _fastest(session, tasks, device, limit)
     found = (
         select(ChampionWordRow.task_id, ChampionWordRow.device, ChampionWordRow.chip)
         .where(*_about(tasks, device))
@@ -77,6 +86,28 @@ def best(
         .join(TaskRow, TaskRow.id == ChampionRow.task_id)
         .join(EvaluationRow, EvaluationRow.id == ChampionRow.evaluation_id)
         .order_by(ChampionRow.crowned_at.desc(), TaskRow.name)
+    )
+    return tuple(map(_champion_in, session.execute(query)))
+
+
+def _fastest(
+    session: Session, tasks: TaskFilter, device: DeviceName | None, limit: int
+) -> tuple[Champion, ...]:
+    """Return champions by speedup, a measured one before a predicted one."""
+    same = (
+        (ChampionWordRow.task_id == ChampionRow.task_id)
+        & (ChampionWordRow.device == ChampionRow.device)
+        & (ChampionWordRow.chip == ChampionRow.chip)
+    )
+    query = (
+        select(*_CHAMPION)
+        .join(ChampionWordRow, same)
+        .join(CandidateRow, CandidateRow.id == ChampionRow.candidate_id)
+        .join(TaskRow, TaskRow.id == ChampionRow.task_id)
+        .join(EvaluationRow, EvaluationRow.id == ChampionRow.evaluation_id)
+        .where(*_about(tasks, device), ChampionRow.speedup.is_not(None))
+        .order_by(ChampionRow.speedup_kind, ChampionRow.speedup.desc(), TaskRow.name)
+        .limit(limit)
     )
     return tuple(map(_champion_in, session.execute(query)))
 
@@ -114,11 +145,28 @@ _CHAMPION = (
     ChampionRow.rank_kind,
     ChampionRow.rank_value,
     ChampionRow.crowned_at,
+    ChampionRow.speedup,
+    ChampionRow.speedup_lower,
+    ChampionRow.speedup_upper,
+    ChampionRow.speedup_kind,
+    ChampionRow.baseline,
     EvaluationRow.status,
     EvaluationRow.evaluator_version,
     CandidateRow.author,
     CandidateRow.idea,
 )
+
+
+def _speedup(found: RowMapping) -> dict[str, object] | None:
+    if found["speedup"] is None:
+        return None
+    return {
+        "kind": found["speedup_kind"],
+        "baseline": found["baseline"],
+        "ratio": found["speedup"],
+        "lower": found["speedup_lower"],
+        "upper": found["speedup_upper"],
+    }
 
 
 def _champion_in(row: Row[*tuple[object, ...]]) -> Champion:
@@ -131,6 +179,7 @@ def _champion_in(row: Row[*tuple[object, ...]]) -> Champion:
             "task": {name: found[name] for name in task},
             "freshness": freshness_of(found["state"], found["evaluator_version"]),
             "rank": {"kind": found["rank_kind"], "value": found["rank_value"]},
+            "speedup": _speedup(found),
             "status": Status(found["status"]),
             **{name: found[name] for name in rest},
         }
@@ -144,7 +193,12 @@ def _about(tasks: TaskFilter, device: DeviceName | None) -> Iterator[ColumnEleme
     if tasks.dtype is not None:
         yield ChampionWordRow.dtype == tasks.dtype
     if tasks.shape is not None:
-        yield ChampionWordRow.shapes.contains(tasks.shape, autoescape=True)
+        # Long lists of inputs are cut in the index, and read whole where they were.
+        whole = select(TaskRow.shapes).where(TaskRow.id == ChampionWordRow.task_id)
+        yield ChampionWordRow.shapes.contains(tasks.shape, autoescape=True) | (
+            (func.length(ChampionWordRow.shapes) >= LONGEST_INDEXED_SHAPES)
+            & whole.scalar_subquery().contains(tasks.shape, autoescape=True)
+        )
 
 
 def history(
@@ -253,19 +307,54 @@ def campaigns(session: Session, limit: int) -> tuple[Campaign, ...]:
     return tuple(campaign_of(row, e) for row, e in session.execute(query))
 
 
+def runs(session: Session, root_id: str) -> tuple[Campaign, ...]:
+    """Return the runs of a campaign, the first one first."""
+    query = (
+        select(CampaignRow, EnvironmentRow)
+        .join(EnvironmentRow, EnvironmentRow.id == CampaignRow.environment_id)
+        .where(CampaignRow.root_id == root_id)
+        .order_by(CampaignRow.started_at)
+    )
+    return tuple(campaign_of(row, e) for row, e in session.execute(query))
+
+
+def root_to_continue(
+    session: Session, name: str, continues: Callable[[Campaign], bool]
+) -> str | None:
+    """Return the campaign of the newest run of a name that is to be continued."""
+    query = (
+        select(CampaignRow, EnvironmentRow)
+        .join(EnvironmentRow, EnvironmentRow.id == CampaignRow.environment_id)
+        .where(CampaignRow.name == name)
+        .order_by(CampaignRow.started_at.desc())
+    )
+    for row, environment in session.execute(query):
+        run = campaign_of(row, environment)
+        if continues(run):
+            return None if run.state == "finished" else run.root_id
+    return None
+
+
 def campaign(session: Session, campaign_id: str) -> Campaign:
     """Return one campaign."""
     row = session.get_one(CampaignRow, campaign_id)
     return campaign_of(row, session.get_one(EnvironmentRow, row.environment_id))
 
 
-def events(session: Session, campaign_id: str) -> tuple[LoggedEvent, ...]:
-    """Return a campaign's log, oldest first."""
-    rows = session.scalars(
-        select(EventRow).where(EventRow.campaign_id == campaign_id).order_by(EventRow.ordinal)
+def events(
+    session: Session, campaign_id: str, after: int, kinds: Collection[str]
+) -> tuple[LoggedEvent, ...]:
+    """Return a run's log, oldest first, from behind a cursor."""
+    query = (
+        select(EventRow)
+        .where(EventRow.campaign_id == campaign_id, EventRow.id > after)
+        .order_by(EventRow.id)
     )
+    if kinds:
+        query = query.where(EventRow.kind.in_(kinds))
     return tuple(
-        LoggedEvent(campaign_id=r.campaign_id, at=r.at, kind=r.kind, body=r.body) for r in rows
+        LoggedEvent(id=r.id, campaign_id=r.campaign_id, at=r.at, kind=r.kind, body=r.body)
+        for r in session.scalars(query)
     )
 
 
@@ -319,6 +408,7 @@ def campaign_of(row: CampaignRow, environment: EnvironmentRow) -> Campaign:
     return Campaign.model_validate(
         {
             "id": row.id,
+            "root_id": row.root_id,
             "name": row.name,
             "state": row.state,
             "spec": row.spec,
@@ -389,6 +479,21 @@ def freshness_of(state: str, evaluator_version: int) -> str:
     return "stale" if state == "fresh" and evaluator_version < EVALUATOR_VERSION else state
 
 
+def speedup_of(row: ChampionRow) -> ChampionSpeedup | None:
+    """Return what a champion gains; None where nothing was compared."""
+    if row.speedup is None:
+        return None
+    return ChampionSpeedup.model_validate(
+        {
+            "kind": row.speedup_kind,
+            "baseline": row.baseline,
+            "ratio": row.speedup,
+            "lower": row.speedup_lower,
+            "upper": row.speedup_upper,
+        }
+    )
+
+
 def champion_of(
     row: ChampionRow, candidate: CandidateRow, task: TaskRow, verdict: tuple[str, int]
 ) -> Champion:
@@ -403,6 +508,7 @@ def champion_of(
             "chip": row.chip,
             "freshness": freshness_of(row.state, evaluator_version),
             "rank": _rank(row.rank_kind, row.rank_value),
+            "speedup": speedup_of(row),
             "status": Status(status),
             "author": candidate.author,
             "idea": candidate.idea,

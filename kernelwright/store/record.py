@@ -12,7 +12,8 @@ from kernelwright.metal.device.base import DeviceInfo, DeviceName
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.kernel import Program
 
-CampaignState = Literal["running", "finished", "interrupted", "failed"]
+CampaignState = Literal["running", "finished", "capped", "interrupted", "failed"]
+"""Finished is done for good; capped ends by a cap, with work left for a larger one."""
 TrialState = Literal["intended", "evaluating", "confirming", "done"]
 Freshness = Literal["fresh", "stale", "revoked"]
 RankKind = Literal["measured", "predicted", "traffic"]
@@ -46,9 +47,11 @@ class Rank(Record):
 
 
 class Campaign(Record):
-    """A search as the store knows it."""
+    """One run of a search as the store knows it."""
 
     id: str
+    root_id: str = ""
+    """The first of the runs that continue one another: the campaign's own id."""
     name: str
     state: CampaignState
     spec: str
@@ -116,6 +119,17 @@ class KnownEvaluation(Record):
     created_at: datetime
 
 
+class ChampionSpeedup(Record):
+    """How much faster a champion is than the fastest of MLX's own ways."""
+
+    kind: Literal["measured", "predicted"]
+    baseline: str
+    ratio: float
+    lower: float | None = None
+    upper: float | None = None
+    """The bounds of the interval, where it was measured."""
+
+
 class Champion(Record):
     """The best candidate of a task on a device, one row of `best`."""
 
@@ -126,6 +140,8 @@ class Champion(Record):
     chip: str
     freshness: Freshness
     rank: Rank
+    speedup: ChampionSpeedup | None = None
+    """None where nothing was compared."""
     status: Status
     author: str
     idea: str
@@ -198,6 +214,8 @@ class StoreStatistics(Record):
 class LoggedEvent(Record):
     """A line of a campaign's log."""
 
+    id: int
+    """Grows with every line; the cursor of whoever reads on."""
     campaign_id: str
     at: datetime
     kind: str
@@ -218,7 +236,6 @@ class ModelCall(Record):
     id: str
     campaign_id: str | None
     task_id: str | None = None
-    conversation_id: str | None = None
     parent_id: str | None = None
     provider: str
     model: str
@@ -265,6 +282,9 @@ class RecordedModelCall(Record):
     """When it was written down."""
 
 
+LessonState = Literal["proposed", "trusted", "refuted"]
+
+
 class Lesson(Record):
     """Something learned about tasks of a signature, with what speaks for it."""
 
@@ -273,15 +293,8 @@ class Lesson(Record):
     signature: str
     dtype: str | None = None
     device: str | None = None
-    state: Literal["proposed", "trusted", "refuted"] = "proposed"
+    state: LessonState = "proposed"
     evidence: tuple[str, ...] = ()
     """Ids of the evaluations that it cites."""
     helped: int = 0
     hurt: int = 0
-
-
-class Message(Record):
-    """One turn of a conversation."""
-
-    author: str
-    content: str

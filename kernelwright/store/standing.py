@@ -9,7 +9,7 @@ from kernelwright.evaluator.task import Task
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Program
 from kernelwright.store.reading import champion_of
-from kernelwright.store.record import Champion, Environment, Freshness
+from kernelwright.store.record import Champion, Environment
 from kernelwright.store.schema import (
     CandidateRow,
     ChampionRow,
@@ -54,20 +54,3 @@ def standings(session: Session) -> tuple[Standing, ...]:
         )
         for champion, candidate, task, evaluation, environment, program in session.execute(query)
     )
-
-
-def settle(
-    session: Session, champion: Champion, freshness: Freshness, evaluation_id: str | None
-) -> bool:
-    """Give a champion its new state and verdict; False when another took the crown meanwhile."""
-    row = session.get(ChampionRow, (champion.task.id, champion.device, champion.chip))
-    if row is None or row.candidate_id != champion.candidate_id:
-        return False
-    row.state = freshness
-    if evaluation_id is not None:
-        verdict = session.get_one(EvaluationRow, evaluation_id)
-        row.evaluation_id = verdict.id
-        row.environment_id = verdict.environment_id
-        if verdict.rank_kind is not None and verdict.rank_value is not None:
-            row.rank_kind, row.rank_value = verdict.rank_kind, verdict.rank_value
-    return True

@@ -1,7 +1,7 @@
 """The kernel store: what is remembered, in one database, behind plain methods."""
 
 import platform
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -17,19 +17,21 @@ from kernelwright.metal.device.base import DeviceName
 from kernelwright.store import (
     backup,
     clock,
-    leasing,
     pruning,
     reading,
     serving,
     standing,
     tuning,
     wanting,
-    writing,
 )
+from kernelwright.store.commands import campaign as campaign_commands
+from kernelwright.store.commands import champion as champion_commands
+from kernelwright.store.commands import leasing, trial
+from kernelwright.store.commands.leasing import Beat
+from kernelwright.store.commands.trial import Intent
 from kernelwright.store.connection import BUSY_TIMEOUT_S, connect, translated
 from kernelwright.store.dialogue_store import DialogueStore
 from kernelwright.store.lasting import Lasting, give_up, lasting
-from kernelwright.store.leasing import Beat
 from kernelwright.store.location import default_url, label_of, url_of
 from kernelwright.store.owner import owner_name
 from kernelwright.store.pruning import Pruned
@@ -52,7 +54,7 @@ from kernelwright.store.record import (
 from kernelwright.store.schema import SCHEMA_VERSION, EnvironmentRow
 from kernelwright.store.serving import ServedProgram
 from kernelwright.store.standing import Standing
-from kernelwright.store.writing import Intent
+from kernelwright.store.upsert import exclusive
 
 LEASE = timedelta(minutes=10)
 
@@ -103,20 +105,32 @@ class KernelStore(Lasting):
         self.close()
 
     @lasting
-    def begin_campaign(self, *, name: str, spec: str, environment: Environment) -> Campaign:
-        """Open a campaign owned by this process; `spec` is its settings as JSON.
+    def begin_campaign(
+        self,
+        *,
+        name: str,
+        spec: str,
+        environment: Environment,
+        continues: Callable[[Campaign], bool] = lambda run: False,
+        root_id: str | None = None,
+    ) -> Campaign:
+        """Open a run owned by this process; `spec` is its settings as JSON.
 
-        Dead runs of the same search end here; of another machine's, those are dead whose last
-        sign of life is old.
+        It belongs to the campaign `root_id`, else to that of the newest run which it `continues`
+        unless that one finished, else it is the first of a campaign. Dead runs of the campaign
+        end here; of another machine's, those are dead whose last sign of life is old.
 
         Raises:
-            InputError: another process runs the same search.
+            InputError: another process runs the same campaign.
         """
         owner = owner_name()
         with self._write() as session:
-            leasing.take_over(session, name=name, spec=spec, environment=environment, owner=owner)
-            row = writing.add_campaign(
-                session, name=name, spec=spec, environment=environment, owner=owner
+            exclusive(session, "campaigns")
+            root = root_id or reading.root_to_continue(session, name, continues)
+            if root is not None:
+                leasing.take_over(session, root_id=root, owner=owner)
+            row = campaign_commands.add_campaign(
+                session, name=name, spec=spec, environment=environment, owner=owner, root_id=root
             )
             return reading.campaign_of(row, session.get_one(EnvironmentRow, environment.id))
 
@@ -126,7 +140,7 @@ class KernelStore(Lasting):
     ) -> None:
         """Close a campaign, unless another process has taken it up."""
         with self._write() as session:
-            writing.end_campaign(session, campaign_id, state, elapsed_s)
+            campaign_commands.end_campaign(session, campaign_id, state, elapsed_s)
 
     def beat(self, campaign_id: str, *, elapsed_s: float, lease: timedelta = LEASE) -> bool:
         """Give a sign of life, renew leases; False when another process has taken the run up."""
@@ -134,10 +148,17 @@ class KernelStore(Lasting):
             return leasing.beat(session, campaign_id, owner_name(), Beat(elapsed_s, lease))
 
     @lasting
-    def keep_task(self, task: Task, *, signature: str = "") -> None:
-        """Write a task down before anything is tried for it; the same task is kept once."""
+    def keep_task(
+        self, task: Task, *, signature: str = "", campaign_id: str = "", function: str = ""
+    ) -> None:
+        """Write a task down before anything is tried for it; the same task is kept once.
+
+        With a campaign, note for which of its functions the task is searched.
+        """
         with self._write() as session:
-            writing.add_task(session, task, signature)
+            trial.add_task(session, task, signature)
+            if campaign_id:
+                campaign_commands.link_task(session, campaign_id, task.fingerprint, function)
 
     @lasting
     def intend(self, intent: Intent, *, signature: str = "") -> Trial:
@@ -146,13 +167,13 @@ class KernelStore(Lasting):
         `signature` describes the task in a word or two, such as `add + rms_norm`.
         """
         with self._write() as session:
-            return reading.trial_of(writing.add_trial(session, intent, signature))
+            return reading.trial_of(trial.add_trial(session, intent, signature))
 
     @lasting
     def lease(self, trial_id: str, *, duration: timedelta = LEASE) -> bool:
         """Take a trial for this process; False when it is done or others are at its candidate."""
         with self._write() as session:
-            return writing.lease_trial(session, trial_id, owner_name(), duration.total_seconds())
+            return trial.lease_trial(session, trial_id, owner_name(), duration.total_seconds())
 
     @lasting
     def record(self, trial_id: str, evaluation: Evaluation, *, rank: Rank | None) -> str:
@@ -161,7 +182,7 @@ class KernelStore(Lasting):
         `rank` is None for what is not correct.
         """
         with self._write() as session:
-            return writing.finish_trial(session, trial_id, evaluation, rank)
+            return trial.finish_trial(session, trial_id, evaluation, rank)
 
     @lasting
     def begin_confirmation(self, trial_id: str, *, duration: timedelta = LEASE) -> bool:
@@ -170,7 +191,7 @@ class KernelStore(Lasting):
         False when another campaign is at it.
         """
         with self._write() as session:
-            return writing.reopen_trial(session, trial_id, owner_name(), duration.total_seconds())
+            return trial.reopen_trial(session, trial_id, owner_name(), duration.total_seconds())
 
     @lasting
     def confirm(self, trial_id: str, evaluation: Evaluation, *, rank: Rank | None) -> str:
@@ -179,13 +200,13 @@ class KernelStore(Lasting):
         `rank` is None for what did not survive. Returns the evaluation's id.
         """
         with self._write() as session:
-            return writing.finish_confirmation(session, trial_id, evaluation, rank)
+            return trial.finish_confirmation(session, trial_id, evaluation, rank)
 
     @lasting
     def crown(self, evaluation_id: str) -> None:
         """Crown the candidate of a confirmed evaluation if it leads its task."""
         with self._write() as session:
-            writing.crown(session, evaluation_id)
+            champion_commands.promote(session, evaluation_id)
 
     def known(
         self, task_id: str, program_id: str, environment: Environment, *, evaluator_version: int
@@ -216,13 +237,13 @@ class KernelStore(Lasting):
     def reuse(self, trial_id: str, evaluation_id: str) -> None:
         """End a trial with an evaluation that the store held already."""
         with self._write() as session:
-            writing.reuse_evaluation(session, trial_id, evaluation_id)
+            trial.reuse_evaluation(session, trial_id, evaluation_id)
 
     @lasting
     def log(self, campaign_id: str, kind: str, body: str) -> None:
         """Append a line to a campaign's log."""
         with self._write() as session:
-            writing.log_event(session, campaign_id, kind, body, owner_name())
+            campaign_commands.log_event(session, campaign_id, kind, body, owner_name())
 
     def best(
         self,
@@ -232,8 +253,9 @@ class KernelStore(Lasting):
         shape: str | None = None,
         device: DeviceName | None = None,
         limit: int = 50,
+        by_speedup: bool = False,
     ) -> tuple[Champion, ...]:
-        """Return champions, newest first.
+        """Return champions, newest first, or those that gain most.
 
         `op` is an op in the task or a word of its name; `dtype` any name of the first
         output's dtype; `shape` a part of the inputs' types, such as `2048,4096`.
@@ -244,7 +266,7 @@ class KernelStore(Lasting):
             shape=shape.replace(" ", "") if shape else None,
         )
         with self._read() as session:
-            return reading.best(session, tasks, device=device, limit=limit)
+            return reading.best(session, tasks, device=device, limit=limit, by_speedup=by_speedup)
 
     def champions(
         self, task_ids: Collection[str], *, device: DeviceName, chip: str
@@ -310,10 +332,17 @@ class KernelStore(Lasting):
         with self._read() as session:
             return reading.campaign(session, reading.resolve_campaign(session, campaign_id))
 
-    def events(self, campaign_id: str) -> tuple[LoggedEvent, ...]:
-        """Return a campaign's log, oldest first."""
+    def runs(self, root_id: str) -> tuple[Campaign, ...]:
+        """Return the runs of a campaign, the first one first."""
         with self._read() as session:
-            return reading.events(session, campaign_id)
+            return reading.runs(session, root_id)
+
+    def events(
+        self, campaign_id: str, *, after: int = 0, kinds: Collection[str] = ()
+    ) -> tuple[LoggedEvent, ...]:
+        """Return a run's log, oldest first; only what came `after` an event's id, of some kinds."""
+        with self._read() as session:
+            return reading.events(session, campaign_id, after, kinds)
 
     def statistics(self) -> StoreStatistics:
         """Count what the store holds."""
@@ -336,7 +365,7 @@ class KernelStore(Lasting):
     ) -> bool:
         """Mark a champion after a later verdict; False when it is one no longer."""
         with self._write() as session:
-            return standing.settle(session, champion, freshness, evaluation_id)
+            return champion_commands.set_freshness(session, champion, freshness, evaluation_id)
 
     def backup(self, target: Path) -> int:
         """Copy the store to a new file while others use it; return its size in bytes.

@@ -5,6 +5,7 @@ from sqlalchemy.orm import Session
 
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceName
+from kernelwright.store.record import digest
 from kernelwright.store.schema import CandidateRow, ChampionRow, TaskRow
 
 _MOST = 4
@@ -22,8 +23,7 @@ def tuned(
         .join(ChampionRow, ChampionRow.candidate_id == CandidateRow.id)
         .join(TaskRow, TaskRow.id == ChampionRow.task_id)
         .where(
-            TaskRow.signature == signature,
-            TaskRow.shapes == ", ".join(map(str, task.graph.input_types)),
+            TaskRow.tuning_key == digest(signature, ", ".join(map(str, task.graph.input_types))),
             ChampionRow.device == device,
             ChampionRow.chip == chip,
             ChampionRow.state != "revoked",

@@ -3,31 +3,43 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from kernelwright.store.record import Wanted
 from kernelwright.store.schema import WantedRow
+from kernelwright.store.upsert import insert_once
 
 _SEPARATOR = "; "
-_LONGEST_NAME = 200
 
 
 def want(session: Session, wanted: Iterable[Wanted], *, origin: str) -> None:
-    """Add to the counts of `origin`."""
+    """Add to the counts of `origin`; whoever else counts at the same time is not lost."""
     now = datetime.now(UTC)
-    for call in wanted:
-        row = session.get(WantedRow, (call.fingerprint, origin))
-        if row is None:
-            row = WantedRow(fingerprint=call.fingerprint, origin=origin, calls=0)
-        row.function = call.function[:_LONGEST_NAME]
-        row.inputs = _SEPARATOR.join(call.inputs)
-        row.graph = call.graph_json
-        row.calls += call.calls
-        row.last_seen_at = now
-        session.add(row)
-        # Two calls of one list may have the same graph.
-        session.flush()
+    # In one order, so that two writers of the same calls do not wait for each other.
+    for call in sorted(wanted, key=lambda call: call.fingerprint):
+        insert_once(
+            session,
+            WantedRow,
+            fingerprint=call.fingerprint,
+            origin=origin,
+            function=call.function,
+            inputs="",
+            graph=call.graph_json,
+            calls=0,
+            last_seen_at=now,
+        )
+        session.execute(
+            update(WantedRow)
+            .where(WantedRow.fingerprint == call.fingerprint, WantedRow.origin == origin)
+            .values(
+                function=call.function,
+                inputs=_SEPARATOR.join(call.inputs),
+                graph=call.graph_json,
+                calls=WantedRow.calls + call.calls,
+                last_seen_at=now,
+            )
+        )
 
 
 def wanted(session: Session, *, limit: int) -> tuple[Wanted, ...]:

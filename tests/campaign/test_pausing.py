@@ -25,7 +25,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 def log(*asked: tuple[str, float]) -> list[LoggedEvent]:
     return [
-        LoggedEvent(campaign_id="c", at=NOON + timedelta(seconds=s), kind=kind, body="{}")
+        LoggedEvent(id=s, campaign_id="c", at=NOON + timedelta(seconds=s), kind=kind, body="{}")
         for kind, s in asked
     ]
 

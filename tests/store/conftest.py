@@ -22,10 +22,18 @@ def task() -> Task:
     return task_of((4, 8))
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[KernelStore]:
-    with KernelStore(str(tmp_path / "kernels.db")) as opened:
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KernelStore]:
+    """Open an empty store on every database that there is; the contract is the same."""
+    url = str(tmp_path / "kernels.db")
+    if request.param == "postgresql":
+        url = request.getfixturevalue("postgresql_url")
+    with KernelStore(url) as opened:
         yield opened
+
+
+ON_SQLITE = pytest.mark.parametrize("store", ["sqlite"], indirect=True)
+"""For what a file alone can do."""
 
 
 @pytest.fixture

@@ -67,7 +67,9 @@ def test_the_same_search_runs_once_at_a_time(store: KernelStore, campaign: Campa
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("kernelwright.store.store.owner_name", lambda: "elsewhere:1")
         with pytest.raises(InputError, match="the same search runs already, as campaign"):
-            store.begin_campaign(name="evening", spec="{}", environment=ENVIRONMENT)
+            store.begin_campaign(
+                name="evening", spec="{}", environment=ENVIRONMENT, root_id=campaign.root_id
+            )
         other = store.begin_campaign(name="evening", spec="{ }", environment=ENVIRONMENT)
     store.end_campaign(campaign.id, "finished")
     assert {c.state for c in store.campaigns() if c.id != other.id} == {"finished"}
@@ -85,7 +87,9 @@ def test_a_run_that_was_taken_up_records_nothing_more(
         later.setattr(CLOCK, "_last", CLOCK.now())
         shown = CLOCK.machine() + 2 * EXPIRY
         later.setattr(CLOCK, "machine", lambda: shown)
-        heir = store.begin_campaign(name="evening", spec="{}", environment=ENVIRONMENT)
+        heir = store.begin_campaign(
+            name="evening", spec="{}", environment=ENVIRONMENT, continues=lambda run: True
+        )
     monkeypatch.setattr("kernelwright.store.store.owner_name", lambda: "elsewhere:1")
     assert not store.beat(old.id, elapsed_s=1.0)
     with pytest.raises(StoreError, match="goes on in another process; nothing more is recorded"):

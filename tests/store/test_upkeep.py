@@ -13,19 +13,27 @@ from kernelwright.evaluator import Status, Task
 from kernelwright.store import (
     Campaign,
     KernelStore,
-    Message,
     ModelCall,
     ModelOutcome,
     Rank,
     merge_stores,
 )
-from tests.store.conftest import ENVIRONMENT, Evaluate, intent, program_of, task_of, verdict
+from tests.store.conftest import (
+    ENVIRONMENT,
+    ON_SQLITE,
+    Evaluate,
+    intent,
+    program_of,
+    task_of,
+    verdict,
+)
 from tests.store.test_wanting import call_of
 
 NOW = timedelta(seconds=-1)
 """Older than this is everything."""
 
 
+@ON_SQLITE
 def test_a_backup_is_the_store_while_another_writes(
     store: KernelStore, evaluate: Evaluate, tmp_path: Path
 ) -> None:
@@ -40,6 +48,7 @@ def test_a_backup_is_the_store_while_another_writes(
         assert copied.statistics().rows == store.statistics().rows
 
 
+@ON_SQLITE
 @pytest.mark.parametrize(
     ("target", "sentence"),
     [("kernels.db", "that is not there yet"), ("none/copy.db", "cannot be opened")],
@@ -51,6 +60,19 @@ def test_a_backup_that_cannot_be_written_is_one_sentence(
     with pytest.raises(StoreError, match=sentence):
         store.backup(tmp_path / target)
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_backup_of_a_server_is_a_store_in_a_file(
+    store: KernelStore, evaluate: Evaluate, tmp_path: Path
+) -> None:
+    evaluate("a", cost=1.0)
+    store.backup(tmp_path / "copy.db")
+    with KernelStore(str(tmp_path / "copy.db"), must_exist=True) as copied:
+        assert copied.best() == store.best()
+        assert copied.statistics().rows == store.statistics().rows
+    merged = merge_stores(store.url, str(tmp_path / "copy.db"), tmp_path / "merged.db")
+    assert merged.added == {}
+    assert merge_stores(str(tmp_path / "copy.db"), store.url, tmp_path / "again.db").added == {}
 
 
 def test_a_store_in_memory_is_not_copied(tmp_path: Path) -> None:
@@ -135,15 +157,12 @@ def test_copies_that_went_separate_ways_keep_what_each_did(tmp_path: Path) -> No
     with KernelStore(str(first)) as store:
         campaign = store.begin_campaign(name="night", spec="{}", environment=ENVIRONMENT)
         store.log(campaign.id, "planned", "both")
-        thread = store.dialogue.begin_conversation(role="coder")
-        store.dialogue.say(thread, Message(author="user", content="hello"))
         store.dialogue.begin_call(call("both"))
         store.want([call_of(2, 3)])
     second = Path(shutil.copy(first, tmp_path / "b.db"))
     for path in (first, second):
         with KernelStore(str(path)) as store:
             store.log(campaign.id, "tried", path.stem)
-            store.dialogue.say(thread, Message(author="model", content=path.stem))
             store.dialogue.begin_call(call(path.stem))
     with KernelStore(str(second)) as store:
         store.dialogue.finish_call("both", ModelOutcome(reply="42"))
@@ -152,7 +171,6 @@ def test_copies_that_went_separate_ways_keep_what_each_did(tmp_path: Path) -> No
     merge_stores(str(first), str(second), tmp_path / "c.db")
     with KernelStore(str(tmp_path / "c.db")) as store:
         assert [e.body for e in store.events(campaign.id)] == ["both", "a", "b"]
-        assert [m.content for m in store.dialogue.messages(thread)] == ["hello", "a", "b"]
         assert {r.call.id for r in store.dialogue.calls(campaign.id)} == set()
         assert store.dialogue.replies("same")[0].call.id == "both"
         assert store.statistics().rows["call"] == 3

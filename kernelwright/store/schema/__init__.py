@@ -3,14 +3,13 @@
 from kernelwright.store.schema.base import Base, Moment
 from kernelwright.store.schema.dialogue import (
     CallRow,
-    ConversationRow,
     LessonRow,
-    MessageRow,
     RegressionCaseRow,
 )
-from kernelwright.store.schema.finding import EVERY, ChampionWordRow
+from kernelwright.store.schema.finding import EVERY, LONGEST_INDEXED_SHAPES, ChampionWordRow
 from kernelwright.store.schema.search import (
     CampaignRow,
+    CampaignTaskRow,
     CandidateRow,
     ChampionRow,
     EnvironmentRow,
@@ -24,24 +23,24 @@ from kernelwright.store.schema.search import (
 )
 from kernelwright.store.schema.wanted import WantedRow
 
-SCHEMA_VERSION = "0004"
+SCHEMA_VERSION = "0005"
 """The newest migration; a file of a later one belongs to a newer Kernelwright."""
 
 __all__ = [
     "EVERY",
+    "LONGEST_INDEXED_SHAPES",
     "SCHEMA_VERSION",
     "Base",
     "CallRow",
     "CampaignRow",
+    "CampaignTaskRow",
     "CandidateRow",
     "ChampionRow",
     "ChampionWordRow",
-    "ConversationRow",
     "EnvironmentRow",
     "EvaluationRow",
     "EventRow",
     "LessonRow",
-    "MessageRow",
     "Moment",
     "ProgramRow",
     "RegressionCaseRow",

@@ -1,8 +1,9 @@
 """What every table shares: names for constraints, and moments that keep their time zone."""
 
 from datetime import UTC, datetime
+from typing import get_args
 
-from sqlalchemy import DateTime, MetaData
+from sqlalchemy import CheckConstraint, DateTime, MetaData, String, Text
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase
 from sqlalchemy.types import TypeDecorator
@@ -25,6 +26,43 @@ class Moment(TypeDecorator[datetime]):
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
+class Words(TypeDecorator[str]):
+    """Text of any length as every database takes it: PostgreSQL refuses NUL and lone surrogates."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Replace what cannot be stored."""
+        return None if value is None else storable(value)
+
+
+class Label(TypeDecorator[str]):
+    """A short name; SQLite would keep a longer one and PostgreSQL refuse it, so it is cut."""
+
+    impl = String
+    cache_ok = True
+
+    def __init__(self, length: int) -> None:
+        super().__init__(length)
+        self._length = length
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Cut what does not fit."""
+        return None if value is None else storable(value)[: self._length]
+
+
+def storable(text: str) -> str:
+    """Return the text with the characters replaced that no database column takes."""
+    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+
+
+def one_of(column: str, values: object) -> CheckConstraint:
+    """Let a column hold the values of a `Literal` only."""
+    listed = ", ".join(f"'{value}'" for value in get_args(values))
+    return CheckConstraint(f"{column} IN ({listed})", name=column)
+
+
 class Base(DeclarativeBase):
     """The registry of tables; identifiers are 64 hex digits unless a row is a plain log line."""
 
@@ -34,6 +72,7 @@ class Base(DeclarativeBase):
             "uq": "uq_%(table_name)s_%(column_0_N_name)s",
             "fk": "fk_%(table_name)s_%(column_0_name)s",
             "pk": "pk_%(table_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
         }
     )
     type_annotation_map = {datetime: Moment}  # noqa: RUF012

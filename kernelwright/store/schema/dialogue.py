@@ -2,34 +2,12 @@
 
 from datetime import datetime
 
-from sqlalchemy import ForeignKey, Index, String, Text, UniqueConstraint
+from sqlalchemy import ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from kernelwright.store.schema.base import Base
+from kernelwright.store.record import CallState, LessonState
+from kernelwright.store.schema.base import Base, Label, Words, one_of
 from kernelwright.store.schema.search import Digest
-
-
-class ConversationRow(Base):
-    """A thread with one model in one role about one task."""
-
-    __tablename__ = "conversation"
-
-    id: Mapped[str] = mapped_column(Digest, primary_key=True)
-    campaign_id: Mapped[str | None] = mapped_column(ForeignKey("campaign.id"), index=True)
-    task_id: Mapped[str | None] = mapped_column(ForeignKey("task.id"), index=True)
-    role: Mapped[str] = mapped_column(String(32))
-    created_at: Mapped[datetime]
-
-
-class MessageRow(Base):
-    """One turn of a conversation, in order."""
-
-    __tablename__ = "message"
-
-    conversation_id: Mapped[str] = mapped_column(ForeignKey("conversation.id"), primary_key=True)
-    ordinal: Mapped[int] = mapped_column(primary_key=True)
-    author: Mapped[str] = mapped_column(String(32))
-    content: Mapped[str] = mapped_column(Text)
 
 
 class CallRow(Base):
@@ -43,23 +21,23 @@ class CallRow(Base):
     __table_args__ = (
         UniqueConstraint("request_hash", "ordinal"),
         Index(None, "campaign_id", "created_at"),
+        one_of("state", CallState),
     )
 
     id: Mapped[str] = mapped_column(Digest, primary_key=True)
-    conversation_id: Mapped[str | None] = mapped_column(ForeignKey("conversation.id"), index=True)
     campaign_id: Mapped[str | None] = mapped_column(ForeignKey("campaign.id"))
     task_id: Mapped[str | None] = mapped_column(ForeignKey("task.id"), index=True)
     parent_id: Mapped[str | None] = mapped_column(ForeignKey("call.id"))
-    state: Mapped[str] = mapped_column(String(16))
-    provider: Mapped[str] = mapped_column(String(64))
-    model: Mapped[str] = mapped_column(String(200))
-    role: Mapped[str] = mapped_column(String(32))
-    template_hash: Mapped[str] = mapped_column(String(64))
-    request_hash: Mapped[str] = mapped_column(String(64))
+    state: Mapped[str] = mapped_column(Label(16))
+    provider: Mapped[str] = mapped_column(Label(64))
+    model: Mapped[str] = mapped_column(Label(200))
+    role: Mapped[str] = mapped_column(Label(32))
+    template_hash: Mapped[str] = mapped_column(Label(64))
+    request_hash: Mapped[str] = mapped_column(Label(64))
     ordinal: Mapped[int]
-    request: Mapped[str] = mapped_column(Text)
-    reply: Mapped[str | None] = mapped_column(Text)
-    failure: Mapped[str | None] = mapped_column(Text)
+    request: Mapped[str] = mapped_column(Words)
+    reply: Mapped[str | None] = mapped_column(Words)
+    failure: Mapped[str | None] = mapped_column(Words)
     input_tokens: Mapped[int] = mapped_column(default=0)
     cached_input_tokens: Mapped[int] = mapped_column(default=0)
     output_tokens: Mapped[int] = mapped_column(default=0)
@@ -77,7 +55,7 @@ class RegressionCaseRow(Base):
     id: Mapped[str] = mapped_column(Digest, primary_key=True)
     task_id: Mapped[str] = mapped_column(ForeignKey("task.id"), index=True)
     candidate_id: Mapped[str | None] = mapped_column(ForeignKey("candidate.id"))
-    body: Mapped[str] = mapped_column(Text)
+    body: Mapped[str] = mapped_column(Words)
     created_at: Mapped[datetime]
 
 
@@ -85,14 +63,15 @@ class LessonRow(Base):
     """Something learned, with the evaluations that speak for and against it."""
 
     __tablename__ = "lesson"
+    __table_args__ = (one_of("state", LessonState),)
 
     id: Mapped[str] = mapped_column(Digest, primary_key=True)
-    text: Mapped[str] = mapped_column(Text)
-    signature: Mapped[str] = mapped_column(String(200), index=True)
-    dtype: Mapped[str | None] = mapped_column(String(16))
-    device: Mapped[str | None] = mapped_column(String(32))
-    state: Mapped[str] = mapped_column(String(16))
-    evidence: Mapped[str] = mapped_column(Text)
+    text: Mapped[str] = mapped_column(Words)
+    signature: Mapped[str] = mapped_column(Label(200), index=True)
+    dtype: Mapped[str | None] = mapped_column(Label(16))
+    device: Mapped[str | None] = mapped_column(Label(32))
+    state: Mapped[str] = mapped_column(Label(16))
+    evidence: Mapped[str] = mapped_column(Words)
     helped: Mapped[int] = mapped_column(default=0)
     hurt: Mapped[int] = mapped_column(default=0)
     created_at: Mapped[datetime]

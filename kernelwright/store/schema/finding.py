@@ -2,12 +2,14 @@
 
 from datetime import datetime
 
-from sqlalchemy import ForeignKeyConstraint, Index, String, Text
+from sqlalchemy import ForeignKeyConstraint, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
-from kernelwright.store.schema.base import Base
+from kernelwright.store.schema.base import Base, Label, Words
 from kernelwright.store.schema.search import Digest
 
+LONGEST_INDEXED_SHAPES = 800
+"""Characters of the inputs' types in the index: an entry of PostgreSQL's has 2,704 bytes."""
 EVERY = ""
 """The word that every champion has."""
 
@@ -33,9 +35,9 @@ class ChampionWordRow(Base):
     )  # fmt: skip
 
     task_id: Mapped[str] = mapped_column(Digest, primary_key=True)
-    device: Mapped[str] = mapped_column(String(32), primary_key=True)
-    chip: Mapped[str] = mapped_column(String(200), primary_key=True)
-    word: Mapped[str] = mapped_column(String(200), primary_key=True)
+    device: Mapped[str] = mapped_column(Label(32), primary_key=True)
+    chip: Mapped[str] = mapped_column(Label(200), primary_key=True)
+    word: Mapped[str] = mapped_column(Label(200), primary_key=True)
     crowned_at: Mapped[datetime]
-    dtype: Mapped[str] = mapped_column(String(16))
-    shapes: Mapped[str] = mapped_column(Text)
+    dtype: Mapped[str] = mapped_column(Label(16))
+    shapes: Mapped[str] = mapped_column(Words)

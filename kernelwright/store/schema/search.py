@@ -2,10 +2,20 @@
 
 from datetime import datetime
 
-from sqlalchemy import ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    String,
+    UniqueConstraint,
+)
 from sqlalchemy.orm import Mapped, mapped_column
 
-from kernelwright.store.schema.base import Base
+from kernelwright.store.record import CampaignState, Freshness, RankKind, TrialState
+from kernelwright.store.schema.base import Base, Label, Words, one_of
 
 Digest = String(64)
 
@@ -16,22 +26,28 @@ class EnvironmentRow(Base):
     __tablename__ = "environment"
 
     id: Mapped[str] = mapped_column(Digest, primary_key=True)
-    device: Mapped[str] = mapped_column(String(32))
-    chip: Mapped[str] = mapped_column(String(200))
-    body: Mapped[str] = mapped_column(Text)
+    device: Mapped[str] = mapped_column(Label(32))
+    chip: Mapped[str] = mapped_column(Label(200))
+    body: Mapped[str] = mapped_column(Words)
 
 
 class CampaignRow(Base):
-    """A search over tasks under a budget; its heartbeat tells a living one from a dead one."""
+    """One run of a search over tasks under a budget.
+
+    Runs that continue one another share a root, the id of the first of them. A run's heartbeat
+    tells a living one from a dead one.
+    """
 
     __tablename__ = "campaign"
+    __table_args__ = (one_of("state", CampaignState),)
 
     id: Mapped[str] = mapped_column(Digest, primary_key=True)
-    name: Mapped[str] = mapped_column(String(200))
-    state: Mapped[str] = mapped_column(String(16))
-    spec: Mapped[str] = mapped_column(Text)
+    name: Mapped[str] = mapped_column(Label(200))
+    state: Mapped[str] = mapped_column(Label(16))
+    spec: Mapped[str] = mapped_column(Words)
+    root_id: Mapped[str] = mapped_column(Digest, index=True)
     environment_id: Mapped[str] = mapped_column(ForeignKey("environment.id"))
-    owner: Mapped[str] = mapped_column(String(200))
+    owner: Mapped[str] = mapped_column(Label(200))
     started_at: Mapped[datetime] = mapped_column(index=True)
     heartbeat_at: Mapped[datetime]
     elapsed_s: Mapped[float] = mapped_column(default=0.0, server_default="0")
@@ -44,12 +60,24 @@ class TaskRow(Base):
     __tablename__ = "task"
 
     id: Mapped[str] = mapped_column(Digest, primary_key=True)
-    name: Mapped[str] = mapped_column(String(200))
-    signature: Mapped[str] = mapped_column(Text)
-    dtype: Mapped[str] = mapped_column(String(16), index=True)
-    shapes: Mapped[str] = mapped_column(Text, index=True)
-    graph: Mapped[str] = mapped_column(Text)
+    name: Mapped[str] = mapped_column(Label(200))
+    signature: Mapped[str] = mapped_column(Words)
+    dtype: Mapped[str] = mapped_column(Label(16), index=True)
+    shapes: Mapped[str] = mapped_column(Words)
+    tuning_key: Mapped[str] = mapped_column(Digest, index=True)
+    """Equal for tasks of the same ops and inputs, which one schedule suits."""
+    graph: Mapped[str] = mapped_column(Words)
     created_at: Mapped[datetime]
+
+
+class CampaignTaskRow(Base):
+    """A task of a run, and the function that it is a region of."""
+
+    __tablename__ = "campaign_task"
+
+    campaign_id: Mapped[str] = mapped_column(ForeignKey("campaign.id"), primary_key=True)
+    task_id: Mapped[str] = mapped_column(ForeignKey("task.id"), primary_key=True, index=True)
+    function: Mapped[str] = mapped_column(Label(200), index=True)
 
 
 class TaskWordRow(Base):
@@ -57,7 +85,7 @@ class TaskWordRow(Base):
 
     __tablename__ = "task_word"
 
-    word: Mapped[str] = mapped_column(String(200), primary_key=True)
+    word: Mapped[str] = mapped_column(Label(200), primary_key=True)
     task_id: Mapped[str] = mapped_column(ForeignKey("task.id"), primary_key=True, index=True)
 
 
@@ -67,7 +95,7 @@ class ProgramRow(Base):
     __tablename__ = "program"
 
     id: Mapped[str] = mapped_column(Digest, primary_key=True)
-    body: Mapped[str] = mapped_column(Text)
+    body: Mapped[str] = mapped_column(Words)
 
 
 class CandidateRow(Base):
@@ -79,9 +107,9 @@ class CandidateRow(Base):
     id: Mapped[str] = mapped_column(Digest, primary_key=True)
     task_id: Mapped[str] = mapped_column(ForeignKey("task.id"))
     program_id: Mapped[str] = mapped_column(ForeignKey("program.id"), index=True)
-    author: Mapped[str] = mapped_column(String(200))
-    idea: Mapped[str] = mapped_column(Text)
-    schedule: Mapped[str] = mapped_column(Text)
+    author: Mapped[str] = mapped_column(Label(200))
+    idea: Mapped[str] = mapped_column(Words)
+    schedule: Mapped[str] = mapped_column(Words)
     parent_program_id: Mapped[str | None] = mapped_column(Digest)
     campaign_id: Mapped[str] = mapped_column(ForeignKey("campaign.id"))
     created_at: Mapped[datetime]
@@ -101,13 +129,13 @@ class EvaluationRow(Base):
     task_id: Mapped[str] = mapped_column(ForeignKey("task.id"))
     environment_id: Mapped[str] = mapped_column(ForeignKey("environment.id"))
     evaluator_version: Mapped[int]
-    device: Mapped[str] = mapped_column(String(32))
-    status: Mapped[str] = mapped_column(String(32))
-    stage: Mapped[str | None] = mapped_column(String(32))
-    summary: Mapped[str] = mapped_column(Text)
-    rank_kind: Mapped[str | None] = mapped_column(String(16))
+    device: Mapped[str] = mapped_column(Label(32))
+    status: Mapped[str] = mapped_column(Label(32))
+    stage: Mapped[str | None] = mapped_column(Label(32))
+    summary: Mapped[str] = mapped_column(Words)
+    rank_kind: Mapped[str | None] = mapped_column(Label(16))
     rank_value: Mapped[float | None]
-    body: Mapped[str] = mapped_column(Text)
+    body: Mapped[str] = mapped_column(Words)
     duration_s: Mapped[float]
     created_at: Mapped[datetime]
 
@@ -118,7 +146,7 @@ class SampleSetRow(Base):
     __tablename__ = "sample_set"
 
     evaluation_id: Mapped[str] = mapped_column(ForeignKey("evaluation.id"), primary_key=True)
-    arm: Mapped[str] = mapped_column(String(64), primary_key=True)
+    arm: Mapped[str] = mapped_column(Label(64), primary_key=True)
     nanoseconds: Mapped[bytes] = mapped_column(LargeBinary)
 
 
@@ -132,15 +160,15 @@ class TrialRow(Base):
     __tablename__ = "trial"
     __table_args__ = (
         UniqueConstraint("campaign_id", "candidate_id"),
-        Index(None, "state", "lease_expires_at"),
+        one_of("state", TrialState),
     )
 
     id: Mapped[str] = mapped_column(Digest, primary_key=True)
     campaign_id: Mapped[str] = mapped_column(ForeignKey("campaign.id"))
     candidate_id: Mapped[str] = mapped_column(ForeignKey("candidate.id"), index=True)
-    state: Mapped[str] = mapped_column(String(16))
+    state: Mapped[str] = mapped_column(Label(16))
     attempts: Mapped[int] = mapped_column(default=0)
-    lease_owner: Mapped[str | None] = mapped_column(String(200))
+    lease_owner: Mapped[str | None] = mapped_column(Label(200))
     lease_expires_at: Mapped[datetime | None]
     evaluation_id: Mapped[str | None] = mapped_column(ForeignKey("evaluation.id"))
     reused: Mapped[bool] = mapped_column(default=False)
@@ -151,27 +179,42 @@ class ChampionRow(Base):
     """The best candidate of a task on a chip, and whether its environment still stands."""
 
     __tablename__ = "champion"
-    __table_args__ = (Index(None, "device", "crowned_at"), Index(None, "crowned_at"))
+    __table_args__ = (
+        Index(None, "device", "crowned_at"),
+        Index(None, "crowned_at"),
+        Index(None, "speedup"),
+        one_of("state", Freshness),
+        one_of("rank_kind", RankKind),
+    )
 
     task_id: Mapped[str] = mapped_column(ForeignKey("task.id"), primary_key=True)
-    device: Mapped[str] = mapped_column(String(32), primary_key=True)
-    chip: Mapped[str] = mapped_column(String(200), primary_key=True)
+    device: Mapped[str] = mapped_column(Label(32), primary_key=True)
+    chip: Mapped[str] = mapped_column(Label(200), primary_key=True)
     candidate_id: Mapped[str] = mapped_column(ForeignKey("candidate.id"))
     evaluation_id: Mapped[str] = mapped_column(ForeignKey("evaluation.id"))
     environment_id: Mapped[str] = mapped_column(ForeignKey("environment.id"))
-    state: Mapped[str] = mapped_column(String(16))
-    rank_kind: Mapped[str] = mapped_column(String(16))
+    state: Mapped[str] = mapped_column(Label(16))
+    rank_kind: Mapped[str] = mapped_column(Label(16))
     rank_value: Mapped[float]
+    speedup: Mapped[float | None]
+    """Over the fastest of MLX's own ways; None where nothing was compared."""
+    speedup_lower: Mapped[float | None]
+    speedup_upper: Mapped[float | None]
+    speedup_kind: Mapped[str | None] = mapped_column(Label(16))
+    baseline: Mapped[str | None] = mapped_column(Label(64))
     crowned_at: Mapped[datetime]
 
 
 class EventRow(Base):
-    """A line of a campaign's log, numbered within it so that stores can be merged."""
+    """A line of a campaign's log; ids grow, so that a reader goes on from the last it has read."""
 
     __tablename__ = "event"
+    __table_args__ = (Index(None, "campaign_id", "id"),)
 
-    campaign_id: Mapped[str] = mapped_column(ForeignKey("campaign.id"), primary_key=True)
-    ordinal: Mapped[int] = mapped_column(primary_key=True)
+    id: Mapped[int] = mapped_column(
+        BigInteger().with_variant(Integer, "sqlite"), Identity(always=False), primary_key=True
+    )
+    campaign_id: Mapped[str] = mapped_column(ForeignKey("campaign.id"))
     at: Mapped[datetime]
-    kind: Mapped[str] = mapped_column(String(64))
-    body: Mapped[str] = mapped_column(Text)
+    kind: Mapped[str] = mapped_column(Label(64))
+    body: Mapped[str] = mapped_column(Words)

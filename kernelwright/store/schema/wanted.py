@@ -2,10 +2,10 @@
 
 from datetime import datetime
 
-from sqlalchemy import Index, String, Text
+from sqlalchemy import Index
 from sqlalchemy.orm import Mapped, mapped_column
 
-from kernelwright.store.schema.base import Base
+from kernelwright.store.schema.base import Base, Label, Words
 from kernelwright.store.schema.search import Digest
 
 
@@ -21,8 +21,8 @@ class WantedRow(Base):
 
     fingerprint: Mapped[str] = mapped_column(Digest, primary_key=True)
     origin: Mapped[str] = mapped_column(Digest, primary_key=True)
-    function: Mapped[str] = mapped_column(String(200))
-    inputs: Mapped[str] = mapped_column(Text)
-    graph: Mapped[str] = mapped_column(Text)
+    function: Mapped[str] = mapped_column(Label(200))
+    inputs: Mapped[str] = mapped_column(Words)
+    graph: Mapped[str] = mapped_column(Words)
     calls: Mapped[int]
     last_seen_at: Mapped[datetime]

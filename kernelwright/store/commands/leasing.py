@@ -10,7 +10,6 @@ from kernelwright.errors import InputError, StoreError
 from kernelwright.store.clock import now
 from kernelwright.store.owner import EXPIRY, Owner, is_alive, is_running
 from kernelwright.store.reading import campaign_of
-from kernelwright.store.record import Environment
 from kernelwright.store.schema import CampaignRow, EnvironmentRow, TrialRow
 
 
@@ -66,12 +65,10 @@ def beat(session: Session, campaign_id: str, owner: str, sign: Beat) -> bool:
 def take_over(
     session: Session,
     *,
-    name: str,
-    spec: str,
-    environment: Environment,
+    root_id: str,
     owner: str,
 ) -> None:
-    """End the dead runs of a search that is about to begin again.
+    """End the dead runs of a campaign that is about to go on.
 
     Raises:
         InputError: a run of the same search is alive.
@@ -79,13 +76,11 @@ def take_over(
     rows = session.scalars(
         select(CampaignRow).where(
             CampaignRow.state == "running",
-            CampaignRow.name == name,
-            CampaignRow.spec == spec,
-            CampaignRow.environment_id == environment.id,
+            CampaignRow.root_id == root_id,
         )
     )
     for row in rows:
-        run = campaign_of(row, session.get_one(EnvironmentRow, environment.id))
+        run = campaign_of(row, session.get_one(EnvironmentRow, row.environment_id))
         if run.owner != owner and is_alive(run, now()):
             raise InputError(
                 f"the same search runs already, as campaign {run.id[:8]} in "

@@ -1,0 +1,1 @@
+"""Writes to the store; each function is one transaction's work."""

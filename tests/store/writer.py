@@ -1,0 +1,93 @@
+"""One of several processes that write to a store at the same time; says as JSON what it did."""
+
+import json
+import sys
+import time
+
+from kernelwright.evaluator import Task
+from kernelwright.store import KernelStore, ModelCall, Rank
+from tests.store.conftest import ENVIRONMENT, intent, program_of, task_of, verdict
+from tests.store.test_wanting import call_of
+
+TASK: Task = task_of((4, 8))
+
+
+def main(url: str, what: str, name: str, count: int, start_at: float) -> object:
+    """Do one kind of writing, begun by all processes at the same moment."""
+    if what == "open":
+        _wait_until(start_at)
+        KernelStore(url).close()
+        return "opened"
+    with KernelStore(url) as store:
+        campaign = _campaign_of(store, name)
+        _wait_until(start_at)
+        if what == "append":
+            for i in range(count):
+                store.log(campaign, "line", f"{name} {i}")
+            return count
+        if what == "propose":
+            run = store.campaign(campaign)
+            ids = [store.intend(intent(run, TASK, program_of(f"p {i}"))).id for i in range(count)]
+            return len(set(ids))
+        if what == "lease":
+            return _leased(store, campaign, count)
+        if what == "record":
+            return _recorded(store, campaign, name, count)
+        if what == "call":
+            return _called(store, campaign, name, count)
+        for _ in range(count):
+            store.want([call_of(2, 1), call_of(3, 1)])
+        return count
+
+
+def _campaign_of(store: KernelStore, name: str) -> str:
+    """Use the campaign of this name, or begin one."""
+    if found := [c.id for c in store.campaigns() if c.name == name.partition("/")[0]]:
+        return found[0]
+    return store.begin_campaign(name=name, spec="{}", environment=ENVIRONMENT).id
+
+
+def _leased(store: KernelStore, campaign: str, count: int) -> list[str]:
+    """Lease what is free, and stay alive while others look: until standard input ends."""
+    run = store.campaign(campaign)
+    taken: list[str] = []
+    for i in range(count):
+        trial = store.intend(intent(run, TASK, program_of(f"p {i}")))
+        if store.lease(trial.id):
+            taken.append(trial.candidate_id)
+    print("leased", flush=True)
+    sys.stdin.read()
+    return taken
+
+
+def _recorded(store: KernelStore, campaign: str, name: str, count: int) -> int:
+    """Record, confirm and promote, each better than the last."""
+    run = store.campaign(campaign)
+    for i in range(count):
+        program = program_of(f"{name} {i}")
+        trial = store.intend(intent(run, TASK, program))
+        assert store.lease(trial.id)
+        rank = Rank(kind="predicted", value=1000.0 - i)
+        store.record(trial.id, verdict(TASK, program), rank=rank)
+        store.beat(campaign, elapsed_s=float(i))
+        store.confirm(trial.id, verdict(TASK, program), rank=rank)
+    return count
+
+
+def _called(store: KernelStore, campaign: str, name: str, count: int) -> int:
+    for i in range(count):
+        call = ModelCall(
+            id=f"{name} {i}", campaign_id=campaign, provider="p", model="m", role="coder",
+            request_hash="the same", request="{}",
+        )  # fmt: skip
+        store.dialogue.begin_call(call)
+    return count
+
+
+def _wait_until(moment: float) -> None:
+    time.sleep(max(moment - time.time(), 0.0))
+
+
+if __name__ == "__main__":
+    url_, what_, name_, count_, start_ = sys.argv[1:]
+    print(json.dumps(main(url_, what_, name_, int(count_), float(start_))))
