@@ -30,19 +30,21 @@ from kernelwright.campaign.ranking import is_confirmed, is_final, rank_of, was_p
 from kernelwright.campaign.recall import recall
 from kernelwright.campaign.report import SearchReport, TaskReport
 from kernelwright.campaign.spec import SearchSpec
+from kernelwright.campaign.spec_reading import is_same_search
 from kernelwright.campaign.strategy import Enough, Later, RepairThenWrite, Strategy, Team
-from kernelwright.campaign.suspicion import Suspects, given_up
+from kernelwright.campaign.suspicion import Suspects, failed_evaluation, given_up
 from kernelwright.campaign.vigil import Vigil
 from kernelwright.campaign.work import Queue, Work
-from kernelwright.errors import DeviceError
+from kernelwright.errors import DeviceError, KernelwrightError
 from kernelwright.evaluator.evaluation import EVALUATOR_VERSION, Evaluation
 from kernelwright.metal.device.base import DeviceInfo
-from kernelwright.store import CampaignState, Intent, KernelStore, KnownEvaluation, Trial
+from kernelwright.store import Campaign, CampaignState, Intent, KernelStore, KnownEvaluation, Trial
 
 Listener = Callable[[Event], None]
 _POLL_S = 0.1
 _MOST_REFUTED = 3
 """Leaders that may fail confirmation before a task is left to MLX."""
+_CAPPED = "what the models were allowed is spent; without them every task is done"
 _LOST = "another process has taken the run up"
 
 
@@ -78,8 +80,13 @@ class Engine:
         resumes: bool = False,
         pause: Pause | None = None,
         endurance: Endurance = USUAL_ENDURANCE,
+        root_id: str | None = None,
     ) -> None:
-        """Prepare a search; one that `resumes` counts what its dead runs took of the caps."""
+        """Prepare a search; one that `resumes` counts what its earlier runs took of the caps.
+
+        `root_id` names the campaign that goes on; else it is that of a run of the same search
+        that did not finish, whatever its caps were.
+        """
         self._store = store
         self._spec = spec
         self._team = team
@@ -89,6 +96,8 @@ class Engine:
         self._order = order
         self._resumes = resumes
         self._endurance = endurance
+        self._root_id = root_id
+        self._is_capped = False
         self._vigil = Vigil(pause or Pause(), listen)
         self._earlier = Earlier()
         self._suspects = Suspects({}, spec.most_deaths)
@@ -128,7 +137,12 @@ class Engine:
                     self._say(plan.event, log=True)
                 pursuits = _pursuits(plans)
                 for pursuit in pursuits:
-                    self._store.keep_task(pursuit.task, signature=pursuit.signature)
+                    self._store.keep_task(
+                        pursuit.task,
+                        signature=pursuit.signature,
+                        campaign_id=self._campaign_id,
+                        function=pursuit.task.name.partition("/")[0],
+                    )
                 recall(self._store, self._campaign_id, pursuits, bench.info)
                 reason = self._pursue(pursuits, hired.strategy, bench)
             ended = self._end(reason)
@@ -153,6 +167,8 @@ class Engine:
             name=self._spec.name or ", ".join(names)[:200],
             spec=self._spec.model_dump_json(),
             environment=environment_of(bench.info),
+            continues=self._continues,
+            root_id=self._root_id,
         )
         self._campaign_id = campaign.id
         self._earlier = earlier_runs(self._store, campaign.id)
@@ -168,6 +184,11 @@ class Engine:
         for refusal in captured.refused:
             self._say(refusal, log=True)
 
+    def _continues(self, run: Campaign) -> bool:
+        """Say whether a run is one of this search; one that its caps ended needs other caps."""
+        is_over = run.state == "capped" and run.spec == self._spec.model_dump_json()
+        return not is_over and is_same_search(self._spec, run)
+
     def _heartbeat(self) -> Heartbeat:
         return Heartbeat(
             self._store,
@@ -180,12 +201,15 @@ class Engine:
     def _end(self, reason: str) -> CampaignEnded:
         is_cut_short = self._vigil.is_cut_short
         state: CampaignState = "interrupted" if is_cut_short else "finished"
+        if self._is_capped and not is_cut_short:
+            state = "capped"
         self._store.end_campaign(self._campaign_id, state, elapsed_s=self._vigil.elapsed_s())
         ended = CampaignEnded(
             campaign_id=self._campaign_id,
             reason=reason,
             interrupted=is_cut_short,
             parked=bool(self._vigil.parked),
+            capped=state == "capped",
         )
         self._say(ended, log=True)
         return ended
@@ -225,7 +249,7 @@ class Engine:
                             continue
                         if self._vigil.parked:
                             self._think_ahead(pursuits, strategy)
-                        return reason or "every task is done"
+                        return reason or (_CAPPED if self._is_capped else "every task is done")
                     if not len(self._queue):
                         self._begin_suspect(running, pool, bench)
                 if self._vigil.is_out_of_patience:
@@ -293,6 +317,12 @@ class Engine:
         except DeviceError:
             if not self._vigil.is_cut_short and self._halted() is None:
                 raise
+        except KernelwrightError:
+            raise
+        except Exception as e:
+            self._take(work, failed_evaluation(work.pursuit.task, work.proposal.program,
+                                               bench.info, e), bench)  # fmt: skip
+            return
         else:
             if self._suspects.is_to_be_tried_again(work.candidate_id, evaluation):
                 self._queue.add(work)
@@ -332,7 +362,7 @@ class Engine:
         waiting = [p for p in pursuits if not p.ended and not p.batch]
         while waiting and not self._vigil.is_stopping:
             for pursuit in tuple(waiting):
-                batch = strategy.next(pursuit)
+                batch = _next_batch(strategy, pursuit)
                 if isinstance(batch, Later):
                     continue
                 waiting.remove(pursuit)
@@ -389,9 +419,11 @@ class Engine:
     def _halted(self) -> str | None:
         """Say why nothing new may begin, None while it may."""
         if (reason := self._vigil.reason) is not None:
+            self._is_capped |= self._vigil.is_out_of_time
             return reason
         used = self._evaluated + (self._earlier.evaluations if self._resumes else 0)
         if self._spec.evaluations is not None and used >= self._spec.evaluations:
+            self._is_capped = True
             return f"the {self._spec.evaluations} evaluations that were allowed are done"
         return None
 
@@ -400,11 +432,12 @@ class Engine:
         for pursuit in self._order(pursuits):
             while pursuit.is_idle and len(self._queue) < bench.jobs:
                 pursuit.close_batch()
-                batch = strategy.next(pursuit)
+                batch = _next_batch(strategy, pursuit)
                 pursuit.is_pending = isinstance(batch, Later)
                 if isinstance(batch, Later):
                     break
                 if isinstance(batch, Enough):
+                    self._is_capped |= batch.is_capped
                     self._finish(pursuit, batch.reason, bench)
                     break
                 pursuit.begin(batch)
@@ -477,6 +510,16 @@ class Engine:
         if log:
             self._store.log(self._campaign_id, type(event).__name__, event.model_dump_json())
         self._listen(event)
+
+
+def _next_batch(strategy: Strategy, pursuit: Pursuit) -> list[Proposal] | Enough | Later:
+    """Ask the strategy; where it fails, only this task is left."""
+    try:
+        return strategy.next(pursuit)
+    except KernelwrightError:
+        raise
+    except Exception as e:
+        return Enough(f"nothing more can be proposed: {type(e).__name__}: {e}")
 
 
 def _pursuits(plans: Iterable[FunctionPlan]) -> list[Pursuit]:

@@ -110,6 +110,8 @@ class CampaignEnded(Record):
     """True when it leaves work behind, which the same search takes up later."""
     parked: bool = False
     """True when the device failed; other devices may go on."""
+    capped: bool = False
+    """True when a cap ended it, with work left for a larger one."""
 
 
 Event = (

@@ -10,10 +10,10 @@ from kernelwright.campaign.event import CampaignEnded, FunctionPlanned, TaskEnde
 from kernelwright.campaign.gain import Gain, gain_of
 from kernelwright.campaign.ledger import abandoned
 from kernelwright.campaign.pausing import paused_s
-from kernelwright.campaign.resuming import spec_of
 from kernelwright.campaign.run_state import RIGHT, word_for
 from kernelwright.campaign.savings import traffic_of
 from kernelwright.campaign.spec import SearchSpec
+from kernelwright.campaign.spec_reading import search_spec_of
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.metal.diagnostic import Record
 from kernelwright.store import (
@@ -128,7 +128,7 @@ class Lookout:
     def __init__(self, store: KernelStore, campaign: Campaign) -> None:
         self._store = store
         self._id = campaign.id
-        self._spec: SearchSpec = spec_of(campaign) or SearchSpec.model_validate_json(campaign.spec)
+        self._spec = search_spec_of(campaign) or SearchSpec()
         self._before = [store.campaign(run) for run in abandoned(store, campaign.id)]
         self._earlier = [e for run in self._before for e in self._trials(run.id)]
         self._earlier_s = sum(lasted_s(store, run) for run in self._before)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from pydantic import TypeAdapter
 
-from kernelwright.campaign.spec_reading import is_same_search, search_spec_of
 from kernelwright.campaign.pursuit import Pursuit
+from kernelwright.campaign.spec_reading import is_same_search, search_spec_of
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.store import KernelStore
 

@@ -3,19 +3,22 @@
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kernelwright.campaign.event import CampaignBegan, Event
 from kernelwright.campaign.night import NightSpec
-from kernelwright.campaign.spec_reading import night_spec_of
 from kernelwright.campaign.pausing import GO_ON, PAUSE, Pause, is_paused
+from kernelwright.campaign.spec_reading import night_spec_of
 from kernelwright.errors import InputError
+from kernelwright.metal.diagnostic import Record
 from kernelwright.store import Campaign, KernelStore
 from kernelwright.store import owner as store_owner
 from kernelwright.store.owner import Owner
 
 _MOST_CAMPAIGNS = 1000
 _LOOK_S = 1.0
+_SECONDS_PER_HOUR = 3600.0
 STOP = "StopAsked"
 """The kind of the line in a run's log that asks it to end."""
 
@@ -56,15 +59,46 @@ def find_night(runs: Sequence[Campaign], wanted: str | None) -> Campaign:
     raise InputError(f"no campaign has the id or name {wanted!r}; the latest are: {listed}.")
 
 
-def to_resume(store: KernelStore, wanted: str | None) -> NightSpec:
-    """Return what the run to take up was asked to do.
+@dataclass(frozen=True)
+class Resumption:
+    """A campaign that goes on: its id, and what it is asked to do from now on."""
+
+    root_id: str
+    spec: NightSpec
+
+
+class LargerCaps(Record):
+    """Caps in place of those that a campaign began with; None keeps one."""
+
+    dollars: float | None = None
+    tokens: int | None = None
+    calls: int | None = None
+    evaluations: int | None = None
+    hours: float | None = None
+
+    def on(self, spec: NightSpec) -> NightSpec:
+        """Return the settings with these caps."""
+        caps = self.model_dump(include={"dollars", "tokens", "calls"}, exclude_none=True)
+        changed: dict[str, object] = {"caps": spec.caps.model_copy(update=caps)}
+        if self.evaluations is not None:
+            changed["evaluations"] = self.evaluations
+        if self.hours is not None:
+            changed["seconds"] = self.hours * _SECONDS_PER_HOUR
+        return spec.model_copy(update=changed)
+
+
+def to_resume(
+    store: KernelStore, wanted: str | None, larger: LargerCaps | None = None
+) -> Resumption:
+    """Return the campaign to take up, by the id of any of its runs, and its settings.
 
     Raises:
-        InputError: there is none, it still runs, or it ran to its end.
+        InputError: there is none, it still runs, it ran to its end, or a cap ended it and no
+            other cap is given.
     """
     runs = current(nights(store))
     left = [run for run in runs if run.state not in ("finished", "capped")]
-    run = find_night(left if wanted is None and left else runs, wanted)
+    run = _newest_of_its_campaign(store, wanted, left if wanted is None and left else runs)
     if is_alive(run):
         raise InputError(
             f"campaign {run.id[:8]} ({run.name}) still runs in {Owner.parse(run.owner)}; "
@@ -75,9 +109,35 @@ def to_resume(store: KernelStore, wanted: str | None) -> NightSpec:
             f"campaign {run.id[:8]} ({run.name}) ran to its end; read it with: "
             f"kernelwright report {run.id[:8]} --html report.html"
         )
-    spec = night_spec_of(run)
-    assert spec is not None
-    return spec
+    before = night_spec_of(run)
+    assert before is not None
+    spec = (larger or LargerCaps()).on(before)
+    if run.state == "capped" and spec == before:
+        raise InputError(
+            f"campaign {run.id[:8]} ({run.name}) ended at a cap; give a larger one to go on, such "
+            f"as: kernelwright campaign resume {run.id[:8]} {_larger_cap(before)}"
+        )
+    return Resumption(run.root_id, spec)
+
+
+def _newest_of_its_campaign(
+    store: KernelStore, wanted: str | None, runs: Sequence[Campaign]
+) -> Campaign:
+    """Find a run by name or by the id of any run of its campaign; return the campaign's newest."""
+    every = nights(store)
+    found = find_night(runs if wanted is None else every, wanted)
+    return next(run for run in every if run.root_id == found.root_id)
+
+
+def _larger_cap(spec: NightSpec) -> str:
+    """Write an option that doubles the first cap there is."""
+    if spec.evaluations is not None:
+        return f"--evaluations {2 * spec.evaluations}"
+    if spec.seconds is not None:
+        return f"--hours {2 * spec.seconds / _SECONDS_PER_HOUR:g}"
+    caps = spec.caps.model_dump(exclude_none=True)
+    name, value = next(iter(caps.items()), ("dollars", 1.0))
+    return f"--{name} {2 * value:g}"
 
 
 def ask_to_stop(store: KernelStore, campaign_id: str) -> None:

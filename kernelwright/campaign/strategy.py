@@ -25,6 +25,8 @@ class Enough:
     """Nothing more shall be tried, and why."""
 
     reason: str
+    is_capped: bool = False
+    """True when there is more to try, which a larger cap would pay for."""
 
 
 @dataclass(frozen=True)

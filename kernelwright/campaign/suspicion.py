@@ -58,3 +58,19 @@ def given_up(task: Task, program: Program, device: DeviceInfo, deaths: int) -> E
         status=Status.CRASHED,
         summary=f"given up: it was in flight when the campaign died, {deaths} times",
     )
+
+
+def failed_evaluation(
+    task: Task, program: Program, device: DeviceInfo, error: Exception
+) -> Evaluation:
+    """Return the verdict on a candidate at which the evaluator itself failed.
+
+    It is nobody's last word: another search tries the candidate again.
+    """
+    return Evaluation(
+        task=task.fingerprint,
+        program=program.id,
+        device=device,
+        status=Status.CRASHED,
+        summary=f"the evaluator failed at it: {type(error).__name__}: {error}",
+    )

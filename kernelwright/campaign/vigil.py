@@ -72,9 +72,14 @@ class Vigil:
             return self._reason
         if self.parked:
             return self.parked
-        if self._allowed_s is not None and self.elapsed_s() >= self._allowed_s:
+        if self.is_out_of_time:
             return f"the {self._seconds:g} s that were allowed are over"
         return None
+
+    @property
+    def is_out_of_time(self) -> bool:
+        """True when the run has taken the time that it was allowed."""
+        return self._allowed_s is not None and self.elapsed_s() >= self._allowed_s
 
     def elapsed_s(self) -> float:
         """Return how long the run has gone on, by a clock that nobody sets."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kernelwright.agents.bandit import Bandit, Step, gain_of, parents, repairable
+from kernelwright.agents.offline import tuned_before
 from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.agents.providers.fault import OutageError
 from kernelwright.agents.roles.dedup import signature
@@ -70,6 +71,10 @@ class _Play:
     """Steps that had nothing to offer since the last verdicts."""
     over: str = ""
     """Why models are asked no more."""
+    is_capped: bool = False
+    """True when that is for want of money, tokens or time."""
+    is_recalled: bool = False
+    """True once the schedules that won before have been proposed."""
 
 
 class Wager:
@@ -116,6 +121,9 @@ class Wager:
 
     def _step(self, play: _Play, pursuit: Pursuit) -> Batch | Enough | Later:
         """Choose a step and take it; those with nothing to offer are passed over."""
+        if recalled := self._recalled(play, pursuit):
+            play.step, play.before, play.batch = Step.TUNE, _best(pursuit), recalled
+            return recalled
         while not (ending := self._ending(pursuit)):
             step = play.bandit.choose(self._available(play, pursuit))
             if step is None:
@@ -131,6 +139,14 @@ class Wager:
             play.dry.add(step)
         return Enough("; ".join(filter(None, (ending, play.over))))
 
+    def _recalled(self, play: _Play, pursuit: Pursuit) -> Batch:
+        """Return what won where ops, inputs and chip were the same, at the beginning."""
+        if play.is_recalled or pursuit.history:
+            return []
+        play.is_recalled = True
+        found = tuned_before(pursuit.task, self._device, pursuit.tuned)
+        return self._fresh(found, pursuit)[: self._room(pursuit)]
+
     def _thought(
         self, play: _Play, pursuit: Pursuit, thinking: Future[Batch]
     ) -> Batch | Enough | Later:
@@ -141,6 +157,7 @@ class Wager:
             self._outages = 0
         except BudgetError as e:
             play.over = f"{str(e).rstrip('.')} (next would have been: {play.step.value})"
+            play.is_capped = True
             batch = []
         except OutageError as e:
             self._note_outage(play, e)
@@ -220,7 +237,7 @@ class Wager:
 
     def _nothing_left(self, play: _Play) -> Enough | Later:
         if play.over:
-            return Enough(play.over)
+            return Enough(play.over, is_capped=play.is_capped)
         if self._clock() < self._silent_until_s:
             play.dry -= _ASKS_MODEL
             return Later()

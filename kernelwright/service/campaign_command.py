@@ -31,6 +31,7 @@ from kernelwright.campaign.night import (
 from kernelwright.campaign.pausing import Pause
 from kernelwright.campaign.planning import Captured
 from kernelwright.campaign.resuming import (
+    LargerCaps,
     StopWatch,
     ask_to_go_on,
     find_paused,
@@ -109,15 +110,27 @@ def resume(
     quiet: QuietOption = False,
     store: StoreOption = None,
     faults: FaultsOption = None,
+    dollars: Annotated[float | None, typer.Option(min=0, help="A new cap on spending.")] = None,
+    tokens: Annotated[int | None, typer.Option(min=1, help="A new cap on tokens.")] = None,
+    calls: Annotated[int | None, typer.Option(min=1, help="A new cap on model calls.")] = None,
+    evaluations: Annotated[int | None, typer.Option(min=1, help="A new cap on these.")] = None,
+    hours: Annotated[float | None, typer.Option(min=0, help="A new cap on time.")] = None,
 ) -> None:
-    """Go on where a campaign was paused, killed or stopped; what it used of its caps counts."""
+    """Go on where a campaign was paused, killed, stopped or capped.
+
+    What it used of its caps counts; a cap given here takes the place of the one it began with.
+    """
     with KernelStore(store, must_exist=True) as opened:
         if (held := find_paused(opened, nights(opened), campaign)) is not None:
             ask_to_go_on(opened, held.id)
             console().print(f"asked {short(held.id)} ({held.name}) to go on")
             return
-        spec = to_resume(opened, campaign)
-    _run_all(spec.to_the_end(), store, faults, quiet=quiet, resumes=True)
+        larger = LargerCaps(
+            dollars=dollars, tokens=tokens, calls=calls, evaluations=evaluations, hours=hours
+        )
+        found = to_resume(opened, campaign, larger)
+    specs = found.spec.to_the_end()
+    _run_all(specs, store, faults, quiet=quiet, resumes=True, root_id=found.root_id)
 
 
 def _nights_of(file: Path | None, url: str | None, *, wanted: bool) -> tuple[NightSpec, ...]:
@@ -137,7 +150,13 @@ def _nights_of(file: Path | None, url: str | None, *, wanted: bool) -> tuple[Nig
 
 
 def _run_all(
-    specs: Sequence[NightSpec], url: str | None, faults: Path | None, *, quiet: bool, resumes: bool
+    specs: Sequence[NightSpec],
+    url: str | None,
+    faults: Path | None,
+    *,
+    quiet: bool,
+    resumes: bool,
+    root_id: str | None = None,
 ) -> None:
     """Let devices take turns; one that fails leaves the night to the others.
 
@@ -146,7 +165,14 @@ def _run_all(
     rehearsal, failed = Rehearsal(faults), 0
     for place, spec in enumerate(specs):
         try:
-            failed += not _run(spec, url, rehearsal, quiet=quiet, resumes=resumes and not place)
+            failed += not _run(
+                spec,
+                url,
+                rehearsal,
+                quiet=quiet,
+                resumes=resumes and not place,
+                root_id=None if place else root_id,
+            )
         except DeviceError as e:
             if len(specs) == 1:
                 raise
@@ -157,7 +183,13 @@ def _run_all(
 
 
 def _run(
-    spec: NightSpec, url: str | None, rehearsal: Rehearsal, *, quiet: bool, resumes: bool
+    spec: NightSpec,
+    url: str | None,
+    rehearsal: Rehearsal,
+    *,
+    quiet: bool,
+    resumes: bool,
+    root_id: str | None,
 ) -> bool:
     """Run one device's search; False when the device was parked."""
     captured = _captured(spec, url)
@@ -188,6 +220,7 @@ def _run(
             resumes=resumes,
             pause=pause,
             endurance=Endurance(climate=climate_here()),
+            root_id=root_id,
         )
         with _ending_in_order(engine), watch.calling(engine.stop):
             report = engine.run(joined(tuple(captured.values())))

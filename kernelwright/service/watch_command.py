@@ -8,7 +8,8 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from kernelwright.campaign.outlook import Lookout, Outlook
-from kernelwright.campaign.resuming import find_night, is_alive, nights, spec_of
+from kernelwright.campaign.resuming import find_night, is_alive, nights
+from kernelwright.campaign.spec_reading import night_spec_of
 from kernelwright.service.console import console
 from kernelwright.service.option import JsonOption, RunArgument, StoreOption, print_json
 from kernelwright.service.view.watch import frame
@@ -73,7 +74,7 @@ def _follow(store: KernelStore, run: Campaign, lookout: Lookout, printed: Consol
 
 def _following(store: KernelStore, run: Campaign) -> Campaign | None:
     """Return the run of the night's next device, if it begins soon."""
-    spec = spec_of(run)
+    spec = night_spec_of(run)
     is_last = spec is None or len(spec.to_the_end()) == 1
     end = time.monotonic() + _NEXT_DEVICE_S
     while not is_last and time.monotonic() < end:

