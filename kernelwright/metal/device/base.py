@@ -78,10 +78,17 @@ class RunOptions(Record):
         least = -(-self.padding_bytes // BUFFER_ALIGNMENT) * BUFFER_ALIGNMENT
         if not self.padding_seed:
             return least
-        text = f"{self.padding_seed}|{array}".encode()
-        drawn = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest())
+        drawn = self._drawn(array)
         more = least + drawn // 4 % _MOST_PADDING * BUFFER_ALIGNMENT
         return more if drawn % 4 else -(-more // _PAGE) * _PAGE
+
+    def placement(self, array: str) -> int:
+        """Return a number that decides where an array lies, and before which others; 0 for none."""
+        return self._drawn(f"place of {array}") if self.padding_seed else 0
+
+    def _drawn(self, text: str) -> int:
+        seeded = f"{self.padding_seed}|{text}".encode()
+        return int.from_bytes(hashlib.blake2b(seeded, digest_size=8).digest())
 
 
 class BufferTraffic(Record):

@@ -60,6 +60,14 @@ _WORDINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
             r"as_type cast from '\2' to '\1' is not allowed",
         ),
         (
+            r"^static assertion failed .*'kw_has_bits<(.+)>': as_type.*",
+            r"as_type takes numbers and vectors of them, found '\1'",
+        ),
+        (
+            r"^declaration requires a global constructor$",
+            "a variable in constant address space must be initialized by a constant expression",
+        ),
+        (
             r"^no matching member function for call to 'kw_put_(\w+)'$",
             r"assigning to the components '\1' from an incompatible type",
         ),

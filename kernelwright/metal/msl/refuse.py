@@ -20,6 +20,10 @@ from kernelwright.metal.msl.validate import invalid_signatures
 _UNSUPPORTED_WORDS = frozenset(
     {"double", "goto", "thread_local", "throw", "try", "typeid", "dynamic_cast", "new", "asm"}
 )
+_LATER_WORDS = frozenset(
+    ("concept", "requires", "consteval", "constinit", "co_await", "co_return", "co_yield")
+)
+"""Keywords of C++20, which Metal's C++14 and C++17 have not."""
 _SPECIFIERS = frozenset(
     {"static", "const", "constexpr", "inline", "volatile", "extern", "unsigned", "signed"}
 )
@@ -39,6 +43,7 @@ def refuse(rewritten: Rewritten) -> tuple[Diagnostic, ...]:
         *_statics(structure),
         *_recursion(structure),
         *_main(structure),
+        *_threadgroup_variables(rewritten),
         *unqualified_pointers(structure),
         *mixed_thread_pointers(structure),
         *invalid_signatures(structure, rewritten.kernels),
@@ -63,7 +68,7 @@ def _words(structure: Structure) -> Iterator[Diagnostic]:
             yield _at(structure, index, f"'{name}' is not supported in Metal")
         elif word == "double" and before == "long":
             continue
-        elif word in _UNSUPPORTED_WORDS and before != "operator":
+        elif word in _LATER_WORDS or (word in _UNSUPPORTED_WORDS and before != "operator"):
             yield _at(structure, index, f"'{word}' is not supported in Metal")
         elif word == "delete" and before not in ("=", "operator"):
             yield _at(structure, index, "'delete' is not supported in Metal")
@@ -184,6 +189,16 @@ def _main(structure: Structure) -> Iterator[Diagnostic]:
         if function.name == "main" and not function.scope and not is_kernel(structure, function):
             message = "non-qualified function cannot be called 'main'"
             yield _at(structure, function.name_at, message)
+
+
+def _threadgroup_variables(rewritten: Rewritten) -> Iterator[Diagnostic]:
+    """Metal Shading Language Specification 4, 4.4: a kernel declares them, or takes them."""
+    for variable in rewritten.misplaced:
+        message = (
+            f"threadgroup variable '{variable.name}' must be declared in the kernel function; "
+            "pass a pointer to it"
+        )
+        yield Diagnostic(message=message, line=variable.line, column=variable.column)
 
 
 def _calls(

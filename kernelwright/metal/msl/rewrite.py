@@ -63,6 +63,8 @@ class Rewritten:
     kernels: dict[str, tuple[Parameter, ...]] = field(default_factory=dict)
     constants: list[FunctionConstant] = field(default_factory=list)
     includes: list[str] = field(default_factory=list)
+    misplaced: list[ThreadgroupDeclaration] = field(default_factory=list)
+    """Threadgroup variables of functions that are no kernels."""
     has_kernels_in_macros: bool = False
     """A macro's body defines kernels: only the preprocessed text shows which."""
 
@@ -224,7 +226,10 @@ class _Rewriter:
             else:
                 self.method(structure, function)
             if function.body is not None and not is_macro:
+                before = len(self.variables)
                 self.locals(structure, *function.body)
+                if not is_kernel(structure, function):
+                    self.result.misplaced += self.variables[before:]
         if is_macro:
             self.locals(structure, -1, len(structure.code))
         for index in range(len(structure.code)):

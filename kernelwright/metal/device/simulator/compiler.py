@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,7 @@ from kernelwright.metal.device.simulator.conversion import (
     lacks_conversion,
     without_missing,
 )
+from kernelwright.metal.device.simulator.examine import examine
 from kernelwright.metal.device.simulator.fold import is_spoilt, may_be_spoilt
 from kernelwright.metal.device.simulator.mirror import Mirror
 from kernelwright.metal.device.simulator.reach import waiting_entries
@@ -194,6 +196,10 @@ def _build(unit: Unit, text: str, header: Path, variant: Variant, output: Path) 
         command = ["clang", "-x", "c++", *flags(variant, unit.math_mode), *DIAGNOSTIC_FLAGS]
         command += ["-include-pch", str(header)]
         compiled = _COMPILED.get(variant, _compile)
+        # Beside the compilation, which takes longer.
+        pool = ThreadPoolExecutor(1)
+        examined = pool.submit(examine, unit, command, source) if variant == "plain" else None
+        pool.shutdown(wait=False)
         if variant in _COMPILED_TWICE and "bfloat" in text:
             _converter(unit, command, source).convert(source)
         status, said = compiled(command, source, built)
@@ -211,6 +217,8 @@ def _build(unit: Unit, text: str, header: Path, variant: Variant, output: Path) 
             raise _failure(status, said, found)
         if foreign := foreign_parts(built, variant):
             raise CompileError(foreign)
+        if variant == "plain":
+            _refuse(unit, command, source, examined if source.read_text() == text else None)
         if variant == "count":
             listing = folder / "kernel.ll"
             run([*command, "-S", "-emit-llvm", str(source), "-o", str(listing)])
@@ -220,6 +228,18 @@ def _build(unit: Unit, text: str, header: Path, variant: Variant, output: Path) 
         waiting = waiting_entries(built, frozenset(entries))
         publish(folder / "kernel.so", output)
     return _Built(entries=entries, waiting=waiting, warnings=found)
+
+
+def _refuse(
+    unit: Unit,
+    command: Sequence[str],
+    source: Path,
+    examined: Future[tuple[Diagnostic, ...]] | None,
+) -> None:
+    """Raise what is wrong with a text beyond what clang says; examine it unless that is done."""
+    found = examined.result() if examined is not None else examine(unit, command, source)
+    if found:
+        raise CompileError(found)
 
 
 def _converter(unit: Unit, command: Sequence[str], source: Path) -> Converter:

@@ -186,6 +186,7 @@ class _Run:
                 poison=self.options.poison,
                 padding=self.options.padding_bytes,
                 before=self.options.padding_before(name),
+                placement=self.options.placement(name),
                 init_value=one.kernel.init_value,
             )
         return launch(
@@ -245,6 +246,7 @@ class _Run:
                 poison=self.options.poison,
                 padding=self.options.padding_bytes,
                 before=self.options.padding_before(f"{name} {contiguous}"),
+                placement=self.options.placement(f"{name} {contiguous}"),
             )
         return self.copies[name, contiguous]
 

@@ -33,9 +33,18 @@ class FencedMemory:
 
     @classmethod
     def of(
-        cls, nbytes: int, *, canary: int, padding: int, before: int | None = None
+        cls,
+        nbytes: int,
+        *,
+        canary: int,
+        padding: int,
+        before: int | None = None,
+        placement: int = 0,
     ) -> "FencedMemory":
         """Make memory for `nbytes` of zeros, with `padding` behind, and before if not `before`.
+
+        A number that is drawn for `placement` decides where it lies, and so which of two arrays
+        comes first.
 
         Raises:
             MemoryError: there is none left.
@@ -44,7 +53,7 @@ class FencedMemory:
         # To the end of the last page, which is the smallest unit that can be fenced.
         start = padding if before is None else before
         size = -(-(start + nbytes + padding) // mmap.PAGESIZE) * mmap.PAGESIZE
-        raw = _fenced(size)
+        raw = _fenced(size, placement)
         raw[:start] = raw[start + nbytes :] = canary
         return cls(raw, start, start + nbytes, canary)
 
@@ -80,6 +89,7 @@ class InputCopy:
         poison: int,
         padding: int,
         before: int | None = None,
+        placement: int = 0,
     ) -> "InputCopy":
         """Copy an input; a strided one keeps its strides unless it must be row-contiguous."""
         is_dense = row_contiguous or min(original.strides, default=0) < 0 or original.size == 0
@@ -87,7 +97,9 @@ class InputCopy:
         reach = 1 + sum((n - 1) * s for n, s in zip(original.shape, items, strict=True))
         span = original.size if is_dense else reach
         nbytes = span * original.itemsize
-        memory = FencedMemory.of(nbytes, canary=poison, padding=padding, before=before)
+        memory = FencedMemory.of(
+            nbytes, canary=poison, padding=padding, before=before, placement=placement
+        )
         storage = memory.data.view(original.dtype)
         if is_dense:
             storage.reshape(original.shape)[...] = original
@@ -118,9 +130,12 @@ class GuardedArray:
         padding: int,
         init_value: float | None,
         before: int | None = None,
+        placement: int = 0,
     ) -> "GuardedArray":
         """Make an array filled with poison, or with its initial value."""
-        memory = FencedMemory.of(type_.nbytes, canary=poison, padding=padding, before=before)
+        memory = FencedMemory.of(
+            type_.nbytes, canary=poison, padding=padding, before=before, placement=placement
+        )
         inner = memory.data.view(type_.dtype.numpy)
         if init_value is None:
             memory.data.fill(poison)
@@ -149,11 +164,13 @@ def layout(array: Array) -> tuple[Array, Array, Array]:
     )
 
 
-def _fenced(size: int) -> NDArray[np.uint8]:
+def _fenced(size: int, placement: int) -> NDArray[np.uint8]:
     """Return memory of whole pages, given back when the last view of it goes."""
     runtime, fence = load_runtime(), _Fence()
     runtime.kw_fence.restype = ctypes.c_void_p
-    address = runtime.kw_fence(ctypes.c_uint64(size), ctypes.byref(fence))
+    address = runtime.kw_fence(
+        ctypes.c_uint64(size), ctypes.c_uint64(placement), ctypes.byref(fence)
+    )
     if address is None:
         raise MemoryError(f"the simulator has no memory left for an array of {size} bytes.")
     owner = (ctypes.c_uint8 * size).from_address(address)

@@ -53,7 +53,8 @@ DIAGNOSTIC_FLAGS = (
     *("-Wno-unknown-attributes", "-Wno-gcc-compat", "-Wno-unused-value", "-Wno-psabi"),
     *("-Wno-duplicate-decl-specifier", "-Wno-unknown-pragmas", "-Wno-pragma-once-outside-header"),
     *("-Werror=vla-cxx-extension", "-Wno-deprecated-volatile", "-Wno-ambiguous-reversed-operator"),
-    "-Wno-pass-failed",
+    # A variable of the program whose value is computed before the kernel runs.
+    *("-Wno-pass-failed", "-Werror=global-constructors"),
     *("-fno-color-diagnostics", "-fno-caret-diagnostics", "-ferror-limit=20"),
     *("-fno-crash-diagnostics", "-fno-elide-type"),
 )
@@ -69,7 +70,7 @@ _JUDGE = (
     "-fsanitize=alignment,shift-exponent,integer-divide-by-zero,array-bounds",
     "-fsanitize-recover=all",
 )
-_WHOLE = (
+WHOLE_FLAGS = (
     *("-mllvm", "-inline-threshold=20000", "-mllvm", "-unroll-runtime=false"),
     *("-mllvm", "-unroll-allow-partial=false"),
 )
@@ -92,7 +93,7 @@ VARIANT_FLAGS: dict[Variant, tuple[str, ...]] = {
     ),
     # Only the first half: its listing is cut at the waits (see wide/), then compiled. Everything
     # that waits must stand in the kernel itself, and loops are worth unrolling once they are cut.
-    "wide": ("-O2", "-DKW_WIDE", "-fno-vectorize", "-fno-slp-vectorize", *_WHOLE, *_ONES),
+    "wide": ("-O2", "-DKW_WIDE", "-fno-vectorize", "-fno-slp-vectorize", *WHOLE_FLAGS, *_ONES),
     # Exactly the accesses and checks of the sanitizing build; see wide/marked.py for the rest.
     "vet": (*_JUDGE, "-DKW_WIDE", *_ZEROS),
 }
@@ -106,7 +107,7 @@ WIDENED_FLAGS = (
 """Of the second half of a wide build."""
 JOINED_FLAGS = (
     *("-O2", "-fno-vectorize", "-fno-slp-vectorize", "-fPIC", "-ffunction-sections"),
-    *("-ffp-contract=on", "-Wno-pass-failed", *_SOUND_LOOPS, *_WHOLE),
+    *("-ffp-contract=on", "-Wno-pass-failed", *_SOUND_LOOPS, *WHOLE_FLAGS),
     # Stores of two branches that become one are to a pointer of which the buffer is not known.
     *("-mllvm", "-simplifycfg-sink-common=false"),
 )
@@ -196,6 +197,21 @@ def run(arguments: Sequence[str], *, timeout_s: float = COMPILE_TIMEOUT_S) -> tu
     Raises:
         DeviceError: it could not run, or was killed.
     """
+    status, _, said = _run(arguments, timeout_s)
+    return status, said
+
+
+def output_of(arguments: Sequence[str]) -> str:
+    """Run a tool of `ziglang` and return what it printed; empty where it failed.
+
+    Raises:
+        DeviceError: it could not run, or was killed.
+    """
+    status, printed, _ = _run(arguments, COMPILE_TIMEOUT_S)
+    return printed if status == 0 else ""
+
+
+def _run(arguments: Sequence[str], timeout_s: float) -> tuple[int, str, str]:
     command = [str(compiler_path()), *arguments]
     try:
         done = subprocess.run(
@@ -207,12 +223,12 @@ def run(arguments: Sequence[str], *, timeout_s: float = COMPILE_TIMEOUT_S) -> tu
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return TIMED_OUT, ""
+        return TIMED_OUT, "", ""
     except OSError as e:
         raise DeviceError(f"the compiler {command[0]} cannot run: {e}.") from e
     if done.returncode < 0:
         raise DeviceError(f"the compiler {command[0]} died of signal {-done.returncode}.")
-    return done.returncode, done.stderr
+    return done.returncode, done.stdout, done.stderr
 
 
 def link(

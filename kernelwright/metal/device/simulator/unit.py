@@ -121,9 +121,9 @@ class Unit:
 
     def diagnostics(self, said: str) -> tuple[Diagnostic, ...]:
         """Read clang's output as diagnostics of the sections and of included files."""
-        return diagnose(said, locate=self._locate, sources={**self.mirror.sources, **self.sources})
+        return diagnose(said, locate=self.located, sources={**self.mirror.sources, **self.sources})
 
-    def _locate(self, place: Place) -> Place | None:
+    def located(self, place: Place) -> Place | None:
         """Map a place that clang names to the column of the unedited text."""
         for section, start in zip(self.sections, self.starts, strict=True):
             last = section.first_line + section.text.count("\n")

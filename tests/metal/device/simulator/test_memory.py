@@ -63,3 +63,15 @@ def test_an_array_lies_behind_the_padding_that_was_drawn(before: int) -> None:
     assert made.array.ctypes.data % 4096 == before % 4096
     made.memory.raw[before - 1] ^= 1
     assert not made.is_intact
+
+
+def test_a_drawn_place_says_nothing_of_the_order_of_two_arrays() -> None:
+    options = [RunOptions(padding_seed=seed) for seed in range(1, 33)]
+    places = {name: [_address(o.placement(name)) for o in options] for name in ("x", "y")}
+    above = sum(x > y for x, y in zip(places["x"], places["y"], strict=True))
+    assert 4 < above < 28
+
+
+def _address(placement: int) -> int:
+    memory = FencedMemory.of(4096, canary=0, padding=256, placement=placement)
+    return int(memory.data.ctypes.data)

@@ -9,6 +9,10 @@ namespace {
 // Half of it on either side: a 32-bit index of 4-byte elements stays within it.
 constexpr uint64_t WIDEST = 32ull << 30;
 constexpr uint64_t STEPS = 61;
+// Of a process with 47 bits of addresses, which x86-64 and arm64 have, the quarter that neither
+// programs nor libraries are loaded into; elsewhere the system takes another place.
+constexpr uint64_t FIRST_PLACE = 1ull << 44;
+constexpr uint64_t PLACES = (1ull << 45) / (2 * WIDEST);
 
 // Arrays are gone through side by side. Where they begin at one distance from a large power of two,
 // their addresses are alike in all bits that a cache looks at first.
@@ -24,12 +28,14 @@ struct Fence {
   uint64_t span;
 };
 
-// Makes `size` bytes of zeroed memory, a multiple of the page; null without memory.
-KW_EXPORT char* kw_fence(uint64_t size, Fence* fence) {
+// Makes `size` bytes of zeroed memory, a multiple of the page; null without memory. The place is
+// drawn: 0 leaves it to the system, which puts one array below the other.
+KW_EXPORT char* kw_fence(uint64_t size, uint64_t drawn, Fence* fence) {
+  const uint64_t wanted = drawn == 0 ? 0 : FIRST_PLACE + drawn % PLACES * 2 * WIDEST;
   const uint64_t least = 2 * STEPS * page_size();
   // A limit on address space (ulimit -v) leaves narrower ranges.
   for (uint64_t margins = WIDEST; margins >= least; margins /= 2) {
-    *fence = {reserve(size + margins), size + margins};
+    *fence = {reserve(size + margins, wanted), size + margins};
     if (fence->base == nullptr) continue;
     char* data = fence->base + margins / 2 - next_skew();
     if (!commit(data, size)) break;

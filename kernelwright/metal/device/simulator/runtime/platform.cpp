@@ -21,9 +21,9 @@ double now_s() {
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-char* reserve(uint64_t size) {
+char* reserve(uint64_t size, uint64_t wanted) {
   void* start =
-      mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      mmap((void*)wanted, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return start == MAP_FAILED ? nullptr : (char*)start;
 }
 

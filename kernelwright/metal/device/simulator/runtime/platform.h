@@ -21,8 +21,9 @@ inline uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) 
 uint64_t page_size();
 double now_s();
 
-// Address space without memory behind it; null when the system refuses.
-char* reserve(uint64_t size);
+// Address space without memory behind it; null when the system refuses. It begins at `wanted` where
+// that is free and not 0.
+char* reserve(uint64_t size, uint64_t wanted = 0);
 // Turns part of a reservation into zeroed memory that costs nothing until it is touched.
 bool commit(char* start, uint64_t size);
 // Of every system with 4 KiB pages; elsewhere it only aligns.

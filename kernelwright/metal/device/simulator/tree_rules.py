@@ -1,0 +1,132 @@
+"""What Apple's compiler refuses and clang accepts, found in a text's syntax tree.
+
+Rules that need types, or what a name stands for, are here; those that tokens tell are in
+`metal/msl/refuse.py`. Wordings are Apple's where they are known.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from kernelwright.metal.device.simulator.syntax_tree import Node, called, pointee
+from kernelwright.metal.msl.diagnose import in_apples_words
+
+_FUNCTION_POINTER = re.compile(r"\((?:[\w:<>, ]*::)?[*&]+[^()]*\)\s*\(")
+_VARIABLES = frozenset(("VarDecl", "ParmVarDecl", "FieldDecl"))
+_FUNCTIONS = frozenset(
+    (
+        "FunctionDecl",
+        "CXXMethodDecl",
+        "CXXConstructorDecl",
+        "CXXConversionDecl",
+        "CXXDestructorDecl",
+    )
+)
+_UNSUPPORTED = {
+    "AddrLabelExpr": "addresses of labels are not supported in Metal",
+    "IndirectGotoStmt": "'goto' is not supported in Metal",
+    "GotoStmt": "'goto' is not supported in Metal",
+    "CXXNoexceptExpr": "the operator 'noexcept' is not supported in Metal",
+    "VAArgExpr": "variable arguments are not supported in Metal",
+}
+_DOUBLES = frozenset(("double", "long double"))
+
+
+def language_breaches(nodes: Sequence[Node]) -> Iterator[tuple[Node, str]]:
+    """Yield each node that Apple's compiler refuses, and what it says."""
+    for node in nodes:
+        if message := _UNSUPPORTED.get(node.kind):
+            yield node, message
+        elif node.cast == "AddressSpaceConversion":
+            if message := _mixed_spaces(node):
+                yield node, message
+        elif node.kind in _VARIABLES and _FUNCTION_POINTER.search(node.type):
+            yield node, "function pointers are not supported in Metal"
+        elif _is_double(node):
+            yield node, f"'{node.type}' is not supported in Metal"
+        elif node.kind == "TemplateTypeParmDecl" and _is_of_auto(node):
+            yield node, "'auto' is not allowed in a function's parameters before C++20"
+        elif node.kind in _FUNCTIONS and _is_variadic(node):
+            yield node, "variable arguments are not supported in Metal"
+    yield from _recursions(nodes)
+
+
+def _is_double(node: Node) -> bool:
+    if node.kind == "FloatingLiteral":
+        # Literals without suffix are floats, but for those that stand for function constants.
+        return node.type == "long double"
+    return node.kind in _VARIABLES and node.type in _DOUBLES
+
+
+def _mixed_spaces(node: Node) -> str:
+    """Say what is wrong with a conversion of a pointer into another address space."""
+    operand = node.children[0] if node.children else None
+    if operand is None or "kw_threadgroup_alloc" in called(operand):
+        return ""
+    is_implicit = node.kind == "ImplicitCastExpr"
+    is_object = node.parent is not None and node.parent.kind == "MemberExpr"
+    if is_implicit and (pointee(node.type) is None or is_object):
+        # Objects convert to the default space for their methods, which Metal has one of each for.
+        return ""
+    before, after = (_with_space(type_) for type_ in (operand.type, node.type))
+    if is_implicit:
+        return f"cannot convert {before} to {after}, which is in another address space"
+    how = "C-style cast" if node.kind == "CStyleCastExpr" else "cast"
+    return f"{how} from {before} to {after} converts between mismatching address spaces"
+
+
+def _with_space(type_: str) -> str:
+    spelled = in_apples_words(type_)
+    has_space = re.search(r"\b(?:device|constant|threadgroup)\b", spelled)
+    return f"'{spelled}'" if has_space else f"'thread {spelled}'"
+
+
+def _is_of_auto(node: Node) -> bool:
+    """Say whether a template's parameter stands for an `auto` of a function that is no lambda."""
+    is_implied = re.search(r"\bimplicit\b.*:auto$", node.details) is not None
+    return is_implied and all(a.kind != "LambdaExpr" for a in node.ancestors())
+
+
+def _is_variadic(node: Node) -> bool:
+    return re.search(r"(?:\(|, )\.\.\.\)", node.type) is not None
+
+
+def _recursions(nodes: Sequence[Node]) -> Iterator[tuple[Node, str]]:
+    """Yield one call of each cycle among the functions that a text defines."""
+    names = _first_declarations(nodes)
+    calls: dict[str, dict[str, Node]] = {}
+    for node in nodes:
+        if node.kind not in ("DeclRefExpr", "MemberExpr", "CXXConstructExpr"):
+            continue
+        around = next((a for a in node.ancestors() if a.kind in _FUNCTIONS), None)
+        if around is None:
+            continue
+        called = calls.setdefault(names[around.address], {})
+        for target in node.targets:
+            if target in names:
+                called.setdefault(names[target], node)
+    for name in calls:
+        for callee, node in calls[name].items():
+            if _reaches(callee, name, calls):
+                yield node, "recursive function calls are not supported in Metal"
+                break
+
+
+def _first_declarations(nodes: Sequence[Node]) -> dict[str, str]:
+    """Map each declaration of a function to the first one of it."""
+    names: dict[str, str] = {}
+    for node in nodes:
+        if node.kind in _FUNCTIONS:
+            names[node.address] = names.get(node.previous, node.previous) or node.address
+    return names
+
+
+def _reaches(start: str, goal: str, calls: Mapping[str, Mapping[str, Node]]) -> bool:
+    seen, stack = set[str](), [start]
+    while stack:
+        name = stack.pop()
+        if name == goal:
+            return True
+        if name not in seen:
+            seen.add(name)
+            stack.extend(calls.get(name, ()))
+    return False
