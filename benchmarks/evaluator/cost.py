@@ -1,6 +1,6 @@
 """What a verdict costs by stage, at several sizes: a task's first candidate, and the next.
 
-    python -m benchmarks.evaluator cost [--largest 100000000] [--tasks softmax,swiglu]
+    python -m benchmarks.evaluator cost [--smallest 100000] [--largest 100000000] [--tasks softmax,swiglu]
 
 The first candidate pays for what a task's candidates share: inputs, and what the oracle says of
 them. The next one is another program for the same task.
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     mx.set_default_device(mx.cpu)
     for name in chosen.tasks.split(","):
-        for elements in _SIZES:
+        for elements in sorted({*_SIZES, chosen.smallest, chosen.largest}):
             if chosen.smallest <= elements <= chosen.largest:
                 _print(name, elements)
 
