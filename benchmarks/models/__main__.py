@@ -21,20 +21,10 @@ from pathlib import Path
 
 import mlx.core as mx
 
-from benchmarks.models.rows import ROWS, Row, small
-from kernelwright.campaign import Engine, SearchSpec, judges_on, offline_team
-from kernelwright.campaign.given_graph import captured_graphs
-from kernelwright.campaign.interleave import BySavings
+from benchmarks.models.measure import Measuring, Result
+from benchmarks.models.rows import ROWS
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.device.registry import default_device, open_device
-from kernelwright.runtime.models.choosing import choose
-from kernelwright.runtime.models.install import optimize_model, restore_model
-from kernelwright.runtime.models.proof import compare_tokens
-from kernelwright.runtime.models.speed import measure_speed
-from kernelwright.runtime.models.target import build_model
-from kernelwright.runtime.models.workload import record_generation
-from kernelwright.runtime.server import KernelServer
-from kernelwright.store import KernelStore
 
 _RESULTS = Path(__file__).parents[1] / "results"
 
@@ -48,15 +38,21 @@ def main() -> int:
         print(f"expected rows among {', '.join(known)}; found {', '.join(unknown)}.")
         return 1
     device: DeviceName = options.device or default_device()
-    found: list[dict[str, object]] = []
+    found: list[Result] = []
     for name in names or list(known):
-        try:
-            found.append(_measured(known[name], device, options))
-        except Exception as e:
-            # One row that fails must not take the others along.
-            found.append({"row": name, "error": f"{type(e).__name__}: {e}"})
+        others = list(found)
+
+        def keep(result: Result, others: list[Result] = others) -> None:
+            _write(options.output, device, [*others, result])
+
+        begun_s = time.perf_counter()
+        measuring = Measuring(known[name], device, options, keep)
+        measuring.run()
+        measuring.result["took_s"] = round(time.perf_counter() - begun_s, 1)
+        found.append(measuring.result)
+        keep(measuring.result)
         print(_line(found[-1]), flush=True)
-        _write(options.output, device, found)
+        del measuring
         mx.clear_cache()
     return 0
 
@@ -78,96 +74,43 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--prompts", type=int, default=4, help="whose greedy tokens are compared")
     parser.add_argument("--compared", type=int, default=128, help="tokens of each of them")
+    parser.add_argument("--probe", type=int, default=0, help="schedules tried unjudged, a task")
+    parser.add_argument("--probe-seconds", type=float, default=60.0, help="of probing, a row")
+    parser.add_argument("--row-seconds", type=float, default=math.inf, help="for all of a row")
+    parser.add_argument("--timing-seconds", type=float, default=20.0, help="kept for the end of it")
+    parser.add_argument("--most-elements", type=float, default=math.inf, help="of a task's inputs")
+    parser.add_argument("--decode-only", action="store_true", help="leave prefill to MLX")
     parser.add_argument("--small", action="store_true", help="tiny sizes, to try the script")
     return parser.parse_args()
 
 
-def _measured(row: Row, device: DeviceName, options: argparse.Namespace) -> dict[str, object]:
-    begun = time.perf_counter()
-    model = build_model(small(row.config) if options.small else row.config)
-    result: dict[str, object] = {"row": row.name}
-    workload = record_generation(row.name, model, prompt=options.prompt, tokens=256)
-    opened = open_device(device)
-    choices = choose(workload, opened)
-    result["tasks"] = [
-        {
-            "task": choice.name,
-            "inputs": [str(t) for t in choice.graph.input_types],
-            "calls": choice.calls,
-            "mlx_us": round(choice.taken_us, 2),
-            "floor_us": round(choice.floor_us, 2),
-            "refused": choice.refused,
-            "where": choice.where[:4],
-        }
-        for choice in choices
-    ]
-    wanted = [choice for choice in choices if not choice.refused][: options.tasks]
-    result["recorded_s"] = round(time.perf_counter() - begun, 1)
-    if options.candidates and wanted:
-        named = {f"{i}:{c.name}"[:80]: c for i, c in enumerate(wanted)}
-        most = wanted[0].gain_us or 1.0
-        spec = SearchSpec(
-            name=f"models {row.name}",
-            device=device,
-            candidates_per_task=options.candidates,
-            seconds=options.seconds,
-            jobs=options.jobs,
-        )
-        with KernelStore(options.store) as store:
-            engine = Engine(
-                store,
-                spec,
-                offline_team(),
-                judges_on(device, store),
-                order=BySavings({n: 1 + 9 * c.gain_us / most for n, c in named.items()}),
-            )
-            report = engine.run(captured_graphs({n: c.graph for n, c in named.items()}, row.name))
-        result["search"] = [
-            {
-                "task": task.name,
-                "tried": task.tried,
-                "champion": task.champion_id,
-                "rank": task.rank.model_dump() if task.rank else None,
-                "failures": {str(k): v for k, v in task.failures.items()},
-                "reason": task.reason,
-            }
-            for task in report.tasks
-        ]
-        result["searched_s"] = round(report.duration_s, 1)
-    optimize_model(model, KernelServer(options.store, device))
-    if opened.info.measures_time:
-        speed = measure_speed(
-            model, prompt=options.prompt, tokens=options.tokens, rounds=options.rounds
-        )
-        result["speed"] = speed.model_dump()
-    if options.prompts:
-        same = compare_tokens(model, prompts=options.prompts, tokens=options.compared)
-        result["sameness"] = same.model_dump()
-    restore_model(model)
-    result["took_s"] = round(time.perf_counter() - begun, 1)
-    return result
-
-
-def _line(result: dict[str, object]) -> str:
-    if "error" in result:
-        return f"{result['row']:18} FAILS {str(result['error'])[:200]}"
-    speed, same = result.get("speed"), result.get("sameness")
+def _line(result: Result) -> str:
     words = [f"{result['row']:18}"]
-    if isinstance(speed, dict):
-        arms = speed["arms"]
-        before, after = (arms[arm]["decode_ms"]["median"] for arm in ("untouched", "tuned"))
-        words.append(f"decode {before:.2f} -> {after:.2f} ms")
-        words += [
-            f"{name} {speed[key]['median']:.2f}x"
-            for name, key in (
-                ("decode", "decode_speedup"),
-                ("control", "decode_control"),
-                ("prefill", "prefill_speedup"),
-            )
-        ]
+    for key, name in (("probed_speed", "probed"), ("speed", "tuned")):
+        speed = result.get(key)
+        if isinstance(speed, dict):
+            words.append(f"{name}: {_ratios(speed)}")
+    same = result.get("sameness")
     if isinstance(same, dict):
         words.append(f"tokens {same['identical']}/{same['prompts']}")
-    return "  ".join([*words, f"{result['took_s']} s"])
+    if "error" in result:
+        words.append(f"FAILS {str(result['error'])[:160]}")
+    return "  ".join([*words, f"{result['took_s']} s {result['seconds']}"])
+
+
+def _ratios(speed: dict[str, dict[str, dict[str, float]]]) -> str:
+    arms: dict[str, dict[str, dict[str, float]]] = speed["arms"]  # type: ignore[assignment]
+    before, after = (arms[arm]["decode_ms"]["median"] for arm in ("untouched", "tuned"))
+    host, later = (arms[arm]["build_ms"]["median"] for arm in ("untouched", "tuned"))
+    ratios = [
+        f"{name} {speed[key]['median']:.2f}x"
+        for name, key in (
+            ("decode", "decode_speedup"),
+            ("control", "decode_control"),
+            ("prefill", "prefill_speedup"),
+        )
+    ]
+    return f"{before:.2f} -> {after:.2f} ms, host {host:.2f} -> {later:.2f}, {', '.join(ratios)}"
 
 
 def _write(path: Path, device: DeviceName, rows: list[dict[str, object]]) -> None:

@@ -55,7 +55,7 @@ def search(
     chosen: dict[ir.Region, MlxExecutable] = {}
     results: list[ScheduleResult] = []
     for number, region in enumerate(regions):
-        best, tried = _choose(region.extract(), number, device, most_schedules)
+        best, tried = choose_schedule(region.extract(), number, device, most_schedules)
         results.extend(tried)
         if best is not None:
             chosen[region] = best
@@ -108,9 +108,10 @@ def capture(workload: Workload, dtype: Dtype) -> Graph:
     return ir.gather_attention(ir.canonicalize(ir.capture(workload.function, *zeros)))
 
 
-def _choose(
+def choose_schedule(
     graph: Graph, number: int, device: Device, most_schedules: int
 ) -> tuple[MlxExecutable | None, list[ScheduleResult]]:
+    """Return a region's fastest kernel that agrees with MLX, and what came of each schedule."""
     operation = ir.operation(graph)
     try:
         wanted = schedules(graph, device.info)[:most_schedules]

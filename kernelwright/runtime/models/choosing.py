@@ -1,7 +1,8 @@
 """Which parts of a workload are worth a search: seconds above the floor, times calls."""
 
-import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import mlx.core as mx
 
@@ -13,6 +14,7 @@ from kernelwright.ir.stitch import stitch
 from kernelwright.metal.device.base import Device
 from kernelwright.runtime.cutting import regions_of
 from kernelwright.runtime.fast import put_back
+from kernelwright.runtime.models.chain import chained_us
 from kernelwright.runtime.models.workload import Workload
 
 _PACKED_LIMIT = 1 << 30
@@ -24,7 +26,7 @@ _BYTES_PER_US = 4.3e6
 """Of one H200, measured by a copy; other chips have less, and the same order of parts."""
 _LEAST_SHARE = 0.002
 """Of all that could be saved: less than this is noise."""
-_ROUNDS = 20
+_ROTATION_BYTES, _MOST_SETS = 256 << 20, 8
 
 
 @dataclass(frozen=True)
@@ -90,19 +92,23 @@ def _estimated_us(task: Graph) -> float:
 
 def _measured_us(task: Graph) -> float:
     """Time MLX's own kernels, one after another: several inputs, so that no cache serves all."""
+    sets = several_inputs(task)
+    return chained_us(task, mlx_chain(task), sets)
+
+
+def mlx_chain(task: Graph) -> Callable[..., Sequence[mx.array]]:
+    """Return what MLX runs for a part at its best: its own fast kernels, the rest compiled."""
     kept, _ = put_back(task, frozenset())
-    run = mx.compile(stitch(task, kept))
-    weight = sum(t.nbytes for t in task.input_types)
-    sets = [drawn_inputs(task, seed) for seed in range(1 if weight > 1 << 28 else 4)]
-    mx.eval(sets, run(*sets[0]))
-    best = float("inf")
-    for _ in range(3):
-        begun = time.perf_counter()
-        for number in range(_ROUNDS):
-            mx.async_eval(run(*sets[number % len(sets)]))  # type: ignore[no-untyped-call]
-        mx.synchronize()
-        best = min(best, (time.perf_counter() - begun) / _ROUNDS * 1e6)
-    return best
+    return cast("Callable[..., Sequence[mx.array]]", mx.compile(stitch(task, kept)))
+
+
+def several_inputs(task: Graph) -> list[list[mx.array]]:
+    """Draw inputs that are more bytes than a cache holds, unless one set is."""
+    nbytes = sum(t.nbytes for t in task.input_types)
+    count = min(max(_ROTATION_BYTES // max(nbytes, 1), 1), _MOST_SETS)
+    sets = [drawn_inputs(task, seed) for seed in range(count)]
+    mx.eval(sets)
+    return sets
 
 
 def drawn_inputs(task: Graph, seed: int) -> list[mx.array]:

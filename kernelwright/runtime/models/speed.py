@@ -5,6 +5,7 @@ import statistics
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Literal
 
 import mlx.core as mx
@@ -45,6 +46,8 @@ class ArmSpeed(Record):
     """For the whole prompt."""
     decode_ms: Interval
     """For one token."""
+    build_ms: Interval
+    """Of these, what Python takes to build a token's graph, before anything is launched."""
     peak_bytes: int
 
 
@@ -60,6 +63,8 @@ class Speed(Record):
     decode_control: Interval
     """Untouched against itself: what the measurement makes of nothing."""
     prefill_control: Interval
+    build_speedup: Interval
+    """Host time of a decode step: below one where kernels cost Python more than MLX's code."""
 
     def tokens_per_s(self, arm: Arm) -> float:
         """Return the decode speed of an arm."""
@@ -78,7 +83,7 @@ def measure_speed(
     for arm in ("untouched", "tuned", "tuned"):
         _turn(model, arm, ids, tokens)
     order: list[Arm] = ["untouched", "tuned", "control"]
-    taken: dict[Arm, list[tuple[float, float]]] = {arm: [] for arm in order}
+    taken: dict[Arm, list[_Turn]] = {arm: [] for arm in order}
     peak: dict[Arm, int] = dict.fromkeys(order, 0)
     for number in range(2 * rounds):
         for arm in order if number % 2 == 0 else order[::-1]:
@@ -88,40 +93,60 @@ def measure_speed(
             peak[arm] = max(peak[arm], mx.get_peak_memory())
     arms = {
         arm: ArmSpeed(
-            prefill_ms=Interval.of([prefill for prefill, _ in found]),
-            decode_ms=Interval.of([decode for _, decode in found]),
+            prefill_ms=Interval.of([turn.prefill_ms for turn in found]),
+            decode_ms=Interval.of([turn.decode_ms for turn in found]),
+            build_ms=Interval.of([turn.build_ms for turn in found]),
             peak_bytes=peak[arm],
         )
         for arm, found in taken.items()
     }
 
-    def ratios(one: Arm, other: Arm, place: int) -> Interval:
+    def ratios(one: Arm, other: Arm, time_ms: Callable[[_Turn], float]) -> Interval:
         pairs = zip(taken[one], taken[other], strict=True)
-        return Interval.of([a[place] / b[place] for a, b in pairs])
+        return Interval.of([time_ms(a) / time_ms(b) for a, b in pairs])
 
     return Speed(
         prompt=prompt,
         tokens=tokens,
         rounds=rounds,
         arms=arms,
-        prefill_speedup=ratios("untouched", "tuned", 0),
-        decode_speedup=ratios("untouched", "tuned", 1),
-        prefill_control=ratios("untouched", "control", 0),
-        decode_control=ratios("untouched", "control", 1),
+        prefill_speedup=ratios("untouched", "tuned", _prefill_ms),
+        decode_speedup=ratios("untouched", "tuned", _decode_ms),
+        prefill_control=ratios("untouched", "control", _prefill_ms),
+        decode_control=ratios("untouched", "control", _decode_ms),
+        build_speedup=ratios("untouched", "tuned", lambda turn: turn.build_ms),
     )
 
 
-def _turn(model: Module, arm: Arm, ids: mx.array, tokens: int) -> tuple[float, float]:
-    """Return milliseconds of the prompt and of a token behind it, in one arm."""
+@dataclass(frozen=True)
+class _Turn:
+    """Milliseconds of one prompt, and of a token behind it."""
+
+    prefill_ms: float
+    decode_ms: float
+    build_ms: float
+
+
+def _prefill_ms(turn: _Turn) -> float:
+    return turn.prefill_ms
+
+
+def _decode_ms(turn: _Turn) -> float:
+    return turn.decode_ms
+
+
+def _turn(model: Module, arm: Arm, ids: mx.array, tokens: int) -> _Turn:
+    """Run a prompt and tokens in one arm."""
     with nullcontext() if arm == "tuned" else without_kernels(model):
         return _generate(model, ids, tokens)
 
 
-def _generate(model: Callable[..., mx.array], ids: mx.array, tokens: int) -> tuple[float, float]:
+def _generate(model: Callable[..., mx.array], ids: mx.array, tokens: int) -> _Turn:
     """Run a prompt and greedy tokens as mlx-lm does: the next step is queued before this ends."""
     from mlx_lm.models.cache import make_prompt_cache
 
     cache = make_prompt_cache(model)
+    built_s = 0.0
     mx.synchronize()
     begun = time.perf_counter()
     model(ids, cache=cache)
@@ -129,12 +154,16 @@ def _generate(model: Callable[..., mx.array], ids: mx.array, tokens: int) -> tup
     prefill_s = time.perf_counter() - begun
 
     def step(token: mx.array) -> mx.array:
+        nonlocal built_s
+        begun = time.perf_counter()
         made = mx.argmax(model(token, cache=cache)[:, -1], axis=-1)[:, None]
+        built_s += time.perf_counter() - begun
         mx.async_eval(made)  # type: ignore[no-untyped-call]
         return made
 
     token = step(ids[:, -1:])
     mx.eval(token)
+    built_s = 0.0
     begun = time.perf_counter()
     for _ in range(tokens):
         following = step(token)
@@ -142,4 +171,4 @@ def _generate(model: Callable[..., mx.array], ids: mx.array, tokens: int) -> tup
         token = following
     mx.eval(token)
     decode_s = time.perf_counter() - begun
-    return prefill_s * 1e3, decode_s / tokens * 1e3
+    return _Turn(prefill_s * 1e3, decode_s / tokens * 1e3, built_s / tokens * 1e3)

@@ -1,0 +1,181 @@
+"""One row: recorded, probed, searched, installed, timed; each step is kept when it is done."""
+
+import argparse
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from mlx.nn.layers.base import Module
+
+from benchmarks.models.probe import probe
+from benchmarks.models.rows import Row, small
+from kernelwright.campaign import Engine, SearchSpec, judges_on, offline_team
+from kernelwright.campaign.given_graph import captured_graphs
+from kernelwright.campaign.interleave import BySavings
+from kernelwright.metal.device.base import Device, DeviceName
+from kernelwright.metal.device.registry import open_device
+from kernelwright.runtime.models.choosing import Choice, choose
+from kernelwright.runtime.models.install import optimize_model, restore_model
+from kernelwright.runtime.models.proof import compare_tokens
+from kernelwright.runtime.models.speed import Speed, measure_speed
+from kernelwright.runtime.models.target import build_model
+from kernelwright.runtime.models.workload import record_generation
+from kernelwright.runtime.server import KernelServer
+from kernelwright.store import KernelStore
+
+Result = dict[str, object]
+
+
+class Measuring:
+    """Measures one row; every step's result, time or traceback is written at once."""
+
+    def __init__(
+        self,
+        row: Row,
+        device: DeviceName,
+        options: argparse.Namespace,
+        keep: Callable[[Result], None],
+    ) -> None:
+        self.result: Result = {"row": row.name, "seconds": {}, "errors": {}}
+        self._row = row
+        self._name: DeviceName = device
+        self._device: Device = open_device(device)
+        self._options = options
+        self._keep = keep
+        self._ending_s = time.perf_counter() + options.row_seconds
+
+    def run(self) -> None:
+        """Do every step that was asked for; one that fails leaves the others."""
+        options = self._options
+        model: Module | None = None
+        with self._step("built"):
+            config = small(self._row.config) if options.small else self._row.config
+            model = build_model(config)
+        if model is None:
+            return
+        choices: tuple[Choice, ...] = ()
+        with self._step("recorded"):
+            choices = self._recorded(model)
+        if options.probe:
+            with self._step("probed"):
+                self._probed(model, choices)
+            restore_model(model)
+        if options.candidates:
+            with self._step("searched"):
+                self._searched(choices)
+        with self._step("timed"):
+            optimize_model(model, KernelServer(options.store, self._name))
+            if self._device.info.measures_time:
+                self.result["speed"] = self._speed(model).model_dump()
+        if options.prompts:
+            with self._step("compared"):
+                same = compare_tokens(model, prompts=options.prompts, tokens=options.compared)
+                self.result["sameness"] = same.model_dump()
+        restore_model(model)
+
+    @contextmanager
+    def _step(self, name: str) -> Iterator[None]:
+        begun_s = time.perf_counter()
+        seconds, errors = self.result["seconds"], self.result["errors"]
+        assert isinstance(seconds, dict)
+        assert isinstance(errors, dict)
+        try:
+            yield
+        except Exception as e:
+            # What later steps need may still be there.
+            errors[name] = f"{type(e).__name__}: {e}"[:500]
+            self.result.setdefault("error", f"{name}: {errors[name]}")
+            trace = traceback.format_exc()
+            path = self._options.output.with_suffix(".errors.txt")
+            with path.open("a") as file:
+                file.write(f"== {self._row.name}: {name}\n{trace}\n")
+        seconds[name] = round(time.perf_counter() - begun_s, 1)
+        self._keep(self.result)
+
+    def _recorded(self, model: Module) -> tuple[Choice, ...]:
+        options = self._options
+        workload = record_generation(self._row.name, model, prompt=options.prompt, tokens=256)
+        choices = choose(workload, self._device)
+        self.result["tasks"] = [
+            {
+                "task": choice.name,
+                "inputs": [str(t) for t in choice.graph.input_types],
+                "calls": choice.calls,
+                "mlx_us": round(choice.taken_us, 2),
+                "floor_us": round(choice.floor_us, 2),
+                "refused": choice.refused,
+                "where": choice.where[:4],
+            }
+            for choice in choices
+        ]
+        return choices
+
+    def _wanted(self, choices: tuple[Choice, ...]) -> list[Choice]:
+        wanted = [choice for choice in choices if not choice.refused]
+        if self._options.decode_only:
+            wanted = [c for c in wanted if any(w.startswith("decode") for w in c.where)]
+        return wanted[: self._options.tasks]
+
+    def _probed(self, model: Module, choices: tuple[Choice, ...]) -> None:
+        options = self._options
+        rows, server = probe(
+            self._wanted(choices),
+            self._device,
+            most_schedules=options.probe,
+            seconds=options.probe_seconds,
+        )
+        self.result["probes"] = [row.model_dump() for row in rows]
+        self._keep(self.result)
+        optimize_model(model, server)
+        self.result["probed_speed"] = self._speed(model).model_dump()
+
+    def _searched(self, choices: tuple[Choice, ...]) -> None:
+        options = self._options
+        limit = int(options.most_elements)
+        wanted = [
+            c for c in self._wanted(choices) if sum(t.size for t in c.graph.input_types) <= limit
+        ]
+        if not wanted:
+            return
+        named = {f"{i}:{c.name}"[:80]: c for i, c in enumerate(wanted)}
+        most = wanted[0].gain_us or 1.0
+        left_s = max(self._ending_s - time.perf_counter() - options.timing_seconds, 5.0)
+        spec = SearchSpec(
+            name=f"models {self._row.name}",
+            device=self._name,
+            candidates_per_task=options.candidates,
+            seconds=min(options.seconds, left_s),
+            jobs=options.jobs,
+        )
+        with KernelStore(options.store) as store:
+            engine = Engine(
+                store,
+                spec,
+                offline_team(),
+                judges_on(self._name, store),
+                order=BySavings({n: 1 + 9 * c.gain_us / most for n, c in named.items()}),
+            )
+            graphs = {name: choice.graph for name, choice in named.items()}
+            report = engine.run(captured_graphs(graphs, self._row.name))
+        self.result["search"] = [
+            {
+                "task": task.name,
+                "tried": task.tried,
+                "champion": task.champion_id,
+                "rank": task.rank.model_dump() if task.rank else None,
+                "failures": {str(k): v for k, v in task.failures.items()},
+                "reason": task.reason,
+            }
+            for task in report.tasks
+        ]
+
+    def _speed(self, model: Module) -> Speed:
+        options = self._options
+        return measure_speed(
+            model, prompt=options.prompt, tokens=options.tokens, rounds=options.rounds
+        )
+
+
+def _elements(choice: Choice) -> int:
+    return sum(type_.size for type_ in choice.graph.input_types)
