@@ -165,6 +165,27 @@ class KernelServer:
         words = f"{len(programs)} of {len(regions)} regions run kernels"
         return Service(graph, programs, tuple(rows), words, self.device.info.measures_time, kept)
 
+    def serve_resized(self, graph: Graph, others: Sequence[Graph]) -> Service:
+        """Serve a graph that is one region by a program that was found for another size of it."""
+        regions = regions_of(graph)
+        if self.is_off or self.device is None or self.store is None or len(regions) != 1:
+            return _nothing(graph, "no kernel serves other sizes of it")
+        (region,) = regions
+        tasks = [found[0].extract() for other in others if len(found := regions_of(other)) == 1]
+        served = self.store.served(
+            [task.fingerprint for task in tasks],
+            device=self.device.info.name,
+            chip=self.device.info.chip,
+        )
+        own = region.extract()
+        for champion in served.values():
+            run = None if champion.is_slower else self._prepare(champion, own)
+            if run is not None:
+                rows = (_row(graph, region, own, champion),)
+                is_lazy = self.device.info.measures_time
+                return Service(graph, {region: run}, rows, "one region of another size", is_lazy)
+        return _nothing(graph, "no champion serves other sizes of it")
+
     def _prepare(self, served: ServedProgram, task: Graph) -> RunRegion | None:
         assert self.device is not None
         try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from mlx.nn.layers.base import Module
 
 from kernelwright.errors import KernelwrightError
+from kernelwright.runtime.models.cached_attention import capacities
 from kernelwright.runtime.models.nest import Key, array_types, call_key
 from kernelwright.runtime.models.route import Plan, bind, make_plan
 from kernelwright.runtime.models.site import (
@@ -167,7 +168,7 @@ class Installation:
             return self._plans[key]
         try:
             trace = trace_call(call.module, call.method, call.args, call.kwargs, results)
-            plan = make_plan(trace, self.server)
+            plan = make_plan(trace, self.server, capacities((call.args, dict(call.kwargs))))
         except KernelwrightError as e:
             self._reasons[name] = str(e)
             trace, plan = None, None

@@ -13,6 +13,7 @@ from kernelwright.ir.interpret import constant_array, to_mlx_dtype
 from kernelwright.ir.stitch import stitch
 from kernelwright.runtime.derivative import Flat, with_derivatives_of
 from kernelwright.runtime.fast import put_back
+from kernelwright.runtime.models.cached_attention import AttentionKernels, cached_attentions
 from kernelwright.runtime.models.nest import Ref, fill, leaves
 from kernelwright.runtime.models.segment import Segment, segments_of
 from kernelwright.runtime.models.trace import Call, OpaqueCall, Trace
@@ -41,6 +42,8 @@ class Plan:
     trace: Trace
     services: tuple[tuple[Segment, Service], ...]
     steps: tuple[_Step, ...]
+    attentions: tuple[tuple[AttentionKernels, int], ...] = ()
+    """Those that kernels answer, with the length of the buffers that was asked for."""
 
     @property
     def covered_bytes(self) -> int:
@@ -49,13 +52,14 @@ class Plan:
         count = _returned(self.trace)
         given = len(graph.inputs) - len(self.trace.parameters) - count
         parameters = set(graph.inputs[given : len(graph.inputs) - count])
-        return sum(
+        read = sum(
             graph.types[segment.reads[place]].nbytes
             for segment, service in self.services
             for region in service.programs
             for place, v in enumerate(service.graph.inputs)
             if v in region.inputs and segment.reads[place] in parameters
         )
+        return read + sum(kernels.attention.nbytes(length) for kernels, length in self.attentions)
 
     def modules_apart(self, module: Module) -> list[Module]:
         """Return the modules inside that are called as they are."""
@@ -63,10 +67,14 @@ class Plan:
         return [cast("Module", at(module, path)) for path in paths]  # type: ignore[arg-type]
 
 
-def make_plan(trace: Trace, server: KernelServer) -> Plan | None:
-    """Look a trace's segments up in the store; None where no kernel serves any."""
+def make_plan(trace: Trace, server: KernelServer, lengths: Sequence[int] = ()) -> Plan | None:
+    """Look a trace's segments up in the store; None where no kernel serves any.
+
+    Attention over caches is looked up for buffers of these `lengths`.
+    """
     services = tuple((segment, server.serve(segment.graph)) for segment in segments_of(trace))
-    if not any(service.programs for _, service in services):
+    attentions = _attentions(trace, server, lengths)
+    if not attentions and not any(service.programs for _, service in services):
         return None
     is_lazy = all(service.is_lazy for _, service in services if service.programs)
     completed = [_completed(service, is_lazy=is_lazy) for _, service in services]
@@ -75,7 +83,19 @@ def make_plan(trace: Trace, server: KernelServer) -> Plan | None:
     pairs = zip(services, completed, strict=True)
     services = tuple((segment, service) for (segment, _), service in pairs if service is not None)
     steps = tuple(_Step(segment, _function(service)) for segment, service in services)
-    return Plan(trace, services, steps)
+    return Plan(trace, services, steps, attentions)
+
+
+def _attentions(
+    trace: Trace, server: KernelServer, lengths: Sequence[int]
+) -> tuple[tuple[AttentionKernels, int], ...]:
+    found = []
+    for attention in cached_attentions(trace) if lengths else ():
+        kernels = AttentionKernels(attention, server)
+        served = next((length for length in lengths if kernels.at(length)), None)
+        if served is not None:
+            found.append((kernels, served))
+    return tuple(found)
 
 
 def _completed(service: Service, *, is_lazy: bool) -> Service | None:
@@ -179,10 +199,13 @@ def _general(plan: Plan, module: Module, held: Held) -> Run:
     for value, array in _constants(trace.graph).items():
         start[value] = array
     given = [(i, place) for i, place in enumerate(_given_places(trace)) if place is not None]
+    attending = {kernels.attention.number: kernels for kernels, _ in plan.attentions}
     actions: list[Callable[[list[object]], None]] = []
     for number in range(len(trace.calls) + 1):
         actions += [_running(s) for s in plan.steps if s.segment.before == number]
-        if number < len(trace.calls):
+        if number in attending:
+            actions.append(_attending(attending[number], _calling(trace.calls[number], module)))
+        elif number < len(trace.calls):
             actions.append(_calling(trace.calls[number], module))
 
     def answer(args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
@@ -206,6 +229,22 @@ def _running(step: _Step) -> Callable[[list[object]], None]:
         made = run(*[cast("mx.array", environment[v]) for v in reads])
         for value, array in zip(makes, made, strict=True):
             environment[value] = array
+
+    return act
+
+
+def _attending(
+    kernels: AttentionKernels, otherwise: Callable[[list[object]], None]
+) -> Callable[[list[object]], None]:
+    attention = kernels.attention
+    query, state, made = attention.query_place, attention.state_place, attention.made_place
+
+    def act(environment: list[object]) -> None:
+        found = kernels.answer(cast("mx.array", environment[query]), environment[state])
+        if found is None:
+            otherwise(environment)
+        else:
+            environment[made] = found
 
     return act
 

@@ -123,6 +123,9 @@ class WorkloadRecorder:
                     self._add(
                         call, f"{own_class(seen.module).__name__} {number + 1}", segment.graph
                     )
+                for kernels, length in plan.attentions:
+                    task = kernels.attention.task(length)
+                    self._add(call, f"{own_class(seen.module).__name__} attention", task)
 
         return hear
 
