@@ -16,9 +16,9 @@ from kernelwright.ir.region import Region
 from kernelwright.ir.stitch import RunRegion
 from kernelwright.metal.device.base import Device
 from kernelwright.metal.diagnostic import Record
+from kernelwright.runtime.chain import chained_us
 from kernelwright.runtime.cutting import regions_of
 from kernelwright.runtime.fast import put_back
-from kernelwright.runtime.models.chain import chained_us
 from kernelwright.runtime.models.choosing import Choice, several_inputs
 from kernelwright.runtime.server import KernelServer, Service
 

@@ -45,7 +45,7 @@ def with_derivatives_of(
 
     @mx.custom_function
     def served(*arrays: mx.array) -> list[mx.array]:
-        return (run if is_lazy or _have_values(arrays) else original)(*arrays)
+        return (run if is_lazy or have_values(arrays) else original)(*arrays)
 
     @served.vjp
     def _(primals: object, cotangents: object, outputs: object) -> list[mx.array]:
@@ -85,7 +85,7 @@ def _jvp(
     return mx.jvp(of_moving, [primals[i] for i in places], moves)[1]
 
 
-def _have_values(arrays: Sequence[mx.array]) -> bool:
+def have_values(arrays: Sequence[mx.array]) -> bool:
     """Say whether arrays can be evaluated; what `vmap` and `compile` trace with cannot."""
     try:
         mx.eval(arrays)

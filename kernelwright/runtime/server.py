@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import mlx.core as mx
@@ -17,14 +17,20 @@ from kernelwright.metal.device.array import to_mlx, to_numpy
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Device, DeviceName, RunOptions
 from kernelwright.metal.device.execution import MlxExecutable
 from kernelwright.metal.device.registry import open_device
+from kernelwright.runtime.chain import Run
 from kernelwright.runtime.cutting import regions_of
 from kernelwright.runtime.explanation import ServedRegion
 from kernelwright.runtime.fast import put_back
-from kernelwright.store import KernelStore, ServedProgram, default_url, url_of
+from kernelwright.runtime.first_use import Candidate, Offer, try_offer
+from kernelwright.store import KernelStore, MachineTrial, ServedProgram, default_url, url_of
 
 SWITCH = "KERNELWRIGHT"
 _LOOK_EVERY_S = 1.0
 _MOST_CHAMPIONS = 1_000_000
+_RESIZED = "a champion for another size of it runs"
+_UNTRIED = "kernels found elsewhere are not tried here yet"
+_MOST_OFFERS = 3
+"""Kernels from elsewhere that are tried for one region."""
 _ASK_EVERY_S = 30.0
 """A database elsewhere has no file whose time tells that it changed."""
 
@@ -42,6 +48,8 @@ class Service:
     """False on a device that has to see its inputs' values at once: the simulator."""
     kept: Mapping[Region, RunRegion] = field(default_factory=dict)
     """MLX's own kernels, where the graph has them in pieces and no program covers these."""
+    offers: tuple[Offer, ...] = ()
+    """Kernels found elsewhere, which this machine has to try before they serve."""
 
     @property
     def replacements(self) -> Mapping[Region, RunRegion]:
@@ -68,6 +76,7 @@ class KernelServer:
         self._next_look_s = 0.0
         self._stamped: object = None
         self._champions: object = None
+        self._unstored: list[MachineTrial] = []
 
     @cached_property
     def device(self) -> Device | None:
@@ -122,10 +131,10 @@ class KernelServer:
 
     @cached_property
     def has_champions(self) -> bool:
-        """Say whether the store has any kernel for this device."""
+        """Say whether the store has any kernel, for this device or one that may be tried here."""
         if self.store is None or self.device is None:
             return False
-        return bool(self.store.best(device=self.device.info.name, limit=1))
+        return bool(self.store.best(limit=1))
 
     def serve(self, graph: Graph) -> Service:
         """Find and prepare champions for a canonical graph; never fails."""
@@ -154,6 +163,11 @@ class KernelServer:
             if champion is not None and run is not None:
                 programs[region] = run
                 rows.append(_row(graph, region, task, champion))
+        offers = self._offers({r: t for r, t in tasks.items() if r not in programs}, programs)
+        if not programs and offers:
+            return replace(
+                _nothing(graph, "kernels from elsewhere are not tried yet"), offers=offers
+            )
         if not programs and is_slower:
             return _nothing(graph, "MLX is faster than the champions for these shapes and dtypes")
         if not programs:
@@ -163,7 +177,64 @@ class KernelServer:
         if left:
             return _nothing(graph, f"no champion for {left}, which MLX runs in one kernel")
         words = f"{len(programs)} of {len(regions)} regions run kernels"
-        return Service(graph, programs, tuple(rows), words, self.device.info.measures_time, kept)
+        is_lazy = self.device.info.measures_time
+        return Service(graph, programs, tuple(rows), words, is_lazy, kept, offers)
+
+    def _offers(
+        self, tasks: Mapping[Region, Graph], programs: dict[Region, RunRegion]
+    ) -> tuple[Offer, ...]:
+        """Return what is to be tried for regions; those whose trial was passed join `programs`."""
+        assert self.device is not None
+        assert self.store is not None
+        info = self.device.info
+        ids = [task.fingerprint for task in tasks.values()]
+        found = self.store.from_elsewhere(ids, device=info.name, chip=info.chip) if ids else {}
+        if not found:
+            return ()
+        offers: list[Offer] = []
+        for region, task in tasks.items():
+            run, candidates = self._untried(task, found.get(task.fingerprint, ()))
+            if run is not None:
+                programs[region] = run
+            elif candidates:
+                offers.append(Offer(region, task, candidates))
+        return tuple(offers)
+
+    def _untried(
+        self, task: Graph, champions: Sequence[ServedProgram]
+    ) -> tuple[RunRegion | None, tuple[Candidate, ...]]:
+        """Return the champion that passed its trial here, or those that are to be tried."""
+        known = {t.candidate_id: t.is_kept for t in self._tried([task.fingerprint])}
+        by_id = {c.champion.candidate_id: c for c in champions}
+        for name, champion in by_id.items():
+            if known.get(name) and (run := self._prepare(champion, task)) is not None:
+                return run, ()
+        left = [name for name in by_id if name not in known]
+        prepared = [(name, self._prepare(by_id[name], task)) for name in left[:_MOST_OFFERS]]
+        return None, tuple(Candidate(name, run) for name, run in prepared if run is not None)
+
+    def _tried(self, ids: Sequence[str]) -> list[MachineTrial]:
+        assert self.device is not None
+        assert self.store is not None
+        info = self.device.info
+        stored = self.store.machine_trials(
+            ids, device=info.name, chip=info.chip, runtime=info.runtime
+        )
+        return [*stored, *(trial for trial in self._unstored if trial.task_id in ids)]
+
+    def settle(self, offer: Offer, arrays: Sequence[mx.array], mlx: Run | None = None) -> None:
+        """Try what is offered for a region on real arrays, and remember what came of it."""
+        assert self.device is not None
+        info = self.device.info
+        for verdict in try_offer(offer, arrays, measures_time=info.measures_time, mlx=mlx):
+            trial = verdict.trial(offer.task.fingerprint, info.name, info.chip, info.runtime)
+            try:
+                assert self.store is not None
+                self.store.record_machine_trial(trial)
+            except KernelwrightError:
+                # A store that cannot be written now: this process remembers.
+                self._unstored.append(trial)
+        self._generation += 1
 
     def serve_resized(self, graph: Graph, others: Sequence[Graph]) -> Service:
         """Serve a graph that is one region by a program that was found for another size of it."""
@@ -171,20 +242,22 @@ class KernelServer:
         if self.is_off or self.device is None or self.store is None or len(regions) != 1:
             return _nothing(graph, "no kernel serves other sizes of it")
         (region,) = regions
-        tasks = [found[0].extract() for other in others if len(found := regions_of(other)) == 1]
-        served = self.store.served(
-            [task.fingerprint for task in tasks],
-            device=self.device.info.name,
-            chip=self.device.info.chip,
-        )
         own = region.extract()
-        for champion in served.values():
+        tasks = [found[0].extract() for other in others if len(found := regions_of(other)) == 1]
+        ids, info = [task.fingerprint for task in tasks], self.device.info
+        is_lazy = info.measures_time
+        for champion in self.store.served(ids, device=info.name, chip=info.chip).values():
             run = None if champion.is_slower else self._prepare(champion, own)
             if run is not None:
                 rows = (_row(graph, region, own, champion),)
-                is_lazy = self.device.info.measures_time
-                return Service(graph, {region: run}, rows, "one region of another size", is_lazy)
-        return _nothing(graph, "no champion serves other sizes of it")
+                return Service(graph, {region: run}, rows, _RESIZED, is_lazy)
+        found_at = self.store.from_elsewhere(ids, device=info.name, chip=info.chip)
+        champions = [champion for found in found_at.values() for champion in found]
+        run, candidates = self._untried(own, champions)
+        if run is not None:
+            return Service(graph, {region: run}, (), _RESIZED, is_lazy)
+        offers = (Offer(region, own, candidates),) if candidates else ()
+        return replace(_nothing(graph, "no champion serves other sizes of it"), offers=offers)
 
     def _prepare(self, served: ServedProgram, task: Graph) -> RunRegion | None:
         assert self.device is not None

@@ -3,6 +3,7 @@
 from kernelwright.store.commands.trial import Intent
 from kernelwright.store.dialogue_store import DialogueStore
 from kernelwright.store.location import default_url, label_of, url_of
+from kernelwright.store.machine import MachineTrial
 from kernelwright.store.merging import Merged, merge_stores
 from kernelwright.store.pruning import Pruned
 from kernelwright.store.record import (
@@ -46,6 +47,7 @@ __all__ = [
     "KnownEvaluation",
     "Lesson",
     "LoggedEvent",
+    "MachineTrial",
     "Merged",
     "ModelCall",
     "ModelOutcome",

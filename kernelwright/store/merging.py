@@ -23,6 +23,7 @@ _NEWER = {
     "task": "theirs.created_at < mine.created_at",
     "lesson": "theirs.helped + theirs.hurt > mine.helped + mine.hurt",
     "wanted": "theirs.calls > mine.calls",
+    "machine_trial": "theirs.tried_at > mine.tried_at",
     "champion": """
         CASE WHEN mine.candidate_id = theirs.candidate_id
         THEN (theirs_at.created_at, theirs.state <> 'fresh')

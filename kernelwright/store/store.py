@@ -17,6 +17,7 @@ from kernelwright.metal.device.base import DeviceName
 from kernelwright.store import (
     backup,
     clock,
+    machine,
     pruning,
     reading,
     serving,
@@ -33,6 +34,7 @@ from kernelwright.store.connection import BUSY_TIMEOUT_S, connect, translated
 from kernelwright.store.dialogue_store import DialogueStore
 from kernelwright.store.lasting import Lasting, give_up, lasting
 from kernelwright.store.location import default_url, label_of, url_of
+from kernelwright.store.machine import MachineTrial
 from kernelwright.store.owner import owner_name
 from kernelwright.store.pruning import Pruned
 from kernelwright.store.record import (
@@ -281,6 +283,27 @@ class KernelStore(Lasting):
         """Return the fresh champion of each task that has one on a chip, with its program."""
         with self._read() as session:
             return serving.served(session, task_ids, device=device, chip=chip)
+
+    def from_elsewhere(
+        self, task_ids: Collection[str], *, device: DeviceName, chip: str
+    ) -> dict[str, tuple[ServedProgram, ...]]:
+        """Return each task's fresh champions of other chips, to be tried on this one."""
+        with self._read() as session:
+            return machine.from_elsewhere(session, task_ids, device=device, chip=chip)
+
+    def machine_trials(
+        self, task_ids: Collection[str], *, device: DeviceName, chip: str, runtime: str
+    ) -> tuple[MachineTrial, ...]:
+        """Return which champions from elsewhere were tried on a machine, and what came of it."""
+        with self._read() as session:
+            return machine.machine_trials(
+                session, task_ids, device=device, chip=chip, runtime=runtime
+            )
+
+    def record_machine_trial(self, trial: MachineTrial) -> None:
+        """Remember what became of a champion from elsewhere on a machine."""
+        with self._write() as session:
+            machine.record_machine_trial(session, trial)
 
     def want(self, wanted: Sequence[Wanted]) -> None:
         """Add calls that no kernel could serve to the wanted list; counts add up."""

@@ -16,6 +16,8 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.interpret import to_mlx_dtype
 from kernelwright.ir.stitch import stitch
+from kernelwright.runtime.derivative import have_values
+from kernelwright.runtime.first_use import Offer
 from kernelwright.runtime.models.nest import Ref, leaves
 from kernelwright.runtime.models.trace import TRACING, OpaqueCall, Trace
 from kernelwright.runtime.server import KernelServer
@@ -135,6 +137,7 @@ class AttentionKernels:
     attention: CachedAttention
     server: KernelServer
     _found: dict[int, Kernel | None] = field(default_factory=dict)
+    _offers: dict[int, Offer] = field(default_factory=dict)
 
     def at(self, capacity: int) -> Kernel | None:
         """Return the kernel for a length, if there is one."""
@@ -144,19 +147,41 @@ class AttentionKernels:
             self._found[capacity] = self._look_up(capacity)
         return self._found[capacity]
 
+    def is_known(self, capacity: int) -> bool:
+        """Say whether a kernel serves a length, or is to be tried at it."""
+        return self.at(capacity) is not None or capacity in self._offers
+
     def _look_up(self, capacity: int) -> Kernel | None:
         try:
             task = self.attention.task(capacity)
             service = self.server.serve(task)
-            if not service.programs:
+            if not service.programs and not service.offers:
                 others = [self.attention.task(c) for c in CAPACITIES if c != capacity]
                 service = self.server.serve_resized(task, others)
         except KernelwrightError:
             return None
+        if service.offers and not service.programs:
+            self._offers[capacity] = service.offers[0]
         if not service.programs:
             return None
         run = stitch(service.graph, service.replacements)
         return mx.compile(run) if service.is_lazy else run
+
+    def _try(self, offer: Offer, arrays: Sequence[mx.array], count: int) -> None:
+        """Try a kernel on a real cache, against MLX's own attention to what was fetched."""
+        scale = self.attention.scale
+
+        def fetched(q: mx.array, k: mx.array, v: mx.array) -> list[mx.array]:
+            seen = (array[..., :count, :] for array in (k, v))
+            return [mx.fast.scaled_dot_product_attention(q, *seen, scale=scale)]
+
+        order = [offer.region.graph.inputs.index(v) for v in offer.region.inputs]
+
+        def mlx(*given: mx.array) -> list[mx.array]:
+            by_place = dict(zip(order, given, strict=True))
+            return fetched(*(by_place[place] for place in range(3)))
+
+        self.server.settle(offer, [arrays[place] for place in order], mlx)
 
     def answer(self, query: mx.array, cache: object) -> mx.array | None:
         """Attend to a cache that has taken the new token in; None where no kernel can."""
@@ -165,10 +190,15 @@ class AttentionKernels:
         if type(cache) is not KVCache or cache.keys is None:
             return None
         keys, values, count = cache.keys, cache.values, cache.offset
+        arrays: list[mx.array] = [query, keys, values, _counted(count)]
         kernel = self.at(keys.shape[2])
-        if kernel is None:
-            return None
-        return kernel(query, keys, values, _counted(count))[0]
+        if kernel is not None:
+            return kernel(*arrays)[0]
+        offer = self._offers.get(keys.shape[2])
+        if offer is not None and have_values(arrays):
+            del self._offers[keys.shape[2]]
+            self._try(offer, arrays, count)
+        return None
 
 
 def capacities(value: object) -> list[int]:

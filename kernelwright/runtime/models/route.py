@@ -14,6 +14,7 @@ from kernelwright.ir.stitch import stitch
 from kernelwright.runtime.derivative import Flat, with_derivatives_of
 from kernelwright.runtime.fast import put_back
 from kernelwright.runtime.models.cached_attention import AttentionKernels, cached_attentions
+from kernelwright.runtime.models.first_use import FirstUse
 from kernelwright.runtime.models.nest import Ref, fill, leaves
 from kernelwright.runtime.models.segment import Segment, segments_of
 from kernelwright.runtime.models.trace import Call, OpaqueCall, Trace
@@ -55,7 +56,7 @@ class Plan:
         read = sum(
             graph.types[segment.reads[place]].nbytes
             for segment, service in self.services
-            for region in service.programs
+            for region in (*service.programs, *(offer.region for offer in service.offers))
             for place, v in enumerate(service.graph.inputs)
             if v in region.inputs and segment.reads[place] in parameters
         )
@@ -74,7 +75,7 @@ def make_plan(trace: Trace, server: KernelServer, lengths: Sequence[int] = ()) -
     """
     services = tuple((segment, server.serve(segment.graph)) for segment in segments_of(trace))
     attentions = _attentions(trace, server, lengths)
-    if not attentions and not any(service.programs for _, service in services):
+    if not attentions and not any(s.programs or s.offers for _, s in services):
         return None
     is_lazy = all(service.is_lazy for _, service in services if service.programs)
     completed = [_completed(service, is_lazy=is_lazy) for _, service in services]
@@ -82,7 +83,7 @@ def make_plan(trace: Trace, server: KernelServer, lengths: Sequence[int] = ()) -
         return None
     pairs = zip(services, completed, strict=True)
     services = tuple((segment, service) for (segment, _), service in pairs if service is not None)
-    steps = tuple(_Step(segment, _function(service)) for segment, service in services)
+    steps = tuple(_Step(segment, _answering(service, server)) for segment, service in services)
     return Plan(trace, services, steps, attentions)
 
 
@@ -92,7 +93,7 @@ def _attentions(
     found = []
     for attention in cached_attentions(trace) if lengths else ():
         kernels = AttentionKernels(attention, server)
-        served = next((length for length in lengths if kernels.at(length)), None)
+        served = next((length for length in lengths if kernels.is_known(length)), None)
         if served is not None:
             found.append((kernels, served))
     return tuple(found)
@@ -104,6 +105,11 @@ def _completed(service: Service, *, is_lazy: bool) -> Service | None:
         return service
     kept, left = put_back(service.graph, frozenset())
     return None if left else replace(service, kept=kept, is_lazy=is_lazy)
+
+
+def _answering(service: Service, server: KernelServer) -> Flat:
+    run = _function(service)
+    return FirstUse(service, server, run) if service.offers else run
 
 
 def _function(service: Service) -> Flat:

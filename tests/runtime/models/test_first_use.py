@@ -1,0 +1,123 @@
+"""Champions found elsewhere are tried on this machine before they serve anything."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from kernelwright.campaign import Engine, SearchSpec, judges_on, offline_team
+from kernelwright.campaign.given_graph import captured_graphs
+from kernelwright.runtime.models.choosing import choose
+from kernelwright.runtime.models.install import optimize_model, restore_model
+from kernelwright.runtime.models.target import build_model
+from kernelwright.runtime.models.workload import record_generation
+from kernelwright.runtime.server import KernelServer
+from kernelwright.store import KernelStore
+from tests.runtime.models.replaying import decode, served_classes
+
+CONFIG: dict[str, object] = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "rms_norm_eps": 1e-5,
+    "vocab_size": 128,
+    "torch_dtype": "float32",
+}
+
+
+@pytest.fixture(autouse=True)
+def on_cpu() -> Iterator[None]:
+    before = mx.default_device()
+    mx.set_default_device(mx.cpu)
+    yield
+    mx.set_default_device(before)
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store in which the parts of a decode step have champions of another machine."""
+    path = tmp_path_factory.mktemp("first_use") / "kernels.db"
+    with mx.stream(mx.cpu):
+        workload = record_generation("tiny", build_model(CONFIG), prompt=6)
+    wanted = [c for c in choose(workload, None) if any(w.startswith("decode") for w in c.where)]
+    graphs = {f"{i}:{c.name}": c.graph for i, c in enumerate(wanted)}
+    spec = SearchSpec(device="simulator", candidates_per_task=1, jobs=2)
+    with KernelStore(str(path)) as store:
+        engine = Engine(store, spec, offline_team(), judges_on("simulator", store))
+        report = engine.run(captured_graphs(graphs, "tiny"))
+    assert all(task.champion_id for task in report.tasks)
+    _move(path, "elsewhere")
+    return path
+
+
+def _move(path: Path, chip: str) -> None:
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE champion SET chip = ?", (chip,))
+        database.execute("UPDATE champion_word SET chip = ?", (chip,))
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def _rows(store: str, query: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(store)) as database:
+        return database.execute(query).fetchall()
+
+
+@pytest.fixture
+def store(searched: Path, tmp_path: Path) -> str:
+    copied = tmp_path / "kernels.db"
+    copied.write_bytes(searched.read_bytes())
+    return str(copied)
+
+
+def test_a_kernel_from_elsewhere_serves_after_it_has_passed_here(store: str) -> None:
+    model = build_model(CONFIG)
+    tokens, logits = decode(model, 6)
+    server = KernelServer(store, "simulator")
+    optimize_model(model, server)
+    # The prompt and the first decode step are MLX's, while kernels are tried.
+    assert decode(model, 6)[0] == tokens
+    found, same = decode(model, 6)
+    assert found == tokens
+    assert mx.allclose(same, logits, rtol=1e-4, atol=1e-4)
+    assert "TransformerBlock" in served_classes(model)
+    rows = _rows(store, "SELECT device, chip, is_kept, reason FROM machine_trial")
+    assert rows
+    assert all(row[2] for row in rows), rows
+    assert {row[0] for row in rows} == {"simulator"}
+    restore_model(model)
+
+
+def test_the_store_remembers_what_was_tried(store: str) -> None:
+    model = build_model(CONFIG)
+    optimize_model(model, KernelServer(store, "simulator"))
+    decode(model, 4)
+    before = _rows(store, "SELECT candidate_id, tried_at FROM machine_trial")
+    other = build_model(CONFIG)
+    optimize_model(other, KernelServer(store, "simulator"))
+    decode(other, 4)
+    assert served_classes(other) == served_classes(model)
+    after = _rows(store, "SELECT candidate_id, tried_at FROM machine_trial")
+    assert after == before
+
+
+def test_a_kernel_that_differs_here_never_serves(store: str) -> None:
+    with closing(sqlite3.connect(store)) as database, database:
+        for key, body in database.execute("SELECT id, body FROM program").fetchall():
+            wrong = body.replace("+=", "-=")
+            database.execute("UPDATE program SET body = ? WHERE id = ?", (wrong, key))
+    model = build_model(CONFIG)
+    tokens, logits = decode(model, 6)
+    optimize_model(model, KernelServer(store, "simulator"))
+    for _ in range(2):
+        found, same = decode(model, 6)
+        assert found == tokens
+        assert mx.allclose(same, logits, rtol=1e-4, atol=1e-4)
+    refused = _rows(store, "SELECT reason FROM machine_trial WHERE NOT is_kept")
+    assert any("not what MLX computes" in str(reason) for (reason,) in refused)
