@@ -101,7 +101,10 @@ def _line(result: Result) -> str:
 def _ratios(speed: dict[str, dict[str, dict[str, float]]]) -> str:
     arms: dict[str, dict[str, dict[str, float]]] = speed["arms"]  # type: ignore[assignment]
     before, after = (arms[arm]["decode_ms"]["median"] for arm in ("untouched", "tuned"))
-    host, later = (arms[arm]["build_ms"]["median"] for arm in ("untouched", "tuned"))
+    host, later = (
+        arms[arm]["build_ms"]["median"] + arms[arm]["launch_ms"]["median"]
+        for arm in ("untouched", "tuned")
+    )
     ratios = [
         f"{name} {speed[key]['median']:.2f}x"
         for name, key in (

@@ -190,6 +190,7 @@ class AttentionKernels:
         if type(cache) is not KVCache or cache.keys is None:
             return None
         keys, values, count = cache.keys, cache.values, cache.offset
+        assert values is not None
         arrays: list[mx.array] = [query, keys, values, _counted(count)]
         kernel = self.at(keys.shape[2])
         if kernel is not None:

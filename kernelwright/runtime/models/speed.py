@@ -48,6 +48,8 @@ class ArmSpeed(Record):
     """For one token."""
     build_ms: Interval
     """Of these, what Python takes to build a token's graph, before anything is launched."""
+    launch_ms: Interval
+    """What MLX takes to launch it, the GPU's own time apart."""
     peak_bytes: int
 
 
@@ -96,6 +98,7 @@ def measure_speed(
             prefill_ms=Interval.of([turn.prefill_ms for turn in found]),
             decode_ms=Interval.of([turn.decode_ms for turn in found]),
             build_ms=Interval.of([turn.build_ms for turn in found]),
+            launch_ms=Interval.of([turn.launch_ms for turn in found]),
             peak_bytes=peak[arm],
         )
         for arm, found in taken.items()
@@ -125,6 +128,7 @@ class _Turn:
     prefill_ms: float
     decode_ms: float
     build_ms: float
+    launch_ms: float
 
 
 def _prefill_ms(turn: _Turn) -> float:
@@ -146,7 +150,7 @@ def _generate(model: Callable[..., mx.array], ids: mx.array, tokens: int) -> _Tu
     from mlx_lm.models.cache import make_prompt_cache
 
     cache = make_prompt_cache(model)
-    built_s = 0.0
+    built_s, launched_s = 0.0, 0.0
     mx.synchronize()
     begun = time.perf_counter()
     model(ids, cache=cache)
@@ -154,16 +158,18 @@ def _generate(model: Callable[..., mx.array], ids: mx.array, tokens: int) -> _Tu
     prefill_s = time.perf_counter() - begun
 
     def step(token: mx.array) -> mx.array:
-        nonlocal built_s
+        nonlocal built_s, launched_s
         begun = time.perf_counter()
         made = mx.argmax(model(token, cache=cache)[:, -1], axis=-1)[:, None]
-        built_s += time.perf_counter() - begun
+        built = time.perf_counter()
         mx.async_eval(made)  # type: ignore[no-untyped-call]
+        built_s += built - begun
+        launched_s += time.perf_counter() - built
         return made
 
     token = step(ids[:, -1:])
     mx.eval(token)
-    built_s = 0.0
+    built_s, launched_s = 0.0, 0.0
     begun = time.perf_counter()
     for _ in range(tokens):
         following = step(token)
@@ -171,4 +177,5 @@ def _generate(model: Callable[..., mx.array], ids: mx.array, tokens: int) -> _Tu
         token = following
     mx.eval(token)
     decode_s = time.perf_counter() - begun
-    return _Turn(prefill_s * 1e3, decode_s / tokens * 1e3, built_s / tokens * 1e3)
+    each_ms = 1e3 / tokens
+    return _Turn(prefill_s * 1e3, decode_s * each_ms, built_s * each_ms, launched_s * each_ms)
