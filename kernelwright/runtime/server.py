@@ -205,7 +205,12 @@ class KernelServer:
     ) -> tuple[RunRegion | None, tuple[Candidate, ...]]:
         """Return the champion that passed its trial here, or those that are to be tried."""
         known = {t.candidate_id: t.is_kept for t in self._tried([task.fingerprint])}
-        by_id = {c.champion.candidate_id: c for c in champions}
+        assert self.device is not None
+        limit = _limit(self.device.info.chip)
+        # Kernels found under another limit of threadgroup memory are for who asks for that.
+        by_id = {
+            c.champion.candidate_id: c for c in champions if _limit(c.champion.chip) == limit
+        }
         for name, champion in by_id.items():
             if known.get(name) and (run := self._prepare(champion, task)) is not None:
                 return run, ()
@@ -273,6 +278,11 @@ class KernelServer:
             return [to_mlx(a) for a in result.outputs]
 
         return run
+
+
+def _limit(chip: str) -> str:
+    """Return what a chip's name says of a limit of threadgroup memory that is not Metal's."""
+    return chip.partition(", ")[2]
 
 
 def _changed_at(path: str) -> tuple[int, int]:

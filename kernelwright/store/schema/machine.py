@@ -2,10 +2,9 @@
 
 from datetime import datetime
 
-from sqlalchemy import String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from kernelwright.store.schema.base import Base
+from kernelwright.store.schema.base import Base, Label, Words
 from kernelwright.store.schema.search import Digest
 
 
@@ -16,12 +15,12 @@ class MachineTrialRow(Base):
 
     task_id: Mapped[str] = mapped_column(Digest, primary_key=True)
     candidate_id: Mapped[str] = mapped_column(Digest, primary_key=True)
-    device: Mapped[str] = mapped_column(String(20), primary_key=True)
-    chip: Mapped[str] = mapped_column(String(120), primary_key=True)
-    runtime: Mapped[str] = mapped_column(String(200), primary_key=True)
+    device: Mapped[str] = mapped_column(Label(20), primary_key=True)
+    chip: Mapped[str] = mapped_column(Label(120), primary_key=True)
+    runtime: Mapped[str] = mapped_column(Label(200), primary_key=True)
     is_kept: Mapped[bool]
     has_same_bits: Mapped[bool]
     kernel_us: Mapped[float | None]
     mlx_us: Mapped[float | None]
-    reason: Mapped[str] = mapped_column(Text)
+    reason: Mapped[str] = mapped_column(Words)
     tried_at: Mapped[datetime]
