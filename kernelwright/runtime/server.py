@@ -208,9 +208,7 @@ class KernelServer:
         assert self.device is not None
         limit = _limit(self.device.info.chip)
         # Kernels found under another limit of threadgroup memory are for who asks for that.
-        by_id = {
-            c.champion.candidate_id: c for c in champions if _limit(c.champion.chip) == limit
-        }
+        by_id = {c.champion.candidate_id: c for c in champions if _limit(c.champion.chip) == limit}
         for name, champion in by_id.items():
             if known.get(name) and (run := self._prepare(champion, task)) is not None:
                 return run, ()
