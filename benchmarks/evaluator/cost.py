@@ -1,6 +1,6 @@
 """What a verdict costs by stage, at several sizes: a task's first candidate, and the next.
 
-    python -m benchmarks.evaluator cost [--smallest 100000] [--largest 100000000] [--tasks softmax,swiglu]
+    python -m benchmarks.evaluator cost [--smallest 100000] [--largest 100000000] [--tasks softmax]
 
 The first candidate pays for what a task's candidates share: inputs, and what the oracle says of
 them. The next one is another program for the same task.
