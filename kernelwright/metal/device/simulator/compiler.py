@@ -68,6 +68,7 @@ _WIDE_TIMEOUT_S = 20.0
 _MOST_TURNS = 4
 _UNFOLDED = "checked for folded loads"
 _CHECKED = "checked for foreign symbols"
+_EXAMINED = {True: "examined for its language", False: "examined for looks at addresses too"}
 """Not in the names of what was built before these were checked."""
 _WIDENING = Path(__file__).parent / "wide"
 _CRASH = "frontend command failed"
@@ -155,7 +156,7 @@ def compile_unit(
     if variant in ("wide", "vet"):
         options += (*WIDENED_FLAGS, *JOINED_FLAGS, digest_of(_WIDENING, "*.py"))
     if variant == "plain":
-        options += (_UNFOLDED, *SCALAR_FLAGS)
+        options += (_UNFOLDED, *SCALAR_FLAGS, _EXAMINED[unit.sees_addresses])
     key = hashlib.sha256("\0".join((text, header.stem, *options)).encode()).hexdigest()[:32]
     output = cache_path() / "libraries" / key[:2] / f"{key}.so"
     record = output.with_suffix(".json")

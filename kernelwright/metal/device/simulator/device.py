@@ -82,6 +82,7 @@ def _prepared(one: Launch, program: BoundProgram, threadgroup_bytes: int) -> Pre
         prelude="mlx",
         math_mode=one.kernel.math_mode,
         threadgroup_bytes=threadgroup_bytes,
+        sees_addresses=False,
     )
     return PreparedLaunch(one, rendered, unit)
 

@@ -36,14 +36,22 @@ def examine(unit: Unit, command: Sequence[str], source: Path) -> tuple[Diagnosti
     if not dump:
         raise DeviceError("the compiler does not show the syntax tree of a text that it takes.")
     nodes = read_tree(dump, frozenset((*unit.sources, *unit.mirror.sources)))
-    found = [*language_breaches(nodes), *address_breaches(nodes)]
+    found = [*language_breaches(nodes)]
+    if not unit.sees_addresses:
+        found += _looks_at_addresses(nodes, command, source)
+    return tuple(_diagnostics(unit, found))
+
+
+def _looks_at_addresses(
+    nodes: Sequence[Node], command: Sequence[str], source: Path
+) -> Iterator[tuple[Node, str]]:
+    yield from address_breaches(nodes)
     compared = next(pointer_comparisons(nodes), None)
     if compared is not None:
         listing = source.with_suffix(".origins.ll")
         run([*command, *_LISTING, str(source), "-o", str(listing)])
         if listing.is_file() and compares_arrays(listing.read_text()):
-            found.append((compared, COMPARED))
-    return tuple(_diagnostics(unit, found))
+            yield compared, COMPARED
 
 
 def _diagnostics(unit: Unit, found: Sequence[tuple[Node, str]]) -> Iterator[Diagnostic]:

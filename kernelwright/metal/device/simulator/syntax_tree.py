@@ -9,7 +9,7 @@ from kernelwright.metal.msl.diagnose import Place
 
 _LINE = re.compile(r"^([| `-]*)(\w+) (0x[0-9a-f]+) (.*)$")
 _BASE = re.compile(r"^([| `-]*)(?:virtual )?(?:public|protected|private) ('.*)$")
-_PREFIX = re.compile(r"(?:parent 0x[0-9a-f]+ )?(?:prev (0x[0-9a-f]+) )?")
+_PREFIX = re.compile(r"(?:parent 0x[0-9a-f]+ )?(?:prev 0x[0-9a-f]+ )?")
 _OWN = re.compile(r"\bkw_(?:call|entry|row)_\w+ '")
 _QUOTED = re.compile(r"'([^']*)'(?::'([^']*)')?")
 _PLACE = re.compile(r"(?:(?P<file>[^<>\s][^<>]*?):)?(?P<line>\d+):(?P<column>\d+)$")
@@ -28,8 +28,6 @@ class Node:
     """Where it begins, in the text as clang was given it."""
     details: str
     """The rest of its line: names, types, kinds of casts, operators."""
-    previous: str = ""
-    """The address of the declaration before this one of the same function; empty for the first."""
     parent: "Node | None" = None
     children: list["Node"] = field(default_factory=list)
 
@@ -110,9 +108,8 @@ class _Reader:
             return
         indent, kind, address, rest = match.groups()
         prefix = _PREFIX.match(rest)
-        previous = prefix[1] if prefix is not None and prefix[1] else ""
         begin, details = self._places(rest[prefix.end() if prefix is not None else 0 :])
-        self._add(len(indent), Node(kind, address, begin, details, previous))
+        self._add(len(indent), Node(kind, address, begin, details))
 
     def _add(self, depth: int, node: Node) -> None:
         while self._open and self._open[-1][0] >= depth:

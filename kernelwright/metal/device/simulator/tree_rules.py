@@ -5,7 +5,7 @@ Rules that need types, or what a name stands for, are here; those that tokens te
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from kernelwright.metal.device.simulator.syntax_tree import Node, called, pointee
 from kernelwright.metal.msl.diagnose import in_apples_words
@@ -47,7 +47,6 @@ def language_breaches(nodes: Sequence[Node]) -> Iterator[tuple[Node, str]]:
             yield node, "'auto' is not allowed in a function's parameters before C++20"
         elif node.kind in _FUNCTIONS and _is_variadic(node):
             yield node, "variable arguments are not supported in Metal"
-    yield from _recursions(nodes)
 
 
 def _is_double(node: Node) -> bool:
@@ -88,45 +87,3 @@ def _is_of_auto(node: Node) -> bool:
 
 def _is_variadic(node: Node) -> bool:
     return re.search(r"(?:\(|, )\.\.\.\)", node.type) is not None
-
-
-def _recursions(nodes: Sequence[Node]) -> Iterator[tuple[Node, str]]:
-    """Yield one call of each cycle among the functions that a text defines."""
-    names = _first_declarations(nodes)
-    calls: dict[str, dict[str, Node]] = {}
-    for node in nodes:
-        if node.kind not in ("DeclRefExpr", "MemberExpr", "CXXConstructExpr"):
-            continue
-        around = next((a for a in node.ancestors() if a.kind in _FUNCTIONS), None)
-        if around is None:
-            continue
-        called = calls.setdefault(names[around.address], {})
-        for target in node.targets:
-            if target in names:
-                called.setdefault(names[target], node)
-    for name in calls:
-        for callee, node in calls[name].items():
-            if _reaches(callee, name, calls):
-                yield node, "recursive function calls are not supported in Metal"
-                break
-
-
-def _first_declarations(nodes: Sequence[Node]) -> dict[str, str]:
-    """Map each declaration of a function to the first one of it."""
-    names: dict[str, str] = {}
-    for node in nodes:
-        if node.kind in _FUNCTIONS:
-            names[node.address] = names.get(node.previous, node.previous) or node.address
-    return names
-
-
-def _reaches(start: str, goal: str, calls: Mapping[str, Mapping[str, Node]]) -> bool:
-    seen, stack = set[str](), [start]
-    while stack:
-        name = stack.pop()
-        if name == goal:
-            return True
-        if name not in seen:
-            seen.add(name)
-            stack.extend(calls.get(name, ()))
-    return False

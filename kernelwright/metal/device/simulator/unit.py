@@ -61,6 +61,8 @@ class Unit:
     sources: Mapping[str, Sequence[str]]
     """Lines that diagnostics quote, by file."""
     math_mode: MathMode = "safe"
+    sees_addresses: bool = True
+    """The text may compute with addresses, as no candidate may."""
 
     @property
     def constants(self) -> tuple[FunctionConstant, ...]:
@@ -160,6 +162,7 @@ def prepare(
     folders: Sequence[Path] = (),
     math_mode: MathMode = "safe",
     threadgroup_bytes: int = METAL_THREADGROUP_BYTES,
+    sees_addresses: bool = True,
 ) -> Unit:
     """Rewrite a text.
 
@@ -169,6 +172,7 @@ def prepare(
         folders: Where `#include "…"` looks, before MLX's own headers.
         math_mode: What the compiler may assume of floats.
         threadgroup_bytes: What a threadgroup may take.
+        sees_addresses: Whether it may compute with addresses.
 
     Raises:
         CompileError: Metal refuses the text for what its tokens say.
@@ -187,7 +191,7 @@ def prepare(
         found = refuse(unit.rewritten)
     if found:
         raise CompileError(tuple(unit.placed(d) for d in found))
-    return replace(unit, math_mode=math_mode)
+    return replace(unit, math_mode=math_mode, sees_addresses=sees_addresses)
 
 
 def _needs_expansion(unit: Unit, found: Sequence[Diagnostic]) -> bool:

@@ -1,13 +1,31 @@
 // Atomic operations of instrumented kernels: seen as atomic accesses, then carried out.
+#include <string.h>
+
 #include "instrument.h"
+#include "stale.h"
 
 using namespace kw;
 
 #define PC ((uint64_t)__builtin_return_address(0))
 
+namespace {
+
+bool runs_kernel(const Worker* worker) { return worker != nullptr && worker->running != nullptr; }
+
+void note_write(const void* address) {
+  if (runs_kernel(current)) note_own_atomic(*current, (uint64_t)address);
+}
+
+const void* missed(const void* address, uint32_t size) {
+  return runs_kernel(current) ? stale_value(*current, (uint64_t)address, size) : nullptr;
+}
+
+}  // namespace
+
 #define KW_EXCHANGING(bits, type, name, builtin)                                            \
   KW_EXPORT type __tsan_atomic##bits##_##name(volatile type* p, type value, int) {          \
     see((const void*)p, bits / 8, READ | WRITE | ATOMIC, PC);                               \
+    note_write((const void*)p);                                                             \
     return builtin(p, value, __ATOMIC_SEQ_CST);                                             \
   }
 
@@ -16,6 +34,7 @@ using namespace kw;
   KW_EXPORT int __tsan_atomic##bits##_compare_exchange_##name(                              \
       volatile type* p, type* expected, type value, int, int) {                             \
     see((const void*)p, bits / 8, READ | WRITE | ATOMIC, PC);                               \
+    note_write((const void*)p);                                                             \
     return __atomic_compare_exchange_n(p, expected, value, false, __ATOMIC_SEQ_CST,         \
                                        __ATOMIC_SEQ_CST);                                   \
   }
@@ -23,10 +42,14 @@ using namespace kw;
 #define KW_ATOMIC(bits, type)                                                               \
   KW_EXPORT type __tsan_atomic##bits##_load(const volatile type* p, int) {                  \
     see((const void*)p, bits / 8, READ | ATOMIC, PC);                                       \
-    return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                            \
+    type value = __atomic_load_n(p, __ATOMIC_SEQ_CST);                                      \
+    if (const void* before = missed((const void*)p, bits / 8))                              \
+      memcpy(&value, before, sizeof value);                                                 \
+    return value;                                                                           \
   }                                                                                         \
   KW_EXPORT void __tsan_atomic##bits##_store(volatile type* p, type value, int) {           \
     see((const void*)p, bits / 8, WRITE | ATOMIC, PC);                                      \
+    note_write((const void*)p);                                                             \
     __atomic_store_n(p, value, __ATOMIC_SEQ_CST);                                           \
   }                                                                                         \
   KW_EXCHANGING(bits, type, exchange, __atomic_exchange_n)                                  \
@@ -41,6 +64,7 @@ using namespace kw;
   KW_EXPORT type __tsan_atomic##bits##_compare_exchange_val(volatile type* p, type expected, \
                                                             type value, int, int) {         \
     see((const void*)p, bits / 8, READ | WRITE | ATOMIC, PC);                               \
+    note_write((const void*)p);                                                             \
     __atomic_compare_exchange_n(p, &expected, value, false, __ATOMIC_SEQ_CST,               \
                                 __ATOMIC_SEQ_CST);                                          \
     return expected;                                                                        \
@@ -51,5 +75,8 @@ KW_ATOMIC(16, uint16_t)
 KW_ATOMIC(32, uint32_t)
 KW_ATOMIC(64, uint64_t)
 
-KW_EXPORT void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+KW_EXPORT void __tsan_atomic_thread_fence(int) {
+  if (runs_kernel(current)) note_fence(*current);
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
 KW_EXPORT void __tsan_atomic_signal_fence(int) {}

@@ -1,5 +1,7 @@
 #include "grid.h"
 
+#include "stale.h"
+
 namespace kw {
 
 namespace {
@@ -26,6 +28,7 @@ kw_uint3 group_size(const Launch& launch, kw_uint3 position) {
 void enter_group(Worker& worker, uint64_t group) {
   const Launch& launch = *worker.launch;
   worker.group = group;
+  forget_own_atomics(worker);
   worker.group_position = group_position(launch, group);
   const kw_uint3 size = group_size(launch, worker.group_position), before = worker.group_size;
   if (size.x != before.x || size.y != before.y || size.z != before.z) worker.shape++;

@@ -216,6 +216,7 @@ Team* free_team(Team* team) {
     close(team->done[0]);
     close(team->done[1]);
   }
+  free(team->launch.fenced);
   free(team->workers);
   free(team);
   return nullptr;
@@ -244,6 +245,7 @@ KW_EXPORT Team* kw_start(const Request* request) {
   if (dladdr((void*)request->code.entry, &library)) launch.module_low = (uint64_t)library.dli_fbase;
   if (request->sanitizes) {
     launch.reports = request->reports;
+    launch.fenced = (uint8_t*)calloc(launch.group_count / 8 + 1, 1);
     launch.arena = &team->arena;
     if (!open_arena(team->arena, *request)) {
       close_arena(team->arena);

@@ -104,6 +104,7 @@ struct Launch {
   Reports* reports;     // null unless sanitizing
   Counting* counting;   // null unless counting
   Vetting* vetting;     // null unless vetted
+  uint8_t* fenced;      // atomic; of a sanitizing launch, a bit for each threadgroup that has fenced
 };
 
 struct Worker;

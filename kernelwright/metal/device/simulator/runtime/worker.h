@@ -35,6 +35,14 @@ struct Pending {
   kw_uint3 thread, threadgroup;
 };
 
+// Places in device memory that the threadgroup at hand has written by atomic operations.
+struct OwnAtomics {
+  static constexpr uint32_t MOST = 256;
+  uint64_t addresses[MOST];
+  bool is_used;
+  bool has_fenced;  // since the last place was added: what was read there orders what follows
+};
+
 struct Worker {
   Fiber* running;    // null while the worker itself runs
   void* own_stack;   // the worker's stack pointer while a fiber runs
@@ -67,6 +75,7 @@ struct Worker {
   Shadow* shadow;  // of threadgroup memory; kept between launches
   Pending pending;
   uint64_t last_address, last_pc;  // of the last access seen; a fault right after it is its own
+  OwnAtomics own_atomics;
   uint64_t constants_low, constants_high;  // addresses known to be the library's own
 
   Meter* meter;  // of a counting launch, else null
