@@ -28,7 +28,7 @@ from kernelwright.campaign.planning import Captured, FunctionPlan
 from kernelwright.campaign.pursuit import Pursuit
 from kernelwright.campaign.ranking import is_confirmed, is_final, rank_of, was_put_to_the_test
 from kernelwright.campaign.recall import recall
-from kernelwright.campaign.report import SearchReport, TaskReport
+from kernelwright.campaign.report import SearchReport, TaskReport, with_whole_gains
 from kernelwright.campaign.spec import SearchSpec
 from kernelwright.campaign.spec_reading import is_same_search
 from kernelwright.campaign.strategy import Enough, Later, RepairThenWrite, Strategy, Team
@@ -81,12 +81,15 @@ class Engine:
         pause: Pause | None = None,
         endurance: Endurance = USUAL_ENDURANCE,
         root_id: str | None = None,
+        chip: str | None = None,
     ) -> None:
         """Prepare a search; one that `resumes` counts what its earlier runs took of the caps.
 
         `root_id` names the campaign that goes on; else it is that of a run of the same search
-        that did not finish, whatever its caps were.
+        that did not finish, whatever its caps were. `chip` chooses whose times its report
+        predicts.
         """
+        self._chip = chip
         self._store = store
         self._spec = spec
         self._team = team
@@ -146,13 +149,16 @@ class Engine:
                 recall(self._store, self._campaign_id, pursuits, bench.info)
                 reason = self._pursue(pursuits, hired.strategy, bench)
             ended = self._end(reason)
+        tasks = tuple(TaskReport.of(pursuit, self._chip) for pursuit in pursuits)
         return SearchReport(
             campaign_id=self._campaign_id,
             store=self._store.label,
             device=bench.info,
-            functions=tuple(plan.report for plan in plans),
+            functions=with_whole_gains(
+                [plan.report for plan in plans], tasks, bench.info, self._chip
+            ),
             refused=captured.refused,
-            tasks=tuple(TaskReport.of(pursuit) for pursuit in pursuits),
+            tasks=tasks,
             evaluated=self._evaluated,
             duration_s=self._vigil.elapsed_s(),
             ended=ended,

@@ -1,5 +1,6 @@
 """What a search says while it runs: frozen records, in the order in which things happen."""
 
+from kernelwright.campaign.whole import FunctionWork
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.diagnostic import Record
@@ -35,6 +36,8 @@ class FunctionPlanned(Record):
     author: str
     place: str = ""
     """The file and name, by which the function is found again; empty in older logs."""
+    work: FunctionWork | None = None
+    """What MLX does for one call; None in older logs."""
 
 
 class FunctionRefused(Record):

@@ -4,16 +4,15 @@ from collections.abc import Mapping, Sequence
 
 from kernelwright.campaign.earlier import lasted_s
 from kernelwright.campaign.event import CampaignEnded, FunctionPlanned, FunctionRefused
-from kernelwright.campaign.gain import Gain, gain_of
 from kernelwright.campaign.ledger import abandoned
 from kernelwright.campaign.morning_spend import Payment, Spending, payments, spending
 from kernelwright.campaign.run_state import word_for
-from kernelwright.campaign.savings import traffic_of
+from kernelwright.campaign.whole import whole_gain
 from kernelwright.evaluator.evaluation import Status
+from kernelwright.evaluator.gain import Gain, gain_of, predicted_chip, predicted_gain
 from kernelwright.metal.diagnostic import Record
 from kernelwright.store import (
     Campaign,
-    CandidateDetail,
     Champion,
     Environment,
     HistoryEntry,
@@ -43,8 +42,26 @@ class TaskMorning(Record):
     tried: int
     right: int
     champion: Champion | None
+    """The best candidate; it gains nothing where `gain` does not beat MLX."""
     gain: Gain | None
+    predicted: Gain | None
     points: tuple[Point, ...]
+
+    @property
+    def beats_mlx(self) -> bool:
+        """True where there is a champion to take."""
+        return self.gain is not None and self.gain.beats_mlx
+
+
+class FunctionMorning(Record):
+    """What became of one function as a whole."""
+
+    function: str
+    inputs: str
+    task_ids: tuple[str, ...]
+    """One for each region, in graph order."""
+    gain: Gain | None
+    """None where no region has a champion, or an older log does not say what MLX does."""
 
 
 class Failure(Record):
@@ -77,6 +94,7 @@ class Morning(Record):
     runs: int
     seconds: float
     environment: Environment
+    functions: tuple[FunctionMorning, ...]
     tasks: tuple[TaskMorning, ...]
     failures: tuple[Failure, ...]
     quarantined: tuple[Quarantined, ...]
@@ -86,13 +104,17 @@ class Morning(Record):
     @property
     def won(self) -> tuple[TaskMorning, ...]:
         """Tasks with a champion that gains, the greatest gain first."""
-        won = [t for t in self.tasks if t.gain is not None and t.gain.is_worthwhile]
-        return tuple(sorted(won, key=lambda t: -t.gain.ratio if t.gain else 0.0))
+        return tuple(t for t in self.ranked if t.beats_mlx)
+
+    @property
+    def ranked(self) -> tuple[TaskMorning, ...]:
+        """All tasks in the order of every table and plot: by gain, those without one last."""
+        return tuple(sorted(self.tasks, key=lambda t: -t.gain.ratio if t.gain else 0.0))
 
     @property
     def even(self) -> tuple[TaskMorning, ...]:
         """Tasks for which MLX stays best, or nothing was right."""
-        return tuple(task for task in self.tasks if task not in self.won)
+        return tuple(task for task in self.ranked if not task.beats_mlx)
 
     @property
     def dollars(self) -> float:
@@ -105,8 +127,8 @@ class Morning(Record):
         return sum(task.tried for task in self.tasks)
 
 
-def morning_of(store: KernelStore, campaign: Campaign) -> Morning:
-    """Gather a run and the dead runs that it took up."""
+def morning_of(store: KernelStore, campaign: Campaign, chip: str | None = None) -> Morning:
+    """Gather a run and the dead runs that it took up; `chip` chooses whose time is predicted."""
     campaigns = {c.id: c for c in store.campaigns(limit=_ALL)}
     runs = [campaigns[run] for run in [*abandoned(store, campaign.id), campaign.id]]
     trials = [(run, store.history(campaign=run.id, limit=_ALL)[::-1]) for run in runs]
@@ -117,18 +139,22 @@ def morning_of(store: KernelStore, campaign: Campaign) -> Morning:
         if c.chip == campaign.environment.device.chip
     }
     log = [event for run in runs for event in store.events(run.id)]
-    planned = [
-        task
+    plans = [
+        FunctionPlanned.model_validate_json(event.body)
         for event in log
         if event.kind == FunctionPlanned.__name__
-        for task in FunctionPlanned.model_validate_json(event.body).tasks
     ]
+    planned = [task for plan in plans for task in plan.tasks]
     tasks = {t.id: t for t in [*planned, *(entry.task for entry in latest.values())]}
     paid = payments(store, runs)
     points = _points(store, trials, paid)
     is_over = word_for(store, campaign) not in ("running", "paused")
     ended = [e for e in store.events(campaign.id) if e.kind == CampaignEnded.__name__]
     refusals = [e for e in store.events(campaign.id) if e.kind == FunctionRefused.__name__]
+    became = tuple(
+        _task(store, task, latest, champions.get(task.id), points.get(task.id, ()), chip)
+        for task in tasks.values()
+    )
     return Morning(
         campaign_id=campaign.id,
         name=campaign.name,
@@ -137,10 +163,8 @@ def morning_of(store: KernelStore, campaign: Campaign) -> Morning:
         runs=len(runs),
         seconds=sum(lasted_s(store, run) for run in runs),
         environment=campaign.environment,
-        tasks=tuple(
-            _task(store, task, latest, champions.get(task.id), points.get(task.id, ()))
-            for task in tasks.values()
-        ),
+        functions=_functions(plans, became, chip or predicted_chip(campaign.environment.device)),
+        tasks=became,
         failures=_failures(store, latest),
         quarantined=_quarantined(trials if is_over else trials[:-1], latest),
         spending=spending(store, runs, tasks),
@@ -168,21 +192,44 @@ def _task(
     latest: Mapping[str, HistoryEntry],
     champion: Champion | None,
     points: Sequence[Point],
+    chip: str | None,
 ) -> TaskMorning:
+    gain = predicted = None
+    if champion is not None:
+        detail = store.show(champion.candidate_id)
+        known = next(e for e in detail.evaluations if e.id == champion.evaluation_id)
+        gain = gain_of(known.evaluation, detail.graph, chip)
+        for_chip = chip or predicted_chip(known.evaluation.device)
+        predicted = predicted_gain(known.evaluation, detail.graph, for_chip) or gain
     entries = [entry for entry in latest.values() if entry.task.id == task.id]
     return TaskMorning(
         task=task,
         tried=len(entries),
         right=sum(entry.status in _RIGHT for entry in entries),
         champion=champion,
-        gain=None if champion is None else _gain(store.show(champion.candidate_id), champion),
+        gain=gain,
+        predicted=predicted,
         points=tuple(points),
     )
 
 
-def _gain(detail: CandidateDetail, champion: Champion) -> Gain:
-    known = next(e for e in detail.evaluations if e.id == champion.evaluation_id)
-    return gain_of(known.evaluation, traffic_of(detail.graph))
+def _functions(
+    plans: Sequence[FunctionPlanned], tasks: Sequence[TaskMorning], chip: str
+) -> tuple[FunctionMorning, ...]:
+    """Say of each function, as it was planned last, what it gains as a whole."""
+    gains = {t.task.id: t.gain for t in tasks if t.gain}
+    predicted = {t.task.id: t.predicted for t in tasks if t.predicted}
+    latest = {(plan.function, plan.inputs): plan for plan in plans}
+    found = []
+    for plan in latest.values():
+        task_ids = tuple(task.id for task in plan.tasks)
+        gain = plan.work and whole_gain(plan.work, task_ids, gains, predicted, chip)
+        found.append(
+            FunctionMorning(
+                function=plan.function, inputs=plan.inputs, task_ids=task_ids, gain=gain
+            )
+        )
+    return tuple(found)
 
 
 def _points(store: KernelStore, trials: _Trials, paid: Sequence[Payment]) -> dict[str, list[Point]]:

@@ -39,12 +39,13 @@ def _rendered(template: str, morning: Morning) -> str:
         plots=[
             plot
             for plot in (
-                best_so_far(morning.tasks, morning.seconds),
-                best_for_money(morning.tasks, morning.dollars),
+                best_so_far(morning.ranked, morning.seconds),
+                best_for_money(morning.ranked, morning.dollars),
             )
             if plot
         ],
         against=_AGAINST[is_against_mlx(morning.tasks)],
+        cell=lambda text: text.replace("|", "\\|"),
         duration=_duration(morning.seconds),
         headline=_headline(morning),
         kinds=_kinds(morning),
@@ -71,8 +72,21 @@ def _became(morning: Morning) -> str:
 
 
 def _kinds(morning: Morning) -> str:
-    if morning.environment.device.measures_time:
+    words = _kind_words(morning)
+    chips = ", ".join(dict.fromkeys(t.gain.chip for t in morning.tasks if t.gain))
+    if not chips:
+        return words
+    fastest = "MLX's are of the fastest of eager, mx.compile and mx.fast"
+    return f"{words} Times are of {chips}; {fastest}."
+
+
+def _kind_words(morning: Morning) -> str:
+    if all(t.gain.kind == "measured" for t in morning.tasks if t.gain) and (
+        morning.environment.device.measures_time
+    ):
         return "Times were measured on the device; intervals are of paired runs."
+    if morning.environment.device.measures_time:
+        return "Times with ~ are predicted from counted work, the others were measured."
     return (
         "Nothing was timed: this device runs kernels on the CPU and counts their work. Every time "
         "and every ratio here is a prediction from those counts; measure on a Mac before you rely "

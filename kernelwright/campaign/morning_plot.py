@@ -7,10 +7,10 @@ from html import escape
 
 from kernelwright.campaign.morning import Point, TaskMorning
 
-_WIDTH, _HEIGHT = 760, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 190, 20, 44
+_WIDTH, _HEIGHT = 480, 280
+"""Small, so that its text can be read where a phone makes it smaller."""
+_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 16, 20, 44
 _MOST_LINES = 8
-_LABEL_PX = 16
 _HEADROOM = 1.08
 _WIDE = 3.0
 """Times that the greatest multiple is the least from which logarithms show more."""
@@ -85,20 +85,35 @@ def is_against_mlx(tasks: Sequence[TaskMorning]) -> bool:
 
 def _drawn(tasks: Sequence[TaskMorning], axis: _Axis) -> str:
     chosen = [t for t in tasks if t.points and (t.gain or not is_against_mlx(tasks))]
-    lines = sorted(chosen, key=_final, reverse=True)[:_MOST_LINES]
+    lines = chosen[:_MOST_LINES]
     if not lines:
         return ""
     values = [value for task in lines for value in _multiples(task)]
     low, high = min(1.0, *values), max(1.1, *values)
     scale = _Scale(low * (2 - _HEADROOM) if low < 1 else low, high * _HEADROOM)
-    heights = _apart([scale.y(_final(task)) for task in lines])
     body = [*_axes(axis, scale)]
-    for task, colour, height in zip(lines, _COLOURS, heights, strict=False):
-        body += _line(task, colour, height, axis, scale)
-    return (
+    for task, colour in zip(lines, _COLOURS, strict=False):
+        body += _line(task, colour, axis, scale)
+    drawn = (
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="best so far, '
         f'{axis.label}" class="plot" xmlns="http://www.w3.org/2000/svg">{"".join(body)}</svg>'
     )
+    return f"<figure>{drawn}{_legend(lines)}</figure>"
+
+
+def _legend(lines: Sequence[TaskMorning]) -> str:
+    """List the lines in the tasks' order, their names in full."""
+    items = "".join(
+        f'<li><i style="background:{colour}"></i>{escape(task.task.name)} '
+        f"<b>{_final_words(task)}</b></li>"
+        for task, colour in zip(lines, _COLOURS, strict=False)
+    )
+    return f'<ul class="legend">{items}</ul>'
+
+
+def _final_words(task: TaskMorning) -> str:
+    """Return a champion's gain as every page shows it, else the last multiple."""
+    return task.gain.times if task.gain else f"{_multiples(task)[-1]:.2f}×"
 
 
 def _multiples(task: TaskMorning) -> list[float]:
@@ -110,13 +125,7 @@ def _multiples(task: TaskMorning) -> list[float]:
     return [reference / point.rank.value for point in task.points]
 
 
-def _final(task: TaskMorning) -> float:
-    return _multiples(task)[-1]
-
-
-def _line(
-    task: TaskMorning, colour: str, label_y: float, axis: _Axis, scale: _Scale
-) -> Iterator[str]:
+def _line(task: TaskMorning, colour: str, axis: _Axis, scale: _Scale) -> Iterator[str]:
     places = [
         (axis.x(axis.of(point)), scale.y(multiple))
         for point, multiple in zip(task.points, _multiples(task), strict=True)
@@ -124,15 +133,9 @@ def _line(
     path = "".join(
         f"H{x:.1f}V{y:.1f}" if i else f"M{x:.1f},{y:.1f}" for i, (x, y) in enumerate(places)
     )
-    end, height = axis.x(axis.last), places[-1][1]
+    end = axis.x(axis.last)
     yield f'<path d="{path}H{end:.1f}" fill="none" stroke="{colour}" stroke-width="2"/>'
     yield from (f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in places)
-    yield f'<path d="M{end:.1f},{height:.1f}L{end + 10:.1f},{label_y:.1f}" stroke="{colour}"/>'
-    name = task.task.name if len(task.task.name) <= 19 else task.task.name[:18] + "…"
-    yield (
-        f'<text x="{end + 14:.1f}" y="{label_y + 4:.1f}" fill="{colour}">'
-        f"{escape(name)} {_final(task):.2f}×</text>"
-    )
 
 
 def _axes(axis: _Axis, scale: _Scale) -> Iterator[str]:
@@ -162,12 +165,3 @@ def _ticks(low: float, high: float) -> list[float]:
     first = -int(-low / step) if low < 0 else int(low / step + 0.999999)
     count = int((high - first * step) / step + 1e-9) + 1
     return [round((first + i) * step, 7) for i in range(count)]
-
-
-def _apart(heights: Sequence[float]) -> list[float]:
-    """Move labels down until none covers another; `heights` grow."""
-    placed: list[float] = []
-    for height in heights:
-        placed.append(max(height, placed[-1] + _LABEL_PX) if placed else height)
-    over = max(placed[-1] - (_HEIGHT - _BOTTOM), 0.0)
-    return [height - over for height in placed]

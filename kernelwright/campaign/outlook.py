@@ -7,14 +7,13 @@ from typing import Literal
 
 from kernelwright.campaign.earlier import lasted_s
 from kernelwright.campaign.event import CampaignEnded, FunctionPlanned, TaskEnded
-from kernelwright.campaign.gain import Gain, gain_of
 from kernelwright.campaign.ledger import abandoned
 from kernelwright.campaign.pausing import paused_s
 from kernelwright.campaign.run_state import RIGHT, word_for
-from kernelwright.campaign.savings import traffic_of
 from kernelwright.campaign.spec import SearchSpec
 from kernelwright.campaign.spec_reading import search_spec_of
 from kernelwright.evaluator.evaluation import Status
+from kernelwright.evaluator.gain import Gain, gain_of
 from kernelwright.metal.diagnostic import Record
 from kernelwright.store import (
     Campaign,
@@ -125,8 +124,9 @@ class Outlook(Record):
 class Lookout:
     """Looks at one run again and again; what cannot change is read once."""
 
-    def __init__(self, store: KernelStore, campaign: Campaign) -> None:
+    def __init__(self, store: KernelStore, campaign: Campaign, chip: str | None = None) -> None:
         self._store = store
+        self._chip = chip
         self._id = campaign.id
         self._spec = search_spec_of(campaign) or SearchSpec()
         self._before = [store.campaign(run) for run in abandoned(store, campaign.id)]
@@ -212,9 +212,8 @@ class Lookout:
         if champion.evaluation_id not in self._gains:
             detail = self._store.show(champion.candidate_id)
             known = next(e for e in detail.evaluations if e.id == champion.evaluation_id)
-            self._gains[champion.evaluation_id] = gain_of(
-                known.evaluation, traffic_of(detail.graph)
-            )
+            gain = gain_of(known.evaluation, detail.graph, self._chip)
+            self._gains[champion.evaluation_id] = gain
         return self._gains[champion.evaluation_id]
 
     def _asked(self) -> tuple[str, ...]:

@@ -3,12 +3,15 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from kernelwright.agents.protocols import Plan, Planner
 from kernelwright.campaign.event import FunctionPlanned, FunctionRefused, LeftOperation
+from kernelwright.campaign.plan_check import REASON, worthwhile
 from kernelwright.campaign.report import FunctionReport
 from kernelwright.campaign.savings import traffic_of
 from kernelwright.campaign.subject import Subject
+from kernelwright.campaign.whole import FunctionWork
 from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import (
@@ -19,6 +22,7 @@ from kernelwright.ir import (
     gather_attention,
     operation,
 )
+from kernelwright.ir.ops import Kind, op_named
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.store import TaskSummary
 
@@ -46,6 +50,11 @@ class PlannedTask:
     task: Task
     signature: str
 
+    @property
+    def label(self) -> str:
+        """Its name within its function; the function's where it is all of it."""
+        return self.task.name.partition("/")[2] or self.task.name
+
 
 @dataclass(frozen=True)
 class FunctionPlan:
@@ -58,6 +67,11 @@ class FunctionPlan:
     left: tuple[LeftOperation, ...]
     author: str
 
+    @cached_property
+    def work(self) -> FunctionWork:
+        """Count what MLX does for one call."""
+        return FunctionWork.of(self.graph, self.regions)
+
     @property
     def event(self) -> FunctionPlanned:
         """Say what the plan is."""
@@ -69,6 +83,7 @@ class FunctionPlan:
             left=self.left,
             author=self.author,
             place=self.subject.origin,
+            work=self.work,
         )
 
     @property
@@ -80,6 +95,7 @@ class FunctionPlan:
             task_ids=tuple(planned.task.fingerprint for planned in self.tasks),
             left=self.left,
             traffic=traffic_of(self.graph, self.regions),
+            work=self.work,
         )
 
 
@@ -110,13 +126,13 @@ def plan_function(function: CapturedFunction, planner: Planner, device: DeviceIn
     """Cut a function's graph into tasks."""
     subject, graph = function.subject, function.graph
     plan = planner.plan(graph, device)
-    regions = plan.cut(graph)
+    regions = worthwhile(graph, plan.cut(graph))
     return FunctionPlan(
         subject=subject,
         graph=graph,
         regions=regions,
         tasks=_tasks(subject, regions),
-        left=_left(graph, plan),
+        left=_left(graph, plan, regions),
         author=plan.author,
     )
 
@@ -138,13 +154,17 @@ def _short(signature: str) -> str:
     return signature.removeprefix("elementwise:").replace("*", "+")
 
 
-def _left(graph: Graph, plan: Plan) -> tuple[LeftOperation, ...]:
-    """Pair each reason with how often its op is left."""
+def _left(graph: Graph, plan: Plan, regions: Sequence[Region]) -> tuple[LeftOperation, ...]:
+    """Pair each reason with how often its op is left, by the planner or because MLX is better."""
     covered = {i for planned in plan.regions for i in planned.indices}
     counts = Counter(node.op for i, node in enumerate(graph.nodes) if i not in covered)
-    return tuple(
+    left = [
         LeftOperation(op=op, reason=reason, count=max(1, counts[op])) for op, reason in plan.left
-    )
+    ]
+    dropped = covered - {i for region in regions for i in region.indices}
+    ops = [graph.nodes[i].op for i in sorted(dropped)]
+    again = Counter(op for op in ops if op_named(op).kind is not Kind.VIEW)
+    return (*left, *(LeftOperation(op=op, reason=REASON, count=n) for op, n in again.items()))
 
 
 def _types(graph: Graph) -> str:

@@ -96,11 +96,12 @@ def _is_served(wanted: Wanted, spec: NightSpec, store: KernelStore) -> bool:
 
 
 def _served(tasks: set[str], spec: NightSpec, store: KernelStore) -> Iterator[set[str]]:
-    """Yield what each device of the night has fresh champions for."""
+    """Yield what each device of the night has fresh champions for, those that beat MLX."""
     for name in spec.devices:
         try:
             chip = open_device(name, spec.threadgroup_bytes).info.chip
         except KernelwrightError:
             yield set()
         else:
-            yield set(store.served(tasks, device=name, chip=chip))
+            found = store.served(tasks, device=name, chip=chip)
+            yield {task for task, champion in found.items() if champion.beats_mlx}

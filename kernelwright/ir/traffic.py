@@ -55,16 +55,18 @@ def compiled_traffic(graph: Graph, indices: Iterable[int] | None = None) -> Traf
     return _total(graph, [tuple(i for i in g if i in chosen) for g in groups])
 
 
-def fast_traffic(graph: Graph) -> Traffic:
+def fast_traffic(graph: Graph, indices: Iterable[int] | None = None) -> Traffic:
     """Count `mx.compile` around `mx.fast`, whose kernels a trace on the CPU takes apart."""
+    among = set(range(len(graph.nodes)) if indices is None else indices)
     whole: list[Region] = []
     taken: set[int] = set()
     for idiom in idioms(graph):
         if idiom.name in IN_MLX_FAST and not _is_taken_apart(graph, idiom.indices):
-            indices = _with_tables(graph, idiom.indices, taken)
-            taken |= indices
-            whole.append(Region(graph, tuple(sorted(indices))))
-    return planned_traffic(graph, whole)
+            members = _with_tables(graph, idiom.indices, taken)
+            if members <= among:
+                taken |= members
+                whole.append(Region(graph, tuple(sorted(members))))
+    return planned_traffic(graph, whole, among)
 
 
 def _is_taken_apart(graph: Graph, indices: Iterable[int]) -> bool:

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from kernelwright.evaluator.gain import Gain
 from kernelwright.metal.diagnostic import Record
 
 Path = Literal["kernels", "original"]
@@ -13,10 +14,8 @@ class ServedRegion(Record):
     operation: str
     candidate: str
     """Id of the champion in the store."""
-    rank: str
-    """How it was ranked, such as `measured 41 us` or `predicted ~41 us`."""
-    bytes_saved: int
-    """Against the same part left to mx.compile."""
+    gain: Gain
+    """Over MLX at its best for the same part."""
 
 
 class Explanation(Record):
@@ -36,8 +35,8 @@ class Explanation(Record):
         """Render in a few lines."""
         head = f"{self.function}({', '.join(self.inputs)}): {self.reason}"
         rows = [
-            f"  {r.operation}: kernel {r.candidate[:8]}, {r.rank}, "
-            f"{r.bytes_saved / 1e6:.1f} MB less traffic than mx.compile"
+            f"  {r.operation}: kernel {r.candidate[:8]}, {r.gain.kernel_time} where MLX takes "
+            f"{r.gain.mlx_time}, {r.gain.words}"
             for r in self.regions
         ]
         gradient = [f"  gradient: {self.gradient}"] if self.gradient else []

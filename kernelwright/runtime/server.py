@@ -10,6 +10,7 @@ import mlx.core as mx
 
 from kernelwright import ir
 from kernelwright.errors import KernelwrightError
+from kernelwright.evaluator.gain import gain_of
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.region import Region
 from kernelwright.ir.stitch import RunRegion
@@ -153,23 +154,23 @@ class KernelServer:
         )
         programs: dict[Region, RunRegion] = {}
         rows: list[ServedRegion] = []
-        is_slower = False
+        is_mlx_best = False
         for region, task in tasks.items():
             champion = found.get(task.fingerprint)
-            if champion is not None and champion.is_slower:
-                is_slower = True
+            if champion is not None and not champion.beats_mlx:
+                is_mlx_best = True
                 continue
             run = self._prepare(champion, task) if champion else None
             if champion is not None and run is not None:
                 programs[region] = run
-                rows.append(_row(graph, region, task, champion))
+                rows.append(_row(task, champion))
         offers = self._offers({r: t for r, t in tasks.items() if r not in programs}, programs)
         if not programs and offers:
             return replace(
                 _nothing(graph, "kernels from elsewhere are not tried yet"), offers=offers
             )
-        if not programs and is_slower:
-            return _nothing(graph, "MLX is faster than the champions for these shapes and dtypes")
+        if not programs and is_mlx_best:
+            return _nothing(graph, "MLX is best for these shapes and dtypes: no champion is faster")
         if not programs:
             return _nothing(graph, "no fresh champion fits these shapes and dtypes")
         covered = {i for region in programs for i in region.indices}
@@ -250,9 +251,9 @@ class KernelServer:
         ids, info = [task.fingerprint for task in tasks], self.device.info
         is_lazy = info.measures_time
         for champion in self.store.served(ids, device=info.name, chip=info.chip).values():
-            run = None if champion.is_slower else self._prepare(champion, own)
+            run = self._prepare(champion, own) if champion.beats_mlx else None
             if run is not None:
-                rows = (_row(graph, region, own, champion),)
+                rows = (_row(own, champion),)
                 return Service(graph, {region: run}, rows, _RESIZED, is_lazy)
         found_at = self.store.from_elsewhere(ids, device=info.name, chip=info.chip)
         champions = [champion for found in found_at.values() for champion in found]
@@ -301,18 +302,9 @@ def _nothing(graph: Graph, reason: str) -> Service:
     return Service(graph, {}, (), reason)
 
 
-def _row(graph: Graph, region: Region, task: Graph, served: ServedProgram) -> ServedRegion:
-    rank = served.champion.rank
-    value = {
-        "measured": f"measured {rank.value:.3g} us",
-        "predicted": f"predicted ~{rank.value:.3g} us",
-        "traffic": f"{rank.value / 1e6:.3g} MB moved",
-    }[rank.kind]
-    saved = ir.compiled_traffic(graph, region.indices).nbytes
-    saved -= ir.planned_traffic(graph, [region], region.indices).nbytes
+def _row(task: Graph, served: ServedProgram) -> ServedRegion:
     return ServedRegion(
         operation=ir.operation(task),
         candidate=served.champion.candidate_id,
-        rank=value,
-        bytes_saved=max(saved, 0),
+        gain=gain_of(served.evaluation, task),
     )

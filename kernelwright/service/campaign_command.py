@@ -16,7 +16,6 @@ from kernelwright.campaign.endurance import Endurance
 from kernelwright.campaign.event import Event
 from kernelwright.campaign.fault import Rehearsal
 from kernelwright.campaign.forecast import forecast
-from kernelwright.campaign.gain import gain_of
 from kernelwright.campaign.interleave import BySavings
 from kernelwright.campaign.model_team import hiring
 from kernelwright.campaign.night import (
@@ -44,7 +43,7 @@ from kernelwright.ir import partition
 from kernelwright.runtime.export import export_into, fits_metal
 from kernelwright.service.console import console
 from kernelwright.service.option import RunArgument, StoreOption
-from kernelwright.service.view.figure import counted, in_seconds, short
+from kernelwright.service.view.figure import MLX_IS_BEST, counted, in_seconds, short
 from kernelwright.service.view.progress import progress_view
 from kernelwright.service.view.summary import print_search_summary
 from kernelwright.store import KernelStore
@@ -290,10 +289,13 @@ def _export(store: KernelStore, spec: NightSpec, report: SearchReport) -> None:
     if folder is None:
         return
     for task in report.tasks:
-        if task.champion_id is None:
+        won = task.gain
+        if task.champion_id is None or won is None:
+            continue
+        if not task.beats_mlx:
+            console().print(f"not exported: {task.name}: {MLX_IS_BEST}", style="quiet")
             continue
         detail = store.show(task.champion_id)
-        won = gain_of(detail.evaluations[0].evaluation, task.traffic)
         if won.saved < spec.minimum_effect:
             console().print(f"not exported: {task.name} gains {won.words}", style="quiet")
             continue

@@ -185,7 +185,7 @@ def _of_campaign(store: KernelStore, prefix: str, request: _Request) -> list[_Ex
     tasks = campaign_tasks(store, prefix)
     kernels = {s.champion.candidate_id for s in store.standings() if s.champion.task.id in tasks}
     details = [store.show(k) for k in sorted(kernels)]
-    gaining = [d for d in details if request.force or not _is_slower(d)]
+    gaining = [d for d in details if request.force or _beats_mlx(d)]
     written = [_of_candidates(store, [detail], request) for detail in gaining]
     if not written and details:
         raise InputError(
@@ -197,8 +197,8 @@ def _of_campaign(store: KernelStore, prefix: str, request: _Request) -> list[_Ex
     return written
 
 
-def _is_slower(detail: CandidateDetail) -> bool:
-    return bool(detail.evaluations) and detail.evaluations[0].evaluation.is_slower
+def _beats_mlx(detail: CandidateDetail) -> bool:
+    return not detail.evaluations or detail.evaluations[0].evaluation.beats_mlx
 
 
 def _written(module: ExportedModule, folder: Path, *, force: bool) -> _Exported:

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.device.threadgroup_memory import read_size
 from kernelwright.metal.diagnostic import Record
+from kernelwright.metal.perf import PROFILES, find_profile
 
 StoreOption = Annotated[
     str | None,
@@ -75,6 +76,24 @@ ThreadgroupMemoryOption = Annotated[
         help="What a threadgroup may take, such as 96K: up to 227K on cuda and the simulator; what "
         "needs more than 32K runs on no Mac.",
         show_default="32K",
+    ),
+]
+
+
+def _chip(text: str | None) -> str | None:
+    """Read a chip's name."""
+    return None if text is None else find_profile(text).name
+
+
+ChipOption = Annotated[
+    str | None,
+    typer.Option(
+        "--chip",
+        envvar="KERNELWRIGHT_CHIP",
+        metavar="CHIP",
+        callback=_chip,
+        help=f"Whose time is predicted: {', '.join(PROFILES)}.",
+        show_default="m4-pro, or the machine's own GPU",
     ),
 ]
 LimitOption = Annotated[int, typer.Option("--limit", min=1, help="The most rows to print.")]

@@ -6,16 +6,24 @@ from typing import Annotated
 import typer
 
 from kernelwright.campaign import capture_subjects, load_subjects, offline_team
+from kernelwright.campaign.champion_list import known_gains
 from kernelwright.campaign.flow import Flow
-from kernelwright.campaign.outline import outline
+from kernelwright.campaign.outline import KnownGains, outline
 from kernelwright.campaign.planning import plan_function
 from kernelwright.errors import InputError
-from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo, DeviceName
 from kernelwright.metal.device.registry import open_device
 from kernelwright.service.console import console, error_console
-from kernelwright.service.option import JsonOption, ThreadgroupMemoryOption, print_json
+from kernelwright.service.option import (
+    ChipOption,
+    JsonOption,
+    StoreOption,
+    ThreadgroupMemoryOption,
+    print_json,
+)
 from kernelwright.service.view.plan import print_plan
 from kernelwright.service.view.plan_svg import draw_plan
+from kernelwright.store import KernelStore, has_store
 
 
 def plan(
@@ -39,9 +47,11 @@ def plan(
         DeviceName, typer.Option(help="Whose limits the kernels keep.")
     ] = "simulator",
     threadgroup_memory: ThreadgroupMemoryOption = METAL_THREADGROUP_BYTES,
+    chip: ChipOption = None,
+    store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show a function's graph, its regions, and what they save; nothing is compiled."""
+    """Show a function's graph, its regions, and what they gain; nothing is compiled."""
     captured = capture_subjects(load_subjects(target, inputs or []))
     if svg is not None and len(captured.functions) > 1:
         names = ", ".join(f.subject.name for f in captured.functions)
@@ -51,7 +61,9 @@ def plan(
         )
     info, planner = open_device(device, threadgroup_memory).info, offline_team().planner
     plans = [plan_function(function, planner, info) for function in captured.functions]
-    outlines = [outline(planned) for planned in plans]
+    tasks = {planned.task.fingerprint for found in plans for planned in found.tasks}
+    known = _known(store, tasks, info, chip)
+    outlines = [outline(planned, known, chip) for planned in plans]
     if svg is not None:
         drawing = draw_plan(Flow(plans[0].graph, plans[0].regions), outlines[0])
         _write(svg, drawing)
@@ -64,6 +76,14 @@ def plan(
         error_console().print(f"{refused.function}: {refused.reason}", style="warn")
     if svg is not None:
         console().print(f"\ndrawn   {svg}", style="quiet")
+
+
+def _known(url: str | None, tasks: set[str], info: DeviceInfo, chip: str | None) -> KnownGains:
+    """Return what the store's champions gain; nothing where there is no store yet."""
+    if not has_store(url):
+        return KnownGains()
+    with KernelStore(url, must_exist=True) as opened:
+        return known_gains(opened, tasks, info, chip)
 
 
 def _write(path: Path, text: str) -> None:

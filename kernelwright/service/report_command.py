@@ -11,7 +11,7 @@ from kernelwright.campaign.morning_page import as_html, as_markdown
 from kernelwright.campaign.resuming import find_night
 from kernelwright.errors import InputError
 from kernelwright.service.console import console
-from kernelwright.service.option import JsonOption, StoreOption, print_json
+from kernelwright.service.option import ChipOption, JsonOption, StoreOption, print_json
 from kernelwright.store import KernelStore
 
 _MOST_CAMPAIGNS = 1000
@@ -28,13 +28,14 @@ def report(
     md: Annotated[
         Path | None, typer.Option("--md", help="Write Markdown here.", show_default=False)
     ] = None,
+    chip: ChipOption = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
     """Say what got faster, what failed, what it cost and what to do next."""
     with KernelStore(store, must_exist=True) as opened:
         found = find_night(opened.campaigns(limit=_MOST_CAMPAIGNS), campaign)
-        morning = morning_of(opened, found)
+        morning = morning_of(opened, found, chip)
     if json:
         print_json(morning)
     elif html is None and md is None:

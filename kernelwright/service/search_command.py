@@ -29,6 +29,7 @@ from kernelwright.service.option import (
     BaseUrlOption,
     BudgetOption,
     CallsOption,
+    ChipOption,
     DeviceOption,
     JsonOption,
     ModelOption,
@@ -99,6 +100,7 @@ def search(
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Show no progress, only the result.")
     ] = False,
+    chip: ChipOption = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -139,6 +141,7 @@ def search(
             listen=view.show,
             hire=hire,
             order=BySavings({}),
+            chip=chip,
         )
         with ending_in_order(engine):
             report = engine.run(captured)

@@ -4,10 +4,11 @@ from typing import Annotated
 
 import typer
 
+from kernelwright.campaign.champion_list import CandidatePage, candidate_gain, champions_by_gain
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.service.console import console
-from kernelwright.service.option import JsonOption, LimitOption, StoreOption, print_json
+from kernelwright.service.option import ChipOption, JsonOption, LimitOption, StoreOption, print_json
 from kernelwright.service.view.candidate import print_candidate
 from kernelwright.service.view.listing import print_champions, print_history
 from kernelwright.store import KernelStore
@@ -24,13 +25,16 @@ def best(
         str | None, typer.Option(help="A part of the inputs' types, such as 2048,4096.")
     ] = None,
     device: Annotated[DeviceName | None, typer.Option(help="Only this device.")] = None,
+    chip: ChipOption = None,
     limit: LimitOption = 50,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List the champions in the store, by task and device."""
+    """List the champions in the store, those that gain most over MLX first."""
     with KernelStore(store, must_exist=True) as opened:
-        champions = opened.best(op=op, dtype=dtype, shape=shape, device=device, limit=limit)
+        champions = champions_by_gain(
+            opened, op=op, dtype=dtype, shape=shape, device=device, chip=chip, limit=limit
+        )
         label, spending = opened.label, opened.dialogue.spending()
     if json:
         print_json(champions)
@@ -43,6 +47,7 @@ def show(
     source: Annotated[
         bool, typer.Option("--source", help="Print the kernels' Metal source and nothing else.")
     ] = False,
+    chip: ChipOption = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -50,13 +55,14 @@ def show(
     with KernelStore(store, must_exist=True) as opened:
         detail = opened.show(candidate)
         spent = opened.dialogue.spending().get(detail.candidate.task.id)
+    gain = candidate_gain(detail, chip)
     if json:
-        print_json(detail)
+        print_json(CandidatePage.of(detail, gain))
     elif source:
         for kernel in detail.program.kernels:
             typer.echo(f"{kernel.header}\n{kernel.source}" if kernel.header else kernel.source)
     else:
-        print_candidate(console(), detail, spent)
+        print_candidate(console(), detail, gain, spent)
 
 
 def history(

@@ -11,7 +11,7 @@ from kernelwright.campaign.outlook import Lookout, Outlook
 from kernelwright.campaign.resuming import find_night, is_alive, nights
 from kernelwright.campaign.spec_reading import night_spec_of
 from kernelwright.service.console import console
-from kernelwright.service.option import JsonOption, RunArgument, StoreOption, print_json
+from kernelwright.service.option import ChipOption, JsonOption, RunArgument, StoreOption, print_json
 from kernelwright.service.view.watch import frame
 from kernelwright.store import Campaign, KernelStore
 
@@ -27,6 +27,7 @@ def watch(
     once: Annotated[
         bool, typer.Option("--once", help="Show how it stands now, and leave.")
     ] = False,
+    chip: ChipOption = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -34,14 +35,14 @@ def watch(
     printed = console()
     with KernelStore(store, must_exist=True) as opened:
         run = _chosen(opened, campaign)
-        lookout = Lookout(opened, run)
+        lookout = Lookout(opened, run, chip)
         outlook = lookout.look()
         if json:
             print_json(outlook)
         elif once or outlook.is_over or not printed.is_terminal:
             printed.print(_drawn(outlook, printed))
         else:
-            _follow(opened, run, lookout, printed)
+            _follow(opened, run, lookout, printed, chip)
 
 
 def _chosen(store: KernelStore, wanted: str | None) -> Campaign:
@@ -51,7 +52,9 @@ def _chosen(store: KernelStore, wanted: str | None) -> Campaign:
     return find_night(alive if wanted is None and alive else runs, wanted)
 
 
-def _follow(store: KernelStore, run: Campaign, lookout: Lookout, printed: Console) -> None:
+def _follow(
+    store: KernelStore, run: Campaign, lookout: Lookout, printed: Console, chip: str | None
+) -> None:
     """Draw a run every second until it ends, then that of the next device."""
     with Live(console=printed, auto_refresh=False, screen=printed.is_terminal) as live:
         try:
@@ -63,7 +66,7 @@ def _follow(store: KernelStore, run: Campaign, lookout: Lookout, printed: Consol
                     following = _following(store, run)
                     if following is None:
                         break
-                    run, lookout = following, Lookout(store, following)
+                    run, lookout = following, Lookout(store, following, chip)
                 # A long history takes a while to read: the cores are the campaign's.
                 time.sleep(max(_LOOK_S, _REST * (time.process_time() - begun)))
         except KeyboardInterrupt:

@@ -2,7 +2,7 @@
 
 from kernelwright.store.commands.trial import Intent
 from kernelwright.store.dialogue_store import DialogueStore
-from kernelwright.store.location import default_url, label_of, url_of
+from kernelwright.store.location import default_url, has_store, label_of, url_of
 from kernelwright.store.machine import MachineTrial
 from kernelwright.store.merging import Merged, merge_stores
 from kernelwright.store.pruning import Pruned
@@ -31,6 +31,7 @@ from kernelwright.store.record import (
 from kernelwright.store.serving import ServedProgram
 from kernelwright.store.standing import Standing
 from kernelwright.store.store import KernelStore
+from kernelwright.store.verdict import Verdict
 
 __all__ = [
     "Campaign",
@@ -60,8 +61,10 @@ __all__ = [
     "StoreStatistics",
     "TaskSummary",
     "Trial",
+    "Verdict",
     "Wanted",
     "default_url",
+    "has_store",
     "label_of",
     "merge_stores",
     "url_of",

@@ -20,6 +20,14 @@ def url_of(place: str) -> str:
     return place if "://" in place else f"sqlite:///{Path(place).expanduser().absolute()}"
 
 
+def has_store(place: str | None) -> bool:
+    """Say whether a store is there: a file, or any database of a server, which is not asked."""
+    url = default_url() if place is None else url_of(place)
+    if not url.startswith("sqlite:///"):
+        return True
+    return Path(url.removeprefix("sqlite:///")).is_file()
+
+
 def label_of(url: str) -> str:
     """Name a store for people: a path relative to home, or a URL without its password."""
     if not url.startswith("sqlite:///"):

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
-from kernelwright.evaluator.evaluation import EVALUATOR_VERSION
+from kernelwright.evaluator.evaluation import EVALUATOR_VERSION, Evaluation
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.kernel import Program
 from kernelwright.store.reading import champion_of
@@ -60,6 +60,7 @@ def from_elsewhere(
         served = ServedProgram(
             champion_of(champion, candidate, task, (verdict.status, verdict.evaluator_version)),
             Program.model_validate_json(program.body),
+            Evaluation.model_validate_json(verdict.body),
         )
         found[champion.task_id] = (*found.get(champion.task_id, ()), served)
     return found

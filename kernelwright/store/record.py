@@ -182,6 +182,17 @@ class CandidateDetail(Record):
         return Graph.from_json(self.graph_json)
 
     @property
+    def standing(self) -> KnownEvaluation | None:
+        """The verdict that its gain is of: a champion's own, measured before predicted.
+
+        Other candidates have their newest one.
+        """
+        own = {c.evaluation_id for c in self.champion_on if c.freshness != "revoked"}
+        crowned = [known for known in self.evaluations if known.id in own]
+        crowned.sort(key=lambda known: not known.evaluation.device.measures_time)
+        return next(iter([*crowned, *self.evaluations]), None)
+
+    @property
     def reference(self) -> Task:
         """The task itself."""
         return Task(self.graph, self.candidate.task.name)

@@ -19,8 +19,13 @@ class ServedProgram:
 
     champion: Champion
     program: Program
-    is_slower: bool = False
-    """MLX's best was measured, or is predicted, to be faster: such a kernel is not run."""
+    evaluation: Evaluation
+    """The verdict that crowned it, without raw timings."""
+
+    @property
+    def beats_mlx(self) -> bool:
+        """False where MLX's best was measured, or is predicted, to be as fast: it is not run."""
+        return self.evaluation.beats_mlx
 
 
 def served(
@@ -45,7 +50,7 @@ def served(
         champion.task_id: ServedProgram(
             champion_of(champion, candidate, task, (verdict.status, verdict.evaluator_version)),
             Program.model_validate_json(program.body),
-            Evaluation.model_validate_json(verdict.body).is_slower,
+            Evaluation.model_validate_json(verdict.body),
         )
         for champion, candidate, task, verdict, program in session.execute(query)
     }

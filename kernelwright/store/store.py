@@ -23,6 +23,7 @@ from kernelwright.store import (
     serving,
     standing,
     tuning,
+    verdict,
     wanting,
 )
 from kernelwright.store.commands import campaign as campaign_commands
@@ -57,6 +58,7 @@ from kernelwright.store.schema import SCHEMA_VERSION, EnvironmentRow
 from kernelwright.store.serving import ServedProgram
 from kernelwright.store.standing import Standing
 from kernelwright.store.upsert import exclusive
+from kernelwright.store.verdict import Verdict
 
 LEASE = timedelta(minutes=10)
 
@@ -304,6 +306,11 @@ class KernelStore(Lasting):
         """Remember what became of a champion from elsewhere on a machine."""
         with self._write() as session:
             machine.record_machine_trial(session, trial)
+
+    def verdicts(self, evaluation_ids: Sequence[str]) -> dict[str, Verdict]:
+        """Return evaluations with their tasks' graphs, by the evaluations' ids."""
+        with self._read() as session:
+            return verdict.verdicts(session, evaluation_ids)
 
     def want(self, wanted: Sequence[Wanted]) -> None:
         """Add calls that no kernel could serve to the wanted list; counts add up."""

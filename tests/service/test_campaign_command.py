@@ -43,7 +43,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         text=True,
         check=True,
     )
-    assert "1 of 1 task with a champion" in done.stdout
+    assert "1 of 1 task faster than MLX" in done.stdout
     return folder
 
 

@@ -7,9 +7,10 @@ import pytest
 from rich.console import Console
 
 from kernelwright.campaign import Engine, Event, SearchReport, SearchSpec, capture_subjects
-from kernelwright.campaign.gain import Gain
+from kernelwright.campaign.champion_list import champions_by_gain
+from kernelwright.evaluator.gain import Gain, in_microseconds
 from kernelwright.service.console import THEME
-from kernelwright.service.view.figure import in_bytes, in_microseconds, in_seconds, less
+from kernelwright.service.view.figure import in_bytes, in_seconds
 from kernelwright.service.view.listing import print_champions, print_history
 from kernelwright.service.view.progress import LiveTable, PlainLines
 from kernelwright.service.view.summary import print_search_summary
@@ -45,7 +46,7 @@ def test_only_a_champion_that_gains_is_offered_for_export(
     searched: tuple[KernelStore, SearchReport], ratio: float, *, is_offered: bool
 ) -> None:
     _, report = searched
-    gain = Gain(kind="predicted", baseline="fast", ratio=ratio)
+    gain = Gain(kind="predicted", baseline="mx.fast", chip="m4-pro", ratio=ratio)
     tasks = tuple(task.model_copy(update={"gain": gain}) for task in report.tasks)
     console = _console(112)
     print_search_summary(console, report.model_copy(update={"tasks": tasks}))
@@ -59,7 +60,7 @@ def test_lists_fit_and_keep_their_ids(
 ) -> None:
     store, _ = searched
     console = _console(width)
-    print_champions(console, store.best(), store.label)
+    print_champions(console, champions_by_gain(store), store.label)
     print_history(console, store.history())
     text = _text(console, width)
     for champion in store.best():
@@ -99,9 +100,6 @@ def test_the_live_table_leaves_nothing_behind(
         (in_seconds(0.84), "0.8 s"),
         (in_seconds(125), "2 min 05 s"),
         (in_seconds(7500), "2 h 05 min"),
-        (less(0.81), "-81 %"),
-        (less(-0.05), "+5 %"),
-        (less(0.001), "0 %"),
     ],
 )
 def test_figures_read_well(rendered: str, wanted: str) -> None:

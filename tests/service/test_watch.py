@@ -5,15 +5,21 @@ import io
 import pytest
 from rich.console import Console
 
-from kernelwright.campaign.gain import Gain
 from kernelwright.campaign.outlook import Limits, Outlook, TaskOutlook, UnderWay, Used
 from kernelwright.evaluator.evaluation import Status
+from kernelwright.evaluator.gain import Gain
 from kernelwright.service.console import THEME
 from kernelwright.service.view.watch import frame
 from kernelwright.store import Rank, TaskSummary
 
 GAIN = Gain(
-    kind="measured", baseline="compile", ratio=1.52, lower=1.48, upper=1.55, confidence=0.95
+    kind="measured",
+    baseline="mx.compile",
+    chip="Apple M2 Pro",
+    ratio=1.52,
+    lower=1.48,
+    upper=1.55,
+    confidence=0.95,
 )
 
 
@@ -75,10 +81,10 @@ def test_nothing_wraps_and_every_task_keeps_its_figures(width: int) -> None:
 
 
 def test_a_wide_frame_tells_intervals_limits_and_what_comes() -> None:
-    text = "\n".join(drawn(outlook(4), 140))
+    text = "\n".join(drawn(outlook(4), 160))
     for words in (
         "nightly ab12ab12 running on metal (Apple M4 Pro), run 2",
-        "1.52× [1.48, 1.55] at 95% over compile (measured)",
+        "1.52× [1.48, 1.55] at 95% over mx.compile on Apple M2 Pro (measured)",
         "8 wrong, 4 compile error",
         "asking opus (coder)",
         "and 2 more",

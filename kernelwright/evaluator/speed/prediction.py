@@ -1,6 +1,6 @@
 """Speed where nothing can be measured: predictions, compared with predictions only."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kernelwright.evaluator.evaluation import Speedup
@@ -32,14 +32,22 @@ def predict_baselines(graph: Graph, profile: ChipProfile) -> dict[str, Predicted
     A perfect kernel reads each input once, writes each output once, at the chip's bandwidth or
     its peak arithmetic: real ones are slower, so a predicted gain errs on the careful side.
     """
-    flops = sum(op_named(n.op).flops(Call.of(graph, n)) for n in graph.nodes)
+    flops = flops_of(graph)
     traffics = {"eager": eager_traffic(graph), "compile": compiled_traffic(graph)}
     if (fast := fast_traffic(graph)) != traffics["compile"]:
         traffics["fast"] = fast
-    return {name: _perfect(traffic, flops, profile) for name, traffic in traffics.items()}
+    return {name: perfect_time(traffic, flops, profile) for name, traffic in traffics.items()}
 
 
-def _perfect(traffic: Traffic, flops: int, profile: ChipProfile) -> PredictedTime:
+def flops_of(graph: Graph, indices: Iterable[int] | None = None) -> int:
+    """Count the arithmetic of a graph, or of some of its nodes."""
+    chosen = range(len(graph.nodes)) if indices is None else indices
+    nodes = [graph.nodes[i] for i in chosen]
+    return sum(op_named(n.op).flops(Call.of(graph, n)) for n in nodes)
+
+
+def perfect_time(traffic: Traffic, flops: int, profile: ChipProfile) -> PredictedTime:
+    """Predict launches that move and compute at the chip's peak."""
     bytes_per_us = profile.bandwidth_gb_s * 1e3 * profile.bandwidth_efficiency
     parts = {
         "memory": traffic.nbytes / bytes_per_us,

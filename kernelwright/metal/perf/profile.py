@@ -243,6 +243,22 @@ _PROFILES = (
     _apple("m5", 10, 1.62, 153, 8, sources="A, B, C", estimates=_GUESSED),
     _apple("m5-pro", 20, 1.62, 307, 24, sources="A, B, C", estimates=_GUESSED),
     _apple("m5-max", 40, 1.62, 614, 48, sources="A, B, C", estimates=_GUESSED),
+    # As the H200, but for its memory; D gives the SXM5 board's.
+    ChipProfile(
+        name="h100",
+        vendor="nvidia",
+        cores=132,
+        clock_ghz=1.98,
+        bandwidth_gb_s=3350,
+        last_cache_bytes=50 * _MIB,
+        core=HOPPER_CORE,
+        launch_us=6.2,
+        memory_latency_us=0.054,
+        threadgroup_start_us=0.70,
+        threadgroups_per_us=1610,
+        sources="D, E, G, H, I",
+        estimates=("launch_us", "memory_latency_us", "bandwidth_efficiency"),
+    ),
     ChipProfile(
         name="h200",
         vendor="nvidia",

@@ -1,6 +1,7 @@
 """Prints VERIFICATION.md: what was verified, on what, and what was not."""
 
 from kernelwright.evaluator.evaluation import NOT_FOR_MACS, Evaluation, Stage
+from kernelwright.evaluator.gain import gain_of
 from kernelwright.runtime.export.selection import Selection
 from kernelwright.store import CandidateDetail
 
@@ -24,7 +25,12 @@ def verification_text(chosen: Selection, limits: tuple[str, ...] = MODULE_LIMITS
         )
     if chosen.is_revoked:
         parts.append("**This kernel was revoked.** It was exported by force.\n")
-    parts += [_verified(evaluation), _accuracy(evaluation), _environment(detail, evaluation)]
+    parts += [
+        _speedup(detail),
+        _verified(evaluation),
+        _accuracy(evaluation),
+        _environment(detail, evaluation),
+    ]
     parts.append(_not_verified(detail, evaluation, limits))
     return "\n".join(part for part in parts if part)
 
@@ -42,6 +48,17 @@ def _identity(detail: CandidateDetail) -> str:
         f"Candidate `{detail.candidate.id}`, by {detail.candidate.author}: "
         f"{detail.candidate.idea}\n"
     )
+
+
+def _speedup(detail: CandidateDetail) -> str:
+    """Say what it gains, as `kernelwright best` and `show` do."""
+    known = detail.standing
+    if known is None or not known.evaluation.is_correct:
+        return ""
+    gain = gain_of(known.evaluation, detail.graph)
+    verdict = "" if gain.beats_mlx else " MLX is best here."
+    times = f"MLX {gain.mlx_time}, this kernel {gain.kernel_time}"
+    return f"Speedup {gain.words}: {times}.{verdict}\n"
 
 
 def _verified(evaluation: Evaluation) -> str:
@@ -101,13 +118,10 @@ def _not_verified(detail: CandidateDetail, evaluation: Evaluation, limits: tuple
             f"{evaluation.device.name} device."
         )
     if not _was_timed(evaluation):
-        words = "- No time was measured; whether it is faster than MLX is not known."
-        if evaluation.predicted_us is not None:
-            words += (
-                f" A model of the hardware predicts {evaluation.predicted_us:.3g} µs a launch, "
-                "which is no measurement."
-            )
-        lines.append(words)
+        lines.append(
+            "- No time was measured; a predicted speedup comes from counted work and a model of "
+            "the chip."
+        )
     reached = {result.stage for result in evaluation.stages if result.passed}
     lines += [
         f"- {stage}: not run, so it is not known whether it is {stage.claim}."

@@ -9,18 +9,18 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.evaluator.evaluation import Evaluation, Samples, Stage
+from kernelwright.evaluator.evaluation import Evaluation, Samples, Speedup, Stage
+from kernelwright.evaluator.gain import Gain, in_microseconds
 from kernelwright.metal.device.base import Counters
 from kernelwright.metal.kernel import Kernel, Program, Tensor
 from kernelwright.service.view.figure import (
     in_bytes,
     in_dollars,
-    in_microseconds,
     in_seconds,
     ranked,
     short,
-    times,
 )
+from kernelwright.service.view.speedup import gain_line
 from kernelwright.store import Candidate, CandidateDetail, KnownEvaluation
 from kernelwright.store.record import Spend
 
@@ -28,9 +28,11 @@ from kernelwright.store.record import Spend
 _SYNTAX_THEME = "ansi_dark"
 
 
-def print_candidate(console: Console, detail: CandidateDetail, spent: Spend | None = None) -> None:
+def print_candidate(
+    console: Console, detail: CandidateDetail, gain: Gain | None = None, spent: Spend | None = None
+) -> None:
     """Print the page; `spent` is what models were paid for the candidate's task."""
-    console.print(_head(detail, spent))
+    console.print(_head(detail, gain, spent))
     for kernel in detail.program.kernels:
         console.print(_kernel(kernel, detail.program))
     if detail.lineage:
@@ -43,7 +45,7 @@ def print_candidate(console: Console, detail: CandidateDetail, spent: Spend | No
         console.print("Not evaluated yet.", style="warn")
 
 
-def _head(detail: CandidateDetail, spent: Spend | None) -> RenderableType:
+def _head(detail: CandidateDetail, gain: Gain | None, spent: Spend | None) -> RenderableType:
     candidate = detail.candidate
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="label")
@@ -63,13 +65,19 @@ def _head(detail: CandidateDetail, spent: Spend | None) -> RenderableType:
         ("author", Text(candidate.author)),
         ("spent", Text(f"{in_dollars(spent)} on its task, {spent.calls} calls" if spent else "")),
         ("program", Text(short(candidate.program_id), style="quiet")),
-        ("champion", Text(f"on {crowns}" if crowns else "", style="good")),
+        ("speedup", gain_line(gain) if gain else Text()),
+        (_crown(gain), Text(f"on {crowns}" if crowns else "", style="good")),
     ]
     for label, value in rows:
         if value.plain:
             grid.add_row(label, value)
     title = Text.assemble("candidate ", (short(candidate.id), "id"))
     return Panel(grid, title=title, title_align="left", border_style="quiet")
+
+
+def _crown(gain: Gain | None) -> str:
+    """Name what leads its task: a champion beats MLX."""
+    return "champion" if gain is None or gain.beats_mlx else "best so far"
 
 
 def _tensors(tensors: tuple[Tensor, ...]) -> Text:
@@ -159,14 +167,15 @@ def _evaluation(evaluation: Evaluation) -> RenderableType:
             Text(f"predicted {in_microseconds(evaluation.predicted_us)}{bound}", style="figure")
         )
     parts += [_samples(samples) for samples in evaluation.samples]
-    parts += [
-        Text(
-            f"{s.kind} {times(s.ratio)} of {s.baseline} "
-            f"[{s.lower:.2f}, {s.upper:.2f}] at {s.confidence:.0%}"
-        )
-        for s in evaluation.speedups
-    ]
+    parts += [Text(f"{_ratio(s)} over {s.baseline} ({s.kind})") for s in evaluation.speedups]
     return Group(*parts)
+
+
+def _ratio(speedup: Speedup) -> str:
+    if speedup.kind == "predicted":
+        return f"~{speedup.ratio:.2f}×"
+    interval = f"[{speedup.lower:.2f}, {speedup.upper:.2f}] at {speedup.confidence:.0%}"
+    return f"{speedup.ratio:.2f}× {interval}"
 
 
 def _stages(evaluation: Evaluation) -> RenderableType:

@@ -9,8 +9,6 @@ from rich.text import Text
 
 from kernelwright.catalog import Entry
 
-_NARROW = 100
-
 
 def print_catalog(console: Console, entries: Sequence[Entry]) -> None:
     """Print every task, and how to search one."""
@@ -18,17 +16,16 @@ def print_catalog(console: Console, entries: Sequence[Entry]) -> None:
     # A name is what one types: it is never cut.
     widest = max((len(entry.name) for entry in entries), default=0)
     table.add_column("task", style="task", no_wrap=True, min_width=widest)
-    table.add_column("computes", overflow="ellipsis", no_wrap=True)
-    if console.width >= _NARROW:
-        table.add_column("inputs (T: any float)", style="quiet", overflow="ellipsis", no_wrap=True)
+    # Where the terminal is narrow, what is computed and its inputs take several lines.
+    table.add_column("computes", overflow="fold")
+    table.add_column("inputs (T: any float)", style="quiet", overflow="fold")
     group = ""
     for entry in entries:
         if entry.group != group:
             group = entry.group
             table.add_section()
             table.add_row(Text(group, style="title"))
-        cells = [Text(entry.name), Text(entry.summary), Text(" ".join(entry.inputs))]
-        table.add_row(*cells[: len(table.columns)])
+        table.add_row(Text(entry.name), Text(entry.summary), Text(" ".join(entry.inputs)))
     console.print(table)
     console.print(
         f"{len(entries)} tasks. Search one with: ",

@@ -1,9 +1,11 @@
 """Figures for people: bytes, times, ratios and short ids."""
 
+from kernelwright.evaluator.gain import in_microseconds, three_digits
 from kernelwright.store import Rank
 from kernelwright.store.record import Spend
 
 SHORT_ID = 8
+MLX_IS_BEST = "MLX is best here"
 
 
 def short(id_: str) -> str:
@@ -17,7 +19,7 @@ def in_bytes(count: float) -> str:
         if count < 999.5 or unit == "GB":
             break
         count /= 1000
-    return f"{count:.0f} {unit}" if unit == "B" else f"{_three_digits(count)} {unit}"
+    return f"{count:.0f} {unit}" if unit == "B" else f"{three_digits(count)} {unit}"
 
 
 def in_seconds(seconds: float) -> str:
@@ -27,18 +29,6 @@ def in_seconds(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
-
-
-def in_microseconds(microseconds: float) -> str:
-    """Render a kernel's time, such as `12.4 µs` or `1.30 ms`."""
-    if microseconds >= 999.5:
-        return f"{_three_digits(microseconds / 1000)} ms"
-    return f"{_three_digits(microseconds)} µs"
-
-
-def times(ratio: float) -> str:
-    """Render a ratio, such as `2.7×`."""
-    return f"{_three_digits(ratio) if ratio >= 10 else f'{ratio:.1f}'}×"
 
 
 def ranked(rank: Rank | None) -> str:
@@ -54,16 +44,6 @@ def ranked(rank: Rank | None) -> str:
 def counted(number: int, noun: str, plural: str = "") -> str:
     """Render `1 task`, `3 tasks`."""
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
-
-
-def _three_digits(value: float) -> str:
-    return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}"
-
-
-def less(change: float) -> str:
-    """Render a saving of 0.81 as `-81 %`, none as `0 %`, and a loss of 0.05 as `+5 %`."""
-    percent = round(-change * 100)
-    return f"{percent:+} %" if percent else "0 %"
 
 
 def in_dollars(spent: Spend | None) -> str:

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from kernelwright.campaign.champion_list import RankedChampion
 from kernelwright.service.view.figure import (
     SHORT_ID,
     in_bytes,
@@ -15,7 +16,8 @@ from kernelwright.service.view.figure import (
     ranked,
     short,
 )
-from kernelwright.store import Champion, HistoryEntry, StoreStatistics, Wanted
+from kernelwright.service.view.speedup import gain_cells, speedup_note
+from kernelwright.store import HistoryEntry, StoreStatistics, Wanted
 from kernelwright.store.record import Spend
 
 _NARROW = 100
@@ -24,11 +26,11 @@ _FRESHNESS = {"fresh": "good", "stale": "warn", "revoked": "bad"}
 
 def print_champions(
     console: Console,
-    champions: Sequence[Champion],
+    champions: Sequence[RankedChampion],
     store: str,
     spending: Mapping[str, Spend] | None = None,
 ) -> None:
-    """Print the champions and what models were paid for their tasks, or how to get some."""
+    """Print the champions by gain and what models were paid for their tasks."""
     if not champions:
         console.print(
             f"No champion in {store} fits; `kernelwright search FILE.py` makes some, "
@@ -40,33 +42,34 @@ def print_champions(
     table = _table()
     table.add_column("id", style="id", no_wrap=True, min_width=SHORT_ID)
     table.add_column("task", style="task", no_wrap=True, overflow="ellipsis", ratio=3)
-    table.add_column("inputs", style="quiet", overflow="ellipsis", no_wrap=True, ratio=3)
-    table.add_column("rank", style="figure", justify="right", no_wrap=True, min_width=8)
-    table.add_column("device", no_wrap=True, min_width=9)
+    if wide:
+        table.add_column("inputs", style="quiet", overflow="ellipsis", no_wrap=True, ratio=3)
+    table.add_column("MLX", justify="right", no_wrap=True, min_width=8)
+    table.add_column("ours", justify="right", no_wrap=True, min_width=8)
+    table.add_column("speedup", no_wrap=True, min_width=8)
+    table.add_column("on", no_wrap=True, overflow="ellipsis", min_width=6)
     if spending:
         table.add_column("spent", style="figure", justify="right", no_wrap=True, min_width=7)
     if wide:
-        table.add_column("idea", overflow="ellipsis", no_wrap=True, style="quiet", ratio=4)
         table.add_column("age", justify="right", no_wrap=True, style="quiet", min_width=4)
     for champion in champions:
-        device = Text(champion.device, style=_FRESHNESS[champion.freshness])
+        device = Text(champion.gain.chip, style=_FRESHNESS[champion.freshness])
         if champion.freshness != "fresh":
             device.append(f" ({champion.freshness})")
         cells = [
             Text(short(champion.candidate_id)),
             Text(champion.task.name),
-            Text(champion.task.shapes),
-            Text(ranked(champion.rank)),
+            *([Text(champion.task.shapes)] if wide else []),
+            *gain_cells(champion.gain),
             device,
         ]
         if spending:
             cells.append(Text(in_dollars(spending.get(champion.task.id))))
         if wide:
-            cells += [Text(champion.idea), Text(_age(champion.crowned_at))]
+            cells.append(Text(_age(champion.crowned_at)))
         table.add_row(*cells)
     console.print(table)
-    if any(champion.rank.kind == "predicted" for champion in champions):
-        console.print("\n~ a prediction from counted work, not a measurement", style="quiet")
+    console.print(f"\n{speedup_note(c.gain for c in champions)}", style="quiet")
     console.print(
         Text.assemble(
             ("\nnext  ", "label"),

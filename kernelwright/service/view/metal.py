@@ -7,10 +7,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from kernelwright.evaluator.gain import in_microseconds
 from kernelwright.metal.device.base import Array, Counters
 from kernelwright.metal.diagnostic import Diagnostic, SanitizerReport, Severity
 from kernelwright.metal.perf import Prediction
-from kernelwright.service.view.figure import counted, in_bytes, in_microseconds
+from kernelwright.service.view.figure import counted, in_bytes
 
 _STYLES = {Severity.ERROR: "bad", Severity.WARNING: "warn", Severity.NOTE: "quiet"}
 _SHOWN_ELEMENTS = 6

@@ -10,10 +10,13 @@ from rich.text import Text
 from rich.tree import Tree
 
 from kernelwright.campaign.outline import PlanOutline, RegionOutline, Step
-from kernelwright.service.view.figure import counted, in_bytes, less
+from kernelwright.evaluator.gain import Gain
+from kernelwright.service.view.figure import counted, in_bytes
 
 _COLORS = ("cyan", "magenta", "yellow", "green", "blue", "red")
-_NARROW, _WIDE = 72, 100
+_NARROW = 72
+_FIGURES = 56
+"""Columns that labels and figures take, with the gaps between them."""
 _BAR = 24
 _MOST_NAMES = 6
 _MOST_STEPS = 48
@@ -36,6 +39,7 @@ def print_plan(console: Console, plan: PlanOutline) -> None:
     if plan.left or plan.seams:
         console.print(_reasons(plan))
     console.print(_traffic(plan, width=_BAR if console.width >= _NARROW else _BAR // 3))
+    console.print(Text(_note(plan), style="quiet"))
     if not plan.regions:
         console.print("MLX keeps all of it: no part of this graph gains.", style="warn")
 
@@ -53,24 +57,21 @@ def _headline(plan: PlanOutline) -> Text:
 
 
 def _steps(plan: PlanOutline, width: int) -> Table:
-    wide = width >= _WIDE
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="label")
-    # Figures are never cut: what is computed takes the room that they leave.
-    room = max(12, min(44, width - (80 if wide else 48)))
-    table.add_column("step", no_wrap=True, min_width=7)
-    table.add_column("computes", overflow="ellipsis", no_wrap=True, max_width=room)
+    # Figures are never cut: what is computed and read takes the room that they leave.
+    room = max(10, min(60, width - _FIGURES))
+    table.add_column("step", no_wrap=True, min_width=6)
+    table.add_column("computes", overflow="ellipsis", no_wrap=True, max_width=room * 3 // 5)
     table.add_column(
-        "reads", overflow="ellipsis", no_wrap=True, style="quiet", min_width=8, max_width=24
+        "reads", overflow="ellipsis", no_wrap=True, style="quiet", max_width=room * 2 // 5
     )
     table.add_column("launches", justify="right", no_wrap=True, min_width=8)
-    if wide:
-        table.add_column("bytes", justify="right", no_wrap=True, min_width=18)
-        table.add_column("vs eager", justify="right", no_wrap=True, min_width=8)
-    table.add_column("vs compile", justify="right", no_wrap=True, min_width=10)
+    table.add_column("bytes", justify="right", no_wrap=True, min_width=17)
+    table.add_column("speedup", justify="right", no_wrap=True, min_width=8)
     tint = tints(plan)
     for row in _rows(plan):
         color = _COLORS[tint.get(row.steps[0].label, 0)]
-        table.add_row(*_cells(row, color, wide=wide))
+        table.add_row(*_cells(row, color))
     return table
 
 
@@ -102,25 +103,27 @@ def _in_order(plan: PlanOutline) -> Iterator[_Row]:
         yield _Row(tuple(waiting))
 
 
-def _cells(row: _Row, color: str, *, wide: bool) -> list[Text]:
+def _cells(row: _Row, color: str) -> list[Text]:
     region = row.region
     if region is None:
         return _mlx_cells(row)
-    operation = Text(operation_of(region), style="task")
-    if wide:
-        operation.append(f"  {counted(len(row.steps[0].ops), 'op')}", style="quiet")
-    cells = [
+    return [
         Text(f"▌{region.label}{_multiple(row)}", style=color),
-        operation,
+        Text(region.name, style="task"),
         Text(", ".join(row.steps[0].reads)),
-        Text(f"{region.eager.launches} → {region.planned.launches}"),
+        Text(f"{region.mlx.launches} → {region.planned.launches}"),
+        Text(f"{in_bytes(region.mlx.nbytes)} → {in_bytes(region.planned.nbytes)}"),
+        _speedup(region.gain, region.limit),
     ]
-    if wide:
-        cells += [
-            Text(f"{in_bytes(region.eager.nbytes)} → {in_bytes(region.planned.nbytes)}"),
-            _saved(region.eager.nbytes, region.planned.nbytes),
-        ]
-    return [*cells, _saved(region.compiled.nbytes, region.planned.nbytes)]
+
+
+def _speedup(gain: Gain | None, limit: Gain | None) -> Text:
+    """Return what a champion gains, else what a perfect kernel would at most."""
+    if gain is not None:
+        return Text(gain.times, "good") if gain.beats_mlx else Text("MLX best", "quiet")
+    if limit is None:
+        return Text()
+    return Text(f"≤{limit.ratio:.2f}×", style="" if limit.beats_mlx else "quiet")
 
 
 def _mlx_cells(row: _Row) -> list[Text]:
@@ -140,11 +143,6 @@ def _multiple(row: _Row) -> str:
     return f" ×{row.times}" if row.times > 1 else ""
 
 
-def operation_of(region: RegionOutline) -> str:
-    """Name what a region computes, for people."""
-    return region.operation.removeprefix("elementwise:").replace("*", "+")
-
-
 def tints(plan: PlanOutline) -> dict[str, int]:
     """Return the number of each region's tint; regions that are alike share theirs."""
     tasks = list(dict.fromkeys(region.task_id for region in plan.regions))
@@ -155,12 +153,6 @@ def _ops(steps: Sequence[Step]) -> str:
     names = ["+".join(dict.fromkeys(step.ops)) for step in steps]
     counts = {name: names.count(name) for name in names}
     return ", ".join(name if n == 1 else f"{name} ×{n}" for name, n in counts.items())
-
-
-def _saved(before: int, after: int) -> Text:
-    change = 1 - after / before if before else 0.0
-    style = "good" if change >= 0.01 else "bad" if change <= -0.01 else "quiet"
-    return Text(less(change), style=style)
 
 
 def _reasons(plan: PlanOutline) -> Tree:
@@ -181,23 +173,38 @@ def _reasons(plan: PlanOutline) -> Tree:
 
 
 def _traffic(plan: PlanOutline, width: int) -> Table:
-    traffic = plan.traffic
+    """Compare the ways to run the whole function; the fastest of MLX's is what counts."""
+    traffic, work = plan.traffic, plan.work
     rows = [
-        ("eager", traffic.eager, str(traffic.eager_launches)),
-        ("mx.compile", traffic.compiled, str(traffic.compiled_launches)),
-        ("plan", traffic.planned, str(traffic.planned_launches)),
+        ("eager", traffic.eager, traffic.eager_launches),
+        ("mx.compile", traffic.compiled, traffic.compiled_launches),
+        ("plan", traffic.planned, traffic.planned_launches),
     ]
     if traffic.fast < traffic.compiled:
-        rows.insert(2, ("with mx.fast", traffic.fast, "–"))
+        rows.insert(2, ("with mx.fast", traffic.fast, work.fast.launches))
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="label")
     table.add_column("\nwhole function", style="label", no_wrap=True, min_width=14)
     table.add_column("\nbytes", justify="right", style="figure", no_wrap=True)
     table.add_column("", width=width)
     table.add_column("\nlaunches", justify="right", style="figure", no_wrap=True)
-    table.add_column("\nvs eager", justify="right", no_wrap=True)
+    table.add_column("\nspeedup", justify="right", no_wrap=True)
     for name, nbytes, launches in rows:
         color = "cyan" if name == "plan" else "bright_black"
         bar = Bar(max(traffic.eager, 1), 0, nbytes, width=width, color=color)
-        saved = _saved(traffic.eager, nbytes) if name != "eager" else Text()
-        table.add_row(name, in_bytes(nbytes), bar, launches, saved)
+        speedup = _speedup(plan.gain, plan.limit) if name == "plan" else Text()
+        table.add_row(name, in_bytes(nbytes), bar, str(launches), speedup)
     return table
+
+
+def _note(plan: PlanOutline) -> str:
+    """Say what the speedups are of, and what `≤` and `~` mean."""
+    if plan.limit is None:
+        return ""
+    words = f"\nspeedups are over MLX's best ({plan.limit.baseline}) on {plan.limit.chip}: "
+    known = [g for g in (plan.gain, *(r.gain for r in plan.regions)) if g]
+    parts = []
+    if len(known) < len(plan.regions) + 1:
+        parts.append("≤ is what a perfect kernel would gain, predicted")
+    if known:
+        parts.append("others are of the store's champions, ~ predicted")
+    return f"{words}{'; '.join(parts)}"

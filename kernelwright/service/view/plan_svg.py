@@ -6,10 +6,11 @@ from html import escape
 
 from kernelwright.campaign.flow import Flow, Unit
 from kernelwright.campaign.outline import PlanOutline, RegionOutline
+from kernelwright.evaluator.gain import Gain
 from kernelwright.ir.graph import ValueId
-from kernelwright.service.view.figure import counted, in_bytes, less
+from kernelwright.service.view.figure import MLX_IS_BEST, counted, in_bytes
 from kernelwright.service.view.layered import Box, Edge, Key, Layout, Point, arrange
-from kernelwright.service.view.plan import operation_of, tints
+from kernelwright.service.view.plan import tints
 from kernelwright.service.view.plan_style import STYLE
 
 _MARGIN = 28.0
@@ -259,13 +260,20 @@ class _Drawing:
 
 
 def _title(region: RegionOutline) -> str:
-    return f"{region.label}  {operation_of(region)}"
+    return f"{region.label}  {region.name}"
 
 
 def _figures(region: RegionOutline) -> str:
-    launches = f"{region.eager.launches} launches → 1" if region.eager.launches > 1 else "1 launch"
-    moved = f"{in_bytes(region.eager.nbytes)} → {in_bytes(region.planned.nbytes)}"
-    return f"{launches} · {moved}"
+    launches = f"{region.mlx.launches} launches → 1" if region.mlx.launches > 1 else "1 launch"
+    moved = f"{in_bytes(region.mlx.nbytes)} → {in_bytes(region.planned.nbytes)}"
+    return f"{launches} · {moved} · {_speedup(region.gain, region.limit)}"
+
+
+def _speedup(gain: Gain | None, limit: Gain | None) -> str:
+    """Return what a champion gains, else what a perfect kernel would at most."""
+    if gain is not None:
+        return gain.times if gain.beats_mlx else MLX_IS_BEST
+    return f"≤ {limit.ratio:.2f}×" if limit else ""
 
 
 def _about(plan: PlanOutline) -> str:
@@ -284,7 +292,7 @@ def _head(plan: PlanOutline) -> Iterator[str]:
     yield _text(_MARGIN, 64, plan.inputs, "mono small quiet")
     rows = (
         ("eager", traffic.eager, traffic.eager_launches),
-        ("mx.compile", traffic.compiled, traffic.compiled_launches),
+        _mlx_row(plan),
         ("plan", traffic.planned, traffic.planned_launches),
     )
     for line, (name, nbytes, launches) in enumerate(rows):
@@ -293,9 +301,18 @@ def _head(plan: PlanOutline) -> Iterator[str]:
         yield _text(_MARGIN, y, name, "label")
         yield _rect(_MARGIN + 84, y - 9, _BAR, 10, "track", radius=2)
         yield _rect(_MARGIN + 84, y - 9, _BAR * share, 10, f"bar {name[:4]}", radius=2)
-        saved = "" if name == "eager" else f"  ({less(1 - share)})"
-        figures = f"{in_bytes(nbytes)}, {counted(launches, 'launch', 'launches')}{saved}"
+        speedup = _speedup(plan.gain, plan.limit) if name == "plan" else ""
+        over = f"  {speedup} over MLX's best" if speedup and speedup != MLX_IS_BEST else ""
+        figures = f"{in_bytes(nbytes)}, {counted(launches, 'launch', 'launches')}{over}"
         yield _text(_MARGIN + 96 + _BAR, y, figures, "label")
+
+
+def _mlx_row(plan: PlanOutline) -> tuple[str, int, int]:
+    """Return MLX at its best: with its own kernels where there are some."""
+    traffic = plan.traffic
+    if traffic.fast < traffic.compiled:
+        return ("mx.fast", traffic.fast, plan.work.fast.launches)
+    return ("mx.compile", traffic.compiled, traffic.compiled_launches)
 
 
 def _legend(width: float, height: float) -> str:

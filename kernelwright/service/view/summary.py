@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from rich.bar import Bar
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.panel import Panel
@@ -17,15 +16,13 @@ from kernelwright.service.view.figure import (
     counted,
     in_bytes,
     in_seconds,
-    less,
-    ranked,
     short,
 )
+from kernelwright.service.view.speedup import gain_cells, speedup_note
 
 _WIDE = 112
-_BAR = 14
-_WIDEST_NAME = 36
-_NARROWEST_NAME = 28
+_WIDEST_NAME = 40
+_NARROWEST_NAME = 24
 
 
 def print_search_summary(console: Console, report: SearchReport) -> None:
@@ -59,12 +56,12 @@ def search_summary(report: SearchReport, width: int) -> RenderableType:
 
 
 def _headline(report: SearchReport) -> Text:
-    won = sum(task.champion_id is not None for task in report.tasks)
+    won = sum(task.beats_mlx for task in report.tasks)
     tried = sum(task.tried for task in report.tasks)
     known = sum(task.reused for task in report.tasks)
     text = Text.assemble(
         (str(won), "figure"),
-        f" of {counted(len(report.tasks), 'task')} with a champion, from ",
+        f" of {counted(len(report.tasks), 'task')} faster than MLX, from ",
         f"{counted(len(report.functions), 'function')}; ",
         (str(tried), "figure"),
         f" {'candidate' if tried == 1 else 'candidates'} in ",
@@ -82,17 +79,16 @@ def _task_table(report: SearchReport, *, wide: bool) -> Table:
         "function and its regions",
         no_wrap=True,
         overflow="ellipsis",
-        min_width=18,
+        min_width=14,
         max_width=_WIDEST_NAME if wide else _NARROWEST_NAME,
     )
     table.add_column("right", justify="right", no_wrap=True, min_width=5)
-    table.add_column("champion", no_wrap=True, min_width=8)
-    table.add_column("time", justify="right", no_wrap=True, min_width=8)
+    table.add_column("kernel", no_wrap=True, min_width=8)
+    table.add_column("MLX", justify="right", no_wrap=True, min_width=8)
+    table.add_column("ours", justify="right", no_wrap=True, min_width=8)
+    table.add_column("speedup", no_wrap=True, min_width=8)
     if wide:
         table.add_column("moves", justify="right", no_wrap=True)
-        table.add_column("", width=_BAR)
-    table.add_column("vs eager", justify="right", no_wrap=True, min_width=8)
-    table.add_column("vs MLX", justify="right", no_wrap=True, min_width=6)
     for function in report.functions:
         for cells in _function_rows(report, function, wide=wide):
             table.add_row(*cells)
@@ -106,47 +102,45 @@ def _function_rows(
     tasks = {task.task_id: task for task in report.tasks}
     uses = Counter(function.task_ids)
     name = Text(function.function, style="task")
-    traffic = _traffic_cells(report.traffic_of(function), wide=wide)
-    if len(uses) == 1:
+    is_tried = any(tasks[task_id].tried for task_id in uses)
+    moves = _moves(report.traffic_of(function), is_known=is_tried, wide=wide)
+    if len(uses) == 1 and function.is_one_kernel:
         (task_id,) = uses
-        yield [name, *_verdict_cells(tasks[task_id]), *traffic]
+        yield [name, *_verdict_cells(tasks[task_id]), *moves]
         return
-    yield [name, Text(), Text("" if uses else "with MLX", style="quiet"), Text(), *traffic]
+    stays = _with_mlx() if is_tried or not uses else _with_mlx("not tried")
+    whole = gain_cells(function.gain) if function.gain else stays
+    yield [name, Text(), Text(), *whole, *moves]
     for task_id, count in uses.items():
         task = tasks[task_id]
-        label = task.signature.removeprefix("elementwise:").replace("*", "+")
+        label = task.name.partition("/")[2] or task.name
         label = f"  {label}" if count == 1 else f"  {count}× {label}"
-        yield [Text(label), *_verdict_cells(task), *_traffic_cells(task.traffic, wide=wide)]
+        known = task.champion_id is not None
+        moves = _moves(task.traffic, is_known=known, wide=wide)
+        yield [Text(label), *_verdict_cells(task), *moves]
 
 
 def _verdict_cells(task: TaskReport) -> list[RenderableType]:
+    if not task.tried:
+        words = "with MLX" if task.reason else "not tried"
+        return [Text(), Text(), Text(), Text(), Text(words, style="quiet")]
     failed = sum(task.failures.values())
     right = Text.assemble(
         (str(task.tried - failed), "good" if task.tried > failed else "bad"), f"/{task.tried}"
     )
-    if task.champion_id is None:
-        words = "with MLX" if task.reason else "open" if task.tried else "untried"
-        return [right if task.tried else Text(), Text(words, style="quiet"), Text()]
-    return [
-        right,
-        Text(short(task.champion_id), style="id"),
-        Text(ranked(task.rank), style="figure"),
-    ]
+    if task.champion_id is None or task.gain is None:
+        return [right, Text(), *(_with_mlx() if task.reason else _with_mlx("open"))]
+    kernel = Text(short(task.champion_id), style="id" if task.beats_mlx else "quiet")
+    return [right, kernel, *gain_cells(task.gain)]
 
 
-def _traffic_cells(traffic: Traffic, *, wide: bool) -> list[RenderableType]:
-    moved = traffic.moved
-    saved = [_saved(traffic.eager, moved), _saved(traffic.best_of_mlx, moved)]
-    if not wide:
-        return [*saved]
-    bar = Bar(traffic.eager, 0, moved, width=_BAR, color="cyan", bgcolor="bright_black")
-    return [Text(in_bytes(moved)), bar, *saved]
+def _with_mlx(words: str = "with MLX") -> list[RenderableType]:
+    return [Text(), Text(), Text(words, style="quiet")]
 
 
-def _saved(baseline: int, moved: int) -> Text:
-    change = 1 - moved / baseline if baseline else 0.0
-    style = "good" if change >= 0.01 else "bad" if change <= -0.01 else "quiet"
-    return Text(less(change), style=style)
+def _moves(traffic: Traffic, *, is_known: bool, wide: bool) -> list[RenderableType]:
+    words = in_bytes(traffic.moved) if is_known else ""
+    return [Text(words, style="quiet")] if wide else []
 
 
 def _notes(report: SearchReport) -> Iterator[tuple[str, Text]]:
@@ -159,21 +153,11 @@ def _notes(report: SearchReport) -> Iterator[tuple[str, Text]]:
         yield "with MLX", Text(left)
     for refused in report.refused:
         yield "refused", Text(f"{refused.function}: {refused.reason}", style="warn")
-    if any(task.champion_id for task in report.tasks):
-        yield "traffic", Text(_traffic_note(report), style="quiet")
+    if gains := [task.gain for task in report.tasks if task.gain]:
+        yield "speedup", Text(speedup_note(gains), style="quiet")
     if report.ended.interrupted or "allowed" in report.ended.reason:
         words = f"{report.ended.reason}; the same command goes on from here"
         yield "ended", Text(words, style="warn")
-
-
-def _traffic_note(report: SearchReport) -> str:
-    words = (
-        "bytes to and from memory, against each op alone, and against MLX at its best "
-        "(mx.compile, mx.fast)"
-    )
-    if report.device.measures_time:
-        return words
-    return f"{words}. Nothing was timed here: ~ is a prediction from counted work"
 
 
 def _failures(report: SearchReport) -> str:
@@ -200,16 +184,17 @@ def _left_operations(report: SearchReport) -> list[LeftOperation]:
 
 
 def _next_commands(report: SearchReport) -> RenderableType:
-    champion = next((task.champion_id for task in report.tasks if task.champion_id), None)
-    gaining = [task for task in report.tasks if task.gain and task.gain.is_worthwhile]
+    gaining = [task for task in report.tasks if task.beats_mlx]
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="label")
     table.add_column(overflow="fold")
     campaign = (f"  campaign {short(report.campaign_id)}", "quiet")
     table.add_row("store", Text.assemble(report.store, campaign))
-    if champion:
-        table.add_row("look", Text(f"kernelwright show {short(champion)}", style="command"))
-        best = max(gaining, key=lambda task: task.gain.ratio if task.gain else 0.0, default=None)
+    best = max(gaining, key=lambda task: task.gain.ratio if task.gain else 0.0, default=None)
+    shown = best or next((task for task in report.tasks if task.champion_id), None)
+    if shown:
+        look = f"kernelwright show {short(str(shown.champion_id))}"
+        table.add_row("look", Text(look, style="command"))
         if best is None:
             table.add_row("take", Text("nothing: MLX is best for all of it", style="quiet"))
         else:

@@ -6,9 +6,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.campaign.gain import Gain
 from kernelwright.campaign.outlook import Outlook, TaskOutlook, UnderWay
-from kernelwright.service.view.figure import counted, in_seconds, ranked, short
+from kernelwright.evaluator.gain import Gain
+from kernelwright.service.view.figure import MLX_IS_BEST, counted, in_seconds, ranked, short
 
 _NARROW = 76
 """Columns below which bars and champions are left out."""
@@ -127,7 +127,7 @@ def _mark(task: TaskOutlook, *, is_over: bool) -> Text:
 
 def _gains(tasks: Sequence[TaskOutlook], room: int) -> dict[str, Text]:
     """Tell every gain in full, with its interval or as a ratio, whatever fits for all."""
-    forms = (lambda g: g.words, _with_interval, _ratio)
+    forms = (lambda g: g.words, lambda g: g.with_interval, lambda g: g.times)
     for form in forms:
         told = {t.task.id: _told(t.gain, form) for t in tasks}
         if max(map(len, told.values()), default=0) <= room:
@@ -138,17 +138,9 @@ def _gains(tasks: Sequence[TaskOutlook], room: int) -> dict[str, Text]:
 def _told(gain: Gain | None, form: Callable[[Gain], str]) -> Text:
     if gain is None:
         return Text()
-    return Text(form(gain), style="good" if gain.ratio > 1.005 else "quiet")
-
-
-def _with_interval(gain: Gain) -> str:
-    if gain.lower is None or gain.upper is None or gain.kind != "measured":
-        return _ratio(gain)
-    return f"{_ratio(gain)} [{gain.lower:.2f}, {gain.upper:.2f}]"
-
-
-def _ratio(gain: Gain) -> str:
-    return f"{'' if gain.kind == 'measured' else '~'}{gain.ratio:.2f}×"
+    if not gain.beats_mlx:
+        return Text(MLX_IS_BEST, style="quiet")
+    return Text(form(gain), style="good")
 
 
 def _column(table: Table, head: str, width: int) -> None:

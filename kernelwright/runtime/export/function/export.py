@@ -104,5 +104,5 @@ def _is_verified(detail: CandidateDetail) -> bool:
 
 def _is_admitted(detail: CandidateDetail) -> bool:
     evaluation = verdict_of(detail)
-    is_slower = evaluation is not None and evaluation.is_slower
-    return _is_verified(detail) and fits_metal(detail) and not is_slower
+    beats_mlx = evaluation is not None and evaluation.beats_mlx
+    return _is_verified(detail) and fits_metal(detail) and beats_mlx

@@ -1,0 +1,107 @@
+"""What a function as a whole gains: its champions in their places, and MLX for the rest."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from kernelwright.evaluator.gain import Gain, gain_between
+from kernelwright.evaluator.speed.prediction import PredictedTime, flops_of, perfect_time
+from kernelwright.ir import Graph, Region, compiled_traffic, eager_traffic, fast_traffic
+from kernelwright.ir import Traffic as Count
+from kernelwright.metal.diagnostic import Record
+from kernelwright.metal.perf import ChipProfile, find_profile
+
+
+class Work(Record):
+    """Bytes to and from memory, kernel launches and arithmetic of one call."""
+
+    nbytes: int
+    launches: int
+    flops: int
+
+    @classmethod
+    def of(cls, count: Count, flops: int) -> "Work":
+        """Take the totals of a count."""
+        return cls(nbytes=count.nbytes, launches=count.launches, flops=flops)
+
+    def time(self, profile: ChipProfile) -> PredictedTime:
+        """Predict it at the chip's peak."""
+        return perfect_time(Count(self.nbytes, 0, self.launches), self.flops, profile)
+
+
+class FunctionWork(Record):
+    """What MLX does for one call of a function, and for what no region covers."""
+
+    eager: Work
+    compiled: Work
+    fast: Work
+    regions: tuple[Work, ...]
+    """What MLX does at its best for each region, in graph order."""
+    rest: Work
+    """What stays with MLX where every region runs a kernel."""
+
+    @classmethod
+    def of(cls, graph: Graph, regions: Sequence[Region]) -> "FunctionWork":
+        """Count a function that is cut into regions."""
+        flops = flops_of(graph)
+        covered = {i for region in regions for i in region.indices}
+        rest = [i for i in range(len(graph.nodes)) if i not in covered]
+        return cls(
+            eager=Work.of(eager_traffic(graph), flops),
+            compiled=Work.of(compiled_traffic(graph), flops),
+            fast=Work.of(fast_traffic(graph), flops),
+            regions=tuple(_least(graph, region.indices) for region in regions),
+            rest=_least(graph, rest),
+        )
+
+
+def whole_gain(
+    work: FunctionWork,
+    task_ids: Sequence[str],
+    gains: Mapping[str, Gain],
+    predicted: Mapping[str, Gain],
+    chip: str,
+) -> Gain | None:
+    """Predict what one call gains; None where nothing is known of any region.
+
+    Args:
+        work: The function's.
+        task_ids: Of its regions; those that are alike occur as often as they are.
+        gains: By task, as they are shown; a region without one stays with MLX.
+        predicted: By task, predicted on the chip: measured and predicted times are never added.
+        chip: Whose time is predicted.
+    """
+    if not any(task in gains for task in task_ids):
+        return None
+    if len(task_ids) == 1 and not work.rest.launches:
+        # The function is its only region: one figure, not two that rounding sets apart.
+        return gains[task_ids[0]]
+    profile = find_profile(chip)
+    baselines = {
+        "eager": work.eager.time(profile),
+        "compile": work.compiled.time(profile),
+        "fast": work.fast.time(profile),
+    }
+    ours_us = min(time.microseconds for time in baselines.values())
+    if any(task in gains and gains[task].beats_mlx for task in task_ids):
+        parts = [
+            _part_us(gains.get(task), predicted.get(task), by_mlx, profile)
+            for task, by_mlx in zip(task_ids, work.regions, strict=True)
+        ]
+        ours_us = sum(parts) + work.rest.time(profile).microseconds
+    return gain_between(PredictedTime(ours_us, ""), baselines, chip)
+
+
+def _part_us(
+    gain: Gain | None, predicted: Gain | None, by_mlx: Work, profile: ChipProfile
+) -> float:
+    """Return a region's time: of its kernel where that beats MLX, else of MLX."""
+    if gain is not None and gain.beats_mlx and predicted and predicted.kernel_us is not None:
+        return predicted.kernel_us
+    return by_mlx.time(profile).microseconds
+
+
+def _least(graph: Graph, indices: Iterable[int]) -> Work:
+    """Count what MLX does at its best for some nodes."""
+    chosen = list(indices)
+    flops = flops_of(graph, chosen)
+    fast, compiled = fast_traffic(graph, chosen), compiled_traffic(graph, chosen)
+    return Work.of(min(fast, compiled, key=lambda t: (t.nbytes, t.launches)), flops)
