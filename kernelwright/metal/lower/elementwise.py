@@ -1,5 +1,6 @@
 """Elementwise chains with broadcasting and views: every thread computes a few elements."""
 
+import itertools
 import math
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
@@ -15,12 +16,20 @@ from kernelwright.metal.lower.index import Axis, Index, flatten, moved, unflatte
 from kernelwright.metal.lower.layout import Block, Line, span, surround
 from kernelwright.metal.lower.run import Run, Span
 from kernelwright.metal.lower.signature import Signature, kernel_name
-from kernelwright.metal.lower.term import Choose, Load, Place, Reduced, Store, walk
+from kernelwright.metal.lower.term import Choose, Load, Place, Reduced, Store, Term, walk
 from kernelwright.metal.lower.writer import Writer
 from kernelwright.metal.schedule import Elementwise
 
 _AXIS_NAMES = (("index",), ("row", "column"), ("plane", "row", "column"))
 _GRID = "zyx"
+_SIMDGROUP = 32
+_LEAST_RUNS = 4
+"""Runs of an uneven row from which on whole ones are read as such."""
+_MOST_SEGMENTS = 8
+_MOST_SHARING = 64
+"""Rows of a plane up to which what they all read is worth holding for several of them."""
+_DEEPEST = 64
+"""The third side of a block on CUDA ends here (CUDA C++ Programming Guide, table of limits)."""
 
 
 def lower_elementwise(
@@ -47,7 +56,11 @@ def lower_elementwise(
         _write_unrolled(writer, axes, stores, schedule, int(threadgroup[0]))
     else:
         _write_outer(writer, axes)
-        write_inner(writer, axes, stores, schedule.vector)
+        segments = _segments(stores, axes[-1], schedule) if schedule.rows == 1 else ()
+        if segments:
+            _write_segments(writer, graph, signature, parts, axes, segments, schedule.vector)
+        else:
+            write_inner(writer, axes, stores, schedule.vector)
     source = "\n".join(writer.lines) + "\n"
     used = {t.array for t in walk([s.value for s in stores]) if isinstance(t, Load)}
     return Kernel(
@@ -59,6 +72,19 @@ def lower_elementwise(
         grid=grid,
         threadgroup=threadgroup,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Elements along the innermost axis for all of which every choice has the same arm."""
+
+    first: int
+    stop: int
+
+    @property
+    def extent(self) -> int:
+        """Number of elements."""
+        return self.stop - self.first
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +198,13 @@ def sharing_rows(
 ) -> list[int]:
     """Return how many rows read less together than alone, as windows do that overlap.
 
-    What a row reads wherever it stands does not count: caches have it.
+    What a row reads wherever it stands does not count, caches have it, unless it is most of what
+    is read and other for each plane.
     """
-    # Rows that are all of an axis leave none behind by which to tell what hangs on it.
     whole = axes[-2].extent if len(axes) > 1 else 1
+    if _reads_for_all_rows(graph, signature, parts, axes):
+        return [rows for rows in counts if whole % rows == 0]
+    # Rows that are all of an axis leave none behind by which to tell what hangs on it.
     possible = [rows for rows in counts if whole % rows == 0 and whole > rows]
 
     def read(together: int) -> set[tuple[str, Index]]:
@@ -186,6 +215,20 @@ def sharing_rows(
 
     alone = len(read(1)) if possible else 0
     return [rows for rows in possible if len(read(rows)) < rows * alone]
+
+
+def _reads_for_all_rows(
+    graph: Graph, signature: Signature, parts: Sequence[Piece], axes: tuple[Axis, ...]
+) -> bool:
+    """Say whether most runs that a thread reads are those of every row of its plane."""
+    if len(axes) < 3 or axes[-2].extent > _MOST_SHARING:
+        return False
+    plane, row, inner = axes
+    values = [s.value for s in element_stores(graph, signature, parts, axes)]
+    loads = {(t.array, t.offset) for t in walk(values) if isinstance(t, Load)}
+    runs = [offset.axes for _, offset in loads if inner in offset.axes]
+    shared = [found for found in runs if row not in found and plane in found]
+    return 2 * len(shared) > len(runs)
 
 
 def _offsets(store: Store, known: Container[int] = ()) -> list[Index]:
@@ -229,10 +272,12 @@ def element_stores(
     parts: Sequence[Piece],
     axes: tuple[Axis, ...],
     rows: int = 1,
+    segment: Segment | None = None,
 ) -> list[Store]:
     """Return what the stores of some parts write, over axes that count a part's elements.
 
-    With several rows, over the folded axes: each part once for every row.
+    With several rows, over the folded axes: each part once for every row. With a segment, only
+    what lies in it; its places count from its beginning.
 
     Raises:
         UnsupportedError: an element needs a whole row, or the rows are not divided.
@@ -240,6 +285,8 @@ def element_stores(
     builder = Builder(graph, signature.arrays, spells_out=True)
     stepped = folded(axes, rows)
     places = [Index.of(a) for a in stepped]
+    if segment is not None:
+        places[-1] = Index.of(Axis(stepped[-1].name, segment.extent)) + segment.first
     stores = []
     for row, piece in product(range(rows), parts):
         if rows > 1:
@@ -256,6 +303,53 @@ def element_stores(
     return stores
 
 
+def _segments(stores: Sequence[Store], inner: Axis, schedule: Elementwise) -> tuple[Segment, ...]:
+    """Return the parts of the innermost axis between the edges of choices, if runs divide them.
+
+    A thread then chooses once for its run, and reads the run of the arm as a whole.
+    """
+    vector, cuts = schedule.vector, set[int]()
+    for term in walk([s.value for s in stores]):
+        if not isinstance(term, Choose) or inner not in term.place.axes:
+            continue
+        rest = term.place.minus(Index.of(inner)).constant
+        if rest is None:
+            return ()
+        cuts.update(edge - rest for edge in term.edges)
+    if vector == 1 or inner.extent % vector:
+        return ()
+    # A run across an edge stands in a short segment of its own, where each element chooses.
+    cuts = {end for cut in cuts for end in (cut // vector * vector, -(-cut // vector) * vector)}
+    cuts = {cut for cut in cuts if 0 < cut < inner.extent}
+    if not 0 < len(cuts) < _MOST_SEGMENTS:
+        return ()
+    edges = [0, *sorted(cuts), inner.extent]
+    return tuple(Segment(*pair) for pair in itertools.pairwise(edges))
+
+
+def _write_segments(
+    writer: Writer,
+    graph: Graph,
+    signature: Signature,
+    parts: Sequence[Piece],
+    axes: tuple[Axis, ...],
+    segments: Sequence[Segment],
+    vector: int,
+) -> None:
+    """Write a branch for each segment; in it, places count from the segment's beginning."""
+    writer.line(f"uint first = thread_position_in_grid.x * {vector};")
+    for segment in segments:
+        head = f"if (first < {segment.stop})" if segment is not segments[-1] else ""
+        inner = Axis(axes[-1].name, segment.extent)
+        here = (*axes[:-1], inner)
+        stores = element_stores(graph, signature, parts, axes, segment=segment)
+        with writer.block(f"else {head}".rstrip() if segment.first else head):
+            apart = f" - {segment.first}" if segment.first else ""
+            writer.line(f"uint start = first{apart};")
+            _write_run(writer, here, stores, vector)
+    writer.join_branches()
+
+
 def write_inner(writer: Writer, axes: Sequence[Axis], stores: Sequence[Store], vector: int) -> None:
     """Write what each thread does at its place on the outer axes."""
     inner = axes[-1]
@@ -264,13 +358,38 @@ def write_inner(writer: Writer, axes: Sequence[Axis], stores: Sequence[Store], v
         _write_element(writer, axes, stores)
         return
     writer.line(f"uint start = thread_position_in_grid.x * {vector};")
-    writer.prepare([s.value for s in stores], (inner,))
-    if inner.extent % vector:
-        # The last thread of each run has fewer elements.
+    if inner.extent % vector == 0:
+        _write_run(writer, axes, stores, vector)
+        return
+    # The last thread of each row has fewer elements.
+    values = [s.value for s in stores]
+    if inner.extent < _LEAST_RUNS * vector or not _has_runs(writer, inner, values, vector):
+        writer.prepare(values, (inner,))
         head = f"uint {inner.name} = start; {inner.name} < metal::min(start + {vector}, "
         with writer.block(f"for ({head}{inner.extent}u); ++{inner.name})"):
             _write_element(writer, axes, stores)
         return
+    with writer.block(f"if (start <= {inner.extent - vector})"):
+        _write_run(writer, axes, stores, vector)
+    with writer.block("else"):
+        writer.prepare(values, (inner,))
+        head = f"uint {inner.name} = start; {inner.name} < {inner.extent}; ++{inner.name}"
+        with writer.block(f"for ({head})"):
+            _write_element(writer, axes, stores)
+    writer.join_branches()
+
+
+def _has_runs(writer: Writer, inner: Axis, values: Sequence[Term], vector: int) -> bool:
+    """Say whether anything is read in runs."""
+    tried = writer.branch()
+    tried.prepare(values, (inner,))
+    return bool(Span(inner, vector).bind(tried, values, ()))
+
+
+def _write_run(writer: Writer, axes: Sequence[Axis], stores: Sequence[Store], vector: int) -> None:
+    """Write the elements from `start` on, reading and writing whole runs."""
+    inner = axes[-1]
+    writer.prepare([s.value for s in stores], (inner,))
 
     def body(one: Writer) -> list[Run]:
         runs = Span(inner, vector).bind(one, [s.value for s in stores], stores)
@@ -339,11 +458,29 @@ def _grid(axes: Sequence[Axis], schedule: Elementwise) -> Dimensions:
 
 
 def threadgroup_of(grid: Dimensions, schedule: Elementwise) -> Dimensions:
-    """Return a threadgroup that fits the innermost axis; the device trims it at the edges."""
-    if grid[1] == 1:
-        return schedule.threads, 1, 1
-    x = min(schedule.threads, _power_of_two(int(grid[0])))
-    return x, schedule.threads // x, 1
+    """Return a threadgroup that fits the axes; the device trims it at the edges.
+
+    What it trims are lanes that idle, so that sides are such as leave few.
+    """
+    width, height, depth = (int(extent) for extent in grid)
+    threads = schedule.threads
+    if height == depth == 1:
+        return threads, 1, 1
+    x = width
+    if width > threads:
+        even = -(-width // -(-width // threads))
+        x = min(threads, -(-even // _SIMDGROUP) * _SIMDGROUP)
+    most = max(threads // x, 1)
+    sides = range(min(most, height), max(most // 2, 1) - 1, -1) if height > most else (height,)
+    y = min(sides, key=lambda side: _idle_share(x, side, height))
+    z = max(1, min(threads // (x * y), depth, _DEEPEST)) if y == height else 1
+    return x, y, z
+
+
+def _idle_share(width: int, side: int, height: int) -> float:
+    """Return how many lanes there are for each that a threadgroup of rows has work for."""
+    lanes = -(-width * side // _SIMDGROUP) * _SIMDGROUP
+    return -(-height // side) * side / height * lanes / (width * side)
 
 
 def is_even(axes: Sequence[Axis], schedule: Elementwise) -> bool:
@@ -353,7 +490,3 @@ def is_even(axes: Sequence[Axis], schedule: Elementwise) -> bool:
     threads = int(threadgroup_of(_grid(axes, schedule), schedule)[0])
     taken = schedule.vector * schedule.unroll * threads
     return schedule.vector > 1 and axes[-1].extent % taken == 0
-
-
-def _power_of_two(number: int) -> int:
-    return 1 << max(number - 1, 0).bit_length()

@@ -12,6 +12,7 @@ from kernelwright.metal.kernel import Dimensions, Extent, Kernel
 _OTHER_SIZES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
 """Odd and coprime: no vector divides them, and products tell them apart."""
 _COMMENT = re.compile(r"//.*")
+_GROUPED = re.compile(r"threadgroup|simd")
 
 Write = Callable[[Graph], tuple[Kernel, ...]]
 
@@ -151,7 +152,9 @@ def _only_named_axes_changed(
 
 def _text(kernel: Kernel) -> tuple[object, ...]:
     source = _COMMENT.sub("", kernel.source)
-    return (source, kernel.header, kernel.inputs, kernel.outputs, kernel.threadgroup)
+    # Threads that know nothing of their threadgroup run in any.
+    threadgroup = kernel.threadgroup if _GROUPED.search(source) else None
+    return (source, kernel.header, kernel.inputs, kernel.outputs, threadgroup)
 
 
 def _numbers(extents: Dimensions) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """The loops over a row: what each reduces, in what order, and what is kept between them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernelwright.metal.lower.accumulator import online_pairs
 from kernelwright.metal.lower.index import Axis
@@ -31,6 +31,11 @@ class Loop:
     stores: tuple[Store, ...] = ()
 
     @property
+    def is_map(self) -> bool:
+        """True where the loop writes outputs and reduces nothing."""
+        return not (self.reduced or self.online or self.ranked)
+
+    @property
     def roots(self) -> tuple[Term, ...]:
         """What each step of the loop needs."""
         bodies = [r.body for r in (*self.reduced, *(peak for peak, _ in self.online))]
@@ -52,8 +57,24 @@ def loops(stores: Sequence[Store], *, online: bool) -> tuple[Loop, ...]:
         result += [_reducing(a, [r for r in current if r.axis == a], pairs) for a in axes]
         result += _ranking([r for r in ranked if levels[r] == level])
     columns = dict.fromkeys(a for s in stores if (a := column_of(s)) is not None)
-    result += [Loop(a, stores=tuple(s for s in stores if column_of(s) == a)) for a in columns]
+    for axis in columns:
+        here = [s for s in stores if column_of(s) == axis]
+        early = [s for s in here if not _waits(s)]
+        first = next((i for i, loop in enumerate(result) if _takes(loop, axis)), None)
+        if first is not None and early:
+            # What waits for no reduction is written while the elements are read for one.
+            result[first] = replace(result[first], stores=tuple(early))
+            here = [s for s in here if _waits(s)]
+        result += [Loop(axis, stores=tuple(here))] if here else []
     return tuple(result)
+
+
+def _waits(store: Store) -> bool:
+    return any(isinstance(t, Reduced | Ranked) for t in walk([store.value]))
+
+
+def _takes(loop: Loop, axis: Axis) -> bool:
+    return loop.axis == axis and bool(loop.reduced or loop.online)
 
 
 def _reducing(axis: Axis, here: Sequence[Reduced], pairs: dict[Reduced, Reduced]) -> Loop:

@@ -56,13 +56,13 @@ class Rows:
         keeps = isinstance(self.schedule, Rowwise) and self.schedule.cached
         kept = kept_between(sequence) if keeps else {}
         for place, loop in enumerate(sequence):
-            if loop.stores:
+            if loop.is_map:
                 break
             step = self._rank if loop.ranked else self._reduce
             step(loop, kept.get(place, ()))
         self._once_a_row()
         for loop in sequence:
-            if loop.stores:
+            if loop.is_map:
                 self._map(loop)
         return "\n".join([*self._head(), *self.writer.lines]) + "\n"
 
@@ -152,8 +152,10 @@ class Rows:
 
         def body(inner: Writer) -> list[Run]:
             self._use_slots(inner, {t.number for t in kept})
-            runs = span_.bind(inner, loop.roots, ())
+            runs = span_.bind(inner, loop.roots, loop.stores)
             inner.prepare(loop.roots)
+            for store in loop.stores:
+                inner.store(store)
             for reduced, name in names.items():
                 if reduced in positions:
                     positions[reduced].look(inner)

@@ -26,6 +26,9 @@ _PACKED = {
 WIDTHS = (2, 4, 8)
 """Elements of a packed vector; Metal's own end at four."""
 _WIDEST_PACKED = 4
+_WIDEST_STEP, _MOST_TOGETHER = 4, 40
+"""How far apart elements may stand that are still read with what lies between, and how many
+elements of theirs a lane holds at once."""
 
 
 def preferred_run(device: DeviceInfo, itemsize: int) -> int:
@@ -67,7 +70,8 @@ class Span:
         if self.width not in WIDTHS:
             return []
         loads = [t for t in always(roots, writer.bound) if isinstance(t, Load)]
-        runs = [self._load(writer, load) for load in loads if self._fits(writer, load)]
+        runs = [self._read_together(writer, group) for group in self._together(writer, loads)]
+        runs += [self._load(writer, load) for load in loads if self._fits(writer, load)]
         runs += [self._still(writer, load) for load in loads if self._is_still(writer, load)]
         for choice in always(roots, writer.bound):
             if isinstance(choice, Choose) and self._is_framed(writer, choice):
@@ -85,14 +89,81 @@ class Span:
         return kind, f"load_run<{kind}>({writer.address(load.array, self._first(load.offset))})"
 
     def _fits(self, writer: Writer, load: Load) -> bool:
+        return load.offset.coefficient(self.axis) == 1 and self._is_read_here(writer, load)
+
+    def _is_read_here(self, writer: Writer, load: Load) -> bool:
         return (
             load.number not in writer.bound
             and (load.array, load.offset) not in writer.runs
             and load.stored in _PACKED
             and load.array not in writer.scalars
-            and load.offset.coefficient(self.axis) == 1
             and not any(self.axis in place.axes for place in load.places)
         )
+
+    def _together(self, writer: Writer, loads: Sequence[Load]) -> list[tuple[Load, ...]]:
+        """Return loads whose elements lie side by side over a run, as in windows and pixels.
+
+        All between the first element of the first and the last one of the last is read at once.
+        """
+        alike: dict[tuple[object, ...], dict[int, Load]] = {}
+        for load in loads:
+            if self._is_stepped(writer, load):
+                alike.setdefault((load.array, load.offset.terms), {})[load.offset.offset] = load
+        found: list[tuple[Load, ...]] = []
+        for places in alike.values():
+            ordered = [load for _, load in sorted(places.items())]
+            step = ordered[0].offset.coefficient(self.axis) or 1
+            # Neighbouring runs of a whole width are read apart, each of them aligned.
+            gap = step if step > 1 else self.width - 1
+            group = [ordered[0]]
+            for load in ordered[1:]:
+                if load.offset.offset - group[-1].offset.offset > gap or (
+                    self._taken([*group, load]) > _MOST_TOGETHER
+                ):
+                    found.append(tuple(group))
+                    group = []
+                group.append(load)
+            found.append(tuple(group))
+        return [g for g in found if len(g) > 1 or g[0].offset.coefficient(self.axis) != 1]
+
+    def _taken(self, group: Sequence[Load]) -> int:
+        """Return how many elements lie from the first to the last one of some loads' runs."""
+        step = group[0].offset.coefficient(self.axis) or 1
+        return step * (self.width - 1) + group[-1].offset.offset - group[0].offset.offset + 1
+
+    def _is_stepped(self, writer: Writer, load: Load) -> bool:
+        step = load.offset.coefficient(self.axis)
+        return step is not None and 1 <= step <= _WIDEST_STEP and self._is_read_here(writer, load)
+
+    def _read_together(self, writer: Writer, group: Sequence[Load]) -> Run:
+        first, step = group[0], group[0].offset.coefficient(self.axis) or 1
+        kind = f"packed_many<{MSL_TYPE[first.stored]}, {self._taken(group)}>"
+        name = writer.fresh(f"{first.array}_runs" if self.count > 1 else f"{first.array}_run")
+        place = f"{name}[j]" if self.count > 1 else name
+        for load in group:
+            apart = load.offset.offset - first.offset.offset
+            element = self.counter if step == 1 else f"{self.counter} * {step}"
+            element += f" + {apart}" if apart else ""
+            writer.runs[load.array, load.offset] = f"{place}[{element}]"
+        text = self._text_together(writer, group, kind)
+        if self.count > 1:
+            declared = f"{kind} {name}[{self.count}];"
+            return Run(name, f"{place} = {text};", declared=declared)
+        return Run(name, f"auto {name} = {text};")
+
+    def _text_together(self, writer: Writer, group: Sequence[Load], kind: str) -> str:
+        """Return what reads the elements of a group, in one access where its run is aligned."""
+        first = group[0]
+        aligned = next((load for load in group if self._is_aligned(load)), None)
+        if aligned is None or first.offset.coefficient(self.axis) != 1:
+            return f"load_run<{kind}>({writer.address(first.array, self._first(first.offset))})"
+        ahead = aligned.offset.offset - first.offset.offset
+        address = writer.address(aligned.array, self._first(aligned.offset))
+        return f"load_around<{ahead}, {self.width}, {self._taken(group)}>({address})"
+
+    def _is_aligned(self, load: Load) -> bool:
+        others = [c for atom, c in load.offset.terms if atom != self.axis]
+        return all(number % self.width == 0 for number in (load.offset.offset, *others))
 
     def _is_framed(self, writer: Writer, choice: Choose) -> bool:
         """Say whether a whole run is read, or a number stands for all of it, as in padding."""
@@ -160,5 +231,7 @@ class Span:
         return f"{_PACKED[dtype]}{self.width}"
 
     def _first(self, offset: Index) -> Index:
-        rest = offset + Index.of(self.axis) * -1
-        return rest + Index.of(Axis(self.first, self.axis.extent)) if self.first else rest
+        step = offset.coefficient(self.axis) or 1
+        rest = offset + Index.of(self.axis) * -step
+        first = Index.of(Axis(self.first, self.axis.extent)) * step
+        return rest + first if self.first else rest

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from kernelwright.ir.graph import Graph, TensorType, ValueId
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.metal.kernel import Tensor
+from kernelwright.metal.lower.library import FUNCTIONS
 
 _WORDS = """
     alignas auto bool break case char class const constant constexpr continue decltype default
@@ -27,7 +28,39 @@ _WORDS = """
     logaddexp floor_quotient floor_remainder floor_modulus integer_power
     sign_of log1p_of expm1_of erf_of erfinv_of simd_maximum simd_minimum
 """
-RESERVED = frozenset(_WORDS.split())
+_METAL = """
+    HUGE_VALF M_PI_F absdiff acos acosh addsat alignof and and_eq as_type asin asinh atan atan2
+    atanh atomic_bool atomic_compare_exchange_weak_explicit atomic_exchange_explicit
+    atomic_fetch_add_explicit atomic_fetch_and_explicit atomic_fetch_max_explicit
+    atomic_fetch_min_explicit atomic_fetch_or_explicit atomic_fetch_sub_explicit
+    atomic_fetch_xor_explicit atomic_float atomic_int atomic_load_explicit atomic_store_explicit
+    atomic_uint bfloat2 bfloat3 bfloat4 bitand bitor bool2 bool3 bool4 char2 char3 char4 clz
+    compl complex64_t const_cast copysign cosh cospi cross ctz
+    dispatch_quadgroups_per_threadgroup dispatch_simdgroups_per_threadgroup
+    dispatch_threads_per_threadgroup distance dot dynamic_cast exp10 extract_bits fdim float2
+    float2x2 float2x3 float2x4 float3 float3x2 float3x3 float3x4 float4 float4x2 float4x3
+    float4x4 fmax fmin fract frexp grid_origin grid_size hadd half2 half2x2 half2x3 half2x4
+    half3 half3x2 half3x3 half3x4 half4 half4x2 half4x3 half4x4 ilogb insert_bits int16_t int2
+    int3 int32_t int4 int64_t int8_t isfinite isnormal ldexp length log10 log2 long2 long3 long4
+    mad24 madhi madsat matrix max3 median3 mem_flags min3 mix mlx modf mul24 mulhi mutable
+    nextafter noexcept normalize not not_eq or or_eq popcount powr ptrdiff_t quad_broadcast
+    quad_shuffle quad_shuffle_xor quad_sum quadgroup_index_in_threadgroup
+    quadgroups_per_threadgroup reinterpret_cast reverse_bits rhadd rotate saturate short2 short3
+    short4 signbit simd_active_threads_mask simd_all simd_and simd_any simd_ballot
+    simd_broadcast simd_broadcast_first simd_is_first simd_max simd_min simd_or
+    simd_prefix_exclusive_sum simd_prefix_inclusive_sum simd_product simd_shuffle
+    simd_shuffle_down simd_shuffle_up simd_shuffle_xor simd_sum simd_xor simdgroup_barrier
+    simdgroup_bfloat8x8 simdgroup_float8x8 simdgroup_half8x8 simdgroup_index_in_threadgroup
+    simdgroup_load simdgroup_matrix simdgroup_multiply simdgroup_multiply_accumulate
+    simdgroup_store simdgroups_per_threadgroup sincos sinh sinpi size_t smoothstep static_assert
+    static_cast subsat tanpi thread_execution_width thread_index_in_quadgroup
+    thread_index_in_simdgroup thread_index_in_threadgroup thread_position_in_grid
+    thread_position_in_threadgroup threadgroup_barrier threadgroup_imageblock
+    threadgroup_position_in_grid threadgroups_per_grid threads_per_grid threads_per_simdgroup
+    threads_per_threadgroup trunc uchar2 uchar3 uchar4 uint16_t uint2 uint3 uint32_t uint4
+    uint64_t uint8_t ulong2 ulong3 ulong4 ushort2 ushort3 ushort4 xor xor_eq
+"""
+RESERVED = frozenset((*_WORDS.split(), *_METAL.split(), *FUNCTIONS))
 """Words that an array cannot be called: MSL's, and those that the kernels use themselves."""
 
 # MLX looks for these after an input's name in the source and then changes the signature.

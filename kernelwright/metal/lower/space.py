@@ -19,12 +19,15 @@ from kernelwright.metal.lower.accumulator import is_compensated, joins_in_part, 
 from kernelwright.metal.lower.attention_space import attention_layout, attention_schedules
 from kernelwright.metal.lower.dense_space import dense_schedules, dense_tiling
 from kernelwright.metal.lower.elementwise import (
+    Piece,
     domain,
+    element_stores,
     is_even,
     pieces,
     sharing_rows,
     split_at_choices,
 )
+from kernelwright.metal.lower.index import Axis
 from kernelwright.metal.lower.matmul_space import matmul_schedules, matmul_tiles
 from kernelwright.metal.lower.matvec_space import matvec_registers, matvec_schedules
 from kernelwright.metal.lower.passes import Loop, loops, per_lane, register_count
@@ -40,7 +43,7 @@ from kernelwright.metal.lower.signature import Signature
 from kernelwright.metal.lower.split import lower_split
 from kernelwright.metal.lower.stacked import Layer, stacked_layers
 from kernelwright.metal.lower.staged import lower_staged, part_counts
-from kernelwright.metal.lower.term import Reduced, Reducer, Store, walk
+from kernelwright.metal.lower.term import Load, Reduced, Reducer, Store, always, walk
 from kernelwright.metal.schedule import (
     Attention,
     ColumnSplit,
@@ -179,7 +182,9 @@ def _elementwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
         best = 1
     vectors = [v for v in _widths(graph) if v <= inner]
     vectors.sort(key=lambda v: (inner % v != 0, abs(math.log2(v / best))))
-    pairs = [(v, u) for v in vectors for u in UNROLLS if u == 1 or (v > 1 and best > 1)]
+    guarded = _guards_reads(graph, signature, parts, axes)
+    unrolls = (1,) if guarded or best == 1 else UNROLLS
+    pairs = [(v, u) for v in vectors for u in unrolls if u == 1 or v > 1]
     # The plain run first: it is the simplest, and the only one that serves other sizes.
     pairs.sort(key=lambda p: (p != (vectors[0], 1), inner % p[0] != 0, _shortfall(p, width, best)))
     rows = sharing_rows(graph, signature, parts, axes, _ROWS)
@@ -192,6 +197,19 @@ def _elementwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
             schedule = Elementwise(vector, threads, unroll, together)
             if unroll == 1 or is_even(axes, schedule):
                 yield schedule
+
+
+def _guards_reads(
+    graph: Graph, signature: Signature, parts: Sequence[Piece], axes: tuple[Axis, ...]
+) -> bool:
+    """Say whether an element is read only where a choice says so, as in padding.
+
+    Several runs a thread are not tried then: with two of them, NVIDIA's assembler (CUDA 13.0) moves
+    such a read above the question whether it lies inside its array.
+    """
+    values = [s.value for s in element_stores(graph, signature, parts, axes)]
+    certain = {t.number for t in always(values)}
+    return any(isinstance(t, Load) and t.number not in certain for t in walk(values))
 
 
 def _stacked(layers: list[Layer] | None, device: DeviceInfo) -> Iterator[Schedule]:

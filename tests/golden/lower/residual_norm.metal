@@ -27,22 +27,22 @@ for (uint i = 0; i < 4; ++i) {
   uint start = (i * 32 + lane) * 4;
   auto x_run = load_run<packed_half4>(x_row + start);
   auto residual_run = load_run<packed_half4>(residual_row + start);
+  packed_half4 out0_run;
   for (uint k = 0; k < 4; ++k) {
     sums[i * 4 + k] = float(x_run[k]) + float(residual_run[k]);
+    out0_run[k] = half(sums[i * 4 + k]);
     total += sums[i * 4 + k] * sums[i * 4 + k];
   }
+  *(device packed_half4*)(out0_row + start) = out0_run;
 }
 total = metal::simd_sum(total);
 float inverse_root = metal::precise::rsqrt(total / columns + 1e-05f);
 for (uint i = 0; i < 4; ++i) {
   uint start = (i * 32 + lane) * 4;
   auto weight_run = load_run<packed_half4>(weight + start);
-  packed_half4 out0_run;
   packed_half4 out1_run;
   for (uint k = 0; k < 4; ++k) {
-    out0_run[k] = half(sums[i * 4 + k]);
     out1_run[k] = half(sums[i * 4 + k] * inverse_root * float(weight_run[k]));
   }
-  *(device packed_half4*)(out0_row + start) = out0_run;
   *(device packed_half4*)(out1_row + start) = out1_run;
 }

@@ -1,5 +1,5 @@
 // elementwise(vector=4, threads=256)
-// multiply_subtract_add_concatenate: qkv, cos_in -> out0, out1; grid (8, 16, 6), threadgroup (8, 32, 1)
+// multiply_subtract_add_concatenate: qkv, cos_in -> out0, out1; grid (8, 16, 6), threadgroup (8, 16, 2)
 // Neighbouring values in one access; MLX places inputs of fewer than 8 elements in `constant`.
 template <typename V, typename T>
 inline V load_run(const device T* values) {

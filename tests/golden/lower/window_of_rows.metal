@@ -1,5 +1,5 @@
 // elementwise(vector=4, threads=256, rows=4)
-// convolution: x, w -> out; grid (16, 8, 2), threadgroup (16, 16, 1)
+// convolution: x, w -> out; grid (16, 8, 2), threadgroup (16, 8, 2)
 // Neighbouring values in one access; MLX places inputs of fewer than 8 elements in `constant`.
 template <typename V, typename T>
 inline V load_run(const device T* values) {
@@ -9,6 +9,15 @@ template <typename V, typename T>
 inline V load_run(const constant T* values) {
   return *(const constant V*)values;
 }
+
+// Neighbours of which a thread takes several at each step, aligned like one of them.
+template <typename T, uint count>
+struct packed_many {
+  T values[count];
+  thread T& operator[](uint i) {
+    return values[i];
+  }
+};
 
 uint plane = thread_position_in_grid.z;
 uint row = thread_position_in_grid.y;
@@ -22,6 +31,7 @@ uint edge_2 = metal::max(place_2, 3u) - 3u;
 uint place_3 = row * 4 + 2;
 bool is_inside_3 = place_3 >= 3u;
 uint edge_3 = metal::max(place_3, 3u) - 3u;
+auto w_run = load_run<packed_many<half, 16>>(w + start * 4);
 auto x_run = load_run<packed_half4>(x + (plane * 2048 + edge * 64 + start));
 auto x_run_2 = load_run<packed_half4>(x + (plane * 2048 + edge_2 * 64 + start));
 auto x_run_3 = load_run<packed_half4>(x + (plane * 2048 + edge_3 * 64 + start));
@@ -34,16 +44,14 @@ packed_half4 out_run_2;
 packed_half4 out_run_3;
 packed_half4 out_run_4;
 for (uint k = 0; k < 4; ++k) {
-  uint column = start + k;
-  uint place_4 = column * 4;
-  float w_value = w[place_4];
+  float w_value = w_run[k * 4];
   float element = is_inside_2 ? float(x_run_2[k]) : 0.0f;
-  float w_value_2 = w[place_4 + 1];
+  float w_value_2 = w_run[k * 4 + 1];
   float total = (is_inside ? float(x_run[k]) : 0.0f) * w_value + element * w_value_2;
   float element_2 = is_inside_3 ? float(x_run_3[k]) : 0.0f;
-  float w_value_3 = w[place_4 + 2];
+  float w_value_3 = w_run[k * 4 + 2];
   float x_value = x_run_4[k];
-  float w_value_4 = w[place_4 + 3];
+  float w_value_4 = w_run[k * 4 + 3];
   float total_2 = element * w_value + element_2 * w_value_2 + x_value * w_value_3;
   float x_value_2 = x_run_5[k];
   float total_3 = element_2 * w_value + x_value * w_value_2 + x_value_2 * w_value_3;

@@ -22,6 +22,34 @@ struct packed_eight {
   }
 };
 """,
+    "packed_many": """\
+// Neighbours of which a thread takes several at each step, aligned like one of them.
+template <typename T, uint count>
+struct packed_many {
+  T values[count];
+  thread T& operator[](uint i) {
+    return values[i];
+  }
+};
+""",
+    "load_around": """\
+// `count` neighbours, of which the run that begins `ahead` of them is aligned and read at once.
+template <uint ahead, uint width, uint count, typename T>
+inline packed_many<T, count> load_around(const device T* run) {
+  packed_many<T, count> values;
+  for (uint i = 0; i < ahead; ++i) {
+    values[i] = run[int(i) - int(ahead)];
+  }
+  packed_many<T, width> middle = *(const device packed_many<T, width>*)run;
+  for (uint i = 0; i < width; ++i) {
+    values[ahead + i] = middle[i];
+  }
+  for (uint i = ahead + width; i < count; ++i) {
+    values[i] = run[i - ahead];
+  }
+  return values;
+}
+""",
     "packed_five": """\
 // Five neighbours, aligned like one of them: 5-bit digits fill whole words no sooner.
 template <typename T>

@@ -75,18 +75,24 @@ def part_counts(graph: Graph, wanted: Sequence[int]) -> list[int]:
 
 
 def cut(
-    graph: Graph, names: Mapping[ValueId, str], outputs: Sequence[str], count: int
+    graph: Graph,
+    names: Mapping[ValueId, str],
+    outputs: Sequence[str],
+    count: int,
+    *,
+    writes_early: bool = False,
 ) -> list[Stage]:
     """Return the stages of a row-wise graph, each reduction in `count` parts.
 
-    `names` are those of the graph's inputs.
+    `names` are those of the graph's inputs. With `writes_early`, outputs that wait for no reduction
+    are written by the stage that reads the elements for the first ones.
 
     Raises:
         UnsupportedError: a reduction does not divide so.
     """
     merged = _merged(graph)
     arrays = dict(zip(merged.inputs, (names[v] for v in graph.inputs), strict=True))
-    return list(_Cutter(merged, arrays, count).stages(outputs))
+    return list(_Cutter(merged, arrays, count, writes_early).stages(outputs))
 
 
 def _merged(graph: Graph) -> Graph:
@@ -173,8 +179,11 @@ def _producer(graph: Graph, value: ValueId, op: str) -> Node | None:
 class _Cutter:
     """Writes the graphs of the stages one after the other."""
 
-    def __init__(self, graph: Graph, arrays: dict[ValueId, str], count: int) -> None:
+    def __init__(
+        self, graph: Graph, arrays: dict[ValueId, str], count: int, writes_early: bool
+    ) -> None:
         self._graph = graph
+        self._writes_early = writes_early
         self._arrays = arrays
         """What stands in memory: inputs, and the reductions of the stages so far."""
         self._types = {v: graph.types[v] for v in graph.inputs}
@@ -193,14 +202,24 @@ class _Cutter:
         last = max(levels.values(), default=0)
         rows = min(self._graph.types[v].size for v in self._reductions)
         of_rows = [i for i, v in enumerate(self._graph.outputs) if self._size(v) == rows]
+        early = [i for i in self._free_outputs() if self._writes_early and i not in of_rows]
         for level in range(1, last + 1):
             found = [r for v, r in self._reductions.items() if levels[v] == level]
-            partial = self._partial(found, level)
+            first = early if level == 1 else ()
+            partial = self._partial(found, level, {i: outputs[i] for i in first})
             yield partial
             places = of_rows if level == last else ()
             yield self._combine(found, level, partial, {i: outputs[i] for i in places})
-        if others := [i for i in range(len(outputs)) if i not in of_rows]:
+        if others := [i for i in range(len(outputs)) if i not in (*of_rows, *early)]:
             yield self._map(others, outputs)
+
+    def _free_outputs(self) -> list[int]:
+        """Return the positions of outputs that wait for no reduction."""
+        waiting = set(self._reductions)
+        for node in self._graph.nodes:
+            if waiting.intersection(node.inputs):
+                waiting.update(node.outputs)
+        return [i for i, v in enumerate(self._graph.outputs) if v not in waiting]
 
     def _size(self, value: ValueId) -> int:
         return self._graph.types[value].size
@@ -218,7 +237,10 @@ class _Cutter:
                     level[value] = level[found.mean] if found.mean is not None else below + 1
         return {v: level[v] for v in self._reductions}
 
-    def _partial(self, found: Sequence[_Reduction], level: int) -> Stage:
+    def _partial(
+        self, found: Sequence[_Reduction], level: int, outputs: Mapping[int, str]
+    ) -> Stage:
+        """Return the stage of the parts' results, with the outputs that it also writes."""
         copy = _Copy(self._graph, self._arrays, self._types)
         results: list[ValueId] = []
         for reduction in found:
@@ -233,7 +255,8 @@ class _Cutter:
                 x = copy.value(centred.inputs[0])
                 results += _part_around_mean(copy, reduction, x, self._count)
         writes = tuple(f"{self._prefix}_{level}_{i}" for i in range(len(results)))
-        return copy.stage("partial", results, writes)
+        results += [copy.value(self._graph.outputs[place]) for place in outputs]
+        return copy.stage("partial", results, (*writes, *outputs.values()))
 
     def _combine(
         self, found: Sequence[_Reduction], level: int, partial: Stage, outputs: Mapping[int, str]
@@ -243,6 +266,7 @@ class _Cutter:
         parts = [
             copy.array(name, type_)
             for name, type_ in zip(partial.writes, partial.graph.output_types, strict=True)
+            if name.startswith(f"{self._prefix}_")
         ]
         results: list[ValueId] = []
         writes: list[str] = []

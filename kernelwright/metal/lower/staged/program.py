@@ -1,5 +1,6 @@
 """The kernels of the stages of a graph, and the arrays between them."""
 
+from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.metal.kernel import Kernel, Tensor
 from kernelwright.metal.lower.elementwise import lower_elementwise
@@ -21,8 +22,17 @@ def lower_staged(
     Raises:
         UnsupportedError: a reduction does not divide into as many parts, or into any.
     """
+    try:
+        return _written(graph, signature, schedule, writes_early=True)
+    except UnsupportedError:
+        return _written(graph, signature, schedule, writes_early=False)
+
+
+def _written(
+    graph: Graph, signature: Signature, schedule: Staged, *, writes_early: bool
+) -> tuple[tuple[Kernel, ...], tuple[Tensor, ...]]:
     outputs = [name for name, _ in signature.outputs]
-    stages = cut(graph, signature.arrays, outputs, schedule.parts)
+    stages = cut(graph, signature.arrays, outputs, schedule.parts, writes_early=writes_early)
     kernels: list[Kernel] = []
     between: list[Tensor] = []
     for number, stage in enumerate(stages):

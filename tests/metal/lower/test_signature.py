@@ -1,0 +1,38 @@
+"""Names of arrays: what Metal and the kernels' own functions are called is nobody else's name."""
+
+import mlx.core as mx
+import pytest
+
+from kernelwright import ir
+from kernelwright.evaluator import Task, evaluate
+from kernelwright.evaluator.static import vocabulary
+from kernelwright.metal.device.registry import open_device
+from kernelwright.metal.lower import lower, schedules
+from kernelwright.metal.lower.library import FUNCTIONS
+from kernelwright.metal.lower.signature import RESERVED
+
+
+def test_no_array_has_a_name_that_the_evaluator_refuses() -> None:
+    assert vocabulary.RESERVED <= RESERVED
+
+
+def test_no_array_has_the_name_of_a_function_of_the_library() -> None:
+    assert FUNCTIONS.keys() <= RESERVED
+
+
+def _blend(mix: mx.array, distance: mx.array) -> mx.array:
+    return mix * mx.tanh(distance)
+
+
+def _gate(quick_tanh: mx.array, length: mx.array) -> mx.array:
+    return mx.softmax(mx.tanh(quick_tanh) * length, axis=-1)
+
+
+@pytest.mark.parametrize("function", [_blend, _gate])
+def test_arguments_may_be_called_like_functions_of_metal(function: object) -> None:
+    assert callable(function)
+    zeros = mx.zeros((8, 64), mx.float16)
+    graph = ir.canonicalize(ir.capture(function, zeros, zeros))
+    program = lower(graph, schedules(graph, open_device("simulator").info)[0])
+    evaluation = evaluate(Task(graph, "names"), program)
+    assert evaluation.is_correct, evaluation.summary
