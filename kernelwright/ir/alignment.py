@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
 
-Label = int | None
-"""An axis of the reduced shape; None where a value was repeated along whatever axis it meets."""
+Label = tuple[int, int] | None
+"""An axis of the reduced shape and the step along it, which is not 1 for the outer part of a cut
+axis; None where a value was repeated along whatever axis it meets."""
 Axes = tuple[tuple[tuple[Label, int], ...], ...]
 """For each axis of a value, the (label, extent) pairs that it runs over, outermost first."""
 
@@ -60,7 +61,7 @@ class Alignment:
         named = dict(zip(live, self._all, strict=True))
         is_spread = node.op == "softmax"
         return tuple(
-            ((named[i], n),) if i in named and (is_spread or i not in axes) else ()
+            (((named[i], 1), n),) if i in named and (is_spread or i not in axes) else ()
             for i, n in enumerate(source)
         )
 
@@ -109,11 +110,26 @@ class Alignment:
 
     def _check_order(self, value: ValueId, reader: str) -> None:
         """Check that a value's elements stand as those of the reduced shape do."""
-        labels = [label for axis in self._axes[value] for label, _ in axis]
-        if len(labels) != len(self._all) or any(
-            label not in (None, place) for label, place in zip(labels, self._all, strict=True)
-        ):
+        pairs = [pair for axis in self._axes[value] for pair in axis]
+        if not _stand_in_order(pairs, [(place, self._shape[place]) for place in self._all]):
             raise CrossingError(f"{reader} needs what a reduction made in another order")
+
+
+def _stand_in_order(pairs: Sequence[tuple[Label, int]], axes: Sequence[tuple[int, int]]) -> bool:
+    """Say whether (label, extent) pairs run over whole axes, one after the other."""
+    left = list(axes)
+    for label, extent in pairs:
+        while extent > 1:
+            if not left:
+                return False
+            place, whole = left.pop(0)
+            shared = math.gcd(extent, whole)
+            extent, rest = extent // shared, whole // shared
+            if (extent > 1 and rest > 1) or label not in (None, (place, rest)):
+                return False
+            if rest > 1:
+                left.insert(0, (place, rest))
+    return not left
 
 
 def reduced_axes(call: Call, op: str) -> tuple[int, ...]:
@@ -127,13 +143,28 @@ def reduced_axes(call: Call, op: str) -> tuple[int, ...]:
 
 
 def _regrouped(pairs: Sequence[tuple[Label, int]], shape: Sequence[int], op: str) -> Axes:
-    """Spread (label, extent) pairs over the axes of another shape, each pair whole."""
+    """Spread (label, extent) pairs over the axes of another shape, cut where an axis ends."""
     left, axes = list(pairs), []
     for extent in shape:
         taken: list[tuple[Label, int]] = []
-        while math.prod(n for _, n in taken) < extent and left:
-            taken.append(left.pop(0))
-        if math.prod(n for _, n in taken) != extent:
-            raise CrossingError(f"{op} to {tuple(shape)} cuts an axis of the rows")
+        while extent > 1:
+            label, whole = left.pop(0)
+            if whole > extent and whole % extent == 0:
+                inner = whole // extent
+                left.insert(0, (label, inner))
+                label, whole = (label and (label[0], label[1] * inner)), extent
+            if extent % whole:
+                raise CrossingError(f"{op} to {tuple(shape)} cuts an axis of the rows")
+            extent //= whole
+            _append(taken, label, whole)
         axes.append(tuple(taken))
     return tuple(axes)
+
+
+def _append(pairs: list[tuple[Label, int]], label: Label, extent: int) -> None:
+    """Append a pair, or make it one with the last where that is the outer part of the same axis."""
+    if pairs and label is not None and (last := pairs[-1][0]) == (label[0], label[1] * extent):
+        assert last is not None
+        pairs[-1] = (label, pairs[-1][1] * extent)
+    elif extent > 1:
+        pairs.append((label, extent))

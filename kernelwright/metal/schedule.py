@@ -156,6 +156,33 @@ class Staged:
 
 
 @dataclass(frozen=True, slots=True)
+class Tiled:
+    """Short rows in threadgroup memory: read and written along memory whatever their length.
+
+    For rows that no vector divides, and for few elements across memory.
+    """
+
+    family: ClassVar[str] = "tiled"
+
+    lanes: int = 1
+    """Threads per row: 1, or a few of a simdgroup."""
+    rows: int = 128
+    """Rows per threadgroup; they have to divide all rows."""
+    cached: bool = True
+    """Keep a row's values in registers between passes; otherwise compute them again."""
+
+    @classmethod
+    def of(cls, decisions: Mapping[str, int]) -> "Tiled":
+        """Return the schedule of some decisions, defaults for the others."""
+        default = cls()
+        return cls(
+            lanes=decisions.get("lanes", default.lanes),
+            rows=decisions.get("rows", default.rows),
+            cached=bool(decisions.get("cached", default.cached)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Scan:
     """Lanes share a row and carry a running value along it, one tile after the other."""
 
@@ -302,6 +329,7 @@ Schedule = (
     | Split
     | ColumnSplit
     | Staged
+    | Tiled
     | Scan
     | Attention
     | Prefill
@@ -316,6 +344,7 @@ _FAMILIES: dict[str, type[Schedule]] = {
     "split": Split,
     "column_split": ColumnSplit,
     "staged": Staged,
+    "tiled": Tiled,
     "elementwise": Elementwise,
     "rowwise": Rowwise,
     "columnwise": Columnwise,

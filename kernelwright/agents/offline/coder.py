@@ -23,6 +23,7 @@ from kernelwright.metal.schedule import (
     Schedule,
     Split,
     Staged,
+    Tiled,
     parse,
     render,
 )
@@ -109,6 +110,11 @@ def idea(schedule: Schedule) -> str:
             return (
                 f"{schedule.parts} parts of each reduction first, what they left joined, the "
                 "outputs from that."
+            )
+        case Tiled():
+            return (
+                f"{schedule.rows} whole rows in threadgroup memory, moved along memory, "
+                f"{schedule.lanes} threads a row."
             )
         case Scan():
             return (

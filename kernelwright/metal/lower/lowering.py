@@ -17,6 +17,7 @@ from kernelwright.metal.lower.signature import Signature
 from kernelwright.metal.lower.split import lower_split
 from kernelwright.metal.lower.stacked import lower_stacked
 from kernelwright.metal.lower.staged import lower_staged
+from kernelwright.metal.lower.tiled import lower_tiled
 from kernelwright.metal.schedule import (
     Attention,
     ColumnSplit,
@@ -31,6 +32,7 @@ from kernelwright.metal.schedule import (
     Schedule,
     Split,
     Staged,
+    Tiled,
 )
 
 
@@ -53,6 +55,8 @@ def lower(graph: Graph, schedule: Schedule) -> Program:
         return _split(graph, signature, schedule)
     if isinstance(schedule, Staged):
         return _program(signature, *lower_staged(graph, signature, schedule))
+    if isinstance(schedule, Tiled):
+        return _program(signature, (lower_tiled(graph, signature, schedule),), ())
     if isinstance(schedule, Attention | Prefill):
         return attention_program(graph, schedule)
     if isinstance(schedule, Dense):

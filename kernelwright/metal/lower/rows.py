@@ -45,6 +45,8 @@ class Rows:
     columns: int = 0
     slots: dict[int, tuple[str, str]] = field(default_factory=dict)
     """(register array, place in it) by the number of the term that is kept there."""
+    after: Sequence[str] = ()
+    """Lines behind all loops."""
 
     def write(self) -> str:
         """Return the kernel's body."""
@@ -64,6 +66,7 @@ class Rows:
         for loop in sequence:
             if loop.is_map:
                 self._map(loop)
+        self.writer.lines += self.after
         return "\n".join([*self._head(), *self.writer.lines]) + "\n"
 
     @property

@@ -12,7 +12,7 @@ from kernelwright.metal.lower.writer import Writer
 
 # Packed vectors are aligned like their elements, so a run may begin anywhere
 # (Metal Shading Language Specification, section 2.2.3).
-_PACKED = {
+PACKED = {
     Dtype.FLOAT32: "packed_float",
     Dtype.FLOAT16: "packed_half",
     Dtype.BFLOAT16: "packed_bfloat",
@@ -23,6 +23,7 @@ _PACKED = {
     Dtype.INT8: "packed_char",
     Dtype.UINT8: "packed_uchar",
 }
+"""What Metal calls several numbers side by side, less their count."""
 WIDTHS = (2, 4, 8)
 """Elements of a packed vector; Metal's own end at four."""
 _WIDEST_PACKED = 4
@@ -76,7 +77,7 @@ class Span:
         for choice in always(roots, writer.bound):
             if isinstance(choice, Choose) and self._is_framed(writer, choice):
                 runs.append(self._framed(writer, choice))
-        written = [s for s in stores if s.stored in _PACKED]
+        written = [s for s in stores if s.stored in PACKED]
         return runs + [
             self._store(writer, s) for s in written if s.offset.coefficient(self.axis) == 1
         ]
@@ -95,7 +96,7 @@ class Span:
         return (
             load.number not in writer.bound
             and (load.array, load.offset) not in writer.runs
-            and load.stored in _PACKED
+            and load.stored in PACKED
             and load.array not in writer.scalars
             and not any(self.axis in place.axes for place in load.places)
         )
@@ -228,7 +229,7 @@ class Span:
     def _kind(self, dtype: Dtype) -> str:
         if self.width > _WIDEST_PACKED:
             return f"packed_eight<{MSL_TYPE[dtype]}>"
-        return f"{_PACKED[dtype]}{self.width}"
+        return f"{PACKED[dtype]}{self.width}"
 
     def _first(self, offset: Index) -> Index:
         step = offset.coefficient(self.axis) or 1

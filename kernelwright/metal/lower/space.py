@@ -44,6 +44,7 @@ from kernelwright.metal.lower.split import lower_split
 from kernelwright.metal.lower.stacked import Layer, stacked_layers
 from kernelwright.metal.lower.staged import lower_staged, part_counts
 from kernelwright.metal.lower.term import Load, Reduced, Reducer, Store, always, walk
+from kernelwright.metal.lower.tiled import Tiles, tile_rows
 from kernelwright.metal.schedule import (
     Attention,
     ColumnSplit,
@@ -58,6 +59,7 @@ from kernelwright.metal.schedule import (
     Schedule,
     Split,
     Staged,
+    Tiled,
 )
 
 MAXIMUM_KEPT = 64
@@ -66,6 +68,8 @@ FEW_ROWS, LONG_ROW = 32, 1 << 15
 """Up to how many rows, and from which length on, a threadgroup a row leaves a GPU idle."""
 _WORTH_STAGES, _ROWS_IN_STAGES = 1 << 20, 512
 """From how many elements on stages pay, and up to how many rows whose elements are neighbours."""
+_LEAST_PART = 1024
+"""Elements of a part that are worth a threadgroup."""
 _TRIED_BEFORE_STAGES = 6
 UNROLLS = (1, 2, 4)
 """Runs that a thread of an elementwise kernel may take."""
@@ -81,6 +85,9 @@ _FEWEST_RUNS = 32
 _MOST_TERMS = 256
 """That a thread adds up one after the other: where the terms are equal, as in a constant column,
 their roundings do not average out, and a mean that is taken from them leaves nothing but those."""
+_LONGEST_TILED, _FEWEST_TILED = 512, 1024
+"""Elements up to which a row is held in threadgroup memory, and rows from which on it pays."""
+_FEW_KEPT = 64
 _SHORT_ROW = 16
 """Elements up to which one thread a row is tried first."""
 _ROWS_TOGETHER = {1: (64, 256), 8: (16, 32), 16: (8, 16), 32: (4, 1, 8)}
@@ -141,6 +148,8 @@ def footprint(graph: Graph, schedule: Schedule) -> Footprint:
         shared = schedule.lanes // 32 if schedule.lanes > 32 else 0
         words = sum(2 if is_wide(scan) else 1 for scan in found)
         return Footprint(_WORKING + schedule.vector * words, 4 * shared * words)
+    if isinstance(schedule, Tiled):
+        return _tiled_footprint(graph, schedule)
     stores = row_stores(graph, Signature.of(graph), row_count(graph))
     if isinstance(schedule, Split | Staged):
         schedule = Rowwise(schedule.lanes, 1, schedule.vector, cached=False)
@@ -148,6 +157,12 @@ def footprint(graph: Graph, schedule: Schedule) -> Footprint:
         shared = 4 * 32 * schedule.strips * schedule.vector * _partials(stores)
         return Footprint(_WORKING + 2 * schedule.vector, shared)
     return _row_footprint(stores, schedule)
+
+
+def _tiled_footprint(graph: Graph, schedule: Tiled) -> Footprint:
+    tiles = Tiles.of(graph, Signature.of(graph), schedule)
+    rows = Rowwise(schedule.lanes, schedule.rows, 1, cached=schedule.cached)
+    return replace(_row_footprint(list(tiles.stores), rows), threadgroup_bytes=tiles.nbytes)
 
 
 def _row_footprint(stores: list[Store], schedule: Rowwise) -> Footprint:
@@ -282,7 +297,7 @@ def _rowwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
     if any(is_compensated(r) for loop in sequence for r in loop.reduced):
         # Slower, and worth a trial only where plain sums are not accurate enough: the last.
         found.append(replace(found[0], kahan=True, online=False))
-    spelled = _spelled_out(graph, device)
+    spelled = [*_spelled_out(graph, device), *_tiled(graph, columns, device, strided=strided)]
     staged = _staged(graph, columns, device, strided=strided)
     is_idle = row_count(graph) <= FEW_ROWS
     if not strided:
@@ -333,6 +348,36 @@ def _runs_of_results(graph: Graph, device: DeviceInfo) -> list[int]:
     return [*found, 1]
 
 
+def _tiled(graph: Graph, columns: int, device: DeviceInfo, *, strided: bool) -> list[Schedule]:
+    """Return ways to hold short rows in threadgroup memory, where lanes would read them badly."""
+    rows, run = row_count(graph), _preferred_run(graph, device)
+    is_even = columns % run == 0 and columns >= run
+    if not 2 < columns <= _LONGEST_TILED or rows < _FEWEST_TILED or (is_even and not strided):
+        return []
+    found = list[Schedule]()
+    for lanes, threads in ((1, 128), (1, 64), (2, 128), (4, 128), (8, 128), (1, 256)):
+        for cached in (True, False):
+            schedule = Tiled(lanes, tile_rows(graph, lanes, max(threads // lanes, 1)), cached)
+            if schedule.rows and _fits_tiled(graph, schedule, device):
+                found.append(schedule)
+                break
+    # A lane's values are kept in as few registers as let many simdgroups stay.
+    lanes = min(1 << max(columns // _FEW_KEPT, 0).bit_length(), 8)
+    found.sort(key=lambda s: isinstance(s, Tiled) and (not s.cached, abs(s.lanes - lanes)))
+    return found
+
+
+def _fits_tiled(graph: Graph, schedule: Tiled, device: DeviceInfo) -> bool:
+    try:
+        taken = footprint(graph, schedule)
+    except UnsupportedError:
+        return False
+    if schedule.rows * schedule.lanes > device.threads_per_threadgroup:
+        return False
+    fits = taken.threadgroup_bytes <= device.threadgroup_bytes
+    return fits and (not schedule.cached or _WORKING < taken.registers <= MAXIMUM_KEPT + _WORKING)
+
+
 def _spelled_out(graph: Graph, device: DeviceInfo) -> list[Schedule]:
     """Return schedules by which a thread joins the few elements that each of its results needs."""
     reductions = [n for n in graph.nodes if op_named(n.op).kind is Kind.REDUCTION]
@@ -374,7 +419,8 @@ def _staged(graph: Graph, columns: int, device: DeviceInfo, *, strided: bool) ->
         pairs = [(max(n, 2), s) for n, s in zip(wanted, (8, 4), strict=True)]
         pairs += [(max(wanted[0] // 4, 2), 8), (max(wanted[0] * 4, 2), 8)]
     else:
-        pairs = [(max(n // rows, 2), 8) for n in (2048, 1024, 8192)]
+        counts = (n for n in (2048, 8192, 32768, 1024) if rows * columns >= _LEAST_PART * n)
+        pairs = [(max(n // rows, 2), 8) for n in counts]
     signature, found = Signature.of(graph), list[Schedule]()
     for wanted_parts, strips in pairs:
         try:
