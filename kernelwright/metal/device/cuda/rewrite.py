@@ -96,15 +96,19 @@ class _Rewriter:
 
     def _declare_functions(self) -> None:
         """Make functions device code; overloads by address space alone are one function here."""
-        seen: set[str] = set()
-        for function in _functions([self._text(p) for p in range(len(self.places))]):
+        seen: set[tuple[int, str]] = set()
+        texts = [self._text(p) for p in range(len(self.places))]
+        scopes = _scopes(texts)
+        for function in _functions(texts):
             span = self.places[function.begin : function.end]
             text = " ".join(self.out[i].strip() for i in span if self.out[i].strip())
-            if text in seen:
+            # Structs may have members of the same text.
+            key = (scopes[function.begin], text)
+            if key in seen:
                 for i in span:
                     self.out[i] = ""
                 continue
-            seen.add(text)
+            seen.add(key)
             index = self.places[function.start]
             self.out[index] = f"__device__ {self.out[index]}"
 
@@ -279,6 +283,18 @@ class _Function:
     """Where its template header begins, if it has one."""
     start: int
     end: int
+
+
+def _scopes(texts: Sequence[str]) -> list[int]:
+    """Return for each token the place of the innermost brace around it, -1 where there is none."""
+    found, around = [], [-1]
+    for place, text in enumerate(texts):
+        if text == "}" and len(around) > 1:
+            around.pop()
+        found.append(around[-1])
+        if text == "{":
+            around.append(place)
+    return found
 
 
 def _functions(words: Sequence[str]) -> list[_Function]:

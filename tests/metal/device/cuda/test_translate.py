@@ -301,3 +301,19 @@ def test_the_assemblers_refusal_tells_how_much_the_arrays_take() -> None:
 )
 def test_an_architecture_has_its_own_most(architecture: str, kilobytes: int) -> None:
     assert most_threadgroup_bytes(architecture) == kilobytes * 1024
+
+
+PAIRED = """\
+template <typename T> struct two {
+  T values[2];
+  thread T& operator[](uint i) { return values[i]; } };
+template <typename T> struct six {
+  T values[6];
+  thread T& operator[](uint i) { return values[i]; } };
+"""
+
+
+def test_structs_may_have_members_of_the_same_text() -> None:
+    program = bound("two<half> p; p[0] = a[0]; six<half> q; q[1] = p[0]; y[0] = q[1];",
+                    squares_of(64), tensor("y", Dtype.FLOAT16, 64), header=PAIRED)  # fmt: skip
+    assert translate(program, program.launches[0]).text.count("operator[]") == 2
