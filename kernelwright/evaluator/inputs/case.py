@@ -13,10 +13,19 @@ from kernelwright.evaluator.inputs.draw import Random, Values, draw
 from kernelwright.evaluator.inputs.integer import Draw, draw_flags, draw_integers
 from kernelwright.evaluator.inputs.lattice import constants_of, place_constants
 from kernelwright.evaluator.inputs.literals import place_literals
-from kernelwright.evaluator.inputs.lone import lone_flags, lone_integers, lone_reals, sweep_of
+from kernelwright.evaluator.inputs.lone import (
+    Layer,
+    lone_flags,
+    lone_integers,
+    lone_reals,
+    sweep_of,
+    swept_rows,
+    turns,
+)
 from kernelwright.evaluator.inputs.meeting import hide_behind, meet
 from kernelwright.evaluator.inputs.mixed import draw_mixed, shaped
 from kernelwright.evaluator.inputs.repetition import repetition_of
+from kernelwright.evaluator.inputs.swept import SweptInputs
 from kernelwright.evaluator.inputs.value_domain import Domain, domains_of
 from kernelwright.evaluator.inputs.whole_range import groups_of, place_anywhere
 from kernelwright.ir.dtype import Dtype
@@ -116,8 +125,27 @@ class Case:
     def _laid_out(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
         return tuple(self._layout_values(array, place) for place, array in enumerate(arrays))
 
+    def swept(self, secret: str) -> SweptInputs:
+        """Draw what all parts of a case of lone extremes share, and where their extremes lie."""
+        first = replace(self, part=self.part % turns(self.graph))
+        ground, high, low = (first._drawn_as(layer, secret) for layer in Layer)
+        random = replace(self, part=0)._random
+        sweeps = (
+            sweep_of(self.graph, place, random(secret), self.literals)
+            if (ground[place] != high[place]).any()
+            else None
+            for place in range(len(ground))
+        )
+        return SweptInputs(ground, high, low, tuple(sweeps))
+
     def _drawn(self, secret: str) -> tuple[Array, ...]:
         """Draw the inputs, whatever their layout makes of them."""
+        if self.distribution is Distribution.LONE:
+            return self.swept(secret).inputs(self.part)
+        return self._drawn_as(Layer.GROUND, secret)
+
+    def _drawn_as(self, layer: Layer, secret: str) -> tuple[Array, ...]:
+        """Draw the inputs; what is swept of lone extremes is of one layer everywhere."""
         random = self._random(secret)
         types, domains = self.graph.input_types, domains_of(self.graph)
         exact = {
@@ -128,7 +156,7 @@ class Case:
         self._meet_integers(exact, domains, random)
         reals = self._reals(exact, random)
         if self.distribution is Distribution.LONE:
-            self._set_apart(exact, reals, domains, secret)
+            self._set_apart(layer, exact, reals, domains, self._random(secret))
         return tuple(
             exact[place]
             if place in exact
@@ -156,27 +184,28 @@ class Case:
 
     def _set_apart(
         self,
+        layer: Layer,
         exact: dict[int, Array],
         reals: dict[int, Values],
         domains: Sequence[Domain],
-        secret: str,
+        random: Random,
     ) -> None:
-        """Let one element of each row stand alone; all cases of the kind share their columns."""
-        random = self._random(secret)
+        """Let swept inputs hold one layer: their ground, or what is great or low in each row."""
         for place, type_ in enumerate(self.graph.input_types):
-            sweep = sweep_of(self.graph, place, replace(self, part=0)._random(secret))
-            if sweep is None:
+            rows = swept_rows(self.graph, place)
+            if rows is None:
                 continue
             if type_.dtype is Dtype.BOOL:
-                flags = lone_flags(self.graph, sweep, self.part)
+                flags = lone_flags(self.graph, rows, layer, self.part)
                 if flags is not None:
-                    exact[place] = shaped(sweep.rows, type_, flags, random)
+                    exact[place] = shaped(rows, type_, flags, random)
             elif place in reals:
-                values = lone_reals(sweep, self.part, random)
-                reals[place] = shaped(sweep.rows, type_, values, random)
+                is_positive = domains[place].is_positive
+                drawn = lone_reals(rows, layer, random, is_positive=is_positive)
+                reals[place] = shaped(rows, type_, drawn, random)
             elif _lies_anywhere(exact[place], domains[place]):
-                drawn = lone_integers(sweep, self.part, type_.dtype, random)
-                exact[place] = shaped(sweep.rows, type_, drawn, random)
+                integers = lone_integers(rows, layer, type_.dtype, random)
+                exact[place] = shaped(rows, type_, integers, random)
 
     def _reals(self, exact: dict[int, Array], random: Random) -> dict[int, Values]:
         """Draw all inputs that are no integers and no flags, not rounded yet."""
@@ -196,7 +225,7 @@ class Case:
             if self.distribution is Distribution.BEHIND_MASK or self.part % 2:
                 is_open = np.asarray(exact[mask], bool)
                 hide_behind(drawn[place], is_open, types[place].dtype, random)
-        if self.literals:
+        if self.literals and self.distribution is Distribution.LITERALS:
             for place in places:
                 place_literals(drawn[place], self.literals, types[place].dtype, random)
         return drawn

@@ -16,6 +16,7 @@ _NUMBER = re.compile(
 )
 _COMMON = frozenset((0.0, 1.0))
 _MOST_LITERALS = 48
+_LARGEST_PLACE = 1 << 22
 _MOST_SIZES = 6
 _LARGEST_SIZE = 8192
 _PLACED_SHARE = 8
@@ -37,9 +38,13 @@ def literals_of(program: Program) -> tuple[float, ...]:
 
 def sizes_of(program: Program) -> tuple[int, ...]:
     """Return whole numbers in a program's text that could be sizes, those that are odd first."""
-    whole = {int(n) for n in _numbers(program) if n.is_integer() and 1 < n <= _LARGEST_SIZE}
-    unusual = sorted(whole, key=lambda n: (n & (n - 1) == 0, n % 32 == 0, n % 4 == 0, n))
-    return tuple(unusual[:_MOST_SIZES])
+    return tuple(n for n in places_of(program) if 1 < n <= _LARGEST_SIZE)[:_MOST_SIZES]
+
+
+def places_of(program: Program) -> tuple[int, ...]:
+    """Return whole numbers in a program's text that could be places, those that are odd first."""
+    whole = {int(n) for n in _numbers(program) if n.is_integer() and 0 <= n <= _LARGEST_PLACE}
+    return tuple(sorted(whole, key=lambda n: (n & (n - 1) == 0, n % 32 == 0, n % 4 == 0, n)))
 
 
 def _numbers(program: Program) -> Iterator[float]:

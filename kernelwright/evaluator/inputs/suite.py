@@ -10,7 +10,7 @@ from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.inputs.case import Case
 from kernelwright.evaluator.inputs.caught_case import CaughtCase
 from kernelwright.evaluator.inputs.distribution import Distribution
-from kernelwright.evaluator.inputs.literals import literals_of
+from kernelwright.evaluator.inputs.literals import literals_of, places_of
 from kernelwright.evaluator.inputs.shape import sized_graphs
 from kernelwright.evaluator.inputs.suite_plan import (
     hidden_cases,
@@ -21,6 +21,12 @@ from kernelwright.evaluator.inputs.suite_plan import (
 from kernelwright.evaluator.inputs.trivial_answers import COARSE, MEAN
 from kernelwright.evaluator.oracle.parallel import side_by_side
 from kernelwright.evaluator.oracle.reference import OUT_OF_RANGE, Reference, calibrate, prepare
+from kernelwright.evaluator.oracle.swept_rows import (
+    SweptRows,
+    hidden_sweeps,
+    named_sweeps,
+    visible_sweeps,
+)
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Program
@@ -48,6 +54,8 @@ class Suite:
     """Some of the dropped ones, in which an index is out of range: what hangs on none is known."""
     unproven: tuple[str, ...] = ()
     """Names of cases that some trivial answer passes; they run, and count for nothing."""
+    swept: tuple[SweptRows, ...] = ()
+    """Parts of cases of lone extremes, beside those that are references."""
     unseen_inputs: tuple[int, ...] = ()
     """Inputs that a program could ignore without any case showing it."""
 
@@ -112,13 +120,15 @@ class Suite:
     @property
     def nbytes(self) -> int:
         """Bytes that the references hold."""
-        return sum(sum(a.nbytes for a in r.inputs) + r.expected_bytes for r in self.references)
+        held = sum(sum(a.nbytes for a in r.inputs) + r.expected_bytes for r in self.references)
+        return held + sum(rows.nbytes for rows in self.swept)
 
 
 def visible_suite(task: Task, graphs: Sequence[Graph], config: EvaluatorConfig) -> Suite:
     """Build the suite for the task's own graph and further graphs of the same function."""
     suite = _build(task, visible_cases(task.graph, graphs, config), config)
-    return _strengthened(suite, task, config)
+    swept = visible_sweeps(task.graph, task.output_tolerances, config.secret)
+    return replace(_strengthened(suite, task, config), swept=swept)
 
 
 def _strengthened(suite: Suite, task: Task, config: EvaluatorConfig) -> Suite:
@@ -163,7 +173,7 @@ def with_literals(
     graphs: Sequence[Graph],
     config: EvaluatorConfig,
 ) -> Suite:
-    """Add the cases that hold the numbers, and the sizes, of one program's own text."""
+    """Add the cases that hold the numbers, the sizes and the places of one program's own text."""
     sized = sized_graphs(task, program, config)
     cases = literal_cases(task.graph, graphs, sized, literals_of(program), config)
 
@@ -172,12 +182,22 @@ def with_literals(
 
     found = side_by_side(made, cases)
     kept = tuple(reference for reference in found if not reference.dropped)
-    return replace(suite, references=(*suite.references, *kept)) if kept else suite
+    named = named_sweeps(task.graph, task.output_tolerances, config.secret, places_of(program))
+    if not (kept or named):
+        return suite
+    return replace(suite, references=(*suite.references, *kept), swept=(*suite.swept, *named))
 
 
-def hidden_suite(task: Task, graphs: Sequence[Graph], config: EvaluatorConfig) -> Suite:
-    """Build the suite whose results never leave the evaluator: other seeds, other shapes."""
-    return _build(task, hidden_cases(task.graph, graphs, config), config)
+def hidden_suite(
+    task: Task, graphs: Sequence[Graph], config: EvaluatorConfig, *, again: bool = False
+) -> Suite:
+    """Build the suite whose results never leave the evaluator: other seeds, other shapes.
+
+    What took long and showed nothing is not done once more `again`.
+    """
+    suite = _build(task, hidden_cases(task.graph, graphs, config), config)
+    sweeps = visible_sweeps if again else hidden_sweeps
+    return replace(suite, swept=sweeps(task.graph, task.output_tolerances, config.secret))
 
 
 def _build(task: Task, cases: Sequence[Case], config: EvaluatorConfig) -> Suite:

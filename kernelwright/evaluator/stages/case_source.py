@@ -51,8 +51,13 @@ class CaseSource:
     def hidden(self, task: Task, program: Program, purpose: str = "hidden") -> Suite:
         """Return cases at shapes and of seeds that nobody has seen, others for each purpose."""
         config = self._config(purpose)
-        graphs = hidden_graphs(task, program, config, again=purpose == "confirmation")
-        return self._take(config.secret, task, graphs, lambda: hidden_suite(task, graphs, config))
+        again = purpose == "confirmation"
+        graphs = hidden_graphs(task, program, config, again=again)
+
+        def build() -> Suite:
+            return hidden_suite(task, graphs, config, again=again)
+
+        return self._take(config.secret, task, graphs, build)
 
     def _take(
         self, secret: str, task: Task, graphs: Sequence[Graph], build: Callable[[], Suite]

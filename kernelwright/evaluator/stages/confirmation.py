@@ -22,7 +22,8 @@ class Confirmation(PipelineStage):
         """Promote what is faster than the fastest baseline, when all of it holds once more."""
         fresh = context.cases.hidden(context.task, context.submitted, "confirmation")
         trial = context.workers.trial_in_a_new_process(context.program)
-        pass_quietly(trial, Suite(tuple(reversed(fresh.references))), _WHAT)
+        again = Suite(tuple(reversed(fresh.references)), swept=fresh.swept)
+        pass_quietly(trial, again, _WHAT)
         if context.verdict.is_faster:
             _win_again(context, trial)
         _promote(context.verdict, context.config.timing.minimum_effect)

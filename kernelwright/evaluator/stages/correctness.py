@@ -12,7 +12,13 @@ from kernelwright.evaluator.oracle.mlx_answer import Closeness
 from kernelwright.evaluator.oracle.reference import Reference
 from kernelwright.evaluator.oracle.rounding_direction import RoundingDirections
 from kernelwright.evaluator.stages.protocol import Context, PipelineStage
-from kernelwright.evaluator.stages.trial import Failure, check_answer, check_directions, explain
+from kernelwright.evaluator.stages.trial import (
+    Failure,
+    check_answer,
+    check_directions,
+    check_swept,
+    explain,
+)
 from kernelwright.metal.device.base import RunResult
 
 
@@ -53,6 +59,8 @@ class Correctness(PipelineStage):
             found.append(reference.closeness(result.outputs))
             if seed in places:
                 kept[seed] = result
+        for rows in suite.swept:
+            check_swept(context.trial, rows)
         context.closeness = tuple(found)
         return kept
 
@@ -72,6 +80,8 @@ def judge_build(result: RunResult, reference: Reference, where: str) -> None:
 
 def _words(suite: Suite, cases: int) -> str:
     words = f"{cases} cases, {suite.proving} of them refuse every trivial answer; {suite.judged}"
+    if parts := sum(len(rows.parts) for rows in suite.swept):
+        words += f"; {parts} more launches, each with the deciding elements elsewhere"
     if suite.dropped:
         words += f"; {len(suite.dropped)} dropped, {suite.why_dropped}"
     if suite.unseen_inputs:

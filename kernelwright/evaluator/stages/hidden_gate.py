@@ -17,7 +17,13 @@ from kernelwright.evaluator.speed.timing_cases import TimingCases
 from kernelwright.evaluator.stages.allclose import check_closeness
 from kernelwright.evaluator.stages.counting import chip_profile, count_case
 from kernelwright.evaluator.stages.protocol import Context, PipelineStage
-from kernelwright.evaluator.stages.trial import Failure, Trial, check_answer, check_directions
+from kernelwright.evaluator.stages.trial import (
+    Failure,
+    Trial,
+    check_answer,
+    check_directions,
+    check_swept,
+)
 from kernelwright.evaluator.stages.verdict import fastest
 from kernelwright.ir.graph import Graph
 
@@ -120,6 +126,8 @@ def pass_quietly(trial: Trial, suite: Suite, what: str) -> None:
             check_answer(result, reference)
             directions.add(result.outputs, reference.expected_outputs)
             check_closeness(reference.closeness(result.outputs), reference)
+        for rows in suite.swept:
+            check_swept(trial, rows)
         check_directions(directions)
     except Failure as failure:
         raise Failure(

@@ -14,8 +14,16 @@ from kernelwright.evaluator.evaluation import Mismatch, Status
 from kernelwright.evaluator.oracle.accuracy import Deviation
 from kernelwright.evaluator.oracle.reference import Reference, judge
 from kernelwright.evaluator.oracle.rounding_direction import RoundingDirections
+from kernelwright.evaluator.oracle.swept_rows import SweptRows
 from kernelwright.evaluator.worker.process import Worker, WorkerLost
-from kernelwright.evaluator.worker.service import Compile, CompileAhead, Request, Run, result_of
+from kernelwright.evaluator.worker.service import (
+    Compile,
+    CompileAhead,
+    Request,
+    Run,
+    RunParts,
+    result_of,
+)
 from kernelwright.evaluator.worker.wire import Reply
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import Array, RunOptions, RunResult
@@ -27,6 +35,8 @@ POISONS = (0xFF, 0x50)
 _COMPILE_SLACK_S = 2.0
 _BUSY_COMPILE_SLACK_S = 60.0
 """A machine with eight others at work compiles what a run needs besides."""
+_MOST_JUDGED = 4
+"""Parts of a sweep that differ from MLX's answer and are judged: one that is wrong is enough."""
 _PATIENCE = 12
 """More than the simulator's own."""
 
@@ -96,6 +106,18 @@ class Trial:
         check_fences(result, reference, options.poison)
         return result
 
+    def run_parts(self, rows: SweptRows) -> RunResult:
+        """Run once on each part of a sweep; outputs hold the parts' one after the other."""
+        options = RunOptions(
+            poison=POISONS[0],
+            padding_seed=self._drawn(f"padding {rows.case.name}", len(rows.parts)) + 1,
+            timeout_s=self.config.run_timeout_s,
+        )
+        key = self.compile(rows.case.graph)
+        self.worker.held = None
+        reply = self.call(RunParts(key, rows.inputs, rows.moves, options), self._patience_s)
+        return _read_result(reply)
+
     def _sample_seed(self, seed: int) -> int:
         """Return what draws the threadgroups that are counted: nothing that a program can know."""
         text = f"{self.config.secret}|counted threadgroups|{self.program.id}|{seed}"
@@ -123,12 +145,7 @@ class Trial:
             if failure.status is Status.LAUNCH_ERROR:
                 failure.reference = reference
             raise
-        try:
-            return result_of(reply)
-        except ValidationError as e:
-            raise Failure(
-                Status.CRASHED, "the worker's answer is damaged.", lost_worker=True
-            ) from e
+        return _read_result(reply)
 
     @property
     def _patience_s(self) -> float:
@@ -167,6 +184,13 @@ class Trial:
         if reply.failure:
             raise _of_reply(reply)
         return reply
+
+
+def _read_result(reply: Reply) -> RunResult:
+    try:
+        return result_of(reply)
+    except ValidationError as e:
+        raise Failure(Status.CRASHED, "the worker's answer is damaged.", lost_worker=True) from e
 
 
 def explain(failure: Failure, trial: Trial) -> Failure:
@@ -272,6 +296,17 @@ def check_answer(result: RunResult, reference: Reference) -> tuple[Deviation, ..
         summary = f"output {first.output} {problem}: {first.words} ({first.case})."
         raise Failure(Status.WRONG, summary, mismatches=mismatches, reference=reference)
     return deviations
+
+
+def check_swept(trial: Trial, rows: SweptRows) -> None:
+    """Judge the parts of a sweep in which a program gives something else than MLX."""
+    result = trial.run_parts(rows)
+    if len(result.outputs) != len(rows.answers):
+        return
+    for part in rows.differing(result.outputs)[:_MOST_JUDGED]:
+        reference = rows.reference(part)
+        if not reference.dropped:
+            check_answer(trial.run(reference), reference)
 
 
 def check_directions(directions: RoundingDirections) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from kernelwright.errors import DeviceError, InputError, KernelwrightError
 from kernelwright.evaluator.inputs.case import Layout
+from kernelwright.evaluator.inputs.swept import Moves
 from kernelwright.evaluator.speed.measuring import Measure, SetUp, Workbench, measure, set_up
 from kernelwright.evaluator.static.normal_form import plain_texts
 from kernelwright.evaluator.static.rules import check_program
@@ -99,7 +100,25 @@ class Run:
     layout: Layout = Layout.DENSE
 
 
-Request = Open | Prime | Forget | CheckText | Compile | CompileAhead | Run | SetUp | Measure
+@dataclass(frozen=True)
+class RunParts:
+    """Run a compiled program once for each part; the reply's arrays hold all outputs of each."""
+
+    key: str
+    ground: tuple[Array, ...]
+    moves: tuple[Moves, ...]
+    """What the inputs of each part hold beside what they share."""
+    options: RunOptions
+
+    @property
+    def parts(self) -> int:
+        """How many there are."""
+        return len(self.moves[0].positions)
+
+
+Request = (
+    Open | Prime | Forget | CheckText | Compile | CompileAhead | Run | RunParts | SetUp | Measure
+)
 
 
 class CandidateService:
@@ -171,6 +190,8 @@ class CandidateService:
             return reply
         if isinstance(request, Measure):
             return self._measure(request)
+        if isinstance(request, RunParts):
+            return _run_parts(self._executables[request.key], request)
         if request.inputs is not None:
             self._inputs = request.inputs
         inputs = [request.layout.place(a, i) for i, a in enumerate(self._inputs)]
@@ -210,6 +231,26 @@ class CandidateService:
         except (RuntimeError, ValueError) as e:
             # Candidate and baselines have all run by now, so it is a launch that broke.
             raise LaunchError(f"a launch failed while it was timed: {e}") from e
+
+
+def _run_parts(executable: Executable, request: RunParts) -> Reply:
+    started, results = time.perf_counter(), list[RunResult]()
+    for part in range(request.parts):
+        inputs = list(request.ground)
+        for moves in request.moves:
+            inputs[moves.place] = moves.applied(request.ground[moves.place], part)
+        results.append(executable.run(inputs, request.options))
+    outputs = zip(*(result.outputs for result in results), strict=True)
+    first = results[0].model_copy(
+        update={
+            "outputs": tuple(map(np.stack, outputs)),
+            "canaries_intact": tuple(
+                map(all, zip(*(result.canaries_intact for result in results), strict=True))
+            ),
+            "inputs_intact": all(result.inputs_intact for result in results),
+        }
+    )
+    return _reply(first, time.perf_counter() - started)
 
 
 def _check_text(program: Program) -> Reply:

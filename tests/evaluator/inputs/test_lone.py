@@ -11,6 +11,8 @@ from kernelwright.evaluator.inputs.case import Case
 from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.evaluator.inputs.lone import lone_parts
 from kernelwright.evaluator.inputs.suite_plan import visible_cases
+from kernelwright.evaluator.oracle.swept_rows import visible_sweeps
+from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.capture import capture
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.passes import canonicalize
@@ -25,8 +27,11 @@ def graph_of(fn: Callable[[mx.array], mx.array], *arrays: mx.array) -> Graph:
 
 def lone_cases(graph: Graph, secret: str) -> list[np.ndarray]:
     cases = visible_cases(graph, (), EvaluatorConfig(secret=secret))
-    lone = [case for case in cases if case.distribution is Distribution.LONE]
-    return [np.asarray(case.inputs(secret)[0]) for case in lone]
+    lone = [case.inputs(secret)[0] for case in cases if case.distribution is Distribution.LONE]
+    tolerances = [Tolerance.of(t.dtype) for t in graph.output_types]
+    for rows in visible_sweeps(graph, tolerances, secret):
+        lone += [rows.swept.inputs(part)[0] for part in rows.parts]
+    return [np.asarray(array) for array in lone]
 
 
 def greatest(a: mx.array) -> mx.array:
