@@ -162,12 +162,16 @@ def _held(
         error = np.abs(wide - ideal)
         same = (found == rounded) | ((wide != wide) & (ideal != ideal))
         error = np.where(same, 0.0, error)
-        if wanted.keeps_sign and found.dtype.kind != "c":
+        if found.dtype.kind != "c":
             # NaN may have either sign; zero has the one that it came with.
-            turned = (found == 0) & (np.signbit(wide) != np.signbit(rounded.astype(np.float64)))
-            return turned | ~(error <= allowed), error, allowed
+            turned = np.signbit(wide) != np.signbit(rounded.astype(np.float64))
+            turned &= (found == 0) & (rounded == 0) & wanted.signs_at(places)
+            if wanted.keeps_sign:
+                return turned | ~(error <= allowed), error, allowed
+        else:
+            turned = np.zeros(found.shape, bool)
         kinds_differ = np.isfinite(wide) != np.isfinite(rounded.astype(wide.dtype))
-    return ~(error <= allowed) | kinds_differ, error, allowed
+    return turned | ~(error <= allowed) | kinds_differ, error, allowed
 
 
 def _acceptable(
@@ -226,7 +230,7 @@ def _words(
         share = np.where(allowed > 0, error / np.maximum(allowed, 1e-300), error)
     worst = int(np.argmax(share))
     if error[worst] == 0:
-        return "has zeros of the other sign than those that were moved there", error == 0
+        return "has zeros of the other sign than those that it is made of", error == 0
     limit = (
         f"rounding explains {allowed[worst]:.2g}" if allowed[worst] else "nothing is rounded twice"
     )

@@ -95,4 +95,5 @@ def _joined(
         join([part.element_tolerance for part in parts]),
         join([part.ignored for part in parts]),
         keeps_sign=all(part.keeps_sign for part in parts),
+        settled_zeros=join([part.settled_zeros for part in parts]),
     )

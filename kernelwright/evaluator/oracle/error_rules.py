@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from kernelwright.evaluator.oracle.float_format import (
     only_where,
 )
 from kernelwright.evaluator.oracle.tracked import ANYTHING, Tracked
+from kernelwright.evaluator.oracle.zero_signs import settled_zeros
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Node
 from kernelwright.ir.ops import Call, Kind, Op
@@ -62,7 +64,10 @@ def error_of(
 ) -> list[Tracked]:
     """Bound what a sound kernel may be off in a node's outputs, their own rounding left out."""
     if moves(op, call):
-        return errors_of_move(op, call, read, made)
+        moved = errors_of_move(op, call, read, made)
+        if len(made) > 1 or moved[0].is_stored:
+            return moved
+        return [replace(moved[0], settled_zeros=settled_zeros(op, call, read, made[0]))]
     errors = [r.read_error() for r in read]
     errors = [_with_flushed(r, e) for r, e in zip(read, errors, strict=True)]
     values = [r.values for r in read]
@@ -77,8 +82,16 @@ def error_of(
     if other is not None:
         found[0] = other if found[0] is None else found[0] + other
     form = form_of(op, call, forms, values, made[0]) if len(made) == 1 else None
+    zeros = settled_zeros(op, call, read, made[0]) if len(made) == 1 else None
     return [
-        Tracked(m, _settled(e, m, t.dtype), t.dtype, is_stored=False, form=form)
+        Tracked(
+            m,
+            _settled(e, m, t.dtype),
+            t.dtype,
+            is_stored=False,
+            form=form,
+            settled_zeros=zeros,
+        )
         for m, e, t in zip(made, found, call.outputs, strict=True)
     ]
 

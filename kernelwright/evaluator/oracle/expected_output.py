@@ -48,6 +48,8 @@ class ExpectedOutput:
     """Ignored elements that MLX leaves undefined, so that runs need not agree on them."""
     keeps_sign: bool = False
     """Values are moved only, so that the sign of zero stays."""
+    settled_zeros: Mask | None = None
+    """Where else a zero has the sign of the rounded answer."""
 
     @property
     def nbytes(self) -> int:
@@ -64,6 +66,12 @@ class ExpectedOutput:
     def judged_elements(self) -> int:
         """How many elements are judged."""
         return self.type.size - self.ignored_elements
+
+    def signs_at(self, place: NDArray[np.intp]) -> Mask:
+        """Return where a zero has to have the sign of the rounded answer."""
+        if self.keeps_sign or self.settled_zeros is None:
+            return np.full(place.shape, self.keeps_sign)
+        return self.settled_zeros.reshape(-1)[place]
 
     def tolerance_at(self, place: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return how far elements may be off, by their places in the flattened output."""
@@ -88,6 +96,7 @@ class ExpectedOutput:
             cut(self.ignored),
             cut(self.may_vary),
             self.keeps_sign,
+            cut(self.settled_zeros),
         )
 
     def without(self, mask: Mask | None, *, may_vary: bool = False) -> "ExpectedOutput":
@@ -98,16 +107,7 @@ class ExpectedOutput:
         vary = self.may_vary
         if may_vary:
             vary = mask if vary is None else vary | mask
-        return ExpectedOutput(
-            self.type,
-            self.tolerance,
-            self.expected,
-            self.rounded,
-            self.element_tolerance,
-            ignored,
-            vary,
-            self.keeps_sign,
-        )
+        return replace(self, ignored=ignored, may_vary=vary)
 
 
 def expected_output(tracked: Tracked, type_: TensorType, tolerance: Tolerance) -> ExpectedOutput:
@@ -119,7 +119,12 @@ def expected_output(tracked: Tracked, type_: TensorType, tolerance: Tolerance) -
     is_small = _may_be_flushed(tracked, type_.dtype)
     if error is None and is_small is None:
         return ExpectedOutput(
-            type_, tolerance, tracked.values, rounded, keeps_sign=tracked.is_stored
+            type_,
+            tolerance,
+            tracked.values,
+            rounded,
+            keeps_sign=tracked.is_stored,
+            settled_zeros=tracked.settled_zeros,
         )
     shape = tracked.values.shape
     values = np.atleast_1d(tracked.values.astype(np.float64, copy=False))
@@ -137,6 +142,7 @@ def expected_output(tracked: Tracked, type_: TensorType, tolerance: Tolerance) -
         rounded,
         element_tolerance=narrow.reshape(shape) if narrow.any() else None,
         ignored=ignored.reshape(shape) if ignored.any() else None,
+        settled_zeros=tracked.settled_zeros if error is None else None,
     )
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelwright.evaluator.oracle.error_of_forms import Form
 from kernelwright.evaluator.oracle.float_format import (
@@ -35,6 +36,8 @@ class Tracked:
     """The value is one that its dtype holds: an input, a constant, or moved ones."""
     form: Form | None = None
     """What the value is, where a kernel may compute what reads it in another way."""
+    settled_zeros: NDArray[np.bool_] | None = None
+    """Elements whose sign is settled if they are zero, of a value that is one of several."""
 
     def read_error(self) -> Reals | None:
         """Return the error that whoever reads the value meets: its rounding is included."""
