@@ -12,7 +12,6 @@ from benchmarks.models.probe import probe
 from benchmarks.models.rows import Row, small
 from kernelwright.campaign import Engine, SearchSpec, judges_on, offline_team
 from kernelwright.campaign.given_graph import captured_graphs
-from kernelwright.campaign.interleave import BySavings
 from kernelwright.metal.device.base import Device, DeviceName
 from kernelwright.metal.device.registry import open_device
 from kernelwright.runtime.models.choosing import Choice, choose
@@ -22,6 +21,7 @@ from kernelwright.runtime.models.speed import Speed, measure_speed
 from kernelwright.runtime.models.target import build_model
 from kernelwright.runtime.models.workload import record_generation
 from kernelwright.runtime.server import KernelServer
+from kernelwright.search.priority import SecondsToSave
 from kernelwright.store import KernelStore
 
 Result = dict[str, object]
@@ -154,7 +154,7 @@ class Measuring:
                 spec,
                 offline_team(),
                 judges_on(self._name, store),
-                order=BySavings({n: 1 + 9 * c.gain_us / most for n, c in named.items()}),
+                order=SecondsToSave({n: 1 + 9 * c.gain_us / most for n, c in named.items()}),
             )
             graphs = {name: choice.graph for name, choice in named.items()}
             report = engine.run(captured_graphs(graphs, self._row.name))

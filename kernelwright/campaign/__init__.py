@@ -7,10 +7,10 @@ from kernelwright.campaign.planning import Captured, CapturedFunction, capture_s
 from kernelwright.campaign.recheck import Recheck, recheck
 from kernelwright.campaign.report import FunctionReport, SearchReport, TaskReport
 from kernelwright.campaign.savings import Traffic, traffic_of
-from kernelwright.campaign.spec import SearchSpec
-from kernelwright.campaign.strategy import RepairThenWrite, Strategy, Team
 from kernelwright.campaign.subject import Subject, load_subjects, parse_input
 from kernelwright.campaign.team import offline_team
+from kernelwright.search.spec import SearchSpec
+from kernelwright.search.strategy import RepairThenWrite, Strategy, Team
 
 __all__ = [
     "Captured",

@@ -1,5 +1,6 @@
 """The search loop: capture, cut, propose, evaluate, record, until budgets or ideas end."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -21,23 +22,23 @@ from kernelwright.campaign.event import (
     TaskEnded,
 )
 from kernelwright.campaign.heartbeat import Heartbeat
-from kernelwright.campaign.interleave import Order, in_given_order
 from kernelwright.campaign.judge import MakeJudge, environment_of
 from kernelwright.campaign.pausing import Pause
 from kernelwright.campaign.planning import Captured, FunctionPlan
-from kernelwright.campaign.pursuit import Pursuit
-from kernelwright.campaign.ranking import is_confirmed, is_final, rank_of, was_put_to_the_test
 from kernelwright.campaign.recall import recall
 from kernelwright.campaign.report import SearchReport, TaskReport, with_whole_gains
-from kernelwright.campaign.spec import SearchSpec
 from kernelwright.campaign.spec_reading import is_same_search
-from kernelwright.campaign.strategy import Enough, Later, RepairThenWrite, Strategy, Team
 from kernelwright.campaign.suspicion import Suspects, failed_evaluation, given_up
 from kernelwright.campaign.vigil import Vigil
 from kernelwright.campaign.work import Queue, Work
 from kernelwright.errors import DeviceError, KernelwrightError
 from kernelwright.evaluator.evaluation import EVALUATOR_VERSION, Evaluation
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.search.priority import Order, SecondsToSave
+from kernelwright.search.ranking import is_confirmed, is_final, rank_of, was_put_to_the_test
+from kernelwright.search.spec import SearchSpec
+from kernelwright.search.strategy import Enough, Later, RepairThenWrite, Strategy, Team
+from kernelwright.search.task_search import TaskSearch
 from kernelwright.store import Campaign, CampaignState, Intent, KernelStore, KnownEvaluation, Trial
 
 Listener = Callable[[Event], None]
@@ -76,7 +77,7 @@ class Engine:
         *,
         listen: Listener = lambda event: None,
         hire: Hire | None = None,
-        order: Order = in_given_order,
+        order: Order | None = None,
         resumes: bool = False,
         pause: Pause | None = None,
         endurance: Endurance = USUAL_ENDURANCE,
@@ -96,7 +97,7 @@ class Engine:
         self._make_judge = make_judge
         self._listen = listen
         self._hire = hire or self._keep_team
-        self._order = order
+        self._order = order or SecondsToSave()
         self._resumes = resumes
         self._endurance = endurance
         self._root_id = root_id
@@ -138,7 +139,7 @@ class Engine:
                 for plan in plan_functions(captured, hired.team.planner, bench.info, self._vigil):
                     plans.append(plan)
                     self._say(plan.event, log=True)
-                pursuits = _pursuits(plans)
+                pursuits = _pursuits(plans, bench.jobs)
                 for pursuit in pursuits:
                     self._store.keep_task(
                         pursuit.task,
@@ -230,7 +231,7 @@ class Engine:
             self._store.end_campaign(self._campaign_id, "failed", elapsed_s=self._vigil.elapsed_s())
             raise
 
-    def _pursue(self, pursuits: Sequence[Pursuit], strategy: Strategy, bench: Bench) -> str:
+    def _pursue(self, pursuits: Sequence[TaskSearch], strategy: Strategy, bench: Bench) -> str:
         running: dict[Future[Evaluation], Work] = {}
         with (
             ThreadPoolExecutor(bench.jobs, thread_name_prefix="evaluate") as pool,
@@ -353,19 +354,19 @@ class Engine:
             elif not self._reuse(work, bench):
                 self._queue.add(work)
 
-    def _wind_up(self, pursuits: Sequence[Pursuit], bench: Bench, reason: str) -> None:
+    def _wind_up(self, pursuits: Sequence[TaskSearch], bench: Bench, reason: str) -> None:
         """Begin nothing new; unless cut short, what was found is still confirmed."""
         is_cut_short = self._vigil.is_cut_short
         for work in self._queue.drop(lambda work: is_cut_short or not work.confirms):
             work.pursuit.abandon([work.proposal])
         for pursuit in pursuits:
             if pursuit.is_idle and not is_cut_short:
-                pursuit.close_batch()
+                pursuit.advance(to_the_end=True)
                 self._finish(pursuit, reason, bench)
 
-    def _think_ahead(self, pursuits: Sequence[Pursuit], strategy: Strategy) -> None:
+    def _think_ahead(self, pursuits: Sequence[TaskSearch], strategy: Strategy) -> None:
         """Ask for what can be asked for without a device; the store keeps it for later."""
-        waiting = [p for p in pursuits if not p.ended and not p.batch]
+        waiting = [p for p in pursuits if not p.ended and not p.in_flight]
         while waiting and not self._vigil.is_stopping:
             for pursuit in tuple(waiting):
                 batch = _next_batch(strategy, pursuit)
@@ -376,7 +377,7 @@ class Engine:
                     self._intend(pursuit, proposal)
             self._vigil.wait(_POLL_S if waiting else 0)
 
-    def _finish(self, pursuit: Pursuit, reason: str, bench: Bench) -> None:
+    def _finish(self, pursuit: TaskSearch, reason: str, bench: Bench) -> None:
         """Try nothing more for a task but the confirmation of what leads it."""
         pursuit.ended = True
         pursuit.reason = reason
@@ -433,16 +434,20 @@ class Engine:
             return f"the {self._spec.evaluations} evaluations that were allowed are done"
         return None
 
-    def _refill(self, pursuits: Sequence[Pursuit], strategy: Strategy, bench: Bench) -> None:
+    def _refill(self, pursuits: Sequence[TaskSearch], strategy: Strategy, bench: Bench) -> None:
         """Ask for batches until every worker has something to do or every task waits."""
-        for pursuit in self._order(pursuits):
-            while pursuit.is_idle and len(self._queue) < bench.jobs:
-                pursuit.close_batch()
+        for pursuit in self._order(pursuits, bench.info):
+            while pursuit.is_ready and len(self._queue) < bench.jobs:
+                pursuit.advance()
                 batch = _next_batch(strategy, pursuit)
                 pursuit.is_pending = isinstance(batch, Later)
                 if isinstance(batch, Later):
                     break
                 if isinstance(batch, Enough):
+                    if pursuit.in_flight:
+                        # What is in flight may be worth a repair, or another schedule.
+                        pursuit.is_draining = True
+                        continue
                     self._is_capped |= batch.is_capped
                     self._finish(pursuit, batch.reason, bench)
                     break
@@ -455,7 +460,7 @@ class Engine:
     def _is_suspect(self, candidate_id: str) -> bool:
         return self._suspects.holds(candidate_id)
 
-    def _intend(self, pursuit: Pursuit, proposal: Proposal) -> Work:
+    def _intend(self, pursuit: TaskSearch, proposal: Proposal) -> Work:
         intent = Intent(
             campaign_id=self._campaign_id,
             task=pursuit.task,
@@ -518,7 +523,7 @@ class Engine:
         self._listen(event)
 
 
-def _next_batch(strategy: Strategy, pursuit: Pursuit) -> list[Proposal] | Enough | Later:
+def _next_batch(strategy: Strategy, pursuit: TaskSearch) -> list[Proposal] | Enough | Later:
     """Ask the strategy; where it fails, only this task is left."""
     try:
         return strategy.next(pursuit)
@@ -528,10 +533,21 @@ def _next_batch(strategy: Strategy, pursuit: Pursuit) -> list[Proposal] | Enough
         return Enough(f"nothing more can be proposed: {type(e).__name__}: {e}")
 
 
-def _pursuits(plans: Iterable[FunctionPlan]) -> list[Pursuit]:
-    """Return one pursuit for each distinct task, in the order in which it first occurs."""
-    pursuits: dict[str, Pursuit] = {}
+def _pursuits(plans: Iterable[FunctionPlan], jobs: int) -> list[TaskSearch]:
+    """Return one search for each distinct task, in the order in which it first occurs.
+
+    Where tasks are fewer than workers, each keeps its share of them busy: it is asked for more
+    before the last verdicts are there.
+    """
+    found: dict[str, TaskSearch] = {}
     for plan in plans:
         for planned in plan.tasks:
-            pursuits.setdefault(planned.task.fingerprint, Pursuit(planned.task, planned.signature))
-    return list(pursuits.values())
+            task_id = planned.task.fingerprint
+            if task_id in found:
+                found[task_id].calls += 1
+            else:
+                found[task_id] = TaskSearch(planned.task, planned.signature)
+    lag = math.ceil(jobs / len(found)) if len(found) < jobs and found else 0
+    for search in found.values():
+        search.lag = lag
+    return list(found.values())

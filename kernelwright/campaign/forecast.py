@@ -9,11 +9,11 @@ from kernelwright.agents.roles.coder import Brief, coder_prompt
 from kernelwright.agents.roles.planner import planner_prompt
 from kernelwright.agents.session import ModelSpec, Usage, load_prices
 from kernelwright.agents.session.spec import price_of
-from kernelwright.campaign.spec import SearchSpec
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph, partition
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.diagnostic import Record
+from kernelwright.search.spec import SearchSpec
 
 _BYTES_PER_TOKEN = 3.5
 """Of English and code, by the tokenizers of the day; caps rest on a bound instead."""

@@ -14,11 +14,11 @@ from kernelwright.campaign.engine import Hire, Hired
 from kernelwright.campaign.event import ModelRemarked
 from kernelwright.campaign.experience import Experience
 from kernelwright.campaign.ledger import StoreLedger, calls_to_replay
-from kernelwright.campaign.spec import SearchSpec
-from kernelwright.campaign.strategy import Team
 from kernelwright.campaign.team import offline_team
-from kernelwright.campaign.wager import Wager
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.search.bandit_strategy import BanditStrategy
+from kernelwright.search.spec import SearchSpec
+from kernelwright.search.strategy import Team
 from kernelwright.store import KernelStore
 
 Listen = Callable[[ModelRemarked], None]
@@ -77,7 +77,7 @@ class _Agency:
         self._said: set[str] = set()
         self._saying = threading.Lock()
         self._board: AsyncBridge | None = None
-        self._wager: Wager | None = None
+        self._wager: BanditStrategy | None = None
 
     def hire(self, campaign_id: str, device: DeviceInfo) -> Hired:
         """Return the team and the strategy of a campaign."""
@@ -106,7 +106,7 @@ class _Agency:
         )
         experience = Experience(self._store, campaign_id)
         coder = ModelCoder(board, experience, strategies)
-        self._wager = Wager(team, coder, device, self._spec, learner=experience)
+        self._wager = BanditStrategy(team, coder, device, self._spec, learner=experience)
         return Hired(team, self._wager)
 
     def _remark(self, sentence: str) -> None:

@@ -9,13 +9,13 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 
 from kernelwright.agents.budget import Caps
 from kernelwright.agents.providers.price import Price
-from kernelwright.campaign.spec import SearchSpec
 from kernelwright.campaign.subject import Subject, load_subjects
 from kernelwright.campaign.toml_line import line_of
 from kernelwright.errors import InputError, KernelwrightError
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.device.threadgroup_memory import check_threadgroup_bytes, read_size
 from kernelwright.metal.diagnostic import Record
+from kernelwright.search.spec import SearchSpec
 
 _SECONDS_PER_HOUR = 3600.0
 WANTED = "wanted:"

@@ -10,11 +10,11 @@ from kernelwright.campaign.event import CampaignEnded, FunctionPlanned, TaskEnde
 from kernelwright.campaign.ledger import abandoned
 from kernelwright.campaign.pausing import paused_s
 from kernelwright.campaign.run_state import RIGHT, word_for
-from kernelwright.campaign.spec import SearchSpec
 from kernelwright.campaign.spec_reading import search_spec_of
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.gain import Gain, gain_of
 from kernelwright.metal.diagnostic import Record
+from kernelwright.search.spec import SearchSpec
 from kernelwright.store import (
     Campaign,
     Champion,

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from pydantic import TypeAdapter
 
-from kernelwright.campaign.pursuit import Pursuit
 from kernelwright.campaign.spec_reading import is_same_search, search_spec_of
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.search.task_search import TaskSearch
 from kernelwright.store import KernelStore
 
 _RECALLED = "SchedulesRecalled"
@@ -16,7 +16,7 @@ _SCHEDULES = TypeAdapter(dict[str, tuple[str, ...]])
 
 
 def recall(
-    store: KernelStore, campaign_id: str, pursuits: Sequence[Pursuit], device: DeviceInfo
+    store: KernelStore, campaign_id: str, pursuits: Sequence[TaskSearch], device: DeviceInfo
 ) -> None:
     """Give each task the schedules that won where ops, inputs and chip were the same.
 

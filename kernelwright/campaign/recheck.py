@@ -5,11 +5,11 @@ from contextlib import closing
 from typing import Literal
 
 from kernelwright.campaign.judge import Judge, environment_of, judges_on
-from kernelwright.campaign.ranking import is_confirmed, is_final, rank_of
 from kernelwright.errors import KernelwrightError
 from kernelwright.evaluator.evaluation import EVALUATOR_VERSION, Evaluation
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.diagnostic import Record
+from kernelwright.search.ranking import is_confirmed, is_final, rank_of
 from kernelwright.store import Champion, Environment, Freshness, Intent, KernelStore, Standing
 
 Outcome = Literal["current", "fresh", "stale", "revoked", "unreachable"]

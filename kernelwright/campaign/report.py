@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from kernelwright.campaign.event import CampaignEnded, FunctionRefused, LeftOperation
-from kernelwright.campaign.pursuit import Pursuit
-from kernelwright.campaign.ranking import unique_bytes_moved
 from kernelwright.campaign.savings import Traffic, traffic_of
 from kernelwright.campaign.whole import FunctionWork, whole_gain
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.gain import Gain, gain_of, predicted_chip, predicted_gain
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.diagnostic import Record
+from kernelwright.search.ranking import unique_bytes_moved
+from kernelwright.search.task_search import TaskSearch
 from kernelwright.store import Candidate, Rank
 
 
@@ -56,7 +56,7 @@ class TaskReport(Record):
     """The same, predicted on the chip that times are predicted for."""
 
     @classmethod
-    def of(cls, pursuit: Pursuit, chip: str | None = None) -> "TaskReport":
+    def of(cls, pursuit: TaskSearch, chip: str | None = None) -> "TaskReport":
         """Summarise a pursuit; `chip` chooses whose time is predicted."""
         champion, task = pursuit.champion, pursuit.task
         evaluation = champion.evaluation if champion else None

@@ -5,7 +5,7 @@ import json
 from pydantic import ValidationError
 
 from kernelwright.campaign.night import NightSpec
-from kernelwright.campaign.spec import SearchSpec
+from kernelwright.search.spec import SearchSpec
 from kernelwright.store import Campaign
 
 _CAPS = ("evaluations", "seconds", "caps", "task_caps")

@@ -1,7 +1,7 @@
 """The team that needs no model and no key."""
 
 from kernelwright.agents.offline import OfflineCoder, OfflinePlanner, OfflineRepairer
-from kernelwright.campaign.strategy import Team
+from kernelwright.search.strategy import Team
 
 
 def offline_team() -> Team:

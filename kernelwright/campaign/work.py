@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from kernelwright.agents.protocols import Proposal
-from kernelwright.campaign.pursuit import Pursuit
+from kernelwright.search.task_search import TaskSearch
 from kernelwright.store import Trial
 
 _LOOK_S = 1.0
@@ -16,7 +16,7 @@ _LOOK_S = 1.0
 class Work:
     """A candidate on its way: the store holds its intent."""
 
-    pursuit: Pursuit
+    pursuit: TaskSearch
     proposal: Proposal
     trial: Trial
     confirms: bool = False

@@ -16,7 +16,6 @@ from kernelwright.campaign.endurance import Endurance
 from kernelwright.campaign.event import Event
 from kernelwright.campaign.fault import Rehearsal
 from kernelwright.campaign.forecast import forecast
-from kernelwright.campaign.interleave import BySavings
 from kernelwright.campaign.model_team import hiring
 from kernelwright.campaign.night import (
     WANTED,
@@ -41,6 +40,7 @@ from kernelwright.campaign.wish import capture_night, joined, with_wishes
 from kernelwright.errors import DeviceError, InputError
 from kernelwright.ir import partition
 from kernelwright.runtime.export import export_into, fits_metal
+from kernelwright.search.priority import SecondsToSave
 from kernelwright.service.console import console
 from kernelwright.service.option import RunArgument, StoreOption
 from kernelwright.service.view.figure import MLX_IS_BEST, counted, in_seconds, short
@@ -215,7 +215,7 @@ def _run(
             ),
             listen=listen,
             hire=hire,
-            order=BySavings(priorities),
+            order=SecondsToSave(priorities),
             resumes=resumes,
             pause=pause,
             endurance=Endurance(climate=climate_here()),

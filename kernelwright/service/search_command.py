@@ -19,11 +19,11 @@ from kernelwright.campaign import (
     offline_team,
 )
 from kernelwright.campaign.forecast import forecast, size_warning
-from kernelwright.campaign.interleave import BySavings
 from kernelwright.campaign.model_team import hiring
 from kernelwright.errors import InputError
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES
 from kernelwright.metal.device.registry import default_device
+from kernelwright.search.priority import SecondsToSave
 from kernelwright.service.console import console, error_console
 from kernelwright.service.option import (
     BaseUrlOption,
@@ -140,7 +140,7 @@ def search(
             judges_on(spec.device, opened, threadgroup_bytes=spec.threadgroup_bytes),
             listen=view.show,
             hire=hire,
-            order=BySavings({}),
+            order=SecondsToSave(),
             chip=chip,
         )
         with ending_in_order(engine):

@@ -8,7 +8,6 @@ import typer
 
 from kernelwright.campaign import Engine, SearchReport, SearchSpec, judges_on, offline_team
 from kernelwright.campaign.given_graph import captured_graphs
-from kernelwright.campaign.interleave import BySavings
 from kernelwright.campaign.model_team import hiring
 from kernelwright.errors import InputError
 from kernelwright.metal.device.base import DeviceName
@@ -26,6 +25,7 @@ from kernelwright.runtime.models.workload import (
     record_generation,
 )
 from kernelwright.runtime.server import KernelServer
+from kernelwright.search.priority import SecondsToSave
 from kernelwright.service.console import console, error_console
 from kernelwright.service.option import (
     BaseUrlOption,
@@ -174,7 +174,7 @@ def _search(
             judges_on(spec.device, opened, threadgroup_bytes=spec.threadgroup_bytes),
             listen=view.show,
             hire=hire,
-            order=BySavings(weights),
+            order=SecondsToSave(weights),
         )
         with ending_in_order(engine):
             return engine.run(captured)

@@ -13,7 +13,8 @@ import pytest
 from kernelwright.campaign import Engine, Event, SearchReport, SearchSpec, Subject, capture_subjects
 from kernelwright.campaign.event import CandidateJudged, FunctionRefused, TaskEnded
 from kernelwright.errors import DeviceError, InputError
-from kernelwright.evaluator import Status
+from kernelwright.evaluator import Evaluation, Status, Task
+from kernelwright.metal import Program
 from kernelwright.store import KernelStore
 from tests.campaign import scripted
 from tests.campaign.scripted import ScriptedCoder, ScriptedJudge, subjects, team
@@ -237,3 +238,20 @@ def _expected_questions() -> list[str]:
         "wrong again again",
     )
     return [f"{name} {script}" for name in ("norm", "softmax") for script in scripts]
+
+
+def test_one_task_keeps_sixteen_workers_busy(store: KernelStore) -> None:
+    meeting = threading.Barrier(16, timeout=20)
+
+    class Meeting(ScriptedJudge):
+        def evaluate(self, task: Task, program: Program) -> Evaluation:
+            # Passes once sixteen candidates of the one task are evaluated at the same time.
+            meeting.wait()
+            return super().evaluate(task, program)
+
+    scripts = [f"correct {i}" for i in range(100, 132)]
+    spec = SearchSpec(jobs=16, candidates_per_task=32, patience=99)
+    engine = Engine(store, spec, team(ScriptedCoder(scripts)), Meeting)
+    report = engine.run(capture_subjects(subjects()[:1]))
+    assert report.evaluated == 32
+    assert not meeting.broken

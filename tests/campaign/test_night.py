@@ -6,13 +6,8 @@ import pytest
 
 from kernelwright.agents.budget import Caps
 from kernelwright.agents.session import Price
-from kernelwright.campaign.interleave import BySavings
 from kernelwright.campaign.night import NightSpec, read_night, template
-from kernelwright.campaign.planning import capture_subjects
-from kernelwright.campaign.pursuit import Pursuit
-from kernelwright.campaign.subject import load_subjects
 from kernelwright.errors import InputError
-from kernelwright.evaluator import Task
 
 _SOFTMAX = '[[functions]]\ntarget = "catalog:softmax"\n'
 
@@ -74,17 +69,6 @@ def test_devices_share_what_a_task_may_take_and_know_the_same_prices(tmp_path: P
 def test_a_night_survives_the_store(tmp_path: Path) -> None:
     (spec,) = _read(tmp_path, template())
     assert NightSpec.model_validate_json(spec.model_dump_json()) == spec
-
-
-def test_what_could_save_most_comes_first_and_a_priority_weighs_it() -> None:
-    small, large = _pursuit("f32[8,8]", "small"), _pursuit("f32[64,64]", "large")
-    assert list(BySavings({})([small, large])) == [large, small]
-    assert list(BySavings({"small": 1e6})([small, large])) == [small, large]
-
-
-def _pursuit(type_: str, name: str) -> Pursuit:
-    (function,) = capture_subjects(load_subjects("catalog:softmax", [type_])).functions
-    return Pursuit(Task(function.graph, name), "softmax")
 
 
 def _read(folder: Path, text: str) -> tuple[NightSpec, ...]:

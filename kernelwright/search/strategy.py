@@ -6,9 +6,9 @@ from typing import Protocol
 
 from kernelwright.agents.offline import tuned_before
 from kernelwright.agents.protocols import Attempt, Coder, Planner, Proposal, Repairer
-from kernelwright.campaign.pursuit import Pursuit
-from kernelwright.campaign.spec import SearchSpec
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.search.spec import SearchSpec
+from kernelwright.search.task_search import TaskSearch
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Later:
 class Strategy(Protocol):
     """Decides what a task's next batch is. It sees the past and nothing else."""
 
-    def next(self, pursuit: Pursuit) -> list[Proposal] | Enough | Later:
+    def next(self, pursuit: TaskSearch) -> list[Proposal] | Enough | Later:
         """Return programs that the history does not hold, at least one, or why there are none.
 
         Never waits for a model: it is called while others evaluate, and says `Later` instead.
@@ -52,31 +52,33 @@ class RepairThenWrite:
         self._device = device
         self._spec = spec
 
-    def next(self, pursuit: Pursuit) -> list[Proposal] | Enough:
+    def next(self, pursuit: TaskSearch) -> list[Proposal] | Enough:
         """Return the next batch."""
-        room = self._spec.candidates_per_task - len(pursuit.history)
+        room = self._spec.candidates_per_task - len(pursuit.proposals())
         if room <= 0:
-            return Enough(f"{len(pursuit.history)} candidates tried, as many as asked for")
+            return Enough(f"{len(pursuit.proposals())} candidates tried, as many as asked for")
         if repaired := self._repairs(pursuit, room):
             return repaired
         if pursuit.since_best >= self._spec.patience:
             return Enough(f"no gain in the last {pursuit.since_best} correct candidates")
         count = min(room, self._spec.batch)
         written = self._recalled(pursuit)
-        written += self._team.coder.write(pursuit.task, self._device, pursuit.history, count=count)
+        # The coder does not know what is in flight, and proposes that first.
+        wanted = count + len(pursuit.in_flight)
+        written += self._team.coder.write(pursuit.task, self._device, pursuit.history, count=wanted)
         if fresh := _fresh(written, pursuit):
             return fresh[:count]
-        if not pursuit.history:
+        if not pursuit.proposals():
             return Enough("no template fits it yet; MLX keeps it")
         return Enough("every schedule tried")
 
-    def _recalled(self, pursuit: Pursuit) -> list[Proposal]:
+    def _recalled(self, pursuit: TaskSearch) -> list[Proposal]:
         """Return what was tuned before, at the beginning; the coder goes on from there."""
-        if pursuit.history:
+        if pursuit.proposals():
             return []
         return tuned_before(pursuit.task, self._device, pursuit.tuned)
 
-    def _repairs(self, pursuit: Pursuit, room: int) -> list[Proposal]:
+    def _repairs(self, pursuit: TaskSearch, room: int) -> list[Proposal]:
         repaired: list[Proposal] = []
         for attempt in pursuit.history:
             program_id = attempt.proposal.program.id
@@ -93,7 +95,7 @@ class RepairThenWrite:
         return _fresh(repaired, pursuit)
 
 
-def _fresh(proposals: Iterable[Proposal], pursuit: Pursuit) -> list[Proposal]:
+def _fresh(proposals: Iterable[Proposal], pursuit: TaskSearch) -> list[Proposal]:
     tried = pursuit.tried()
     fresh = {p.program.id: p for p in proposals if p.program.id not in tried}
     return list(fresh.values())

@@ -8,14 +8,14 @@ import pytest
 from kernelwright.agents.offline import OfflineCoder
 from kernelwright.agents.protocols import Attempt, Plan, Proposal
 from kernelwright.agents.providers.fault import OutageError
-from kernelwright.campaign.pursuit import Pursuit
-from kernelwright.campaign.spec import SearchSpec
-from kernelwright.campaign.strategy import Enough, Later, Team
-from kernelwright.campaign.wager import Batch, Wager
 from kernelwright.errors import BudgetError, ModelError
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.search.bandit_strategy import BanditStrategy, Batch
+from kernelwright.search.spec import SearchSpec
+from kernelwright.search.strategy import Enough, Later, Team
+from kernelwright.search.task_search import TaskSearch
 from tests.agents.loopback.scene import DEVICE, TASK, correct, racing
 
 
@@ -65,7 +65,7 @@ class Clock:
         return self.now_s
 
 
-Open = Callable[[Asked], Wager]
+Open = Callable[[Asked], BanditStrategy]
 
 
 @pytest.fixture
@@ -75,12 +75,14 @@ def clock() -> Clock:
 
 @pytest.fixture
 def wagers(clock: Clock) -> Iterator[Open]:
-    opened: list[Wager] = []
+    opened: list[BanditStrategy] = []
 
-    def make(coder: Asked) -> Wager:
+    def make(coder: Asked) -> BanditStrategy:
         offline = Offline()
         team = Team(planner=offline, coder=offline, repairer=offline)
-        opened.append(Wager(team, coder, DEVICE, SearchSpec(models=("openai:x",)), clock=clock))
+        opened.append(
+            BanditStrategy(team, coder, DEVICE, SearchSpec(models=("openai:x",)), clock=clock)
+        )
         return opened[-1]
 
     yield make
@@ -88,7 +90,7 @@ def wagers(clock: Clock) -> Iterator[Open]:
         wager.close()
 
 
-def judged(wager: Wager, pursuit: Pursuit) -> Batch | Enough | Later:
+def judged(wager: BanditStrategy, pursuit: TaskSearch) -> Batch | Enough | Later:
     """The next batch that needs no thought, its programs judged correct."""
     while True:
         batch = wager.next(pursuit)
@@ -97,14 +99,14 @@ def judged(wager: Wager, pursuit: Pursuit) -> Batch | Enough | Later:
         pursuit.begin(batch)
         for proposal in batch:
             pursuit.judged(proposal.program.id, correct().evaluation, reused=False)
-        pursuit.close_batch()
+        pursuit.advance(to_the_end=True)
 
 
 def test_models_are_left_alone_after_an_outage_and_given_up_after_five(
     wagers: Open, clock: Clock
 ) -> None:
     coder = Asked(OutageError("openai:x stayed busy through every retry; try again later."))
-    wager, pursuit = wagers(coder), Pursuit(TASK, "affine")
+    wager, pursuit = wagers(coder), TaskSearch(TASK, "affine")
     answer: Batch | Enough | Later = Later()
     for _ in range(2000):
         answer = judged(wager, pursuit)
@@ -121,7 +123,7 @@ def test_models_are_left_alone_after_an_outage_and_given_up_after_five(
 
 def test_a_spent_budget_ends_the_task_with_what_was_next(wagers: Open) -> None:
     coder = Asked(BudgetError("the next call could take $1.00; raise the cap to go on."))
-    wager, pursuit = wagers(coder), Pursuit(TASK, "affine")
+    wager, pursuit = wagers(coder), TaskSearch(TASK, "affine")
     answer = judged(wager, pursuit)
     while isinstance(answer, Later):
         answer = judged(wager, pursuit)
@@ -131,7 +133,7 @@ def test_a_spent_budget_ends_the_task_with_what_was_next(wagers: Open) -> None:
 
 
 def test_what_no_waiting_mends_ends_the_search(wagers: Open) -> None:
-    wager, pursuit = wagers(Asked(ModelError("refuses the key"))), Pursuit(TASK, "affine")
+    wager, pursuit = wagers(Asked(ModelError("refuses the key"))), TaskSearch(TASK, "affine")
 
     def wait() -> None:
         while isinstance(judged(wager, pursuit), Later):
@@ -143,7 +145,7 @@ def test_what_no_waiting_mends_ends_the_search(wagers: Open) -> None:
 
 def test_no_new_idea_from_anybody_ends_the_task(wagers: Open) -> None:
     coder = Asked([correct().proposal])
-    wager, pursuit = wagers(coder), Pursuit(TASK, "affine")
+    wager, pursuit = wagers(coder), TaskSearch(TASK, "affine")
     answer = judged(wager, pursuit)
     while isinstance(answer, Later):
         answer = judged(wager, pursuit)
@@ -152,7 +154,7 @@ def test_no_new_idea_from_anybody_ends_the_task(wagers: Open) -> None:
 
 
 def test_a_models_program_is_evaluated_like_any_other(wagers: Open) -> None:
-    wager, pursuit = wagers(Asked([racing().proposal])), Pursuit(TASK, "affine")
+    wager, pursuit = wagers(Asked([racing().proposal])), TaskSearch(TASK, "affine")
     seen: list[str] = []
     for _ in range(100):
         batch = wager.next(pursuit)
@@ -163,13 +165,13 @@ def test_a_models_program_is_evaluated_like_any_other(wagers: Open) -> None:
             for proposal in batch:
                 seen.append(proposal.idea)
                 pursuit.judged(proposal.program.id, correct().evaluation, reused=False)
-            pursuit.close_batch()
+            pursuit.advance(to_the_end=True)
     assert len(seen) == 2
 
 
 def test_schedules_that_won_before_come_first_also_when_a_model_is_there(wagers: Open) -> None:
     written = OfflineCoder().write(TASK, DEVICE, (), count=3)
-    pursuit = Pursuit(TASK, "affine", tuned=(written[-1].schedule,))
+    pursuit = TaskSearch(TASK, "affine", tuned=(written[-1].schedule,))
     batch = wagers(Asked([])).next(pursuit)
     assert isinstance(batch, list)
     assert [p.schedule for p in batch] == [written[-1].schedule]

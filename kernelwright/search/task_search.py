@@ -1,13 +1,14 @@
-"""One task under way: what was tried for it, in the order in which it was proposed."""
+"""One task under way: what was tried for it, in the order of proposal, and what is in flight."""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from kernelwright.agents.protocols import Attempt, Proposal
-from kernelwright.campaign.ranking import is_confirmed, rank_of
 from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.evaluator.task import Task
+from kernelwright.search.ranking import is_confirmed, rank_of
 from kernelwright.store import Rank
 
 
@@ -21,30 +22,41 @@ class Champion:
 
 
 @dataclass
-class Pursuit:
-    """A task, its attempts so far and the batch that is being evaluated.
+class TaskSearch:
+    """A task, its attempts so far and the proposals whose verdicts are outstanding.
 
-    The history grows by whole batches in the order of proposal, whatever order verdicts come
-    back in: what is proposed next never depends on how many workers there are.
+    Proposals are asked for while up to `lag` earlier ones are in flight, and with the verdicts of
+    all but those: what is proposed next depends on the order of proposal and on `lag`, and never
+    on how long an evaluation took. With a lag of 0 each batch waits for the last.
     """
 
     task: Task
     signature: str
     tuned: tuple[str, ...] = ()
     """Schedules that won where ops, inputs and chip were the same."""
+    lag: int = 0
+    calls: int = 1
+    """How often the searched functions call it."""
     history: list[Attempt] = field(default_factory=list)
     repaired: set[str] = field(default_factory=set)
     """Programs that a repairer has been asked about, whatever came of it."""
-    batch: list[Proposal] = field(default_factory=list)
+    in_flight: list[Proposal] = field(default_factory=list)
+    """Proposed and not in the history yet, in order."""
     verdicts: dict[str, Evaluation] = field(default_factory=dict)
+    """Of programs in flight."""
     best: Rank | None = None
     best_program_id: str | None = None
     since_best: int = 0
+    """Correct candidates at the history's end that did not lead."""
+    gains: int = 0
+    """How often a candidate beat the best before it."""
     reused: int = 0
     recalled: set[str] = field(default_factory=set)
     """Programs whose verdict the store knew already."""
     is_pending: bool = False
     """True while the next batch is being thought of."""
+    is_draining: bool = False
+    """True when nothing more was proposed before every verdict is there."""
     ended: bool = False
     refuted: set[str] = field(default_factory=set)
     """Programs that led and did not survive confirmation."""
@@ -54,18 +66,23 @@ class Pursuit:
 
     @property
     def is_waiting(self) -> bool:
-        """True while a verdict on the batch is outstanding."""
-        return len(self.verdicts) < len(self.batch)
+        """True while a verdict is outstanding."""
+        return any(p.program.id not in self.verdicts for p in self.in_flight)
 
     @property
     def is_idle(self) -> bool:
-        """True when the next batch may be asked for."""
+        """True when nothing is in flight and more may be asked for."""
         return not self.ended and not self.is_waiting
 
-    def begin(self, proposals: list[Proposal]) -> None:
-        """Start a batch."""
-        self.batch = proposals
-        self.verdicts = {}
+    @property
+    def is_ready(self) -> bool:
+        """True when the next batch may be asked for."""
+        return not self.ended and self._judged_in_order() >= self._due()
+
+    def begin(self, proposals: Collection[Proposal]) -> None:
+        """Put a batch in flight."""
+        self.in_flight.extend(proposals)
+        self.is_draining = False
 
     def judged(self, program_id: str, evaluation: Evaluation, *, reused: bool) -> bool:
         """Take a verdict, from a worker or from the store; True when the candidate leads now."""
@@ -79,15 +96,35 @@ class Pursuit:
         self.best, self.best_program_id = rank, program_id
         return True
 
-    def close_batch(self) -> None:
-        """Move the batch into the history."""
-        led = any(p.program.id == self.best_program_id for p in self.batch)
-        correct = sum(e.is_correct for e in self.verdicts.values())
-        self.since_best = 0 if led else self.since_best + correct
-        self.history.extend(
-            Attempt(proposal=p, evaluation=self.verdicts[p.program.id]) for p in self.batch
-        )
-        self.batch, self.verdicts = [], {}
+    def advance(self, *, to_the_end: bool = False) -> None:
+        """Move what the next proposals may know of into the history."""
+        count = len(self.in_flight) if to_the_end else self._due()
+        before = _best_of(self.history)
+        for proposal in self.in_flight[:count]:
+            evaluation = self.verdicts.pop(proposal.program.id)
+            self.history.append(Attempt(proposal=proposal, evaluation=evaluation))
+            rank = rank_of(evaluation)
+            if rank is None:
+                continue
+            if before is None or _is_better(rank, before):
+                self.gains += before is not None
+                before, self.since_best = rank, 0
+            else:
+                self.since_best += 1
+        del self.in_flight[:count]
+
+    def _due(self) -> int:
+        """Return how many of the proposals in flight the next ones may know of."""
+        return max(len(self.in_flight) - (0 if self.is_draining else self.lag), 0)
+
+    def _judged_in_order(self) -> int:
+        judged = (p.program.id in self.verdicts for p in self.in_flight)
+        return sum(1 for _ in takewhile(bool, judged))
+
+    @property
+    def best_known(self) -> Rank | None:
+        """Return the best of the history, which proposals may know of."""
+        return _best_of(self.history)
 
     def next_to_confirm(self) -> Proposal | None:
         """Return the best correct program that nothing has refuted yet."""
@@ -109,8 +146,9 @@ class Pursuit:
         return True
 
     def abandon(self, proposals: Collection[Proposal]) -> None:
-        """Take proposals that will not be evaluated out of the batch."""
-        self.batch = [proposal for proposal in self.batch if proposal not in proposals]
+        """Take out proposals that will not be evaluated."""
+        left = [proposal for proposal in self.in_flight if proposal not in proposals]
+        self.in_flight = left
 
     def failures(self) -> Counter[Status]:
         """Count the verdicts other than correct, by kind."""
@@ -123,8 +161,17 @@ class Pursuit:
         return len(self.history) + len(self.verdicts)
 
     def tried(self) -> set[str]:
-        """Return the ids of every program so far."""
-        return {attempt.proposal.program.id for attempt in self.history}
+        """Return the ids of every program so far, in flight or judged."""
+        return {proposal.program.id for proposal in self.proposals()}
+
+    def proposals(self) -> list[Proposal]:
+        """Return everything that was proposed, in order."""
+        return [*(attempt.proposal for attempt in self.history), *self.in_flight]
+
+
+def _best_of(history: Iterable[Attempt]) -> Rank | None:
+    ranks = [rank for attempt in history if (rank := rank_of(attempt.evaluation)) is not None]
+    return min(ranks, key=_key, default=None)
 
 
 def _is_better(rank: Rank, than: Rank) -> bool:

@@ -13,14 +13,14 @@ from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.agents.providers.fault import OutageError
 from kernelwright.agents.roles.dedup import signature
 from kernelwright.agents.tuning import tuned
-from kernelwright.campaign.pursuit import Pursuit
-from kernelwright.campaign.ranking import rank_of
-from kernelwright.campaign.spec import SearchSpec
-from kernelwright.campaign.strategy import Enough, Later, Team
 from kernelwright.errors import BudgetError
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.search.ranking import rank_of
+from kernelwright.search.spec import SearchSpec
+from kernelwright.search.strategy import Enough, Later, Team
+from kernelwright.search.task_search import TaskSearch
 
 Batch = list[Proposal]
 _ASKS_MODEL = frozenset({Step.IDEA, Step.IMPROVE, Step.REPAIR})
@@ -57,16 +57,25 @@ class Unmoved:
         """Let it pass."""
 
 
+@dataclass(frozen=True)
+class _Taken:
+    """A step whose programs are being judged."""
+
+    step: Step
+    batch: Batch
+    before: float | None
+    """The best rank when the step began."""
+
+
 @dataclass
 class _Play:
-    """One task's bandit, and the step that is under way or being judged."""
+    """One task's bandit, the step that is under way, and those whose programs are judged."""
 
     bandit: Bandit = field(default_factory=Bandit)
     step: Step | None = None
     thinking: Future[Batch] | None = None
-    batch: Batch = field(default_factory=list)
     before: float | None = None
-    """The best rank when the step began."""
+    taken: list[_Taken] = field(default_factory=list)
     dry: set[Step] = field(default_factory=set)
     """Steps that had nothing to offer since the last verdicts."""
     over: str = ""
@@ -77,7 +86,7 @@ class _Play:
     """True once the schedules that won before have been proposed."""
 
 
-class Wager:
+class BanditStrategy:
     """Chooses the next step of a task by a bandit on verified gain for dollars and seconds.
 
     The offline coder and repairer answer at once; models think on threads of their own, while
@@ -109,7 +118,7 @@ class Wager:
         """Wait for nobody: what is being thought of is dropped."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def next(self, pursuit: Pursuit) -> Batch | Enough | Later:
+    def next(self, pursuit: TaskSearch) -> Batch | Enough | Later:
         """Return the next batch."""
         play = self._plays.setdefault(pursuit.task.fingerprint, _Play())
         if play.thinking is not None:
@@ -119,11 +128,11 @@ class Wager:
         self._credit(play, pursuit)
         return self._step(play, pursuit)
 
-    def _step(self, play: _Play, pursuit: Pursuit) -> Batch | Enough | Later:
+    def _step(self, play: _Play, pursuit: TaskSearch) -> Batch | Enough | Later:
         """Choose a step and take it; those with nothing to offer are passed over."""
         if recalled := self._recalled(play, pursuit):
-            play.step, play.before, play.batch = Step.TUNE, _best(pursuit), recalled
-            return recalled
+            play.step, play.before = Step.TUNE, _best(pursuit)
+            return _take(play, recalled)
         while not (ending := self._ending(pursuit)):
             step = play.bandit.choose(self._available(play, pursuit))
             if step is None:
@@ -133,22 +142,21 @@ class Wager:
                 # TimedReply here, where nothing else changes the pursuit.
                 play.thinking = self._pool.submit(self._ask, step, pursuit, self._count(pursuit))
                 return Later()
-            if batch := self._fresh(self._tuned(pursuit), pursuit):
-                play.batch = batch
-                return batch
+            if batch := self._fresh(self._tuned(pursuit), pursuit)[: self._count(pursuit)]:
+                return _take(play, batch)
             play.dry.add(step)
         return Enough("; ".join(filter(None, (ending, play.over))))
 
-    def _recalled(self, play: _Play, pursuit: Pursuit) -> Batch:
+    def _recalled(self, play: _Play, pursuit: TaskSearch) -> Batch:
         """Return what won where ops, inputs and chip were the same, at the beginning."""
-        if play.is_recalled or pursuit.history:
+        if play.is_recalled or pursuit.proposals():
             return []
         play.is_recalled = True
         found = tuned_before(pursuit.task, self._device, pursuit.tuned)
         return self._fresh(found, pursuit)[: self._room(pursuit)]
 
     def _thought(
-        self, play: _Play, pursuit: Pursuit, thinking: Future[Batch]
+        self, play: _Play, pursuit: TaskSearch, thinking: Future[Batch]
     ) -> Batch | Enough | Later:
         play.thinking = None
         assert play.step is not None
@@ -163,8 +171,7 @@ class Wager:
             self._note_outage(play, e)
             batch = []
         if batch:
-            play.batch = batch
-            return batch
+            return _take(play, batch)
         play.bandit.credit(play.step, gain=0.0, dollars=0.0, seconds=1.0)
         play.dry.add(play.step)
         return self._step(play, pursuit)
@@ -176,7 +183,7 @@ class Wager:
         if self._outages >= _MOST_OUTAGES:
             play.over = str(error).rstrip(".")
 
-    def _ask(self, step: Step, pursuit: Pursuit, count: int) -> Batch:
+    def _ask(self, step: Step, pursuit: TaskSearch, count: int) -> Batch:
         history = tuple(pursuit.history)
         if step is Step.REPAIR:
             return self._repaired(pursuit, history, count)
@@ -188,7 +195,7 @@ class Wager:
         )
         return list(written)
 
-    def _repaired(self, pursuit: Pursuit, history: Sequence[Attempt], count: int) -> Batch:
+    def _repaired(self, pursuit: TaskSearch, history: Sequence[Attempt], count: int) -> Batch:
         batch: Batch = []
         for attempt in repairable(history, pursuit.repaired, rounds=self._spec.repairs):
             if len(batch) >= count:
@@ -204,7 +211,7 @@ class Wager:
                 batch.append(proposal)
         return batch
 
-    def _tuned(self, pursuit: Pursuit) -> Batch:
+    def _tuned(self, pursuit: TaskSearch) -> Batch:
         """Take a template's next schedules, or the best programs' other tunable values."""
         count = self._count(pursuit)
         tried = pursuit.tried()
@@ -212,12 +219,14 @@ class Wager:
         for attempt in parents(pursuit.history, _slowness(pursuit.history)):
             batch += tuned(attempt, tried, count - len(batch))
         if len(batch) < count:
+            # The coder does not know what is in flight, and proposes that first.
+            wanted = count - len(batch) + len(pursuit.in_flight)
             batch += self._team.coder.write(
-                pursuit.task, self._device, pursuit.history, count=count - len(batch)
+                pursuit.task, self._device, pursuit.history, count=wanted
             )
         return batch
 
-    def _available(self, play: _Play, pursuit: Pursuit) -> set[Step]:
+    def _available(self, play: _Play, pursuit: TaskSearch) -> set[Step]:
         steps = set(Step) - play.dry
         if play.over or self._clock() < self._silent_until_s:
             steps -= _ASKS_MODEL
@@ -227,10 +236,10 @@ class Wager:
             steps.discard(Step.REPAIR)
         return steps
 
-    def _ending(self, pursuit: Pursuit) -> str:
+    def _ending(self, pursuit: TaskSearch) -> str:
         """Say why the task is left; empty while it is not."""
         if self._room(pursuit) <= 0:
-            return f"{len(pursuit.history)} candidates tried, as many as asked for"
+            return f"{len(pursuit.proposals())} candidates tried, as many as asked for"
         if pursuit.since_best >= self._spec.patience:
             return f"no gain in the last {pursuit.since_best} correct candidates"
         return ""
@@ -243,38 +252,46 @@ class Wager:
             return Later()
         return Enough("every schedule tried, and no new idea")
 
-    def _credit(self, play: _Play, pursuit: Pursuit) -> None:
-        """Count what the batch that has just been judged gained and took."""
-        if play.step is None or not play.batch:
-            return
+    def _credit(self, play: _Play, pursuit: TaskSearch) -> None:
+        """Count what each batch that is judged by now gained and took."""
         judged = {a.proposal.program.id: a for a in pursuit.history}
-        found = [(p, judged[p.program.id].evaluation) for p in play.batch if p.program.id in judged]
-        for proposal, evaluation in found:
-            # What the store knew already has been learnt from.
-            if proposal.program.id not in pursuit.recalled:
-                leads = proposal.program.id == pursuit.best_program_id
-                self._learner.learn(proposal, evaluation, leads=leads)
-        play.bandit.credit(
-            play.step,
-            gain=gain_of(play.before, _best(pursuit)),
-            dollars=sum(p.dollars for p in play.batch),
-            seconds=sum(e.duration_s for _, e in found) + sum(p.seconds for p in play.batch),
-        )
-        play.batch = []
-        play.dry.clear()
+        in_flight = {p.program.id for p in pursuit.in_flight}
+        for taken in tuple(play.taken):
+            if any(p.program.id in in_flight for p in taken.batch):
+                continue
+            play.taken.remove(taken)
+            found = [judged[p.program.id] for p in taken.batch if p.program.id in judged]
+            self._learn(found, pursuit)
+            after = min((r.value for a in found if (r := rank_of(a.evaluation))), default=None)
+            play.bandit.credit(
+                taken.step,
+                gain=gain_of(taken.before, after),
+                dollars=sum(p.dollars for p in taken.batch),
+                seconds=sum(a.evaluation.duration_s for a in found)
+                + sum(p.seconds for p in taken.batch),
+            )
+            play.dry.clear()
 
-    def _count(self, pursuit: Pursuit) -> int:
+    def _learn(self, found: Sequence[Attempt], pursuit: TaskSearch) -> None:
+        for attempt in found:
+            program_id = attempt.proposal.program.id
+            # What the store knew already has been learnt from.
+            if program_id not in pursuit.recalled:
+                leads = program_id == pursuit.best_program_id
+                self._learner.learn(attempt.proposal, attempt.evaluation, leads=leads)
+
+    def _count(self, pursuit: TaskSearch) -> int:
         """How many programs a step may propose: few candidates are shared among the steps."""
         share = math.ceil(self._spec.candidates_per_task / len(_ASKS_MODEL))
         return min(self._room(pursuit), self._spec.batch, share)
 
-    def _room(self, pursuit: Pursuit) -> int:
-        return self._spec.candidates_per_task - len(pursuit.history)
+    def _room(self, pursuit: TaskSearch) -> int:
+        return self._spec.candidates_per_task - len(pursuit.proposals())
 
     @staticmethod
-    def _fresh(proposals: Sequence[Proposal], pursuit: Pursuit) -> Batch:
+    def _fresh(proposals: Sequence[Proposal], pursuit: TaskSearch) -> Batch:
         """Drop what differs in nothing that matters from something tried."""
-        known = {signature(a.proposal.program) for a in pursuit.history}
+        known = {signature(proposal.program) for proposal in pursuit.proposals()}
         tried = pursuit.tried()
         fresh: dict[str, Proposal] = {}
         for proposal in proposals:
@@ -286,8 +303,16 @@ class Wager:
         return list(fresh.values())
 
 
-def _best(pursuit: Pursuit) -> float | None:
-    return pursuit.best.value if pursuit.best is not None else None
+def _take(play: _Play, batch: Batch) -> Batch:
+    """Note that a step has brought programs, which are judged from now on."""
+    assert play.step is not None
+    play.taken.append(_Taken(play.step, batch, play.before))
+    return batch
+
+
+def _best(pursuit: TaskSearch) -> float | None:
+    best = pursuit.best_known
+    return best.value if best is not None else None
 
 
 def _slowness(history: Sequence[Attempt]) -> dict[str, float]:

@@ -1,0 +1,1 @@
+"""What to try next: policy without IO, asked for proposals and told verdicts."""
