@@ -66,7 +66,7 @@ def has_finished(order: Order) -> bool:
         ]:
             return False
         newest = db.execute("SELECT state FROM campaign ORDER BY started_at DESC").fetchone()
-        return newest is not None and newest[0] == "finished"
+        return newest is not None and newest[0] in ("finished", "capped")
 
 
 def _champions(db: sqlite3.Connection) -> Iterator[Champion]:

@@ -16,7 +16,7 @@ import kernelwright.store.migration  # noqa: F401
 from benchmarks.reliability import scene
 from benchmarks.reliability.verdicts import InventingJudge, reading, recording
 from kernelwright.agents.budget import Caps
-from kernelwright.agents.providers.client import Wire
+from kernelwright.agents.providers.client import ProviderClient
 from kernelwright.campaign import (
     Captured,
     Engine,
@@ -24,14 +24,14 @@ from kernelwright.campaign import (
     heartbeat,
     judges_on,
     vigil,
-    wager,
 )
 from kernelwright.campaign.endurance import Endurance, Stamina
 from kernelwright.campaign.event import CandidateConfirmed, CandidateJudged, Event
-from kernelwright.campaign.fault import Fault, Sabotage, SabotagedWire, sabotaged
+from kernelwright.campaign.fault import Fault, Sabotage, SabotagedClient, sabotaged
 from kernelwright.campaign.model_team import hiring
 from kernelwright.campaign.team import offline_team
 from kernelwright.errors import StoreError
+from kernelwright.search import bandit_strategy
 from kernelwright.store.faulty import FaultyStore
 from tests.agents.loopback.partner import QUICK
 
@@ -105,8 +105,8 @@ def _run(order: Order, captured: Captured) -> int:
         if isinstance(event, CandidateJudged | CandidateConfirmed) and not event.reused:
             _append(order.journal, [type(event).__name__, event.candidate_id])
 
-    def rewire(wire: Wire) -> Wire:
-        return SabotagedWire(wire, sabotage)
+    def rewire(wire: ProviderClient) -> ProviderClient:
+        return SabotagedClient(wire, sabotage)
 
     with (
         FaultyStore(str(order.store), sabotage) as store,
@@ -146,7 +146,7 @@ def _hurry() -> None:
     heartbeat.BEAT_S = 0.2
     vigil._FIRST_PAUSE_S = 0.02
     vigil._LONGEST_PAUSE_S = 0.1
-    wager._FIRST_SILENCE_S = 0.02
+    bandit_strategy._FIRST_SILENCE_S = 0.02
     os.environ["OPENAI_API_KEY"] = "sk-reliability"
     os.environ["NO_PROXY"] = "127.0.0.1"
 
