@@ -132,6 +132,8 @@ class Engine:
             Bench(self._make_judge, self._spec.jobs, self._vigil.rest, self._endurance) as bench,
             self._store.holding_on(self._vigil.hold_on()),
         ):
+            # The clock runs before the first write, for which a full disk may have no room.
+            self._vigil.begin(self._spec.seconds, 0.0)
             self._begin(bench, captured)
             with self._heartbeat().beating(), self._failing_in_order():
                 hired = self._hire(self._campaign_id, bench.info)

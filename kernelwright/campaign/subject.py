@@ -5,6 +5,7 @@ import importlib.util
 import inspect
 import re
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -160,6 +161,11 @@ def _importing(place: Path, folder: Path, *, missing: str = "") -> Iterator[None
         yield
     except KernelwrightError:
         raise
+    except SystemExit as e:
+        raise InputError(
+            f"{place} ends Python while it is imported: sys.exit({e.code!r}){_line(e, place)}; put "
+            'what a script does under: if __name__ == "__main__":'
+        ) from e
     except ModuleNotFoundError as e:
         if e.name and f"{missing}.".startswith(f"{e.name}."):
             raise InputError(
@@ -182,6 +188,13 @@ def _importing(place: Path, folder: Path, *, missing: str = "") -> Iterator[None
         ) from e
     finally:
         sys.path.remove(search)
+
+
+def _line(error: BaseException, place: Path) -> str:
+    """Return the line of the user's file that an error came through, or nothing."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [f.lineno for f in frames if Path(f.filename).name == place.name]
+    return f" in line {lines[-1]}" if lines else ""
 
 
 @dataclass(frozen=True)
@@ -313,7 +326,7 @@ def _as_example(value: object) -> Example:
 def _called(make: Function, path: Path) -> object:
     try:
         return make()
-    except Exception as e:
+    except (Exception, SystemExit) as e:
         raise InputError(
             f"{EXAMPLE_INPUTS}() of {path} raised {type(e).__name__}: {e}; it takes no arguments "
             "and returns a tuple of arrays, or a dict of such tuples by function name."

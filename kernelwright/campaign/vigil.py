@@ -98,6 +98,8 @@ class Vigil:
 
     def rest(self, seconds: float, reason: str) -> bool:
         """Say why nothing happens, and wait; True when the wait is not worth going on."""
+        if self._allowed_s is not None:
+            seconds = min(seconds, max(self._allowed_s - self.elapsed_s(), 0.0))
         self._listen(CampaignHeldUp(reason=reason, seconds=seconds))
         return self.wait(seconds) or self.reason is not None
 

@@ -89,7 +89,7 @@ def _traced(example: "_Example") -> "_Trace":
             mx.export_function(trace.record, example.call, *example.arrays)
         except KernelwrightError:
             raise
-        except Exception as e:
+        except (Exception, SystemExit) as e:
             raise _translated(e, _name(example.fn), _line(e)) from e
     return trace
 
@@ -334,7 +334,7 @@ def _compile_is_enabled() -> bool:
     return "Compiled" in drawing.getvalue()
 
 
-def _line(error: Exception) -> str:
+def _line(error: BaseException) -> str:
     """Return where in the user's file an error came up, or nothing."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if not _is_library(f.filename)]
@@ -345,7 +345,7 @@ def _is_library(file: str) -> bool:
     return "site-packages" in file or file.startswith((_OWN_FOLDER, _LIBRARY))
 
 
-def _translated(error: Exception, function: str, line: str) -> KernelwrightError:
+def _translated(error: BaseException, function: str, line: str) -> KernelwrightError:
     text, name = str(error), f"{function}{line}"
     if text.startswith("[eval]"):
         return InputError(

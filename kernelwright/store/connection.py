@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
@@ -17,7 +18,8 @@ from sqlalchemy.exc import (
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from kernelwright.errors import BlockedError, ConflictError, StoreError
-from kernelwright.store.location import label_of
+from kernelwright.store.location import label_of, without_secrets
+from kernelwright.store.read_only import is_read_only, open_read_only
 from kernelwright.store.schema import SCHEMA_VERSION
 
 BUSY_TIMEOUT_S = 10.0
@@ -73,10 +75,11 @@ def translated(url: str) -> Iterator[None]:
         yield
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as e:
         raise StoreError(
-            f"expected a path or a SQLAlchemy URL with its driver installed, found {url!r} ({e})."
-        ) from e
+            "expected a path or a SQLAlchemy URL with its driver installed, found "
+            f"{label_of(url)!r} ({without_secrets(str(e), url)})."
+        ) from None
     except (SQLAlchemyError, sqlite3.Error) as e:
-        raise _kind(e)(f"the store {label_of(url)} {_reason(e)}.") from e
+        raise _kind(e)(f"the store {label_of(url)} {_reason(e, url)}.") from e
 
 
 def _kind(error: SQLAlchemyError | sqlite3.Error) -> type[StoreError]:
@@ -105,14 +108,15 @@ def _code(error: SQLAlchemyError | sqlite3.Error) -> str:
     return "08000" if is_lost else ""
 
 
-def _reason(error: SQLAlchemyError | sqlite3.Error) -> str:
+def _reason(error: SQLAlchemyError | sqlite3.Error, url: str) -> str:
     said = _words(error)
     if reason := _POSTGRESQL.get(_code(error)[:2]):
         return reason
     for words, reason in _REASONS.items():
         if words in said.lower():
             return reason
-    return f"failed: {said.splitlines()[0] if said else type(error).__name__}"
+    line = said.splitlines()[0] if said else type(error).__name__
+    return f"failed: {without_secrets(line, url)}"
 
 
 def _words(error: SQLAlchemyError | sqlite3.Error) -> str:
@@ -120,7 +124,7 @@ def _words(error: SQLAlchemyError | sqlite3.Error) -> str:
 
 
 def _engine(url: str, *, create: bool, busy_timeout_s: float) -> Engine:
-    parsed = _with_driver(make_url(url))
+    parsed = _with_driver(_parsed(url))
     if parsed.get_backend_name() == "postgresql":
         return create_engine(parsed, pool_pre_ping=True, pool_size=20, max_overflow=20)
     if parsed.get_backend_name() != "sqlite":
@@ -130,10 +134,29 @@ def _engine(url: str, *, create: bool, busy_timeout_s: float) -> Engine:
         )
     if parsed.database and not parsed.database.startswith((":memory:", "file:")):
         _prepare_folder(Path(parsed.database), url, create=create)
-    engine = create_engine(parsed, connect_args={"timeout": busy_timeout_s})
+    engine = _sqlite_engine(parsed, busy_timeout_s)
     event.listen(engine, "connect", _configure_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _parsed(url: str) -> URL:
+    try:
+        return make_url(url)
+    except ValueError as e:
+        # Its words repeat a part of the URL, which may be one of a password.
+        raise StoreError(
+            f"expected a path, or a URL such as postgresql://user:password@host:5432/name, found "
+            f"{label_of(url)!r}, whose port is no number."
+        ) from e
+
+
+def _sqlite_engine(url: URL, busy_timeout_s: float) -> Engine:
+    path = Path(url.database or "")
+    if url.database and is_read_only(path):
+        opened = partial(open_read_only, path, busy_timeout_s=busy_timeout_s)
+        return create_engine(url, creator=opened)
+    return create_engine(url, connect_args={"timeout": busy_timeout_s})
 
 
 def _with_driver(url: URL) -> URL:

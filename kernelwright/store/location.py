@@ -1,10 +1,13 @@
 """Where a store is: a path, any SQLAlchemy URL, or the user's own data directory."""
 
 import os
+import re
 from pathlib import Path
+from urllib.parse import parse_qsl, unquote
 
 import platformdirs
 
+_PASSWORD = re.compile(r":[^:]+@")
 VARIABLE = "KERNELWRIGHT_STORE"
 
 
@@ -31,8 +34,33 @@ def has_store(place: str | None) -> bool:
 def label_of(url: str) -> str:
     """Name a store for people: a path relative to home, or a URL without its password."""
     if not url.startswith("sqlite:///"):
-        head, _, tail = url.rpartition("@")
-        return f"{head.partition('://')[0]}://{tail}" if head else url
+        scheme, _, rest = url.partition("://")
+        # The user and the password end at the last @; parameters after ? may hold others. Where
+        # one may end in the other, nothing is shown.
+        is_plain = "@" not in rest.partition("?")[2]
+        return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0] if is_plain else '…'}"
     path = Path(url.removeprefix("sqlite:///"))
     home = Path.home()
-    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+    text = f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+    # A URL that was mistyped is a path, and still holds its password.
+    return _PASSWORD.sub(":***@", text)
+
+
+def without_secrets(text: str, url: str) -> str:
+    """Return what a database or a driver said without the passwords of a URL."""
+    for secret in sorted(_secrets(url), key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text
+
+
+def _secrets(url: str) -> set[str]:
+    """List the parts of a URL that nobody else may read, as they are written and as they mean."""
+    if url.startswith("sqlite:///"):
+        return set()
+    rest = url.partition("://")[2]
+    account, at, _ = rest.rpartition("@")
+    found = {rest, account.partition(":")[2]} if at else {rest}
+    found |= {value for _, value in parse_qsl(rest.partition("?")[2])}
+    found |= {pair.partition("=")[2] for pair in rest.partition("?")[2].split("&")}
+    found |= {unquote(secret) for secret in found}
+    return {secret for secret in found if secret}

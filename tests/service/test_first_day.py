@@ -175,3 +175,41 @@ def test_a_searchs_functions_are_exported_by_the_first_digits_of_its_id(tmp_path
     unknown = _run(*command, "0" * 12)
     assert isinstance(unknown.exception, InputError)
     assert "no campaign in the store has an id that begins with" in str(unknown.exception)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("import sys\ndef f(x):\n    return x\nsys.exit(3)\n", r"sys\.exit\(3\) in line 4"),
+        ("def f(x):\n    return x\nraise SystemExit('no')\n", r"sys\.exit\('no'\) in line 3"),
+    ],
+)
+def test_a_file_that_ends_python_is_reported_with_its_line(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    file = tmp_path / "script.py"
+    file.write_text(text)
+    with pytest.raises(InputError, match=words):
+        load_subjects(f"{file}:f", ["f32[4]"])
+
+
+def test_a_function_that_ends_python_is_reported_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "quits.py"
+    file.write_text("import sys\ndef quits(x):\n    y = x + 1\n    sys.exit(1)\n")
+    (subject,) = load_subjects(f"{file}:quits", ["f32[4]"])
+    with pytest.raises(InputError, match=r"quits \(.*quits\.py:4\) raised SystemExit"):
+        capture(subject.function, *subject.inputs)
+
+
+@pytest.mark.parametrize("width", ["80", "100", "120"])
+@pytest.mark.parametrize("command", [("catalog",), ("plan", "catalog:softmax")])
+def test_every_column_is_there_at_every_width(command: tuple[str, ...], width: str) -> None:
+    texts = [
+        CliRunner().invoke(app, list(command), env={"COLUMNS": columns}).stdout
+        for columns in (width, "160")
+    ]
+    heads = ("inputs (T:", "computes", "reads", "launches", "bytes", "speedup", "step", "task")
+    assert [h in texts[0] for h in heads] == [h in texts[1] for h in heads]
+    assert all(len(line) <= int(width) for line in texts[0].splitlines())
+    if command == ("catalog",):
+        assert "…" not in texts[0]
