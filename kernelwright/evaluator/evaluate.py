@@ -10,6 +10,8 @@ from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.evaluator.inputs.caught_case import CaughtCase
 from kernelwright.evaluator.inputs.suite_cache import SuiteCache
+from kernelwright.evaluator.oracle.accuracy import same_bytes
+from kernelwright.evaluator.oracle.reference import Reference
 from kernelwright.evaluator.stages.case_source import CaseSource
 from kernelwright.evaluator.stages.pipeline import run_pipeline
 from kernelwright.evaluator.stages.protocol import Context
@@ -17,7 +19,7 @@ from kernelwright.evaluator.stages.trial import Failure
 from kernelwright.evaluator.stages.verdict import Verdict
 from kernelwright.evaluator.stages.worker_pool import Turn, WorkerPool
 from kernelwright.evaluator.task import Task
-from kernelwright.metal.device.base import Device, DeviceInfo
+from kernelwright.metal.device.base import Array, Device, DeviceInfo
 from kernelwright.metal.kernel import Program
 
 
@@ -138,12 +140,20 @@ class Evaluator:
             verdict.case = self._remember(task, failure)
         return verdict
 
+    def _secret_of(self, reference: Reference) -> str:
+        """Return what drew a visible case: one that was kept before has a secret of its own."""
+        case = reference.case
+        for known in self.regressions:
+            if known.case == case and _are_same(case.inputs(known.secret), reference.inputs):
+                return known.secret
+        return self.cases.secret("visible")
+
     def _remember(self, task: Task, failure: Failure) -> str:
         """Keep the visible case that a program failed on; return its id, or nothing."""
         if failure.reference is None or failure.reference.case.is_hidden:
             return ""
         case = failure.reference.case
-        kept = CaughtCase.of(task.fingerprint, case, self.cases.secret("visible"))
+        kept = CaughtCase.of(task.fingerprint, case, self._secret_of(failure.reference))
         if kept not in self.regressions:
             self.regressions.append(kept)
         return kept.id
@@ -153,3 +163,8 @@ def _blames_its_process(verdict: Verdict) -> bool:
     """Say whether a program fails because its process died; one that was too slow did not."""
     failure = verdict.failure
     return failure is not None and failure.lost_worker and failure.status is not Status.TIMEOUT
+
+
+def _are_same(some: Sequence[Array], others: Sequence[Array]) -> bool:
+    pairs = zip(some, others, strict=True)
+    return all(same_bytes(one, other) for one, other in pairs)

@@ -39,7 +39,7 @@ def interpret(graph: Graph, *arrays: object, **keyword_arrays: object) -> list[m
     given = [to_mlx(leaf.array) for leaf in leaves]
     _check(graph, given)
     values: dict[ValueId, mx.array] = dict(zip(graph.inputs, given, strict=True))
-    values.update(_constants(graph))
+    values.update(loaded_constants(graph))
     for node in graph.nodes:
         result = replay(graph, node, [values[v] for v in node.inputs])
         values.update(zip(node.outputs, result, strict=True))
@@ -61,7 +61,7 @@ def replay(graph: Graph, node: Node, arrays: Sequence[mx.array]) -> Sequence[mx.
     return [result] if isinstance(result, mx.array) else result
 
 
-def _constants(graph: Graph) -> Mapping[ValueId, mx.array]:
+def loaded_constants(graph: Graph) -> Mapping[ValueId, mx.array]:
     """Return the graph's constants in MLX's memory, copied there once in the graph's life."""
     found = _LOADED.get(id(graph))
     if found is None:

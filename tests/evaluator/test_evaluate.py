@@ -12,7 +12,7 @@ from kernelwright.evaluator.attacks.device import MisbehavingDevice, Misdeed
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator, evaluate
 from kernelwright.evaluator.evaluation import Evaluation, Stage, Status
-from kernelwright.evaluator.oracle.reference import Reference
+from kernelwright.evaluator.oracle.reference import Reference, calibrate
 from kernelwright.evaluator.stages.trial import Trial
 from kernelwright.evaluator.worker import start
 from kernelwright.metal.device.base import RunResult
@@ -241,6 +241,32 @@ def test_what_caught_one_program_is_put_to_the_next_search(evaluator: Evaluator)
     with Evaluator(config=again) as other:
         fewer = other.evaluate(task, bases()["rotate"].program)
     assert (more.is_correct, more.cases) == (True, fewer.cases + 1)
+
+
+def test_what_is_kept_later_is_put_to_the_next_program_of_the_same_search() -> None:
+    task, right = task_of("rotate"), bases()["rotate"].program
+    with Evaluator(config=EvaluatorConfig(secret="one")) as other:
+        other.evaluate(task, edited("rotate", ("first * c - second * s", "first * c")))
+        kept = next(k for k in other.regressions if k.task == task.fingerprint)
+    with Evaluator(config=EvaluatorConfig(secret="two")) as other:
+        before = other.evaluate(task, right)
+        other.regressions.append(kept)
+        after = other.evaluate(task, right)
+    assert after.cases == before.cases + 1
+
+
+def test_a_kept_case_keeps_the_secret_that_drew_it() -> None:
+    task = task_of("rotate")
+    with Evaluator(config=EvaluatorConfig(secret="one")) as other:
+        other.evaluate(task, edited("rotate", ("first * c - second * s", "first * c")))
+        kept = next(k for k in other.regressions if k.task == task.fingerprint)
+    with Evaluator(config=EvaluatorConfig(secret="two"), regressions=[kept]) as other:
+        own = other.cases.secret("visible")
+        secrets = [
+            other._secret_of(calibrate(kept.case, kept.case.inputs(one), task.output_tolerances))
+            for one in (kept.secret, own)
+        ]
+    assert secrets == [kept.secret, own]
 
 
 @pytest.mark.slow

@@ -4,7 +4,9 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from kernelwright.errors import InputError
 from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.inputs.caught_case import CaughtCase
 from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.evaluator.inputs.shape import hidden_graphs, timed_graphs, visible_graphs
@@ -18,6 +20,7 @@ from kernelwright.evaluator.inputs.suite import (
 from kernelwright.evaluator.inputs.suite_cache import SuiteCache
 from kernelwright.evaluator.inputs.suite_plan import HIDDEN_DISTRIBUTIONS
 from kernelwright.evaluator.speed.timing_cases import TimingCases, timing_cases
+from kernelwright.evaluator.stages.trial import Failure
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Program
@@ -45,7 +48,9 @@ class CaseSource:
             suite = visible_suite(task, graphs, config)
             return with_regressions(suite, task, self.regressions, graphs)
 
-        shared = self._take(config.secret, task, graphs, build)
+        # A case that has caught a program since makes it another suite.
+        caught = tuple(sorted(k.id for k in self.regressions if k.task == task.fingerprint))
+        shared = self._take(config.secret, task, graphs, build, caught)
         return with_literals(shared, task, program, graphs, config)
 
     def hidden(self, task: Task, program: Program, purpose: str = "hidden") -> Suite:
@@ -60,10 +65,15 @@ class CaseSource:
         return self._take(config.secret, task, graphs, build)
 
     def _take(
-        self, secret: str, task: Task, graphs: Sequence[Graph], build: Callable[[], Suite]
+        self,
+        secret: str,
+        task: Task,
+        graphs: Sequence[Graph],
+        build: Callable[[], Suite],
+        caught: tuple[str, ...] = (),
     ) -> Suite:
         return self.suites.get_or_build(
-            (secret, task.fingerprint, *(g.fingerprint for g in graphs)), build
+            (secret, task.fingerprint, *(g.fingerprint for g in graphs), *caught), build
         )
 
     def timing(self, task: Task) -> TimingCases:
@@ -87,7 +97,10 @@ class CaseSource:
         secret, plan = self.secret(purpose), self.config.timing
 
         def build() -> TimingCases:
-            return timing_cases(graph, task.output_tolerances, plan, secret, kinds)
+            try:
+                return timing_cases(graph, task.output_tolerances, plan, secret, kinds)
+            except InputError as e:
+                raise Failure(Status.UNPROVEN, str(e)) from e
 
         return self.suites.get_or_build(
             (purpose, secret, task.fingerprint, graph.fingerprint), build
