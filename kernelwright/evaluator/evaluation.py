@@ -6,7 +6,7 @@ from typing import Literal
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Counters, DeviceInfo
 from kernelwright.metal.diagnostic import Diagnostic, Record, SanitizerReport
 
-EVALUATOR_VERSION = 6
+EVALUATOR_VERSION = 7
 """Raised when cases or stages change: what an earlier one said is then asked again."""
 
 LEAST_GAIN = 1.005
