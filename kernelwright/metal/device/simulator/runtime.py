@@ -33,7 +33,7 @@ EXACT_THREADGROUPS = 512
 SAMPLED_THREADGROUPS = 128
 """At least so many are in the sample."""
 _MOST_BUFFERS, _MOST_ARGUMENTS = 64, 32
-_SMALL_THREADS = 1 << 16
+_SMALL_THREADS = 1 << 12
 _SHORTEST_S = 0.001
 _OTHER_POISONS = (0x7B, 0xFB)
 """Large positive and negative numbers in each of float, half and bfloat."""
