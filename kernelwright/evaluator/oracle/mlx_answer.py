@@ -7,6 +7,7 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelwright.evaluator.oracle.bounded import interpret_bounded
 from kernelwright.evaluator.oracle.expected_output import ExpectedOutput, Mask
 from kernelwright.evaluator.oracle.parallel import in_parts
 from kernelwright.evaluator.oracle.row_blocks import (
@@ -16,7 +17,6 @@ from kernelwright.evaluator.oracle.row_blocks import (
     row_blocks,
 )
 from kernelwright.evaluator.task import Tolerance
-from kernelwright.ir.bounded import interpret_bounded
 from kernelwright.ir.capture import to_numpy
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.passes.ranking import sort_partitions

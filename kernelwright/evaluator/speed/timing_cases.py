@@ -12,11 +12,11 @@ from kernelwright.evaluator.config import TimingPlan
 from kernelwright.evaluator.inputs.case import Case
 from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.evaluator.inputs.structured import Structure, restructure
+from kernelwright.evaluator.oracle.bounded import strays
 from kernelwright.evaluator.oracle.parallel import side_by_side
 from kernelwright.evaluator.oracle.reference import Reference, calibrate, judge
 from kernelwright.evaluator.speed.timing import slots_for
 from kernelwright.evaluator.task import Tolerance
-from kernelwright.ir.bounded import strays
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import Array
 

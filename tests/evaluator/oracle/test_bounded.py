@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kernelwright import ir
-from kernelwright.ir.bounded import interpret_bounded, strays
+from kernelwright.evaluator.oracle.bounded import interpret_bounded, strays
 
 ROWS = 7
 
