@@ -4,6 +4,7 @@ It is compared with MLX on the inputs of a real call, timed against MLX, and kep
 call returns meanwhile is MLX's own.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ SECONDS = 0.1
 """Of timing, for each kernel that is tried."""
 _LEAST_SPEEDUP = 1.02
 """Below it a kernel is no gain that a timing of a tenth of a second could show."""
+_POISONED = 3
+"""Buffers of each result's size that are filled: as many as a few kernels may have left."""
 _SLACK = 4
 """Tolerances by which MLX's answer and the kernel's may differ: each has its own error."""
 _ROTATION_BYTES, _MOST_COPIES = 128 << 20, 4
@@ -106,6 +109,7 @@ def _compared(
     candidate: Candidate, task: Graph, arrays: Sequence[mx.array], expected: Sequence[mx.array]
 ) -> Verdict:
     try:
+        poison_freed(expected)
         made = list(candidate.run(arrays))
         mx.eval(made)
     except Exception as e:
@@ -115,13 +119,25 @@ def _compared(
     for place, (found, right) in enumerate(zip(made, expected, strict=True)):
         if found.shape != right.shape or found.dtype != right.dtype:
             return Verdict(candidate.id, False, f"output {place} has another shape or dtype")
-        if not _is_close(found, right, coarsest):
+        if not is_close(found, right, coarsest):
             return Verdict(candidate.id, False, f"output {place} is not what MLX computes")
     same = all(mx.array_equal(a, b, equal_nan=True) for a, b in zip(made, expected, strict=True))
     return Verdict(candidate.id, True, "as MLX computes it", same)
 
 
-def _is_close(found: mx.array, right: mx.array, tolerance: Tolerance) -> bool:
+def poison_freed(right: Sequence[mx.array]) -> None:
+    """Fill the buffers that a next result may get, so that none holds what MLX computed before."""
+    kinds = [array for array in right for _ in range(_POISONED)]
+    wrong = [
+        mx.full(a.shape, math.nan if mx.issubdtype(a.dtype, mx.floating) else 113, dtype=a.dtype)
+        for a in kinds
+    ]
+    mx.eval(wrong)
+    del wrong
+
+
+def is_close(found: mx.array, right: mx.array, tolerance: Tolerance) -> bool:
+    """Say whether a result may stand for another; each has its own rounding error."""
     if not mx.issubdtype(right.dtype, mx.floating):
         return bool(mx.array_equal(found, right))
     one, other = found.astype(mx.float32), right.astype(mx.float32)

@@ -14,15 +14,14 @@ from kernelwright.evaluator.gain import gain_of
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.region import Region
 from kernelwright.ir.stitch import RunRegion
-from kernelwright.metal.device.array import to_mlx, to_numpy
-from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Device, DeviceName, RunOptions
-from kernelwright.metal.device.execution import MlxExecutable
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Device, DeviceName
 from kernelwright.metal.device.registry import open_device
 from kernelwright.runtime.chain import Run
 from kernelwright.runtime.cutting import regions_of
 from kernelwright.runtime.explanation import ServedRegion
 from kernelwright.runtime.fast import put_back
 from kernelwright.runtime.first_use import Candidate, Offer, try_offer
+from kernelwright.runtime.running import runner
 from kernelwright.store import KernelStore, MachineTrial, ServedProgram, default_url, url_of
 
 SWITCH = "KERNELWRIGHT"
@@ -269,14 +268,7 @@ class KernelServer:
             executable = self.device.compile(served.program.bind(task.input_types))
         except KernelwrightError:
             return None
-        if isinstance(executable, MlxExecutable):
-            return executable.graph
-
-        def run(arrays: Sequence[mx.array]) -> Sequence[mx.array]:
-            result = executable.run([to_numpy(a) for a in arrays], RunOptions())
-            return [to_mlx(a) for a in result.outputs]
-
-        return run
+        return runner(executable)
 
 
 def _limit(chip: str) -> str:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from mlx.nn.layers.base import Module
 
@@ -21,6 +22,7 @@ from kernelwright.runtime.models.site import (
     uninstall,
 )
 from kernelwright.runtime.models.trace import Results, result_types, trace_call
+from kernelwright.runtime.models.translated import Translation
 from kernelwright.runtime.models.tree import all_modules, own_class, structure, submodules
 from kernelwright.runtime.server import KernelServer
 
@@ -46,6 +48,16 @@ class Installation:
     _generation: int = -1
     _learned: int = 0
     _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def _has_anything(self) -> bool:
+        return self.server.has_champions or (
+            not self.server.is_off and self._translation.serves(self.model)
+        )
+
+    @cached_property
+    def _translation(self) -> Translation:
+        return Translation(self.server.device)
 
     def install(self) -> None:
         """Watch every module of the model."""
@@ -77,9 +89,13 @@ class Installation:
             return own_method(module, "__call__")(module, *args, **kwargs)
         return answer(module, site, "__call__", args, kwargs)
 
+    def is_looking(self) -> bool:
+        """Say whether this thread is looking at a call of the model."""
+        return self._seen is not None and self._learner == threading.get_ident()
+
     def saw(self, call: SeenCall) -> None:
         """Note a call that a module answered itself, while the model is being looked at."""
-        if self._seen is not None and self._learner == threading.get_ident():
+        if self._seen is not None:
             self._seen.append(call)
 
     def _learn(
@@ -87,14 +103,16 @@ class Installation:
     ) -> object:
         """Run a call with every module reporting, and decide which parts run kernels."""
         self._learned += 1
+        # The call may change what its caches hold.
+        key = call_key(args, kwargs)
         generation = self.server.generation()
         if generation != self._generation:
             self._plans.clear()
             self._decided.clear()
             self.epoch += 1
             self._generation = generation
-        if not self.server.has_champions or self._learned > _MOST_LEARNED:
-            self._decided[call_key(args, kwargs)] = self.epoch
+        if not self._has_anything or self._learned > _MOST_LEARNED:
+            self._decided[key] = self.epoch
             return self._call(module, args, kwargs)
         self.install()
         modules = [found for _, found in all_modules(module)]
@@ -113,7 +131,7 @@ class Installation:
             activate(found, is_active=found is self.model or routes)
         if len(self._decided) > _MOST_KEYS:
             self._decided.clear()
-        self._decided[call_key(args, kwargs)] = self.epoch
+        self._decided[key] = self.epoch
         return made
 
     def _decide(self, module: Module, seen: list[SeenCall]) -> None:
@@ -167,7 +185,9 @@ class Installation:
         if key in self._plans:
             return self._plans[key]
         try:
-            trace = trace_call(call.module, call.method, call.args, call.kwargs, results)
+            trace = trace_call(
+                call.module, call.method, call.args, call.kwargs, results, self._translation
+            )
             plan = make_plan(trace, self.server, capacities((call.args, dict(call.kwargs))))
         except KernelwrightError as e:
             self._reasons[name] = str(e)

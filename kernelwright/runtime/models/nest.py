@@ -11,6 +11,10 @@ _FIXED = frozenset({bool, str, bytes, type(None)})
 """Plain values that decide what is computed; numbers are state, as an offset grows with a cache."""
 
 
+_KEEPS_ARRAYS = "ArraysCache"
+"""mlx-lm's cache of states by number; which of them are there decides what is computed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ref:
     """A place in a call's environment, which holds arrays and state."""
@@ -106,8 +110,22 @@ def _add_key(value: object, key: list[object]) -> None:
         key += (kind, *value)  # type: ignore[misc]
         for item in value.values():  # type: ignore[attr-defined]
             _add_key(item, key)
+    elif kind.__name__ == _KEEPS_ARRAYS and hasattr(value, "left_padding"):
+        key.append(kind)
+        _add_kept(value, key)
     else:
         key.append(hash(value) if kind is mx.Dtype else kind)
+
+
+def _add_kept(value: object, key: list[object]) -> None:
+    """Add what decides how such a cache is used: which arrays it has, and what it counts."""
+    for item in value.cache:  # type: ignore[attr-defined]
+        if item is None:
+            key.append(None)
+        else:
+            key.append(item.shape)
+            key.append(hash(item.dtype))
+    key.append(value.lengths is None and value.left_padding is None)  # type: ignore[attr-defined]
 
 
 def array_types(value: object) -> Key:

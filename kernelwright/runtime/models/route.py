@@ -18,6 +18,7 @@ from kernelwright.runtime.models.first_use import FirstUse
 from kernelwright.runtime.models.nest import Ref, fill, leaves
 from kernelwright.runtime.models.segment import Segment, segments_of
 from kernelwright.runtime.models.trace import Call, OpaqueCall, Trace
+from kernelwright.runtime.models.translated import FunctionTrial
 from kernelwright.runtime.models.tree import at
 from kernelwright.runtime.server import KernelServer, Service
 
@@ -75,7 +76,9 @@ def make_plan(trace: Trace, server: KernelServer, lengths: Sequence[int] = ()) -
     """
     services = tuple((segment, server.serve(segment.graph)) for segment in segments_of(trace))
     attentions = _attentions(trace, server, lengths)
-    if not attentions and not any(s.programs or s.offers for _, s in services):
+    is_translated = any(type(call.target) is FunctionTrial for call in trace.calls)
+    is_served = any(s.programs or s.offers for _, s in services)
+    if not attentions and not is_served and not is_translated:
         return None
     is_lazy = all(service.is_lazy for _, service in services if service.programs)
     completed = [_completed(service, is_lazy=is_lazy) for _, service in services]
@@ -255,7 +258,31 @@ def _attending(
     return act
 
 
+def _keeping(call: OpaqueCall) -> Callable[[list[object]], None]:
+    """Read or write what a cache keeps under a number."""
+    assert isinstance(call.target, Ref)
+    state, key = call.target.place, int(call.name)
+    if call.kind == "item":
+        assert isinstance(call.result, Ref)
+        made = call.result.place
+
+        def read(environment: list[object]) -> None:
+            environment[made] = environment[state][key]  # type: ignore[index]
+
+        return read
+    (value,) = call.args
+    assert isinstance(value, Ref)
+    given = value.place
+
+    def write(environment: list[object]) -> None:
+        environment[state][key] = environment[given]  # type: ignore[index]
+
+    return write
+
+
 def _calling(call: OpaqueCall, module: Module) -> Callable[[list[object]], None]:
+    if call.kind in ("item", "set_item"):
+        return _keeping(call)
     child = at(module, call.target) if call.kind == "module" else None  # type: ignore[arg-type]
 
     def function(environment: list[object]) -> Callable[..., object]:

@@ -48,9 +48,11 @@ def _earliest(trace: Trace) -> dict[ValueId, int]:
         places = (leaf.place for leaf in leaves(template) if type(leaf) is Ref)
         level.update((place, number) for place in places if place < len(graph.types))
 
-    note(trace.call, 0)
+    # What caches are read for at first depends on nothing: the graph begins behind it.
+    ready = next((i for i, call in enumerate(trace.calls) if call.kind != "item"), len(trace.calls))
+    note(trace.call, ready)
     for number, call in enumerate(trace.calls):
-        note(call.result, number + 1)
+        note(call.result, max(number + 1, ready) if call.kind != "item" else ready)
     for node in graph.nodes:
         found = max((level[v] for v in node.inputs), default=-1)
         level.update(dict.fromkeys(node.outputs, found))

@@ -9,11 +9,15 @@ from typing import Protocol, cast
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 
+from kernelwright.runtime.models.translated import NAMES as TRANSLATED
 from kernelwright.runtime.models.tree import ORIGINAL, SITE, Path, own_class
 
 _SHADOW = "_kernelwright_shadow"
 ATTENTION = "scaled_dot_product_attention"
 """mlx-lm's function that chooses by the kind of a cache; models import it by this name."""
+
+
+_RECORDED = frozenset({ATTENTION, *TRANSLATED})
 
 
 class Recorder(Protocol):
@@ -90,16 +94,31 @@ def path_of(shadow: Module) -> Path:
 
 def call_inside(shadow: Module, method: str, recorder: Recorder) -> Callable[..., object]:
     """Return a module's own method, for the shadow, with functions that take state replaced."""
-    function = getattr(own_class(shadow), method)
-    if isinstance(function, FunctionType) and ATTENTION in function.__globals__:
-        names = dict(function.__globals__)
-        names[ATTENTION] = recorder.function(names[ATTENTION])
-        patched = FunctionType(
-            function.__code__, names, function.__name__, function.__defaults__, function.__closure__
-        )
-        patched.__kwdefaults__ = function.__kwdefaults__
-        function = patched
+    function = _patched(getattr(own_class(shadow), method), recorder)
     return lambda *args, **kwargs: function(shadow, *args, **kwargs)
+
+
+def _looked_up(function: object) -> tuple[str, ...]:
+    """Name the functions in question that a method looks up among its globals."""
+    if not isinstance(function, FunctionType):
+        return ()
+    names = set(function.__code__.co_names) & _RECORDED
+    return tuple(sorted(name for name in names if name in function.__globals__))
+
+
+def _patched(function: Callable[..., object], recorder: Recorder) -> Callable[..., object]:
+    """Return a method whose globals hold the recorder's functions in the place of mlx-lm's."""
+    replaced = _looked_up(function)
+    if not replaced:
+        return function
+    assert isinstance(function, FunctionType)
+    names = dict(function.__globals__)
+    names |= {name: recorder.function(names[name]) for name in replaced}
+    made = FunctionType(
+        function.__code__, names, function.__name__, function.__defaults__, function.__closure__
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
 
 
 @cache
@@ -108,7 +127,16 @@ def _shadow_class(kind: type[Module]) -> type[Module]:
         info: _Info = vars(self)[_SHADOW]
         return info.recorder.child(self, args, kwargs)
 
-    body = {"__call__": call, "__module__": kind.__module__, ORIGINAL: kind}
+    def other(function: Callable[..., object]) -> Callable[..., object]:
+        def method(self: Module, *args: object, **kwargs: object) -> object:
+            info: _Info = vars(self)[_SHADOW]
+            return _patched(function, info.recorder)(self, *args, **kwargs)
+
+        return method
+
+    methods = {name: getattr(kind, name) for name in dir(kind) if name != "__call__"}
+    body: dict[str, object] = {n: other(f) for n, f in methods.items() if _looked_up(f)}
+    body |= {"__call__": call, "__module__": kind.__module__, ORIGINAL: kind}
     return type(kind.__name__, (kind,), body)
 
 

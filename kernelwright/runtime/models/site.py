@@ -11,6 +11,7 @@ import mlx.core as mx
 from mlx.nn.layers.base import Module
 
 from kernelwright.runtime.models.nest import Key, call_key, is_fixed
+from kernelwright.runtime.models.recurrent import snapshot
 from kernelwright.runtime.models.route import Run, StaleError
 from kernelwright.runtime.models.tree import ORIGINAL, SITE, own_class
 
@@ -30,13 +31,16 @@ class Owner(Protocol):
     ) -> object:
         """Answer a call of the whole model."""
 
+    def is_looking(self) -> bool:
+        """Say whether this thread is looking at a call of the model."""
+
     def saw(self, call: "SeenCall") -> None:
         """Hear of a call that was answered by the module itself."""
 
 
 @dataclass(frozen=True)
 class SeenCall:
-    """One call of a module, with its real arguments and result."""
+    """One call of a module, with its real arguments, states as before it, and its result."""
 
     module: Module
     method: str
@@ -219,8 +223,11 @@ def answer(
             return run(args, kwargs)
         except StaleError:
             site.owner.epoch += 1
+    if not site.owner.is_looking():
+        return own_method(module, method)(module, *args, **kwargs)
+    before, named = snapshot(args, kwargs)
     made = own_method(module, method)(module, *args, **kwargs)
-    site.owner.saw(SeenCall(module, method, args, kwargs, made))
+    site.owner.saw(SeenCall(module, method, before, named, made))
     return made
 
 

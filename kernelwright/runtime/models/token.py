@@ -8,6 +8,20 @@ from kernelwright.errors import UnsupportedError
 class Watcher(Protocol):
     """Hears what a traced module does with state."""
 
+    def item(self, token: "Token", key: object) -> object:
+        """Return what the state keeps under a number, or refuse.
+
+        Raises:
+            UnsupportedError: what it keeps is not known.
+        """
+
+    def set_item(self, token: "Token", key: object, value: object) -> None:
+        """Let the state keep an array under a number, or refuse.
+
+        Raises:
+            UnsupportedError: what it does with it is not known.
+        """
+
     def attribute(self, token: "Token", name: str) -> object:
         """Return an attribute of the state, or refuse.
 
@@ -31,35 +45,37 @@ class Token:
         return watcher.attribute(self, name)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        _refuse(f"sets {name} of")
+        refuse(f"sets {name} of")
 
     def __bool__(self) -> bool:
         kind = object.__getattribute__(self, "kind")
         # What has neither method is true in Python.
         if hasattr(kind, "__bool__") or hasattr(kind, "__len__"):
-            _refuse("asks for the truth of")
+            refuse("asks for the truth of")
         return True
 
     def __eq__(self, other: object) -> bool:
-        _refuse("compares")
+        refuse("compares")
 
     def __hash__(self) -> int:
-        _refuse("hashes")
+        refuse("hashes")
 
     def __len__(self) -> int:
-        _refuse("counts")
+        refuse("counts")
 
     def __repr__(self) -> str:
-        _refuse("prints")
+        refuse("prints")
 
     def __getitem__(self, key: object) -> object:
-        _refuse("reads an item of")
+        watcher: Watcher = object.__getattribute__(self, "watcher")
+        return watcher.item(self, key)
 
     def __setitem__(self, key: object, value: object) -> None:
-        _refuse("sets an item of")
+        watcher: Watcher = object.__getattribute__(self, "watcher")
+        watcher.set_item(self, key, value)
 
     def __contains__(self, item: object) -> bool:
-        _refuse("searches")
+        refuse("searches")
 
 
 def place_of(token: Token) -> int:
@@ -74,5 +90,6 @@ def kind_of(token: Token) -> type:
     return kind
 
 
-def _refuse(does: str) -> NoReturn:
+def refuse(does: str) -> NoReturn:
+    """Say what a module does with state that nobody can foresee."""
     raise UnsupportedError(f"the module {does} state, such as a cache or an offset, itself.")

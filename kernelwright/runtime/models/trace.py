@@ -21,8 +21,11 @@ from kernelwright.runtime.models.nest import (
     leaves,
     map_leaves,
 )
+from kernelwright.runtime.models.recurrent import KeptArrays, kept_arrays
 from kernelwright.runtime.models.shadow import call_inside, make_shadow, path_of
-from kernelwright.runtime.models.token import Token, kind_of, place_of
+from kernelwright.runtime.models.token import Token, kind_of, place_of, refuse
+from kernelwright.runtime.models.translated import NAMES as TRANSLATED
+from kernelwright.runtime.models.translated import Translation
 from kernelwright.runtime.models.tree import Path, array_paths, at, submodules
 
 TRACING = threading.RLock()
@@ -42,6 +45,7 @@ class ArrayType:
 
 
 Call = tuple[tuple[object, ...], dict[str, object]]
+CallKind = Literal["module", "method", "attribute", "function", "item", "set_item"]
 Results = dict[tuple[int, str, Key], object]
 """By module, method and the arrays given: the nest of a result, types in the place of arrays."""
 
@@ -50,7 +54,7 @@ Results = dict[tuple[int, str, Key], object]
 class OpaqueCall:
     """A step that is called as it was: a module, a method or an attribute of state, a function."""
 
-    kind: Literal["module", "method", "attribute", "function"]
+    kind: CallKind
     target: object
     """The module's path, the state's place, or the function."""
     name: str
@@ -109,6 +113,7 @@ def trace_call(
     args: tuple[object, ...],
     kwargs: Mapping[str, object],
     results: Results,
+    translation: Translation | None = None,
 ) -> Trace:
     """Trace a call without touching the module; state goes through as it is.
 
@@ -118,14 +123,16 @@ def trace_call(
     Raises:
         KernelwrightError: nothing may take the call's place; a sentence says why.
     """
+    call = (args, dict(kwargs))
+    by = translation or Translation(None)
     with TRACING:
         try:
-            return _Recording(module, method, (args, dict(kwargs)), results, is_deep=True).trace()
+            return _Recording(module, method, call, results, by, is_deep=True).trace()
         except Exception as e:
             if not any(not is_array(leaf) for leaf in leaves((args, dict(kwargs)))):
                 raise _as_ours(e) from e
         try:
-            return _Recording(module, method, (args, dict(kwargs)), results, is_deep=False).trace()
+            return _Recording(module, method, call, results, by, is_deep=False).trace()
         except Exception as e:
             raise _as_ours(e) from e
 
@@ -178,6 +185,7 @@ class _Recording:
     method: str
     call: Call
     results: Results
+    translation: Translation
     is_deep: bool
     outputs: list[mx.array] = field(default_factory=list)
     calls: list[OpaqueCall] = field(default_factory=list)
@@ -188,6 +196,10 @@ class _Recording:
     """Of the arrays that opaque calls return, in order."""
     widths: dict[int, int] = field(default_factory=dict)
     """The last axis of what a cache keeps, by the state's place."""
+    kept: dict[int, KeptArrays] = field(default_factory=dict)
+    """What caches of numbered arrays hold before the call, by the state's place."""
+    written: dict[tuple[int, int], mx.array] = field(default_factory=dict)
+    """What the call has put into them so far."""
     _returned: Iterator[mx.array] | None = None
     _count: int = 0
     _arrived: int = 0
@@ -215,6 +227,7 @@ class _Recording:
     def run(self, arrays: tuple[mx.array, ...]) -> list[mx.array]:
         """Run the shadow on arrays: the call's, the parameters, what opaque calls return."""
         self.outputs, self.calls, self.states, self.widths = [], [], 0, {}
+        self.kept, self.written = {}, {}
         self._arrived = 0
         self._returned = iter(arrays[self._count :]) if len(arrays) > self._count else None
         if self._returned is None:
@@ -240,7 +253,12 @@ class _Recording:
 
         def fresh(leaf: object) -> object:
             place = next(tokens)
-            return Token(self, place.place, type(leaf)) if type(place) is _State else leaf
+            if type(place) is not _State:
+                return leaf
+            kept = kept_arrays(leaf)
+            if kept is not None:
+                self.kept[place.place] = kept
+            return Token(self, place.place, type(leaf))
 
         return template, map_leaves(call, fresh)  # type: ignore[return-value]
 
@@ -294,7 +312,7 @@ class _Recording:
 
     def _opaque(
         self,
-        kind: Literal["module", "method", "attribute", "function"],
+        kind: CallKind,
         target: object,
         name: str,
         call: Call,
@@ -325,7 +343,38 @@ class _Recording:
             return self._opaque("attribute", state, name, ((), {}), int)
         if name == "update_and_fetch":
             return partial(self._update, state)
+        kept = self.kept.get(state.place)
+        if kept is not None and kept.is_plain:
+            if name in ("lengths", "left_padding"):
+                return None
+            if name == "advance":
+                # It counts what is not there.
+                return lambda count: None
         raise UnsupportedError(f"the module looks at {name} of a {kind_of(token).__name__}.")
+
+    def item(self, token: Token, key: object) -> object:
+        """Hand on an array that a cache keeps under a number."""
+        place = place_of(token)
+        kept = self.kept.get(place)
+        if kept is None or type(key) is not int or not 0 <= key < len(kept.items):
+            refuse("reads an item of")
+        if (place, key) in self.written:
+            return self.written[place, key]
+        found = kept.items[key]
+        if found is None:
+            return None
+        return self._opaque("item", _State(place), str(key), ((), {}), ArrayType(*found))
+
+    def set_item(self, token: Token, key: object, value: object) -> None:
+        """Let a cache keep an array under a number."""
+        place = place_of(token)
+        kept = self.kept.get(place)
+        if kept is None or type(key) is not int or not 0 <= key < len(kept.items):
+            refuse("sets an item of")
+        if not is_array(value):
+            refuse("puts no array into")
+        self.written[place, key] = value
+        self._opaque("set_item", _State(place), str(key), ((value,), {}), None)
 
     def _update(self, state: _State, keys: mx.array, values: mx.array) -> object:
         made = self._opaque("method", state, "update_and_fetch", ((keys, values), {}), (list, list))
@@ -334,7 +383,9 @@ class _Recording:
         return made
 
     def function(self, original: Callable[..., object]) -> Callable[..., object]:
-        """Return attention that is left to itself where it is given what a cache fetched."""
+        """Return what stands for a function of mlx-lm while the module is traced."""
+        if original.__name__ in TRANSLATED:
+            return self._translated(original)
 
         def attention(*args: object, **kwargs: object) -> object:
             call = (args, kwargs)
@@ -352,6 +403,19 @@ class _Recording:
             return self._opaque("function", original, "attention", call, made)
 
         return attention
+
+    def _translated(self, original: Callable[..., object]) -> Callable[..., object]:
+        """Leave a function with a kernel of its own to itself, where there is one."""
+        other = self.translation.of(original)
+        if other is original and not mx.metal.is_available():
+            return original
+
+        def update(*args: object, **kwargs: object) -> object:
+            call = (args, kwargs)
+            types = result_types(self.translation.as_ops(original)(*args, **kwargs))
+            return self._opaque("function", other, original.__name__, call, types)
+
+        return update
 
     def _trace(self, graph: Graph, parameters: tuple[Path, ...]) -> Trace:
         values = len(graph.types)
@@ -372,7 +436,7 @@ class _Recording:
                 map_leaves(c.kwargs, settled),  # type: ignore[arg-type]
                 map_leaves(c.result, settled),
             )
-            for c in self.calls
+            for c in _reordered(self.calls)
         )
         call = map_leaves(self.template, settled)
         result = map_leaves(self.result, settled)
@@ -393,6 +457,27 @@ def result_types(value: object) -> object:
         return leaf if is_fixed(leaf) else type(leaf)
 
     return map_leaves(value, described)
+
+
+def _reordered(calls: list[OpaqueCall]) -> list[OpaqueCall]:
+    """Read what caches keep at first and write it at last, so that one graph lies between.
+
+    What is read after it was written never leaves the graph. A cache that is given to something
+    else as well is left alone.
+    """
+    keeps = [c for c in calls if c.kind in ("item", "set_item")]
+    others = [c for c in calls if c.kind not in ("item", "set_item")]
+    seen = {
+        leaf for c in others for leaf in leaves((c.target, c.args, c.kwargs)) if _is_state(leaf)
+    }
+    first = [c for c in keeps if c.kind == "item" and c.target not in seen]
+    last = [c for c in keeps if c.kind == "set_item" and c.target not in seen]
+    moved = {id(c) for c in (*first, *last)}
+    return [*first, *(c for c in calls if id(c) not in moved), *last]
+
+
+def _is_state(leaf: object) -> bool:
+    return type(leaf) is _State
 
 
 def _without_tail(graph: Graph, count: int) -> Graph:

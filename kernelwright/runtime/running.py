@@ -1,0 +1,22 @@
+"""Compiled programs as functions of MLX's arrays, on any device."""
+
+from collections.abc import Sequence
+
+import mlx.core as mx
+
+from kernelwright.ir.stitch import RunRegion
+from kernelwright.metal.device.array import to_mlx, to_numpy
+from kernelwright.metal.device.base import Executable, RunOptions
+from kernelwright.metal.device.execution import MlxExecutable
+
+
+def runner(executable: Executable) -> RunRegion:
+    """Return what launches a program: lazily on a GPU, at once on the simulator."""
+    if isinstance(executable, MlxExecutable):
+        return executable.graph
+
+    def run(arrays: Sequence[mx.array]) -> Sequence[mx.array]:
+        result = executable.run([to_numpy(a) for a in arrays], RunOptions())
+        return [to_mlx(a) for a in result.outputs]
+
+    return run

@@ -1,0 +1,157 @@
+"""States of Mamba and of gated deltas go in and out; mlx-lm's own kernels run where they can."""
+
+from collections.abc import Iterator
+from typing import cast
+
+import mlx.core as mx
+import pytest
+from mlx.nn.layers.base import Module
+from mlx_lm.models import gated_delta, ssm
+from mlx_lm.models.cache import ArraysCache
+
+from benchmarks.coverage.configuration import architectures
+from benchmarks.models.rows import ROWS, small
+from kernelwright.metal.device.base import Device
+from kernelwright.metal.device.registry import open_device
+from kernelwright.runtime.models.install import optimize_model
+from kernelwright.runtime.models.nest import call_key
+from kernelwright.runtime.models.target import build_model
+from kernelwright.runtime.models.translated import FunctionTrial, Translation
+from tests.runtime.models.replaying import Replaying, decode, served_classes
+
+
+@pytest.fixture(autouse=True)
+def on_cpu() -> Iterator[None]:
+    before = mx.default_device()
+    mx.set_default_device(mx.cpu)
+    yield
+    mx.set_default_device(before)
+
+
+def build(name: str) -> Module:
+    mx.random.seed(7)
+    model = next(a for a in architectures() if a.name == name).build()
+    mx.eval(model.parameters())
+    return cast("Module", model)
+
+
+class OnSimulator(Replaying):
+    """Has kernels for every region, and a device that runs mlx-lm's own."""
+
+    @property
+    def device(self) -> Device | None:  # type: ignore[override]
+        return open_device("simulator")
+
+
+def test_a_whole_layer_of_mamba_is_one_graph_with_its_states() -> None:
+    model, server = build("mamba2"), Replaying()
+    tokens, logits = decode(model, 6)
+    optimize_model(model, server)
+    for _ in range(2):
+        found, same = decode(model, 6)
+        assert found == tokens
+        assert mx.allclose(same, logits, rtol=1e-4, atol=1e-4)
+    assert "ResidualBlock" in served_classes(model)
+
+
+def test_kernels_of_mlx_lm_are_tried_and_serve(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[bool] = []
+    passes = FunctionTrial._passes
+
+    def noted(self: FunctionTrial, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
+        ran.append(passes(self, args, kwargs))
+        return ran[-1]
+
+    monkeypatch.setattr(FunctionTrial, "_passes", noted)
+    (row,) = (row for row in ROWS if row.name == "mamba2-1.3b")
+    model = build_model({**small(row.config), "state_size": 32, "ssm_state_size": 32})
+    tokens, logits = decode(model, 6)
+    optimize_model(model, OnSimulator())
+    for _ in range(2):
+        found, same = decode(model, 6)
+        assert found == tokens
+        assert mx.allclose(same, logits, rtol=1e-3, atol=1e-3)
+    assert ran
+    assert all(ran)
+
+
+def test_shapes_that_the_kernel_does_not_serve_stay_with_ops() -> None:
+    """mlx-lm's kernel writes nothing where a state has fewer numbers than a simdgroup lanes."""
+    trial = Translation(open_device("simulator")).of(ssm.ssm_update)
+    assert type(trial) is FunctionTrial
+    arguments = _ssm_arguments(states=16)
+    for a, b in zip(trial(*arguments), ssm.ssm_update(*arguments), strict=True):  # type: ignore[call-overload]
+        assert mx.array_equal(a, b)
+
+
+def test_a_kernel_that_differs_is_not_used() -> None:
+    def other(*args: object, **kwargs: object) -> object:
+        y, state = ssm.ssm_update(*args, **kwargs)
+        return y + 1, state
+
+    trial = FunctionTrial(ssm.ssm_update, other, measures_time=False)
+    arguments = _ssm_arguments()
+    expected, found = ssm.ssm_update(*arguments), trial(*arguments)
+    assert all(mx.array_equal(a, b) for a, b in zip(found, expected, strict=True))  # type: ignore[call-overload]
+
+
+def test_the_kernel_is_mlx_lms_own() -> None:
+    trial = Translation(open_device("simulator")).of(ssm.ssm_update)
+    assert type(trial) is FunctionTrial
+    arguments = _ssm_arguments()
+    expected, found = ssm.ssm_update(*arguments), trial._other(*arguments)
+    for a, b in zip(found, expected, strict=True):  # type: ignore[call-overload]
+        assert mx.allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def _ssm_arguments(states: int = 32) -> tuple[object, ...]:
+    heads, width = 4, 8
+    keys = iter(mx.random.split(mx.random.key(0), 8))
+    draw = lambda *shape: mx.random.normal(shape, key=next(keys))  # noqa: E731
+    return (
+        draw(1, 1, heads, width),
+        draw(heads),
+        draw(1, 1, 1, states),
+        draw(1, 1, 1, states),
+        draw(heads),
+        draw(1, 1, heads),
+        draw(heads),
+        draw(1, heads, width, states),
+        (0.001, 100.0),
+        None,
+        None,
+    )
+
+
+def test_calls_with_and_without_states_are_told_apart() -> None:
+    empty, full = ArraysCache(size=2), ArraysCache(size=2)
+    full[0], full[1] = mx.zeros((1, 3)), mx.zeros((1, 4))
+    padded = ArraysCache(size=2, left_padding=[1])
+    keys = [call_key((cache,), {}) for cache in (empty, full, padded)]
+    assert len(set(keys)) == 3
+    assert keys[0] == call_key((ArraysCache(size=2),), {})
+
+
+def test_gated_deltas_run_mlx_lms_kernel() -> None:
+    trial = Translation(open_device("simulator")).of(gated_delta.gated_delta_update)
+    assert type(trial) is FunctionTrial
+    keys = iter(mx.random.split(mx.random.key(1), 8))
+
+    def draw(*shape: int) -> mx.array:
+        return 0.3 * mx.random.normal(shape, key=next(keys))
+
+    arguments = (
+        draw(1, 1, 2, 32),
+        draw(1, 1, 2, 32),
+        draw(1, 1, 4, 8),
+        draw(1, 1, 4),
+        draw(1, 1, 4),
+        draw(4),
+        draw(4),
+        draw(1, 4, 8, 32),
+    )
+    expected = gated_delta.gated_delta_update(*arguments)
+    for a, b in zip(trial._other(*arguments), expected, strict=True):  # type: ignore[call-overload]
+        assert mx.allclose(a, b, rtol=1e-4, atol=1e-5)
+    for a, b in zip(trial(*arguments), expected, strict=True):  # type: ignore[call-overload]
+        assert mx.allclose(a, b, rtol=1e-4, atol=1e-5)
