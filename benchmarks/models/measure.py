@@ -1,6 +1,8 @@
 """One row: recorded, probed, searched, installed, timed; each step is kept when it is done."""
 
 import argparse
+import math
+import signal
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -48,6 +50,16 @@ class Measuring:
     def run(self) -> None:
         """Do every step that was asked for; one that fails leaves the others."""
         options = self._options
+        if options.row_seconds < math.inf:
+            signal.signal(signal.SIGALRM, _late)
+            signal.setitimer(signal.ITIMER_REAL, options.row_seconds)
+        try:
+            self._steps()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _steps(self) -> None:
+        options = self._options
         model: Module | None = None
         with self._step("built"):
             config = small(self._row.config) if options.small else self._row.config
@@ -57,10 +69,6 @@ class Measuring:
         choices: tuple[Choice, ...] = ()
         with self._step("recorded"):
             choices = self._recorded(model)
-        if options.probe:
-            with self._step("probed"):
-                self._probed(model, choices)
-            restore_model(model)
         if options.candidates:
             with self._step("searched"):
                 self._searched(choices)
@@ -73,6 +81,10 @@ class Measuring:
                 same = compare_tokens(model, prompts=options.prompts, tokens=options.compared)
                 self.result["sameness"] = same.model_dump()
         restore_model(model)
+        if options.probe:
+            with self._step("probed"):
+                self._probed(model, choices)
+        restore_model(model)
 
     @contextmanager
     def _step(self, name: str) -> Iterator[None]:
@@ -81,6 +93,8 @@ class Measuring:
         assert isinstance(seconds, dict)
         assert isinstance(errors, dict)
         try:
+            if time.perf_counter() > self._ending_s:
+                raise TimeoutError(f"{name} did not begin in the row's time")
             yield
         except Exception as e:
             # What later steps need may still be there.
@@ -95,7 +109,13 @@ class Measuring:
 
     def _recorded(self, model: Module) -> tuple[Choice, ...]:
         options = self._options
-        workload = record_generation(self._row.name, model, prompt=options.prompt, tokens=256)
+        workload = record_generation(
+            self._row.name,
+            model,
+            prompt=options.prompt,
+            tokens=256,
+            with_prefill=not options.decode_only,
+        )
         choices = choose(workload, self._device)
         self.result["tasks"] = [
             {
@@ -112,10 +132,7 @@ class Measuring:
         return choices
 
     def _wanted(self, choices: tuple[Choice, ...]) -> list[Choice]:
-        wanted = [choice for choice in choices if not choice.refused]
-        if self._options.decode_only:
-            wanted = [c for c in wanted if any(w.startswith("decode") for w in c.where)]
-        return wanted[: self._options.tasks]
+        return [choice for choice in choices if not choice.refused][: self._options.tasks]
 
     def _probed(self, model: Module, choices: tuple[Choice, ...]) -> None:
         options = self._options
@@ -175,6 +192,10 @@ class Measuring:
         return measure_speed(
             model, prompt=options.prompt, tokens=options.tokens, rounds=options.rounds
         )
+
+
+def _late(number: int, frame: object) -> None:
+    raise TimeoutError("the row's time is over")
 
 
 def _elements(choice: Choice) -> int:

@@ -1,7 +1,7 @@
 """What a model computes when it generates: which graphs, how often, and what they cost."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -144,7 +144,13 @@ class WorkloadRecorder:
 
 
 def record_generation(
-    name: str, model: Module, *, prompt: int = 512, tokens: int = 256, batches: Sequence[int] = (1,)
+    name: str,
+    model: Module,
+    *,
+    prompt: int = 512,
+    tokens: int = 256,
+    batches: Sequence[int] = (1,),
+    with_prefill: bool = True,
 ) -> Workload:
     """Record prompts of a length and decode steps behind them, for each size of a batch."""
     from mlx_lm.models.cache import make_prompt_cache
@@ -154,7 +160,8 @@ def record_generation(
         words = f" x{batch}" if batch > 1 else ""
         cache = make_prompt_cache(model)
         ids = mx.zeros((batch, prompt), dtype=mx.uint32)
-        with recorder.recording(f"prefill {prompt}{words}", 1):
+        recording = recorder.recording(f"prefill {prompt}{words}", 1)
+        with recording if with_prefill else nullcontext():
             mx.eval(model(ids, cache=cache), [c.state for c in cache])
         with recorder.recording(f"decode{words}", tokens):
             mx.eval(model(ids[:, :1], cache=cache))
