@@ -5,8 +5,8 @@ import math
 import signal
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import TypeVar
 
 from mlx.nn.layers.base import Module
 
@@ -27,6 +27,7 @@ from kernelwright.search.priority import SecondsToSave
 from kernelwright.store import KernelStore
 
 Result = dict[str, object]
+Step = TypeVar("Step")
 
 
 class Measuring:
@@ -60,42 +61,33 @@ class Measuring:
 
     def _steps(self) -> None:
         options = self._options
-        model: Module | None = None
-        with self._step("built"):
-            config = small(self._row.config) if options.small else self._row.config
-            model = build_model(config)
+        config = small(self._row.config) if options.small else self._row.config
+        model = self._step("built", lambda: build_model(config))
         if model is None:
             return
-        choices: tuple[Choice, ...] = ()
-        with self._step("recorded"):
-            choices = self._recorded(model)
+        choices = self._step("recorded", lambda: self._recorded(model)) or ()
         if options.candidates:
-            with self._step("searched"):
-                self._searched(choices)
-        with self._step("timed"):
-            optimize_model(model, KernelServer(options.store, self._name))
-            if self._device.info.measures_time:
-                self.result["speed"] = self._speed(model).model_dump()
+            self._step("searched", lambda: self._searched(choices))
+        self._step("timed", lambda: self._timed(model))
         if options.prompts:
-            with self._step("compared"):
-                same = compare_tokens(model, prompts=options.prompts, tokens=options.compared)
-                self.result["sameness"] = same.model_dump()
+            self._step("compared", lambda: self._compared(model))
         restore_model(model)
         if options.probe:
-            with self._step("probed"):
-                self._probed(model, choices)
+            self._step("probed", lambda: self._probed(model, choices))
         restore_model(model)
 
-    @contextmanager
-    def _step(self, name: str) -> Iterator[None]:
+    def _step(self, name: str, work: Callable[[], Step]) -> Step | None:
+        """Do one step; None where it fails or the row's time is over."""
         begun_s = time.perf_counter()
         seconds, errors = self.result["seconds"], self.result["errors"]
         assert isinstance(seconds, dict)
         assert isinstance(errors, dict)
+        if begun_s > self._ending_s:
+            errors[name] = "the row's time is over"
+            return None
+        made = None
         try:
-            if time.perf_counter() > self._ending_s:
-                raise TimeoutError(f"{name} did not begin in the row's time")
-            yield
+            made = work()
         except Exception as e:
             # What later steps need may still be there.
             errors[name] = f"{type(e).__name__}: {e}"[:500]
@@ -106,6 +98,17 @@ class Measuring:
                 file.write(f"== {self._row.name}: {name}\n{trace}\n")
         seconds[name] = round(time.perf_counter() - begun_s, 1)
         self._keep(self.result)
+        return made
+
+    def _timed(self, model: Module) -> None:
+        optimize_model(model, KernelServer(self._options.store, self._name))
+        if self._device.info.measures_time:
+            self.result["speed"] = self._speed(model).model_dump()
+
+    def _compared(self, model: Module) -> None:
+        options = self._options
+        same = compare_tokens(model, prompts=options.prompts, tokens=options.compared)
+        self.result["sameness"] = same.model_dump()
 
     def _recorded(self, model: Module) -> tuple[Choice, ...]:
         options = self._options
