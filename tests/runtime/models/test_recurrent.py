@@ -1,6 +1,6 @@
 """States of Mamba and of gated deltas go in and out; mlx-lm's own kernels run where they can."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import cast
 
 import mlx.core as mx
@@ -19,6 +19,10 @@ from kernelwright.runtime.models.target import build_model
 from kernelwright.runtime.models.translated import FunctionTrial, Translation
 from tests.runtime.models.replaying import Replaying, decode, served_classes
 
+Update = Callable[..., tuple[mx.array, mx.array]]
+SSM_UPDATE = cast("Update", ssm.ssm_update)
+DELTA_UPDATE = cast("Update", gated_delta.gated_delta_update)
+
 
 @pytest.fixture(autouse=True)
 def on_cpu() -> Iterator[None]:
@@ -30,16 +34,16 @@ def on_cpu() -> Iterator[None]:
 
 def build(name: str) -> Module:
     mx.random.seed(7)
-    model = next(a for a in architectures() if a.name == name).build()
-    mx.eval(model.parameters())
-    return cast("Module", model)
+    model = cast("Module", next(a for a in architectures() if a.name == name).build())
+    mx.eval(model.parameters())  # type: ignore[no-untyped-call]
+    return model
 
 
 class OnSimulator(Replaying):
     """Has kernels for every region, and a device that runs mlx-lm's own."""
 
     @property
-    def device(self) -> Device | None:  # type: ignore[override]
+    def device(self) -> Device | None:
         return open_device("simulator")
 
 
@@ -80,18 +84,18 @@ def test_shapes_that_the_kernel_does_not_serve_stay_with_ops() -> None:
     trial = Translation(open_device("simulator")).of(ssm.ssm_update)
     assert type(trial) is FunctionTrial
     arguments = _ssm_arguments(states=16)
-    for a, b in zip(trial(*arguments), ssm.ssm_update(*arguments), strict=True):  # type: ignore[call-overload]
+    for a, b in zip(trial(*arguments), SSM_UPDATE(*arguments), strict=True):  # type: ignore[call-overload]
         assert mx.array_equal(a, b)
 
 
 def test_a_kernel_that_differs_is_not_used() -> None:
     def other(*args: object, **kwargs: object) -> object:
-        y, state = ssm.ssm_update(*args, **kwargs)
+        y, state = SSM_UPDATE(*args, **kwargs)
         return y + 1, state
 
     trial = FunctionTrial(ssm.ssm_update, other, measures_time=False)
     arguments = _ssm_arguments()
-    expected, found = ssm.ssm_update(*arguments), trial(*arguments)
+    expected, found = SSM_UPDATE(*arguments), trial(*arguments)
     assert all(mx.array_equal(a, b) for a, b in zip(found, expected, strict=True))  # type: ignore[call-overload]
 
 
@@ -99,7 +103,7 @@ def test_the_kernel_is_mlx_lms_own() -> None:
     trial = Translation(open_device("simulator")).of(ssm.ssm_update)
     assert type(trial) is FunctionTrial
     arguments = _ssm_arguments()
-    expected, found = ssm.ssm_update(*arguments), trial._other(*arguments)
+    expected, found = SSM_UPDATE(*arguments), trial._other(*arguments)
     for a, b in zip(found, expected, strict=True):  # type: ignore[call-overload]
         assert mx.allclose(a, b, rtol=1e-4, atol=1e-5)
 
@@ -107,7 +111,10 @@ def test_the_kernel_is_mlx_lms_own() -> None:
 def _ssm_arguments(states: int = 32) -> tuple[object, ...]:
     heads, width = 4, 8
     keys = iter(mx.random.split(mx.random.key(0), 8))
-    draw = lambda *shape: mx.random.normal(shape, key=next(keys))  # noqa: E731
+
+    def draw(*shape: int) -> mx.array:
+        return mx.random.normal(shape, key=next(keys))
+
     return (
         draw(1, 1, heads, width),
         draw(heads),
@@ -150,7 +157,7 @@ def test_gated_deltas_run_mlx_lms_kernel() -> None:
         draw(4),
         draw(1, 4, 8, 32),
     )
-    expected = gated_delta.gated_delta_update(*arguments)
+    expected = DELTA_UPDATE(*arguments)
     for a, b in zip(trial._other(*arguments), expected, strict=True):  # type: ignore[call-overload]
         assert mx.allclose(a, b, rtol=1e-4, atol=1e-5)
     for a, b in zip(trial(*arguments), expected, strict=True):  # type: ignore[call-overload]
