@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 ATTRIBUTE = "__kernelwright_examples__"
+OPTIMIZED = "__kernelwright_original__"
+"""Where what `kernelwright.optimize` returns keeps the function that it was given."""
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
@@ -47,3 +49,12 @@ def examples_of(function: Callable[..., object]) -> tuple[Example, ...]:
     kept, examples = _BESIDE.get(id(function), (None, ()))
     found: tuple[Example, ...] = getattr(function, ATTRIBUTE, ())
     return examples if kept is function else found
+
+
+def original_of(function: Callable[..., object]) -> Callable[..., object]:
+    """Return the function that `kernelwright.optimize` was given; any other as it is."""
+    # Asked of the type: a wrapper that copies attributes is a function of its own.
+    if hasattr(type(function), OPTIMIZED):
+        found: Callable[..., object] = getattr(function, OPTIMIZED)
+        return found
+    return function

@@ -4,6 +4,7 @@ import inspect
 import io
 import sys
 import sysconfig
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -47,6 +48,8 @@ _VIEWED_BYTES = 65536
 _MOST_OBJECTS = 100_000
 _OWN_FOLDER = str(Path(__file__).parents[1])
 _LIBRARY = sysconfig.get_paths()["stdlib"]
+_TRACING: dict[int, int] = {}
+"""How many captures are under way in each thread."""
 # MLX 0.32.4 was seen, once in many thousand traces, to name a result that it never reported.
 _ATTEMPTS = 3
 
@@ -92,6 +95,11 @@ def _traced(example: "_Example") -> "_Trace":
         except (Exception, SystemExit) as e:
             raise _translated(e, _name(example.fn), _line(e)) from e
     return trace
+
+
+def is_capturing() -> bool:
+    """Say whether this thread captures a function, in which a kernel has no place."""
+    return bool(_TRACING) and threading.get_ident() in _TRACING
 
 
 def to_dtype(dtype: mx.Dtype) -> Dtype:
@@ -313,10 +321,15 @@ def _tracing() -> Iterator[None]:
     contiguous = mx.contiguous
     # MLX cannot export its copy to a dense layout; the values are the argument's.
     mx.contiguous = _unchanged
+    thread = threading.get_ident()
+    _TRACING[thread] = _TRACING.get(thread, 0) + 1
     try:
         with mx.stream(mx.cpu):
             yield
     finally:
+        _TRACING[thread] -= 1
+        if not _TRACING[thread]:
+            del _TRACING[thread]
         mx.contiguous = contiguous
         if compiles:
             mx.enable_compile()

@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import update_wrapper
+from types import MethodType
 from typing import ParamSpec, TypeVar
 
 import mlx.core as mx
 
 from kernelwright import ir
 from kernelwright.errors import InputError, KernelwrightError
+from kernelwright.ir.capture import is_capturing
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.stitch import stitch
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
@@ -19,6 +21,7 @@ from kernelwright.runtime.call import Key, flatten, plain_key
 from kernelwright.runtime.calling import captured, name_of
 from kernelwright.runtime.demand import save_at_exit, without_weights
 from kernelwright.runtime.explanation import Explanation
+from kernelwright.runtime.method import method_of
 from kernelwright.runtime.server import KernelServer, Service
 from kernelwright.runtime.state import is_module, state_of
 from kernelwright.store import KernelStore, Wanted
@@ -60,8 +63,24 @@ class Optimized:
         save_at_exit(self)
         update_wrapper(self, function)
 
+    @property
+    def __kernelwright_original__(self) -> Callable[..., object]:
+        """The function that was given to `optimize`; see `annotation.original_of`."""
+        return self.function
+
+    def __get__(self, instance: object, owner: type | None = None) -> "Optimized":
+        """Return the method of one object, where the function stands in a class."""
+        bind = getattr(self.function, "__get__", None)
+        bound = bind(instance, owner) if bind is not None else None
+        if not isinstance(bound, MethodType) or bound.__func__ is not self.function:
+            return self
+        return method_of(instance, self, lambda: Optimized(bound, self._server, self._buckets))
+
     def __call__(self, *args: object, **kwargs: object) -> object:
         """Call the kernels, or the original."""
+        if is_capturing():
+            # What is captured may become a kernel as a whole; one within it could not.
+            return self.function(*args, **kwargs)
         if kwargs:
             route = self._route(args, kwargs)
         else:

@@ -8,6 +8,7 @@ from typing import cast
 
 import mlx.core as mx
 
+from kernelwright.annotation import original_of
 from kernelwright.runtime.state import global_names, is_module, is_the_users
 
 Function = Callable[..., object]
@@ -28,6 +29,8 @@ class _Copying:
         self._spaces: dict[int, dict[str, object]] = {}
 
     def of(self, value: object) -> object:
+        if callable(value):
+            value = original_of(value)
         if id(value) in self._made:
             return self._made[id(value)]
         # An id is an object's own only while it lives.

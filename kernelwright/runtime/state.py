@@ -15,6 +15,8 @@ from typing import Protocol
 
 import mlx.core as mx
 
+from kernelwright.annotation import original_of
+
 _NOT_THE_USERS = frozenset({"mlx", "numpy", "kernelwright", *sys.stdlib_module_names})
 _MOST_OBJECTS = 100_000
 _LOOK_UPS = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
@@ -158,6 +160,8 @@ class _Walk:
         return self._found
 
     def _visit(self, value: object) -> None:
+        if callable(value):
+            value = original_of(value)
         if id(value) in self._seen or len(self._seen) > _MOST_OBJECTS:
             return
         self._seen[id(value)] = value
@@ -211,8 +215,9 @@ class _Walk:
         if isinstance(fields, dict):
             self._whole(fields, list(fields.items()))
         for kind in type(value).__mro__:
-            if isinstance(call := vars(kind).get("__call__"), FunctionType):
-                self._visit(call)
+            call = vars(kind).get("__call__")
+            if callable(call) and isinstance(inner := original_of(call), FunctionType):
+                self._visit(inner)
                 break
 
     def _function(self, function: FunctionType) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from kernelwright.errors import InputError
 from kernelwright.runtime.export.format import ExportedFile
-from kernelwright.runtime.export.reference_code import dtype_source
+from kernelwright.runtime.export.literal_code import dtype_source
 from kernelwright.runtime.export.selection import WARNING, Selection
 from kernelwright.runtime.export.test_code import test_source
 from kernelwright.runtime.export.verification import verification_text

@@ -13,7 +13,8 @@ from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.ops.op import Array
 from kernelwright.ir.reference import reference
-from kernelwright.runtime.export.reference_code import parameter_names, type_source
+from kernelwright.runtime.export.literal_code import type_source
+from kernelwright.runtime.export.reference_code import parameter_names
 from kernelwright.store import CandidateDetail
 
 _SAMPLED = 12

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 
 from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.kernel import Extent, Kernel, Program, Tensor
-from kernelwright.runtime.export.reference_code import (
-    dtype_source,
-    function_source,
-    parameter_names,
-)
+from kernelwright.runtime.export.literal_code import dtype_source
+from kernelwright.runtime.export.reference_code import function_source, parameter_names
+from kernelwright.runtime.export.step_code import steps_source
 from kernelwright.store import CandidateDetail
 
 _PRELUDE = """\
@@ -33,7 +31,8 @@ def module_source(detail: CandidateDetail, name: str, *, is_verified: bool) -> s
     ]
     parts += ["\n\n" + _wrapper(detail, name), "\n\n" + _serves(detail)]
     summary = "Compute the same with MLX's own ops, for any shape and dtype that they take."
-    parts.append("\n\n" + function_source(detail.graph, "reference", summary))
+    reference = function_source(detail.graph, "reference", summary)
+    parts += ["\n\n" + reference, steps_source(reference)]
     return "".join(parts)
 
 

@@ -1,40 +1,67 @@
 """Prints the arguments of a call, and the expression that is called."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
 from typing import cast
 
 import mlx.core as mx
 
 from kernelwright.runtime.export.function.dispatch import _Call, _rebuilt
-from kernelwright.runtime.export.function.source import CarriedSource, is_literal, literal
+from kernelwright.runtime.export.function.literal import is_literal, literal
+from kernelwright.runtime.export.function.object_code import NotPrintableError, ObjectPrinter
+from kernelwright.runtime.export.function.source import CarriedSource
 
 
-def arguments_source(call: _Call) -> str | None:
-    """Return `(args, kwargs)` as Python, with the arrays as `a[0]`, `a[1]`, …; None for objects."""
+@dataclass(frozen=True)
+class ArgumentsText:
+    """The expression of `(args, kwargs)`."""
+
+    text: str
+    """Reads the arrays as `a[0]`, `a[1]`, …, the module as `exported`, and `_DATA`."""
+    data: Mapping[str, mx.array]
+    """Arrays that objects among the arguments hold."""
+
+
+def arguments_source(call: _Call, source: CarriedSource) -> ArgumentsText | None:
+    """Return a call's arguments as Python; None where an object among them has no text."""
     count = iter(range(len(call.arrays)))
+    refer = partial(_in_module, source)
+    printer = ObjectPrinter(refer, "argument")
     try:
-        return _source(call.arguments, count)
-    except _ObjectError:
+        text = _source(call.arguments, count, printer)
+    except NotPrintableError:
         return None
+    if printer.before:
+        return None
+    return ArgumentsText(text.replace("_made(", "exported._made("), printer.data)
 
 
-class _ObjectError(Exception):
-    """An argument has no text."""
+def _in_module(source: CarriedSource, name: str, value: object) -> str:
+    """Return what a class is called in the exported module."""
+    if isinstance(value, ModuleType):
+        return f'__import__("{value.__name__}")'
+    if source.names.get(name) is not value:
+        raise NotPrintableError(f"{name} is not part of the module")
+    return f"exported.{name}"
 
 
-def _source(value: object, count: Iterator[int]) -> str:
+def _source(value: object, count: Iterator[int], printer: ObjectPrinter) -> str:
     if isinstance(value, mx.array):
         return f"a[{next(count)}]"
     if type(value) is dict:
-        return f"{{{', '.join(f'{k!r}: {_source(v, count)}' for k, v in value.items())}}}"
+        return f"{{{', '.join(f'{k!r}: {_source(v, count, printer)}' for k, v in value.items())}}}"
     if type(value) is list:
-        return f"[{', '.join(_source(v, count) for v in value)}]"
-    if type(value) is tuple:
-        inner = ", ".join(_source(v, count) for v in value)
+        return f"[{', '.join(_source(v, count, printer) for v in value)}]"
+    if isinstance(value, tuple) and (type(value) is tuple or hasattr(value, "_make")):
+        inner = ", ".join(_source(v, count, printer) for v in value)
+        if type(value) is not tuple:
+            return f"{printer.refer(type(value).__name__, type(value))}({inner})"
         return f"({inner}{',' if len(value) == 1 else ''})"
     if is_literal(value):
         return literal(value)
-    raise _ObjectError
+    return printer.expression(value, "arguments")
 
 
 def target_source(source: CarriedSource) -> str:

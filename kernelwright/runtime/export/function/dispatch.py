@@ -7,8 +7,10 @@ It imports MLX alone. The exporter uses the same code, so it sees a call as the 
 # mypy: ignore-errors
 
 import functools
+import hashlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import CodeType
 
 import mlx.core as mx
 
@@ -71,25 +73,57 @@ class _Call:
         if isinstance(value, (bool, int, float, complex, str, bytes, mx.Dtype, type(None))):
             self._words.append(repr(value))
         elif callable(value) and hasattr(value, "__qualname__"):
-            self._words.append(value.__qualname__)
+            self._describe_function(value, path)
+        elif hasattr(value, "tobytes"):
+            # NumPy's: the values are part of what was traced.
+            digest = hashlib.sha1(value.tobytes()).hexdigest()
+            self._words.append(f"{value.dtype}{list(value.shape)}{digest}")
+        elif isinstance(value, (set, frozenset)):
+            self._words.append(repr(sorted(map(repr, value))))
         elif id(value) not in self._seen:
             self._seen.add(id(value))
             self._words.append(type(value).__qualname__)
-            if isinstance(value, (list, tuple, dict)):
+            is_container = isinstance(value, (list, tuple, dict))
+            if is_container:
                 self._inside(value, path)
-            self._inside(getattr(value, "__dict__", None) or {}, path)
+            if hasattr(value, "__dict__"):
+                self._inside(value.__dict__, path)
+            elif not is_container:
+                # A range shows what it is; what shows its address is like no other.
+                self._words.append(repr(value))
+
+    def _describe_function(self, value: Callable, path: str) -> None:
+        self._words.append(value.__qualname__)
+        code = getattr(value, "__code__", None)
+        if code is None:
+            return
+        self._words.append(repr((code.co_names, code.co_varnames)))
+        if "<" in value.__qualname__:
+            self._words.append(_digest(code))
+        kept = [cell.cell_contents for cell in value.__closure__ or ()]
+        owner = [value.__self__] if hasattr(value, "__self__") else []
+        for item in (*kept, *(value.__defaults__ or ()), *owner):
+            if isinstance(item, mx.array):
+                self._words.append(f"array {id(item)}")
+            elif id(item) not in self._seen:
+                self._describe(item, path)
 
     def _inside(self, holder: object, path: str) -> None:
         items = dict.items(holder) if isinstance(holder, dict) else enumerate(holder)
         self._words.append("{")
-        for key, value in list(items):
+        for key, _ in list(items):
+            if key == "__kernelwright_methods__":
+                continue
             self._words.append(f"{key}: ")
-            if isinstance(value, mx.array) and isinstance(holder, tuple):
-                self._words.append(_type_of(value))
-            else:
-                self._hold(holder, key, f"{path}.{key}".removeprefix("."))
+            self._hold(holder, key, f"{path}.{key}".removeprefix("."))
             self._words.append(", ")
         self._words.append("}")
+
+
+@functools.cache
+def _digest(code: CodeType) -> str:
+    inner = [_digest(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    return hashlib.sha1(code.co_code + repr(inner).encode()).hexdigest()
 
 
 def _type_of(array: mx.array) -> str:

@@ -57,22 +57,8 @@ def export_function(
         InputError: no call has a kernel.
         UnsupportedError: the function cannot be carried into a module of its own.
     """
-    source = _carried(function, name)
-    bare = FunctionModule(source, _signature(function), future_annotations=_has_future(function))
-    traced: list[tuple[ExampleCall, tuple[Traced, ...]]] = []
-    reasons: list[str] = []
-    with imported(files_of(bare), name) as module:
-        reference, own = _reference(module, source)
-        captured = [(vars(module), n) for n in bare.captured]
-        loaded = _Call((own, {}) if own else (), captured)
-        for call in calls:
-            try:
-                given = seen(reference, (*own, *call.args), call.kwargs, captured)
-                theirs = seen(*_theirs(function, source, call))
-                _check_same(given, theirs, name)
-                traced.append((call, trace(reference, given, names_of(reference, given), loaded)))
-            except KernelwrightError as e:
-                reasons.append(str(e))
+    prepared = _prepared(function, name, calls)
+    bare, traced, reasons = prepared.module, prepared.traced, prepared.reasons
     variants: list[Variant] = []
     served: list[ExampleCall] = []
     for call, ways in traced:
@@ -85,8 +71,60 @@ def export_function(
     if not variants:
         tasks = [task for _, ways in traced for way in ways for task in way.tasks]
         raise InputError(_nothing(name, reasons, has_kernels=any(lookup(tasks).values())))
-    whole = FunctionModule(source, bare.signature, variants, bare.future_annotations)
+    whole = FunctionModule(bare.source, bare.signature, variants, bare.future_annotations)
     return FunctionFiles(whole, files_of(whole), tuple(served))
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A function in a module of its own, still without kernels, and its calls as seen there."""
+
+    module: FunctionModule
+    traced: list[tuple[ExampleCall, tuple[Traced, ...]]]
+    reasons: list[str]
+
+
+class _OtherStateError(UnsupportedError):
+    """An object is not as the statements of its file leave it."""
+
+
+def _prepared(
+    function: Callable[..., object], name: str, calls: Sequence[ExampleCall]
+) -> _Prepared:
+    """Carry a function with the statements that make its objects, or else as these are now."""
+    try:
+        return _traced_alone(function, name, calls, by_state=False)
+    except UnsupportedError as first:
+        try:
+            return _traced_alone(function, name, calls, by_state=True)
+        except _OtherStateError:
+            raise first from None
+
+
+def _traced_alone(
+    function: Callable[..., object], name: str, calls: Sequence[ExampleCall], *, by_state: bool
+) -> _Prepared:
+    given_to = [value for call in calls for value in (*call.args, *call.kwargs.values())]
+    source = _carried(function, name, given_to, by_state=by_state)
+    bare = FunctionModule(source, _signature(function), future_annotations=_has_future(function))
+    traced: list[tuple[ExampleCall, tuple[Traced, ...]]] = []
+    reasons: list[str] = []
+    with imported(files_of(bare), name) as module:
+        reference, own = _reference(module, source)
+        captured = [(vars(module), n) for n in bare.captured]
+        loaded = _Call((own, {}) if own else (), captured)
+        if not by_state and any(isinstance(holder, tuple) for holder, _ in loaded.slots):
+            raise _OtherStateError(f"{name} keeps an array in a tuple; keep it in a list.")
+        for call in calls:
+            try:
+                given = seen(reference, (*own, *call.args), call.kwargs, captured)
+                _check_same(given, seen(*_theirs(function, source, call)), name)
+                traced.append((call, trace(reference, given, names_of(reference, given), loaded)))
+            except _OtherStateError:
+                raise
+            except KernelwrightError as e:
+                reasons.append(str(e))
+    return _Prepared(bare, traced, reasons)
 
 
 def _nothing(name: str, reasons: Sequence[str], *, has_kernels: bool) -> str:
@@ -103,9 +141,11 @@ def _nothing(name: str, reasons: Sequence[str], *, has_kernels: bool) -> str:
     )
 
 
-def _carried(function: Callable[..., object], name: str) -> CarriedSource:
+def _carried(
+    function: Callable[..., object], name: str, arguments: Sequence[object], *, by_state: bool
+) -> CarriedSource:
     try:
-        return carry(function, name)
+        return carry(function, name, by_state=by_state, arguments=arguments)
     except NotPortableError as e:
         raise UnsupportedError(f"{name} cannot stand in a module of its own: {e}.") from e
 
@@ -180,7 +220,7 @@ def _paths(value: object, path: str) -> list[str]:
 
 def _check_same(given: _Call, theirs: _Call, name: str) -> None:
     if given.key != theirs.key:
-        raise UnsupportedError(
+        raise _OtherStateError(
             f"{name} is in another state than the statements of its file leave it in; "
             "make the change in the file, at the top."
         )

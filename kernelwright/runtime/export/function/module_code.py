@@ -11,7 +11,8 @@ from kernelwright.ir.graph import ValueId
 from kernelwright.ir.interpret import constant_array
 from kernelwright.metal.kernel import Program
 from kernelwright.runtime.export.function import dispatch
-from kernelwright.runtime.export.function.source import CarriedSource, array_literal
+from kernelwright.runtime.export.function.literal import array_literal
+from kernelwright.runtime.export.function.source import CarriedSource
 from kernelwright.runtime.export.function.variant import (
     Variant,
     large_constants,
@@ -20,6 +21,7 @@ from kernelwright.runtime.export.function.variant import (
     with_launches,
 )
 from kernelwright.runtime.export.selection import WARNING
+from kernelwright.runtime.export.step_code import steps_source
 from kernelwright.runtime.export.wrapper_code import (
     arithmetic_source,
     kernel_source,
@@ -118,9 +120,10 @@ class FunctionModule:
             else:
                 self.data[name] = array
                 lines.append(f'{name} = _DATA["{name}"]')
-        for name, value in self.source.objects.items():
+        for name, value in self._restored():
             call = dispatch._Call((), [({name: value}, name)])
             self.data |= {path: call.array_at(i) for i, path in enumerate(call.paths)}
+        self.data |= self.source.data
         text = "\n".join(lines)
         return (
             "\n\n\n".join(
@@ -128,6 +131,10 @@ class FunctionModule:
             )
             + "\n"
         )
+
+    def _restored(self) -> list[tuple[str, object]]:
+        """List the objects that a statement makes again, with other arrays than the original's."""
+        return [(n, v) for n, v in self.source.objects.items() if n not in self.source.stated]
 
     def _loading(self) -> str:
         if not self._is_loading:
@@ -163,11 +170,12 @@ class FunctionModule:
             parts.append(
                 "\n\n" + path_source(graph, f"_variant_{number}", f"Return {types}.", data)
             )
+        parts.append(steps_source("".join(parts)))
         return parts
 
     def _installation(self) -> str:
         lines = []
-        for name, value in self.source.objects.items():
+        for name, value in self._restored():
             if dispatch._Call((), [({name: value}, name)]).slots:
                 lines.append(f'_restore(_Call((), [(globals(), "{name}")]), _DATA)')
         captured = ", ".join(f'(globals(), "{name}")' for name in self.captured)

@@ -5,15 +5,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Literal
 
 import mlx.core as mx
 
-from kernelwright import ir
-from kernelwright.errors import InputError, KernelwrightError
+from kernelwright.errors import InputError
 from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.capture import to_dtype
 from kernelwright.metal.diagnostic import Record
@@ -23,13 +21,13 @@ from kernelwright.runtime.export.function.arguments_code import (
     arguments_with,
     target_source,
 )
+from kernelwright.runtime.export.function.case import Case, Flat, cases_of
 from kernelwright.runtime.export.function.dispatch import _Call, _leaves
 from kernelwright.runtime.export.function.function_export import FunctionFiles, imported, seen
 from kernelwright.runtime.export.function.simulated import simulated_kernels
 from kernelwright.runtime.export.function.test_code import has_order
 from kernelwright.runtime.export.function.ways import outcome, ways
 
-Flat = Callable[..., list[mx.array]]
 Outcome = Literal["equal", "differs", "not supported", "not run"]
 _TIMEOUT_S = 300
 
@@ -40,12 +38,6 @@ class Check(Record):
     what: str
     outcome: Outcome
     detail: str = ""
-
-
-@dataclass(frozen=True)
-class _Case:
-    what: str
-    arrays: tuple[mx.array, ...]
 
 
 def prove(
@@ -65,8 +57,8 @@ def prove(
     for number, served in enumerate(export.calls):
         call = seen(function, served.args, served.kwargs, ())
         is_certain = has_order(export.module)
-        cases = _cases(export, number, call)
         original = _flat(function, call)
+        cases = cases_of(export, number, call, original)
         checks += _elsewhere(export, call, cases, original, has_order=is_certain)
         checks += _kernels(export, function, call, cases[:1], threadgroup_bytes, is_certain)
     for check in checks:
@@ -86,75 +78,11 @@ def _flat(function: Callable[..., object], call: _Call) -> Flat:
     return flat
 
 
-def _cases(export: FunctionFiles, number: int, call: _Call) -> list[_Case]:
-    types = [(tuple(a.shape), a.dtype) for a in call.arrays]
-    keep = [a if _has_values(a) else None for a in call.arrays]
-    cases = [_Case("as searched", fresh(types, 1, keep))]
-    graph = export.module.variants[number].traced.graph
-    if (other := _resized(graph, len(types))) is not None:
-        cases.append(
-            _Case(
-                "at another shape",
-                fresh([(s, d) for s, (_, d) in zip(other, types, strict=True)], 2),
-            )
-        )
-    floats = {d for _, d in types if mx.issubdtype(d, mx.floating)}
-    if floats:
-        target = mx.float16 if floats == {mx.float32} else mx.float32
-        changed = [(s, target if d in floats else d) for s, d in types]
-        cases.append(_Case("on another dtype", fresh(changed, 3, keep)))
-    return cases
-
-
-def _has_values(array: mx.array) -> bool:
-    return mx.issubdtype(array.dtype, mx.integer) and bool(mx.any(array != 0).item())
-
-
-def fresh(
-    types: Sequence[tuple[tuple[int, ...], mx.Dtype]],
-    seed: int,
-    keep: Sequence[mx.array | None] = (),
-) -> tuple[mx.array, ...]:
-    """Draw arrays: floats from a normal distribution, integers that any index may be."""
-    made = []
-    for place, (shape, dtype) in enumerate(types):
-        key = mx.random.key(1000 * seed + place)
-        kept = keep[place] if place < len(keep) else None
-        if kept is not None:
-            made.append(kept)
-        elif dtype == mx.bool_:
-            made.append(mx.random.bernoulli(0.7, shape, key=key))
-        elif mx.issubdtype(dtype, mx.integer):
-            made.append(mx.random.randint(0, 2, shape, key=key).astype(dtype))
-        else:
-            made.append(mx.random.normal(shape, key=key).astype(dtype))
-    mx.eval(made)
-    return tuple(made)
-
-
-def _resized(graph: ir.Graph, count: int) -> list[tuple[int, ...]] | None:
-    """Return other shapes of the arguments that fit together, with captured arrays as they are."""
-    shapes = [t.shape for t in graph.input_types]
-    for dimension in ir.free_dimensions(graph):
-        if any(place >= count for place, _ in dimension.axes):
-            continue
-        (place, axis), multiple = dimension.axes[0], dimension.multiples[0]
-        wanted = multiple * (dimension.size + 1)
-        try:
-            resized = ir.resize(graph, {(place, axis): wanted})
-        except KernelwrightError:
-            continue
-        found = [t.shape for t in resized.input_types]
-        if found[count:] == shapes[count:]:
-            return found[:count]
-    return None
-
-
 def _elsewhere(
-    export: FunctionFiles, call: _Call, cases: Sequence[_Case], original: Flat, *, has_order: bool
+    export: FunctionFiles, call: _Call, cases: Sequence[Case], original: Flat, *, has_order: bool
 ) -> list[Check]:
     """Import the module in a process that finds MLX alone, and compare what it computes."""
-    nest = arguments_source(call)
+    nest = arguments_source(call, export.module.source)
     if nest is None:
         return [
             Check(
@@ -175,7 +103,8 @@ def _elsewhere(
             _link(package, site)
         named = {f"{i}/{j}": a for i, c in enumerate(cases) for j, a in enumerate(c.arrays)}
         mx.save_safetensors(str(folder / "inputs.safetensors"), named)
-        script = _script(export, folder, nest, len(cases))
+        mx.save_safetensors(str(folder / "objects.safetensors"), {**nest.data, "": mx.array(0)})
+        script = _script(export, folder, nest.text, len(cases))
         done = subprocess.run(
             [sys.executable, "-I", "-S", "-c", script],
             capture_output=True,
@@ -226,6 +155,7 @@ sys.path += [{str(folder / "site")!r}, {str(folder / "module")!r}]
 import {export.module.name} as exported
 
 given = mx.load({str(folder / "inputs.safetensors")!r})
+_DATA = mx.load({str(folder / "objects.safetensors")!r})
 made = {{}}
 
 def flat(*a):
@@ -307,7 +237,7 @@ def _kernels(
     export: FunctionFiles,
     function: Callable[..., object],
     call: _Call,
-    cases: Sequence[_Case],
+    cases: Sequence[Case],
     threadgroup_bytes: int,
     has_order: bool,
 ) -> list[Check]:

@@ -2,20 +2,32 @@
 
 import ast
 import inspect
-import linecache
-import math
 import symtable
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from typing import TypeGuard
 
 import mlx.core as mx
 
+from kernelwright.runtime.export.function.literal import is_literal, literal
+from kernelwright.runtime.export.function.object_code import (
+    MADE,
+    NotPrintableError,
+    ObjectPrinter,
+)
+from kernelwright.runtime.export.function.statement import (
+    Statement,
+    find_statement,
+    lambda_text,
+)
+
 _ALLOWED = frozenset({"mlx", *sys.stdlib_module_names}) - {"__main__"}
 _NUMPY = "numpy"
-_LITERALS = (bool, int, float, complex, str, bytes, type(None))
 
 
 class NotPortableError(Exception):
@@ -38,6 +50,11 @@ class CarriedSource:
     objects: dict[str, object] = field(default_factory=dict)
     """Objects that were made by a statement, and may hold arrays."""
     needs_numpy: bool = False
+    stated: set[str] = field(default_factory=set)
+    """Objects that are written out in their state, with their arrays in `data`."""
+    data: dict[str, mx.array] = field(default_factory=dict)
+    names: dict[str, object] = field(default_factory=dict)
+    """Everything that the module's names mean."""
 
     @property
     def captured(self) -> tuple[str, ...]:
@@ -45,52 +62,113 @@ class CarriedSource:
         return (*self.arrays, *self.objects)
 
 
-def carry(function: Callable[..., object], name: str) -> CarriedSource:
+def carry(
+    function: Callable[..., object],
+    name: str,
+    *,
+    by_state: bool = False,
+    arguments: Sequence[object] = (),
+) -> CarriedSource:
     """Collect a function's source and what it needs.
 
     A method of an object is carried with its class and the statement that made the object.
 
+    Args:
+        function: the user's.
+        name: of it, or of the object that it is a method of, in the module.
+        by_state: write objects out as they are now, whatever made them.
+        arguments: of calls; the user's classes in them are carried, too.
+
     Raises:
         NotPortableError: it needs something that has no source, or another package than MLX.
     """
-    return _Carrier(name).carry(function)
+    return _Carrier(name, by_state=by_state).carry(function, arguments)
 
 
 class _Carrier:
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, by_state: bool) -> None:
         self._found = CarriedSource(name, ())
-        self._values: dict[str, object] = {}
-        self._imported: dict[str, str] = {}
+        self._by_state = by_state
+        self._values = self._found.names
 
-    def carry(self, function: Callable[..., object]) -> CarriedSource:
+    def carry(self, function: Callable[..., object], arguments: Sequence[object]) -> CarriedSource:
         name = self._found.name
         if isinstance(function, MethodType):
             owner = function.__self__
             if inspect.isclass(owner):
-                raise NotPortableError("it is a class method")
+                raise NotPortableError("it is a class method; make it a static method")
             self._found.attributes = (function.__func__.__name__,)
             self._object(name, owner, _namespace_of(type(owner)))
-        elif isinstance(function, FunctionType) or hasattr(function, "__wrapped__"):
-            self._definition(name, function)
-        elif callable(function) and not inspect.isclass(function):
+        elif inspect.isclass(function):
+            raise NotPortableError(f"{name} is a class; name an object of it")
+        elif isinstance(function, FunctionType) or not _is_an_object(function):
+            self._function(name, function, _namespace_of(function))
+        else:
             self._found.attributes = ("__call__",)
             self._object(name, function, _namespace_of(type(function)))
-        else:
-            raise NotPortableError(f"{name} is a {type(function).__name__}")
+        for kind in _classes_in(arguments):
+            with suppress(NotPortableError):
+                self._name(kind.__name__, kind, _namespace_of(kind))
         return self._found
 
     def _object(self, name: str, value: object, namespace: Mapping[str, object]) -> None:
         """Carry the statement that made an object; it stands where its class or its name does."""
-        for space in (namespace, vars(sys.modules.get("__main__", ModuleType("none")))):
+        for space in (namespace, _main()):
             found = next((key for key, v in space.items() if v is value), None)
-            if found is None:
+            if found is None or self._by_state:
                 continue
-            statement = _statement(space, found)
-            if isinstance(statement, ast.Assign | ast.AnnAssign):
+            statement = find_statement(space, found)
+            if statement is not None and statement.expression is not None:
                 self._claim(name, value)
                 self._assigned(name, value, statement, space)
                 return
-        raise NotPortableError(f"no statement at the top of its file makes {name}")
+        if not self._by_state:
+            raise NotPortableError(f"no statement at the top of its file makes {name}")
+        self._stated(name, value)
+
+    def _stated(self, name: str, value: object) -> None:
+        """Write an object out as it is now."""
+        count = sum(block.startswith("_shared_") for block in self._found.blocks)
+        printer = ObjectPrinter(self._refer, f"shared_{count}", dict(self._found.data))
+        try:
+            text = printer.expression(value, name)
+        except NotPrintableError as e:
+            raise NotPortableError(str(e)) from e
+        self._claim(name, value)
+        if "_made(" in "".join([text, *printer.before]) and MADE not in self._found.blocks:
+            self._found.blocks.insert(0, MADE.rstrip())
+        self._found.blocks += [*printer.before, f"{name} = {text}"]
+        self._found.data = printer.data
+        self._found.needs_numpy |= printer.uses_numpy
+        self._found.objects[name] = value
+        self._found.stated.add(name)
+
+    def _refer(self, name: str, value: object) -> str:
+        """Carry what an object's state names; return what it is called in the module."""
+        space = _namespace_of(value) if callable(value) else {}
+        self._name(name, value, {**_main(), **space})
+        return name
+
+    def _function(self, name: str, value: object, space: Mapping[str, object]) -> None:
+        """Carry a function by its definition, or by the expression that made it."""
+        own = getattr(value, "__name__", name)
+        if own != "<lambda>" and isinstance(value, FunctionType) and _has_source(value):
+            self._definition(own, value)
+            if own != name and self._claim(name, value):
+                self._found.blocks.append(f"{name} = {own}")
+            return
+        for known in (space, _main()):
+            found = next((key for key, v in known.items() if v is value), None)
+            if found is not None and self._by_statement(found, value, known):
+                if found != name and self._claim(name, value):
+                    self._found.blocks.append(f"{name} = {found}")
+                return
+        if isinstance(value, FunctionType) and (text := lambda_text(value)):
+            self._claim(name, value)
+            self._names_in(ast.parse(text), _namespace_of(value))
+            self._found.blocks.append(f"{name} = {text}")
+        else:
+            self._stated(name, value)
 
     def _definition(self, name: str, value: object) -> None:
         """Carry a function or class by its source."""
@@ -182,33 +260,46 @@ class _Carrier:
         elif is_literal(value):
             self._claim(name, value)
             self._found.blocks.append(f"{name} = {literal(value)}")
-        elif isinstance(value, FunctionType | type) and value.__name__ == name:
+        elif isinstance(value, FunctionType | type) and _is_defined_as(value, name):
             self._definition(name, value)
         else:
             self._made(name, value, space)
 
     def _made(self, name: str, value: object, space: Mapping[str, object]) -> None:
         """Carry what a statement at the top of a file made, or a definition with decorators."""
-        statement = _statement(space, name)
-        if isinstance(statement, ast.Assign | ast.AnnAssign):
+        if self._by_state and _is_an_object(value):
+            with suppress(NotPortableError):
+                self._stated(name, value)
+                return
+        if self._by_statement(name, value, space):
+            return
+        if isinstance(value, type):
+            self._definition(value.__name__, value)
+            if self._claim(name, value):
+                self._found.blocks.append(f"{name} = {value.__name__}")
+        elif callable(value) and not _is_an_object(value):
+            self._function(name, value, space)
+        else:
+            self._stated(name, value)
+
+    def _by_statement(self, name: str, value: object, space: Mapping[str, object]) -> bool:
+        """Carry the statement that gives a name its value; say whether there is one."""
+        statement = find_statement(space, name)
+        node = None if statement is None else statement.node
+        if statement is not None and statement.expression is not None:
             self._claim(name, value)
             self._assigned(name, value, statement, space)
-        elif isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            assert statement is not None
             self._claim(name, value)
-            text = _file_text(space)
-            statement.decorator_list = [
-                d for d in statement.decorator_list if not _is_ours(d, space)
-            ]
-            self._names_in(statement, space, own=name)
-            self._found.blocks.append(_source_of(statement, text, name))
-        elif isinstance(statement, ast.ImportFrom):
-            self._imported_from(name, value, statement, space)
-        elif isinstance(value, FunctionType | type):
-            self._definition(value.__name__, value)
-            self._claim(name, value)
-            self._found.blocks.append(f"{name} = {value.__name__}")
+            node.decorator_list = [d for d in node.decorator_list if not _is_ours(d, space)]
+            self._names_in(node, space, own=name)
+            self._found.blocks.append(_source_of(node, statement.text, name))
+        elif isinstance(node, ast.ImportFrom):
+            self._imported_from(name, value, node, space)
         else:
-            raise NotPortableError(f"no statement at the top of a file makes {name}")
+            return False
+        return True
 
     def _imported_from(
         self, name: str, value: object, statement: ast.ImportFrom, space: Mapping[str, object]
@@ -225,13 +316,12 @@ class _Carrier:
         self,
         name: str,
         value: object,
-        statement: ast.Assign | ast.AnnAssign,
+        statement: Statement,
         space: Mapping[str, object],
     ) -> None:
-        assert statement.value is not None
-        self._names_in(statement.value, space)
-        text = ast.get_source_segment(_file_text(space), statement.value)
-        self._found.blocks.append(f"{name} = {text}")
+        assert statement.expression is not None
+        self._names_in(statement.expression, space)
+        self._found.blocks.append(f"{name} = {statement.expression_text}")
         if not callable(value) or not hasattr(value, "__qualname__"):
             self._found.objects[name] = value
 
@@ -332,30 +422,45 @@ def _source_of(
     return "\n".join([*kept, body])
 
 
-def _statement(space: Mapping[str, object], name: str) -> ast.stmt | None:
-    """Find the last statement at the top of a file that gives a name its value."""
+def _main() -> dict[str, object]:
+    """Return the names of the program that runs, a notebook's or a shell's among them."""
+    return dict(vars(sys.modules.get("__main__", ModuleType("none"))))
+
+
+def _has_source(value: object) -> bool:
     try:
-        body = ast.parse(_file_text(space)).body
-    except SyntaxError:
-        return None
-    return next((s for s in reversed(body) if name in _bound(s)), None)
+        inspect.getsource(value)  # type: ignore[arg-type]
+    except (OSError, TypeError):
+        return False
+    return True
 
 
-def _bound(statement: ast.stmt) -> list[str]:
-    if isinstance(statement, ast.Assign):
-        return [t.id for t in statement.targets if isinstance(t, ast.Name)]
-    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-        return [statement.target.id]
-    if isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
-        return [statement.name]
-    if isinstance(statement, ast.Import | ast.ImportFrom):
-        return [a.asname or a.name.partition(".")[0] for a in statement.names]
-    return []
+def _is_defined_as(value: FunctionType | type, name: str) -> bool:
+    """Say whether a definition gives a function or class this name; a namedtuple has none."""
+    return value.__name__ == name and (isinstance(value, FunctionType) or _has_source(value))
 
 
-def _file_text(space: Mapping[str, object]) -> str:
-    file = space.get("__file__")
-    return "".join(linecache.getlines(file)) if isinstance(file, str) else ""
+def _is_an_object(value: object) -> bool:
+    """Say whether a value keeps a state, and is no function in one form or another."""
+    if isinstance(value, ModuleType | type | partial) or hasattr(value, "__wrapped__"):
+        return False
+    # What mx.compile and its like return.
+    if type(value).__module__.startswith(("mlx.core", "nanobind")):
+        return False
+    return not (callable(value) and hasattr(value, "__qualname__"))
+
+
+def _classes_in(value: object) -> list[type]:
+    """List the user's classes of the objects in a nest."""
+    if isinstance(value, Mapping):
+        return [kind for item in value.values() for kind in _classes_in(item)]
+    found = [kind for item in value for kind in _classes_in(item)] if _is_nest(value) else []
+    is_users = not _is_library(type(value).__module__) and not is_literal(value)
+    return [*found, type(value)] if is_users else found
+
+
+def _is_nest(value: object) -> TypeGuard[Sequence[object]]:
+    return isinstance(value, list | tuple)
 
 
 def _library_home(value: object) -> tuple[str, str] | None:
@@ -373,36 +478,3 @@ def _library_home(value: object) -> tuple[str, str] | None:
 
 def _import(module: str, name: str) -> str:
     return f"import {module}" if module == name else f"import {module} as {name}"
-
-
-def is_literal(value: object) -> bool:
-    """Say whether Python's text of a value is the value."""
-    if isinstance(value, mx.Dtype):
-        return True
-    if type(value) in (list, tuple):
-        return all(map(is_literal, value))  # type: ignore[call-overload]
-    if type(value) is dict:
-        return all(is_literal(k) and is_literal(v) for k, v in value.items())
-    return type(value) in _LITERALS
-
-
-def literal(value: object) -> str:
-    """Return Python's text of a literal."""
-    if isinstance(value, mx.Dtype):
-        return f"mx.{str(value).rpartition('.')[2].replace('bool', 'bool_')}"
-    if isinstance(value, float) and not math.isfinite(value):
-        return f'float("{value}")'
-    if type(value) is list:
-        return f"[{', '.join(map(literal, value))}]"
-    if type(value) is tuple:
-        return f"({', '.join(map(literal, value))}{',' if len(value) == 1 else ''})"
-    if type(value) is dict:
-        return f"{{{', '.join(f'{literal(k)}: {literal(v)}' for k, v in value.items())}}}"
-    return repr(value)
-
-
-def array_literal(array: mx.array) -> str:
-    """Return MLX code of a small array."""
-    wide = array.astype(mx.float32) if mx.issubdtype(array.dtype, mx.floating) else array
-    values = wide.tolist()
-    return f"mx.array({literal(values)}, {literal(array.dtype)})"

@@ -11,8 +11,8 @@ from kernelwright.runtime.export.function.arguments_code import (
     target_source,
 )
 from kernelwright.runtime.export.function.dispatch import _Call, _leaves
+from kernelwright.runtime.export.function.literal import literal
 from kernelwright.runtime.export.function.module_code import FunctionModule
-from kernelwright.runtime.export.function.source import literal
 
 _SAMPLED = 8
 ORDERLESS = frozenset({"argpartition", "argsorted_slice", "partition", "sorted_slice"})
@@ -123,15 +123,15 @@ def function_tests(
     """Return the test file's text; None where an argument of every call is an object."""
     printed = []
     for call in calls:
-        nest = arguments_source(call)
-        if nest is None:
+        nest = arguments_source(call, module.source)
+        if nest is None or nest.data:
             continue
         types = [(tuple(a.shape), a.dtype) for a in call.arrays]
         listed = ", ".join(f"({s!r}, {literal(d)})" for s, d in types)
         made = _results(function, call, types)
         results = "".join(f"            {_samples(r, has_order(module))},\n" for r in made)
         printed.append(
-            f"    (\n        [{listed}],\n        lambda a: {nest},\n"
+            f"    (\n        [{listed}],\n        lambda a: {nest.text},\n"
             f"        [\n{results}        ],\n    ),\n"
         )
     if not printed:

@@ -83,7 +83,11 @@ def trace(
     """
     mx.eval([call.array_at(i) for i in range(len(call.slots))])
     # A search writes arrays of one element into its tasks.
-    live = [i for i in range(len(call.slots)) if call.array_at(i).size > 1]
+    live = [
+        i
+        for i, (holder, _) in enumerate(call.slots)
+        if call.array_at(i).size > 1 and not isinstance(holder, tuple)
+    ]
     every = [live, []] if live else [[]]
     return tuple(_traced(function, call, names, live, loaded) for live in every)
 
@@ -106,7 +110,9 @@ def _traced(
     places = {(id(holder), key): i for i, (holder, key) in enumerate(loaded.slots)}
     fixed = [(i, (id(h), k)) for i, (h, k) in enumerate(call.slots) if i not in live]
     if any(place not in places for _, place in fixed):
-        raise UnsupportedError("an object among its arguments holds an array of one element.")
+        raise UnsupportedError(
+            "an object among its arguments holds an array of one element, or one in a tuple."
+        )
     pairs = tuple((i, places[place]) for i, place in fixed)
     return Traced(whole, tuple(used), pairs, call.key, result, tuple(ir.partition(whole)))
 

@@ -1,0 +1,125 @@
+"""Chooses what an exported function is compared on: as searched, and otherwise."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import mlx.core as mx
+
+from kernelwright import ir
+from kernelwright.errors import KernelwrightError
+from kernelwright.runtime.export.function.dispatch import _Call
+from kernelwright.runtime.export.function.function_export import FunctionFiles
+from kernelwright.runtime.export.function.ways import outcome
+
+Flat = Callable[..., list[mx.array]]
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Fresh arguments."""
+
+    what: str
+    arrays: tuple[mx.array, ...]
+
+
+def cases_of(export: FunctionFiles, number: int, call: _Call, original: Flat) -> list[Case]:
+    """Draw arguments as searched, at another shape and on another dtype, as far as there are."""
+    types = [(tuple(a.shape), a.dtype) for a in call.arrays]
+    keep = [a if _has_values(a) else None for a in call.arrays]
+    cases = [Case("as searched", fresh(types, 1, keep))]
+    graph = export.module.variants[number].traced.graph
+    other = _resized(graph, len(types)) or another_shape(types, original)
+    if other is not None:
+        dtypes = [d for _, d in types]
+        arrays = fresh(list(zip(other, dtypes, strict=True)), 2)
+        cases.append(Case("at another shape", arrays))
+    floats = {d for _, d in types if mx.issubdtype(d, mx.floating)}
+    if floats:
+        target = mx.float16 if floats == {mx.float32} else mx.float32
+        changed = [(s, target if d in floats else d) for s, d in types]
+        cases.append(Case("on another dtype", fresh(changed, 3, keep)))
+    return cases
+
+
+def _has_values(array: mx.array) -> bool:
+    return mx.issubdtype(array.dtype, mx.integer) and bool(mx.any(array != 0).item())
+
+
+def fresh(
+    types: Sequence[tuple[tuple[int, ...], mx.Dtype]],
+    seed: int,
+    keep: Sequence[mx.array | None] = (),
+) -> tuple[mx.array, ...]:
+    """Draw arrays: floats from a normal distribution, integers that any index may be."""
+    made = []
+    for place, (shape, dtype) in enumerate(types):
+        key = mx.random.key(1000 * seed + place)
+        kept = keep[place] if place < len(keep) else None
+        if kept is not None:
+            made.append(kept)
+        elif dtype == mx.bool_:
+            made.append(mx.random.bernoulli(0.7, shape, key=key))
+        elif mx.issubdtype(dtype, mx.integer):
+            made.append(mx.random.randint(0, 2, shape, key=key).astype(dtype))
+        else:
+            made.append(mx.random.normal(shape, key=key).astype(dtype))
+    mx.eval(made)
+    return tuple(made)
+
+
+def _resized(graph: ir.Graph, count: int) -> list[tuple[int, ...]] | None:
+    """Return other shapes of the arguments that fit together, with captured arrays as they are."""
+    shapes = [t.shape for t in graph.input_types]
+    for dimension in ir.free_dimensions(graph):
+        if any(place >= count for place, _ in dimension.axes):
+            continue
+        (place, axis), multiple = dimension.axes[0], dimension.multiples[0]
+        wanted = multiple * (dimension.size + 1)
+        try:
+            resized = ir.resize(graph, {(place, axis): wanted})
+        except KernelwrightError:
+            continue
+        found = [t.shape for t in resized.input_types]
+        if found[count:] == shapes[count:]:
+            return found[:count]
+    return None
+
+
+def another_shape(types: Sequence[tuple[Shape, mx.Dtype]], original: Flat) -> list[Shape] | None:
+    """Return other shapes that the original takes: a size is changed wherever it stands."""
+    shapes = [shape for shape, _ in types]
+    dtypes = [dtype for _, dtype in types]
+    for tried in _changed(shapes):
+        arrays = fresh(list(zip(tried, dtypes, strict=True)), 4)
+        # What reads beyond an array, as an embedding of too few rows, differs from itself.
+        made, again = (outcome(partial(original, *arrays)) for _ in range(2))
+        if not isinstance(made, str) and not isinstance(again, str) and _is_same(made, again):
+            return tried
+    return None
+
+
+def _is_same(made: Sequence[mx.array], again: Sequence[mx.array]) -> bool:
+    return all(
+        mx.array_equal(a, b, equal_nan=mx.issubdtype(a.dtype, mx.inexact)).item()
+        for a, b in zip(made, again, strict=True)
+    )
+
+
+def _changed(shapes: Sequence[Shape]) -> list[list[Shape]]:
+    """List shapes with one size changed: of the first axis, of any axis, everywhere."""
+    found: list[list[Shape]] = []
+    sizes = list(dict.fromkeys(size for shape in shapes for size in shape if size > 1))
+    for axis in (0, 1, None):
+        for size in sizes:
+            for other in (size + 1, 2 * size, size // 2):
+                made = [
+                    tuple(
+                        other if n == size and axis in (None, i) else n for i, n in enumerate(shape)
+                    )
+                    for shape in shapes
+                ]
+                if other > 1 and made != list(shapes) and made not in found:
+                    found.append(made)
+    return found

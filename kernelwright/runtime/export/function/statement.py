@@ -1,0 +1,89 @@
+"""Finds the statement that gives a name its value, in a file or in the cells of a notebook."""
+
+import ast
+import linecache
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import FunctionType
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement at the top of a file or cell."""
+
+    node: ast.stmt
+    text: str
+    """Of the whole file or cell."""
+
+    @property
+    def expression(self) -> ast.expr | None:
+        """What an assignment assigns to one name, and nothing else."""
+        return self.node.value if isinstance(self.node, ast.Assign | ast.AnnAssign) else None
+
+    @property
+    def expression_text(self) -> str:
+        """The expression as it is written; in parentheses where it needs several lines."""
+        assert self.expression is not None
+        text = ast.get_source_segment(self.text, self.expression) or ""
+        return f"({text})" if "\n" in text else text
+
+
+def find_statement(space: Mapping[str, object], name: str) -> Statement | None:
+    """Find the last statement at the top of a namespace's text that gives a name its value."""
+    for text in _texts(space):
+        try:
+            body = ast.parse(text).body
+        except SyntaxError:
+            # A cell may hold what is no Python, such as %timeit.
+            continue
+        found = next((s for s in reversed(body) if name in _bound(s)), None)
+        if found is not None:
+            return Statement(found, text)
+    return None
+
+
+def lambda_text(function: FunctionType) -> str | None:
+    """Return the expression of a lambda; None where its text is not known."""
+    code = function.__code__
+    text = "".join(linecache.getlines(code.co_filename, function.__globals__))
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return None
+    places = [(p[0], p[2]) for p in code.co_positions() if p[0] and p[2] and p[2] != p[3]]
+    found = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Lambda)
+        and node.lineno == code.co_firstlineno
+        and all((node.lineno, node.col_offset) <= place for place in places)
+        and all(place <= (node.end_lineno, node.end_col_offset) for place in places)
+    ]
+    if not found:
+        return None
+    # Of lambdas within each other the innermost holds all of its own instructions, too.
+    inner = max(found, key=lambda node: node.col_offset)
+    return f"({ast.get_source_segment(text, inner)})"
+
+
+def _texts(space: Mapping[str, object]) -> Iterator[str]:
+    """Yield a namespace's texts, the latest first."""
+    file = space.get("__file__")
+    if isinstance(file, str) and (text := "".join(linecache.getlines(file))):
+        yield text
+    # IPython keeps the cells that were run under this name.
+    cells = space.get("In")
+    if isinstance(cells, list):
+        yield from (cell for cell in reversed(cells) if isinstance(cell, str))
+
+
+def _bound(statement: ast.stmt) -> list[str]:
+    if isinstance(statement, ast.Assign):
+        return [t.id for t in statement.targets if isinstance(t, ast.Name)]
+    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+        return [statement.target.id] if statement.value is not None else []
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+        return [statement.name]
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        return [a.asname or a.name.partition(".")[0] for a in statement.names]
+    return []
