@@ -14,7 +14,7 @@ from types import ModuleType
 
 import mlx.core as mx
 
-from kernelwright.annotation import Example, examples_of
+from kernelwright.annotation import Example, examples_of, original_of
 from kernelwright.campaign.input_text import read_inputs, read_type
 from kernelwright.campaign.target_name import resolved
 from kernelwright.errors import InputError, KernelwrightError
@@ -243,9 +243,10 @@ def _named(function: Function) -> _Named:
 
 
 def _chosen(module: ModuleType, path: Path, name: str | None) -> list[_Named]:
+    named = {key: original_of(v) for key, v in vars(module).items() if callable(v)}
     offered = {
         key: value
-        for key, value in vars(module).items()
+        for key, value in named.items()
         if inspect.isfunction(value)
         and value.__module__ == module.__name__
         and not key.startswith("_")

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
+from kernelwright.annotation import original_of
 from kernelwright.errors import InputError
 
 
@@ -33,14 +34,14 @@ def resolved(
             f"expected an object or a function, found the class {path}:{name}; "
             f"{_advice(module, found)}."
         )
-    if inspect.isclass(owner) and inspect.isfunction(found):
+    if inspect.isclass(owner) and callable(found) and inspect.isfunction(original_of(found)):
         return _of_only_instance(module, path, name, owner)
     if not callable(found):
         raise InputError(
             f"expected {path}:{name} to be a function of MLX arrays, found "
             f"{type(found).__name__}; the file's functions are: {listed}."
         )
-    return name, found
+    return name, original_of(found)
 
 
 def _of_only_instance(
@@ -56,7 +57,8 @@ def _of_only_instance(
             f"expected a method of an object, found {path}:{name} of the class "
             f"{kind.__name__}; {_advice(module, kind)}."
         )
-    return f"{instances[0]}.{method}", getattr(getattr(module, instances[0]), method)
+    bound = getattr(getattr(module, instances[0]), method)
+    return f"{instances[0]}.{method}", original_of(bound)
 
 
 def _member(holder: object, part: str) -> object:

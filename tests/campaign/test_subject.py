@@ -6,7 +6,7 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from kernelwright import catalog
+from kernelwright import catalog, ir
 from kernelwright.campaign import Subject, load_subjects, parse_input
 from kernelwright.errors import InputError
 from kernelwright.ir import Dtype, TensorType
@@ -230,3 +230,21 @@ def test_examples_above_a_compiled_function_are_found(tmp_path: Path) -> None:
         ("doubled", [((4,), mx.float32)]),
         ("doubled", [((8,), mx.float32)]),
     ]
+
+
+def test_what_is_optimized_is_searched_as_it_was_written(tmp_path: Path) -> None:
+    file = tmp_path / "optimized.py"
+    file.write_text(
+        "import mlx.core as mx\nimport kernelwright as kw\n"
+        "@kw.optimize\n@kw.example('f32[8,16]')\n"
+        "def gate(x):\n    return mx.sigmoid(x) * x\n"
+        "class Layer:\n"
+        "    @kw.optimize\n    def step(self, x):\n        return mx.tanh(x) + 1\n"
+        "layer = Layer()\n"
+    )
+    (subject,) = load_subjects(str(file))
+    assert (subject.name, type(subject.function).__name__) == ("gate", "function")
+    for name in ("layer.step", "Layer.step"):
+        (subject,) = load_subjects(f"{file}:{name}", ["f32[8,16]"])
+        assert (subject.name, type(subject.function).__name__) == ("layer.step", "method")
+        assert ir.capture(subject.function, *subject.inputs).input_names() == ("x",)

@@ -72,6 +72,9 @@ class _Call:
         """Describe what is no array; the arrays in it stay where they are."""
         if isinstance(value, (bool, int, float, complex, str, bytes, mx.Dtype, type(None))):
             self._words.append(repr(value))
+        elif isinstance(value, functools.partial):
+            self._words.append("partial")
+            self._describe_all((value.func, *value.args, *value.keywords.items()), path)
         elif callable(value) and hasattr(value, "__qualname__"):
             self._describe_function(value, path)
         elif hasattr(value, "tobytes"):
@@ -102,11 +105,18 @@ class _Call:
             self._words.append(_digest(code))
         kept = [cell.cell_contents for cell in value.__closure__ or ()]
         owner = [value.__self__] if hasattr(value, "__self__") else []
-        for item in (*kept, *(value.__defaults__ or ()), *owner):
-            if isinstance(item, mx.array):
-                self._words.append(f"array {id(item)}")
-            elif id(item) not in self._seen:
-                self._describe(item, path)
+        self._describe_all((*kept, *(value.__defaults__ or ()), *owner), path)
+
+    def _describe_all(self, values: Sequence[object], path: str) -> None:
+        """Describe what stands where no other array could be put."""
+        for value in values:
+            if isinstance(value, mx.array):
+                self._words.append(f"array {id(value)}")
+            elif type(value) is tuple:
+                self._describe_all(value, path)
+            elif id(value) not in self._seen:
+                self._describe(value, path)
+            self._words.append(", ")
 
     def _inside(self, holder: object, path: str) -> None:
         items = dict.items(holder) if isinstance(holder, dict) else enumerate(holder)
