@@ -274,12 +274,12 @@ def test_force_exports_it_and_every_file_says_so(make: Make) -> None:
 
 
 def test_verification_says_what_was_not_verified(make: Make) -> None:
-    module = export_module(make(masked_softmax, mx.zeros((4, 32)), mx.zeros((4, 32), mx.bool_)))
+    detail = make(masked_softmax, mx.zeros((4, 32)), mx.zeros((4, 32), mx.bool_))
+    module = export_module(detail)
     text = next(file.text for file in module.files if file.name == "VERIFICATION.md")
     for words in (
         "It has not run on an Apple GPU",
         "No time was measured",
-        "predicts 8.5 µs",
         "confirmation: not run",
         "simulator (x86_64)",
     ):
