@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, Protocol, TypeVar
 
@@ -121,6 +121,8 @@ class Purpose(Record):
     role: RoleName
     task: str = ""
     parent: str | None = None
+    conversation: int = 0
+    """Which conversation about the task, from 1; 0 for a single question."""
 
 
 class Usage(Record):
@@ -240,6 +242,9 @@ class ChatModel(Protocol):
             ModelError: no model of the list can be used (key, name, context, service).
             BudgetError: the call at its worst could exceed a cap.
         """
+
+    def recorded_turns(self, purpose: Purpose) -> Sequence[Turn]:
+        """Return the turns that are on record of a conversation, none for a new one."""
 
     async def close(self) -> None:
         """Release connections."""

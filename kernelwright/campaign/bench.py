@@ -50,6 +50,11 @@ class Bench:
         self._make_judge = make_judge
         self._health = Health(endurance, rest)
         self._judges = [EnduringJudge(make_judge, self.info, self._health, first)]
+        self.evaluations = 0
+        """All programs that were judged, confirmations aside."""
+        self.tool_evaluations = 0
+        """Programs that models had judged while they wrote, and that are no candidates yet."""
+        self._tried: dict[tuple[str, str], Evaluation] = {}
         self._idle: queue.SimpleQueue[EnduringJudge] = queue.SimpleQueue()
         self._idle.put(self._judges[0])
 
@@ -59,8 +64,29 @@ class Bench:
         Raises:
             DeviceParkedError: the device failed again and again.
         """
+        known = None if alone else self._tried.pop((task.fingerprint, program.id), None)
+        if known is not None:
+            # From here on it counts as the candidate's.
+            self.tool_evaluations -= 1
+            return known
+        self.evaluations += 1
         with self._borrowed(alone=alone) as judge:
             return judge.evaluate(task, program)
+
+    def try_out(self, task: Task, program: Program) -> Evaluation:
+        """Evaluate what may become a candidate; when it does, its verdict is there already.
+
+        Raises:
+            DeviceParkedError: the device failed again and again.
+        """
+        self.evaluations += 1
+        self.tool_evaluations += 1
+        with self._borrowed(alone=False) as judge:
+            evaluation = judge.evaluate(task, program)
+        if not self.info.measures_time:
+            # Counted times are the same every time; measured ones are taken again.
+            self._tried[task.fingerprint, program.id] = evaluation
+        return evaluation
 
     def confirm(self, task: Task, program: Program, *, alone: bool = False) -> Evaluation:
         """Put a candidate through every stage on the next free judge."""

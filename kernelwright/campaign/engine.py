@@ -33,7 +33,6 @@ from kernelwright.campaign.vigil import Vigil
 from kernelwright.campaign.work import Queue, Work
 from kernelwright.errors import DeviceError, KernelwrightError
 from kernelwright.evaluator.evaluation import EVALUATOR_VERSION, Evaluation
-from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.search.priority import Order, SecondsToSave
 from kernelwright.search.ranking import is_confirmed, is_final, rank_of, was_put_to_the_test
 from kernelwright.search.spec import SearchSpec
@@ -57,8 +56,9 @@ class Hired:
     strategy: Strategy
 
 
-Hire = Callable[[str, DeviceInfo], Hired]
-"""Makes a team once the campaign's id is known, for those who write into its records."""
+Hire = Callable[[str, Bench], Hired]
+"""Makes a team once the campaign's id is known and its device open: models write into its records
+and have their programs tried on its bench."""
 
 
 class Engine:
@@ -107,6 +107,7 @@ class Engine:
         self._suspects = Suspects({}, spec.most_deaths)
         self._queue = Queue(self._is_suspect)
         self._evaluated = 0
+        self._tool_evaluations: Callable[[], int] = lambda: 0
         self._campaign_id = ""
         self._trials: dict[tuple[str, str], Trial] = {}
 
@@ -134,9 +135,10 @@ class Engine:
         ):
             # The clock runs before the first write, for which a full disk may have no room.
             self._vigil.begin(self._spec.seconds, 0.0)
+            self._tool_evaluations = lambda: bench.tool_evaluations
             self._begin(bench, captured)
             with self._heartbeat().beating(), self._failing_in_order():
-                hired = self._hire(self._campaign_id, bench.info)
+                hired = self._hire(self._campaign_id, bench)
                 plans: list[FunctionPlan] = []
                 for plan in plan_functions(captured, hired.team.planner, bench.info, self._vigil):
                     plans.append(plan)
@@ -167,8 +169,8 @@ class Engine:
             ended=ended,
         )
 
-    def _keep_team(self, campaign_id: str, device: DeviceInfo) -> Hired:
-        return Hired(self._team, RepairThenWrite(self._team, device, self._spec))
+    def _keep_team(self, campaign_id: str, bench: Bench) -> Hired:
+        return Hired(self._team, RepairThenWrite(self._team, bench.info, self._spec))
 
     def _begin(self, bench: Bench, captured: Captured) -> None:
         names = tuple(function.subject.name for function in captured.functions)
@@ -430,7 +432,8 @@ class Engine:
         if (reason := self._vigil.reason) is not None:
             self._is_capped |= self._vigil.is_out_of_time
             return reason
-        used = self._evaluated + (self._earlier.evaluations if self._resumes else 0)
+        used = self._evaluated + self._tool_evaluations()
+        used += self._earlier.evaluations if self._resumes else 0
         if self._spec.evaluations is not None and used >= self._spec.evaluations:
             self._is_capped = True
             return f"the {self._spec.evaluations} evaluations that were allowed are done"

@@ -6,18 +6,21 @@ from pydantic import TypeAdapter
 
 from kernelwright.agents.protocols import Proposal
 from kernelwright.agents.roles.lesson import (
+    Advice,
     Credit,
     Lesson,
     Observation,
     chosen,
     credit,
     derive,
+    note,
     ranked,
 )
 from kernelwright.campaign.ledger import abandoned
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph, classify
+from kernelwright.ir.describe import operation
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.store import KernelStore
 from kernelwright.store import Lesson as KeptLesson
@@ -46,6 +49,16 @@ class Experience:
         """Return the lessons that fit a task and a device, within the size of a prompt."""
         return chosen(self._lessons, kind_of(task.graph), device.chip)
 
+    def note(self, task: Task, device: DeviceInfo, text: str, programs: Sequence[str]) -> None:
+        """Keep what a model wrote down at a task's end, with the programs that it speaks of."""
+        if text.strip() and programs:
+            kind = kind_of(task.graph)
+            written = note(
+                text, kind=kind, device=device.chip, task=task.fingerprint, evidence=programs
+            )
+            kept = _kept(written, {}).model_copy(update={"state": "proposed"})
+            self._store.dialogue.keep_lesson(kept)
+
     def learn(self, proposal: Proposal, evaluation: Evaluation, *, leads: bool) -> None:
         """Credit the lessons under which a program was written with its verdict."""
         for lesson in (self._by_id[i] for i in proposal.lessons if i in self._by_id):
@@ -57,12 +70,26 @@ class Experience:
 def _learnt(store: KernelStore) -> tuple[Lesson, ...]:
     """Derive the lessons of a store, write them down, and rank them by what became of them."""
     lessons = derive(tuple(observations(store)))
-    earned = {
-        kept.id: Credit(helped=kept.helped, hurt=kept.hurt) for kept in store.dialogue.lessons()
-    }
+    known = store.dialogue.lessons()
+    earned = {kept.id: Credit(helped=kept.helped, hurt=kept.hurt) for kept in known}
     for lesson in lessons:
         store.dialogue.keep_lesson(_kept(lesson, earned))
-    return ranked(lessons, earned)
+    # What a model proposed is derived from nothing: it is read back as it was written.
+    notes = [_noted(kept) for kept in known if kept.state == "proposed"]
+    return ranked((*lessons, *notes), earned)
+
+
+def _noted(kept: KeptLesson) -> Lesson:
+    return Lesson(
+        kind=kept.signature,
+        subject="",
+        kept_as=kept.id,
+        advice=Advice.NOTE,
+        text=kept.text,
+        evidence=kept.evidence,
+        device=kept.device or "",
+        strength=1.0,
+    )
 
 
 def _told(store: KernelStore, runs: Sequence[str]) -> tuple[Lesson, ...] | None:
@@ -93,8 +120,9 @@ def observations(store: KernelStore) -> Iterator[Observation]:
 
 
 def kind_of(graph: Graph) -> str:
-    """Name the family of kernels that a task belongs to."""
-    return classify(graph).pattern.value
+    """Name the family of kernels that a task belongs to, its ops where templates have none."""
+    pattern = classify(graph).pattern.value
+    return operation(graph) if pattern == "none" else pattern
 
 
 def _kept(lesson: Lesson, earned: Mapping[str, Credit]) -> KeptLesson:

@@ -17,12 +17,17 @@ from kernelwright.search.spec import SearchSpec
 
 _BYTES_PER_TOKEN = 3.5
 """Of English and code, by the tokenizers of the day; caps rest on a bound instead."""
-_PROGRAM_TOKENS = 900
+_TURN_TOKENS = 1500
+"""Of a turn of a conversation, its thinking included."""
+_CACHED_SHARE = 0.7
+"""Of what a turn reads after the first."""
+_TURN_BYTES = 5000
+"""What a turn and the answers to it add to the history."""
+_TURNS_A_DRAFT = 2.5
+"""Checks, measurements and edits, for a program that is submitted."""
 _PLAN_TOKENS = 800
 _MODEL_SHARE = 0.5
 """Of a task's candidates: the rest are schedules and tuning, which cost nothing."""
-_FAILING_SHARE = 0.35
-"""Of a model's first drafts: 60 to 70 % of them are right without repair."""
 _MANY_MILLIONS = 30
 _NOWHERE = DeviceInfo(name="simulator", chip="", runtime="", measures_time=False)
 
@@ -57,6 +62,7 @@ def forecast(graphs: Iterable[Graph], spec: SearchSpec) -> Forecast | None:
     expected = [call for graph in graphs for call in _calls(graph, spec)]
     usage = Usage(
         input_tokens=sum(call.input_tokens for call in expected),
+        cache_read_tokens=sum(call.cache_read_tokens for call in expected),
         output_tokens=sum(call.output_tokens for call in expected),
     )
     prices = load_prices(spec.prices)
@@ -84,20 +90,23 @@ def size_warning(name: str, graph: Graph) -> str:
 
 def _calls(graph: Graph, spec: SearchSpec) -> Iterator[Usage]:
     """The calls that one function will need: a plan, and a task's programs and corrections."""
-    yield _usage(planner_prompt(graph, _NOWHERE).text, _PLAN_TOKENS)
+    yield _usage(planner_prompt(graph, _NOWHERE).opening_bytes, _PLAN_TOKENS)
     drafts = math.ceil(spec.candidates_per_task * _MODEL_SHARE)
     for region in partition(graph):
         task = Task(region.extract(), "task")
-        prompt = coder_prompt(task, _NOWHERE, (), Brief(count=spec.batch)).text
-        for _ in range(math.ceil(drafts / spec.batch)):
-            yield _usage(prompt, spec.batch * _PROGRAM_TOKENS)
-        for _ in range(math.ceil(drafts * _FAILING_SHARE) if spec.repairs else 0):
-            yield _usage(prompt, _PROGRAM_TOKENS)
+        prompt = coder_prompt(task, _NOWHERE, (), Brief())
+        turns = math.ceil(drafts * _TURNS_A_DRAFT)
+        for turn in range(turns):
+            history = turn * _TURN_BYTES
+            yield _usage(prompt.opening_bytes + history, _TURN_TOKENS, is_cached=turn > 0)
 
 
-def _usage(prompt: str, output_tokens: int) -> Usage:
-    input_tokens = math.ceil(len(prompt.encode()) / _BYTES_PER_TOKEN)
-    return Usage(input_tokens=input_tokens, output_tokens=output_tokens)
+def _usage(prompt_bytes: int, output_tokens: int, *, is_cached: bool = False) -> Usage:
+    input_tokens = math.ceil(prompt_bytes / _BYTES_PER_TOKEN)
+    cached = int(input_tokens * _CACHED_SHARE) if is_cached else 0
+    return Usage(
+        input_tokens=input_tokens - cached, cache_read_tokens=cached, output_tokens=output_tokens
+    )
 
 
 def _cap(spec: SearchSpec) -> str:

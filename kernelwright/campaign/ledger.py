@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from kernelwright.agents.session import Call, Outcome, RecordedCall
+from kernelwright.agents.session.transcript import Transcript, transcripts
 from kernelwright.errors import InputError
 from kernelwright.store import KernelStore, ModelCall, ModelOutcome
 
@@ -63,6 +64,15 @@ class StoreLedger:
 def recorded_calls(store: KernelStore, campaign_id: str) -> list[RecordedCall]:
     """Return one run's calls as the agents wrote them."""
     return [_recorded(c.call, c.outcome) for c in store.dialogue.calls(campaign_id)]
+
+
+def conversations_about(store: KernelStore, task_id: str) -> tuple[Transcript, ...]:
+    """Return every conversation that models had about a task, oldest first."""
+    found: list[Transcript] = []
+    for campaign in reversed(store.campaigns(limit=_MOST_CAMPAIGNS)):
+        calls = recorded_calls(store, campaign.id)
+        found += transcripts(c for c in calls if c.call.purpose.task == task_id)
+    return tuple(found)
 
 
 def calls_to_replay(store: KernelStore, prefix: str) -> list[RecordedCall]:

@@ -10,12 +10,13 @@ from kernelwright.agents.roles.planner import ModelPlanner
 from kernelwright.agents.roles.repairer import FirstRepairer, ModelRepairer
 from kernelwright.agents.session import AsyncBridge, ChatSettings, ModelSpec, open_model
 from kernelwright.agents.session.spec import Rewire
+from kernelwright.campaign.bench import Bench
 from kernelwright.campaign.engine import Hire, Hired
 from kernelwright.campaign.event import ModelRemarked
 from kernelwright.campaign.experience import Experience
 from kernelwright.campaign.ledger import StoreLedger, calls_to_replay
 from kernelwright.campaign.team import offline_team
-from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.campaign.workbench import BenchWorkbench
 from kernelwright.search.bandit_strategy import BanditStrategy
 from kernelwright.search.spec import SearchSpec
 from kernelwright.search.strategy import Team
@@ -78,10 +79,12 @@ class _Agency:
         self._saying = threading.Lock()
         self._board: AsyncBridge | None = None
         self._wager: BanditStrategy | None = None
+        self._bench: Bench | None = None
 
-    def hire(self, campaign_id: str, device: DeviceInfo) -> Hired:
+    def hire(self, campaign_id: str, bench: Bench) -> Hired:
         """Return the team and the strategy of a campaign."""
         self._campaign_id = campaign_id
+        self._bench = bench
         model = open_model(
             self._models,
             ledger=StoreLedger(self._store, campaign_id),
@@ -105,9 +108,16 @@ class _Agency:
             repairer=FirstRepairer((offline.repairer, ModelRepairer(board))),
         )
         experience = Experience(self._store, campaign_id)
-        coder = ModelCoder(board, experience, strategies)
-        self._wager = BanditStrategy(team, coder, device, self._spec, learner=experience)
+        workbench = BenchWorkbench(bench, self._store, self._is_used_up)
+        coder = ModelCoder(board, workbench, experience, strategies)
+        self._wager = BanditStrategy(team, coder, bench.info, self._spec, learner=experience)
         return Hired(team, self._wager)
+
+    def _is_used_up(self) -> bool:
+        """Say whether the search has used up the evaluations that it was allowed."""
+        if self._spec.evaluations is None or self._bench is None:
+            return False
+        return self._bench.evaluations >= self._spec.evaluations
 
     def _remark(self, sentence: str) -> None:
         """Tell people and the campaign's log, once; called from the threads that ask."""

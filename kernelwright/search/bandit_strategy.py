@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -42,6 +43,15 @@ class Improver(Protocol):
     ) -> Sequence[Proposal]:
         """Propose new programs, or better ones than `improve`."""
 
+    def owns(self, task: Task, history: Sequence[Attempt], program_id: str) -> bool:
+        """Say whether a program is its own author's to mend, and nobody else's."""
+
+    def awaits(self, task: Task) -> frozenset[str]:
+        """Return the programs whose verdicts their author was not told yet."""
+
+    def conclude(self, task: Task, history: Sequence[Attempt]) -> str:
+        """Tell the last verdicts; return what their author says is worth knowing."""
+
 
 class Learner(Protocol):
     """Learns from verdicts what is worth telling; `Experience` is one."""
@@ -49,11 +59,17 @@ class Learner(Protocol):
     def learn(self, proposal: Proposal, evaluation: Evaluation, *, leads: bool) -> None:
         """Take in a fresh verdict; `leads` says that the program is the best of its task."""
 
+    def note(self, task: Task, device: DeviceInfo, text: str, programs: Sequence[str]) -> None:
+        """Keep what the author of programs says is worth knowing about such tasks."""
+
 
 class Unmoved:
     """Learns nothing."""
 
     def learn(self, proposal: Proposal, evaluation: Evaluation, *, leads: bool) -> None:
+        """Let it pass."""
+
+    def note(self, task: Task, device: DeviceInfo, text: str, programs: Sequence[str]) -> None:
         """Let it pass."""
 
 
@@ -84,6 +100,9 @@ class _Play:
     """True when that is for want of money, tokens or time."""
     is_recalled: bool = False
     """True once the schedules that won before have been proposed."""
+    telling: Future[str] | None = None
+    """The last verdicts on their way to whoever wrote the programs."""
+    told: bool = False
 
 
 class BanditStrategy:
@@ -124,9 +143,32 @@ class BanditStrategy:
         if play.thinking is not None:
             if not play.thinking.done():
                 return Later()
-            return self._thought(play, pursuit, play.thinking)
-        self._credit(play, pursuit)
-        return self._step(play, pursuit)
+            answer = self._thought(play, pursuit, play.thinking)
+        else:
+            self._credit(play, pursuit)
+            answer = self._step(play, pursuit)
+        return self._told(play, pursuit, answer) if isinstance(answer, Enough) else answer
+
+    def _told(self, play: _Play, pursuit: TaskSearch, ending: Enough) -> Enough | Later:
+        """Tell the last verdicts before a task is left; `Later` until they are."""
+        if pursuit.in_flight:
+            return ending
+        if play.telling is None:
+            if play.told or play.over or not self._coder.awaits(pursuit.task):
+                return ending
+            history = tuple(pursuit.history)
+            play.telling = self._pool.submit(self._coder.conclude, pursuit.task, history)
+            return Later()
+        if not play.telling.done():
+            return Later()
+        play.told = True
+        with suppress(BudgetError, OutageError):
+            text = play.telling.result()
+            programs = [
+                a.proposal.program.id for a in pursuit.history if a.proposal.author != "offline"
+            ]
+            self._learner.note(pursuit.task, self._device, text, programs)
+        return ending
 
     def _step(self, play: _Play, pursuit: TaskSearch) -> Batch | Enough | Later:
         """Choose a step and take it; those with nothing to offer are passed over."""
@@ -139,7 +181,7 @@ class BanditStrategy:
                 return self._nothing_left(play)
             play.step, play.before = step, _best(pursuit)
             if step in _ASKS_MODEL:
-                # TimedReply here, where nothing else changes the pursuit.
+                # Counted here, where nothing else changes the pursuit.
                 play.thinking = self._pool.submit(self._ask, step, pursuit, self._count(pursuit))
                 return Later()
             if batch := self._fresh(self._tuned(pursuit), pursuit)[: self._count(pursuit)]:
@@ -187,9 +229,7 @@ class BanditStrategy:
         history = tuple(pursuit.history)
         if step is Step.REPAIR:
             return self._repaired(pursuit, history, count)
-        improve = None
-        if step is Step.IMPROVE:
-            improve = next(iter(parents(history, _slowness(history))), None)
+        improve = _fastest(history) if step is Step.IMPROVE else None
         written = self._coder.write(
             pursuit.task, self._device, history, count=count, improve=improve
         )
@@ -197,7 +237,7 @@ class BanditStrategy:
 
     def _repaired(self, pursuit: TaskSearch, history: Sequence[Attempt], count: int) -> Batch:
         batch: Batch = []
-        for attempt in repairable(history, pursuit.repaired, rounds=self._spec.repairs):
+        for attempt in self._repairable(pursuit, history):
             if len(batch) >= count:
                 break
             pursuit.repaired.add(attempt.proposal.program.id)
@@ -210,6 +250,14 @@ class BanditStrategy:
             if proposal is not None:
                 batch.append(proposal)
         return batch
+
+    def _repairable(self, pursuit: TaskSearch, history: Sequence[Attempt]) -> list[Attempt]:
+        """Return the failures that nobody is at: authors mend their own while they are asked."""
+        return [
+            attempt
+            for attempt in repairable(history, pursuit.repaired, rounds=self._spec.repairs)
+            if not self._coder.owns(pursuit.task, history, attempt.proposal.program.id)
+        ]
 
     def _tuned(self, pursuit: TaskSearch) -> Batch:
         """Take a template's next schedules, or the best programs' other tunable values."""
@@ -230,9 +278,12 @@ class BanditStrategy:
         steps = set(Step) - play.dry
         if play.over or self._clock() < self._silent_until_s:
             steps -= _ASKS_MODEL
+        if self._coder.awaits(pursuit.task) & {p.program.id for p in pursuit.in_flight}:
+            # A conversation goes on with its verdicts.
+            steps -= {Step.IDEA, Step.IMPROVE}
         if not parents(pursuit.history, _slowness(pursuit.history)):
             steps.discard(Step.IMPROVE)
-        if not repairable(pursuit.history, pursuit.repaired, rounds=self._spec.repairs):
+        if not self._repairable(pursuit, pursuit.history):
             steps.discard(Step.REPAIR)
         return steps
 
@@ -313,6 +364,12 @@ def _take(play: _Play, batch: Batch) -> Batch:
 def _best(pursuit: TaskSearch) -> float | None:
     best = pursuit.best_known
     return best.value if best is not None else None
+
+
+def _fastest(history: Sequence[Attempt]) -> Attempt | None:
+    slowness = _slowness(history)
+    correct = [a for a in history if a.evaluation.is_correct and a.proposal.program.id in slowness]
+    return min(correct, key=lambda a: slowness[a.proposal.program.id], default=None)
 
 
 def _slowness(history: Sequence[Attempt]) -> dict[str, float]:

@@ -1,10 +1,13 @@
 """`kernelwright best`, `show` and `history`: what the store knows."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
+from kernelwright.agents.session.transcript import Transcript, transcript_lines
 from kernelwright.campaign.champion_list import CandidatePage, candidate_gain, champions_by_gain
+from kernelwright.campaign.ledger import conversations_about
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.service.console import console
@@ -48,6 +51,10 @@ def show(
         bool, typer.Option("--source", help="Print the kernels' Metal source and nothing else.")
     ] = False,
     chip: ChipOption = None,
+    conversation: Annotated[
+        bool,
+        typer.Option("--conversation", help="Print what models said about its task, and tools."),
+    ] = False,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -55,14 +62,25 @@ def show(
     with KernelStore(store, must_exist=True) as opened:
         detail = opened.show(candidate)
         spent = opened.dialogue.spending().get(detail.candidate.task.id)
+        held = conversations_about(opened, detail.candidate.task.id) if conversation else ()
     gain = candidate_gain(detail, chip)
-    if json:
+    if conversation:
+        _print_conversations(held, as_json=json)
+    elif json:
         print_json(CandidatePage.of(detail, gain))
     elif source:
         for kernel in detail.program.kernels:
             typer.echo(f"{kernel.header}\n{kernel.source}" if kernel.header else kernel.source)
     else:
         print_candidate(console(), detail, gain, spent)
+
+
+def _print_conversations(held: Sequence[Transcript], *, as_json: bool) -> None:
+    if as_json:
+        print_json(held)
+        return
+    lines = [line for transcript in held for line in (*transcript_lines(transcript), "")]
+    typer.echo("\n".join(lines) if lines else "No model was asked about its task.")
 
 
 def history(

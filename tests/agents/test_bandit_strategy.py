@@ -55,6 +55,15 @@ class Asked:
             raise self.ending
         return self.ending
 
+    def owns(self, task: Task, history: Sequence[Attempt], program_id: str) -> bool:
+        return False
+
+    def awaits(self, task: Task) -> frozenset[str]:
+        return frozenset()
+
+    def conclude(self, task: Task, history: Sequence[Attempt]) -> str:
+        return ""
+
 
 class Clock:
     """Time that passes when told to."""

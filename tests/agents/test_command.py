@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from kernelwright.store import KernelStore
-from tests.agents.loopback.model import NOTHING, SCENARIOS, role_of
+from tests.agents.loopback.model import SCENARIOS, moment_of
 from tests.agents.loopback.partner import NAMES
-from tests.agents.loopback.scene import COLUMNS, ROWS
+from tests.agents.loopback.scene import COLUMNS, DONE, ROWS
 from tests.agents.loopback.server import LoopbackServer, Response
 from tests.agents.loopback.wire import Heard
 
@@ -70,18 +70,18 @@ def test_a_model_is_searched_with_from_the_command_line_and_replayed_without_a_k
 
 
 @pytest.mark.parametrize(
-    ("provider", "role"), [("openai", "planner"), ("anthropic", "coder"), ("openai", "repairer")]
+    ("provider", "moment"), [("openai", "planner"), ("anthropic", "coder"), ("openai", "verdict")]
 )
 def test_a_search_killed_in_a_call_goes_on_where_it_was(
-    tmp_path: Path, provider: str, role: str
+    tmp_path: Path, provider: str, moment: str
 ) -> None:
     model = SCENARIOS["race, then fixed"]()
     running: list[subprocess.Popen[str]] = []
 
     def deadly(request: Heard) -> Response:
-        if role_of(request) == role and len(running) == 1 and running[0].poll() is None:
+        if moment_of(request) == moment and len(running) == 1 and running[0].poll() is None:
             os.kill(running[0].pid, signal.SIGKILL)
-            return NOTHING
+            return DONE
         return model(request)
 
     with LoopbackServer(deadly) as server:

@@ -15,7 +15,7 @@ def test_a_live_model_is_forecast_with_its_cap() -> None:
     spec = SearchSpec(models=("anthropic:claude-sonnet-5",), caps=Caps(dollars=2.0))
     expected = forecast([TASK.graph], spec)
     assert expected is not None
-    assert expected.calls == 6
+    assert expected.calls == 16
     assert expected.dollars is not None
     assert 0.02 < expected.dollars < 1.0
     assert "never more than $2.00" in expected.sentence

@@ -99,7 +99,7 @@ def test_only_what_fits_the_task_the_device_and_the_limit_is_chosen() -> None:
     assert 0 < len(told) < len(fitting)
     assert list(told) == fitting[: len(told)]
     assert sum(len(each.sentence) for each in told) <= LONGEST_TOTAL
-    assert all(each.sentence.endswith("[e1]") for each in told)
+    assert all(each.sentence.endswith("(from 1 verdict)") for each in told)
 
 
 def test_a_lesson_keeps_its_identity_while_its_evidence_grows() -> None:

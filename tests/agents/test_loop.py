@@ -28,25 +28,25 @@ from tests.agents.loopback.example import (
 from tests.agents.loopback.loop import SUBJECT, Shared, calls_of, search, statuses
 from tests.agents.loopback.model import SCENARIOS, ScriptedModel
 from tests.agents.loopback.partner import NAMES, QUICK
-from tests.agents.loopback.scene import BODY, TASK, draft, programs
+from tests.agents.loopback.scene import BODY, TASK, draft, submitted
 from tests.agents.loopback.server import LoopbackServer, Misbehaviour, Refused, Response, Script
 from tests.agents.loopback.wire import Heard, Said
 
 ENDINGS = {
     "right at once": [("One element a thread.", Status.CORRECT)],
-    "compile error, then fixed": [
-        ("A slip.", Status.COMPILE_ERROR),
-        ("A slip.", Status.CORRECT),
-    ],
+    "compile error, then fixed": [("A slip.", Status.CORRECT)],
     "wrong at the tail, then fixed": [
         ("Four a thread.", Status.WRONG),
         ("Four a thread.", Status.CORRECT),
     ],
     "race, then fixed": [("Through a tile.", Status.UNSAFE), ("Through a tile.", Status.CORRECT)],
-    "plausible cheat": [("The usual values.", Status.WRONG)],
+    "plausible cheat": [],
     "garbage": [],
     "refusal": [],
     "truncated": [("One element a thread.", Status.CORRECT)],
+    "calls as text": [("One element a thread.", Status.CORRECT)],
+    "loops": [],
+    "wrong JSON": [("One element a thread.", Status.CORRECT)],
 }
 
 
@@ -200,15 +200,12 @@ def test_a_models_program_becomes_the_champion_where_no_template_fits(store: Ker
     with_secret(store, subject, model, "5ecre7")
     champion = store.best()[0]
     assert champion.author == "openai:gpt-5"
-    verdicts = {e.candidate_id: e.status for e in store.history()}
-    first = store.show(champion.candidate_id).lineage[-1]
-    assert verdicts[first.id] is Status.UNSAFE
-    assert model.asked[:3] == ["planner", "coder", "repairer"]
+    assert model.asked[:5] == ["planner", "coder", "coder", "coder", "coder"]
 
 
 def test_no_prompt_of_a_search_holds_a_closed_check(store: KernelStore) -> None:
     generic = draft(BODY, any_size=["n0", "n1"])
-    model, heard = ScriptedModel(Said(programs(generic))), list[str]()
+    model, heard = ScriptedModel(submitted(generic)), list[str]()
 
     def listening(request: Heard) -> Response:
         heard.append(request.text)

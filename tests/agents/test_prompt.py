@@ -93,13 +93,12 @@ VECTORS = Lesson(
     strength=8,
 )
 RENDERINGS = {
-    "coder-first": lambda: coder_prompt(TASK, DEVICE, (), Brief(count=3)),
+    "coder-first": lambda: coder_prompt(TASK, DEVICE, (), Brief()),
     "coder-later": lambda: coder_prompt(
         TASK,
         DEVICE,
         (uncompiled(), wrong_at_the_tail(), correct(), unproven()),
         Brief(
-            count=2,
             improve=correct(),
             strategy="Several elements a thread.",
             lessons=(VECTORS,),
@@ -147,5 +146,5 @@ def test_a_template_version_follows_what_it_includes(monkeypatch: pytest.MonkeyP
 
 
 def test_prompts_stay_short() -> None:
-    assert len(RENDERINGS["coder-first"]().system) < 12_000
-    assert len(RENDERINGS["repairer-race"]().text) < 9_000
+    assert len(RENDERINGS["coder-first"]().system) < 16_000
+    assert len(RENDERINGS["repairer-race"]().text) < 11_000

@@ -1,7 +1,7 @@
 """Planner, coder and repairer over loopback servers: what is asked, and what gets through."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import mlx.core as mx
@@ -12,30 +12,34 @@ from kernelwright.agents.roles.coder import ModelCoder
 from kernelwright.agents.roles.planner import ModelPlanner
 from kernelwright.agents.roles.repairer import FirstRepairer, ModelRepairer
 from kernelwright.agents.session import AsyncBridge
-from kernelwright.errors import ModelError
-from kernelwright.evaluator.evaluation import Status
+from kernelwright.agents.session.workbench import Sibling
+from kernelwright.errors import BudgetError, ModelError
+from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph, canonicalize, capture
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.kernel import Program
 from tests.agents.loopback.partner import Partner
 from tests.agents.loopback.scene import (
     BODY,
     CHEAT,
     DEVICE,
+    DONE,
     FIXED_RACE,
+    RACE,
     TASK,
     TYPO,
     attempt,
     correct,
     correction,
     draft,
-    programs,
     racing,
+    submitted,
     uncompiled,
     unproven,
 )
 from tests.agents.loopback.server import LoopbackServer, Refused, Response
-from tests.agents.loopback.wire import Heard, Said
+from tests.agents.loopback.wire import Calls, Heard, Said
 
 
 @contextmanager
@@ -52,57 +56,68 @@ def talking(provider: str, *responses: Response) -> Iterator[tuple[AsyncBridge, 
         yield board, server
 
 
-def test_a_coder_proposes_what_the_model_wrote(provider: str) -> None:
-    reply = Said(programs(draft(BODY), draft(CHEAT, "Ignore the input.")))
+class Closed:
+    """A workbench on which nothing may be tried."""
+
+    info = DEVICE
+
+    def evaluate(self, task: Task, program: Program) -> Evaluation:
+        raise BudgetError("the evaluations that were allowed are done.")
+
+    def siblings(self, task: Task) -> Sequence[Sibling]:
+        return ()
+
+
+def taking(predicted_us: float) -> Attempt:
+    """A correct attempt that takes so long."""
+    right = correct()
+    evaluation = right.evaluation.model_copy(update={"predicted_us": predicted_us})
+    return right.model_copy(update={"evaluation": evaluation})
+
+
+def coder(board: AsyncBridge) -> ModelCoder:
+    return ModelCoder(board, Closed())
+
+
+def test_a_coder_proposes_what_the_model_submits(provider: str) -> None:
+    reply = submitted(draft(BODY), draft(CHEAT, "Ignore the input."))
     with talking(provider, reply) as (board, server):
-        proposals = ModelCoder(board).write(TASK, DEVICE, (), count=4)
+        proposals = coder(board).write(TASK, DEVICE, (), count=4)
     assert [p.idea for p in proposals] == ["One element a thread.", "Ignore the input."]
     assert proposals[0].author == board.name
     assert proposals[0].program.kernels[0].grid == ("6 * 71", 1, 1)
-    assert server.requests[0].tool == "programs"
+    assert not server.requests[0].forced_tool
+    assert server.requests[0].tools == (
+        *("check", "edit", "measure", "reference", "show", "submit", "done"),
+    )
     assert "double_plus_one" in server.requests[0].text
 
 
-def test_duplicates_of_the_past_and_of_each_other_go_no_further(provider: str) -> None:
+def test_what_was_tried_before_is_sent_back(provider: str) -> None:
     renamed = BODY.replace("uint i", "uint j").replace("[i]", "[j]")
-    fresh = draft(CHEAT)
-    reply = Said(programs(draft(renamed), fresh, fresh))
-    with talking(provider, reply) as (board, _):
-        proposals = ModelCoder(board).write(TASK, DEVICE, (correct(),), count=4)
-    assert len(proposals) == 1
-
-
-def test_a_batch_of_nothing_new_is_sent_back_once(provider: str) -> None:
-    again, fresh = Said(programs(draft(BODY))), Said(programs(draft(CHEAT)))
+    again, fresh = submitted(draft(renamed)), submitted(draft(CHEAT))
     with talking(provider, again, fresh) as (board, server):
-        proposals = ModelCoder(board).write(TASK, DEVICE, (correct(),), count=4)
+        proposals = coder(board).write(TASK, DEVICE, (taking(40.0),), count=4)
     assert len(proposals) == 1
-    assert "tried already" in server.requests[1].messages[-1][1]
+    assert "differs in nothing that matters" in server.requests[1].messages[-1][1]
 
 
 def test_a_draft_that_is_no_program_is_sent_back_with_the_reason(provider: str) -> None:
     bad = draft(BODY, grid=["rows", 1, 1])
-    with talking(provider, Said(programs(bad)), Said(programs(draft(BODY)))) as (board, server):
-        assert len(ModelCoder(board).write(TASK, DEVICE, (), count=1)) == 1
+    with talking(provider, submitted(bad), submitted(draft(BODY))) as (board, server):
+        assert len(coder(board).write(TASK, DEVICE, (), count=1)) == 1
     assert "unknown dimension rows" in server.requests[1].messages[-1][1]
 
 
 @pytest.mark.parametrize(
     "response",
-    [Said("I will not.", stop="refused"), Said("Sorry, no idea.", style="text")],
-    ids=["refusal", "garbage"],
+    [Said("I will not.", stop="refused"), Said("Sorry, no idea.", style="text"), DONE],
+    ids=["refusal", "garbage", "done"],
 )
-def test_a_useless_reply_yields_no_candidate(provider: str, response: Said) -> None:
-    with talking(provider, response) as (board, _):
-        assert ModelCoder(board).write(TASK, DEVICE, (), count=2) == ()
-
-
-def test_a_truncated_reply_still_yields_its_whole_programs(provider: str) -> None:
-    whole = programs(draft(BODY), draft(CHEAT))
-    cut = Said(whole[: whole.rindex('"grid"')], stop="truncated")
-    with talking(provider, cut) as (board, server):
-        assert len(ModelCoder(board).write(TASK, DEVICE, (), count=2)) == 1
-    assert len(server.requests) == 1
+def test_a_useless_conversation_ends_and_yields_no_candidate(provider: str, response: Said) -> None:
+    with talking(provider, response) as (board, server):
+        assert coder(board).write(TASK, DEVICE, (), count=2) == []
+    assert len(server.requests) == (3 if response.style == "text" else 1)
 
 
 def test_a_bad_key_is_an_error_not_an_empty_batch(provider: str) -> None:
@@ -110,7 +125,42 @@ def test_a_bad_key_is_an_error_not_an_empty_batch(provider: str) -> None:
         talking(provider, Refused(401, "invalid key")) as (board, _),
         pytest.raises(ModelError, match="refuses the key"),
     ):
-        ModelCoder(board).write(TASK, DEVICE, (), count=2)
+        coder(board).write(TASK, DEVICE, (), count=2)
+
+
+def test_a_verdict_is_told_in_the_conversation_that_wrote_the_program(provider: str) -> None:
+    failed = racing()
+    wrong, right = submitted(draft(RACE, "Through a tile.")), submitted(draft(FIXED_RACE))
+    with talking(provider, wrong, right) as (board, server):
+        writer = coder(board)
+        (first,) = writer.write(TASK, DEVICE, (), count=1)
+        assert first.program.id == failed.proposal.program.id
+        assert writer.owns(TASK, (), first.program.id)
+        (second,) = writer.write(TASK, DEVICE, (failed,), count=1)
+    told = server.requests[1].messages
+    assert [speaker for speaker, _ in told][:2] == ["user", "assistant"]
+    assert "threadgroup race" in told[-1][1]
+    assert "threadgroup_barrier" in second.program.kernels[0].source
+
+
+def test_the_last_verdict_is_told_and_what_was_learnt_comes_back(provider: str) -> None:
+    learnt = Said(calls=(Calls.of("done", because="A barrier was missing."),))
+    with talking(provider, submitted(draft(RACE, "Through a tile.")), learnt) as (board, server):
+        writer = coder(board)
+        writer.write(TASK, DEVICE, (), count=1)
+        assert writer.awaits(TASK)
+        assert writer.conclude(TASK, (racing(),)) == "A barrier was missing."
+        assert not writer.awaits(TASK)
+    assert (
+        "threadgroup race" in server.requests[1].messages[-1][1]
+        or "threadgroup race" in (server.requests[1].messages[-2][1])
+    )
+
+
+def test_nobody_is_asked_at_the_floor(provider: str) -> None:
+    with talking(provider, DONE) as (board, server):
+        assert coder(board).write(TASK, DEVICE, (taking(0.1),), count=1) == ()
+    assert not server.requests
 
 
 def test_a_repairer_sees_the_diagnosis_and_returns_a_whole_program(provider: str) -> None:

@@ -8,9 +8,9 @@ from pydantic import ValidationError
 from kernelwright.agents.message import Prompt, Purpose
 from kernelwright.agents.protocols import Attempt
 from kernelwright.agents.providers.fault import ReplyError
-from kernelwright.agents.roles.coder import shown
 from kernelwright.agents.roles.dedup import signature
 from kernelwright.agents.roles.graph_text import task_text
+from kernelwright.agents.roles.program_text import shown
 from kernelwright.agents.roles.prompt import build, render
 from kernelwright.agents.roles.reply_schema import Draft, ProgramDraft
 from kernelwright.agents.roles.task_signature import Interface

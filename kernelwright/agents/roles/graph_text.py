@@ -1,19 +1,22 @@
 """Graphs and tasks as the text that prompts show."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from kernelwright.agents.roles.judged_values import judged_sentences
 from kernelwright.agents.roles.prompt import render
 from kernelwright.agents.roles.task_signature import Interface
 from kernelwright.errors import InputError
 from kernelwright.evaluator.config import EvaluatorConfig
-from kernelwright.evaluator.task import Task
+from kernelwright.evaluator.task import Task, Tolerance
 from kernelwright.ir.cost import cost
 from kernelwright.ir.describe import describe, value_names
-from kernelwright.ir.graph import Graph
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import Attribute, Graph
 from kernelwright.ir.idioms import idioms
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.ir.partition import partition
-from kernelwright.ir.traffic import compile_groups
+from kernelwright.ir.traffic import compile_groups, compiled_traffic, eager_traffic
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.perf import find_profile
 
@@ -21,6 +24,8 @@ SMALL_INPUT = 8
 """Elements below which MLX places an input in `constant`:
 https://github.com/ml-explore/mlx/blob/main/mlx/backend/common/metal_kernel.cpp."""
 _MOST_NODES = 400
+_LONGEST_TABLE = 14_000
+"""Bytes of a graph that a prompt shows; `show` gives the rest."""
 _MIB = 1 << 20
 
 
@@ -44,7 +49,7 @@ def device_text(device: DeviceInfo) -> str:
 
 def node_table(graph: Graph) -> str:
     """Write what a graph reads, then one numbered node a line, with the bytes that it moves."""
-    names = value_names(graph)
+    names, outputs = value_names(graph), set(graph.outputs)
     lines = [f"{names[v]}: {graph.types[v]}, an input" for v in graph.inputs]
     lines += [
         f"{names[v]}: {constant.type}, a weight"
@@ -56,12 +61,49 @@ def node_table(graph: Graph) -> str:
         read = ", ".join(names[v] for v in node.inputs)
         kind = op_named(node.op).kind
         moved = sum(graph.types[v].nbytes for v in {*node.inputs, *node.outputs})
-        note = "view" if kind is Kind.VIEW else f"{moved} bytes"
+        is_free = kind is Kind.VIEW and not eager_traffic(graph, (index,)).launches
+        note = "view" if is_free else f"{moved} bytes"
+        note += ", copies" if kind is Kind.VIEW and not is_free else ""
         note += ", stays" if kind is Kind.BARRIER else ""
+        note += ", output" if outputs.intersection(node.outputs) else ""
+        read += "".join(f", {key}={_shown(value)}" for key, value in node.attributes)
         lines.append(f"{index}: {made} = {node.op}({read})  {note}")
-    if len(graph.nodes) > _MOST_NODES:
-        lines.append(f"… and {len(graph.nodes) - _MOST_NODES} more, which stay")
-    return "\n".join(lines)
+    kept = _within(lines, _LONGEST_TABLE)
+    listed = min(len(graph.nodes), _MOST_NODES) - (len(lines) - len(kept))
+    if listed < len(graph.nodes):
+        kept.append(f"… and {len(graph.nodes) - listed} more, which stay")
+    return "\n".join(kept)
+
+
+def mlx_text(graph: Graph) -> str:
+    """Say what MLX launches for a graph, eagerly and compiled, with the bytes that it moves."""
+    eager, compiled = eager_traffic(graph), compiled_traffic(graph)
+    fused = compiled_table(graph) or "no two nodes"
+    return (
+        f"Plain MLX launches {eager.launches} kernels, which read {eager.bytes_read} and write "
+        f"{eager.bytes_written} bytes. mx.compile launches {compiled.launches}, which read "
+        f"{compiled.bytes_read} and write {compiled.bytes_written} bytes; it makes one kernel of "
+        f"each of these groups:\n{fused}"
+    )[:_LONGEST_TABLE]
+
+
+def _within(lines: Sequence[str], most_bytes: int) -> list[str]:
+    """Return the first lines, as many as fit."""
+    kept: list[str] = []
+    for line in lines:
+        most_bytes -= len(line.encode()) + 1
+        if most_bytes < 0:
+            break
+        kept.append(line)
+    return kept
+
+
+def _shown(value: Attribute) -> str:
+    if isinstance(value, Dtype):
+        return value.short
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return f"({', '.join(_shown(item) for item in value)})"
+    return str(value)
 
 
 def pattern_table(graph: Graph) -> str:
@@ -104,20 +146,35 @@ def task_text(task: Task, device: DeviceInfo) -> str:
                 {
                     "name": name,
                     "type": type_,
-                    "tolerance": f"{t.relative:g} relative and {t.absolute:g} absolute",
+                    "tolerance": _held_to(type_.dtype, t),
                 }
                 for name, type_, t in zip(
                     interface.output_names, graph.output_types, task.output_tolerances, strict=True
                 )
             ],
             "dimensions": interface.dimensions,
-            "graph": describe(graph),
+            "graph": _cut(describe(graph)),
+            "judged": judged_sentences(graph),
             "bytes_read": sum(t.nbytes for t in graph.input_types),
             "bytes_written": sum(t.nbytes for t in graph.output_types),
             "factor": max(t.factor for t in task.output_tolerances),
             "device": device_text(device),
         },
     )
+
+
+def _held_to(dtype: Dtype, tolerance: Tolerance) -> str:
+    if not dtype.is_float:
+        return "exact"
+    return f"within {tolerance.relative:g} relative and {tolerance.absolute:g} absolute"
+
+
+def _cut(text: str) -> str:
+    lines = text.splitlines()
+    kept = _within(lines, _LONGEST_TABLE)
+    if len(kept) < len(lines):
+        kept.append(f'… and {len(lines) - len(kept)} more lines: show("graph", {len(kept)})')
+    return "\n".join(kept)
 
 
 def _listed(indices: tuple[int, ...]) -> str:

@@ -12,6 +12,7 @@ from kernelwright.metal.kernel import Program
 
 LONGEST_TOTAL = 2000
 """Characters of lessons that a prompt may hold."""
+LONGEST_NOTE = 400
 _MOST_CITED = 6
 _LEAST_TASKS = 2
 _LEAST_FAILURES = 3
@@ -48,6 +49,8 @@ class Advice(StrEnum):
     """A technique that lost."""
     PREVENT = "prevent"
     """An error that keeps coming back."""
+    NOTE = "note"
+    """What a model wrote down at a task's end: told where the family matches, while it helps."""
 
 
 class Lesson(Record):
@@ -62,17 +65,23 @@ class Lesson(Record):
     device: str
     strength: float
     """Tasks that it rests on, weighted by how clearly they agree."""
+    kept_as: str = ""
+    """The id under which a store keeps it, where nothing else says what it is about."""
 
     @property
     def id(self) -> str:
         """64 hex digits that stay the same while the evidence grows."""
+        if self.kept_as:
+            return self.kept_as
         identity = "\0".join((self.device, self.kind, self.advice, self.subject))
         return hashlib.sha256(identity.encode()).hexdigest()
 
     @property
     def sentence(self) -> str:
-        """Say it with what it rests on, as prompts do."""
-        return f"{self.text} [{', '.join(e[:12] for e in self.evidence)}]"
+        """Say it with how much it rests on, as prompts do."""
+        count = len(self.evidence)
+        source = "a model's note on" if self.advice is Advice.NOTE else "from"
+        return f"{self.text} ({source} {count} verdict{'s' if count != 1 else ''})"
 
 
 class Credit(Record):
@@ -93,6 +102,19 @@ class Credit(Record):
 
 
 NO_CREDIT = Credit()
+
+
+def note(text: str, *, kind: str, device: str, task: str, evidence: Sequence[str]) -> Lesson:
+    """Return what a model says is worth knowing about a task's family, as a lesson on probation."""
+    return Lesson(
+        kind=kind,
+        subject=task,
+        advice=Advice.NOTE,
+        text=" ".join(text.split())[:LONGEST_NOTE],
+        evidence=tuple(evidence[-_MOST_CITED:]),
+        device=device,
+        strength=1.0,
+    )
 
 
 def derive(observations: Sequence[Observation]) -> tuple[Lesson, ...]:
@@ -131,8 +153,11 @@ def credit(lesson: Lesson, program: Program, evaluation: Evaluation, *, leads: b
     """Say what a verdict on a program that was written under a lesson speaks for.
 
     A technique helps where a program that follows the lesson leads its task, and hurts where such
-    a program fails; a warning helps where the error stays away, and hurts where it comes again.
+    a program fails; a warning helps where the error stays away, and hurts where it comes again. A
+    note helps where a program leads that was written under it, and hurts where it fails.
     """
+    if lesson.advice is Advice.NOTE:
+        return Credit(helped=int(leads), hurt=int(not evaluation.is_correct))
     if lesson.advice is Advice.PREVENT:
         recurs = _failure(evaluation) == lesson.subject
         return Credit(helped=int(not recurs), hurt=int(recurs))

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 from kernelwright.agents.lineage import is_repairable
 from kernelwright.agents.message import Prompt, Purpose
+from kernelwright.agents.offline.repairer import AUTHOR as OFFLINE
 from kernelwright.agents.protocols import Attempt, Proposal, Repairer
 from kernelwright.agents.providers.fault import ReplyError
-from kernelwright.agents.roles.coder import shown
 from kernelwright.agents.roles.dedup import signature
 from kernelwright.agents.roles.feedback import diagnosis
 from kernelwright.agents.roles.graph_text import task_text
+from kernelwright.agents.roles.program_text import shown
 from kernelwright.agents.roles.prompt import build, render
 from kernelwright.agents.roles.reply_schema import Correction
 from kernelwright.agents.roles.task_signature import Interface
@@ -31,7 +32,8 @@ class ModelRepairer:
     def repair(self, task: Task, device: DeviceInfo, failed: Attempt) -> Proposal | None:
         """Return a correction; None when there is nothing to correct or the model has none."""
         program = failed.proposal.program
-        if not is_repairable(failed):
+        if not is_repairable(failed) or failed.proposal.author == OFFLINE:
+            # A template that fails is ours to mend, and may be a hundred times as long as a kernel.
             return None
         interface = Interface(task)
         known = signature(program)

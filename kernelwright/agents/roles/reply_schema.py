@@ -117,12 +117,6 @@ class ProgramDraft(Draft):
         )
 
 
-class Programs(Draft):
-    """Programs for the task, the most promising first."""
-
-    programs: list[ProgramDraft]
-
-
 class Correction(Draft):
     """The whole corrected program, and what was wrong in a sentence."""
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Self
@@ -15,6 +15,7 @@ from kernelwright.agents.message import (
     Purpose,
     Shape,
     TimedReply,
+    Turn,
 )
 from kernelwright.agents.providers.fault import OutageError, ReplyError
 
@@ -79,6 +80,10 @@ class AsyncBridge:
         except (ReplyError, OutageError) as e:
             self._remark(str(e))
             raise
+
+    def recorded_turns(self, purpose: Purpose) -> Sequence[Turn]:
+        """Return what is on record of a conversation; see `ChatModel.recorded_turns`."""
+        return self._model.recorded_turns(purpose)
 
     def close(self) -> None:
         """Abandon what is in flight, release connections, end the thread."""

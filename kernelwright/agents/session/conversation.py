@@ -15,6 +15,7 @@ from kernelwright.agents.message import (
     Reply,
     Shape,
     TimedReply,
+    Turn,
 )
 from kernelwright.agents.providers.fault import OutageError, ReplyError
 from kernelwright.agents.session.parse import InvalidReplyError, parse
@@ -39,6 +40,9 @@ class Exchange(Protocol):
             ModelError: there will be none, whatever is tried.
             BudgetError: the call at its worst could exceed a cap.
         """
+
+    def recorded_turns(self, purpose: Purpose) -> Sequence[Turn]:
+        """Return the turns that are on record of a conversation."""
 
     async def close(self) -> None:
         """Release connections."""
@@ -71,6 +75,11 @@ class Conversations:
     async def turn(self, prompt: Prompt, purpose: Purpose) -> TimedReply:
         """Return the next turn of a conversation with tools; see `ChatModel.turn`."""
         return await self._first(lambda exchange: _next_turn(exchange, prompt, purpose))
+
+    def recorded_turns(self, purpose: Purpose) -> Sequence[Turn]:
+        """Return the longest record of a conversation."""
+        records = [exchange.recorded_turns(purpose) for exchange in self._exchanges]
+        return max(records, key=len)
 
     async def _first(self, ask: Callable[[Exchange], Awaitable[_Result]]) -> _Result:
         """Return what the first exchange gives that gives anything."""

@@ -1,10 +1,10 @@
 """The memory of calls that agents ask of whoever keeps a campaign: written before and after."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from kernelwright.agents.budget import Cost
-from kernelwright.agents.message import Prompt, Purpose, Reply, Stop, ToolCall, Usage
+from kernelwright.agents.message import Prompt, Purpose, Reply, Stop, ToolCall, Turn, Usage
 from kernelwright.metal.diagnostic import Record
 
 
@@ -90,6 +90,19 @@ class RecordedCall(Record):
             usage=self.outcome.usage,
             model=self.call.model,
         )
+
+
+def turns_of(calls: Iterable[RecordedCall], purpose: Purpose) -> tuple[Turn, ...]:
+    """Return the longest history that calls for a purpose were sent with, and the last reply."""
+    longest: tuple[Turn, ...] = ()
+    for recorded in calls:
+        if recorded.call.purpose != purpose:
+            continue
+        turns = recorded.call.prompt.turns
+        if recorded.has_reply:
+            turns = (*turns, recorded.reply.turn)
+        longest = max(longest, turns, key=len)
+    return longest
 
 
 class Ledger(Protocol):

@@ -4,18 +4,18 @@ import asyncio
 import time
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import tenacity
 from pydantic import BaseModel
 
 from kernelwright.agents.budget import Budget, Cost, Reservation
-from kernelwright.agents.message import Prompt, Purpose, TimedReply, Usage, request_hash
+from kernelwright.agents.message import Prompt, Purpose, TimedReply, Turn, Usage, request_hash
 from kernelwright.agents.providers.client import Limits, ProviderClient, ReplyShape
 from kernelwright.agents.providers.fault import Fault, FaultKind, OutageError, ReplyError, sentence
 from kernelwright.agents.providers.price import FREE, Price
-from kernelwright.agents.session.ledger import Call, Ledger, Outcome, RecordedCall
+from kernelwright.agents.session.ledger import Call, Ledger, Outcome, RecordedCall, turns_of
 from kernelwright.agents.session.parse import schema_of
 from kernelwright.errors import ModelError
 from kernelwright.metal.diagnostic import Record
@@ -47,6 +47,11 @@ class Recollection:
         for recorded in calls:
             if recorded.has_reply:
                 self._replies.setdefault(recorded.call.request_hash, []).append(recorded)
+
+    def turns(self, purpose: Purpose) -> Sequence[Turn]:
+        """Return what is on record of a conversation."""
+        replies = (recorded for found in self._replies.values() for recorded in found)
+        return turns_of(replies, purpose)
 
     def next(self, digest: str) -> RecordedCall | None:
         """Return the next reply to this request, None when all have been used."""
@@ -84,6 +89,10 @@ class LiveExchange:
     async def close(self) -> None:
         """Release the wire's connections."""
         await self.wire.close()
+
+    def recorded_turns(self, purpose: Purpose) -> Sequence[Turn]:
+        """Return what is on record of a conversation."""
+        return self.recollection.turns(purpose)
 
     async def reply(
         self, prompt: Prompt, shape: type[BaseModel] | None, purpose: Purpose

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel, ValidationError
 
-from kernelwright.agents.message import Acceptance, Shape
+from kernelwright.agents.message import Acceptance, Shape, ToolCall
 
 _FENCE = re.compile(r"```[\w.+-]*[ \t]*\r?\n(.*?)(?:\r?\n[ \t]*```|\Z)", re.DOTALL)
 _THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
@@ -45,6 +45,16 @@ def parse(text: str, shape: type[Shape], accept: Acceptance[Shape] | None = None
     raise InvalidReplyError(
         nearest or f"expected one JSON object, found {_excerpt(text)}; reply with the object only"
     )
+
+
+def tool_calls_in(text: str) -> tuple[ToolCall, ...]:
+    """Return the tool calls that a model has written as text: objects with `tool`."""
+    for candidate in _candidates(text):
+        for data in _readings(candidate):
+            if isinstance(data, dict) and isinstance(data.get("tool"), str):
+                arguments = json.dumps(data.get("arguments") or {})
+                return (ToolCall(id="text_0", name=data["tool"], arguments=arguments),)
+    return ()
 
 
 def _candidates(text: str) -> Iterator[str]:

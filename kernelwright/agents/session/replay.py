@@ -2,14 +2,14 @@
 
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pydantic import BaseModel
 
 from kernelwright.agents.budget import Cost
-from kernelwright.agents.message import Prompt, Purpose, TimedReply, request_hash
+from kernelwright.agents.message import Prompt, Purpose, TimedReply, Turn, request_hash
 from kernelwright.agents.providers.fault import ReplyError
-from kernelwright.agents.session.ledger import Call, Ledger, Outcome, RecordedCall
+from kernelwright.agents.session.ledger import Call, Ledger, Outcome, RecordedCall, turns_of
 from kernelwright.agents.session.live import recalled
 
 
@@ -38,6 +38,10 @@ class ReplayExchange:
 
     async def close(self) -> None:
         """There is nothing to release."""
+
+    def recorded_turns(self, purpose: Purpose) -> Sequence[Turn]:
+        """Return what is on record of a conversation."""
+        return turns_of(self._by_purpose[purpose], purpose)
 
     async def reply(
         self, prompt: Prompt, shape: type[BaseModel] | None, purpose: Purpose

@@ -8,8 +8,8 @@ import mlx.core as mx
 from kernelwright.agents.roles.prompt import source
 from kernelwright.agents.roles.reply_schema import ProgramDraft
 from tests.agents.loopback.model import ScriptedModel
-from tests.agents.loopback.scene import programs
-from tests.agents.loopback.wire import Said
+from tests.agents.loopback.scene import checked
+from tests.agents.loopback.wire import Calls, Said
 
 _BLOCK = re.compile(r"```(\w+)\n(.*?)\n```", re.DOTALL)
 
@@ -40,6 +40,7 @@ GUARD = """\
         continue;
     }
 """
+_LOOP = "for (uint k = 0; k < WIDTH; k++) {\n"
 _CONVOLUTION = """\
 uint channel = thread_position_in_grid.x;
 uint time = thread_position_in_grid.y;
@@ -87,4 +88,19 @@ def convolution_model() -> ScriptedModel:
     wrong = first.model_copy(
         update={"kernels": [first.kernels[0].model_copy(update={"source": unguarded})]}
     )
-    return ScriptedModel(Said(programs(wrong)), convolution(GUARD))
+    guard = {
+        "kernel": "causal_conv_silu",
+        "part": "source",
+        "search": _LOOP,
+        "replace": _LOOP + GUARD,
+    }
+    return ScriptedModel(
+        Said("Padding, convolution and gate in one pass.", calls=(checked(wrong),)),
+        Said(
+            "The first steps read before the array.",
+            calls=(Calls.of("edit", draft="d1", edits=[guard]),),
+            thinking="At time 0 the index lies WIDTH - 1 rows before x. Skip those taps.",
+        ),
+        Said(calls=(Calls.of("measure", draft="d2", tunables=[]),)),
+        Said(calls=(Calls.of("submit", draft="d2", program=None),)),
+    )

@@ -23,7 +23,7 @@ from kernelwright.agents.session import (
 )
 from tests.agents.loopback.server import LoopbackServer
 
-NAMES = {"anthropic": "claude-sonnet-5", "openai": "gpt-5"}
+NAMES = {"anthropic": "claude-sonnet-5", "openai": "gpt-5", "openai-responses": "gpt-5"}
 QUICK = ChatSettings(
     limits=Limits(output_tokens=800, total_s=20, first_event_s=2, stall_s=0.3, reply_bytes=200_000),
     patience=Patience(attempts=6, first_wait_s=0.001, longest_wait_s=0.02),

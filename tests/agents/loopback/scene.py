@@ -12,6 +12,7 @@ from kernelwright.evaluator.task import Task
 from kernelwright.ir import canonicalize, capture
 from kernelwright.metal.device.base import BufferTraffic, Counters, DeviceInfo
 from kernelwright.metal.diagnostic import Diagnostic, ReportKind, SanitizerReport
+from tests.agents.loopback.wire import Calls, Said
 
 DEVICE = DeviceInfo(
     name="simulator", chip="M3 Max (simulated)", runtime="test", measures_time=False
@@ -94,8 +95,18 @@ def draft(
 QUARTER: list[int | str] = ["ceildiv(n0 * n1, 4)", 1, 1]
 
 
-def programs(*drafts: ProgramDraft) -> str:
-    return json.dumps({"programs": [d.model_dump() for d in drafts]})
+def submitted(*drafts: ProgramDraft) -> Said:
+    """A turn that submits programs unchecked."""
+    return Said(calls=tuple(Calls.of("submit", draft="", program=d.model_dump()) for d in drafts))
+
+
+def checked(draft: ProgramDraft) -> Calls:
+    """A call that has a program checked."""
+    return Calls.of("check", program=draft.model_dump())
+
+
+SUBMIT_FIRST = Calls.of("submit", draft="d1", program=None)
+DONE = Said(calls=(Calls.of("done", because="nothing else promises a gain"),))
 
 
 def correction(cause: str, program: ProgramDraft) -> str:

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from kernelwright.agents.budget import Caps, Cost
-from kernelwright.agents.message import TimedReply
+from kernelwright.agents.message import TimedReply, Turn
 from kernelwright.agents.session import (
     AsyncBridge,
     Conversations,
@@ -290,6 +290,9 @@ class Crowded:
         self.present -= 1
         reply = Reply(text=VERSE, stop="done", usage=Usage(), model=self.name)
         return TimedReply(reply, Cost(calls=1), 0.005, "call")
+
+    def recorded_turns(self, purpose: Purpose) -> tuple[Turn, ...]:
+        return ()
 
     async def close(self) -> None:
         """Nothing is open."""

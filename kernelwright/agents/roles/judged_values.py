@@ -1,0 +1,54 @@
+"""What the judge tries on a task's ops, in a sentence each: no case is given away by it."""
+
+from collections.abc import Iterator
+
+from kernelwright.ir.graph import Graph
+from kernelwright.ir.ops import Kind, op_named
+
+_MOST = 8
+_OPS = {
+    "extremes": {"max", "min", "maximum", "minimum", "clip"},
+    "places": {"argmax", "argmin"},
+    "orders": {"sort", "argsort", "partition", "argpartition", "topk"},
+    "exponentials": {"exp", "softmax", "logsumexp", "log_softmax", "sigmoid", "tanh", "erf"},
+    "poles": {"log", "log1p", "sqrt", "rsqrt", "power", "divide", "reciprocal"},
+    "sums": {"sum", "mean", "var", "cumsum", "logcumsumexp", "prod"},
+    "steps": {"round", "floor", "ceil", "remainder", "floor_divide", "sign"},
+    "indices": {"gather", "take", "scatter", "scatter_add", "take_along_axis"},
+    "choices": {"where", "select", "equal", "less", "greater", "logical_and"},
+}
+_SENTENCES = {
+    "extremes": """Maxima and minima: a NaN anywhere gives NaN; rows of infinities alone and of
+        equal values occur; start from an infinity, or from the first element.""",
+    "places": """argmax, argmin: among equal values the first place wins; the place is exact.""",
+    "orders": """Orders: ties occur, NaN comes last, zeros of both signs keep their sign.""",
+    "exponentials": """Exponentials: arguments of some hundreds and infinities occur; subtract a
+        row's maximum first; a row of -inf gives what MLX makes of it.""",
+    "poles": """Zeros, negative and denormal arguments occur: infinities and NaN are kept as IEEE
+        has them.""",
+    "sums": """Sums: values far from zero with small differences occur; accumulate in float, and
+        take a variance from differences to the mean.""",
+    "steps": """Steps: halves round to even; whole numbers and both zeros are hit exactly.""",
+    "indices": """Indices are within their axis, repeat, and come in any order.""",
+    "choices": """Choices: what is not chosen may be NaN or infinite, and must not show.""",
+    "integers": """Integers cover their whole range and wrap as MLX's do.""",
+    "floats": """Floats: rows with NaN, infinities, zeros of either sign and tiny values occur
+        among others.""",
+    "products": """Products are summed in float, in any order that keeps the sum's accuracy.""",
+}
+
+
+def judged_sentences(graph: Graph) -> tuple[str, ...]:
+    """Return a sentence for each kind of op that a graph holds."""
+    return tuple(" ".join(_SENTENCES[subject].split()) for subject in _subjects(graph))[:_MOST]
+
+
+def _subjects(graph: Graph) -> Iterator[str]:
+    ops = {node.op for node in graph.nodes}
+    yield from (subject for subject, names in _OPS.items() if ops & names)
+    if any(not t.dtype.is_float for t in graph.input_types):
+        yield "integers"
+    if any(t.dtype.is_float for t in graph.input_types):
+        yield "floats"
+    if any(op_named(op).kind is Kind.CONTRACTION for op in ops):
+        yield "products"

@@ -1,0 +1,46 @@
+"""Programs as prompts show them: the launch, then the texts, long ones summarised."""
+
+import json
+
+from kernelwright.agents.protocols import Attempt
+from kernelwright.agents.roles.feedback import profile
+from kernelwright.agents.roles.reply_schema import drafted
+from kernelwright.agents.roles.task_signature import Interface
+
+LONGEST_SOURCE = 6000
+"""Bytes of a text that prompts show whole; templates unroll far longer ones."""
+_HEAD_LINES, _TAIL_LINES = 40, 10
+_LONGEST_IDEA = 400
+_LONGEST_PROFILE = 3000
+
+
+def shown(attempt: Attempt, interface: Interface) -> dict[str, object]:
+    """Return an attempt as templates show it: a draft, its texts apart, its cost."""
+    program = attempt.proposal.program
+    draft = drafted(program, attempt.proposal.idea[:_LONGEST_IDEA], interface).model_dump()
+    kernels = []
+    room = LONGEST_SOURCE
+    for kernel in draft["kernels"]:
+        texts = {part: summarised(kernel[part], room) for part in ("header", "source")}
+        room = max(room - sum(len(text) for text in texts.values()), LONGEST_SOURCE // 6)
+        kernels.append({"name": kernel["name"], **texts})
+        kernel["source"] = "(below)"
+        kernel["header"] = "(below)" if kernel["header"] else ""
+    return {
+        "id": program.id[:12],
+        "idea": attempt.proposal.idea[:_LONGEST_IDEA],
+        "draft": summarised(json.dumps(draft), LONGEST_SOURCE),
+        "kernels": kernels,
+        "profile": profile(attempt.evaluation)[:_LONGEST_PROFILE],
+    }
+
+
+def summarised(text: str, most: int = LONGEST_SOURCE) -> str:
+    """Return a text whole, or its beginning and end with how much lies between."""
+    if len(text.encode()) <= most:
+        return text
+    lines = text.splitlines()
+    head = "\n".join(lines[:_HEAD_LINES])[: most * 3 // 4]
+    tail = "\n".join(lines[-_TAIL_LINES:])[-most // 8 :] if len(lines) > _HEAD_LINES else ""
+    left_out = f"… {len(lines)} lines and {len(text)} characters in all; `show` gives the rest …"
+    return "\n".join(filter(None, (head, left_out, tail)))

@@ -1,0 +1,188 @@
+"""One conversation about one task: proposals, verdicts and repairs, to its end in order."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kernelwright.agents.budget import Cost
+from kernelwright.agents.message import Prompt, Purpose, Reply, ToolCall, ToolResult, Turn
+from kernelwright.agents.providers.fault import ReplyError
+from kernelwright.agents.session.async_bridge import AsyncBridge
+from kernelwright.agents.session.parse import tool_calls_in
+from kernelwright.agents.session.tools.draft_book import NamedDraft
+from kernelwright.agents.session.tools.toolbox import Ran, Toolbox
+
+_NUDGE = (
+    "Nothing was called. Use a tool, or write one JSON object in a fence: "
+    '{"tool": "check", "arguments": {…}}; call `done` if nothing is left to try.'
+)
+_CUT_OFF = "Your reply was cut off at its limit: say less at a time, and edit instead of rewriting."
+_CLOSING = (
+    "The search of this task ends here. Call `done` and say in at most two sentences what a "
+    "colleague should know who meets such a task again: what worked, what did not, and why."
+)
+_NOT_JUDGED = "It was not judged: the search had no room for it."
+
+
+@dataclass(frozen=True)
+class Advance:
+    """What a conversation brought until it has to wait for verdicts, or to its end."""
+
+    submitted: tuple[NamedDraft, ...]
+    model: str
+    cost: Cost
+    seconds: float
+
+
+@dataclass
+class _Waiting:
+    """The answers to a turn's calls, some of them open until verdicts are there."""
+
+    ran: list[Ran]
+    is_text: bool
+
+
+@dataclass
+class Session:
+    """Goes on from where it stood, whenever it is told how its programs fared."""
+
+    bridge: AsyncBridge
+    toolbox: Toolbox
+    prompt: Prompt
+    purpose: Purpose
+    ended: str = ""
+    """Why the conversation is over; empty while it is open."""
+    model: str = ""
+    _waiting: _Waiting | None = None
+    _idle: int = 0
+    _turns: int = 0
+    _recorded: Sequence[Turn] = field(default=())
+
+    def __post_init__(self) -> None:
+        self._recorded = self.bridge.recorded_turns(self.purpose)
+
+    @property
+    def is_open(self) -> bool:
+        """True while the model may be asked to go on."""
+        return not self.ended
+
+    @property
+    def submitted(self) -> frozenset[str]:
+        """Ids of the programs whose verdicts the conversation waits for."""
+        ran = self._waiting.ran if self._waiting is not None else []
+        return frozenset(r.submitted.program.id for r in ran if r.submitted is not None)
+
+    def advance(self, verdicts: Mapping[str, str], news: str = "") -> Advance:
+        """Tell the verdicts on what was submitted, by program, and let the model go on.
+
+        Raises:
+            BudgetError: the next call could exceed a cap; the conversation stays as it is.
+            OutageError: the service is away; the conversation can go on later.
+            ModelError: the model cannot be used at all.
+        """
+        self._tell(verdicts, news)
+        cost, seconds = Cost(), 0.0
+        while not self.ended:
+            if self._turns >= self.toolbox.caps.turns:
+                self.ended = f"{self._turns} turns are used up"
+                break
+            try:
+                timed = self.bridge.turn(self.prompt, self.purpose)
+            except ReplyError as e:
+                self.ended = str(e)
+                break
+            self._turns += 1
+            self.model = timed.reply.model
+            cost, seconds = cost + timed.cost, seconds + timed.latency_s
+            if submitted := self._answered(timed.reply):
+                return Advance(submitted, self.model, cost, seconds)
+        return Advance((), self.model, cost, seconds)
+
+    def conclude(self, verdicts: Mapping[str, str]) -> str:
+        """Tell the last verdicts, end the conversation, return what the model learnt.
+
+        Raises:
+            BudgetError: the next call could exceed a cap.
+            OutageError: the service is away.
+        """
+        if self.ended:
+            return self.ended
+        self._tell(verdicts, _CLOSING)
+        try:
+            reply = self.bridge.turn(self.prompt, self.purpose).reply
+        except ReplyError as e:
+            self.ended = str(e)
+            return ""
+        self.prompt = self.prompt.followed_by(reply.turn)
+        calls = reply.calls or tool_calls_in(reply.text)
+        reasons = [ran.done for ran in map(self.toolbox.run, calls) if ran.done]
+        self.ended = "its last verdict was told"
+        return " ".join(reasons) or reply.text.strip()[:500]
+
+    def _tell(self, verdicts: Mapping[str, str], news: str) -> None:
+        if self._waiting is None:
+            return
+        results = [
+            ran.result
+            if ran.submitted is None
+            else ran.result.model_copy(
+                update={"text": verdicts.get(ran.submitted.program.id, _NOT_JUDGED)}
+            )
+            for ran in self._waiting.ran
+        ]
+        is_text, self._waiting = self._waiting.is_text, None
+        if (recorded := self._recorded_turn()) is not None:
+            # What was told then is told again, even where times differ today.
+            self.prompt = self.prompt.followed_by(recorded)
+        else:
+            self._say(results, news, is_text=is_text)
+
+    def _answered(self, reply: Reply) -> tuple[NamedDraft, ...]:
+        """Run what a reply calls; return what it submits, whose verdicts it waits for."""
+        self.prompt = self.prompt.followed_by(reply.turn)
+        calls, is_text = reply.calls, False
+        if not calls:
+            calls, is_text = tool_calls_in(reply.text), True
+        ran = self._run(calls)
+        reasons = [r.done for r in ran if r.done is not None]
+        submitted = {r.submitted.name: r.submitted for r in ran if r.submitted is not None}
+        if reasons and not submitted:
+            self.ended = f"done, because {reasons[0].strip() or 'nothing is left to try'}"
+            return ()
+        self._idle = 0 if any(r.is_useful for r in ran) else self._idle + 1
+        if submitted:
+            self._waiting = _Waiting(ran, is_text)
+            return tuple(submitted.values())
+        if self._idle >= self.toolbox.caps.idle_turns:
+            self.ended = f"{self._idle} turns in a row brought no tool call that can be carried out"
+            return ()
+        remark = _CUT_OFF if reply.stop == "truncated" else ""
+        self._say([r.result for r in ran], remark if ran else remark or _NUDGE, is_text=is_text)
+        return ()
+
+    def _run(self, calls: Sequence[ToolCall]) -> list[Ran]:
+        turn = self._recorded_turn()
+        known: Sequence[ToolResult | None] = turn.results if turn is not None else ()
+        if len(known) != len(calls):
+            known = [None] * len(calls)
+        return [self.toolbox.run(call, answer) for call, answer in zip(calls, known, strict=True)]
+
+    def _recorded_turn(self) -> Turn | None:
+        """Return what was said next, where the record has the same history up to here."""
+        place = len(self.prompt.turns)
+        if place >= len(self._recorded) or self._recorded[place].speaker != "user":
+            return None
+        same = [_said(t) for t in self._recorded[:place]] == [_said(t) for t in self.prompt.turns]
+        return self._recorded[place] if same else None
+
+    def _say(self, results: Sequence[ToolResult], text: str, *, is_text: bool) -> None:
+        if is_text:
+            # The model wrote its calls as text: they are answered as text.
+            told = [result.text for result in results]
+            turn = Turn(speaker="user", text="\n\n".join(filter(None, (*told, text))) or _NUDGE)
+        else:
+            turn = Turn(speaker="user", results=tuple(results), text=text)
+        self.prompt = self.prompt.followed_by(turn)
+
+
+def _said(turn: Turn) -> tuple[object, ...]:
+    return turn.speaker, turn.text, turn.calls, turn.results

@@ -1,0 +1,143 @@
+"""The programs of one conversation by name, and edits that make one from another."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from kernelwright.agents.roles.reply_schema import KernelDraft, ProgramDraft
+from kernelwright.agents.roles.task_signature import Interface
+from kernelwright.agents.session.tools.schema import TextEdit
+from kernelwright.errors import InputError
+from kernelwright.metal.kernel import Program
+
+LONGEST_PROGRAM = 100_000
+"""Bytes of a program's texts; what people write has a few thousand."""
+_PLACEHOLDER = "(below)"
+
+
+@dataclass(frozen=True)
+class NamedDraft:
+    """A program that the model wrote, as it wrote it and as it is judged."""
+
+    name: str
+    draft: ProgramDraft
+    program: Program
+
+
+class DraftBook:
+    """Names drafts d1, d2, … in the order in which they are written; the same text has one name."""
+
+    def __init__(self, interface: Interface) -> None:
+        self._interface = interface
+        self._drafts: dict[str, NamedDraft] = {}
+        self._names: dict[str, str] = {}
+
+    def add(self, draft: ProgramDraft) -> NamedDraft:
+        """Keep a draft.
+
+        Raises:
+            InputError: it is no program for the task.
+        """
+        size = sum(len(k.source.encode()) + len(k.header.encode()) for k in draft.kernels)
+        if size > LONGEST_PROGRAM:
+            raise InputError(
+                f"expected at most {LONGEST_PROGRAM} bytes of Metal, found {size}; use loops."
+            )
+        program = draft.program(self._interface)
+        name = self._names.setdefault(program.id, f"d{len(self._names) + 1}")
+        return self._drafts.setdefault(name, NamedDraft(name, draft, program))
+
+    def find(self, name: str) -> NamedDraft:
+        """Return a draft.
+
+        Raises:
+            InputError: there is none of that name.
+        """
+        if (found := self._drafts.get(name)) is None:
+            known = ", ".join(self._drafts) or "none yet: check a program first"
+            raise InputError(f"there is no draft {name!r}; the drafts are {known}.")
+        return found
+
+    def edited(self, name: str, edits: Sequence[TextEdit]) -> ProgramDraft:
+        """Return a draft's text after replacements, one after another.
+
+        Raises:
+            InputError: a piece does not occur exactly once, or what results is no program.
+        """
+        draft = self.find(name).draft
+        if not edits:
+            raise InputError("expected at least one edit, found none.")
+        for edit in edits:
+            is_launch = edit.part == "launch"
+            draft = _launch_edited(draft, edit) if is_launch else _text_edited(draft, edit)
+        return draft
+
+
+def launch_text(draft: ProgramDraft) -> str:
+    """Return a draft's JSON, its texts apart, as `show` prints it and `edit` changes it."""
+    data = draft.model_dump()
+    for kernel in data["kernels"]:
+        kernel["source"] = _PLACEHOLDER
+        kernel["header"] = _PLACEHOLDER if kernel["header"] else ""
+    return json.dumps(data, indent=1)
+
+
+def program_lines(draft: ProgramDraft) -> Iterator[str]:
+    """Yield a draft as a reader wants it: its launch, then each text with its lines numbered."""
+    yield from launch_text(draft).splitlines()
+    for kernel in draft.kernels:
+        for part, text in (("header", kernel.header), ("source", kernel.source)):
+            if text.strip():
+                yield f"--- {part} of {kernel.name}"
+                yield from text.splitlines()
+
+
+def _launch_edited(draft: ProgramDraft, edit: TextEdit) -> ProgramDraft:
+    text = _replaced(launch_text(draft), edit, "the launch")
+    texts = {k.name: k for k in draft.kernels}
+    try:
+        data = json.loads(text)
+        for place, kernel in enumerate(data["kernels"]):
+            old = texts.get(kernel["name"]) or draft.kernels[place]
+            kernel["source"] = old.source if kernel["source"] == _PLACEHOLDER else kernel["source"]
+            kernel["header"] = old.header if kernel["header"] == _PLACEHOLDER else kernel["header"]
+        return ProgramDraft.model_validate(data)
+    except (ValueError, KeyError, TypeError, IndexError, ValidationError) as e:
+        raise InputError(f"after that edit the launch is no program: {str(e)[:300]}") from e
+
+
+def _text_edited(draft: ProgramDraft, edit: TextEdit) -> ProgramDraft:
+    if edit.part not in ("source", "header"):
+        raise InputError(f"expected part source, header or launch, found {edit.part!r}.")
+    kernel = _kernel(draft, edit.kernel)
+    is_source = edit.part == "source"
+    text = _replaced(
+        kernel.source if is_source else kernel.header, edit, f"the {edit.part} of {kernel.name}"
+    )
+    changed = kernel.model_copy(update={edit.part: text})
+    kernels = [changed if k is kernel else k for k in draft.kernels]
+    return draft.model_copy(update={"kernels": kernels})
+
+
+def _kernel(draft: ProgramDraft, name: str) -> KernelDraft:
+    if not name and len(draft.kernels) == 1:
+        return draft.kernels[0]
+    for kernel in draft.kernels:
+        if kernel.name == name:
+            return kernel
+    known = ", ".join(k.name for k in draft.kernels)
+    raise InputError(f"there is no kernel {name!r} in that draft; its kernels are {known}.")
+
+
+def _replaced(text: str, edit: TextEdit, where: str) -> str:
+    if not edit.search and not text:
+        return edit.replace
+    count = text.count(edit.search) if edit.search else 0
+    if count != 1:
+        raise InputError(
+            f"expected {edit.search[:120]!r} exactly once in {where}, found it {count} times; "
+            "show the draft and copy more of its text."
+        )
+    return text.replace(edit.search, edit.replace)

@@ -1,0 +1,265 @@
+"""Runs the tools that a model calls, under caps of their own; a bad call is answered in words."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from pydantic import BaseModel, ValidationError
+
+from kernelwright.agents.message import ToolCall, ToolResult
+from kernelwright.agents.protocols import Attempt
+from kernelwright.agents.roles.dedup import signature
+from kernelwright.agents.roles.reply_schema import ProgramDraft, drafted
+from kernelwright.agents.roles.task_signature import Interface
+from kernelwright.agents.session.parse import InvalidReplyError, parse
+from kernelwright.agents.session.tools.draft_book import DraftBook, NamedDraft, program_lines
+from kernelwright.agents.session.tools.report import LONGEST, check_report, measure_report
+from kernelwright.agents.session.tools.schema import (
+    ARGUMENTS,
+    Check,
+    Done,
+    Edit,
+    Measure,
+    Reference,
+    Show,
+    Submit,
+)
+from kernelwright.agents.session.workbench import Workbench, expected_outputs
+from kernelwright.errors import BudgetError, DeviceError, InputError
+from kernelwright.evaluator.evaluation import Evaluation
+from kernelwright.evaluator.inputs.stated_case import InputRecipe, Recipe
+from kernelwright.evaluator.task import Task
+from kernelwright.metal.diagnostic import Record
+from kernelwright.metal.kernel import Program
+
+_MOST_SHOWN_LINES = 150
+_MOST_VALUES = 64
+_MOST_REFERENCE_ELEMENTS = 1 << 20
+
+
+class ToolCaps(Record):
+    """How much one conversation may have its tools do."""
+
+    calls: int = 80
+    evaluations: int = 24
+    turns: int = 40
+    idle_turns: int = 3
+    """Turns in a row without one tool call that can be carried out."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What became of one call; a submission is answered when its verdict is there."""
+
+    result: ToolResult
+    submitted: NamedDraft | None = None
+    done: str | None = None
+    """Why the model ends the conversation."""
+    is_useful: bool = True
+
+
+Action = Callable[[], str]
+
+
+@dataclass
+class Toolbox:
+    """The tools of one conversation about one task."""
+
+    task: Task
+    workbench: Workbench
+    caps: ToolCaps
+    pages: Mapping[str, str] = field(default_factory=dict)
+    """Texts that `show` gives by name, such as what MLX launches."""
+    history: Sequence[Attempt] = ()
+    calls: int = 0
+    evaluations: int = 0
+    _verdicts: dict[str, Evaluation] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.interface = Interface(self.task)
+        self.drafts = DraftBook(self.interface)
+
+    def run(self, call: ToolCall, recorded: ToolResult | None = None) -> Ran:
+        """Carry a call out, or take the answer that is on record for it.
+
+        What a call changes in the conversation, such as a new draft, it changes either way.
+        """
+        self.calls += 1
+        try:
+            arguments = _arguments(call)
+            if isinstance(arguments, Done):
+                return Ran(_said(call, "Ended."), done=arguments.because)
+            if isinstance(arguments, Submit):
+                is_replayed = recorded is not None and not recorded.is_error
+                draft = self._submitted(arguments, is_replayed=is_replayed)
+                return Ran(_said(call, ""), submitted=draft)
+            action = self._action(arguments)
+            if recorded is not None:
+                return Ran(recorded, is_useful=not recorded.is_error)
+            self._check_calls()
+            return Ran(_said(call, action()))
+        except (InputError, BudgetError, DeviceError) as e:
+            said = ToolResult(call_id=call.id, text=str(e)[:LONGEST], is_error=True)
+            return Ran(recorded or said, is_useful=False)
+
+    def _check_calls(self) -> None:
+        if self.calls > self.caps.calls:
+            raise InputError(f"{self.caps.calls} tool calls are used up: submit or be done.")
+
+    def _action(self, arguments: BaseModel) -> Action:
+        """Do what costs nothing, and return what is left to do."""
+        if isinstance(arguments, Check):
+            draft = self.drafts.add(arguments.program)
+            return lambda: self._checked(draft)
+        if isinstance(arguments, Edit):
+            edited = self.drafts.edited(arguments.draft, arguments.edits)
+            draft = self.drafts.add(edited)
+            return lambda: self._checked(draft)
+        if isinstance(arguments, Measure):
+            return lambda: self._measured(arguments)
+        if isinstance(arguments, Reference):
+            return lambda: self._reference(arguments)
+        assert isinstance(arguments, Show)
+        return lambda: self._shown(arguments)
+
+    def _evaluated(self, program: Program) -> Evaluation:
+        known = self._verdicts.get(program.id) or next(
+            (a.evaluation for a in self.history if a.proposal.program.id == program.id), None
+        )
+        if known is not None:
+            return known
+        if self.evaluations >= self.caps.evaluations:
+            raise BudgetError(
+                f"the {self.caps.evaluations} evaluations of this conversation are used up: submit "
+                "the best draft, or be done."
+            )
+        self.evaluations += 1
+        evaluation = self.workbench.evaluate(self.task, program)
+        self._verdicts[program.id] = evaluation
+        return evaluation
+
+    def _checked(self, draft: NamedDraft) -> str:
+        report = check_report(self._evaluated(draft.program), draft.program)
+        left = self.caps.evaluations - self.evaluations
+        return f"{draft.name}: {report}\n({left} evaluations left)"
+
+    def _measured(self, arguments: Measure) -> str:
+        draft = self.drafts.find(arguments.draft)
+        program = draft.program
+        if arguments.tunables:
+            values = {t.name: t.value for t in program.tunables}
+            given = {t.name: t.value for t in arguments.tunables}
+            if unknown := sorted(set(given) - set(values)):
+                known = ", ".join(values) or "none"
+                raise InputError(f"{draft.name} leaves {known} open, not {', '.join(unknown)}.")
+            try:
+                program = program.tuned(values | given)
+            except ValidationError as e:
+                raise InputError(e.errors(include_url=False)[0]["msg"]) from e
+        return measure_report(self._evaluated(program), program, self.workbench.info)
+
+    def _reference(self, arguments: Reference) -> str:
+        if self.task.graph.element_count > _MOST_REFERENCE_ELEMENTS:
+            raise InputError("the task is too large to be computed for a look at it.")
+        outputs = self.interface.output_names
+        if not 0 <= arguments.output < len(outputs):
+            raise InputError(f"outputs are numbered 0 to {len(outputs) - 1}.")
+        inputs = [{"fill": i.fill, "value": i.value} for i in arguments.inputs]
+        try:
+            recipe = Recipe(
+                seed=arguments.draw, inputs=tuple(InputRecipe.model_validate(i) for i in inputs)
+            )
+        except ValidationError as e:
+            raise InputError(f"the inputs are not right: {e.errors()[0]['msg']}") from e
+        given, expected = expected_outputs(self.task, recipe)
+        start, stop = max(arguments.start, 0), max(arguments.start, 0) + arguments.count
+        lines = [
+            f"{name}: {_values(array, start, stop)}"
+            for name, array in zip(self.interface.input_names, given, strict=True)
+        ]
+        wanted = _values(expected[arguments.output], start, stop)
+        return "\n".join((*lines, f"{outputs[arguments.output]} should be: {wanted}"))
+
+    def _shown(self, arguments: Show) -> str:
+        if arguments.what in self.pages:
+            lines = self.pages[arguments.what].splitlines()
+        else:
+            lines = list(program_lines(self._program_named(arguments.what)))
+        first = min(max(arguments.from_line, 0), max(len(lines) - 1, 0))
+        shown = lines[first : first + _MOST_SHOWN_LINES]
+        text = "\n".join(shown)[:LONGEST]
+        rest = len(lines) - first - len(shown)
+        return text + (
+            f"\n… {rest} more lines; ask from line {first + len(shown)}." if rest else ""
+        )
+
+    def _program_named(self, what: str) -> ProgramDraft:
+        programs = self._known_programs()
+        if what in programs:
+            program, idea = programs[what]
+            return drafted(program, idea, self.interface)
+        for key, (program, idea) in programs.items():
+            if len(what) >= 4 and key.startswith(what):
+                return drafted(program, idea, self.interface)
+        try:
+            return self.drafts.find(what).draft
+        except InputError:
+            known = ", ".join((*dict.fromkeys(k[:12] for k in programs), *self.pages))
+            raise InputError(
+                f"there is no program {what!r}; known are {known} and your own drafts."
+            ) from None
+
+    def _known_programs(self) -> Mapping[str, tuple[Program, str]]:
+        known = {a.proposal.program.id: (a.proposal.program, a.proposal.idea) for a in self.history}
+        correct = [a for a in self.history if a.evaluation.is_correct]
+        if correct:
+            best = min(correct, key=_slowness).proposal
+            known = {"best": (best.program, best.idea), **known}
+        templates = [a for a in correct if a.proposal.author == "offline"]
+        if templates:
+            best = min(templates, key=_slowness).proposal
+            known = {"template": (best.program, best.idea), **known}
+        siblings = {s.name: (s.program, s.idea) for s in self.workbench.siblings(self.task)}
+        return {**known, **siblings}
+
+    def _submitted(self, arguments: Submit, *, is_replayed: bool) -> NamedDraft:
+        if arguments.program is not None:
+            draft = self.drafts.add(arguments.program)
+        else:
+            draft = self.drafts.find(arguments.draft)
+        if is_replayed:
+            return draft
+        evaluation = self._verdicts.get(draft.program.id)
+        if evaluation is not None and not evaluation.is_correct:
+            raise InputError(
+                f"{draft.name} is {evaluation.status.value}: mend it before it is submitted."
+            )
+        mark = signature(draft.program)
+        if any(signature(a.proposal.program) == mark for a in self.history):
+            raise InputError(f"{draft.name} differs in nothing that matters from one tried before.")
+        return draft
+
+
+def _said(call: ToolCall, text: str) -> ToolResult:
+    return ToolResult(call_id=call.id, text=text)
+
+
+def _slowness(attempt: Attempt) -> tuple[float, float]:
+    speedups = [s.ratio for s in attempt.evaluation.speedups if s.kind == "measured"]
+    predicted = attempt.evaluation.predicted_us
+    return -min(speedups, default=0.0), float("inf") if predicted is None else predicted
+
+
+def _arguments(call: ToolCall) -> BaseModel:
+    shape = ARGUMENTS.get(call.name)
+    if shape is None:
+        raise InputError(f"there is no tool {call.name!r}; the tools are {', '.join(ARGUMENTS)}.")
+    try:
+        return parse(call.arguments, shape)
+    except InvalidReplyError as e:
+        raise InputError(f"the arguments of {call.name} cannot be used: {e}.") from e
+
+
+def _values(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]], start: int, stop: int) -> str:
+    flat = array.reshape(-1)[start : min(stop, start + _MOST_VALUES)]
+    return ", ".join(f"{float(v):.6g}" for v in flat) or "nothing there"

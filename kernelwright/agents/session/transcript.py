@@ -1,0 +1,110 @@
+"""Conversations as they were held, from the ledger's calls, and as people read them."""
+
+import json
+from collections.abc import Iterable, Iterator
+
+from kernelwright.agents.budget import Cost
+from kernelwright.agents.message import Prompt, Purpose, ToolCall, Turn, Usage
+from kernelwright.agents.session.ledger import RecordedCall, turns_of
+from kernelwright.metal.diagnostic import Record
+
+_BODIES = ("source", "header")
+
+
+class Transcript(Record):
+    """One conversation with tools, from its opening to its last turn."""
+
+    purpose: Purpose
+    model: str
+    opening: Prompt
+    turns: tuple[Turn, ...]
+    usage: Usage
+    cost: Cost
+
+    @property
+    def cached_share(self) -> float:
+        """Share of the tokens read that the provider had in its cache."""
+        read = self.usage.prompt_tokens
+        return self.usage.cache_read_tokens / read if read else 0.0
+
+
+def transcripts(calls: Iterable[RecordedCall]) -> tuple[Transcript, ...]:
+    """Return the conversations that calls belong to, in the order in which they began."""
+    found: dict[Purpose, list[RecordedCall]] = {}
+    for recorded in calls:
+        if recorded.call.purpose.conversation:
+            found.setdefault(recorded.call.purpose, []).append(recorded)
+    return tuple(_transcript(purpose, held) for purpose, held in found.items())
+
+
+def transcript_lines(transcript: Transcript) -> Iterator[str]:
+    """Yield a conversation as a reader wants it: who said what, tools and their answers."""
+    usage, cost = transcript.usage, transcript.cost
+    yield (
+        f"Conversation {transcript.purpose.conversation} with {transcript.model}: {cost.calls} "
+        f"calls, {cost.tokens:,} tokens ({usage.reasoning_tokens:,} of them thinking, "
+        f"{transcript.cached_share:.0%} of those read from the cache), ${cost.dollars:.4f}"
+    )
+    yield f"It opens with {transcript.opening.opening_bytes:,} bytes, which end:"
+    yield from _indented(transcript.opening.request)
+    for turn in transcript.turns:
+        yield ""
+        yield from _turn_lines(turn)
+
+
+def _transcript(purpose: Purpose, calls: list[RecordedCall]) -> Transcript:
+    usages = [c.outcome.usage for c in calls if c.outcome is not None]
+    total = Usage(
+        **{
+            name: sum(getattr(usage, name) for usage in usages)
+            for name in Usage.model_fields
+            if name != "is_estimate"
+        }
+    )
+    return Transcript(
+        purpose=purpose,
+        model=calls[0].call.model,
+        opening=calls[0].call.prompt.model_copy(update={"turns": ()}),
+        turns=turns_of(calls, purpose),
+        usage=total,
+        cost=sum((recorded.cost for recorded in calls), Cost()),
+    )
+
+
+def _turn_lines(turn: Turn) -> Iterator[str]:
+    yield "model:" if turn.speaker == "assistant" else "kernelwright:"
+    if turn.reasoning:
+        yield from _indented(f"(thinks) {turn.reasoning}")
+    for result in turn.results:
+        yield from _indented(f"{'✗' if result.is_error else '✓'} {result.text}")
+    if turn.text:
+        yield from _indented(turn.text)
+    for call in turn.calls:
+        yield from _call_lines(call)
+
+
+def _call_lines(call: ToolCall) -> Iterator[str]:
+    try:
+        arguments = json.loads(call.arguments)
+    except ValueError:
+        yield from _indented(f"→ {call.name}, unreadable: {call.arguments[:400]}")
+        return
+    program = arguments.get("program") if isinstance(arguments, dict) else None
+    if not isinstance(program, dict):
+        yield from _indented(f"→ {call.name} {_readable(arguments)}")
+        return
+    yield from _indented(f"→ {call.name}: {program.get('idea', '')}")
+    for kernel in program.get("kernels") or ():
+        launch = {key: value for key, value in kernel.items() if key not in _BODIES}
+        yield from _indented(json.dumps(launch), 4)
+        for body in _BODIES:
+            yield from _indented(str(kernel.get(body) or ""), 6)
+
+
+def _readable(arguments: object) -> str:
+    return json.dumps(arguments, ensure_ascii=False).replace("\\n", "\n")
+
+
+def _indented(text: str, by: int = 2) -> Iterator[str]:
+    for line in text.splitlines():
+        yield " " * by + line
