@@ -6,8 +6,9 @@ from pydantic import TypeAdapter
 
 from kernelwright.campaign.spec_reading import is_same_search, search_spec_of
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.search.spec import SearchSpec
 from kernelwright.search.task_search import TaskSearch
-from kernelwright.store import KernelStore
+from kernelwright.store import Campaign, KernelStore
 
 _RECALLED = "SchedulesRecalled"
 """The kind of the line in a run's log that holds with which schedules it began."""
@@ -35,6 +36,12 @@ def recall(
     store.log(campaign_id, _RECALLED, _SCHEDULES.dump_json(kept).decode())
 
 
+def _is_replayed(spec: SearchSpec, campaign: Campaign) -> bool:
+    """Say whether a search replays a campaign, and so begins as that one did."""
+    replays = (m.removeprefix("replay:") for m in spec.models if m.startswith("replay:"))
+    return any(campaign.id.startswith(prefix) for prefix in replays)
+
+
 def _told(store: KernelStore, campaign_id: str) -> dict[str, tuple[str, ...]] | None:
     """Return what the latest run of the same search began with, None where there was none."""
     this = store.campaign(campaign_id)
@@ -46,7 +53,8 @@ def _told(store: KernelStore, campaign_id: str) -> dict[str, tuple[str, ...]] | 
         for other in others
         if spec is not None and other.name == this.name and is_same_search(spec, other)
     )
-    for other in (*own, *alike):
+    replayed = () if spec is None else (c for c in others if _is_replayed(spec, c))
+    for other in (*own, *replayed, *alike):
         if other.id != campaign_id:
             for event in store.events(other.id, kinds=(_RECALLED,)):
                 return _SCHEDULES.validate_json(event.body)
