@@ -27,6 +27,7 @@ from kernelwright.campaign.pausing import Pause
 from kernelwright.campaign.planning import Captured, FunctionPlan
 from kernelwright.campaign.recall import recall
 from kernelwright.campaign.report import SearchReport, TaskReport, with_whole_gains
+from kernelwright.campaign.resuming import shown_id
 from kernelwright.campaign.spec_reading import is_same_search
 from kernelwright.campaign.suspicion import Suspects, failed_evaluation, given_up
 from kernelwright.campaign.vigil import Vigil
@@ -156,7 +157,7 @@ class Engine:
             ended = self._end(reason)
         tasks = tuple(TaskReport.of(pursuit, self._chip) for pursuit in pursuits)
         return SearchReport(
-            campaign_id=self._campaign_id,
+            campaign_id=shown_id(self._store.campaign(self._campaign_id)),
             store=self._store.label,
             device=bench.info,
             functions=with_whole_gains(

@@ -6,6 +6,7 @@ from kernelwright.campaign.earlier import lasted_s
 from kernelwright.campaign.event import CampaignEnded, FunctionPlanned, FunctionRefused
 from kernelwright.campaign.ledger import abandoned
 from kernelwright.campaign.morning_spend import Payment, Spending, payments, spending
+from kernelwright.campaign.resuming import shown_id
 from kernelwright.campaign.run_state import word_for
 from kernelwright.campaign.whole import whole_gain
 from kernelwright.evaluator.evaluation import Status
@@ -156,7 +157,7 @@ def morning_of(store: KernelStore, campaign: Campaign, chip: str | None = None) 
         for task in tasks.values()
     )
     return Morning(
-        campaign_id=campaign.id,
+        campaign_id=shown_id(campaign),
         name=campaign.name,
         state=word_for(store, campaign),
         reason=CampaignEnded.model_validate_json(ended[-1].body).reason if ended else "",

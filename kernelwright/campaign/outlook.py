@@ -9,6 +9,7 @@ from kernelwright.campaign.earlier import lasted_s
 from kernelwright.campaign.event import CampaignEnded, FunctionPlanned, TaskEnded
 from kernelwright.campaign.ledger import abandoned
 from kernelwright.campaign.pausing import paused_s
+from kernelwright.campaign.resuming import shown_id
 from kernelwright.campaign.run_state import RIGHT, word_for
 from kernelwright.campaign.spec_reading import search_spec_of
 from kernelwright.evaluator.evaluation import Status
@@ -144,7 +145,7 @@ class Lookout:
         ended = [e for e in log if e.kind == CampaignEnded.__name__]
         device = run.environment.device
         return Outlook(
-            id=run.id,
+            id=shown_id(run),
             name=run.name,
             device=device.name,
             chip=device.chip,

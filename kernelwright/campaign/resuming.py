@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from kernelwright.campaign.event import CampaignBegan, Event
 from kernelwright.campaign.night import NightSpec
 from kernelwright.campaign.pausing import GO_ON, PAUSE, Pause, is_paused
-from kernelwright.campaign.spec_reading import night_spec_of
+from kernelwright.campaign.spec_reading import night_spec_of, search_spec_of
 from kernelwright.errors import InputError
+from kernelwright.evaluator.evaluation import Status
 from kernelwright.metal.diagnostic import Record
-from kernelwright.store import Campaign, KernelStore
+from kernelwright.store import Campaign, HistoryEntry, KernelStore
 from kernelwright.store import owner as store_owner
 from kernelwright.store.owner import Owner
 
@@ -37,12 +38,52 @@ def current(runs: Sequence[Campaign]) -> list[Campaign]:
     """Return the newest run of each campaign: later ones have taken the others up."""
     newest: dict[str, Campaign] = {}
     for run in runs:
-        newest.setdefault(run.root_id, run)
+        newest.setdefault(shown_id(run), run)
     return list(newest.values())
 
 
+def searches(store: KernelStore) -> list[Campaign]:
+    """Return the runs of campaigns and of plain searches, newest first."""
+    return [c for c in store.campaigns(limit=_MOST_CAMPAIGNS) if search_spec_of(c) is not None]
+
+
+def history_of(
+    store: KernelStore,
+    campaign: str | None,
+    *,
+    task: str | None,
+    status: Status | None,
+    limit: int,
+) -> tuple[HistoryEntry, ...]:
+    """Return what was tried, newest first; of a campaign in all of its runs.
+
+    Raises:
+        InputError: no campaign, or several, begin like this.
+    """
+    if campaign is None:
+        return store.history(task=task, status=status, limit=limit)
+    runs = store.runs(shown_id(store.campaign(campaign)))
+    found = [
+        entry
+        for run in runs
+        for entry in store.history(campaign=run.id, task=task, status=status, limit=limit)
+    ]
+    return tuple(sorted(found, key=lambda entry: entry.at, reverse=True)[:limit])
+
+
+def shown_id(run: Campaign) -> str:
+    """Return the id by which people know a run: that of the first run of its campaign."""
+    return run.root_id or run.id
+
+
+def _is_called(run: Campaign, wanted: str) -> bool:
+    return run.id.startswith(wanted) or shown_id(run).startswith(wanted)
+
+
 def find_night(runs: Sequence[Campaign], wanted: str | None) -> Campaign:
-    """Return the newest run whose id begins with `wanted` or whose name it is; the newest of all.
+    """Return the newest run of the campaign whose id begins with `wanted` or whose name it is.
+
+    Any run's id is the campaign's, too. Without `wanted` it is the newest of all.
 
     Raises:
         InputError: there is none.
@@ -53,9 +94,9 @@ def find_night(runs: Sequence[Campaign], wanted: str | None) -> Campaign:
             "start it with `kernelwright campaign run nightly.toml`."
         )
     for run in runs:
-        if wanted is None or wanted == run.name or run.id.startswith(wanted):
-            return run
-    listed = ", ".join(f"{c.id[:8]} ({c.name})" for c in runs[:3])
+        if wanted is None or wanted == run.name or _is_called(run, wanted):
+            return next(r for r in runs if shown_id(r) == shown_id(run))
+    listed = ", ".join(f"{shown_id(c)[:8]} ({c.name})" for c in runs[:3])
     raise InputError(f"no campaign has the id or name {wanted!r}; the latest are: {listed}.")
 
 
@@ -101,21 +142,21 @@ def to_resume(
     run = _newest_of_its_campaign(store, wanted, left if wanted is None and left else runs)
     if is_alive(run):
         raise InputError(
-            f"campaign {run.id[:8]} ({run.name}) still runs in {Owner.parse(run.owner)}; "
-            f"stop it with: kernelwright campaign stop {run.id[:8]}"
+            f"campaign {shown_id(run)[:8]} ({run.name}) still runs in {Owner.parse(run.owner)}; "
+            f"stop it with: kernelwright campaign stop {shown_id(run)[:8]}"
         )
     if run.state == "finished":
         raise InputError(
-            f"campaign {run.id[:8]} ({run.name}) ran to its end; read it with: "
-            f"kernelwright report {run.id[:8]} --html report.html"
+            f"campaign {shown_id(run)[:8]} ({run.name}) ran to its end; read it with: "
+            f"kernelwright report {shown_id(run)[:8]} --html report.html"
         )
     before = night_spec_of(run)
     assert before is not None
     spec = (larger or LargerCaps()).on(before)
     if run.state == "capped" and spec == before:
         raise InputError(
-            f"campaign {run.id[:8]} ({run.name}) ended at a cap; give a larger one to go on, such "
-            f"as: kernelwright campaign resume {run.id[:8]} {_larger_cap(before)}"
+            f"campaign {shown_id(run)[:8]} ({run.name}) ended at a cap; give a larger one to go "
+            f"on, such as: kernelwright campaign resume {shown_id(run)[:8]} {_larger_cap(before)}"
         )
     return Resumption(run.root_id, spec)
 
@@ -126,7 +167,7 @@ def _newest_of_its_campaign(
     """Find a run by name or by the id of any run of its campaign; return the campaign's newest."""
     every = nights(store)
     found = find_night(runs if wanted is None else every, wanted)
-    return next(run for run in every if run.root_id == found.root_id)
+    return next(run for run in every if shown_id(run) == shown_id(found))
 
 
 def _larger_cap(spec: NightSpec) -> str:
@@ -169,8 +210,15 @@ def find_paused(
 class StopWatch:
     """Looks every second whether somebody asked its run to end, to hold still or to go on."""
 
-    def __init__(self, store: KernelStore, pause: Pause | None = None) -> None:
+    def __init__(
+        self,
+        store: KernelStore,
+        pause: Pause | None = None,
+        say: Callable[[str], None] = lambda words: None,
+    ) -> None:
+        """Watch over one run; `say` tells its own terminal that it was paused, and that not."""
         self._store = store
+        self._say = say
         self._pause = pause or Pause()
         self._campaign_id = ""
         self._over = threading.Event()
@@ -197,7 +245,17 @@ class StopWatch:
             if any(event.kind == STOP for event in log):
                 stop()
                 return
-            if is_paused(log):
-                self._pause.hold()
-            else:
-                self._pause.go_on()
+            if is_paused(log) != self._pause.is_on:
+                self._turn(to_pause=not self._pause.is_on)
+
+    def _turn(self, *, to_pause: bool) -> None:
+        if not to_pause:
+            self._pause.go_on()
+            self._say("goes on")
+            return
+        self._pause.hold()
+        id_ = shown_id(self._store.campaign(self._campaign_id))
+        self._say(
+            "paused: what runs ends, nothing new begins; go on with: kernelwright campaign "
+            f"resume {id_[:8]}"
+        )

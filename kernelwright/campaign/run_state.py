@@ -1,8 +1,11 @@
 """How a run of a campaign stands, in one line."""
 
+from typing import Literal
+
 from kernelwright.campaign.earlier import lasted_s
 from kernelwright.campaign.pausing import is_paused
-from kernelwright.campaign.resuming import is_alive
+from kernelwright.campaign.resuming import is_alive, shown_id
+from kernelwright.campaign.spec_reading import night_spec_of
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.metal.diagnostic import Record
 from kernelwright.store import Campaign, KernelStore
@@ -15,10 +18,13 @@ class RunState(Record):
     """One line of `campaign status`."""
 
     id: str
+    """Of the campaign, which later runs keep."""
+    kind: Literal["campaign", "search"]
+    """Whether it has a file of its own and goes on by `campaign resume`."""
     name: str
     device: str
     state: str
-    """As in the store; `paused`, `dead` when its process is gone, `taken up` when resumed."""
+    """As in the store; `paused`, or `dead` when its process is gone."""
     tried: int
     evaluated: int
     correct: int
@@ -26,29 +32,29 @@ class RunState(Record):
     dollars: float
 
 
-def state_of(store: KernelStore, run: Campaign, *, is_newest: bool = True) -> RunState:
-    """Read how a run stands; one that is not the newest of its campaign was taken up."""
-    trials = store.history(campaign=run.id, limit=_MOST_TRIALS)
-    calls = store.dialogue.calls(run.id)
+def state_of(store: KernelStore, run: Campaign) -> RunState:
+    """Read how a campaign stands by its newest run, with what its earlier ones did."""
+    runs = store.runs(shown_id(run)) or (run,)
+    trials = [t for r in runs for t in store.history(campaign=r.id, limit=_MOST_TRIALS)]
+    calls = [call for r in runs for call in store.dialogue.calls(r.id)]
     return RunState(
-        id=run.id,
+        id=shown_id(run),
+        kind="campaign" if night_spec_of(run) else "search",
         name=run.name,
         device=run.environment.device.name,
-        state=word_for(store, run, is_newest=is_newest),
-        tried=len(trials),
+        state=word_for(store, run),
+        tried=len({t.candidate_id for t in trials}),
         evaluated=sum(t.state == "done" and not t.reused for t in trials),
-        correct=sum(t.status in RIGHT for t in trials),
-        seconds=lasted_s(store, run),
+        correct=len({t.candidate_id for t in trials if t.status in RIGHT}),
+        seconds=sum(lasted_s(store, r) for r in runs),
         dollars=sum(c.outcome.cost_microdollars for c in calls if c.outcome) / 1_000_000,
     )
 
 
-def word_for(store: KernelStore, run: Campaign, *, is_newest: bool = True) -> str:
+def word_for(store: KernelStore, run: Campaign) -> str:
     """Say how a run stands in a word or two."""
     if run.state == "finished":
         return "finished"
-    if not is_newest:
-        return "taken up"
     if run.state != "running":
         return run.state
     if not is_alive(run):

@@ -34,6 +34,7 @@ from kernelwright.campaign.resuming import (
     ask_to_go_on,
     find_paused,
     nights,
+    shown_id,
     to_resume,
 )
 from kernelwright.campaign.wish import capture_night, joined, with_wishes
@@ -122,7 +123,7 @@ def resume(
     with KernelStore(store, must_exist=True) as opened:
         if (held := find_paused(opened, nights(opened), campaign)) is not None:
             ask_to_go_on(opened, held.id)
-            console().print(f"asked {short(held.id)} ({held.name}) to go on")
+            console().print(f"asked {short(shown_id(held))} ({held.name}) to go on")
             return
         larger = LargerCaps(
             dollars=dollars, tokens=tokens, calls=calls, evaluations=evaluations, hours=hours
@@ -200,7 +201,7 @@ def _run(
         progress_view(console(), spec.candidates_per_task, quiet=quiet) as view,
         hiring(opened, spec, listen=view.show, rewire=rehearsal.rewire) as hire,
     ):
-        watch = StopWatch(opened, pause)
+        watch = StopWatch(opened, pause, lambda words: console().print(words, style="warn"))
 
         def listen(event: Event) -> None:
             watch.show(event)

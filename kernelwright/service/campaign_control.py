@@ -11,6 +11,8 @@ from kernelwright.campaign.resuming import (
     find_night,
     is_alive,
     nights,
+    searches,
+    shown_id,
 )
 from kernelwright.campaign.run_state import RunState, state_of
 from kernelwright.errors import InputError
@@ -21,6 +23,7 @@ from kernelwright.store import Campaign, KernelStore
 
 _STYLES = {"running": "good", "paused": "warn", "dead": "bad", "failed": "bad"}
 _MOST_RUNS = 20
+_COLUMNS = ("campaign", "kind", "name", "device", "state", "tried", "right", "time", "spent")
 
 
 def pause(campaign: RunArgument = None, store: StoreOption = None) -> None:
@@ -29,14 +32,13 @@ def pause(campaign: RunArgument = None, store: StoreOption = None) -> None:
         found = _living(opened, campaign)
         if is_paused(opened.events(found.id)):
             raise InputError(
-                f"campaign {short(found.id)} ({found.name}) holds still already; let it go on "
-                f"with: kernelwright campaign resume {short(found.id)}"
+                f"campaign {called(found)} holds still already; let it go on "
+                f"with: kernelwright campaign resume {short(shown_id(found))}"
             )
         ask_to_pause(opened, found.id)
-    console().print(
-        f"asked {short(found.id)} ({found.name}) to hold still; what runs ends, nothing new begins"
-    )
-    _print_next(f"kernelwright campaign resume {short(found.id)}")
+        name = called(found)
+    console().print(f"asked {name} to hold still; what runs ends, nothing new begins")
+    _print_next(f"kernelwright campaign resume {short(shown_id(found))}")
 
 
 def stop(campaign: RunArgument = None, store: StoreOption = None) -> None:
@@ -44,30 +46,37 @@ def stop(campaign: RunArgument = None, store: StoreOption = None) -> None:
     with KernelStore(store, must_exist=True) as opened:
         found = _living(opened, campaign)
         ask_to_stop(opened, found.id)
-    console().print(f"asked {short(found.id)} ({found.name}) to stop; it ends within seconds")
+    console().print(
+        f"asked {short(shown_id(found))} ({found.name}) to stop; it ends within seconds"
+    )
 
 
 def status(
     campaign: RunArgument = None, store: StoreOption = None, json: JsonOption = False
 ) -> None:
-    """List campaigns: what runs, what was left behind, what each has tried and spent."""
+    """List campaigns and searches: what runs, what was left behind, what each tried and spent."""
     with KernelStore(store, must_exist=True) as opened:
-        runs = nights(opened)
-        chosen = [find_night(runs, campaign)] if campaign else runs[:_MOST_RUNS]
-        newest = {run.id for run in current(runs)}
-        states = [state_of(opened, run, is_newest=run.id in newest) for run in chosen]
+        runs = searches(opened)
+        chosen = [find_night(runs, campaign)] if campaign else current(runs)[:_MOST_RUNS]
+        states = [state_of(opened, run) for run in chosen]
     if json:
         print_json(states)
         return
     if not states:
         console().print(
-            "No campaign in this store yet; `kernelwright campaign init` writes a file for one.",
+            "No campaign or search in this store yet; `kernelwright campaign init` writes a file "
+            "for a campaign.",
             style="quiet",
         )
         return
     console().print(_table(states))
     if command := _next_of(states[0]):
         _print_next(command)
+
+
+def called(run: Campaign) -> str:
+    """Name a campaign for people by its id and its name."""
+    return f"{short(shown_id(run))} ({run.name})"
 
 
 def _living(store: KernelStore, wanted: str | None) -> Campaign:
@@ -80,17 +89,28 @@ def _living(store: KernelStore, wanted: str | None) -> Campaign:
     alive = [run for run in runs if is_alive(run)]
     found = find_night(alive if wanted is None and alive else runs, wanted)
     if not is_alive(found):
-        raise InputError(f"campaign {short(found.id)} ({found.name}) does not run.")
+        raise InputError(f"campaign {called(found)} does not run.")
     return found
 
 
 def _table(states: list[RunState]) -> Table:
     table = Table(box=None, header_style="label", pad_edge=False)
-    for column in ("campaign", "name", "device", "state", "tried", "right", "time", "spent"):
+    for column in (
+        "campaign",
+        "kind",
+        "name",
+        "device",
+        "state",
+        "tried",
+        "right",
+        "time",
+        "spent",
+    ):
         table.add_column(column, no_wrap=True, overflow="ellipsis")
     for found in states:
         table.add_row(
             Text(short(found.id), style="id"),
+            found.kind,
             found.name,
             found.device,
             Text(found.state, style=_STYLES.get(found.state, "")),
@@ -103,10 +123,11 @@ def _table(states: list[RunState]) -> Table:
 
 
 def _next_of(newest: RunState) -> str:
+    if newest.kind == "search" and newest.state != "finished":
+        return ""
     return {
         "running": f"kernelwright campaign watch {short(newest.id)}",
         "finished": f"kernelwright report {short(newest.id)} --html report.html",
-        "taken up": "",
     }.get(newest.state, f"kernelwright campaign resume {short(newest.id)}")
 
 

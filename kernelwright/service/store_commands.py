@@ -8,6 +8,7 @@ import typer
 from kernelwright.agents.session.transcript import Transcript, transcript_lines
 from kernelwright.campaign.champion_list import CandidatePage, candidate_gain, champions_by_gain
 from kernelwright.campaign.ledger import conversations_about
+from kernelwright.campaign.resuming import history_of
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.service.console import console
@@ -99,7 +100,7 @@ def history(
 ) -> None:
     """List what was tried, newest first."""
     with KernelStore(store, must_exist=True) as opened:
-        entries = opened.history(campaign=campaign, task=task, status=status, limit=limit)
+        entries = history_of(opened, campaign, task=task, status=status, limit=limit)
     if json:
         print_json(entries)
     else:

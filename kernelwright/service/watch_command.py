@@ -8,7 +8,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from kernelwright.campaign.outlook import Lookout, Outlook
-from kernelwright.campaign.resuming import find_night, is_alive, nights
+from kernelwright.campaign.resuming import find_night, is_alive, nights, searches, shown_id
 from kernelwright.campaign.spec_reading import night_spec_of
 from kernelwright.service.console import console
 from kernelwright.service.option import ChipOption, JsonOption, RunArgument, StoreOption, print_json
@@ -19,7 +19,7 @@ _LOOK_S = 1.0
 _REST = 20
 """How many times as long as it works the view rests."""
 _NEXT_DEVICE_S = 5.0
-"""How long the next device's run may take to appear once one has ended."""
+"""How long the run that follows may take to appear once one has ended."""
 
 
 def watch(
@@ -47,7 +47,7 @@ def watch(
 
 def _chosen(store: KernelStore, wanted: str | None) -> Campaign:
     """Return the run that is meant: one that goes on before one that does not."""
-    runs = nights(store)
+    runs = searches(store)
     alive = [run for run in runs if is_alive(run)]
     return find_night(alive if wanted is None and alive else runs, wanted)
 
@@ -55,7 +55,7 @@ def _chosen(store: KernelStore, wanted: str | None) -> Campaign:
 def _follow(
     store: KernelStore, run: Campaign, lookout: Lookout, printed: Console, chip: str | None
 ) -> None:
-    """Draw a run every second until it ends, then that of the next device."""
+    """Draw a run every second until it ends, then the one that follows it."""
     with Live(console=printed, auto_refresh=False, screen=printed.is_terminal) as live:
         try:
             while True:
@@ -76,14 +76,13 @@ def _follow(
 
 
 def _following(store: KernelStore, run: Campaign) -> Campaign | None:
-    """Return the run of the night's next device, if it begins soon."""
+    """Return the run of the night's next device, or that which takes it up, if it begins soon."""
     spec = night_spec_of(run)
-    is_last = spec is None or len(spec.to_the_end()) == 1
     end = time.monotonic() + _NEXT_DEVICE_S
-    while not is_last and time.monotonic() < end:
+    while spec is not None and time.monotonic() < end:
         for other in nights(store):
-            is_later = other.started_at > run.started_at and other.name == run.name
-            if is_later and is_alive(other):
+            is_next = other.name == run.name or shown_id(other) == shown_id(run)
+            if is_next and other.started_at > run.started_at and is_alive(other):
                 return other
         time.sleep(_LOOK_S)
     return None

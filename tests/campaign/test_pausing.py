@@ -75,7 +75,8 @@ def test_a_run_is_paused_taken_up_and_stopped_from_another_terminal(tmp_path: Pa
     judge, pause = ScriptedJudge(before=threading.Event()), Pause()
     url = str(tmp_path / "kernels.db")
     with KernelStore(url) as store, KernelStore(url) as other:
-        watch = StopWatch(store, pause)
+        said: list[str] = []
+        watch = StopWatch(store, pause, said.append)
         engine = Engine(
             store, SearchSpec(jobs=1), team(), lambda: judge, listen=watch.show, pause=pause
         )
@@ -96,6 +97,8 @@ def test_a_run_is_paused_taken_up_and_stopped_from_another_terminal(tmp_path: Pa
             ask_to_stop(other, campaign_id)
             run.join(20)
         assert not run.is_alive()
+    assert [words.partition(":")[0] for words in said] == ["paused", "goes on"]
+    assert f"kernelwright campaign resume {campaign_id[:8]}" in said[0]
 
 
 def _begun(store: KernelStore) -> str:

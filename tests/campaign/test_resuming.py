@@ -9,15 +9,27 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.campaign import capture_subjects
+from kernelwright.campaign import Engine, SearchSpec, capture_subjects
 from kernelwright.campaign.earlier import earlier_runs
 from kernelwright.campaign.event import CampaignBegan
-from kernelwright.campaign.resuming import StopWatch, ask_to_stop, find_night, nights, to_resume
+from kernelwright.campaign.morning import morning_of
+from kernelwright.campaign.outlook import Lookout
+from kernelwright.campaign.resuming import (
+    StopWatch,
+    ask_to_stop,
+    current,
+    find_night,
+    history_of,
+    nights,
+    searches,
+    to_resume,
+)
+from kernelwright.campaign.run_state import state_of
 from kernelwright.errors import InputError
 from kernelwright.store import Environment, KernelStore
 from tests.campaign import mortal_night
 from tests.campaign.mortal_night import night, spec_in, three_subjects
-from tests.campaign.scripted import INFO, ScriptedJudge
+from tests.campaign.scripted import INFO, ScriptedJudge, team
 
 _ROOT = Path(__file__).parents[2]
 _ENVIRONMENT = Environment(device=INFO, mlx="1", system="test")
@@ -119,6 +131,38 @@ def test_a_run_hears_that_it_is_asked_to_stop(store: KernelStore, tmp_path: Path
     with watch.calling(heard.set):
         ask_to_stop(store, run.id)
         assert heard.wait(10)
+
+
+def test_a_campaign_keeps_its_id_however_often_it_is_taken_up(tmp_path: Path) -> None:
+    url, spec = str(tmp_path / "killed.db"), spec_in(tmp_path)
+    _killed(url, 20, "after")
+    with KernelStore(url) as store:
+        (first,) = nights(store)
+        report = night(store, ScriptedJudge(), spec, resumes=True).run(
+            capture_subjects(three_subjects())
+        )
+        newest, *_ = nights(store)
+        assert newest.id != first.id
+        assert find_night(nights(store), first.id[:8]) == newest
+        told = (
+            report.campaign_id,
+            Lookout(store, newest).look().id,
+            morning_of(store, newest).campaign_id,
+            state_of(store, newest).id,
+        )
+        assert set(told) == {first.id}
+        entries = history_of(store, first.id[:8], task=None, status=None, limit=999)
+        assert {e.campaign_id for e in entries} == {first.id, newest.id}
+        (state,) = (state_of(store, run) for run in current(searches(store)))
+        assert (state.kind, state.state) == ("campaign", "finished")
+        assert state.tried == len({e.candidate_id for e in entries})
+
+
+def test_plain_searches_have_a_state_too(store: KernelStore) -> None:
+    Engine(store, SearchSpec(jobs=1), team(), ScriptedJudge).run(capture_subjects(three_subjects()))
+    assert not nights(store)
+    (state,) = (state_of(store, run) for run in searches(store))
+    assert (state.kind, state.state) == ("search", "finished")
 
 
 def _killed(url: str, writes: int, when: str) -> None:
