@@ -241,7 +241,9 @@ class StopWatch:
 
     def _look(self, stop: Callable[[], None]) -> None:
         while not self._over.wait(_LOOK_S):
-            log = self._store.events(self._campaign_id) if self._campaign_id else ()
+            kinds = (STOP, PAUSE, GO_ON)
+            known = bool(self._campaign_id)
+            log = self._store.events(self._campaign_id, kinds=kinds) if known else ()
             if any(event.kind == STOP for event in log):
                 stop()
                 return

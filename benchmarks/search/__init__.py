@@ -1,0 +1,1 @@
+"""How fast a search learns: its policies on recorded tasks, without a device."""
