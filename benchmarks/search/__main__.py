@@ -13,7 +13,7 @@ from benchmarks.search import ablation, landscape
 from kernelwright.ir.dtype import Dtype
 
 _RESULTS = Path(__file__).parents[1] / "results"
-_SEEDS = 6
+_SEEDS = 3
 _REPORTED = (40, 80, 160, 320, 480)
 Curves = Mapping[str, Sequence[Sequence[float]]]
 """By policy, a curve for each seed."""
