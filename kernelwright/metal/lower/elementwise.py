@@ -22,7 +22,6 @@ from kernelwright.metal.schedule import Elementwise
 
 _AXIS_NAMES = (("index",), ("row", "column"), ("plane", "row", "column"))
 _GRID = "zyx"
-_SIMDGROUP = 32
 _LEAST_RUNS = 4
 """Runs of an uneven row from which on whole ones are read as such."""
 _MOST_SEGMENTS = 8
@@ -458,29 +457,20 @@ def _grid(axes: Sequence[Axis], schedule: Elementwise) -> Dimensions:
 
 
 def threadgroup_of(grid: Dimensions, schedule: Elementwise) -> Dimensions:
-    """Return a threadgroup that fits the axes; the device trims it at the edges.
+    """Return a threadgroup that fits the innermost axis; the device trims it at the edges.
 
-    What it trims are lanes that idle, so that sides are such as leave few.
+    What it trims are lanes that idle. Sides are powers of two all the same, which an H200 runs
+    faster, up to where it would idle more than half: those reach into the next axis.
     """
     width, height, depth = (int(extent) for extent in grid)
-    threads = schedule.threads
     if height == depth == 1:
-        return threads, 1, 1
-    x = width
-    if width > threads:
-        even = -(-width // -(-width // threads))
-        x = min(threads, -(-even // _SIMDGROUP) * _SIMDGROUP)
-    most = max(threads // x, 1)
-    sides = range(min(most, height), max(most // 2, 1) - 1, -1) if height > most else (height,)
-    y = min(sides, key=lambda side: _idle_share(x, side, height))
-    z = max(1, min(threads // (x * y), depth, _DEEPEST)) if y == height else 1
-    return x, y, z
-
-
-def _idle_share(width: int, side: int, height: int) -> float:
-    """Return how many lanes there are for each that a threadgroup of rows has work for."""
-    lanes = -(-width * side // _SIMDGROUP) * _SIMDGROUP
-    return -(-height // side) * side / height * lanes / (width * side)
+        return schedule.threads, 1, 1
+    x = min(schedule.threads, _power_of_two(width))
+    most = schedule.threads // x
+    if 2 * height > most:
+        return x, most, 1
+    y = _power_of_two(height)
+    return x, y, min(most // y, _power_of_two(depth), _DEEPEST)
 
 
 def is_even(axes: Sequence[Axis], schedule: Elementwise) -> bool:
@@ -490,3 +480,7 @@ def is_even(axes: Sequence[Axis], schedule: Elementwise) -> bool:
     threads = int(threadgroup_of(_grid(axes, schedule), schedule)[0])
     taken = schedule.vector * schedule.unroll * threads
     return schedule.vector > 1 and axes[-1].extent % taken == 0
+
+
+def _power_of_two(number: int) -> int:
+    return 1 << max(number - 1, 0).bit_length()

@@ -132,13 +132,9 @@ def test_a_guarded_read_takes_one_run_a_thread() -> None:
     assert {s.unroll for s in found if isinstance(s, Elementwise)} == {1}
 
 
-@pytest.mark.parametrize(
-    ("grid", "most"),
-    [((10, 32, 16384), 1.0), ((1, 32, 131072), 1.0), ((320, 7, 5), 1.01), ((10, 3000, 64), 1.05)],
-)
-def test_few_lanes_idle(grid: tuple[int, int, int], most: float) -> None:
+@pytest.mark.parametrize("grid", [(10, 32, 16384), (1, 32, 131072), (2, 3, 64), (320, 7, 5)])
+def test_few_lanes_idle(grid: tuple[int, int, int]) -> None:
     x, y, z = (int(side) for side in threadgroup_of(grid, Elementwise(8, 256)))
     groups = np.prod([-(-extent // side) for extent, side in zip(grid, (x, y, z), strict=True)])
-    lanes = -(-x * y * z // 32) * 32
-    assert x * y * z <= 256
-    assert groups * lanes / np.prod(grid) <= most
+    assert x * y * z == 256
+    assert groups * x * y * z / np.prod(grid) < 4
