@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from kernelwright.ir.dtype import Dtype
+from kernelwright.metal.lower.moment import is_moment, peak_of, weight_of
 from kernelwright.metal.lower.operator import MSL_TYPE
 from kernelwright.metal.lower.term import Apply, Reduced, Reducer
 from kernelwright.metal.lower.text import Binding
@@ -222,6 +223,17 @@ def is_shifted_sum(total: Reduced, peak: Reduced) -> bool:
                 and total.axis == peak.axis
             )
     return False
+
+
+def online_moments(found: list[Reduced]) -> list[tuple[Reduced, Reduced]]:
+    """Return (maximum, moment) pairs of which one pass can find the moment with the maximum."""
+    totals = online_pairs(found)
+    return [
+        (peak, moment)
+        for moment in filter(is_moment, found)
+        for peak, total in totals
+        if weight_of(moment) in (None, total.body) and peak_of(moment) is peak
+    ]
 
 
 def online_pairs(found: list[Reduced]) -> list[tuple[Reduced, Reduced]]:

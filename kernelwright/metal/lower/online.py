@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from kernelwright.metal.lower.accumulator import Team
 from kernelwright.metal.lower.layout import Block, Line, surround
-from kernelwright.metal.lower.run import Run
+from kernelwright.metal.lower.moment import factor_of, weight_of
+from kernelwright.metal.lower.run import Run, Span
 from kernelwright.metal.lower.run_peak import RunPeak
 from kernelwright.metal.lower.term import Apply, Reduced, Store, Term, walk
-from kernelwright.metal.lower.text import is_infix
+from kernelwright.metal.lower.text import Binding, is_infix
 from kernelwright.metal.lower.writer import Writer
 
 _LARGER = {False: "larger({0}, {1})", True: "metal::max({0}, {1})"}
@@ -19,21 +20,32 @@ Pair = tuple[Reduced, Reduced]
 
 @dataclass(frozen=True, slots=True)
 class PairNames:
-    """The variables of a pair."""
+    """The variables of a pair, and of the moments that are found with it."""
 
     peak: str
     total: str
+    moments: tuple[tuple[Reduced, str], ...]
+    seen: str
+    """Counts the elements, where a moment is of distances alone; empty otherwise."""
     drops_nan: bool
     """True where nobody asks for the maximum but together with the sum, which is NaN then."""
 
 
-def declare_online(writer: Writer, pair: Pair, stores: Sequence[Store]) -> PairNames:
+def declare_online(
+    writer: Writer, pair: Pair, moments: Sequence[Pair], stores: Sequence[Store]
+) -> PairNames:
     """Write the pair's variables before the loop that finds them for `stores`."""
     peak, total = (writer.fresh(reduced.name) for reduced in pair)
     # A finite start: the difference of two infinities would be NaN.
     writer.line(f"float {peak} = -FLT_MAX;")
     writer.line(f"float {total} = 0.0f;")
-    return PairNames(peak, total, pair[0].drops_nan or _always_summed(pair, stores))
+    own = [m for found, m in moments if found is pair[0] and weight_of(m) in (None, pair[1].body)]
+    named = tuple((moment, writer.fresh(moment.name)) for moment in own)
+    seen = writer.fresh("seen") if any(weight_of(moment) is None for moment in own) else ""
+    for name in (*(name for _, name in named), *([seen] if seen else [])):
+        writer.line(f"float {name} = 0.0f;")
+    drops_nan = pair[0].drops_nan or _always_summed(pair, stores)
+    return PairNames(peak, total, named, seen, drops_nan)
 
 
 def update_online(writer: Writer, pair: Pair, names: PairNames) -> None:
@@ -47,7 +59,28 @@ def update_online(writer: Writer, pair: Pair, names: PairNames) -> None:
         larger = _LARGER[names.drops_nan].format(names.peak, value)
         writer.line(f"float {raised} = {larger};")
         _raise(writer, pair, names, raised)
-    writer.line(f"{names.total} += {exponential}({value} - {names.peak});")
+    _add(writer, names, value, exponential)
+
+
+def _add(writer: Writer, names: PairNames, value: str, exponential: str) -> None:
+    """Write what an element adds to the total and to the moments."""
+    text, distance = f"{exponential}({value} - {names.peak})", f"{value} - {names.peak}"
+    if names.moments:
+        weight = writer.fresh("weight")
+        writer.line(f"float {weight} = {text};")
+        text = weight
+    writer.line(f"{names.total} += {text};")
+    for moment, name in names.moments:
+        factor = factor_of(moment)
+        if weight_of(moment) is None:
+            added = distance
+        elif factor is None:
+            added = f"{text} * ({distance})"
+        else:
+            added = f"{text} * {writer.expression(factor).inside(Binding.MULTIPLY)}"
+        writer.line(f"{name} += {added};")
+    if names.seen:
+        writer.line(f"{names.seen} += 1.0f;")
 
 
 def look_online(writer: Writer, found: RunPeak, names: PairNames) -> None:
@@ -56,17 +89,25 @@ def look_online(writer: Writer, found: RunPeak, names: PairNames) -> None:
 
 
 def raise_online(
-    writer: Writer, pair: Pair, names: PairNames, found: RunPeak, around: Sequence[Line | Block]
+    writer: Writer,
+    pair: Pair,
+    names: PairNames,
+    found: RunPeak,
+    around: Sequence[Line | Block],
+    span: Span,
 ) -> None:
     """Write what a run does to the pair, its largest element being found."""
     question = f"{found.name} > {names.peak}"
     with writer.block(f"if ({question if names.drops_nan else _not_below(found.name, names)})"):
         _raise(writer, pair, names, found.name)
-    shifted = f"{_exponential(pair)}({found.value} - {names.peak})"
+    factors = [f for m, _ in names.moments if (f := factor_of(m)) is not None]
 
     def body(inner: Writer) -> list[Run]:
-        inner.line(f"{names.total} += {shifted};")
-        return []
+        inner.bind(found.body, found.value)
+        runs = span.bind(inner, factors, ())
+        inner.prepare(factors)
+        _add(inner, names, found.value, _exponential(pair))
+        return runs
 
     surround(writer, around, body)
 
@@ -76,8 +117,29 @@ def _not_below(value: str, names: PairNames) -> str:
 
 
 def _raise(writer: Writer, pair: Pair, names: PairNames, raised: str) -> None:
-    writer.line(f"{names.total} *= {_exponential(pair)}({names.peak} - {raised});")
+    _shift(writer, pair, names, raised)
     writer.line(f"{names.peak} = {raised};")
+
+
+def _shift(writer: Writer, pair: Pair, names: PairNames, raised: str) -> None:
+    """Write how the total and the moments change with the number that exponents are shifted by."""
+    text = f"{_exponential(pair)}({names.peak} - {raised})"
+    if names.moments:
+        scale = writer.fresh("scale")
+        writer.line(f"float {scale} = {text};")
+        text = scale
+    apart = f"({names.peak} - {raised})"
+    for moment, name in names.moments:
+        if factor_of(moment) is not None:
+            writer.line(f"{name} *= {text};")
+            continue
+        # Where nothing was added, the finite start is no distance away.
+        if weight_of(moment) is None:
+            count, moved = names.seen, f"{name} + {names.seen} * {apart}"
+        else:
+            count, moved = names.total, f"({name} + {names.total} * {apart}) * {text}"
+        writer.line(f"{name} = {count} == 0.0f ? {name} : {moved};")
+    writer.line(f"{names.total} *= {text};")
 
 
 def _always_summed(pair: Pair, stores: Sequence[Store]) -> bool:
@@ -117,10 +179,13 @@ def finish_online(writer: Writer, pair: Pair, names: PairNames, team: Team) -> N
         word = "max" if names.drops_nan else "maximum"
         text = team.combine(writer, word, names.peak, "float")
         writer.line(f"float {shared} = {text};")
-        writer.line(f"{names.total} *= {_exponential(pair)}({names.peak} - {shared});")
-        text = team.combine(writer, "sum", names.total, "float")
-        writer.line(f"{names.total} = {text};")
+        _shift(writer, pair, names, shared)
+        for name in (names.total, *(name for _, name in names.moments)):
+            text = team.combine(writer, "sum", name, "float")
+            writer.line(f"{name} = {text};")
         writer.bind(peak, shared)
+    for moment, name in names.moments:
+        writer.bind(moment, name)
     if not names.drops_nan:
         # Nothing has risen above the finite start.
         writer.line(f"{shared} = {names.total} == 0.0f ? -INFINITY : {shared};")

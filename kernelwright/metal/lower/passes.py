@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from kernelwright.metal.lower.accumulator import online_pairs
+from kernelwright.metal.lower.accumulator import online_moments, online_pairs
 from kernelwright.metal.lower.index import Axis
+from kernelwright.metal.lower.moment import factor_of, is_moment
 from kernelwright.metal.lower.term import (
     Apply,
     Place,
@@ -26,6 +27,8 @@ class Loop:
     reduced: tuple[Reduced, ...] = ()
     online: tuple[tuple[Reduced, Reduced], ...] = ()
     """(maximum, sum of shifted exponentials) found together."""
+    moments: tuple[tuple[Reduced, Reduced], ...] = ()
+    """(maximum, sum of shifted exponentials times a factor) found with the pair of that maximum."""
     ranked: tuple[Ranked, ...] = ()
     """Elements and places of one ranking."""
     stores: tuple[Store, ...] = ()
@@ -39,6 +42,7 @@ class Loop:
     def roots(self) -> tuple[Term, ...]:
         """What each step of the loop needs."""
         bodies = [r.body for r in (*self.reduced, *(peak for peak, _ in self.online))]
+        bodies += [f for _, m in self.moments if (f := factor_of(m)) is not None]
         bodies += [r.key for r in self.ranked[:1]]
         return (*bodies, *(s.value for s in self.stores))
 
@@ -49,6 +53,7 @@ def loops(stores: Sequence[Store], *, online: bool) -> tuple[Loop, ...]:
     found = [t for t in waiting if isinstance(t, Reduced)]
     ranked = [t for t in waiting if isinstance(t, Ranked)]
     pairs = {total: peak for peak, total in online_pairs(found)} if online else {}
+    pairs |= {moment: peak for peak, moment in online_moments(found)} if online else {}
     levels = _levels(waiting, pairs)
     result: list[Loop] = []
     for level in range(max(levels.values(), default=0) + 1):
@@ -80,7 +85,9 @@ def _takes(loop: Loop, axis: Axis) -> bool:
 def _reducing(axis: Axis, here: Sequence[Reduced], pairs: dict[Reduced, Reduced]) -> Loop:
     both = tuple((pairs[r], r) for r in here if r in pairs)
     paired = {r for pair in both for r in pair}
-    return Loop(axis, tuple(r for r in here if r not in paired), both)
+    moments = tuple(pair for pair in both if is_moment(pair[1]))
+    alone = tuple(r for r in here if r not in paired)
+    return Loop(axis, alone, tuple(p for p in both if p not in moments), moments)
 
 
 def _ranking(here: Sequence[Ranked]) -> list[Loop]:

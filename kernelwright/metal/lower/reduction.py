@@ -9,6 +9,7 @@ from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, mean_divisor
 from kernelwright.ir.ranking import is_written_out
 from kernelwright.metal.lower.index import Axis, Index
+from kernelwright.metal.lower.moment import sum_in_parts
 from kernelwright.metal.lower.operator import NOUNS, exponential_for, meaning
 from kernelwright.metal.lower.shortcut import is_magnitude, is_shifted, mean_name
 from kernelwright.metal.lower.term import Reducer, Term, computed
@@ -48,13 +49,15 @@ def reduction(builder: "Builder", node: Node, call: Call, places: Coordinates) -
         return _spelled_out(builder, node, call, axes, places)
     if node.op == "mean":
         body, axis = builder.visited(Reducer.SUM, source, axes, places)
-        total = builder.reduce(
+        total = sum_in_parts(builder, body, axis) or builder.reduce(
             builder.terms.reduced(Reducer.SUM, body, axis, dtype=result, name="total")
         )
         divisor = builder.terms.place(Index.of(mean_divisor(call)))
         return builder.apply("{0} / {1}", result, mean_name(body), total, divisor)
     reducer, name = _REDUCERS[node.op]
     body, axis = builder.visited(reducer, source, axes, places)
+    if reducer is Reducer.SUM and (parts := sum_in_parts(builder, body, axis)) is not None:
+        return parts
     if reducer is Reducer.MAXIMUM and is_magnitude(body):
         return _largest_magnitude(builder, body, axis)
     return builder.reduce(builder.terms.reduced(reducer, body, axis, dtype=result, name=name))
@@ -162,8 +165,10 @@ def _shifted(builder: "Builder", value: Term, peak: Term) -> Term:
 
 
 def _softmax(builder: "Builder", source: ValueId, places: Coordinates) -> Term:
-    # A NaN reaches the sum, and with it the whole row.
-    exponential, total, _ = _exponential(builder, source, places, drops_nan=True)
+    # A NaN reaches the sum, and with it the whole row; a maximum that others ask for keeps it.
+    others = ("logsumexp", "max")
+    is_alone = not any(node.op in others for node in builder.graph.nodes)
+    exponential, total, _ = _exponential(builder, source, places, drops_nan=is_alone)
     one = builder.number(1.0, Dtype.FLOAT32)
     scale = builder.apply("{0} / {1}", Dtype.FLOAT32, "normalizer", one, total)
     return builder.apply("{0} * {1}", Dtype.FLOAT32, "probability", exponential, scale)

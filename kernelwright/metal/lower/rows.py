@@ -149,7 +149,9 @@ class Rows:
         self._declare_slots(kept, walk_)
         kahan = isinstance(self.schedule, Rowwise) and self.schedule.kahan
         names = {r: declare(writer, r, kahan=kahan) for r in loop.reduced}
-        online = {pair: declare_online(writer, pair, self.stores) for pair in loop.online}
+        online = {
+            pair: declare_online(writer, pair, loop.moments, self.stores) for pair in loop.online
+        }
 
         span_ = Span(loop.axis, walk_.width)
 
@@ -186,7 +188,7 @@ class Rows:
             for position in positions.values():
                 position.settle(outer, walk_.per_neighbour)
             for pair, pair_names in online.items():
-                raise_online(outer, pair, pair_names, peaks[pair], walk_.per_neighbour)
+                raise_online(outer, pair, pair_names, peaks[pair], walk_.per_neighbour, span_)
             return []
 
         if walk_.width > 1 and (online or any(map(is_position, names))):
