@@ -23,7 +23,7 @@ class Pattern(StrEnum):
     ROWWISE = "rowwise"
     """Map, reduce and map again over rows: some axes of one common shape."""
     SCAN = "scan"
-    """Running values along the last axis of rows, with elementwise work before and after."""
+    """Running values along one axis, with elementwise work before and after."""
     ATTENTION = "attention"
     """One attention, with elementwise work before and after."""
     MATVEC = "matvec"
@@ -204,7 +204,7 @@ def _scan(graph: Graph, reductions: list[Node]) -> Family:
     if reductions:
         reason = f"{reductions[0].op} and a scan are not one kernel yet"
         return Family(Pattern.NONE, reason=reason)
-    shapes: dict[tuple[int, int], tuple[int, ...]] = {}
+    shapes: dict[tuple[int, int, int], tuple[tuple[int, ...], int]] = {}
     directions: set[bool] = set()
     dependent: set[ValueId] = set()
     for node in graph.nodes:
@@ -212,9 +212,10 @@ def _scan(graph: Graph, reductions: list[Node]) -> Family:
         if op_named(node.op).kind is Kind.SCAN:
             call, source = Call.of(graph, node), graph.types[node.inputs[0]]
             axis = call.integer("axis") % len(source.shape)
-            if axis != len(source.shape) - 1 or reads or source.dtype.itemsize not in (2, 4):
+            if reads or source.dtype.itemsize not in (2, 4):
                 return Family(Pattern.NONE, reason=f"{node.op} of {source} has no kernel family")
-            shapes[source.size // source.shape[axis], source.shape[axis]] = source.shape
+            outer, inner = math.prod(source.shape[:axis]), math.prod(source.shape[axis + 1 :])
+            shapes[outer, source.shape[axis], inner] = (source.shape, axis)
             directions.add(call.flag("reverse"))
             dependent.update(node.outputs)
         elif reads and op_named(node.op).kind is not Kind.ELEMENTWISE:
@@ -223,10 +224,10 @@ def _scan(graph: Graph, reductions: list[Node]) -> Family:
             dependent.update(node.outputs)
     if len(shapes) != 1 or len(directions) != 1:
         return Family(Pattern.NONE, reason="its scans run along different rows")
-    (shape,) = shapes.values()
+    ((shape, axis),) = shapes.values()
     if any(t.size != math.prod(shape) for t in graph.output_types):
         return Family(Pattern.NONE, reason="an output is not what its scan runs along")
-    return Family(Pattern.SCAN, shape, (len(shape) - 1,))
+    return Family(Pattern.SCAN, shape, (axis,))
 
 
 def _rowwise(graph: Graph, reductions: list[Node]) -> Family:

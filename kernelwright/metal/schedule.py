@@ -202,6 +202,25 @@ class Scan:
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnScan:
+    """Scans along an outer axis: neighbouring threads take neighbouring results, as in memory."""
+
+    family: ClassVar[str] = "column_scan"
+
+    strips: int = 16
+    """Parts of a tile that the threads of a threadgroup take side by side."""
+    depth: int = 8
+    """Elements along the scan that a thread takes in each tile, all read before any is used."""
+    vector: int = 1
+    """Results per thread, side by side."""
+
+    @classmethod
+    def of(cls, decisions: Mapping[str, int]) -> "ColumnScan":
+        """Return the schedule of some decisions, defaults for the others."""
+        return cls(**decisions)
+
+
+@dataclass(frozen=True, slots=True)
 class Attention:
     """Queries against a cache: simdgroups take keys in turn and merge what they found."""
 
@@ -331,6 +350,7 @@ Schedule = (
     | Staged
     | Tiled
     | Scan
+    | ColumnScan
     | Attention
     | Prefill
 )
@@ -341,6 +361,7 @@ _FAMILIES: dict[str, type[Schedule]] = {
     "dense": Dense,
     "matvec": Matvec,
     "scan": Scan,
+    "column_scan": ColumnScan,
     "split": Split,
     "column_split": ColumnSplit,
     "staged": Staged,

@@ -11,6 +11,7 @@ from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.schedule import (
     Attention,
+    ColumnScan,
     ColumnSplit,
     Columnwise,
     Dense,
@@ -120,6 +121,11 @@ def idea(schedule: Schedule) -> str:
             return (
                 f"{schedule.lanes} threads a row, {schedule.vector} elements each, joined by a "
                 "prefix over the lanes and a carry from tile to tile."
+            )
+        case ColumnScan():
+            return (
+                f"Neighbouring threads on neighbouring results, {schedule.strips} strips of "
+                f"{schedule.depth} elements each, joined by what they add up to."
             )
         case Attention():
             together = f"{schedule.queries} queries" if schedule.queries > 1 else "one query"

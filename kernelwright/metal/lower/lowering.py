@@ -5,6 +5,7 @@ from kernelwright.ir.graph import Graph
 from kernelwright.ir.stacking import stacked_axis
 from kernelwright.metal.kernel import Kernel, Program, Tensor
 from kernelwright.metal.lower.attention_program import attention_program
+from kernelwright.metal.lower.column_scan import lower_column_scan
 from kernelwright.metal.lower.dense_kernel import lower_dense
 from kernelwright.metal.lower.elementwise import lower_elementwise
 from kernelwright.metal.lower.generic import generalize
@@ -20,6 +21,7 @@ from kernelwright.metal.lower.staged import lower_staged
 from kernelwright.metal.lower.tiled import lower_tiled
 from kernelwright.metal.schedule import (
     Attention,
+    ColumnScan,
     ColumnSplit,
     Columnwise,
     Dense,
@@ -55,6 +57,8 @@ def lower(graph: Graph, schedule: Schedule) -> Program:
         return _split(graph, signature, schedule)
     if isinstance(schedule, Staged):
         return _program(signature, *lower_staged(graph, signature, schedule))
+    if isinstance(schedule, ColumnScan):
+        return _program(signature, (lower_column_scan(graph, signature, schedule),), ())
     if isinstance(schedule, Tiled):
         return _program(signature, (lower_tiled(graph, signature, schedule),), ())
     if isinstance(schedule, Attention | Prefill):

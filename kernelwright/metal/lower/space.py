@@ -17,6 +17,7 @@ from kernelwright.ir.stacking import stacked_axis
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower.accumulator import is_compensated, joins_in_part, online_pairs
 from kernelwright.metal.lower.attention_space import attention_layout, attention_schedules
+from kernelwright.metal.lower.column_scan import column_scan_shape, column_scan_stores
 from kernelwright.metal.lower.dense_space import dense_schedules, dense_tiling
 from kernelwright.metal.lower.elementwise import (
     Piece,
@@ -47,6 +48,7 @@ from kernelwright.metal.lower.term import Load, Reduced, Reducer, Store, always,
 from kernelwright.metal.lower.tiled import Tiles, tile_rows
 from kernelwright.metal.schedule import (
     Attention,
+    ColumnScan,
     ColumnSplit,
     Columnwise,
     Dense,
@@ -119,7 +121,8 @@ def schedules(graph: Graph, device: DeviceInfo) -> tuple[Schedule, ...]:
     if any(node.op in PRODUCTS for node in graph.nodes):
         return matvec_schedules(graph)
     if Kind.SCAN in kinds:
-        return tuple(_scans(graph, device))
+        is_outer = column_scan_shape(graph).columns > 1
+        return tuple(_column_scans(graph, device) if is_outer else _scans(graph, device))
     if Kind.REDUCTION in kinds or is_ranked(graph) or plain_rows(graph):
         return tuple(_rowwise(graph, device))
     return tuple(_elementwise(graph, device))
@@ -148,6 +151,11 @@ def footprint(graph: Graph, schedule: Schedule) -> Footprint:
         shared = schedule.lanes // 32 if schedule.lanes > 32 else 0
         words = sum(2 if is_wide(scan) else 1 for scan in found)
         return Footprint(_WORKING + schedule.vector * words, 4 * shared * words)
+    if isinstance(schedule, ColumnScan):
+        found = scanned(column_scan_stores(graph, Signature.of(graph), schedule))
+        words = schedule.vector * sum(2 if is_wide(scan) else 1 for scan in found)
+        shared = 4 * 32 * schedule.strips * words
+        return Footprint(_WORKING + (schedule.depth + 3) * words, shared)
     if isinstance(schedule, Tiled):
         return _tiled_footprint(graph, schedule)
     stores = row_stores(graph, Signature.of(graph), row_count(graph))
@@ -252,6 +260,35 @@ def _preferred_run(graph: Graph, device: DeviceInfo) -> int:
     """Return how many neighbours of a graph's largest array a lane takes best."""
     most = max((*graph.input_types, *graph.output_types), key=lambda t: t.size)
     return preferred_run(device, most.dtype.itemsize)
+
+
+def _column_scans(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
+    """Yield scans along an outer axis, those first that keep a GPU busy with wide reads."""
+    shape, signature = column_scan_shape(graph), Signature.of(graph)
+    first = ColumnScan(1, 1, 1)
+    words = sum(
+        2 if is_wide(s) else 1 for s in scanned(column_scan_stores(graph, signature, first))
+    )
+    found = []
+    for vector, strips, depth in product(_widths(graph), (32, 16, 8, 4), (8, 4, 2, 1)):
+        schedule = ColumnScan(strips, depth, vector)
+        is_long = strips * depth > shape.length and (strips, depth) != (4, 1)
+        taken = footprint(graph, schedule) if shape.columns % vector == 0 else None
+        if taken is None or is_long or strips * 32 > device.threads_per_threadgroup:
+            continue
+        fits = taken.threadgroup_bytes <= device.threadgroup_bytes
+        if fits and words * vector * (depth + 3) <= MAXIMUM_KEPT:
+            found.append(schedule)
+    results = shape.planes * shape.columns
+
+    def strangeness(s: ColumnScan) -> tuple[float, ...]:
+        threads = results // s.vector * s.strips
+        lanes = min(shape.columns // s.vector, 32)
+        idle = abs(math.log2(max(threads, 1) / _MANY)) if threads < _MANY else 0.0
+        in_flight = abs(math.log2(s.vector * s.depth / BYTES_IN_FLIGHT))
+        return (idle + in_flight + 2 * math.log2(32 / lanes), -s.vector)
+
+    return iter(sorted(found, key=strangeness))
 
 
 def _scans(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
