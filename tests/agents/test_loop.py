@@ -26,11 +26,11 @@ from tests.agents.loopback.example import (
     convolution_model,
 )
 from tests.agents.loopback.loop import SUBJECT, Shared, calls_of, search, statuses
-from tests.agents.loopback.model import SCENARIOS, ScriptedModel
+from tests.agents.loopback.model import SCENARIOS, ScriptedModel, whole
 from tests.agents.loopback.partner import NAMES, QUICK
-from tests.agents.loopback.scene import BODY, TASK, draft, submitted
+from tests.agents.loopback.scene import BODY, DONE, TASK, draft, submitted
 from tests.agents.loopback.server import LoopbackServer, Misbehaviour, Refused, Response, Script
-from tests.agents.loopback.wire import Heard, Said
+from tests.agents.loopback.wire import Calls, Heard, Said
 
 ENDINGS = {
     "right at once": [("One element a thread.", Status.CORRECT)],
@@ -221,3 +221,26 @@ def test_no_prompt_of_a_search_holds_a_closed_check(store: KernelStore) -> None:
     assert program.id in {store.show(e.candidate_id).program.id for e in store.history()}
     assert len(heard) == len(model.asked) >= 3
     assert not [secret for secret in secrets for text in heard if secret in text]
+
+
+def test_what_a_model_learnt_is_told_to_the_next_search_of_such_tasks(
+    store: KernelStore, judge: Shared, provider: str
+) -> None:
+    name = f"{provider}:{NAMES[provider]}"
+    learnt = Said(calls=(Calls.of("done", because="One load an element is enough here."),))
+    first = ScriptedModel(submitted(draft(BODY)), *[learnt] * 9)
+    with LoopbackServer(first) as server:
+        search(store, judge, name, server.base_url(provider), candidates=2)
+    (note,) = store.dialogue.lessons()
+    assert note.text == "One load an element is enough here."
+    assert note.evidence == (draft(BODY).program(Interface(TASK)).id,)
+    heard: list[str] = []
+
+    def listening(request: Heard) -> Response:
+        heard.append(request.text)
+        return whole(request) if "You cut a graph" in request.system else DONE
+
+    with LoopbackServer(listening) as server:
+        search(store, judge, name, server.base_url(provider), candidates=4)
+    assert any("One load an element is enough here. (a model's note on 1 verdict)" in t
+               for t in heard)  # fmt: skip
