@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from kernelwright.ir.component import ragged_parts
 from kernelwright.ir.fast_attention import FEW_QUERIES, is_worth_tiling
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
@@ -91,13 +92,13 @@ def is_memory_bound(
 
 
 def writes_no_more(graph: Graph) -> bool:
-    """Say whether a graph's outputs are no more bytes than what one of its contractions makes.
+    """Say whether a graph's outputs are no more bytes than what its contractions make.
 
     What reads a result beside others belongs to them: a square, or a wider copy, to its norm and
     not to the product.
     """
     made = (v for n in graph.nodes if op_named(n.op).kind is Kind.CONTRACTION for v in n.outputs)
-    return sum(t.nbytes for t in graph.output_types) <= max(graph.types[v].nbytes for v in made)
+    return sum(t.nbytes for t in graph.output_types) <= sum(graph.types[v].nbytes for v in made)
 
 
 def trouble_with_attention(graph: Graph) -> str:
@@ -141,7 +142,10 @@ def trouble_with_dense(graph: Graph) -> str:
     ]:
         return f"a product of {foreign[0].dtype} has no kernel"
     if len({t.size for t in graph.output_types}) != 1:
-        return "its outputs differ in size"
+        parts = ragged_parts(graph)
+        if not parts or any(trouble_with_dense(part.bare()) for part in parts):
+            return "its outputs differ in size"
+        return ""
     return _trouble_before_dense(graph, found) or _trouble_after_dense(graph, found)
 
 

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from kernelwright.ir.component import ragged_parts
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.ops.view import slices
@@ -70,7 +71,9 @@ def unfit(graph: Graph) -> str:
     vectors = sizes.pop()[0]
     reason = _mixes(graph, vectors)
     if not reason and len({t.size for t in graph.output_types}) != 1:
-        return "its outputs differ in size"
+        parts = ragged_parts(graph)
+        if not parts or any(unfit(part.bare()) for part in parts):
+            return "its outputs differ in size"
     return reason
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
+from kernelwright.errors import UnsupportedError
+from kernelwright.ir.component import ragged_parts
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Kernel, Tensor
 from kernelwright.metal.lower.dense import PARTIAL, RESERVED_HERE, TAKEN
@@ -18,6 +20,7 @@ from kernelwright.metal.lower.function import header_for
 from kernelwright.metal.lower.index import Axis
 from kernelwright.metal.lower.layout import Block, Line, span, surround
 from kernelwright.metal.lower.run import Run, Span
+from kernelwright.metal.lower.side_by_side import part_signature, side_by_side
 from kernelwright.metal.lower.signature import Signature, kernel_name
 from kernelwright.metal.lower.term import Load, Term, walk
 from kernelwright.metal.lower.tiling import Tiling
@@ -37,11 +40,22 @@ def lower_dense(
         UnsupportedError: the graph is none, or the schedule does not divide it.
     """
     signature = Signature.of(graph, RESERVED_HERE)
+    parts = ragged_parts(graph)
+    if parts:
+        kernels = [_one(part.bare(), part_signature(signature, part), schedule) for part in parts]
+        place = "threadgroup_position_in_grid.x"
+        return signature, (side_by_side(graph, kernels, axis=0, attribute=place),), ()
     tiling = Tiling.of(graph, signature, schedule)
     first = _Tiles(graph, signature, tiling).kernel()
     if schedule.chunks == 1:
         return signature, (first,), ()
     return signature, (first, merge_kernel(graph, signature, tiling)), (partial_sums(tiling),)
+
+
+def _one(graph: Graph, signature: Signature, schedule: Schedule) -> Kernel:
+    if schedule.chunks > 1:
+        raise UnsupportedError("products side by side are one launch; use chunks=1.")
+    return _Tiles(graph, signature, Tiling.of(graph, signature, schedule)).kernel()
 
 
 class _Tiles:

@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterator
 from itertools import product
 
+from kernelwright.errors import UnsupportedError
+from kernelwright.ir.component import longest_part, ragged_parts
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower.dense import RESERVED_HERE
@@ -40,6 +42,14 @@ def dense_schedules(graph: Graph, device: DeviceInfo) -> tuple[Dense, ...]:
     Raises:
         UnsupportedError: the graph is no product of few rows.
     """
+    parts = ragged_parts(graph)
+    if parts:
+        spaces = [dense_schedules(part.bare(), device) for part in parts]
+        longest = spaces[longest_part(parts)]
+        shared = [s for s in longest if s.chunks == 1 and all(s in space for space in spaces)]
+        if not shared:
+            raise UnsupportedError("no schedule divides all of the products side by side.")
+        return tuple(shared)
     signature = Signature.of(graph, RESERVED_HERE)
     plain = Tiling.of(graph, signature, Dense(1, 1, 1, 1))
     widest = preferred_run(device, max(t.dtype.itemsize for t in graph.input_types))
@@ -54,7 +64,10 @@ def dense_schedules(graph: Graph, device: DeviceInfo) -> tuple[Dense, ...]:
 
 
 def dense_tiling(graph: Graph, schedule: Dense) -> Tiling:
-    """Return how a schedule divides a graph's products."""
+    """Return how a schedule divides a graph's products, the longest of those side by side."""
+    parts = ragged_parts(graph)
+    if parts:
+        return dense_tiling(parts[longest_part(parts)].bare(), schedule)
     return Tiling.of(graph, Signature.of(graph, RESERVED_HERE), schedule)
 
 

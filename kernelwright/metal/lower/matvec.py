@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from kernelwright.errors import UnsupportedError
+from kernelwright.ir.component import ragged_parts
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.matvec import Product
 from kernelwright.metal.kernel import Kernel
@@ -15,6 +16,7 @@ from kernelwright.metal.lower.layout import Block, Line, span, surround
 from kernelwright.metal.lower.matvec_space import VECTORS, words_of
 from kernelwright.metal.lower.product import Dot, product_stores
 from kernelwright.metal.lower.run import Run, Span
+from kernelwright.metal.lower.side_by_side import part_signature, side_by_side
 from kernelwright.metal.lower.signature import Signature, kernel_name
 from kernelwright.metal.lower.term import Load, Store, Term, walk
 from kernelwright.metal.lower.writer import Writer
@@ -39,6 +41,12 @@ def lower_matvec(graph: Graph, signature: Signature, schedule: Matvec) -> Kernel
     Raises:
         UnsupportedError: the schedule does not divide the graph's rows or words.
     """
+    parts = ragged_parts(graph)
+    if parts:
+        made = [
+            lower_matvec(part.bare(), part_signature(signature, part), schedule) for part in parts
+        ]
+        return side_by_side(graph, made, axis=1, attribute="thread_position_in_grid.y")
     stores, dots, product = product_stores(graph, signature)
     rows = graph.output_types[0].size // product.vectors
     if rows % schedule.results or schedule.words not in words_of(product):

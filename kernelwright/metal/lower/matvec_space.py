@@ -3,6 +3,7 @@
 import math
 
 from kernelwright.errors import UnsupportedError
+from kernelwright.ir.component import longest_part, ragged_parts
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.matvec import Product
 from kernelwright.metal.lower.product import product_stores
@@ -46,6 +47,9 @@ def registers_of(product: Product, dots: int, schedule: Matvec) -> int:
 
 def matvec_registers(graph: Graph, schedule: Matvec) -> int:
     """Estimate the registers of a graph's kernel under a schedule."""
+    parts = ragged_parts(graph)
+    if parts:
+        return max(matvec_registers(part.bare(), schedule) for part in parts)
     _, dots, product = product_stores(graph, Signature.of(graph))
     return registers_of(product, len(dots), schedule)
 
@@ -56,6 +60,15 @@ def matvec_schedules(graph: Graph) -> tuple[Schedule, ...]:
     Raises:
         UnsupportedError: a lane could not keep what the graph's products need.
     """
+    parts = ragged_parts(graph)
+    if parts:
+        # The longest part sets the order; the others must divide alike.
+        spaces = [matvec_schedules(part.bare()) for part in parts]
+        longest = spaces[longest_part(parts)]
+        shared = tuple(s for s in longest if all(s in space for space in spaces))
+        if not shared:
+            raise UnsupportedError("no schedule divides all of the products side by side.")
+        return shared
     _, dots, product = product_stores(graph, Signature.of(graph))
     rows = graph.output_types[0].size // product.vectors
     wanted = 4 if rows >= MANY_RESULTS else 2 if rows >= FEW_RESULTS else 1
