@@ -33,7 +33,7 @@ def dense(dtype: mx.Dtype, tokens: int = 1, *, biased: bool = False) -> Graph:
 def quantized(dtype: mx.Dtype, tokens: int = 1) -> Graph:
     def function(x: mx.array, *rest: mx.array) -> tuple[mx.array, ...]:
         return tuple(
-            mx.quantized_matmul(x, *rest[i : i + 3], transpose=True, group_size=64, bits=4)
+            mx.quantized_matmul(x, rest[i], rest[i + 1], rest[i + 2], True, 64, 4)
             for i in range(0, 9, 3)
         )
 
