@@ -21,19 +21,25 @@ class Form:
     """What a value is, where kernels may compute what reads it in another way.
 
     `size` is the factor before `tanh`; of a maximum with a logarithm added to it, a bound of the
-    logarithm.
+    logarithm. Weights of a softmax may be divided by their sum after they were rounded, which is
+    then another share of them.
     """
 
-    name: Literal["tanh", "max", "log", "logsumexp"]
+    name: Literal["tanh", "max", "log", "logsumexp", "softmax"]
     size: float = 1.0
+
+
+_PLAIN = {"tanh": Form("tanh"), "max": Form("max"), "softmax": Form("softmax")}
 
 
 def form_of(
     op: Op, call: Call, forms: Sequence[Form | None], values: Sequence[Array], made: Array
 ) -> Form | None:
     """Recognise a value by the op that makes it and by what that reads."""
-    if op.name in ("tanh", "max"):
-        return Form("tanh" if op.name == "tanh" else "max")
+    if op.name in ("tanh", "max", "softmax"):
+        return _PLAIN[op.name]
+    if op.name == "cast":
+        return forms[0] if forms[0] == _PLAIN["softmax"] else None
     if op.name == "log":
         return Form("log", float(np.max(np.abs(made), initial=0.0, where=np.isfinite(made))))
     if op.name == "logsumexp":

@@ -109,58 +109,6 @@ def error_of_prod(op: Op, call: Call, x: Reals, error: Reals | None, made: Array
     return np.asarray(wide_product - np.prod(size, axis=axes, keepdims=True))
 
 
-def _of_exponentials(x: Reals, error: Reals | None) -> tuple[Reals, Reals]:
-    """Return the relative error of exp(x - max(x)), and what x is less than its maximum."""
-    below = np.max(x, axis=-1, keepdims=True) - x
-    # The difference is rounded once, and twice more where it is scaled for exp2; then 4 ulp.
-    relative = 3 * UNIT * np.where(np.isfinite(below), below, 0.0) + 8 * UNIT
-    if error is not None:
-        relative = relative + error
-    return relative, below
-
-
-def _roundings_of_rows(x: Reals) -> Reals:
-    factor = alike(x.reshape(-1, x.shape[-1])).reshape(*x.shape[:-1], 1)
-    return roundings(x.shape[-1], factor)
-
-
-def _of_whole_rows(lost: Reals, x: Reals, error: Reals | None, made: Reals) -> Reals:
-    """Leave a row open in which something may be anything; NaN and infinities stand otherwise.
-
-    Where the maximum may overflow, the whole row is less an infinity, which gives NaN.
-    """
-    lost = np.where(np.isfinite(made), lost, 0.0)
-    if error is None or np.isfinite(error).all():
-        return lost
-    peak = np.max(x, axis=-1, keepdims=True)
-    is_open = np.isnan(error) | (np.isinf(error) & (x == peak))
-    return np.where(is_open.any(axis=-1, keepdims=True), np.nan, lost)
-
-
-def error_of_softmax(x: Reals, error: Reals | None, made: Reals) -> Reals:
-    """Bound the error of a softmax whose steps run in float32."""
-    relative, below = _of_exponentials(x, error)
-    shared = np.sum(np.where(made > 0, made * relative, 0.0), axis=-1, keepdims=True)
-    shared = shared + (_roundings_of_rows(x) + 5) * UNIT
-    # A weight lies between 0 and 1 however uncertain its exponential is.
-    lost = np.where(made > 0, np.minimum(made * np.expm1(relative + shared), 1.0), 0.0)
-    lost = np.where(np.isposinf(below), 0.0, lost)
-    lost = _of_whole_rows(lost, x, error, made)
-    small = (made < FLOAT32.least_normal) & np.isfinite(below) & (below > 0)
-    return np.where(small, np.maximum(lost, FLOAT32.least_normal), lost)
-
-
-def error_of_logsumexp(x: Reals, error: Reals | None, made: Reals) -> Reals:
-    """Bound the error of a logarithm of a sum of exponentials whose steps run in float32."""
-    relative, _ = _of_exponentials(x, error)
-    weights = np.exp(x - made)
-    shared = np.sum(np.where(weights > 0, weights * relative, 0.0), axis=-1, keepdims=True)
-    peak = np.max(x, axis=-1, keepdims=True)
-    logarithm = np.abs(made - peak)
-    lost = shared + _roundings_of_rows(x) * UNIT + 8 * UNIT * logarithm
-    return _of_whole_rows(lost, x, error, made)
-
-
 def error_of_scan(op: Op, call: Call, x: Array, error: Reals | None, made: Array) -> Reals | None:
     """Bound the error of each running value."""
     assert op.meaning is not None

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from kernelwright.evaluator.oracle.error_of_exponentials import error_of_logsumexp, error_of_softmax
 from kernelwright.evaluator.oracle.error_of_forms import error_of_other_form, form_of
 from kernelwright.evaluator.oracle.error_of_moves import DATA_PLACES, errors_of_move, moves
 from kernelwright.evaluator.oracle.error_of_order import (
@@ -17,10 +18,8 @@ from kernelwright.evaluator.oracle.error_of_sums import (
     UNIT,
     accumulated,
     error_of_contraction,
-    error_of_logsumexp,
     error_of_prod,
     error_of_scan,
-    error_of_softmax,
     error_of_sum,
 )
 from kernelwright.evaluator.oracle.float_format import (

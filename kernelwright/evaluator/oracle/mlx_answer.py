@@ -187,7 +187,7 @@ def _left_to_bound(wanted: ExpectedOutput, places: NDArray[np.intp]) -> Mask:
         return ignored
     size = np.abs(wanted.rounded.reshape(-1)[places].astype(np.float32))
     allowed = tolerance.absolute + tolerance.relative * size
-    return np.asarray(ignored | (2 * limits.reshape(-1)[places] > allowed))
+    return np.asarray(ignored | (limits.reshape(-1)[places] > allowed / 2))
 
 
 def _call(one: AnyArray, other: AnyArray, tolerance: Tolerance) -> bool:

@@ -11,6 +11,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelwright.evaluator.oracle.blas_threads import one_blas_thread
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Values = NDArray[np.float64]
@@ -51,7 +53,8 @@ def in_parts(work: Callable[[Item], Result], parts: Sequence[Item]) -> list[Resu
     def batch(number: int) -> list[Result]:
         return [work(part) for part in parts[edges[number] : edges[number + 1]]]
 
-    return [result for made in _pool("parts").map(batch, range(batches)) for result in made]
+    with one_blas_thread():
+        return [result for made in _pool("parts").map(batch, range(batches)) for result in made]
 
 
 def spread(function: Callable[..., Values], arrays: Sequence[Values]) -> Values:
@@ -82,7 +85,8 @@ def side_by_side(work: Callable[[Item], Result], items: Sequence[Item]) -> list[
     """
     if len(items) < 2 or cores() < 2:
         return [work(item) for item in items]
-    return list(_pool("items").map(work, items))
+    with one_blas_thread():
+        return list(_pool("items").map(work, items))
 
 
 @contextmanager

@@ -51,8 +51,18 @@ class Tracked:
             size = size + error
         if not inexact.any():
             return error
-        rounding = only_where(inexact, half_spacing(self.values, self.dtype))
+        rounding = only_where(inexact, self._rounding())
         beyond = size > FORMATS[self.dtype].largest
         if beyond.any():
             rounding = np.where(beyond & np.isfinite(self.values), np.inf, rounding)
         return rounding if error is None else error + rounding
+
+    def _rounding(self) -> Reals:
+        """Return the largest error of one rounding of the values, or of what they are shares of."""
+        half = half_spacing(self.values, self.dtype)
+        if self.form is None or self.form.name != "softmax":
+            return half
+        unit = 2.0 ** -FORMATS[self.dtype].significant_bits
+        return np.where(
+            np.isfinite(self.values), np.maximum(half, unit * np.abs(self.values)), half
+        )
