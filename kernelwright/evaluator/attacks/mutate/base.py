@@ -21,7 +21,7 @@ from kernelwright.ir.resize import Axis, free_dimensions, resize
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import lower, schedules
-from kernelwright.metal.schedule import render
+from kernelwright.metal.schedule import Schedule, render
 
 Shapes = Literal["real", "small"]
 _DEVICE = DeviceInfo(name="simulator", chip="any", runtime="any", measures_time=False)
@@ -74,22 +74,33 @@ def sources(shapes: Shapes) -> tuple[Source, ...]:
 def programs_of(
     source: Source, random: np.random.Generator, most: int = 3
 ) -> Iterator[BaseProgram]:
-    """Yield a task's programs: the corpus' own, or the first schedule's and others by chance.
+    """Yield at most so many programs of a task: the corpus' own, or some schedules' by chance.
 
-    At most `most` are made of each part of a task that one program computes.
+    Parts of a task that one program each computes take turns; of half of them, or where there
+    are several programs, the first schedule's is among them.
     """
     if source.group == _CORPUS:
         yield BaseProgram(source, task_of(source.name), bases()[source.name].program, "")
         return
-    for task in _tasks(source):
-        try:
-            found = schedules(task.graph, _DEVICE)
-        except UnsupportedError:
-            continue
-        others = random.permutation(len(found))[: most - 1]
-        for place in dict.fromkeys((0, *map(int, others))):
+    parts = [part for task in _tasks(source) if (part := _schedules(task))]
+    left = most
+    for turn, number in enumerate(random.permutation(len(parts))):
+        task, found = parts[number]
+        share = -(-left // (len(parts) - turn))
+        others = tuple(map(int, random.permutation(len(found))))
+        starts_first = share > 1 or random.random() < 0.5
+        for place in tuple(dict.fromkeys((0, *others) if starts_first else others))[:share]:
             schedule = found[place]
             yield BaseProgram(source, task, lower(task.graph, schedule), render(schedule))
+            left -= 1
+
+
+def _schedules(task: Task) -> tuple[Task, tuple[Schedule, ...]] | None:
+    """Return a part of a task with its schedules; None where no template computes it."""
+    try:
+        return task, tuple(schedules(task.graph, _DEVICE))
+    except UnsupportedError:
+        return None
 
 
 def _tasks(source: Source) -> Iterator[Task]:

@@ -12,7 +12,7 @@ from kernelwright.evaluator.attacks.mutate.catalog import GROUPS
 from kernelwright.evaluator.attacks.mutate.equivalence import machine_code
 from kernelwright.evaluator.attacks.mutate.judging import Examiner
 from kernelwright.evaluator.attacks.mutate.record import Outcome
-from kernelwright.evaluator.attacks.mutate.sample import shares
+from kernelwright.evaluator.attacks.mutate.sample import MUTANTS_A_PROGRAM, Share, shares
 from kernelwright.evaluator.attacks.mutate.summary import Summary
 from kernelwright.evaluator.attacks.mutate.survivor import (
     Explanation,
@@ -109,10 +109,25 @@ def test_a_sample_is_the_same_for_a_seed_and_another_for_another() -> None:
 
 
 def test_shares_cover_every_task_in_three_dtypes_once() -> None:
-    every = shares(5000, 1, "real")
-    assert sum(share.count for share in every) == 5000
+    every = shares(50_000, 1, "real")
+    assert sum(share.count for share in every) == 50_000
     assert len({share.source for share in every}) == len(every) == len(sources("real"))
     assert {s.dtype.short for s in sources("real") if s.dtype} >= {"f32", "f16", "bf16"}
+
+
+@pytest.mark.parametrize("count", [480, 5000])
+def test_mutants_share_their_base_and_as_many_tasks_as_can_be_have_one(count: int) -> None:
+    every = shares(count, 1, "real")
+    assert sum(share.count for share in every) == count
+    assert all(share.count >= MUTANTS_A_PROGRAM for share in every)
+    tasks = {source.name for source in sources("real")}
+    assert len({share.source.name for share in every}) == min(len(every), len(tasks))
+
+
+def test_a_share_breaks_as_few_programs_as_its_count_repays() -> None:
+    source = next(s for s in sources("small") if s.name == "softmax" and s.dtype)
+    drawn = list(Share(source, MUTANTS_A_PROGRAM, 1).draw())
+    assert [len(mutants) for _, mutants in drawn] == [MUTANTS_A_PROGRAM]
 
 
 def test_an_unknown_task_is_named() -> None:
