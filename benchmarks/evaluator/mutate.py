@@ -81,7 +81,8 @@ def _run(chosen: argparse.Namespace) -> None:
     only = frozenset(filter(None, chosen.only.split(",")))
     number, parts = shard_of(chosen.shard)
     every = shares(chosen.count, chosen.seed, chosen.shapes, most_sources=chosen.tasks, only=only)
-    work = every[number - 1 :: parts]
+    # Attention takes longest: begun last, it would keep one process busy after all others.
+    work = sorted(every[number - 1 :: parts], key=lambda share: share.source.group != "attention")
     chosen.out.parent.mkdir(parents=True, exist_ok=True)
     with processes(chosen.jobs) as pool:
         pending = [pool.submit(judge_share, share, plan) for share in work]

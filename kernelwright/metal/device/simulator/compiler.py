@@ -28,6 +28,7 @@ from kernelwright.metal.device.simulator.toolchain import (
     JOINED_FLAGS,
     SCALAR_FLAGS,
     TIMED_OUT,
+    WHOLE_FLAGS,
     WIDENED_FLAGS,
     Variant,
     cache_path,
@@ -172,6 +173,36 @@ def compile_unit(
     return Image(
         output, variant, entries, built.waiting, unit.variables, multiplies, built.warnings
     )
+
+
+def whole_object(unit: Unit) -> bytes:
+    """Return an object whose kernels have all that they call in them, optimised once more whole.
+
+    It is for comparing texts, not for running.
+
+    Raises:
+        CompileError: clang refuses the text.
+        DeviceError: the compiler failed.
+    """
+    header = precompiled_header(prelude_text(unit.prelude), "plain", unit.math_mode)
+    with workspace() as folder:
+        source, listing, built = (folder / f"kernel.{end}" for end in ("cpp", "ll", "o"))
+        source.write_text(unit.text({}, rows=False))
+        command = ["clang", "-x", "c++", *flags("plain", unit.math_mode), *DIAGNOSTIC_FLAGS]
+        command += ["-include-pch", str(header)]
+        first = [*command, *WHOLE_FLAGS, "-S", "-emit-llvm", str(source), "-o", str(listing)]
+        if "bfloat" in source.read_text():
+            _converter(unit, command, source).convert(source)
+        status, said = run(first)
+        if status != 0 and lacks_conversion(said):
+            _converter(unit, command, source).convert(source)
+            status, said = run(first)
+        if status == 0:
+            last = ["clang", "-x", "ir", *target_flags(), *JOINED_FLAGS]
+            status, said = run([*last, "-c", str(listing), "-o", str(built)])
+        if status != 0:
+            raise _failure(status, said, unit.diagnostics(said))
+        return built.read_bytes()
 
 
 class _Built(Record):

@@ -23,6 +23,8 @@ from kernelwright.evaluator.attacks.mutate.survivor import (
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Stage, Status
+from kernelwright.evaluator.task import Task
+from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.diagnostic import CompileError
 from kernelwright.metal.kernel import Program
 
@@ -44,6 +46,9 @@ def _edited(name: str, old: str, new: str) -> tuple[Program, Program]:
         ("gather", "uint c =", "int c ="),
         ("gather", "y[row * 24 + c] =", "if (thread_position_in_grid.x < 24) y[row * 24 + c] ="),
         ("gather", "y[row * 24 + c] =", "if (c != 31) y[row * 24 + c] ="),
+        ("project", "uint col = ", "int col = "),
+        ("project", "if (lane == 0)", "if (thread_position_in_threadgroup.x == 0)"),
+        ("softmax", "float peak = -INFINITY", "float peak = float(half(-INFINITY))"),
     ],
 )
 def test_what_no_thread_of_the_launch_can_tell_apart_is_equivalent(
@@ -62,6 +67,8 @@ def test_what_no_thread_of_the_launch_can_tell_apart_is_equivalent(
         ("gather", "y[row * 24 + c] =", "if (c != 23) y[row * 24 + c] ="),
         ("gather", "row * 24 + c]", "row * 24 + c + 1]"),
         ("argmax", "v > peak", "v >= peak"),
+        ("project", "if (lane == 0)", "if (lane == 1)"),
+        ("project", "uint col = ", "uchar col = "),
     ],
 )
 def test_what_differs_has_other_code(name: str, old: str, new: str) -> None:
@@ -69,6 +76,28 @@ def test_what_differs_has_other_code(name: str, old: str, new: str) -> None:
     task = task_of(name)
     code = machine_code(task, mutant, base)
     assert code is None or code != machine_code(task, base, mutant)
+
+
+def _program_of(name: str) -> tuple[Task, Program]:
+    source = next(s for s in sources("small") if s.name == name and s.dtype is Dtype.FLOAT32)
+    base = next(programs_of(source, np.random.default_rng(1), 1))
+    return base.task, base.program
+
+
+@pytest.mark.parametrize(
+    ("word", "is_equivalent"), [("int", True), ("long", True), ("ushort", False)]
+)
+def test_positions_stay_below_what_arrays_of_2_31_elements_leave(
+    word: str, is_equivalent: bool
+) -> None:
+    task, base = _program_of("sgd_momentum_step")
+    kernel = base.kernels[0]
+    old = next(line for line in kernel.source.splitlines() if line.startswith("uint "))
+    source = kernel.source.replace(old, old.replace("uint", word, 1))
+    mutant = base.model_copy(update={"kernels": (kernel.model_copy(update={"source": source}),)})
+    codes = machine_code(task, mutant, base), machine_code(task, base, mutant)
+    assert None not in codes
+    assert (codes[0] == codes[1]) is is_equivalent
 
 
 def test_a_mutant_that_does_not_compile_says_so() -> None:
