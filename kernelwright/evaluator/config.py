@@ -56,7 +56,7 @@ class EvaluatorConfig(Record):
     generic_shapes: int = 4
     """Off-grid shapes tried when a program says that it serves more than one."""
     generic_elements: int = 10_000_000
-    """The most that inputs and outputs have at such a shape: larger sizes are lowered."""
+    """The most that inputs and outputs, or values on the way, have there: others are lowered."""
     case_elements: int = 1 << 18
     """Above this many elements only four kinds of case run at full shape, mixed rows among them."""
     large_elements: int = 1 << 22

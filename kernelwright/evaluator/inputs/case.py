@@ -10,6 +10,7 @@ import numpy as np
 
 from kernelwright.evaluator.inputs.distribution import FOCUSED, Distribution
 from kernelwright.evaluator.inputs.draw import Random, Values, draw
+from kernelwright.evaluator.inputs.extent import extent_of
 from kernelwright.evaluator.inputs.integer import Draw, draw_flags, draw_integers
 from kernelwright.evaluator.inputs.lattice import constants_of, place_constants
 from kernelwright.evaluator.inputs.literals import place_literals
@@ -103,7 +104,7 @@ class Case:
         types = (*self.graph.input_types, *self.graph.output_types)
         repetition = repetition_of(self.graph)
         if repetition is None:
-            return _WORK_BYTES * sum(t.size for t in types)
+            return _WORK_BYTES * extent_of(self.graph)
         own = sum(t.size * t.dtype.itemsize for t in types)
         expected = sum(_EXPECTED_BYTES * t.size for t in self.graph.output_types)
         return own + expected + replace(self, graph=repetition.graph).work_bytes

@@ -9,6 +9,7 @@ import numpy as np
 
 from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.evaluator.inputs.extent import extent_of
 from kernelwright.evaluator.inputs.literals import sizes_of
 from kernelwright.evaluator.static.launch import fit
 from kernelwright.evaluator.task import Task
@@ -66,7 +67,8 @@ def hidden_graphs(
     most = config.generic_elements
     sizes = [_within(task, program, sizes, random, most) for sizes in drawn]
     if not again:
-        sizes.append(_many_rows(names, random))
+        many = _many_rows(names, random)
+        sizes += [many] if _fits_in(task, program, many, most) else []
     graphs = {g.fingerprint: g for g in graphs_at(task, program, sizes)}
     return tuple(g for g in graphs.values() if _threads(program, g) <= _MOST_THREADS)
 
@@ -85,7 +87,7 @@ def sized_graphs(task: Task, program: Program, config: EvaluatorConfig) -> tuple
             chosen.append({**others, name: size})
         chosen.append({name: larger if i else paired for i, name in enumerate(reversed(names))})
     found = graphs_at(task, program, chosen)
-    small = (g for g in found if 0 < g.element_count <= config.case_elements)
+    small = (g for g in found if g.element_count and extent_of(g) <= config.case_elements)
     graphs = {g.fingerprint: g for g in small}
     graphs.pop(task.fingerprint, None)
     return tuple(graphs.values())[:_MOST_SIZED]
@@ -146,13 +148,16 @@ def _lowered(task: Task, program: Program, sizes: Sizes, most: int) -> Sizes:
     name = max(sizes, key=lambda name: sizes[name])
 
     def is_too_large(size: int) -> bool:
-        graphs = graphs_at(task, program, [{**sizes, name: size}])
-        return any(graph.element_count > most for graph in graphs)
+        return not _fits_in(task, program, {**sizes, name: size}, most)
 
     if not is_too_large(sizes[name]):
         return sizes
     largest = max(bisect_left(range(1, sizes[name]), True, key=is_too_large), 1)
     return {**sizes, name: largest - (largest % 2 == 0)}
+
+
+def _fits_in(task: Task, program: Program, sizes: Sizes, most: int) -> bool:
+    return all(extent_of(graph) <= most for graph in graphs_at(task, program, [sizes]))
 
 
 def names_of(program: Program) -> tuple[str, ...]:
@@ -202,7 +207,7 @@ def _within(
     task: Task, program: Program, sizes: Sizes, random: np.random.Generator, most: int
 ) -> Sizes:
     """Lower the largest size until the arrays are small, and keep its residue."""
-    least = [g.element_count for g in graphs_at(task, program, [dict.fromkeys(sizes, 1)])]
+    least = [extent_of(g) for g in graphs_at(task, program, [dict.fromkeys(sizes, 1)])]
     most = min(max(_HIDDEN_ELEMENTS, _FEWEST_STEPS * max(least, default=1)), most)
     lowered = _lowered(task, program, sizes, most)
     changed = {name: n for name, n in lowered.items() if n < sizes[name]}
