@@ -26,6 +26,8 @@ class Made:
     values: Array
     dtype: Dtype
     """What the values have in MLX."""
+    value: ValueId
+    """Names them in the graph."""
 
 
 Spread = Callable[[Callable[..., Array], Sequence[Array]], Array]
@@ -79,7 +81,7 @@ def reference(
             if rounded is not None:
                 op, call = op_named(node.op), Call.of(graph, node)
                 made = {
-                    v: rounded(Made(op, call, tuple(read), a, graph.types[v].dtype))
+                    v: rounded(Made(op, call, tuple(read), a, graph.types[v].dtype, v))
                     if a.dtype == np.float64
                     else a
                     for v, a in made.items()

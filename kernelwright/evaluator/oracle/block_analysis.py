@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelwright.evaluator.oracle.expected_output import ExpectedOutput, expected_output
+from kernelwright.evaluator.oracle.node_rounding import with_node_rounding
 from kernelwright.evaluator.oracle.parallel import in_parts
 from kernelwright.evaluator.oracle.row_blocks import (
     block_inputs,
@@ -65,7 +66,7 @@ def _whole(
     clamp: Clamp | None,
 ) -> tuple[ExpectedOutput, ...]:
     steps = expand_attention(graph, rounds_weights=True) if has_attention(graph) else graph
-    tracked = analyse(steps, inputs, clamp=clamp)
+    tracked = with_node_rounding(steps, inputs, analyse(steps, inputs, clamp=clamp), clamp)
     if steps is not graph:
         # One op has a meaning of its own for what no query sees.
         ideal = reference(graph, list(inputs), clamp=clamp)
