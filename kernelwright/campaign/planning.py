@@ -18,7 +18,7 @@ from kernelwright.ir import (
     Graph,
     Region,
     canonicalize,
-    capture,
+    capture_call,
     gather_attention,
     operation,
 )
@@ -111,7 +111,7 @@ def capture_subjects(subjects: Iterable[Subject]) -> Captured:
     errors: list[InputError | UnsupportedError] = []
     for subject in subjects:
         try:
-            graph = capture(subject.function, *subject.inputs, **subject.keywords)
+            graph = capture_call(subject.function, *subject.inputs, **subject.keywords).graph
         except (InputError, UnsupportedError) as e:
             errors.append(e)
             refused.append(FunctionRefused(function=subject.name, reason=str(e)))

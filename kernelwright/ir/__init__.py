@@ -1,6 +1,6 @@
 """What is computed: graphs of MLX operations, their rewrites, regions and costs."""
 
-from kernelwright.ir.capture import capture
+from kernelwright.ir.capture import CapturedCall, capture, capture_call
 from kernelwright.ir.cost import Cost, Profile, cost
 from kernelwright.ir.describe import describe, operation
 from kernelwright.ir.dtype import Dtype
@@ -28,6 +28,7 @@ from kernelwright.ir.verify import verify
 __all__ = [
     "OPS",
     "Call",
+    "CapturedCall",
     "Constant",
     "Cost",
     "Dtype",
@@ -46,6 +47,7 @@ __all__ = [
     "Verdict",
     "canonicalize",
     "capture",
+    "capture_call",
     "classify",
     "compiled_traffic",
     "cost",

@@ -8,7 +8,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -74,14 +74,48 @@ def capture(fn: Function, *arrays: object, **keyword_arrays: object) -> Graph:
         InputError: `fn` cannot be called so, looks at an array's values, or returns no arrays.
         UnsupportedError: MLX cannot export a primitive that `fn` uses.
     """
-    example = _Example.of(fn, arrays, keyword_arrays)
-    _evaluate_parameters(fn)
+    return _captured(_Example.of(fn, arrays, keyword_arrays))
+
+
+@dataclass(frozen=True)
+class CapturedCall:
+    """What a call returns, and what it makes of the arrays that it was given."""
+
+    graph: Graph
+    """Its outputs are the results, then whatever else `changed` names."""
+    changed: tuple[tuple[int, int], ...]
+    """Inputs that the function changes in place, each with the output that it becomes."""
+
+
+def capture_call(fn: Function, *arrays: object, **keyword_arrays: object) -> CapturedCall:
+    """Trace as `capture` does; arguments that `fn` changes in place are outputs, too.
+
+    Raises:
+        InputError: as `capture`; only a function that changes an argument need return no arrays.
+        UnsupportedError: as `capture`.
+    """
+    example = _Example.of(fn, arrays, keyword_arrays, shows_arguments=True)
+    graph = _captured(example)
+    count = len(graph.outputs) - len(graph.inputs)
+    results, after = list(graph.outputs[:count]), graph.outputs[count:]
+    changed = [(i, v) for i, v in enumerate(after) if v != graph.inputs[i]]
+    if not results and not changed:
+        raise _returns_nothing(fn)
+    results += [v for v in dict.fromkeys(v for _, v in changed) if v not in results]
+    pairs = tuple((place, results.index(value)) for place, value in changed)
+    return CapturedCall(replace(graph, outputs=tuple(results)), pairs)
+
+
+def _captured(example: "_Example") -> Graph:
+    kept = _evaluated_parameters(example.fn)
     for _ in range(_ATTEMPTS):
-        trace = _traced(example)
+        with _unchanged_parameters(kept, _name(example.fn)):
+            trace = _traced(example)
         if trace.is_complete:
             return trace.graph(example)
     raise UnsupportedError(
-        f"MLX's tracer left out a result of {_name(fn)}; return each array once, and capture again."
+        f"MLX's tracer left out a result of {_name(example.fn)}; return each array once, "
+        "and capture again."
     )
 
 
@@ -150,10 +184,17 @@ class _Example:
     arrays: list[mx.array]
     names: tuple[str, ...]
     keywords: tuple[str, ...]
+    shows_arguments: bool = False
+    """True where the arrays are returned as well, as the function leaves them."""
 
     @classmethod
     def of(
-        cls, fn: Function, arrays: tuple[object, ...], keyword_arrays: Mapping[str, object]
+        cls,
+        fn: Function,
+        arrays: tuple[object, ...],
+        keyword_arrays: Mapping[str, object],
+        *,
+        shows_arguments: bool = False,
     ) -> "_Example":
         if not callable(fn):
             raise InputError(f"expected a function of MLX arrays, found {fn!r}.")
@@ -175,18 +216,25 @@ class _Example:
             [to_mlx(leaf.array) for leaf in found],
             (*names, *keywords),
             keywords,
+            shows_arguments,
         )
 
     def call(self, *traced: mx.array) -> list[mx.array]:
         nest = rebuild((self.positional, self.named), traced, is_array)
         positional, named = cast("tuple[tuple[object, ...], dict[str, object]]", nest)
         found = _flat_outputs(self.fn(*positional, **named), _name(self.fn))
+        if self.shows_arguments:
+            return [*found, *traced]
         if not found:
-            raise InputError(
-                f"{_name(self.fn)} returns no arrays; return what it computes, for a function "
-                "that changes an array in place has nothing else to replace."
-            )
+            raise _returns_nothing(self.fn)
         return found
+
+
+def _returns_nothing(fn: Function) -> InputError:
+    return InputError(
+        f"{_name(fn)} returns no arrays; return what it computes, or change an array in place "
+        "that it is given."
+    )
 
 
 def _parameter_names(
@@ -240,12 +288,31 @@ def _name(fn: Function) -> str:
     return getattr(fn, "__qualname__", None) or type(fn).__name__
 
 
-def _evaluate_parameters(fn: Function) -> None:
+def _evaluated_parameters(fn: Function) -> list[mx.array]:
     """Compute what `fn` closes over, or its initialisation would become part of the graph."""
     held = [value for value in _reachable(fn) if isinstance(value, mx.array)]
     # The arrays of a trace of MLX's that is under way have no values yet, and need none.
     with suppress(ValueError):
         mx.eval(held)
+        return held
+    return []
+
+
+@contextmanager
+def _unchanged_parameters(held: Sequence[mx.array], name: str) -> Iterator[None]:
+    """Give arrays that a trace changed in place their values back, and refuse the function."""
+    # Another object of the same array: what happens to one in place does not happen to both.
+    before = [a.astype(a.dtype) for a in held]
+    yield
+    try:
+        mx.eval(list(held))
+    except (ValueError, RuntimeError) as e:
+        for array, value in zip(held, before, strict=True):
+            array[...] = value
+        raise UnsupportedError(
+            f"{name} changes an array in place that it keeps, such as a cache; pass the array as "
+            "an argument."
+        ) from e
 
 
 def _reachable(fn: Function) -> Iterator[object]:
@@ -350,11 +417,12 @@ def _compile_is_enabled() -> bool:
 def _line(error: BaseException) -> str:
     """Return where in the user's file an error came up, or nothing."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if not _is_library(f.filename)]
+    own = [f for f in frames if not is_library_file(f.filename)]
     return f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
 
 
-def _is_library(file: str) -> bool:
+def is_library_file(file: str) -> bool:
+    """Say whether a file is Python's, a package's or our own, and not the user's."""
     return "site-packages" in file or file.startswith((_OWN_FOLDER, _LIBRARY))
 
 

@@ -16,10 +16,18 @@ from typing import Protocol
 import mlx.core as mx
 
 from kernelwright.annotation import original_of
+from kernelwright.runtime.kept import (
+    Kept,
+    KeptItems,
+    name_of_cell,
+    names_in,
+    names_of_class,
+)
 
 _NOT_THE_USERS = frozenset({"mlx", "numpy", "kernelwright", *sys.stdlib_module_names})
 _MOST_OBJECTS = 100_000
 _LOOK_UPS = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
+_REBINDINGS = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
 
 
 class Slot(Protocol):
@@ -78,12 +86,12 @@ class State:
     is_whole: bool = True
     """False where an array stands in a place that cannot be changed, such as a tuple."""
 
-    kept: list["_Kept"] = field(default_factory=list)
-    """What everything that may hold arrays holds."""
+    kept: list[Kept] = field(default_factory=list)
+    """What everything that the function may change holds."""
 
     @property
     def is_as_it_was(self) -> bool:
-        """False when something holds other arrays than when the state was found."""
+        """False when something holds other values than when the state was found."""
         return all(holder.is_as_it_was for holder in self.kept)
 
     def restore(self) -> None:
@@ -118,31 +126,6 @@ def holding(slots: Sequence[Slot], arrays: Sequence[mx.array]) -> Iterator[None]
     finally:
         for slot, array in zip(slots, before, strict=True):
             slot.put(array)
-
-
-@dataclass(frozen=True, eq=False)
-class _Kept:
-    """A list or dict as it was."""
-
-    holder: list[object] | dict[object, object]
-    copy: list[object] | dict[object, object]
-
-    @property
-    def is_as_it_was(self) -> bool:
-        if len(self.holder) != len(self.copy):
-            return False
-        if isinstance(self.holder, list):
-            return all(now is then for now, then in zip(self.holder, self.copy, strict=True))
-        assert isinstance(self.copy, dict)
-        return all(self.holder.get(key, self) is then for key, then in self.copy.items())
-
-    def restore(self) -> None:
-        if isinstance(self.holder, list):
-            self.holder[:] = self.copy
-        elif isinstance(self.copy, dict):
-            # A module is a dict whose own methods do more than a dict's.
-            dict.clear(self.holder)
-            dict.update(self.holder, self.copy)
 
 
 class _ModuleDict(Module, Protocol):
@@ -181,7 +164,10 @@ class _Walk:
         elif isinstance(value, tuple):
             self._found.is_whole &= not any(isinstance(v, mx.array) for v in value)
             self._several(value)
-        elif not isinstance(value, type | ModuleType) and is_the_users(type(value)):
+        elif isinstance(value, type):
+            if is_the_users(value):
+                self._found.kept.append(names_of_class(value))
+        elif not isinstance(value, ModuleType) and is_the_users(type(value)):
             self._object(value)
 
     def _several(self, values: Sequence[object]) -> None:
@@ -192,7 +178,7 @@ class _Walk:
         """Visit everything that something holds, and note it."""
         if isinstance(holder, list | dict):
             copy = list(holder) if isinstance(holder, list) else dict(holder)
-            self._found.kept.append(_Kept(holder, copy))
+            self._found.kept.append(KeptItems(holder, copy))
         self._items(holder, items)
 
     def _items(self, holder: object, items: Sequence[tuple[object, object]]) -> None:
@@ -224,6 +210,7 @@ class _Walk:
         if not is_the_users(function):
             return
         for cell in function.__closure__ or ():
+            self._found.kept.append(name_of_cell(cell))
             content = _content(cell)
             if isinstance(content, mx.array):
                 self._found.slots.append(_Cell(cell))
@@ -232,10 +219,13 @@ class _Walk:
         self._several((function.__defaults__ or (), function.__kwdefaults__ or {}))
         names = global_names(function.__code__)
         self._named(function.__globals__, names)
+        written = global_names(function.__code__, _REBINDINGS)
+        self._found.kept.append(names_in(function.__globals__, written))
         modules = [function.__globals__.get(name) for name in names]
         for module in modules:
             if isinstance(module, ModuleType) and _is_from_the_users(module.__name__):
                 self._named(vars(module), _names(function.__code__))
+                self._found.kept.append(names_in(vars(module), _names(function.__code__)))
 
     def _named(self, space: dict[str, object], names: frozenset[str]) -> None:
         self._items(space, [(name, space[name]) for name in sorted(names) if name in space])
@@ -256,10 +246,13 @@ def _content(cell: CellType) -> object:
 
 
 @cache
-def global_names(code: CodeType) -> frozenset[str]:
-    """Return the names that a function and those defined in it look up outside of themselves."""
-    inner = [global_names(c) for c in code.co_consts if isinstance(c, CodeType)]
-    own = (i.argval for i in dis.get_instructions(code) if i.opname in _LOOK_UPS)
+def global_names(code: CodeType, opcodes: frozenset[str] = _LOOK_UPS) -> frozenset[str]:
+    """Return the names that a function and those defined in it look up outside of themselves.
+
+    With other opcodes: the names that these have to do with, such as those that it rebinds.
+    """
+    inner = [global_names(c, opcodes) for c in code.co_consts if isinstance(c, CodeType)]
+    own = (i.argval for i in dis.get_instructions(code) if i.opname in opcodes)
     return frozenset(own).union(*inner)
 
 

@@ -240,3 +240,70 @@ def test_tracing_never_touches_what_the_function_keeps() -> None:
         del Layer.__setitem__
     assert writes == []
     assert wrong == [False]
+
+
+COUNT = 0
+LAST: list[int] | None = None
+
+
+class Counted:
+    calls = 0
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    def by_object(self, x: mx.array) -> mx.array:
+        self.seen += 1
+        return mx.exp(x) * 2 + 1
+
+    def by_class(self, x: mx.array) -> mx.array:
+        Counted.calls += 1
+        return mx.exp(x) * 2 + 1
+
+
+def counted(x: mx.array) -> mx.array:
+    global COUNT
+    COUNT += 1
+    return mx.exp(x) * 2 + 1
+
+
+def remembered(x: mx.array) -> mx.array:
+    global LAST
+    LAST = [len(x.shape)]
+    return mx.exp(x) * 2 + 1
+
+
+def _counting() -> tuple[Callable[[mx.array], mx.array], Callable[[], int]]:
+    count = 0
+
+    def counted(x: mx.array) -> mx.array:
+        nonlocal count
+        count += 1
+        return mx.exp(x) * 2 + 1
+
+    return counted, lambda: count
+
+
+def _effects() -> dict[str, tuple[Callable[[mx.array], mx.array], Callable[[], object]]]:
+    counter = Counted()
+    return {
+        "a global": (counted, lambda: COUNT),
+        "a global that was not bound": (remembered, lambda: LAST),
+        "a variable of an enclosing function": _counting(),
+        "an object": (counter.by_object, lambda: counter.seen),
+        "a class": (counter.by_class, lambda: Counted.calls),
+    }
+
+
+@pytest.mark.parametrize("what", list(_effects()))
+def test_what_a_function_changes_besides_arrays_changes(what: str) -> None:
+    global COUNT, LAST
+    COUNT, LAST, Counted.calls = 0, None, 0
+    function, value = _effects()[what]
+    fast = optimized(function)
+    for _ in range(3):
+        fast(x())
+    found = value()
+    assert found == ([2] if what.endswith("not bound") else 3)
+    assert "changes what it keeps" in fast.explain(x()).reason
+    assert value() == found

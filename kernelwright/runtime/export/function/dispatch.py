@@ -158,8 +158,16 @@ def _leaves(result: object) -> list[mx.array]:
     return [*call.arrays, *map(call.array_at, range(len(call.slots)))]
 
 
-def _original(function: Callable, call: _Call, slots: Sequence[tuple[dict, object]]) -> Callable:
-    """Return `function` as one of arrays alone: those of the arguments, then of the slots."""
+def _original(
+    function: Callable,
+    call: _Call,
+    slots: Sequence[tuple[dict, object]],
+    shown: Sequence[int] = (),
+) -> Callable:
+    """Return `function` as one of arrays alone: those of the arguments, then of the slots.
+
+    Its results are followed by the arrays that are `shown`, as the function leaves them.
+    """
     count = len(call.arrays)
 
     def flat(*arrays: mx.array) -> list[mx.array]:
@@ -168,7 +176,8 @@ def _original(function: Callable, call: _Call, slots: Sequence[tuple[dict, objec
             holder[key] = array
         try:
             args, kwargs = _rebuilt(call.arguments, iter(arrays[:count]))
-            return _leaves(function(*args, **kwargs))
+            made = _leaves(function(*args, **kwargs))
+            return [*made, *(arrays[place] for place in shown)]
         finally:
             for (holder, key), array in zip(slots, before, strict=True):
                 holder[key] = array
@@ -246,12 +255,38 @@ class _Variant:
         chip: str,
         slots: Sequence[int] = (),
         fixed: Sequence[tuple[int, mx.array]] = (),
+        changed: Sequence[tuple[int, int, bool]] = (),
+        shown: Sequence[int] = (),
     ) -> None:
         self.run, self.nest, self.chip, self.slots, self.fixed = run, nest, chip, slots, fixed
+        # Arrays that the function changes in place: their place, the result that they become,
+        # and whether that result is the array itself. Some are results for this alone.
+        self.changed, self.shown = changed, shown
 
     def suits(self, call: _Call) -> bool:
         """Say whether the arrays whose values the kernels hold are still those of the export."""
-        return all(call.array_at(place) is array for place, array in self.fixed)
+        return all(call.array_at(place) is array for place, array in self.fixed) and not (
+            self.changed and self._is_shared(call)
+        )
+
+    def arrays(self, call: _Call) -> list[mx.array]:
+        """Return what the kernels read: the arrays of the arguments, then of the slots."""
+        return [*call.arrays, *map(call.array_at, self.slots)]
+
+    def _is_shared(self, call: _Call) -> bool:
+        """Say whether an array that is changed was passed, or is held, twice."""
+        every = [*call.arrays, *map(call.array_at, range(len(call.slots)))]
+        given = self.arrays(call)
+        return any(sum(a is given[place] for a in every) > 1 for place, _, _ in self.changed)
+
+    def result(self, arrays: Sequence[mx.array], made: Sequence[mx.array]) -> object:
+        """Write back what is changed in place, and return what the function returns."""
+        made = list(made)
+        for place, output, is_returned in self.changed:
+            arrays[place][...] = made[output]
+            if is_returned:
+                made[output] = arrays[place]
+        return self.nest(*made)
 
 
 def _with_kernels(
@@ -289,9 +324,9 @@ def _with_kernels(
         if variant is None:
             return function(*args, **kwargs)
         slots = [call.slots[place] for place in variant.slots]
-        arrays = [*call.arrays, *map(call.array_at, variant.slots)]
-        served = _differentiable(variant.run, _original(function, call, slots))
-        return variant.nest(*_listed(served(*arrays)))
+        arrays = variant.arrays(call)
+        original = _original(function, call, slots, variant.shown)
+        return variant.result(arrays, _listed(_differentiable(variant.run, original)(*arrays)))
 
     def serves(*args: object, **kwargs: object) -> bool:
         return serving(_Call(bound(args, kwargs), captured)) is not None

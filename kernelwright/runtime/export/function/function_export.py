@@ -12,6 +12,7 @@ from types import MethodType, ModuleType
 import mlx.core as mx
 
 from kernelwright.errors import InputError, KernelwrightError, UnsupportedError
+from kernelwright.runtime.change_line import line_of_change
 from kernelwright.runtime.export.format import ExportedFile
 from kernelwright.runtime.export.function.arguments_code import arguments_with
 from kernelwright.runtime.export.function.dispatch import _Call
@@ -21,7 +22,15 @@ from kernelwright.runtime.export.function.source import (
     NotPortableError,
     carry,
 )
-from kernelwright.runtime.export.function.variant import Lookup, Traced, Variant, choose, trace
+from kernelwright.runtime.export.function.variant import (
+    EffectError,
+    Lookup,
+    Traced,
+    Variant,
+    choose,
+    trace,
+)
+from kernelwright.runtime.state import state_of
 from kernelwright.store import CandidateDetail
 
 
@@ -122,6 +131,9 @@ def _traced_alone(
                 traced.append((call, trace(reference, given, names_of(reference, given), loaded)))
             except _OtherStateError:
                 raise
+            except EffectError as e:
+                line = _effect_line(*_theirs(function, source, call))
+                reasons.append(f"{str(e).rstrip('.')}{line}.")
             except KernelwrightError as e:
                 reasons.append(str(e))
     return _Prepared(bare, traced, reasons)
@@ -187,6 +199,39 @@ def _theirs(
         own, function = (holder,), getattr(type(holder), source.attributes[0])
     names = [n for n in source.captured if not (source.attributes and n == source.name)]
     return function, (*own, *call.args), call.kwargs, [(values, n) for n in names]
+
+
+def _effect_line(
+    function: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    captured: Sequence[tuple[dict[str, object], str]],
+) -> str:
+    """Say which line of the user's file changes something; what it changed is put back."""
+    call = _Call((args, dict(kwargs)), captured)
+    given = [a.astype(a.dtype) for a in call.arrays]
+    args, kwargs = arguments_with(call, given)
+    state = state_of(function)
+    kept = [call.array_at(i) for i in range(len(call.slots))]
+    before = [a.astype(a.dtype) for a in kept]
+    types = [(a.shape, a.dtype) for a in given]
+
+    def is_as_it_was() -> bool:
+        return (
+            state.is_as_it_was
+            and types == [(a.shape, a.dtype) for a in given]
+            and all(call.array_at(i) is a for i, a in enumerate(kept))
+            and all(mx.array_equal(a, b) for a, b in zip(kept, before, strict=True))
+        )
+
+    try:
+        return line_of_change(lambda: function(*args, **kwargs), is_as_it_was)
+    finally:
+        state.restore()
+        for (holder, key), array, value in zip(call.slots, kept, before, strict=True):
+            if isinstance(holder, dict | list):
+                holder[key] = array
+            array[...] = value
 
 
 def seen(

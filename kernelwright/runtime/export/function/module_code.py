@@ -209,6 +209,8 @@ class FunctionModule:
         if traced.fixed:
             pairs = [f"({i}, _kept({j}))" for i, j in traced.fixed]
             options.append(f"fixed=[{', '.join(pairs)}]")
+        if traced.changed:
+            options += [f"changed={traced.changed!r}", f"shown={traced.shown!r}"]
         return f"_Variant(_variant_{number}, {nest_source(traced.result)}, {', '.join(options)})"
 
     def _installed(self) -> str:

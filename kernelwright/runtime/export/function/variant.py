@@ -1,6 +1,6 @@
 """One way of calling a function: its graph, the kernels of its regions, and their code."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import mlx.core as mx
@@ -10,17 +10,22 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph, Node, TensorType, ValueId
 from kernelwright.ir.region import Region
 from kernelwright.metal.device.array import to_numpy
-from kernelwright.runtime.export.function.dispatch import _Call, _original
+from kernelwright.runtime.export.function.dispatch import _Call, _leaves, _original
 from kernelwright.runtime.export.reference_code import (
     LAUNCH,
     is_printable,
     launching_source,
     printable,
 )
+from kernelwright.runtime.state import state_of
 from kernelwright.store import CandidateDetail
 
 Lookup = Callable[[Sequence[Graph]], Mapping[str, Sequence[CandidateDetail]]]
 """Takes tasks' graphs; returns the kernels of each by its fingerprint, the best of a chip first."""
+
+
+class EffectError(UnsupportedError):
+    """A function changes something besides its arguments, which kernels do not."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,10 @@ class Traced:
     result: object
     """What the function returned, its arrays replaced by their place among the results."""
     regions: tuple[Region, ...]
+    changed: tuple[tuple[int, int, bool], ...] = ()
+    """Inputs that are changed in place, the output of each, and whether it is returned itself."""
+    shown: tuple[int, ...] = ()
+    """Inputs whose last values are outputs for that reason alone."""
 
     @property
     def tasks(self) -> tuple[Graph, ...]:
@@ -88,8 +97,10 @@ def trace(
         for i, (holder, _) in enumerate(call.slots)
         if call.array_at(i).size > 1 and not isinstance(holder, tuple)
     ]
-    every = [live, []] if live else [[]]
-    return tuple(_traced(function, call, names, live, loaded) for live in every)
+    first = _traced(function, call, names, live, loaded)
+    if not live or any(place >= len(call.arrays) for place, _, _ in first.changed):
+        return (first,)
+    return (first, _traced(function, call, names, [], loaded))
 
 
 def _traced(
@@ -99,11 +110,13 @@ def _traced(
     live: Sequence[int],
     loaded: _Call,
 ) -> Traced:
-    graph, _ = _captured(function, call, live, names)
+    first = _captured(function, call, live, names)
+    graph, count = first.graph, len(call.arrays)
     read = {v for node in graph.nodes for v in node.inputs}.union(graph.outputs)
-    count = len(call.arrays)
+    read |= {graph.inputs[place] for place, _, _ in first.changed}
     used = [i for place, i in enumerate(live) if graph.inputs[count + place] in read]
-    graph, result = _captured(function, call, used, names)
+    shown = _captured(function, call, used, names)
+    graph = shown.graph
     if any(node.op == "random_bits" for node in graph.nodes):
         raise UnsupportedError("the function draws random numbers, which differ at every call.")
     whole = ir.gather_attention(ir.canonicalize(graph))
@@ -114,29 +127,91 @@ def _traced(
             "an object among its arguments holds an array of one element, or one in a tuple."
         )
     pairs = tuple((i, places[place]) for i, place in fixed)
-    return Traced(whole, tuple(used), pairs, call.key, result, tuple(ir.partition(whole)))
+    return Traced(
+        whole,
+        tuple(used),
+        pairs,
+        call.key,
+        shown.result,
+        tuple(ir.partition(whole)),
+        shown.changed,
+        shown.shown,
+    )
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """What a call returned and changed while it was captured."""
+
+    graph: Graph
+    result: object
+    changed: tuple[tuple[int, int, bool], ...]
+    shown: tuple[int, ...]
 
 
 def _captured(
     function: Callable[..., object], call: _Call, used: Sequence[int], names: Sequence[str]
-) -> tuple[Graph, object]:
+) -> _Shown:
     slots = [call.slots[i] for i in used]
-    shown: list[object] = []
+    noted: list[tuple[object, list[int]]] = []
     every = range(len(call.slots))
 
     def observed(*args: object, **kwargs: object) -> object:
         given = [call.array_at(i) for i in every]
+        arrays = [*_Call((args, kwargs)).arrays, *(given[i] for i in used)]
         made = function(*args, **kwargs)
         if any(call.array_at(i) is not array for i, array in zip(every, given, strict=True)):
-            raise UnsupportedError("the function replaces arrays that it keeps.")
-        shown.append(_places(made))
+            raise EffectError("the function replaces arrays that it keeps.")
+        # Which result is which array is all that is kept: no array of a trace outlives it.
+        noted.append((_places(made), [_index(a, _leaves(made)) for a in arrays]))
         return made
 
     flat = _original(observed, call, slots)
     arrays = [*call.arrays, *map(call.array_at, used)]
-    graph = ir.capture(flat, *arrays)
+    # Theirs are the values of the graph's constants; all others are inputs of the first capture.
+    small = [a for i in every if i not in used and (a := call.array_at(i)).size <= 1]
+    before_it = [a.astype(a.dtype) for a in small]
+    state = state_of(function)
+    try:
+        shown = ir.capture_call(flat, *arrays)
+        if not all(mx.array_equal(a, b) for a, b in zip(small, before_it, strict=True)):
+            raise EffectError("the function changes what it keeps.")
+        if not state.is_as_it_was:
+            raise EffectError("the function changes what it keeps.")
+    finally:
+        state.restore()
+        for array, value in zip(small, before_it, strict=True):
+            array[...] = value
+    result, returned = noted[-1]
+    graph = shown.graph
+    for place, output in shown.changed:
+        before, after = graph.types[graph.inputs[place]], graph.types[graph.outputs[output]]
+        if before != after:
+            raise EffectError(
+                f"the function changes an array in place from {before} to {after}; "
+                "keep its shape and dtype, or give the result another name."
+            )
+    count = _count(result)
+    changed = tuple((place, output, returned[place] == output) for place, output in shown.changed)
+    extra = {output: place for place, output in reversed(shown.changed) if output >= count}
     paths = [call.paths[i] for i in used]
-    return replace(graph, names=(*names, *paths)), shown[-1]
+    named = replace(graph, names=(*names, *paths))
+    return _Shown(named, result, changed, tuple(extra[output] for output in sorted(extra)))
+
+
+def _index(array: mx.array, results: Sequence[mx.array]) -> int:
+    """Return which of the results is this very array; -1 where none is."""
+    return next((i for i, r in enumerate(results) if r is array), -1)
+
+
+def _count(result: object) -> int:
+    """Count the arrays of a result whose arrays are places."""
+    if isinstance(result, _Place):
+        return 1
+    inner = result.values() if isinstance(result, dict) else result
+    return (
+        sum(map(_count, inner)) if isinstance(inner, Iterable) and not isinstance(inner, str) else 0
+    )
 
 
 def _places(result: object) -> object:

@@ -10,6 +10,7 @@ import mlx.core as mx
 
 def ways(function: Callable, arrays: Sequence[mx.array]) -> Iterator[tuple[str, Callable]]:
     """Yield ways to call a function of arrays, each with its computation."""
+    function = with_arguments(function)
     yield "called", lambda: list(function(*arrays))
     places = [i for i, a in enumerate(arrays) if mx.issubdtype(a.dtype, mx.floating)]
 
@@ -22,6 +23,16 @@ def ways(function: Callable, arrays: Sequence[mx.array]) -> Iterator[tuple[str, 
     yield "mx.compile", lambda: list(mx.compile(function)(*arrays))
     pairs = [mx.stack([a, a[::-1] if a.ndim else a]) for a in arrays]
     yield "mx.vmap", lambda: listed(mx.vmap(lambda *given: tuple(function(*given)))(*pairs))
+
+
+def with_arguments(function: Callable) -> Callable:
+    """Return a function that also returns its arguments, which it may change in place."""
+
+    def shown(*arrays: mx.array) -> list:
+        given = [a.astype(a.dtype) for a in arrays]
+        return [*function(*given), *given]
+
+    return shown
 
 
 def weights(array: mx.array) -> mx.array:
