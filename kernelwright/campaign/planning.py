@@ -18,9 +18,11 @@ from kernelwright.ir import (
     Graph,
     Region,
     canonicalize,
-    capture_call,
+    capture_labelled,
     gather_attention,
     operation,
+    region_names,
+    shared_name,
 )
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.metal.device.base import DeviceInfo
@@ -49,11 +51,8 @@ class PlannedTask:
 
     task: Task
     signature: str
-
-    @property
-    def label(self) -> str:
-        """Its name within its function; the function's where it is all of it."""
-        return self.task.name.partition("/")[2] or self.task.name
+    label: str
+    """What the user's source calls this region; the function's name where it is the only one."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ def capture_subjects(subjects: Iterable[Subject]) -> Captured:
     errors: list[InputError | UnsupportedError] = []
     for subject in subjects:
         try:
-            graph = capture_call(subject.function, *subject.inputs, **subject.keywords).graph
+            graph = capture_labelled(subject.function, subject.inputs, subject.keywords)
         except (InputError, UnsupportedError) as e:
             errors.append(e)
             refused.append(FunctionRefused(function=subject.name, reason=str(e)))
@@ -131,27 +130,25 @@ def plan_function(function: CapturedFunction, planner: Planner, device: DeviceIn
         subject=subject,
         graph=graph,
         regions=regions,
-        tasks=_tasks(subject, regions),
+        tasks=_tasks(subject, graph, regions),
         left=_left(graph, plan, regions),
         author=plan.author,
     )
 
 
-def _tasks(subject: Subject, regions: Sequence[Region]) -> tuple[PlannedTask, ...]:
+def _tasks(subject: Subject, graph: Graph, regions: Sequence[Region]) -> tuple[PlannedTask, ...]:
     references = [region.extract() for region in regions]
-    signatures = [operation(reference) for reference in references]
-    if len(references) == 1:
-        names = [subject.name]
-    else:
-        names = [f"{subject.name}/{_short(signature)}" for signature in signatures]
+    labels = region_names(graph, regions) if len(regions) > 1 else (subject.name,)
+    alike: dict[str, list[str]] = {}
+    for reference, label in zip(references, labels, strict=False):
+        alike.setdefault(reference.fingerprint, []).append(label)
+    names = [shared_name(alike[reference.fingerprint]) for reference in references]
+    if len(regions) > 1:
+        names = [f"{subject.name}/{name}" for name in names]
     return tuple(
-        PlannedTask(Task(reference, name), signature)
-        for reference, name, signature in zip(references, names, signatures, strict=True)
+        PlannedTask(Task(reference, name), operation(reference), label)
+        for reference, name, label in zip(references, names, labels, strict=False)
     )
-
-
-def _short(signature: str) -> str:
-    return signature.removeprefix("elementwise:").replace("*", "+")
 
 
 def _left(graph: Graph, plan: Plan, regions: Sequence[Region]) -> tuple[LeftOperation, ...]:

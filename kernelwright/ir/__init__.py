@@ -1,6 +1,6 @@
 """What is computed: graphs of MLX operations, their rewrites, regions and costs."""
 
-from kernelwright.ir.capture import CapturedCall, capture, capture_call
+from kernelwright.ir.capture import CapturedCall, capture, capture_call, capture_labelled
 from kernelwright.ir.cost import Cost, Profile, cost
 from kernelwright.ir.describe import describe, operation
 from kernelwright.ir.dtype import Dtype
@@ -10,6 +10,7 @@ from kernelwright.ir.idioms import Idiom, idioms
 from kernelwright.ir.interpret import interpret
 from kernelwright.ir.legality import Verdict, legality
 from kernelwright.ir.ops import OPS, Call, Kind, Op, op_named
+from kernelwright.ir.origin.region_name import region_names, shared_name
 from kernelwright.ir.partition import partition
 from kernelwright.ir.passes import canonicalize, gather_attention, standardize
 from kernelwright.ir.passes import expand_means as expand
@@ -48,6 +49,7 @@ __all__ = [
     "canonicalize",
     "capture",
     "capture_call",
+    "capture_labelled",
     "classify",
     "compiled_traffic",
     "cost",
@@ -65,7 +67,9 @@ __all__ = [
     "partition",
     "planned_traffic",
     "reference",
+    "region_names",
     "resize",
+    "shared_name",
     "standardize",
     "verify",
 ]

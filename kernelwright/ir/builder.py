@@ -1,9 +1,10 @@
 """Building a graph node by node, with equal nodes made once."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kernelwright.ir.graph import Attribute, Constant, Graph, Node, TensorType, ValueId
 from kernelwright.ir.ops import OPS, Call, Kind, op_named
+from kernelwright.ir.origin.sighting import Labels, Sighting
 
 _OPAQUE = frozenset({"custom_kernel"})
 _SMALL_BYTES = 4096
@@ -91,7 +92,13 @@ class GraphBuilder:
         """Return the constant that a value holds, if it is one."""
         return self._constants.get(value)
 
-    def finish(self, inputs: Sequence[ValueId], outputs: Sequence[ValueId], like: Graph) -> Graph:
+    def finish(
+        self,
+        inputs: Sequence[ValueId],
+        outputs: Sequence[ValueId],
+        like: Graph,
+        labels: Labels = (),
+    ) -> Graph:
         """Return the graph, live nodes and constants only, with the names of `like`."""
         live = set(outputs)
         nodes = []
@@ -106,7 +113,29 @@ class GraphBuilder:
             nodes[::-1],
             outputs,
             like,
+            [(self._live_base(value, live), seen) for value, seen in labels],
         )
+
+    def _live_base(self, value: ValueId, live: set[ValueId]) -> ValueId:
+        """Return the value that a dead view shows: it keeps the name of what it is a view of."""
+        while value not in live and (node := self._producer.get(value)) is not None:
+            if op_named(node.op).kind is not Kind.VIEW and node.op != "cast":
+                break
+            value = node.inputs[0]
+        return value
+
+
+def moved_labels(graph: Graph, number: Mapping[ValueId, ValueId]) -> Labels:
+    """Return a graph's labels on the values that stand for its own now."""
+    return _joined((number[v], seen) for v, seen in graph.labels if v in number)
+
+
+def _joined(labels: Iterable[tuple[ValueId, tuple[Sighting, ...]]]) -> Labels:
+    """Return labels with the sightings of each value together, each once."""
+    found: dict[ValueId, tuple[Sighting, ...]] = {}
+    for value, seen in labels:
+        found[value] = tuple(dict.fromkeys((*found.get(value, ()), *seen)))
+    return tuple(found.items())
 
 
 def _renumbered(
@@ -116,6 +145,7 @@ def _renumbered(
     nodes: Sequence[Node],
     outputs: Sequence[ValueId],
     like: Graph,
+    labels: Sequence[tuple[ValueId, tuple[Sighting, ...]]],
 ) -> Graph:
     order = [*inputs, *(v for v, _ in constants), *(v for n in nodes for v in n.outputs)]
     number = {value: i for i, value in enumerate(order)}
@@ -135,6 +165,7 @@ def _renumbered(
         outputs=tuple(number[v] for v in outputs),
         keywords=like.keywords,
         names=like.names,
+        labels=_joined((number[v], seen) for v, seen in labels if v in number),
     )
 
 
@@ -162,4 +193,5 @@ def rewrite(graph: Graph, rules: Sequence[Rule], *, merge: bool = False) -> Grap
             made = builder.add(node.op, moved.inputs, call.outputs, node.attributes)
         number.update(zip(node.outputs, made, strict=True))
     inputs = [number[v] for v in graph.inputs]
-    return builder.finish(inputs, [number[v] for v in graph.outputs], graph)
+    outputs = [number[v] for v in graph.outputs]
+    return builder.finish(inputs, outputs, graph, moved_labels(graph, number))

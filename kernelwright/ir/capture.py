@@ -8,11 +8,11 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import cache, partial
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import TypedDict, cast
+from typing import cast
 
 import mlx.core as mx
 import numpy as np
@@ -21,30 +21,11 @@ from numpy.typing import NDArray
 from kernelwright.errors import InputError, KernelwrightError, UnsupportedError
 from kernelwright.ir.arguments import Leaf, leaves, rebuild
 from kernelwright.ir.dtype import Dtype
-from kernelwright.ir.graph import Attribute, Constant, Graph, Node, TensorType, ValueId
-from kernelwright.ir.primitive import translate, translate_bare
+from kernelwright.ir.export_trace import DTYPES, Trace
+from kernelwright.ir.graph import Graph
+from kernelwright.ir.origin.recorder import Recorder
 
 Function = Callable[..., object]
-Reported = tuple[str, tuple[int, ...], mx.Dtype]
-"""A value as the exporter reports it: name, shape, dtype."""
-
-
-class Event(TypedDict, total=False):
-    """What the exporter reports (`ExportCallbackInput` of mlx/export.h)."""
-
-    type: str
-    name: str
-    inputs: list[Reported]
-    outputs: list[Reported]
-    constants: list[tuple[str, mx.array]]
-    arguments: list[object]
-
-
-_DTYPES: dict[mx.Dtype, Dtype] = {
-    getattr(mx, d.value if d is not Dtype.BOOL else "bool_"): d for d in Dtype
-}
-
-_VIEWED_BYTES = 65536
 _MOST_OBJECTS = 100_000
 _OWN_FOLDER = str(Path(__file__).parents[1])
 _LIBRARY = sysconfig.get_paths()["stdlib"]
@@ -95,7 +76,40 @@ def capture_call(fn: Function, *arrays: object, **keyword_arrays: object) -> Cap
         UnsupportedError: as `capture`.
     """
     example = _Example.of(fn, arrays, keyword_arrays, shows_arguments=True)
-    graph = _captured(example)
+    return _call_of(fn, _captured(example))
+
+
+def capture_labelled(
+    fn: Function, arrays: Sequence[object], keyword_arrays: Mapping[str, object]
+) -> Graph:
+    """Return the graph of `capture_call`, labelled with what the user's source calls its values.
+
+    The function is traced once; it is traced again, without labels, where MLX cannot export a
+    value that no result needs.
+
+    Raises:
+        InputError: as `capture_call`.
+        UnsupportedError: as `capture_call`.
+    """
+    example = _Example.of(fn, tuple(arrays), keyword_arrays, shows_arguments=True)
+    recorder = Recorder(_source_file(fn))
+    try:
+        graph = _captured(example, recorder)
+    except KernelwrightError:
+        if not recorder.is_done:
+            raise
+        graph = _captured(example)
+    return _call_of(fn, graph).graph
+
+
+def _source_file(fn: Function) -> str:
+    own = inspect.unwrap(fn)
+    bound = own if isinstance(own, FunctionType | MethodType) else type(own).__call__
+    code = getattr(bound, "__code__", None)
+    return code.co_filename if isinstance(code, CodeType) else ""
+
+
+def _call_of(fn: Function, graph: Graph) -> CapturedCall:
     count = len(graph.outputs) - len(graph.inputs)
     results, after = list(graph.outputs[:count]), graph.outputs[count:]
     changed = [(i, v) for i, v in enumerate(after) if v != graph.inputs[i]]
@@ -106,24 +120,27 @@ def capture_call(fn: Function, *arrays: object, **keyword_arrays: object) -> Cap
     return CapturedCall(replace(graph, outputs=tuple(results)), pairs)
 
 
-def _captured(example: "_Example") -> Graph:
+def _captured(example: "_Example", recorder: Recorder | None = None) -> Graph:
     kept = _evaluated_parameters(example.fn)
     for _ in range(_ATTEMPTS):
         with _unchanged_parameters(kept, _name(example.fn)):
-            trace = _traced(example)
+            trace = _traced(example, recorder)
+        if recorder is not None and trace.is_complete:
+            return trace.labelled(example.keywords, example.names)
         if trace.is_complete:
-            return trace.graph(example)
+            return trace.graph(example.keywords, example.names)
     raise UnsupportedError(
         f"MLX's tracer left out a result of {_name(example.fn)}; return each array once, "
         "and capture again."
     )
 
 
-def _traced(example: "_Example") -> "_Trace":
-    trace = _Trace()
+def _traced(example: "_Example", recorder: Recorder | None = None) -> Trace:
+    trace = Trace()
+    call = example.call if recorder is None else partial(trace.watched, example.call, recorder)
     with _tracing():
         try:
-            mx.export_function(trace.record, example.call, *example.arrays)
+            mx.export_function(trace.record, call, *example.arrays)
         except KernelwrightError:
             raise
         except (Exception, SystemExit) as e:
@@ -138,7 +155,7 @@ def is_capturing() -> bool:
 
 def to_dtype(dtype: mx.Dtype) -> Dtype:
     """Return the dtype that MLX calls so."""
-    return _DTYPES[dtype]
+    return DTYPES[dtype]
 
 
 def to_numpy(array: mx.array) -> NDArray[np.generic]:
@@ -445,94 +462,3 @@ def _translated(error: BaseException, function: str, line: str) -> KernelwrightE
             f"{name} uses MLX's primitive {primitive}, which MLX cannot export; {advice}."
         )
     return InputError(f"{name} raised {type(error).__name__} while it was traced: {text}")
-
-
-@dataclass
-class _Trace:
-    """Turns what the exporter reports into values and nodes, as it reports it."""
-
-    types: list[TensorType] = field(default_factory=list)
-    number: dict[str, ValueId] = field(default_factory=dict)
-    inputs: tuple[ValueId, ...] = ()
-    outputs: list[str] = field(default_factory=list)
-    constants: list[tuple[str, mx.array]] = field(default_factory=list)
-    nodes: list[Node] = field(default_factory=list)
-
-    def record(self, event: Event) -> None:
-        """Take one report; MLX sends inputs, outputs and constants before the primitives."""
-        kind = event["type"]
-        if kind == "primitive":
-            self._add_node(event)
-        elif kind == "inputs":
-            self.inputs = self._number(event["inputs"])
-        elif kind == "outputs":
-            self.outputs = [name for name, _, _ in event["outputs"]]
-        elif kind == "constants":
-            self.constants = event["constants"]
-            self._number([(name, a.shape, a.dtype) for name, a in self.constants])
-
-    def _number(self, values: list[Reported]) -> tuple[ValueId, ...]:
-        start = len(self.types)
-        for place, (name, shape, dtype) in enumerate(values, start):
-            self.number[name] = place
-            self.types.append(_type(shape, dtype))
-        return tuple(range(start, len(self.types)))
-
-    def _add_node(self, event: Event) -> None:
-        number = self.number
-        inputs = tuple([number[name] for name, _, _ in event["inputs"]])
-        outputs = self._number(event["outputs"])
-        arguments = event["arguments"]
-        if arguments:
-            frozen = tuple([_attribute(value) for value in arguments])
-            op, attributes = translate(event["name"], frozen, self.types[outputs[0]])
-        else:
-            op, attributes = translate_bare(event["name"])
-        self.nodes.append(Node(op, inputs, outputs, attributes))
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every result was reported as an input, a constant or a node's output."""
-        return all(name in self.number for name in self.outputs)
-
-    def graph(self, example: _Example) -> Graph:
-        """Return the whole, once the trace has ended."""
-        mx.eval([array for _, array in self.constants])
-        return Graph(
-            types=tuple(self.types),
-            inputs=self.inputs,
-            constants=tuple((self.number[name], _frozen(array)) for name, array in self.constants),
-            nodes=tuple(self.nodes),
-            outputs=tuple(self.number[name] for name in self.outputs),
-            keywords=example.keywords,
-            names=example.names,
-        )
-
-
-def _frozen(array: mx.array) -> Constant:
-    """Keep small arrays by value, and weights as views of MLX's memory, which nobody changes."""
-    dtype = _DTYPES[array.dtype]
-    bits = array.view(mx.uint16) if array.dtype == mx.bfloat16 else array
-    seen = np.array(bits, copy=False)
-    type_ = TensorType(tuple(array.shape), dtype)
-    if array.nbytes < _VIEWED_BYTES or not seen.flags.c_contiguous:
-        return Constant(type_, seen.tobytes())
-    octets = seen.reshape(-1).view(np.uint8)
-    octets.flags.writeable = False
-    return Constant(type_, octets.data)
-
-
-@cache
-def _type(shape: tuple[int, ...], dtype: mx.Dtype) -> TensorType:
-    return TensorType(shape, _DTYPES[dtype])
-
-
-def _attribute(value: object) -> Attribute:
-    if isinstance(value, list | tuple):
-        # mlx/export.h: lists hold numbers, or tuples of booleans.
-        return tuple(value)
-    if isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, mx.Dtype):
-        return _DTYPES[value]
-    raise UnsupportedError(f"MLX reports an argument of type {type(value).__name__} ({value!r}).")

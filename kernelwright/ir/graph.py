@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from kernelwright.errors import InputError
 from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.origin.sighting import Labels
 
 Attribute = bool | int | float | str | Dtype | tuple["Attribute", ...]
 """What an op's attribute may hold; everything is hashable and survives JSON."""
@@ -123,6 +124,8 @@ class Graph:
     turns: tuple[int, ...] = ()
     """For each input its place among a caller's arguments, if it is another one than here; these
     identify nothing either."""
+    labels: Labels = field(default=(), compare=False, repr=False)
+    """What values are called in the user's source, where a trace saw it."""
 
     def __hash__(self) -> int:
         """Hash the structure, once; reading every captured weight would take seconds."""

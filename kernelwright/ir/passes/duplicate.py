@@ -1,8 +1,9 @@
 """Merging equal nodes, dropping dead ones, and giving each reader its own cheap views."""
 
-from kernelwright.ir.builder import GraphBuilder, rewrite
+from kernelwright.ir.builder import GraphBuilder, moved_labels, rewrite
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Kind, op_named
+from kernelwright.ir.origin.sighting import Sighting
 
 
 def eliminate_dead_code(graph: Graph) -> Graph:
@@ -25,6 +26,8 @@ def split_views(graph: Graph) -> Graph:
     number: dict[ValueId, ValueId] = {v: builder.value(graph.types[v]) for v in graph.inputs}
     number.update((v, builder.constant(c)) for v, c in graph.constants)
     pending: dict[ValueId, Node] = {}
+    seen = dict(graph.labels)
+    copied: list[tuple[ValueId, tuple[Sighting, ...]]] = []
 
     def read(value: ValueId) -> ValueId:
         node = pending.get(value)
@@ -33,7 +36,10 @@ def split_views(graph: Graph) -> Graph:
         inputs = [read(v) for v in node.inputs]
         types = [graph.types[v] for v in node.outputs]
         made = builder.add(node.op, inputs, types, node.attributes)
-        return made[node.outputs.index(value)]
+        copy = made[node.outputs.index(value)]
+        if value in seen:
+            copied.append((copy, seen[value]))
+        return copy
 
     for node in graph.nodes:
         if _is_free(node):
@@ -44,7 +50,8 @@ def split_views(graph: Graph) -> Graph:
         made = builder.add(node.op, inputs, types, node.attributes)
         number.update(zip(node.outputs, made, strict=True))
     outputs = [read(v) for v in graph.outputs]
-    return builder.finish([number[v] for v in graph.inputs], outputs, graph)
+    labels = (*moved_labels(graph, number), *copied)
+    return builder.finish([number[v] for v in graph.inputs], outputs, graph, labels)
 
 
 def _is_free(node: Node) -> bool:
