@@ -1,6 +1,7 @@
 """Code in the styles in which people write it."""
 
 # mypy: ignore-errors
+# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202
 
 import functools
 
