@@ -13,6 +13,7 @@ from kernelwright.campaign import (
     judges_on,
     offline_team,
 )
+from kernelwright.service.console import console, error_console
 from kernelwright.store import KernelStore
 
 
@@ -22,6 +23,13 @@ class Searched:
 
     url: str
     champion_id: str
+
+
+@pytest.fixture(autouse=True)
+def fresh_consoles() -> None:
+    """Let each test have the terminal that its environment asks for."""
+    console.cache_clear()
+    error_console.cache_clear()
 
 
 @pytest.fixture(scope="session")

@@ -57,6 +57,20 @@ def test_an_intent_is_written_once(store: KernelStore, campaign: Campaign, task:
     assert store.intend(wanted) == store.intend(wanted)
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("block/layer 0 · mlp", "block/layer 0 · mlp"), ("other/y", "block/add+exp")],
+)
+def test_a_region_goes_by_the_latest_name_in_its_function(
+    store: KernelStore, evaluate: Evaluate, name: str, shown: str
+) -> None:
+    evaluate("a", cost=9.0, of=task_of((4, 8), name="block/add+exp"))
+    evaluate("b", cost=8.0, of=task_of((4, 8), name=name))
+    (champion,) = store.best()
+    assert champion.task.name == shown
+    assert len(store.best(op="mlp")) == (shown == name)
+
+
 def test_a_trial_is_recorded_once(store: KernelStore, campaign: Campaign, task: Task) -> None:
     program = program_of("a")
     trial = store.intend(intent(campaign, task, program))

@@ -45,8 +45,15 @@ class Intent:
 
 
 def add_task(session: Session, task: Task, signature: str) -> str:
-    """Add the task unless its fingerprint is known; return it."""
-    if session.get(TaskRow, task.fingerprint) is not None:
+    """Add the task unless its fingerprint is known; return it.
+
+    A region that its function calls otherwise now goes by the new name.
+    """
+    known = session.get(TaskRow, task.fingerprint)
+    if known is not None:
+        if known.name != task.name and known.name.partition("/")[0] == _function(task):
+            known.name = task.name
+            _add_words(session, task, signature)
         return task.fingerprint
     types = task.graph.output_types or task.graph.input_types
     shapes = ", ".join(map(str, task.graph.input_types))
@@ -63,12 +70,19 @@ def add_task(session: Session, task: Task, signature: str) -> str:
         created_at=now(),
     )
     if is_new:
-        words = {node.op for node in task.graph.nodes} | {task.name, signature}
-        session.add_all(
-            TaskWordRow(word=word, task_id=task.fingerprint) for word in sorted(words_of(words))
-        )
+        _add_words(session, task, signature)
         session.flush()
     return task.fingerprint
+
+
+def _function(task: Task) -> str:
+    return task.name.partition("/")[0]
+
+
+def _add_words(session: Session, task: Task, signature: str) -> None:
+    words = words_of({node.op for node in task.graph.nodes} | {task.name, signature})
+    for word in sorted(words):
+        insert_once(session, TaskWordRow, word=word, task_id=task.fingerprint)
 
 
 def words_of(texts: set[str]) -> set[str]:
