@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from kernelwright.errors import InputError, KernelwrightError, UnsupportedError
 from kernelwright.ir.arguments import Leaf, leaves, rebuild
 from kernelwright.ir.dtype import Dtype
-from kernelwright.ir.export_trace import DTYPES, Trace
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.origin.recorder import Recorder
+from kernelwright.ir.trace.exporter import DTYPES, Trace
+from kernelwright.ir.trace.recorder import Recorder
 
 Function = Callable[..., object]
 _MOST_OBJECTS = 100_000

@@ -13,8 +13,8 @@ from typing import Protocol
 
 import mlx.core as mx
 
-from kernelwright.ir.origin.member import member_paths, path_words
 from kernelwright.ir.origin.sighting import Sighting
+from kernelwright.ir.trace.member import member_paths, path_words
 
 _OWN = str(Path(__file__).parents[2])
 _STDLIB = (sysconfig.get_paths()["stdlib"], "<frozen")

@@ -12,9 +12,9 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.builder import rewrite
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Attribute, Constant, Graph, Node, TensorType, ValueId
-from kernelwright.ir.origin.recorder import Recorder
 from kernelwright.ir.origin.sighting import Sighting
 from kernelwright.ir.primitive import translate, translate_bare
+from kernelwright.ir.trace.recorder import Recorder
 
 Reported = tuple[str, tuple[int, ...], mx.Dtype]
 """A value as the exporter reports it: name, shape, dtype."""
