@@ -125,10 +125,10 @@ def _captured(example: "_Example", recorder: Recorder | None = None) -> Graph:
     for _ in range(_ATTEMPTS):
         with _unchanged_parameters(kept, _name(example.fn)):
             trace = _traced(example, recorder)
-        if recorder is not None and trace.is_complete:
-            return trace.labelled(example.keywords, example.names)
         if trace.is_complete:
             return trace.graph(example.keywords, example.names)
+        # The names that it saw are those of arrays of the trace that failed.
+        recorder = None
     raise UnsupportedError(
         f"MLX's tracer left out a result of {_name(example.fn)}; return each array once, "
         "and capture again."

@@ -103,20 +103,21 @@ class Trace:
         """Whether every result was reported as an input, a constant or a node's output."""
         return all(name in self.number for name in self.outputs[: self.results or None])
 
-    def labelled(self, keywords: Sequence[str], names: Sequence[str]) -> Graph:
-        """Return the graph of the first outputs, with labels on the values that have names."""
-        whole = self.graph(keywords, names)
-        passed = set(whole.inputs)
+    def graph(self, keywords: Sequence[str], names: Sequence[str]) -> Graph:
+        """Return the whole, once the trace has ended, with labels where names were watched."""
+        graph = self._whole(keywords, names)
+        if not self.seen:
+            return graph
+        passed = set(graph.inputs)
         found: dict[ValueId, tuple[Sighting, ...]] = {}
         for name, seen in zip(self.outputs, self.seen, strict=True):
             value = self.number.get(name)
             if value is not None and value not in passed:
                 found[value] = (*found.get(value, ()), *seen)
         labels = tuple((value, seen) for value, seen in found.items() if seen)
-        return rewrite(replace(whole, labels=labels), [])
+        return rewrite(replace(graph, labels=labels), [])
 
-    def graph(self, keywords: Sequence[str], names: Sequence[str]) -> Graph:
-        """Return the whole, once the trace has ended."""
+    def _whole(self, keywords: Sequence[str], names: Sequence[str]) -> Graph:
         mx.eval([array for _, array in self.constants])
         return Graph(
             types=tuple(self.types),
