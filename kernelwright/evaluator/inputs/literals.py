@@ -14,11 +14,18 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _NUMBER = re.compile(
     r"(?<![\w.])(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?=[fFhHuUlL]*(?![\w.]))"
 )
+_SHIFT = re.compile(r"(?:<<|>>)=?\s*(\d{1,2})(?=[uUlL]*(?![\w.]))")
+_COMPARED = re.compile(r"(?<![<>])[<>]=?\s*(\d+)(?=[uUlL]*(?![\w.]))")
+_FACTOR_BEHIND = re.compile(r"\*\s*(\d+)(?=[uUlL]*(?![\w.]))")
+_FACTOR_BEFORE = re.compile(r"(?<![\w.])(\d+)[uUlL]*\s*\*")
 _COMMON = frozenset((0.0, 1.0))
 _MOST_LITERALS = 48
 _LARGEST_PLACE = 1 << 22
 _MOST_SIZES = 6
 _LARGEST_SIZE = 8192
+_LARGEST_THRESHOLD = 1 << 18
+"""Of one dimension, where the others are small."""
+_MOST_THRESHOLDS = 2
 _PLACED_SHARE = 8
 """One element of so many is a literal, or a number beside one."""
 _CONSTANT_ROWS = 4
@@ -37,8 +44,28 @@ def literals_of(program: Program) -> tuple[float, ...]:
 
 
 def sizes_of(program: Program) -> tuple[int, ...]:
-    """Return whole numbers in a program's text that could be sizes, those that are odd first."""
-    return tuple(n for n in places_of(program) if 1 < n <= _LARGEST_SIZE)[:_MOST_SIZES]
+    """Return whole numbers in a program's text that could be sizes, those that are odd first.
+
+    The first sizes beyond which the text's shifts and comparisons of products change come before.
+    """
+    beyond = _thresholds(program)[:_MOST_THRESHOLDS]
+    written = (n for n in places_of(program) if 1 < n <= _LARGEST_SIZE and n not in beyond)
+    return (*beyond, *written)[:_MOST_SIZES]
+
+
+def _thresholds(program: Program) -> tuple[int, ...]:
+    """Return the sizes beyond all other cases' from which on a comparison in the text may hold.
+
+    `n >> 17` is zero below 2^17, `n * 3 > 200000` holds from 66667 on, `n > 100000` from 100001.
+    """
+    texts = [_COMMENT.sub(" ", text) for k in program.kernels for text in (k.header, k.source)]
+    text = "\n".join(texts)
+    shifts = (1 << bits for bits in map(int, _SHIFT.findall(text)))
+    factors = {int(n) for p in (_FACTOR_BEHIND, _FACTOR_BEFORE) for n in p.findall(text)} | {1}
+    bounds = dict.fromkeys(map(int, _COMPARED.findall(text)))
+    products = (bound // factor + 1 for bound in bounds for factor in sorted(factors) if factor)
+    found = dict.fromkeys((*shifts, *products))
+    return tuple(n for n in found if _LARGEST_SIZE < n <= _LARGEST_THRESHOLD)
 
 
 def places_of(program: Program) -> tuple[int, ...]:

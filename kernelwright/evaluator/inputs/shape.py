@@ -83,7 +83,8 @@ def sized_graphs(task: Task, program: Program, config: EvaluatorConfig) -> tuple
         larger = size + number % 2
         paired = written[-1 - number]
         for name in names:
-            others = {n: _SMALL[(number + i) % len(_SMALL)] for i, n in enumerate(names)}
+            beside = _SMALL if size <= _LARGE_COLUMNS else _SMALL[:1]
+            others = {n: beside[(number + i) % len(beside)] for i, n in enumerate(names)}
             chosen.append({**others, name: size})
         chosen.append({name: larger if i else paired for i, name in enumerate(reversed(names))})
     found = graphs_at(task, program, chosen)

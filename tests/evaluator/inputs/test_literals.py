@@ -59,6 +59,36 @@ def test_sizes_of_a_text_become_shapes() -> None:
     assert {g.input_types[0].shape[0] for g in graphs} & {45}
 
 
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("if ((width >> 17) != 0) y[0] = 0;", 1 << 17),
+        ("if (width > (1u << 16)) y[0] = 0;", 1 << 16),
+        ("if (width * 3 > 200000) y[0] = 0;", 66667),
+        ("if (7u * width >= 200000u) y[0] = 0;", 28572),
+        ("if (width > 100000) y[0] = 0;", 100001),
+    ],
+)
+def test_sizes_beyond_a_shift_or_a_compared_product_become_shapes(text: str, size: int) -> None:
+    program = program_with(text)
+    assert size in sizes_of(program)
+    graphs = sized_graphs(task_of("softmax"), program, CONFIG)
+    assert any(size in g.input_types[0].shape for g in graphs)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if (width > 64) y[0] = 0;",
+        "float t = 1e9; // width > 100000",
+        "uint u = width << 3;",
+        "uint v = width >> 31;",
+    ],
+)
+def test_other_texts_have_no_size_beyond_all_others(text: str) -> None:
+    assert all(size <= 8192 for size in sizes_of(program_with(text)))
+
+
 def test_literal_cases_stay_small_where_another_shape_serves() -> None:
     task = task_of("softmax")
     small = CONFIG.model_copy(update={"case_elements": 64})

@@ -151,6 +151,10 @@ def _message(kind: ReportKind, raw: RawReport, names: Names, other: Place) -> st
         case ReportKind.DEVICE_OUT_OF_BOUNDS | ReportKind.THREADGROUP_OUT_OF_BOUNDS:
             size = f", which has {raw.details[0]}" if variable else ""
             return f"thread {_three(raw.thread)} {access} {where}{size}"
+        case ReportKind.THREAD_OUT_OF_BOUNDS:
+            return (
+                f"thread {_three(raw.thread)} reads or writes beyond the end of an array of its own"
+            )
         case ReportKind.WRITE_TO_INPUT:
             return f"thread {_three(raw.thread)} {access} {where}, which is an input"
         case ReportKind.UNWRITTEN_OUTPUT:

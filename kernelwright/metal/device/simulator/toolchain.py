@@ -65,10 +65,11 @@ _WATCH = (
 )
 _JUDGE = (
     *("-O1", "-DKW_SANITIZE", *_WATCH),
-    # Not shift: it also judges the value that is shifted, which Metal lets overflow. Not bounds:
-    # half of it cannot report and traps.
-    "-fsanitize=alignment,shift-exponent,integer-divide-by-zero,array-bounds",
-    "-fsanitize-recover=all",
+    # Not shift: it also judges the value that is shifted, which Metal lets overflow. array-bounds
+    # sees an index where the array's type does, local-bounds an access through a pointer or
+    # reference to a thread's own array, which no memory of the simulator's surrounds.
+    "-fsanitize=alignment,shift-exponent,integer-divide-by-zero,array-bounds,local-bounds",
+    *("-fsanitize-recover=all", "-fno-sanitize-trap=local-bounds"),
 )
 WHOLE_FLAGS = (
     *("-mllvm", "-inline-threshold=20000", "-mllvm", "-unroll-runtime=false"),

@@ -21,6 +21,17 @@ kernel void {name}(const device float* x [[buffer(0)]], device float* y [[buffer
                    uint lane [[thread_index_in_simdgroup]],
                    uint sg [[simdgroup_index_in_threadgroup]]) {{
 """
+_FUNCTIONS = """
+struct Run {
+  float values[8];
+  thread float& operator[](uint i) { return values[i]; }
+};
+float total(const thread float* values, uint count) {
+  float sum = 0;
+  for (uint k = 0; k < count; ++k) sum += values[k];
+  return sum;
+}
+"""
 _S = "threadgroup float s[64]; "
 _SYNC = "threadgroup_barrier(mem_flags::mem_threadgroup); "
 
@@ -45,6 +56,16 @@ _BUGS: dict[ReportKind, list[str]] = {
         "float a[4] = {x[i], 1, 2, 3}; y[i] = a[i % 5];",
         "float a[4]; for (int k = 0; k <= 4; k++) a[k] = x[i]; y[i] = a[1];",
         "int a[3][2] = {}; a[i % 3][2 + int(x[i] > 2)] = 1; y[i] = a[0][1];",
+        "float a[4] = {x[i], 1, 2, 3}; thread float* p = a; y[i] = p[i % 5];",
+        "float a[4] = {x[i], 1, 2, 3}; thread float& v = a[i % 5]; y[i] = v;",
+        "float a[4] = {x[i], 1, 2, 3}; y[i] = total(a, 5);",
+        "Run r; for (uint k = 0; k < 9; ++k) r[k] = x[i]; y[i] = r[3];",
+        (
+            "Run r[2]; for (uint k = 0; k < 8; ++k) r[0][k] = r[1][k] = x[i]; float v = 0;"
+            "for (uint j = 0; j < 2; ++j) for (uint k = 0; k < 9; ++k) v += r[j][k]; y[i] = v;"
+        ),
+        "float4 v = float4(x[i]); float s = 0; for (uint k = 0; k < 5; ++k) s += v[k]; y[i] = s;",
+        "float a[4] = {x[i], 1, 2, 3}; y[i] = ((thread float4*)(a + 1))->w;",
     ],
     ReportKind.UNINITIALISED_THREADGROUP_READ: [
         _S + "if (l < 32) s[l] = x[i]; " + _SYNC + "y[i] = s[63 - l];",
@@ -172,7 +193,8 @@ def _library() -> Library:
     kernels = "".join(
         _SIGNATURE.format(name=name) + body + "\n}\n" for name, body in bodies.items()
     )
-    return simulator.compile("#include <metal_stdlib>\nusing namespace metal;\n" + kernels)
+    head = "#include <metal_stdlib>\nusing namespace metal;\n" + _FUNCTIONS
+    return simulator.compile(head + kernels)
 
 
 def _name(kind: ReportKind, i: int) -> str:

@@ -101,6 +101,17 @@ KW_EXPORT void __ubsan_handle_out_of_bounds(OutOfBoundsData* data, uint64_t inde
   publish(*report);
 }
 
+// Through a pointer or reference, of which only the call's place is known.
+KW_EXPORT void __ubsan_handle_local_out_of_bounds() {
+  Worker* worker = current;
+  if (worker == nullptr || worker->running == nullptr || worker->launch->reports == nullptr) return;
+  const uint64_t pc = (uint64_t)__builtin_return_address(0);
+  Report* report = found(*worker, Kind::THREAD_OUT_OF_BOUNDS, pc);
+  if (report == nullptr) return;
+  report->place = Place::THREAD;
+  publish(*report);
+}
+
 KW_EXPORT void __ubsan_handle_shift_out_of_bounds(ShiftData* data, uint64_t, uint64_t right) {
   Report* report = found_at(Kind::SHIFT_OUT_OF_RANGE, data->location);
   if (report == nullptr) return;
