@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import islice
 
 from kernelwright import ir
 from kernelwright.campaign.night import WANTED, NightFunction, NightSpec
@@ -86,9 +87,29 @@ def _recalled(function: NightFunction, store: KernelStore | None) -> Captured:
     return Captured((CapturedFunction(subject, graph),))
 
 
-def _is_served(wanted: Wanted, spec: NightSpec, store: KernelStore) -> bool:
+def still_wanted(store: KernelStore, limit: int) -> tuple[Wanted, ...]:
+    """Return the wanted calls that have no kernels on any machine of the store, yet could have."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for standing in store.standings():
+        champion = standing.champion
+        if champion.freshness == "fresh":
+            machine = (champion.device, champion.chip)
+            found.setdefault(machine, set()).add(champion.task.id)
+
+    def is_open(call: Wanted) -> bool:
+        tasks = _tasks(call)
+        return bool(tasks) and not any(served >= tasks for served in found.values())
+
+    return tuple(islice(filter(is_open, store.wanted(limit=_ALL)), limit))
+
+
+def _tasks(wanted: Wanted) -> set[str]:
     graph = ir.gather_attention(Graph.from_json(wanted.graph_json))
-    tasks = {region.extract().fingerprint for region in ir.partition(graph)}
+    return {region.extract().fingerprint for region in ir.partition(graph)}
+
+
+def _is_served(wanted: Wanted, spec: NightSpec, store: KernelStore) -> bool:
+    tasks = _tasks(wanted)
     if not tasks:
         # No part of it can be a kernel: nothing a night could do.
         return True
@@ -96,12 +117,12 @@ def _is_served(wanted: Wanted, spec: NightSpec, store: KernelStore) -> bool:
 
 
 def _served(tasks: set[str], spec: NightSpec, store: KernelStore) -> Iterator[set[str]]:
-    """Yield what each device of the night has fresh champions for, those that beat MLX."""
+    """Yield what each device of the night has fresh champions for."""
     for name in spec.devices:
         try:
             chip = open_device(name, spec.threadgroup_bytes).info.chip
         except KernelwrightError:
             yield set()
         else:
-            found = store.served(tasks, device=name, chip=chip)
-            yield {task for task, champion in found.items() if champion.beats_mlx}
+            # Where MLX is best, another night would find the same.
+            yield set(store.served(tasks, device=name, chip=chip))

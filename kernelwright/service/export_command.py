@@ -16,6 +16,7 @@ from kernelwright.runtime.export import (
     FormatName,
     export_into,
     export_target,
+    require_gain,
 )
 from kernelwright.service.console import console, error_console
 from kernelwright.service.export_source import (
@@ -45,6 +46,7 @@ class _Request(Record):
     name: str | None
     format_name: FormatName
     force: bool
+    slower: bool
 
 
 def export(
@@ -80,6 +82,9 @@ def export(
             "--force", help="Export what is not verified, and overwrite files that are not ours."
         ),
     ] = False,
+    slower: Annotated[
+        bool, typer.Option("--slower", help="Export kernels by id that MLX is faster than.")
+    ] = False,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -88,7 +93,9 @@ def export(
         raise InputError("expected a folder to write to; add -o, such as -o vendored/.")
     if not targets and campaign is None:
         raise InputError("expected FILE.py:function, a candidate's id, or --campaign ID.")
-    request = _Request(folder=output, name=name, format_name=format_name, force=force)
+    request = _Request(
+        folder=output, name=name, format_name=format_name, force=force, slower=slower
+    )
     with KernelStore(store, must_exist=True) as opened:
         if campaign is not None:
             written = _of_campaign(opened, campaign, request)
@@ -109,7 +116,11 @@ def _of_targets(
             f"expected functions or ids, found {functions[0]!r} beside ids; export them apart."
         )
     if not functions:
-        return [_of_candidates(store, [store.show(t) for t in targets], request)]
+        details = [store.show(t) for t in targets]
+        if not (request.slower or request.force):
+            for detail in details:
+                require_gain(detail)
+        return [_of_candidates(store, details, request)]
     found = [f for t in functions for f in function_targets(t, inputs, store)]
     if len(found) > 1 and request.name is not None:
         raise InputError(

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from kernelwright.campaign import recheck
+from kernelwright.campaign.wish import still_wanted
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.service.console import console
 from kernelwright.service.option import JsonOption, LimitOption, StoreOption, print_json
@@ -39,9 +40,9 @@ def stats(store: StoreOption = None, json: JsonOption = False) -> None:
 
 @store_group.command()
 def wanted(store: StoreOption = None, limit: LimitOption = 50, json: JsonOption = False) -> None:
-    """List the calls that optimized functions made and no kernel could serve."""
+    """List the calls of optimized functions that no kernel serves yet."""
     with KernelStore(store, must_exist=True) as opened:
-        calls = opened.wanted(limit=limit)
+        calls = still_wanted(opened, limit)
     if json:
         print_json(calls)
     else:

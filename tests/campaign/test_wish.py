@@ -1,5 +1,7 @@
 """A night takes up what programs asked for in vain, and only what has no kernel yet."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,10 +10,11 @@ import pytest
 
 from kernelwright.campaign import Engine, judges_on, offline_team
 from kernelwright.campaign.night import NightSpec, NightWanted, night_of_wishes
-from kernelwright.campaign.wish import capture_night, joined, with_wishes
+from kernelwright.campaign.wish import capture_night, joined, still_wanted, with_wishes
 from kernelwright.errors import InputError
 from kernelwright.runtime.optimize import Optimized, optimize
 from kernelwright.store import KernelStore
+from kernelwright.store.serving import ServedProgram
 
 
 def twice(x: mx.array, y: mx.array) -> mx.array:
@@ -66,6 +69,42 @@ def test_a_wish_of_another_store_is_one_sentence(store: KernelStore, tmp_path: P
         pytest.raises(InputError, match=r"wanted list of .*other\.db has no call"),
     ):
         capture_night(spec, other)
+
+
+def test_what_has_kernels_is_wanted_no_longer(store: KernelStore) -> None:
+    for rows in (4, 2):
+        _call(store, mx.ones((rows, 8)), mx.ones((rows, 8)))
+    assert len(still_wanted(store, 50)) == 2
+    spec = _night(store)
+    first = spec.model_copy(update={"functions": spec.functions[:1]})
+    captured = joined(tuple(capture_night(first, store).values()))
+    Engine(store, first, offline_team(), judges_on("simulator"), resumes=False).run(captured)
+    (left,) = still_wanted(store, 50)
+    assert f"wanted:{left.fingerprint}" == spec.functions[1].target
+
+
+def test_where_mlx_is_best_a_later_night_does_not_search_again(
+    store: KernelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _call(store, mx.ones((4, 8)), mx.ones((4, 8)))
+    spec = _night(store)
+    captured = joined(tuple(capture_night(spec, store).values()))
+    Engine(store, spec, offline_team(), judges_on("simulator"), resumes=False).run(captured)
+    monkeypatch.setattr(ServedProgram, "beats_mlx", False)
+    with pytest.raises(InputError, match="nothing is wanted"):
+        with_wishes(night_of_wishes(), store)
+
+
+def test_a_program_writes_no_store_where_there_is_none(tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(
+        "import mlx.core as mx, kernelwright as kw\n"
+        "@kw.optimize(store='there.db', device='simulator')\n"
+        "def twice(x):\n    return mx.softmax(x * 2, axis=-1) * 2\n"
+        "mx.eval(twice(mx.ones((4, 8))))\n"
+    )
+    subprocess.run([sys.executable, str(script)], cwd=tmp_path, check=True)
+    assert [p.name for p in tmp_path.iterdir()] == ["program.py"]
 
 
 def _call(store: KernelStore, *arrays: mx.array) -> Optimized:

@@ -1,5 +1,6 @@
 """What a newcomer tries on the first day: their own files, as they are."""
 
+import warnings
 from pathlib import Path
 
 import mlx.core as mx
@@ -8,10 +9,12 @@ from typer.testing import CliRunner, Result
 
 from kernelwright.campaign import load_subjects
 from kernelwright.errors import InputError
-from kernelwright.ir import capture
+from kernelwright.evaluator.evaluation import Evaluation
+from kernelwright.ir import canonicalize, capture, idioms
 from kernelwright.service.cli import app
 from kernelwright.service.export_source import function_targets
 from kernelwright.store import KernelStore
+from tests.service.conftest import Searched
 
 _MODEL = """
 import mlx.core as mx
@@ -213,3 +216,24 @@ def test_every_column_is_there_at_every_width(command: tuple[str, ...], width: s
     assert all(len(line) <= int(width) for line in texts[0].splitlines())
     if command == ("catalog",):
         assert "…" not in texts[0]
+
+
+def test_no_complex_number_is_cut_short_in_silence() -> None:
+    def turned(x: mx.array) -> mx.array:
+        return mx.abs(mx.exp(x.astype(mx.complex64) * mx.array(2j)))
+
+    graph = canonicalize(capture(turned, mx.ones((4, 8))))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        idioms(graph)
+
+
+def test_a_kernel_that_mlx_beats_is_exported_only_when_asked(
+    searched: Searched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Evaluation, "beats_mlx", False)
+    line = ("export", searched.champion_id, "-o", str(tmp_path / "out"), "--store", searched.url)
+    refused = _run(*line)
+    assert isinstance(refused.exception, InputError)
+    assert "MLX is best here; keep the original, or add --slower" in str(refused.exception)
+    assert _run(*line, "--slower").exit_code == 0

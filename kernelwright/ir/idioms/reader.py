@@ -74,7 +74,10 @@ class Reader:
         found = self.graph.constant_of.get(self.base(value))
         if found is None or found.type.size != 1:
             return None
-        return float(found.array.reshape(-1)[0])
+        number = found.array.reshape(-1)[0]
+        if found.type.dtype.is_complex:
+            return float(number.real) if number.imag == 0 else None
+        return float(number)
 
     def is_near(self, value: ValueId, number: float) -> bool:
         """Say whether a value is a constant that equals `number` to half precision."""

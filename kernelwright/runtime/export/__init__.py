@@ -7,7 +7,7 @@ from kernelwright.runtime.export.function.export import export_target
 from kernelwright.runtime.export.function.function_export import ExampleCall
 from kernelwright.runtime.export.module import export_module
 from kernelwright.runtime.export.reference_code import function_source
-from kernelwright.runtime.export.selection import fits_metal
+from kernelwright.runtime.export.selection import fits_metal, require_gain
 
 __all__ = [
     "FORMATS",
@@ -22,4 +22,5 @@ __all__ = [
     "export_target",
     "fits_metal",
     "function_source",
+    "require_gain",
 ]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from kernelwright.errors import InputError
 from kernelwright.evaluator.evaluation import Evaluation
+from kernelwright.evaluator.gain import gain_of
 from kernelwright.store import CandidateDetail
 
 WARNING = "NOT VERIFIED: no standing evaluation found this kernel correct."
@@ -59,6 +60,22 @@ def select(detail: CandidateDetail, *, name: str | None, force: bool) -> Selecti
             )
         is_verified = False
     return Selection(_as_called(detail), function, is_verified, is_revoked)
+
+
+def require_gain(detail: CandidateDetail) -> None:
+    """Refuse a kernel that MLX beats.
+
+    Raises:
+        InputError: it is right, and no faster than MLX.
+    """
+    evaluation = verdict_of(detail)
+    if evaluation is None or not evaluation.is_correct or evaluation.beats_mlx:
+        return
+    gain = gain_of(evaluation, detail.graph)
+    raise InputError(
+        f"expected a kernel that is faster than MLX, found {gain.words}: MLX is best here; keep "
+        "the original, or add --slower to export the kernel all the same."
+    )
 
 
 def _as_called(detail: CandidateDetail) -> CandidateDetail:
