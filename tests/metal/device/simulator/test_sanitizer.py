@@ -84,6 +84,8 @@ _BUGS: dict[ReportKind, list[str]] = {
         _S + "s[l / 2] = x[i]; " + _SYNC + "y[i] = s[l / 2];",
         _S + "s[l] = x[i]; threadgroup_barrier(mem_flags::mem_none); y[i] = s[l ^ 1];",
         _S + "s[l] = x[i]; simdgroup_barrier(mem_flags::mem_threadgroup); y[i] = s[63 - l];",
+        _S + "s[l] = x[i]; simdgroup_barrier(mem_flags::mem_none); y[i] = s[l ^ 1];",
+        _S + "s[l] = x[i]; simdgroup_barrier(mem_flags::mem_device); y[i] = s[l ^ 1];",
         "threadgroup half h[64]; h[l] = half(x[i]); y[i] = h[l ^ 1];",
     ],
     ReportKind.DEVICE_RACE: [
@@ -94,6 +96,7 @@ _BUGS: dict[ReportKind, list[str]] = {
         ),
         "y[i] = x[i]; threadgroup_barrier(mem_flags::mem_threadgroup); y[i] = x[i] + y[i ^ 1];",
         "y[l] = x[i]; y[64 + l] = 0;",
+        "y[i] = x[i]; simdgroup_barrier(mem_flags::mem_threadgroup); y[i] = x[i] + y[i ^ 1];",
         "atomic_fetch_add_explicit(n, 1u, memory_order_relaxed); y[i] = ((device uint*)n)[0];",
     ],
     ReportKind.DIVERGENT_BARRIER: [

@@ -85,9 +85,9 @@ void report_first_use(Worker& worker, const Access& access) {
   publish(*report);
 }
 
-void check_read(Worker& worker, const Access& access, const Grains& grains, uint32_t phase) {
+void check_read(Worker& worker, const Access& access, const Grains& grains, Moment moment) {
   Shadow& shadow = grains.shadow;
-  const Trace now = trace_now(worker, phase, access.kind & ATOMIC ? Trace::ATOMIC : 0);
+  const Trace now = trace_now(worker, moment, access.kind & ATOMIC ? Trace::ATOMIC : 0);
   const uint32_t site = (uint32_t)(access.pc - worker.launch->module_low);
   bool is_first = false;
   for (uint64_t i = grains.first; i <= grains.last; i++) {
@@ -111,9 +111,9 @@ void check_read(Worker& worker, const Access& access, const Grains& grains, uint
   if (is_first) report_first_use(worker, access);
 }
 
-void check_write(Worker& worker, const Access& access, const Grains& grains, uint32_t phase) {
+void check_write(Worker& worker, const Access& access, const Grains& grains, Moment moment) {
   Shadow& shadow = grains.shadow;
-  const Trace now = trace_now(worker, phase, access.kind & ATOMIC ? Trace::ATOMIC : 0);
+  const Trace now = trace_now(worker, moment, access.kind & ATOMIC ? Trace::ATOMIC : 0);
   const uint32_t site = (uint32_t)(access.pc - worker.launch->module_low);
   for (uint64_t i = grains.first; i <= grains.last; i++) {
     const bool in_part = (i == grains.first && grains.first_in_part) ||
@@ -132,9 +132,9 @@ void check_write(Worker& worker, const Access& access, const Grains& grains, uin
   }
 }
 
-void check_grains(Worker& worker, const Access& access, const Grains& grains, uint32_t phase) {
-  if (access.kind & READ) check_read(worker, access, grains, phase);
-  if (access.kind & WRITE) check_write(worker, access, grains, phase);
+void check_grains(Worker& worker, const Access& access, const Grains& grains, Moment moment) {
+  if (access.kind & READ) check_read(worker, access, grains, moment);
+  if (access.kind & WRITE) check_write(worker, access, grains, moment);
 }
 
 void report_out_of_bounds(Worker& worker, const Access& access, Kind kind) {
@@ -164,7 +164,7 @@ void check_device(Worker& worker, const Access& access) {
   if (slot.writable) {
     Grains grains = grains_of(*slot.shadow, offset, access.size, slot.grain_shift, 0);
     grains.tracks_first_use = !slot.initialised;
-    check_grains(worker, access, grains, worker.device_phase);
+    check_grains(worker, access, grains, device_moment(worker));
   } else if (access.kind & WRITE) {
     report_out_of_bounds(worker, access, Kind::WRITE_TO_INPUT);
   }
@@ -181,7 +181,7 @@ void check_threadgroup(Worker& worker, const Access& access) {
   const uint64_t base = (uint64_t)(variable->address - worker.memory.start());
   Grains grains = grains_of(*worker.shadow, offset, access.size, shift, base);
   grains.forgets = grains.tracks_first_use = true;
-  check_grains(worker, access, grains, worker.threadgroup_phase);
+  check_grains(worker, access, grains, threadgroup_moment(worker));
 }
 
 bool is_constant(Worker& worker, uint64_t address) {

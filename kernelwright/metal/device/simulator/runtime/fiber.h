@@ -42,10 +42,12 @@ struct alignas(64) Simdgroup {
   uint32_t at_simd;     // wait in a simdgroup operation or simdgroup barrier
   uint32_t at_barrier;  // wait in a threadgroup barrier
   uint32_t index;
-  uint32_t epoch;       // simdgroup barriers passed
+  // Simdgroup barriers passed that order the lanes' accesses to each memory.
+  uint32_t device_epoch, threadgroup_epoch;
   // What the lanes in at_simd wait for; `differs` once they do not all wait for the same.
   kw_combine combine;
   uint32_t site;
+  uint32_t flags;       // of the simdgroup barrier: the memories that it orders
   bool differs;
   alignas(64) unsigned char in[KW_SIMD_WIDTH * KW_SLOT_BYTES];
   alignas(64) unsigned char out[KW_SIMD_WIDTH * KW_SLOT_BYTES];

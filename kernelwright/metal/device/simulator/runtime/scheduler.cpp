@@ -38,7 +38,7 @@ void release_divergent(Worker& worker, Simdgroup& simdgroup) {
   if (first.wait_combine != nullptr)
     perform(worker, simdgroup, first.wait_combine, together);
   else
-    simdgroup.epoch++;
+    pass_barrier(simdgroup);
   simdgroup.at_simd &= ~together;
   simdgroup.differs = simdgroup.at_simd != 0;
   simdgroup.ready |= together;
@@ -145,6 +145,11 @@ void perform(Worker& worker, Simdgroup& simdgroup, kw_combine combine, uint32_t 
   meter->tally.simd_operations += meter->counted;
 }
 
+void pass_barrier(Simdgroup& simdgroup) {
+  if (simdgroup.flags & ORDERS_DEVICE) simdgroup.device_epoch++;
+  if (simdgroup.flags & ORDERS_THREADGROUP) simdgroup.threadgroup_epoch++;
+}
+
 void release_barrier(Worker& worker, uint32_t flags) {
   for (uint32_t i = 0; i < worker.simdgroup_count; i++) {
     Simdgroup& simdgroup = worker.simdgroups[i];
@@ -163,7 +168,8 @@ void run_fibers(Worker& worker) {
     Simdgroup& simdgroup = worker.simdgroups[i];
     simdgroup.present = mask_of(worker.threads - i * KW_SIMD_WIDTH);
     simdgroup.live = simdgroup.ready = simdgroup.present;
-    simdgroup.at_simd = simdgroup.at_barrier = simdgroup.paused = simdgroup.epoch = 0;
+    simdgroup.at_simd = simdgroup.at_barrier = simdgroup.paused = 0;
+    simdgroup.device_epoch = simdgroup.threadgroup_epoch = 0;
       }
   worker.live = worker.threads;
   worker.waiting = 0;

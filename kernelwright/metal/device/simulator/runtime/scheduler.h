@@ -16,6 +16,8 @@ void wait(Worker& worker, Fiber& fiber);
 void pause(Worker& worker);
 // Computes the results of a simdgroup operation.
 void perform(Worker& worker, Simdgroup& simdgroup, kw_combine combine, uint32_t lanes);
+// Counts a simdgroup barrier that all its lanes have come to.
+void pass_barrier(Simdgroup& simdgroup);
 // Lets every thread that waits in the threadgroup barrier go on.
 void release_barrier(Worker& worker, uint32_t flags);
 

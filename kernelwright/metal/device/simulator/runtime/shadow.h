@@ -11,8 +11,8 @@ namespace kw {
 //
 //   group 28 | thread + 1 11 | phase 15 | epoch 6 | reach 2 | part 1 | atomic 1
 //
-// phase counts threadgroup barriers that order this kind of memory, epoch the simdgroup's own.
-// Both wrap: after exactly 2^15 barriers without another access a race would go unseen. reach says
+// phase counts threadgroup barriers, epoch the simdgroup's own, of those that order this kind of
+// memory. Both wrap: after exactly 2^15 barriers without another access a race would go unseen. reach says
 // for whom else the last of several readers stands.
 struct Trace {
   uint64_t bits;
@@ -37,10 +37,22 @@ inline Trace trace_of(uint64_t group, uint32_t thread, uint32_t phase, uint32_t 
           (uint64_t)(phase & 0x7fff) << 10 | (epoch & 0x3f) << 4 | flags};
 }
 
-inline Trace trace_now(const Worker& worker, uint32_t phase, uint64_t flags) {
-  const Fiber& fiber = *worker.running;
-  return trace_of(worker.group, fiber.context.index_in_threadgroup, phase, fiber.simdgroup->epoch,
-                  flags);
+// What orders accesses to one kind of memory: the barriers passed before them.
+struct Moment {
+  uint32_t phase, epoch;
+};
+
+inline Moment device_moment(const Worker& worker) {
+  return {worker.device_phase, worker.running->simdgroup->device_epoch};
+}
+
+inline Moment threadgroup_moment(const Worker& worker) {
+  return {worker.threadgroup_phase, worker.running->simdgroup->threadgroup_epoch};
+}
+
+inline Trace trace_now(const Worker& worker, Moment moment, uint64_t flags) {
+  const uint32_t thread = worker.running->context.index_in_threadgroup;
+  return trace_of(worker.group, thread, moment.phase, moment.epoch, flags);
 }
 
 inline bool is_same_place(Trace a, Trace b) { return ((a.bits ^ b.bits) & ~Trace::FLAGS) == 0; }

@@ -60,12 +60,13 @@ KW_EXPORT void kw_simdgroup(const void* in, kw_uint in_size, void* out, kw_uint 
   copy(out, simdgroup.out + slot, out_size);
 }
 
-KW_EXPORT void kw_simdgroup_barrier(kw_uint, kw_uint site) {
+KW_EXPORT void kw_simdgroup_barrier(kw_uint flags, kw_uint site) {
   Worker& worker = *current;
   Fiber& fiber = *worker.running;
   observe_simdgroup_barrier(worker);
+  fiber.simdgroup->flags = flags;
   if (completes(fiber, nullptr, site, PC))
-    fiber.simdgroup->epoch++;
+    pass_barrier(*fiber.simdgroup);
   else
     wait(worker, fiber);
 }

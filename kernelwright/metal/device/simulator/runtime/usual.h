@@ -14,7 +14,7 @@ namespace kw {
 struct Watched {
   Shadow& shadow;
   uint64_t first, last;  // grains accessed
-  uint32_t phase;
+  Moment moment;
   bool forgets;           // what other threadgroups did is void
   bool tracks_first_use;  // reading before writing is an error
 };
@@ -60,7 +60,7 @@ KW_INLINE bool is_usual_read(const Watched& watched, Trace now, uint32_t site) {
 }
 
 KW_INLINE bool is_usual(Worker& worker, const Access& access, const Watched& watched) {
-  const Trace now = trace_now(worker, watched.phase, 0);
+  const Trace now = trace_now(worker, watched.moment, 0);
   const uint32_t site = (uint32_t)(access.pc - worker.launch->module_low);
   const uint32_t kind = access.kind & ~ALIGNED;
   if (kind == READ) return is_usual_read(watched, now, site);
@@ -80,7 +80,7 @@ KW_INLINE bool is_usual_on_device(Worker& worker, const Access& access) {
   if (!slot.writable) return (access.kind & WRITE) == 0;
   const uint64_t first = offset >> slot.grain_shift;
   const uint64_t last = (offset + access.size - 1) >> slot.grain_shift;
-  return is_usual(worker, access, {*slot.shadow, first, last, worker.device_phase, false,
+  return is_usual(worker, access, {*slot.shadow, first, last, device_moment(worker), false,
                                    !slot.initialised});
 }
 
@@ -93,7 +93,7 @@ KW_INLINE bool is_usual_in_threadgroup(Worker& worker, const Access& access) {
   const uint64_t base = (uint64_t)(variable->address - worker.memory.start());
   const uint64_t last = base + ((offset + access.size - 1) >> shift);
   return is_usual(worker, access, {*worker.shadow, base + (offset >> shift), last,
-                                   worker.threadgroup_phase, true, true});
+                                   threadgroup_moment(worker), true, true});
 }
 
 // True when nothing about the access is worth a report; it has been noted then.
