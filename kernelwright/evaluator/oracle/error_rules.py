@@ -30,6 +30,7 @@ from kernelwright.evaluator.oracle.float_format import (
     is_inexact,
     only_where,
 )
+from kernelwright.evaluator.oracle.inner_extremes import farthest_inside
 from kernelwright.evaluator.oracle.tracked import ANYTHING, Tracked
 from kernelwright.evaluator.oracle.zero_signs import settled_zeros
 from kernelwright.ir.dtype import Dtype
@@ -277,7 +278,10 @@ def _at_corners(
     errors: Sequence[Reals | None],
     made: Array,
 ) -> Reals:
-    """Evaluate the op at the ends of what each operand may be; equal operands move together."""
+    """Evaluate the op where it may go furthest; equal operands move together.
+
+    That is at the ends of what each operand may be, or within: see `farthest_inside`.
+    """
     assert op.meaning is not None
     moving: dict[int, tuple[Array, Array]] = {}
     for value, array, error in zip(node.inputs, values, errors, strict=True):
@@ -299,6 +303,10 @@ def _at_corners(
         unknown |= np.isnan(worst)
         if made.dtype.kind == "f":
             unknown |= np.isnan(moved) != np.isnan(made)
+    inside = farthest_inside(op, values, errors, made)
+    if inside is not None:
+        unknown |= np.isnan(inside)
+        worst = np.fmax(worst, inside)
     return np.where(unknown, ANYTHING, worst)
 
 
