@@ -22,6 +22,7 @@ from kernelwright.evaluator.oracle.error_of_sums import (
     error_of_scan,
     error_of_sum,
 )
+from kernelwright.evaluator.oracle.error_of_views import error_of_view
 from kernelwright.evaluator.oracle.float_format import (
     FLOAT32,
     FORMATS,
@@ -68,6 +69,9 @@ def error_of(
         if len(made) > 1 or moved[0].is_stored:
             return moved
         return [replace(moved[0], settled_zeros=settled_zeros(op, call, read, made[0]))]
+    if op.name == "view":
+        error = error_of_view(op, call, read[0], made[0])
+        return [Tracked(made[0], error, call.outputs[0].dtype, is_stored=error is None)]
     errors = [r.read_error() for r in read]
     errors = [_with_flushed(r, e) for r, e in zip(read, errors, strict=True)]
     values = [r.values for r in read]

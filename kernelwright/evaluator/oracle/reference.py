@@ -36,20 +36,22 @@ from kernelwright.metal.device.base import Array
 OUT_OF_RANGE = "an index is out of range"
 MOST_IGNORED = 0.1
 """Share of an output's elements that nobody can judge, beyond which its case proves nothing."""
+_NOTHING_JUDGED = "all of it may change wholly by one rounding"
 
 
 @dataclass(frozen=True)
 class Reference:
     """A case made concrete: its inputs, and what each output must be.
 
-    `dropped` says why the case cannot judge anybody; `accepted` lists the trivial answers that
-    it would accept, by output. Both are empty as a rule.
+    `dropped` says why the case cannot judge anybody, `masked` of which output it judges little;
+    `accepted` lists the trivial answers that it would accept, by output. All are empty as a rule.
     """
 
     case: Case
     inputs: tuple[Array, ...]
     expected_outputs: tuple[ExpectedOutput, ...]
     dropped: str = ""
+    masked: str = ""
     accepted: tuple[tuple[int, str], ...] = ()
     exact: frozenset[int] = frozenset()
     """Outputs of which a reference of lower precision has every digit, as of signs."""
@@ -60,8 +62,8 @@ class Reference:
 
     @property
     def proves(self) -> bool:
-        """True when every trivial answer fails the case."""
-        return not self.dropped and not self.accepted
+        """True when every trivial answer fails the case, which judges nearly all elements."""
+        return not (self.dropped or self.masked or self.accepted)
 
     @property
     def elements(self) -> int:
@@ -192,11 +194,17 @@ def _calibrated(
     except IndexError as e:
         # What is computed of an input need not stay within what it indexes.
         return _straying(case, inputs, tolerances, f"{OUT_OF_RANGE}: {e}")
-    return Reference(case, inputs, wanted, "" if case.is_edge else _why_unjudged(wanted))
+    if case.is_edge:
+        return Reference(case, inputs, wanted)
+    dropped = "" if any(one.judged_elements for one in wanted) else _NOTHING_JUDGED
+    return Reference(case, inputs, wanted, dropped, masked=_masked(wanted))
 
 
-def _why_unjudged(wanted: Sequence[ExpectedOutput]) -> str:
-    """Say of which output too much hangs on single roundings, or nothing."""
+def _masked(wanted: Sequence[ExpectedOutput]) -> str:
+    """Say of which output much hangs on single roundings, or nothing.
+
+    What is left is judged, and proves nothing by itself.
+    """
     for place, one in enumerate(wanted):
         undefined = 0 if one.may_vary is None else int(np.count_nonzero(one.may_vary))
         share = (one.ignored_elements - undefined) / max(one.type.size, 1)

@@ -23,6 +23,6 @@ class Compilation(PipelineStage):
         if context.info.measures_time:
             context.trial.compile_ahead([r.case.graph for r in context.suite.references])
         if not context.suite.is_proof:
-            summary = "no case can tell a right answer from a trivial one for this task."
+            summary = f"no program of this task can be judged: {context.suite.why_no_proof}."
             raise Failure(Status.UNPROVEN, summary)
         return ""

@@ -21,6 +21,9 @@ from kernelwright.evaluator.stages.trial import (
 )
 from kernelwright.metal.device.base import RunResult
 
+_FEW_PROVE = 4
+"""Fewer than one in so many cases is said with the verdict."""
+
 
 class Correctness(PipelineStage):
     """Runs all visible cases; says of a wrong one where, and at which smallest shape."""
@@ -45,6 +48,9 @@ class Correctness(PipelineStage):
             judge_build(result, reference, "under the sanitizer")
         cases = context.verdict.cases
         context.verdict.summary = f"correct in {cases} cases"
+        if _FEW_PROVE * context.suite.proving < cases:
+            proving = context.suite.proving
+            context.verdict.summary += f", only {proving} of which refuse every trivial answer"
         return _words(context.suite, cases)
 
     def _kept(self, context: Context, directions: RoundingDirections) -> Mapping[int, RunResult]:
@@ -82,6 +88,8 @@ def _words(suite: Suite, cases: int) -> str:
     words = f"{cases} cases, {suite.proving} of them refuse every trivial answer; {suite.judged}"
     if parts := sum(len(rows.parts) for rows in suite.swept):
         words += f"; {parts} more launches, each with the deciding elements elsewhere"
+    if suite.masked:
+        words += f"; {suite.masked} judged in part, where no rounding decides"
     if suite.dropped:
         words += f"; {len(suite.dropped)} dropped, {suite.why_dropped}"
     if suite.unseen_inputs:
