@@ -65,8 +65,3 @@ def test_the_trivial_answer_that_passes_is_named() -> None:
     assert not suite.is_proof
     assert suite.why_no_proof.startswith("zeros would pass as output 0 in all ")
     assert "give it sizes, dtypes or ranges of inputs" in suite.why_no_proof
-
-
-def test_an_output_that_is_one_number_needs_no_digits() -> None:
-    suite = suite_of(lambda x: mx.softmax(x, axis=-1), mx.zeros((16, 1)))
-    assert suite.is_proof
