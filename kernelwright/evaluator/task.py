@@ -10,12 +10,10 @@ from kernelwright.ir.graph import Graph
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """When an output is close enough: `|a - b| <= absolute + relative * |b|`, and the factor."""
+    """When an output is close enough to MLX's: `|a - b| <= absolute + relative * |b|`."""
 
     relative: float
     absolute: float
-    factor: float = 2.0
-    """How many times MLX's own error against the float64 oracle a candidate's may be."""
 
     @property
     def halved(self) -> "Tolerance":
@@ -25,7 +23,7 @@ class Tolerance:
     @classmethod
     def of(cls, dtype: Dtype) -> "Tolerance":
         """Return what `mx.allclose` is asked for by default, from the dtype's epsilon."""
-        return _BY_DTYPE.get(dtype, Tolerance(0.0, 0.0, 1.0))
+        return _BY_DTYPE.get(dtype, Tolerance(0.0, 0.0))
 
 
 _BY_DTYPE = {

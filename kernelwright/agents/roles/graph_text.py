@@ -157,7 +157,6 @@ def task_text(task: Task, device: DeviceInfo) -> str:
             "judged": judged_sentences(graph),
             "bytes_read": sum(t.nbytes for t in graph.input_types),
             "bytes_written": sum(t.nbytes for t in graph.output_types),
-            "factor": max(t.factor for t in task.output_tolerances),
             "device": device_text(device),
         },
     )
