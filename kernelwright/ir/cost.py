@@ -114,7 +114,8 @@ def recomputed_flops(graph: Graph) -> int:
     In a row-wise kernel a row's own values are computed once a row and cost nothing extra.
     """
     family = classify(graph)
-    rows = family.row_count if family.pattern is Pattern.ROWWISE else -1
+    has_rows = family.pattern in (Pattern.ROWWISE, Pattern.PLANE)
+    rows = family.row_count if has_rows else -1
     total = 0
     factor: dict[int, int] = {}
     for node in reversed(graph.nodes):

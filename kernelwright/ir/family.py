@@ -10,6 +10,7 @@ from kernelwright.ir.contraction import DENSE, trouble_with_attention, trouble_w
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
+from kernelwright.ir.plane import Part, Plane, plane_of
 from kernelwright.ir.row_order import crossing, plain_rows
 from kernelwright.ir.stacking import stacked_axis
 from kernelwright.ir.window import is_window, trouble_with_windows
@@ -22,6 +23,8 @@ class Pattern(StrEnum):
     """Each output element depends on a fixed handful of input elements."""
     ROWWISE = "rowwise"
     """Map, reduce and map again over rows: some axes of one common shape."""
+    PLANE = "plane"
+    """Rows and columns of one matrix reduced in one walk, and what waits for both."""
     SCAN = "scan"
     """Running values along one axis, with elementwise work before and after."""
     ATTENTION = "attention"
@@ -111,7 +114,8 @@ def classify(graph: Graph) -> Family:
         return _scan(graph, reductions)
     if not reductions:
         return _elementwise(graph)
-    return _rowwise(graph, reductions)
+    family = _rowwise(graph, reductions)
+    return family if family.pattern is not Pattern.NONE else _plane(graph) or family
 
 
 def _attention(graph: Graph) -> Family:
@@ -244,6 +248,31 @@ def _rowwise(graph: Graph, reductions: list[Node]) -> Family:
         if type_.size not in (rows, rows * length):
             return Family(Pattern.NONE, reason=f"the output {type_} is neither rows nor elements")
     return Family(Pattern.ROWWISE, shape, axes)
+
+
+def _plane(graph: Graph) -> Family | None:
+    """Return the family of rows and columns reduced together, where each part of it has one."""
+    plane = plane_of(graph)
+    if plane is None:
+        return None
+    walks, rest = (Pattern.ELEMENTWISE, Pattern.ROWWISE), plane.rest()
+    bands, joined = plane.bands(), plane.joined(plane.rows)
+    if classify(bands.graph).pattern not in walks or _rest_is_other(plane, rest):
+        return None
+    if classify(joined.graph).pattern is not Pattern.ROWWISE and joined.writes:
+        return None
+    return Family(Pattern.PLANE, (plane.planes * plane.rows, plane.columns), (1,))
+
+
+def _rest_is_other(plane: Plane, rest: Part | None) -> bool:
+    """Say whether what waits for columns is neither elementwise nor about the same rows."""
+    if rest is None:
+        return False
+    family = classify(rest.graph)
+    is_same = (family.row_count, family.row_length) == (plane.planes * plane.rows, plane.columns)
+    return not (
+        family.pattern is Pattern.ELEMENTWISE or (family.pattern is Pattern.ROWWISE and is_same)
+    )
 
 
 def _leaves_trailing(graph: Graph, reductions: list[Node], rows: int, length: int) -> str:

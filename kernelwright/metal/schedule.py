@@ -183,6 +183,31 @@ class Tiled:
 
 
 @dataclass(frozen=True, slots=True)
+class Banded:
+    """Rows and columns of one matrix in one walk: a row's lanes keep its columns in registers.
+
+    What the columns of a band of rows join to is joined by a second kernel; what waits for whole
+    columns is computed by a third.
+    """
+
+    family: ClassVar[str] = "banded"
+
+    lanes: int = 32
+    """Threads per row: a simdgroup (32), or a threadgroup of several."""
+    teams: int = 8
+    """Rows that a threadgroup takes side by side; 1 where all of it shares a row."""
+    depth: int = 8
+    """Rows that each of them takes one after the other."""
+    vector: int = 8
+    """Elements per lane, side by side."""
+
+    @classmethod
+    def of(cls, decisions: Mapping[str, int]) -> "Banded":
+        """Return the schedule of some decisions, defaults for the others."""
+        return cls(**decisions)
+
+
+@dataclass(frozen=True, slots=True)
 class Scan:
     """Lanes share a row and carry a running value along it, one tile after the other."""
 
@@ -349,6 +374,7 @@ Schedule = (
     | ColumnSplit
     | Staged
     | Tiled
+    | Banded
     | Scan
     | ColumnScan
     | Attention
@@ -366,6 +392,7 @@ _FAMILIES: dict[str, type[Schedule]] = {
     "column_split": ColumnSplit,
     "staged": Staged,
     "tiled": Tiled,
+    "banded": Banded,
     "elementwise": Elementwise,
     "rowwise": Rowwise,
     "columnwise": Columnwise,

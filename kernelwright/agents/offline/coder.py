@@ -11,6 +11,7 @@ from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.schedule import (
     Attention,
+    Banded,
     ColumnScan,
     ColumnSplit,
     Columnwise,
@@ -116,6 +117,14 @@ def idea(schedule: Schedule) -> str:
             return (
                 f"{schedule.rows} whole rows in threadgroup memory, moved along memory, "
                 f"{schedule.lanes} threads a row."
+            )
+        case Banded():
+            side = (
+                f"{schedule.teams} rows side by side" if schedule.teams > 1 else "a row at a time"
+            )
+            return (
+                f"Bands of rows, {side} by {schedule.lanes} threads each, columns joined in "
+                f"registers over {schedule.depth} rows and then over bands."
             )
         case Scan():
             return (

@@ -5,6 +5,7 @@ from kernelwright.ir.graph import Graph
 from kernelwright.ir.stacking import stacked_axis
 from kernelwright.metal.kernel import Kernel, Program, Tensor
 from kernelwright.metal.lower.attention_program import attention_program
+from kernelwright.metal.lower.banded import lower_banded
 from kernelwright.metal.lower.column_scan import lower_column_scan
 from kernelwright.metal.lower.dense_kernel import lower_dense
 from kernelwright.metal.lower.elementwise import lower_elementwise
@@ -21,6 +22,7 @@ from kernelwright.metal.lower.staged import lower_staged
 from kernelwright.metal.lower.tiled import lower_tiled
 from kernelwright.metal.schedule import (
     Attention,
+    Banded,
     ColumnScan,
     ColumnSplit,
     Columnwise,
@@ -57,6 +59,8 @@ def lower(graph: Graph, schedule: Schedule) -> Program:
         return _split(graph, signature, schedule)
     if isinstance(schedule, Staged):
         return _program(signature, *lower_staged(graph, signature, schedule))
+    if isinstance(schedule, Banded):
+        return _program(signature, *lower_banded(graph, signature, schedule))
     if isinstance(schedule, ColumnScan):
         return _program(signature, (lower_column_scan(graph, signature, schedule),), ())
     if isinstance(schedule, Tiled):

@@ -54,6 +54,11 @@ class Rows:
         self.columns = max((loop.axis.extent for loop in sequence), default=1)
         self.writer.factors = {self.columns: "columns"} if self.columns > 1 else {}
         self.writer.taken |= {"columns"}
+        self._write_loops(sequence)
+        self.writer.lines += self.after
+        return "\n".join([*self._head(), *self.writer.lines]) + "\n"
+
+    def _write_loops(self, sequence: Sequence[Loop]) -> None:
         self._pointers()
         keeps = isinstance(self.schedule, Rowwise) and self.schedule.cached
         kept = kept_between(sequence) if keeps else {}
@@ -66,8 +71,14 @@ class Rows:
         for loop in sequence:
             if loop.is_map:
                 self._map(loop)
-        self.writer.lines += self.after
-        return "\n".join([*self._head(), *self.writer.lines]) + "\n"
+
+    def _leave(self, inner: Writer, store: Store, walk_: Walk | None) -> None:
+        """Write what becomes of a store's element; `walk_` is along its row, if it has one."""
+        inner.store(store)
+
+    def _in_memory(self, stores: Sequence[Store]) -> list[Store]:
+        """Return the stores that write to memory."""
+        return list(stores)
 
     @property
     def team(self) -> Team:
@@ -118,7 +129,7 @@ class Rows:
                     self.writer.prepare([place])
                     self.writer.define(place)
             accesses.append((term.array, term.offset))
-        accesses += [(s.array, s.offset) for s in self.stores]
+        accesses += [(s.array, s.offset) for s in self._in_memory(self.stores)]
         for array, offset in accesses:
             if not _has_column(offset.axes):
                 continue
@@ -157,10 +168,10 @@ class Rows:
 
         def body(inner: Writer) -> list[Run]:
             self._use_slots(inner, {t.number for t in kept})
-            runs = span_.bind(inner, loop.roots, loop.stores)
+            runs = span_.bind(inner, loop.roots, self._in_memory(loop.stores))
             inner.prepare(loop.roots)
             for store in loop.stores:
-                inner.store(store)
+                self._leave(inner, store, walk_)
             for reduced, name in names.items():
                 if reduced in positions:
                     positions[reduced].look(inner)
@@ -252,7 +263,7 @@ class Rows:
         def body(inner: Writer) -> list[Run]:
             inner.prepare([s.value for s in single])
             for store in single:
-                inner.store(store)
+                self._leave(inner, store, None)
             return []
 
         guard = () if self.team.lanes == 1 else (Block("if (lane == 0)"),)
@@ -264,10 +275,11 @@ class Rows:
 
         def body(inner: Writer) -> list[Run]:
             self._use_slots(inner, set())
-            runs = Span(loop.axis, walk_.width).bind(inner, loop.roots, loop.stores)
+            written = self._in_memory(loop.stores)
+            runs = Span(loop.axis, walk_.width).bind(inner, loop.roots, written)
             inner.prepare(loop.roots)
             for store in loop.stores:
-                inner.store(store)
+                self._leave(inner, store, walk_)
             return runs
 
         surround(self.writer, walk_.around, body)

@@ -8,6 +8,7 @@ from itertools import product
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.alignment import reduced_axes
 from kernelwright.ir.contraction import DENSE, FEW_TOKENS, dense_sizes
+from kernelwright.ir.family import Pattern, classify
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.matvec import PRODUCTS
 from kernelwright.ir.ops import Call, Kind, op_named
@@ -17,6 +18,7 @@ from kernelwright.ir.stacking import stacked_axis
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower.accumulator import is_compensated, joins_in_part, online_pairs
 from kernelwright.metal.lower.attention_space import attention_layout, attention_schedules
+from kernelwright.metal.lower.banded import banded_footprint, banded_schedules
 from kernelwright.metal.lower.column_scan import column_scan_shape, column_scan_stores
 from kernelwright.metal.lower.dense_space import dense_schedules, dense_tiling
 from kernelwright.metal.lower.elementwise import (
@@ -48,6 +50,7 @@ from kernelwright.metal.lower.term import Load, Reduced, Reducer, Store, always,
 from kernelwright.metal.lower.tiled import Tiles, tile_rows
 from kernelwright.metal.schedule import (
     Attention,
+    Banded,
     ColumnScan,
     ColumnSplit,
     Columnwise,
@@ -123,6 +126,8 @@ def schedules(graph: Graph, device: DeviceInfo) -> tuple[Schedule, ...]:
     if Kind.SCAN in kinds:
         is_outer = column_scan_shape(graph).columns > 1
         return tuple(_column_scans(graph, device) if is_outer else _scans(graph, device))
+    if classify(graph).pattern is Pattern.PLANE:
+        return tuple(banded_schedules(graph, device))
     if Kind.REDUCTION in kinds or is_ranked(graph) or plain_rows(graph):
         return tuple(_rowwise(graph, device))
     return tuple(_elementwise(graph, device))
@@ -156,6 +161,9 @@ def footprint(graph: Graph, schedule: Schedule) -> Footprint:
         words = schedule.vector * sum(2 if is_wide(scan) else 1 for scan in found)
         shared = 4 * 32 * schedule.strips * words
         return Footprint(_WORKING + (schedule.depth + 3) * words, shared)
+    if isinstance(schedule, Banded):
+        kept, shared = banded_footprint(graph, schedule)
+        return Footprint(_WORKING + kept, shared)
     if isinstance(schedule, Tiled):
         return _tiled_footprint(graph, schedule)
     stores = row_stores(graph, Signature.of(graph), row_count(graph))
