@@ -8,6 +8,7 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.alignment import reduced_axes
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
+from kernelwright.ir.plane import plane_of
 from kernelwright.ir.ranking import MAX_RANKED, RANKED, is_ranked, ranked_shape
 from kernelwright.ir.row_order import plain_rows
 from kernelwright.metal.lower.build import REDUCED_AXIS, Builder
@@ -36,9 +37,10 @@ def row_count(graph: Graph) -> int:
     if not counts and (plain := plain_rows(graph)):
         shape, axes = plain
         return math.prod(shape[: axes[0]])
-    if len(counts) != 1:
+    # A square matrix has as many columns as rows.
+    if len(counts) != 1 or plane_of(graph) is not None:
         raise UnsupportedError(
-            f"a row-wise kernel reduces over one set of rows, found {len(counts)}; split the "
+            "a row-wise kernel reduces over one set of rows, found several or none; split the "
             "region there."
         )
     return counts.pop()
