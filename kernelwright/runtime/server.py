@@ -87,6 +87,11 @@ class KernelServer:
         except KernelwrightError:
             return None
 
+    @property
+    def measures_time(self) -> bool:
+        """Say whether what kernels take on the device means anything."""
+        return self.device is not None and self.device.info.measures_time
+
     @cached_property
     def store(self) -> KernelStore | None:
         """The store; None when there is none yet, or none that can be read."""

@@ -151,6 +151,11 @@ class AttentionKernels:
         """Say whether a kernel serves a length, or is to be tried at it."""
         return self.at(capacity) is not None or capacity in self._offers
 
+    @property
+    def has_offers(self) -> bool:
+        """Say whether kernels from elsewhere are still to be tried."""
+        return bool(self._offers)
+
     def _look_up(self, capacity: int) -> Kernel | None:
         try:
             task = self.attention.task(capacity)

@@ -10,6 +10,7 @@ from mlx.nn.layers.base import Module
 from kernelwright.errors import KernelwrightError
 from kernelwright.runtime.models.cached_attention import capacities
 from kernelwright.runtime.models.nest import Key, array_types, call_key
+from kernelwright.runtime.models.paying import Arm, Placed, StepTrial
 from kernelwright.runtime.models.route import Plan, bind, make_plan
 from kernelwright.runtime.models.site import (
     SeenCall,
@@ -48,6 +49,9 @@ class Installation:
     _generation: int = -1
     _learned: int = 0
     _lock: threading.RLock = field(default_factory=threading.RLock)
+    _trials: dict[Key, StepTrial] = field(default_factory=dict)
+    """Of kinds of calls whose kernels are being timed in place."""
+    _verdicts: dict[tuple[Key, Arm], Arm] = field(default_factory=dict)
 
     @property
     def _has_anything(self) -> bool:
@@ -72,6 +76,8 @@ class Installation:
         """Answer a call of the model; one of a new kind is looked at part by part."""
         key = call_key(args, kwargs)
         if self._decided.get(key) == self.epoch and self._generation == self.server.generation():
+            if self._trials:
+                self._time(key)
             return self._call(module, args, kwargs)
         if self._seen is not None or not self._lock.acquire(blocking=False):
             # Another thread is looking; this call is MLX's.
@@ -88,6 +94,22 @@ class Installation:
         if site is None:
             return own_method(module, "__call__")(module, *args, **kwargs)
         return answer(module, site, "__call__", args, kwargs)
+
+    def _time(self, key: Key) -> None:
+        """Note that a call of a kind begins, while kernels are being timed in place."""
+        for other, trial in list(self._trials.items()):
+            if other != key:
+                trial.interrupt()
+                continue
+            trial.step()
+            if trial.kept is not None:
+                self._verdicts[key, trial.whole] = trial.kept
+                self._trials.pop(key, None)
+
+    @property
+    def is_settled(self) -> bool:
+        """Say whether no kernels are being timed in place."""
+        return not any(trial.has_begun for trial in self._trials.values())
 
     def is_looking(self) -> bool:
         """Say whether this thread is looking at a call of the model."""
@@ -109,6 +131,7 @@ class Installation:
         if generation != self._generation:
             self._plans.clear()
             self._decided.clear()
+            self._trials.clear()
             self.epoch += 1
             self._generation = generation
         if not self._has_anything or self._learned > _MOST_LEARNED:
@@ -124,7 +147,7 @@ class Installation:
             seen = self._seen
         finally:
             self._seen = None
-        self._decide(module, seen)
+        self._weigh(key, self._decide(module, seen))
         for found in modules:
             site = site_of(found)
             routes = site is not None and site.epoch == self.epoch and bool(site.routes)
@@ -134,7 +157,27 @@ class Installation:
         self._decided[key] = self.epoch
         return made
 
-    def _decide(self, module: Module, seen: list[SeenCall]) -> None:
+    def _weigh(self, key: Key, chosen: Sequence[tuple[SeenCall, Plan]]) -> None:
+        """Begin to time a step with kernels against one without, or do as was found before."""
+        self._trials.pop(key, None)
+        if not self.server.measures_time or any(plan.is_untried for _, plan in chosen):
+            return
+        placed = []
+        for call, plan in chosen:
+            site = site_of(call.module)
+            if site is not None:
+                name = (call.method, call_key(call.args, call.kwargs, site.passed))
+                placed.append(Placed(call.module, site, name, plan))
+        if not placed:
+            return
+        trial = StepTrial(placed, self.server)
+        known = self._verdicts.get((key, trial.whole))
+        if known is None:
+            self._trials[key] = trial
+        else:
+            trial.put(known)
+
+    def _decide(self, module: Module, seen: list[SeenCall]) -> list[tuple[SeenCall, Plan]]:
         results: Results = {
             (id(c.module), c.method, array_types((c.args, dict(c.kwargs)))): result_types(c.result)
             for c in seen
@@ -148,6 +191,7 @@ class Installation:
             site = site_of(call.module)
             if site is not None:
                 site.add(call, plan.trace.passed, bind(plan, call.module))
+        return chosen
 
     def _choose(
         self, module: Module, calls: dict[int, list[SeenCall]], results: Results
@@ -210,6 +254,12 @@ def restore_model(model: Module) -> Module:
     for _, module in all_modules(model):
         uninstall(module)
     return model
+
+
+def is_settled(model: Module) -> bool:
+    """Say whether no kernels are being timed in place any more."""
+    site = site_of(model)
+    return site is None or not isinstance(site.owner, Installation) or site.owner.is_settled
 
 
 def explain_model(model: Module, args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:

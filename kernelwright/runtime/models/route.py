@@ -63,6 +63,20 @@ class Plan:
         )
         return read + sum(kernels.attention.nbytes(length) for kernels, length in self.attentions)
 
+    @property
+    def parts(self) -> frozenset[str]:
+        """Name what may be left to MLX by itself: the kernels between two calls, an attention."""
+        names = {f"before call {s.before}" for s, service in self.services if service.programs}
+        names |= {f"attention {kernels.attention.number}" for kernels, _ in self.attentions}
+        return frozenset(names or {"functions"})
+
+    @property
+    def is_untried(self) -> bool:
+        """Say whether kernels from elsewhere are still to be tried."""
+        return any(service.offers for _, service in self.services) or any(
+            kernels.has_offers for kernels, _ in self.attentions
+        )
+
     def modules_apart(self, module: Module) -> list[Module]:
         """Return the modules inside that are called as they are."""
         paths = [call.target for call in self.trace.calls if call.kind == "module"]
@@ -88,6 +102,27 @@ def make_plan(trace: Trace, server: KernelServer, lengths: Sequence[int] = ()) -
     services = tuple((segment, service) for (segment, _), service in pairs if service is not None)
     steps = tuple(_Step(segment, _answering(service, server)) for segment, service in services)
     return Plan(trace, services, steps, attentions)
+
+
+def restricted(plan: Plan, server: KernelServer, parts: frozenset[str]) -> Plan | None:
+    """Return a plan with some of its parts alone; None where MLX cannot take the others' place."""
+    is_lazy = all(service.is_lazy for _, service in plan.services if service.programs)
+    services: list[tuple[Segment, Service]] = []
+    for segment, service in plan.services:
+        found: Service | None = service
+        if service.programs and f"before call {segment.before}" not in parts:
+            bare = replace(service, programs={}, regions=(), kept={}, offers=())
+            found = _completed(bare, is_lazy=is_lazy)
+        if found is None:
+            return None
+        services.append((segment, found))
+    steps = tuple(_Step(segment, _answering(service, server)) for segment, service in services)
+    attentions = tuple(
+        (kernels, length)
+        for kernels, length in plan.attentions
+        if f"attention {kernels.attention.number}" in parts
+    )
+    return Plan(plan.trace, tuple(services), steps, attentions)
 
 
 def _attentions(

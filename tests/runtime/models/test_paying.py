@@ -1,0 +1,78 @@
+"""Kernels stay in a model only where its whole step is faster with them."""
+
+import time
+from collections.abc import Iterator, Sequence
+
+import mlx.core as mx
+import pytest
+
+from kernelwright import ir
+from kernelwright.ir.graph import Graph
+from kernelwright.ir.stitch import RunRegion
+from kernelwright.runtime.models.install import is_settled, optimize_model
+from kernelwright.runtime.models.paying import Part, best, finalists
+from kernelwright.runtime.models.target import build_model
+from tests.runtime.models.replaying import Replaying, decode, served_classes
+from tests.runtime.models.test_first_use import CONFIG
+
+
+@pytest.fixture(autouse=True)
+def on_cpu() -> Iterator[None]:
+    before = mx.default_device()
+    mx.set_default_device(mx.cpu)
+    yield
+    mx.set_default_device(before)
+
+
+class Timed(Replaying):
+    """Its kernels cost host time: those of some operations a lot."""
+
+    measures_time = True
+
+    def __init__(self, slow: str) -> None:
+        super().__init__()
+        self._slow = slow
+
+    def _program(self, task: Graph) -> RunRegion:
+        run = super()._program(task)
+        is_slow = bool(self._slow) and self._slow in ir.operation(task)
+
+        def late(arrays: Sequence[mx.array]) -> Sequence[mx.array]:
+            if is_slow:
+                time.sleep(0.002)
+            return run(arrays)
+
+        return late
+
+
+def test_kernels_that_slow_the_step_are_taken_out() -> None:
+    model = build_model(CONFIG)
+    tokens = decode(model, 8)[0]
+    server = Timed(slow="rms_norm")
+    optimize_model(model, server)
+    for _ in range(20):
+        assert decode(model, 32)[0][:8] == tokens
+        if is_settled(model):
+            break
+    assert is_settled(model)
+    runs = server.runs
+    decode(model, 1)
+    prefill = server.runs - runs
+    decode(model, 8)
+    # The prompt alone still runs kernels: its kind of call was not measured.
+    assert server.runs - runs - prefill == prefill
+    assert served_classes(model)
+
+
+NORM, PRODUCT = ("Layer", "norm"), ("Layer", "product")
+BOTH, NONE = frozenset({NORM, PRODUCT}), frozenset[Part]()
+
+
+def test_what_costs_time_by_itself_is_left_out() -> None:
+    medians = {BOTH: 1.0, NONE: 1.2, BOTH - {NORM}: 0.8, BOTH - {PRODUCT}: 1.3}
+    assert finalists(BOTH, medians) == [BOTH, BOTH - {NORM}, NONE]
+
+
+def test_no_kernels_stay_without_a_gain_that_can_be_told() -> None:
+    assert best({BOTH: 1.0, NONE: 1.005}) == NONE
+    assert best({BOTH: 1.0, NONE: 1.1}) == BOTH
