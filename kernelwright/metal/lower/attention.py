@@ -27,6 +27,7 @@ from kernelwright.metal.lower.operator import exponential_for
 from kernelwright.metal.lower.run import Run, Span
 from kernelwright.metal.lower.signature import Signature, kernel_name
 from kernelwright.metal.lower.term import Load, Term, always, walk
+from kernelwright.metal.lower.text import Binding
 from kernelwright.metal.lower.writer import Writer
 from kernelwright.metal.schedule import Attention
 
@@ -252,7 +253,11 @@ class KeyWalk:
             # Values may be the keys themselves, and are read in the same block.
             writer.taken |= {run.name for run in runs}
             inner.prepare([self.key])
-            name = inner.named(self.key) if rows > 1 else inner.expression(self.key).text
+            name = (
+                inner.named(self.key)
+                if rows > 1
+                else inner.expression(self.key).inside(Binding.MULTIPLY)
+            )
             with each(inner, "row", rows):
                 scaled = self.registers.place("scaled", self.size.head)
                 inner.line(f"{self.registers.product} += {scaled} * {name};")
@@ -327,7 +332,11 @@ class KeyWalk:
         def body(inner: Writer) -> list[Run]:
             runs = [] if self.layout.asks_ahead else self._span(1).bind(inner, [self.value], ())
             inner.prepare([self.value])
-            name = inner.named(self.value) if rows > 1 else inner.expression(self.value).text
+            name = (
+                inner.named(self.value)
+                if rows > 1
+                else inner.expression(self.value).inside(Binding.MULTIPLY)
+            )
             with each(inner, "row", rows):
                 attended = self.registers.place("attended", self.size.width)
                 inner.line(f"{attended} += {self.weighing.weight} * {name};")

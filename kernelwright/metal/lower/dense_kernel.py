@@ -23,6 +23,7 @@ from kernelwright.metal.lower.run import Run, Span
 from kernelwright.metal.lower.side_by_side import part_signature, side_by_side
 from kernelwright.metal.lower.signature import Signature, kernel_name
 from kernelwright.metal.lower.term import Load, Term, walk
+from kernelwright.metal.lower.text import Binding
 from kernelwright.metal.lower.tiling import Tiling
 from kernelwright.metal.lower.writer import Writer
 from kernelwright.metal.schedule import Dense as Schedule
@@ -216,7 +217,10 @@ class _Tiles:
             inner.prepare(weights)
             for dot, total in zip(self.dots, self.sums, strict=True):
                 many = self.dense.tokens > 1
-                weight = inner.named(dot.weight) if many else inner.expression(dot.weight).text
+                if many:
+                    weight = inner.named(dot.weight)
+                else:
+                    weight = inner.expression(dot.weight).inside(Binding.MULTIPLY)
                 row = self.row_names[dot.row.number] + self._row_place
                 with self._each(inner, "token", self.dense.tokens):
                     inner.line(f"{total}{self._place(counter)} += {row} * {weight};")

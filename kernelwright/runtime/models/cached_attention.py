@@ -62,6 +62,8 @@ class CachedAttention:
 
     def _attend(self, q: mx.array, k: mx.array, v: mx.array, count: mx.array) -> mx.array:
         seen = mx.arange(k.shape[2]) < count
+        # No weight is as little as none: zero times what a trimmed cache left behind may be NaN.
+        v = mx.where(seen[:, None], v, mx.array(0, v.dtype))
         return mx.fast.scaled_dot_product_attention(q, k, v, scale=self.scale, mask=seen)
 
 
