@@ -9,7 +9,7 @@ from functools import cached_property
 import mlx.core as mx
 
 from kernelwright import ir
-from kernelwright.errors import KernelwrightError
+from kernelwright.errors import KernelwrightError, StoreError
 from kernelwright.evaluator.gain import gain_of
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.region import Region
@@ -139,10 +139,19 @@ class KernelServer:
         """Say whether the store has any kernel, for this device or one that may be tried here."""
         if self.store is None or self.device is None:
             return False
-        return bool(self.store.best(limit=1))
+        try:
+            return bool(self.store.best(limit=1))
+        except KernelwrightError:
+            return False
 
     def serve(self, graph: Graph) -> Service:
         """Find and prepare champions for a canonical graph; never fails."""
+        try:
+            return self._serve(graph)
+        except StoreError as e:
+            return _nothing(graph, str(e).rstrip("."))
+
+    def _serve(self, graph: Graph) -> Service:
         if self.is_off:
             return _nothing(graph, f"{SWITCH}=off is set")
         if self.device is None:

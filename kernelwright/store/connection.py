@@ -1,10 +1,12 @@
 """Opens a database: its version is read before anything is written, then it is migrated."""
 
 import sqlite3
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -29,6 +31,10 @@ _REASONS = {
     "readonly database": "is read-only; make it writable or choose another with --store",
     "unable to open database": "cannot be opened; check the path and its permissions",
     "not a database": "is not a Kernelwright store; choose another with --store",
+    "no such column": "lacks what its schema has, as stores of development versions do; "
+    "choose another with --store",
+    "no such table": "lacks what its schema has, as stores of development versions do; "
+    "choose another with --store",
     "malformed": "is damaged; restore a backup or choose another with --store",
     "disk i/o error": "cannot be read or written; check the disk",
 }
@@ -47,6 +53,8 @@ _POSTGRESQL = {
 _POSTGRESQL_PASSING = ("08", "53", "55", "57")
 _CONFLICTS = ("40001", "40P01", "23503", "23505")
 """Another writer came first: serialization, deadlock, a row that is gone or there already."""
+_COPIES: "WeakKeyDictionary[Engine, tempfile.TemporaryDirectory[str]]" = WeakKeyDictionary()
+"""Folders of copies, which go with the engines that read them."""
 _MIGRATIONS_LOCK = 0x6B77_0001
 """The advisory lock under which one process at a time brings a schema up to date."""
 
@@ -61,11 +69,47 @@ def connect(url: str, *, create: bool, busy_timeout_s: float = BUSY_TIMEOUT_S) -
     with translated(url):
         engine = _engine(url, create=create, busy_timeout_s=busy_timeout_s)
         try:
+            if _is_to_be_copied(engine, url):
+                engine.dispose()
+                return _migrated_copy(url, busy_timeout_s)
             _bring_up_to_date(engine, url)
         except BaseException:
             engine.dispose()
             raise
     return engine
+
+
+def _is_to_be_copied(engine: Engine, url: str) -> bool:
+    """Say whether a store is of an older schema and may only be read."""
+    path = engine.url.database
+    if engine.dialect.name != "sqlite" or not path or not is_read_only(Path(path)):
+        return False
+    with engine.connect() as connection:
+        version = _version(connection, url)
+    return version is not None and version < SCHEMA_VERSION
+
+
+def _migrated_copy(url: str, busy_timeout_s: float) -> Engine:
+    """Open a copy in a temporary folder, brought up to date, to read it."""
+    folder = tempfile.TemporaryDirectory(prefix="kernelwright-")
+    copied = Path(folder.name) / "kernels.db"
+    path = Path(_parsed(url).database or "")
+    with (
+        closing(open_read_only(path, busy_timeout_s=busy_timeout_s)) as source,
+        closing(sqlite3.connect(copied)) as target,
+    ):
+        source.backup(target)
+    engine = _engine(f"sqlite:///{copied}", create=False, busy_timeout_s=busy_timeout_s)
+    _bring_up_to_date(engine, url, is_copy=True)
+    # A write would be lost with the copy.
+    event.listen(engine, "connect", _read_alone)
+    engine.dispose()
+    _COPIES[engine] = folder
+    return engine
+
+
+def _read_alone(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
+    connection.cursor().execute("PRAGMA query_only = ON")
 
 
 @contextmanager
@@ -197,7 +241,7 @@ def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def _bring_up_to_date(engine: Engine, url: str) -> None:
+def _bring_up_to_date(engine: Engine, url: str, *, is_copy: bool = False) -> None:
     with engine.connect() as connection:
         version = _version(connection, url)
     if version == SCHEMA_VERSION:
@@ -212,7 +256,7 @@ def _bring_up_to_date(engine: Engine, url: str) -> None:
         from kernelwright.store.backup import copy_before_migration
         from kernelwright.store.migration import migrate
 
-        if version is not None and engine.dialect.name == "sqlite":
+        if version is not None and engine.dialect.name == "sqlite" and not is_copy:
             copy_before_migration(url, SCHEMA_VERSION)
         migrate(connection)
         _check_references(connection, url)

@@ -1,10 +1,14 @@
 """The server notices when the store's champions change, and nothing else."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import mlx.core as mx
 import pytest
 
+import kernelwright as kw
+from kernelwright.errors import StoreError
 from kernelwright.runtime import server as module
 from kernelwright.runtime.server import KernelServer
 from kernelwright.store import KernelStore
@@ -48,3 +52,18 @@ def test_opening_a_store_is_no_change(tmp_path: Path) -> None:
         with KernelStore(url) as store:
             store.want([])
         assert server.generation() == before
+
+
+def test_a_store_that_lacks_a_column_serves_nothing_and_says_so(tmp_path: Path) -> None:
+    url = str(tmp_path / "kernels.db")
+    crown(url, gated, mx.zeros(SHAPE), mx.zeros(SHAPE))
+    with closing(sqlite3.connect(url)) as database, database:
+        database.execute("ALTER TABLE champion RENAME COLUMN speedup TO gain")
+    server = KernelServer(url, "simulator")
+    server.generation()
+    assert not server.has_champions
+    with KernelStore(url) as store, pytest.raises(StoreError, match="lacks what its schema has"):
+        store.best()
+    found = kw.optimize(gated, store=url, device="simulator")
+    one = mx.ones(SHAPE)
+    assert mx.array_equal(found(one, one), gated(one, one))

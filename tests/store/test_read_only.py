@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine
 
 from kernelwright.errors import StoreError
 from kernelwright.store import KernelStore, Wanted, label_of, url_of
+from kernelwright.store.migration import migrate
 from kernelwright.store.read_only import is_read_only
 
 _NOBODY = 65534
@@ -56,6 +58,29 @@ def test_a_store_in_a_folder_that_cannot_be_written_is_read(folder: Path) -> Non
             return f"{len(store.wanted())} {len(store.best())}"
 
     assert _as_nobody(read) == "1 0"
+
+
+@pytest.mark.parametrize("version", ["0003", "0004", "0005"])
+def test_an_older_store_that_may_only_be_read_is_read(folder: Path, version: str) -> None:
+    older = folder / "older.db"
+    folder.chmod(0o755)
+    engine = create_engine(f"sqlite:///{older}")
+    with engine.begin() as connection:
+        migrate(connection, version)
+    engine.dispose()
+    older.chmod(0o444)
+    folder.chmod(0o555)
+
+    def read() -> str:
+        with KernelStore(str(older), must_exist=True) as store:
+            found = f"{len(store.best())} {len(store.wanted())}"
+            try:
+                store.want([_WISH])
+            except StoreError as e:
+                return f"{found} {'is read-only' in str(e)}"
+            return "written"
+
+    assert _as_nobody(read) == "0 0 True"
 
 
 def test_writing_it_says_that_it_is_read_only(folder: Path) -> None:
