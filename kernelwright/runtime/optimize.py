@@ -259,6 +259,7 @@ def optimize(
     axis: int = 0,
     padded: Sequence[int] = (0,),
     threadgroup_bytes: int = METAL_THREADGROUP_BYTES,
+    warm: bool = False,
 ) -> Callable[P, R] | Callable[[Callable[P, R]], Callable[P, R]]:
     """Let a function of MLX arrays run the store's verified kernels.
 
@@ -280,9 +281,11 @@ def optimize(
         threadgroup_bytes: the limit of threadgroup memory that kernels were searched with, such as
             98304 after `kernelwright search --threadgroup-memory 96K`. Kernels found under another
             limit are left out; where the GPU has less, as on a Mac, the original runs.
+        warm: let a language model decode some steps now, so that no first token waits until
+            kernels are tried and compiled.
 
     Raises:
-        InputError: it is neither a function nor a model.
+        InputError: it is neither a function nor a model, or no language model is to be warmed.
     """
     if function is not None and (not callable(function) or isinstance(function, type)):
         found = f"the class {function.__name__}" if isinstance(function, type) else repr(function)
@@ -295,7 +298,16 @@ def optimize(
         from kernelwright.runtime.models.install import optimize_model
 
         optimize_model(function, server)  # type: ignore[arg-type]
+        if warm and not server.is_off:
+            from kernelwright.runtime.models.warming import warm_up
+
+            warm_up(function)  # type: ignore[arg-type]
         return function  # type: ignore[return-value]
+    if warm:
+        raise InputError(
+            f"expected a language model with warm=True, found {function!r}; a function is traced "
+            "at its first call, so call it once yourself."
+        )
     sizes = None if buckets is None else Buckets.of(buckets, axis, padded)
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:

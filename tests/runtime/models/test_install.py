@@ -17,11 +17,12 @@ from mlx_lm.models.cache import QuantizedKVCache, RotatingKVCache, make_prompt_c
 from mlx_lm.tuner.utils import linear_to_lora_layers
 
 import kernelwright as kw
-from kernelwright.errors import KernelwrightError
+from kernelwright.errors import InputError, KernelwrightError
 from kernelwright.ir.graph import Graph
 from kernelwright.runtime.models.install import optimize_model, restore_model
 from kernelwright.runtime.models.site import site_of
 from kernelwright.runtime.models.tree import all_modules
+from kernelwright.runtime.models.warming import warm_up
 from kernelwright.runtime.server import Service
 from tests.runtime.models.replaying import Replaying, decode, served_classes
 
@@ -282,6 +283,22 @@ def test_tracing_never_touches_live_weights() -> None:
     decode(model, 3)
     assert seen
     assert all(seen)
+
+
+def test_a_model_is_warm_before_its_first_token(tmp_path: Path) -> None:
+    model, server = build(), Replaying()
+    optimize_model(model, server)
+    tokens = decode(build(), 3)[0]
+    warm_up(model)
+    runs = server.runs
+    assert runs > 0
+    assert decode(model, 3)[0] == tokens
+    url = str(tmp_path / "none.db")
+    assert kw.optimize(build(), store=url, warm=True) is not None
+    with pytest.raises(InputError, match=r"expected a language model .* found Linear"):
+        kw.optimize(nn.Linear(4, 4), store=url, warm=True)
+    with pytest.raises(InputError, match="expected a language model with warm=True"):
+        kw.optimize(mx.exp, store=url, warm=True)
 
 
 def test_the_public_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
