@@ -62,7 +62,7 @@ class StepTrial:
         self._whole: Arm = frozenset().union(*(p.parts for p in placed))
         self._thread = threading.get_ident()
         self._bound: dict[Arm, tuple[Run | None, ...]] = {}
-        self._plans: dict[tuple[int, Arm], Plan | None] = {}
+        self._plans: dict[tuple[int, frozenset[str]], Plan | None] = {}
         self._last_s: float | None = None
         self._is_final = False
         self.kept: Arm | None = None
