@@ -3,13 +3,14 @@
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import cast
 
 import mlx.core as mx
 import pytest
 
-import kernelwright as kw
 from kernelwright.errors import StoreError
 from kernelwright.runtime import server as module
+from kernelwright.runtime.optimize import Optimized
 from kernelwright.runtime.server import KernelServer
 from kernelwright.store import KernelStore
 from tests.runtime.test_optimize import SHAPE, crown, gated
@@ -64,6 +65,6 @@ def test_a_store_that_lacks_a_column_serves_nothing_and_says_so(tmp_path: Path) 
     assert not server.has_champions
     with KernelStore(url) as store, pytest.raises(StoreError, match="lacks what its schema has"):
         store.best()
-    found = kw.optimize(gated, store=url, device="simulator")
+    found = Optimized(gated, KernelServer(url, "simulator"))
     one = mx.ones(SHAPE)
-    assert mx.array_equal(found(one, one), gated(one, one))
+    assert mx.array_equal(cast("mx.array", found(one, one)), gated(one, one))
