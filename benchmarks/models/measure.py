@@ -65,7 +65,9 @@ class Measuring:
         model = self._step("built", lambda: build_model(config))
         if model is None:
             return
-        choices = self._step("recorded", lambda: self._recorded(model)) or ()
+        choices: tuple[Choice, ...] = ()
+        if options.candidates or options.probe:
+            choices = self._step("recorded", lambda: self._recorded(model)) or ()
         if options.candidates:
             self._step("searched", lambda: self._searched(choices))
         self._step("timed", lambda: self._timed(model))
