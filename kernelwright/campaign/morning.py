@@ -115,7 +115,19 @@ class Morning(Record):
     @property
     def even(self) -> tuple[TaskMorning, ...]:
         """Tasks for which MLX stays best, or nothing was right."""
-        return tuple(task for task in self.ranked if not task.beats_mlx)
+        return tuple(t for t in self.ranked if not t.beats_mlx and t not in self.open)
+
+    @property
+    def open(self) -> tuple[TaskMorning, ...]:
+        """Tasks of which nothing was tried, or nothing that is right was confirmed yet."""
+        return tuple(t for t in self.tasks if t.champion is None and (t.right or not t.tried))
+
+    def stays_with_mlx(self, function: FunctionMorning) -> str:
+        """Say why MLX runs a function that gains nothing."""
+        open_ids = {t.task.id for t in self.open}
+        if function.gain is None and open_ids.intersection(function.task_ids):
+            return "not finished"
+        return "MLX is best here"
 
     @property
     def dollars(self) -> float:

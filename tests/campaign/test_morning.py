@@ -189,3 +189,19 @@ def test_what_mlx_beats_is_listed_apart_from_what_gets_faster(store: KernelStore
         assert "~1.40×" in faster
         assert "0.65×" not in faster
         assert "0.65×" in even
+
+
+def test_what_was_not_tried_or_not_confirmed_is_not_said_to_be_mlx_s(store: KernelStore) -> None:
+    morning = _morning(store)
+    norm, softmax = morning.tasks
+    nothing = {"champion": None, "gain": None, "points": ()}
+    untried = norm.model_copy(update={**nothing, "tried": 0, "right": 0})
+    waiting = softmax.model_copy(update={**nothing, "tried": 4, "right": 4})
+    functions = tuple(f.model_copy(update={"gain": None}) for f in morning.functions)
+    left = {"tasks": (untried, waiting), "functions": functions}
+    found = morning.model_copy(update=left)
+    assert not found.even
+    for text in (as_html(found), as_markdown(found)):
+        assert "MLX is best" not in text
+        assert "not finished" in text
+        assert "4 right of 4, none confirmed" in text

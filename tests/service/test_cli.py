@@ -162,7 +162,7 @@ def test_an_unknown_id_is_one_line(run: Run, searched: Searched) -> None:
         ("history",),
         ("show", "{id}"),
         ("store", "stats"),
-        ("export", "{id}", "-o", "{out}"),
+        ("export", "{id}", "-o", "{out}", "--slower"),
     ],
     ids=lambda command: command[0],
 )
@@ -179,7 +179,8 @@ def test_export_writes_a_module_its_tests_and_says_how_to_use_them(
     run: Run, searched: Searched, tmp_path: Path
 ) -> None:
     out = tmp_path / "vendored"
-    outcome = run("export", searched.champion_id[:8], "-o", str(out), "--store", searched.url)
+    where = ("-o", str(out), "--store", searched.url, "--slower")
+    outcome = run("export", searched.champion_id[:8], *where)
     assert outcome.code == 0
     written = {"double.py", "test_double.py", "VERIFICATION.md", "kernelwright.json"}
     assert {p.name for p in out.iterdir()} == written
@@ -189,7 +190,8 @@ def test_export_writes_a_module_its_tests_and_says_how_to_use_them(
 def test_export_into_a_file_is_one_line(run: Run, searched: Searched, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     out = str(tmp_path / "file")
-    outcome = run("export", searched.champion_id[:8], "-o", out, "--store", searched.url)
+    where = ("-o", out, "--store", searched.url, "--slower")
+    outcome = run("export", searched.champion_id[:8], *where)
     assert (outcome.code, outcome.err.count("\n")) == (1, 1)
     assert "expected a folder to write to" in outcome.err
 
