@@ -6,8 +6,9 @@ from kernelwright.annotation import example
 
 if TYPE_CHECKING:
     from kernelwright.runtime.optimize import explain, optimize, restore
+    from kernelwright.service.export_function import export
 
-__all__ = ["example", "explain", "optimize", "restore"]
+__all__ = ["example", "explain", "export", "optimize", "restore"]
 
 
 def __getattr__(name: str) -> object:
@@ -16,4 +17,8 @@ def __getattr__(name: str) -> object:
         from kernelwright.runtime import optimize as module
 
         return getattr(module, name)
+    if name == "export":
+        from kernelwright.service.export_function import export
+
+        return export
     raise AttributeError(f"module 'kernelwright' has no attribute {name!r}")

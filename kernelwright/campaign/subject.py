@@ -344,6 +344,11 @@ def _subject(named: _Named, path: Path, call: Example) -> Subject:
     )
 
 
+def subject_of(name: str, function: Function, file: str, call: Example) -> Subject:
+    """Return a function that is at hand, as one that was read from a file."""
+    return _subject(_Named(name, function), Path(file), call)
+
+
 def _array(value: object) -> object:
     """Make an array of a type; its values do not matter, only its shape and dtype are used."""
     if isinstance(value, str):

@@ -1,5 +1,6 @@
 """Finds what `kernelwright export` is asked for: functions with their calls, and their kernels."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ import mlx.core as mx
 from kernelwright.campaign import Subject, load_subjects
 from kernelwright.campaign.event import FunctionPlanned
 from kernelwright.errors import KernelwrightError
+from kernelwright.evaluator import Status
 from kernelwright.ir import Graph, TensorType
 from kernelwright.ir.arguments import rebuild
 from kernelwright.ir.capture import input_leaves, is_array
@@ -25,6 +27,8 @@ class FunctionTarget:
     function: Callable[..., object]
     name: str
     origin: str
+    owner: str
+    """The object whose method it is, or the function itself."""
     calls: tuple[ExampleCall, ...] = field(repr=False)
 
 
@@ -44,8 +48,10 @@ def function_targets(
     subjects: dict[str, list[Subject]] = {}
     for subject in load_subjects(target, inputs):
         subjects.setdefault(subject.name, []).append(subject)
-    searched = {} if inputs else _searched(store)
-    return tuple(_target(name, found, searched.get(name, ())) for name, found in subjects.items())
+    return tuple(
+        target_of(name, found, () if inputs else searched_inputs(store, name))
+        for name, found in subjects.items()
+    )
 
 
 def campaign_places(store: KernelStore, prefix: str) -> tuple[str, ...]:
@@ -84,22 +90,47 @@ def _planned(store: KernelStore, prefix: str) -> Iterator[FunctionPlanned]:
             yield FunctionPlanned.model_validate_json(event.body)
 
 
-def _searched(store: KernelStore) -> dict[str, tuple[str, ...]]:
-    """Return the inputs that functions of each name were searched for."""
-    found: dict[str, dict[str, None]] = {}
+def tried_in(store: KernelStore) -> Callable[[Sequence[Graph]], str]:
+    """Return what says why tasks have no champion: what was refused, and where to look."""
+
+    def tried(tasks: Sequence[Graph]) -> str:
+        for task in tasks:
+            if not store.tried(task.fingerprint):
+                continue
+            entries = store.history(task=task.fingerprint, limit=1000)
+            refused = [e for e in entries if e.status not in (None, Status.CORRECT)]
+            if not refused:
+                continue
+            last, count = refused[0], len(refused)
+            return (
+                f"{count} candidate{'s were' if count > 1 else ' was'} judged and refused, the "
+                f"last as {last.status} ({last.summary.rstrip('.')}); see "
+                f"`kernelwright history --task {task.fingerprint[:12]}` and "
+                f"`kernelwright show {last.candidate_id[:12]}`."
+            )
+        return ""
+
+    return tried
+
+
+def searched_inputs(store: KernelStore, name: str) -> tuple[str, ...]:
+    """Return the inputs that functions of a name were searched for."""
+    found: dict[str, None] = {}
     for campaign in store.campaigns(limit=200):
         with suppress(KernelwrightError):
-            for planned in _planned(store, campaign.id):
-                found.setdefault(planned.function, {})[planned.inputs] = None
-    return {name: tuple(inputs) for name, inputs in found.items()}
+            found |= {p.inputs: None for p in _planned(store, campaign.id) if p.function == name}
+    return tuple(found)
 
 
-def _target(name: str, subjects: Sequence[Subject], searched: Sequence[str]) -> FunctionTarget:
+def target_of(name: str, subjects: Sequence[Subject], searched: Sequence[str]) -> FunctionTarget:
+    """Return a function with the calls of its subjects, and those that it was searched for."""
     first = subjects[0]
     calls = [ExampleCall(s.inputs, s.keywords) for s in subjects]
     # A function of the same name elsewhere has other tasks, whose kernels are not found here.
     calls += [call for inputs in searched if (call := _resized(first, inputs)) is not None]
-    return FunctionTarget(first.function, name.partition(".")[0], first.origin, tuple(calls))
+    module = re.sub(r"\W+", "_", name.removesuffix(".__call__"))
+    owner = name.partition(".")[0]
+    return FunctionTarget(first.function, module, first.origin, owner, tuple(calls))
 
 
 def _resized(subject: Subject, inputs: str) -> ExampleCall | None:

@@ -21,6 +21,8 @@ class ExportedModule(Record):
     identity: str = ""
     """What was exported: another export of the same takes its place in a folder."""
     title: str = ""
+    use: str = ""
+    """The line that imports it, where it is not its format's."""
     kind: str = "module"
     """The format; a folder may hold a function in several."""
 

@@ -8,6 +8,7 @@ from kernelwright.runtime.export.format import ExportedModule
 from kernelwright.runtime.export.function.function_export import (
     ExampleCall,
     FunctionFiles,
+    Tried,
     export_function,
     seen,
 )
@@ -31,6 +32,8 @@ def export_target(
     identity: str,
     layout: Layout = "module",
     force: bool = False,
+    tried: Tried = lambda tasks: "",
+    owner: str = "",
 ) -> ExportedModule:
     """Turn a function whose calls have champions into a module or package.
 
@@ -42,13 +45,21 @@ def export_target(
         identity: what tells this function from another of the same name.
         layout: a module with its data beside it, or a package that pip installs.
         force: also take kernels that are not verified, and what differs from the original.
+        tried: says what became of candidates where there is no champion.
+        owner: the object whose method it is; it keeps this name.
 
     Raises:
         InputError: no call has a champion, or what was printed differs from the original.
         UnsupportedError: the function cannot stand in a module of its own.
     """
     export = export_function(
-        function, name, calls, lookup, admits=lambda d: force or _is_admitted(d)
+        function,
+        name,
+        calls,
+        lookup,
+        admits=lambda d: force or _is_admitted(d),
+        tried=tried,
+        owner=owner,
     )
     details = export.module.details
     limit = max(d.evaluations[0].evaluation.device.threadgroup_bytes for d in details)
@@ -61,6 +72,7 @@ def export_target(
         identity=identity,
         title=f"`{name}{export.module.signature}`",
         kind=layout,
+        use=f"from {name} import {export.module.source.name}",
     )
 
 

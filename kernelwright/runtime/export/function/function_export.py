@@ -12,6 +12,7 @@ from types import MethodType, ModuleType
 import mlx.core as mx
 
 from kernelwright.errors import InputError, KernelwrightError, UnsupportedError
+from kernelwright.ir.graph import Graph
 from kernelwright.runtime.change_line import line_of_change
 from kernelwright.runtime.export.format import ExportedFile
 from kernelwright.runtime.export.function.arguments_code import arguments_with
@@ -32,6 +33,9 @@ from kernelwright.runtime.export.function.variant import (
 )
 from kernelwright.runtime.state import state_of
 from kernelwright.store import CandidateDetail
+
+Tried = Callable[[Sequence[Graph]], str]
+"""Says in a sentence what became of the candidates of tasks; nothing where there were none."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +63,25 @@ def export_function(
     lookup: Lookup,
     *,
     admits: Callable[[CandidateDetail], bool],
+    tried: Tried = lambda tasks: "",
+    owner: str = "",
 ) -> FunctionFiles:
     """Print the module of a function whose calls have kernels.
+
+    Args:
+        function: the user's.
+        name: of the module, and of the function in it.
+        calls: those that may have kernels.
+        lookup: finds kernels.
+        admits: says which kernels may be taken.
+        tried: says what became of candidates for tasks that have no champion.
+        owner: the name of the object whose method it is; it keeps its name in the module.
 
     Raises:
         InputError: no call has a kernel.
         UnsupportedError: the function cannot be carried into a module of its own.
     """
-    prepared = _prepared(function, name, calls)
+    prepared = _prepared(function, _Name(name, owner or name), calls)
     bare, traced, reasons = prepared.module, prepared.traced, prepared.reasons
     variants: list[Variant] = []
     served: list[ExampleCall] = []
@@ -79,9 +94,20 @@ def export_function(
         served += [call] if fresh else []
     if not variants:
         tasks = [task for _, ways in traced for way in ways for task in way.tasks]
-        raise InputError(_nothing(name, reasons, has_kernels=any(lookup(tasks).values())))
-    whole = FunctionModule(bare.source, bare.signature, variants, bare.future_annotations)
+        has_kernels = any(lookup(tasks).values())
+        raise InputError(_nothing(name, reasons, tried(tasks), has_kernels=has_kernels))
+    whole = FunctionModule(
+        bare.source, bare.signature, variants, bare.future_annotations, bare.file
+    )
     return FunctionFiles(whole, files_of(whole), tuple(served))
+
+
+@dataclass(frozen=True)
+class _Name:
+    """What a module is called, and the function or object in it."""
+
+    module: str
+    own: str
 
 
 @dataclass(frozen=True)
@@ -98,7 +124,7 @@ class _OtherStateError(UnsupportedError):
 
 
 def _prepared(
-    function: Callable[..., object], name: str, calls: Sequence[ExampleCall]
+    function: Callable[..., object], name: _Name, calls: Sequence[ExampleCall]
 ) -> _Prepared:
     """Carry a function with the statements that make its objects, or else as these are now."""
     try:
@@ -111,11 +137,17 @@ def _prepared(
 
 
 def _traced_alone(
-    function: Callable[..., object], name: str, calls: Sequence[ExampleCall], *, by_state: bool
+    function: Callable[..., object], named: _Name, calls: Sequence[ExampleCall], *, by_state: bool
 ) -> _Prepared:
+    name = named.module
     given_to = [value for call in calls for value in (*call.args, *call.kwargs.values())]
-    source = _carried(function, name, given_to, by_state=by_state)
-    bare = FunctionModule(source, _signature(function), future_annotations=_has_future(function))
+    source = _carried(function, named.own, given_to, by_state=by_state)
+    bare = FunctionModule(
+        source,
+        _signature(function),
+        future_annotations=_has_future(function),
+        file=name if name != named.own else "",
+    )
     traced: list[tuple[ExampleCall, tuple[Traced, ...]]] = []
     reasons: list[str] = []
     with imported(files_of(bare), name) as module:
@@ -139,7 +171,7 @@ def _traced_alone(
     return _Prepared(bare, traced, reasons)
 
 
-def _nothing(name: str, reasons: Sequence[str], *, has_kernels: bool) -> str:
+def _nothing(name: str, reasons: Sequence[str], tried: str, *, has_kernels: bool) -> str:
     if has_kernels:
         return (
             f"MLX is best for {name}, or its kernels are not verified; nothing is worth exporting. "
@@ -147,6 +179,8 @@ def _nothing(name: str, reasons: Sequence[str], *, has_kernels: bool) -> str:
         )
     if reasons:
         return f"{name} cannot be exported with kernels: {reasons[0]}"
+    if tried:
+        return f"{name} has no kernel to export: {tried}"
     return (
         f"expected a champion for {name} at these shapes and dtypes, found none in the store; "
         "run `kernelwright search` first, or name a candidate's id."

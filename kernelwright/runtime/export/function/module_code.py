@@ -41,13 +41,15 @@ class FunctionModule:
     signature: str
     variants: Sequence[Variant] = ()
     future_annotations: bool = False
+    file: str = ""
+    """The module's name where it is not the function's: that of a method's module."""
     data: dict[str, mx.array] = field(default_factory=dict)
     """Arrays that are too long for code, by name; filled while printing."""
 
     @property
     def name(self) -> str:
-        """The function's name, and the module's."""
-        return self.source.name
+        """The module's name."""
+        return self.file or self.source.name
 
     @property
     def details(self) -> tuple[CandidateDetail, ...]:
@@ -181,7 +183,7 @@ class FunctionModule:
         captured = ", ".join(f'(globals(), "{name}")' for name in self.captured)
         lines.append(f"_CAPTURED = [{captured}]")
         if any(v.traced.fixed for v in self.variants):
-            own = f"(({self.name},), {{}})" if self.source.attributes else "()"
+            own = f"(({self.source.name},), {{}})" if self.source.attributes else "()"
             lines.append(f"_kept = _Call({own}, _CAPTURED).array_at")
         keys = list(dict.fromkeys(v.traced.key for v in self.variants))
         lines.append("_VARIANTS = {")
@@ -214,7 +216,7 @@ class FunctionModule:
         return f"_Variant(_variant_{number}, {nest_source(traced.result)}, {', '.join(options)})"
 
     def _installed(self) -> str:
-        name = self.name
+        name = self.source.name
         if not self.source.attributes:
             return f"{name} = _with_kernels({name}, _VARIANTS, _CAPTURED)"
         (method,) = self.source.attributes
@@ -229,7 +231,7 @@ class FunctionModule:
     @property
     def has_own_class(self) -> bool:
         """Say whether the class of the object is defined in the module."""
-        kind = type(self.source.objects[self.name])
+        kind = type(self.source.objects[self.source.name])
         return any(
             block.lstrip("@").startswith(f"class {kind.__name__}")
             or f"\nclass {kind.__name__}" in block

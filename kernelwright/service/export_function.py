@@ -1,0 +1,146 @@
+"""`kernelwright.export`: the command's export for programs, notebooks and scripts."""
+
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import MethodType
+
+from kernelwright.annotation import examples_of, original_of
+from kernelwright.campaign.input_text import read_inputs
+from kernelwright.campaign.subject import subject_of
+from kernelwright.errors import InputError
+from kernelwright.metal.diagnostic import Record
+from kernelwright.runtime.export import FormatName
+from kernelwright.service.export_source import FunctionTarget, searched_inputs, target_of
+from kernelwright.service.exporting import (
+    Exported,
+    ExportRequest,
+    export_functions,
+    export_targets,
+)
+from kernelwright.store import KernelStore
+
+Function = Callable[..., object]
+
+
+class ExportResult(Record):
+    """What `kernelwright.export` wrote."""
+
+    written: tuple[Exported, ...]
+    """One for each function, with its name and the paths of its files."""
+    left_out: tuple[str, ...] = ()
+    """A sentence for each function of a file that could not be exported."""
+
+    @property
+    def is_verified(self) -> bool:
+        """Say whether every kernel is verified and every comparison came out equal."""
+        return all(exported.is_verified for exported in self.written)
+
+
+def export(
+    target: Function | str | Path,
+    directory: str | Path,
+    *,
+    inputs: Sequence[str] = (),
+    name: str | None = None,
+    format_name: FormatName = "module",
+    store: str | None = None,
+    force: bool = False,
+    slower: bool = False,
+) -> ExportResult:
+    """Write a function with its kernels as code that needs no Kernelwright.
+
+    The result is proven equal to the original before anything is written; nothing that
+    Kernelwright did not write is overwritten. Rules and files are those of `kernelwright export`.
+
+    Args:
+        target: a function, a method or an object that is called, such as `model.forward`; or, as
+            on the command line, `"FILE.py:function"`, `"FILE.py"` for all functions of it, or a
+            candidate's id.
+        directory: where to write; it is made where it is missing.
+        inputs: shapes and dtypes, such as `["bf16[2048,4096]", "n=3"]`; by default those of
+            `@kernelwright.example`, and all that the function was searched for.
+        name: of the module and the function in it; the function's own by default.
+        format_name: `module` or `package` for functions; the others take a candidate's id.
+        store: a path or SQLAlchemy URL; the default store otherwise.
+        slower: take kernels by id that MLX is faster than.
+        force: take what is not verified, not faster than MLX or not equal, and overwrite files.
+
+    Raises:
+        InputError: there is no such target, no kernel serves it, or a result differs.
+        UnsupportedError: the function cannot stand in a module of its own; the reason names it.
+        StoreError: there is no such store.
+    """
+    request = ExportRequest(
+        folder=Path(directory), name=name, format_name=format_name, force=force, slower=slower
+    )
+    left_out: list[str] = []
+    with KernelStore(store, must_exist=True) as opened:
+        if isinstance(target, str | Path):
+            written = export_targets(opened, [str(target)], inputs, request, left_out.append)
+        else:
+            found = [_target(target, inputs, opened)]
+            written = export_functions(opened, found, request, left_out.append)
+    return ExportResult(written=tuple(written), left_out=tuple(left_out))
+
+
+def _target(function: Function, inputs: Sequence[str], store: KernelStore) -> FunctionTarget:
+    if not callable(function) or isinstance(function, type):
+        found = f"the class {function.__name__}" if isinstance(function, type) else repr(function)
+        raise InputError(
+            f"expected a function, a method or an object that is called, found {found}; "
+            "for a file, give its path as text."
+        )
+    function = original_of(function)
+    name, file = _name(function), _file(function)
+    examples = list(examples_of(function) or examples_of(type(function).__call__))
+    searched = () if inputs else searched_inputs(store, name)
+    if inputs:
+        examples = read_inputs(inputs, _parameters(function))
+    elif not examples:
+        # Every call of arrays alone that it was searched for can be made again.
+        texts = [[f"{t.strip(', ')}]" for t in s.split("]")[:-1]] for s in searched]
+        examples = [example for text in texts for example in read_inputs(text)]
+    if not examples:
+        raise InputError(
+            f"expected inputs for {name}, found none: it has no @kernelwright.example and was "
+            "never searched under this name; add inputs=['f16[8,512]', …]."
+        )
+    subjects = [subject_of(name, function, file, example) for example in examples]
+    return target_of(name, subjects, searched)
+
+
+def _parameters(function: Function) -> tuple[str, ...]:
+    try:
+        return tuple(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return ()
+
+
+def _file(function: Function) -> str:
+    """Return the file that a function or an object's class is defined in, or the program's name."""
+    inner = inspect.unwrap(getattr(function, "__func__", function))
+    code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
+    return code.co_filename if code is not None else getattr(inner, "__module__", "<unknown>")
+
+
+def _name(function: Function) -> str:
+    """Return the name by which a search knows a function: its own, or that of its object."""
+    if isinstance(function, MethodType):
+        return f"{_name_of_object(function.__self__)}.{function.__name__}"
+    own = getattr(function, "__name__", "<lambda>")
+    return own if own != "<lambda>" else _name_of_object(function)
+
+
+def _name_of_object(value: object) -> str:
+    """Return the variable of a module that holds an object."""
+    kind = value if hasattr(value, "__globals__") else type(value)
+    for module in (sys.modules.get(kind.__module__), sys.modules.get("__main__")):
+        names = [n for n, v in vars(module).items() if v is value] if module else []
+        if names and not names[0].startswith("_"):
+            return names[0]
+    raise InputError(
+        f"expected an object that a variable of its module holds, found {type(value).__name__} "
+        "without a name; assign it at the top of the file or notebook."
+    )

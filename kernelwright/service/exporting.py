@@ -1,0 +1,190 @@
+"""Writes exports: what `kernelwright export` and `kernelwright.export` share."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from kernelwright.errors import InputError, KernelwrightError
+from kernelwright.metal.diagnostic import Record
+from kernelwright.runtime.export import (
+    ExportedModule,
+    ExportFolder,
+    FormatName,
+    export_into,
+    export_target,
+    require_gain,
+)
+from kernelwright.service.export_source import (
+    FunctionTarget,
+    campaign_places,
+    campaign_tasks,
+    function_targets,
+    is_function,
+    lookup_in,
+    tried_in,
+)
+from kernelwright.store import CandidateDetail, KernelStore
+
+Warn = Callable[[str], None]
+"""Takes a sentence about a function that is left out, while others are exported."""
+
+
+class Exported(Record):
+    """What was written."""
+
+    name: str
+    is_verified: bool
+    files: tuple[str, ...]
+    use: str = ""
+    """The line that imports it."""
+
+
+class ExportRequest(Record):
+    """How to write what is exported."""
+
+    folder: Path
+    name: str | None
+    format_name: FormatName
+    force: bool
+    slower: bool
+
+
+def export_targets(
+    store: KernelStore,
+    targets: Sequence[str],
+    inputs: Sequence[str],
+    request: ExportRequest,
+    warn: Warn,
+) -> list[Exported]:
+    """Export functions, or candidates by their ids, as on the command line.
+
+    Raises:
+        InputError: a target is not there, or nothing of it can be exported.
+    """
+    functions = [t for t in targets if is_function(t)]
+    if functions and len(functions) != len(targets):
+        raise InputError(
+            f"expected functions or ids, found {functions[0]!r} beside ids; export them apart."
+        )
+    if not functions:
+        details = [store.show(t) for t in targets]
+        if not (request.slower or request.force):
+            for detail in details:
+                require_gain(detail)
+        return [_of_candidates(store, details, request)]
+    found = [f for t in functions for f in function_targets(t, inputs, store)]
+    return export_functions(store, found, request, warn)
+
+
+def export_functions(
+    store: KernelStore, found: Sequence[FunctionTarget], request: ExportRequest, warn: Warn
+) -> list[Exported]:
+    """Export functions; of several, those that can be, with a warning for each other.
+
+    Raises:
+        InputError: not one can be exported.
+        UnsupportedError: likewise.
+    """
+    if len(found) > 1 and request.name is not None:
+        raise InputError(
+            f"expected one function for the name {request.name!r}, found {len(found)}; "
+            "leave --name out."
+        )
+    if len(found) == 1:
+        return _of_function(store, found[0], request)
+    return _each(store, found, request, warn)
+
+
+def _each(
+    store: KernelStore, functions: Sequence[FunctionTarget], request: ExportRequest, warn: Warn
+) -> list[Exported]:
+    """Export what can be of several functions, and say what cannot."""
+    written: list[Exported] = []
+    errors: list[KernelwrightError] = []
+    for function in functions:
+        try:
+            written += _of_function(store, function, request)
+        except KernelwrightError as e:
+            warn(f"{function.name}: {e}")
+            errors.append(e)
+    if errors and not written:
+        raise errors[0]
+    return written
+
+
+def _of_function(
+    store: KernelStore, target: FunctionTarget, request: ExportRequest
+) -> list[Exported]:
+    format_name = request.format_name
+    if format_name not in ("module", "package"):
+        raise InputError(
+            f"--format {format_name} takes a candidate's id, found the function {target.name!r}; "
+            "`kernelwright best` lists the ids."
+        )
+    wanted = request.name or target.name
+    folder = request.folder
+    if format_name == "package" and request.name is None and (folder / "pyproject.toml").exists():
+        folder = folder / wanted
+    module = export_target(
+        target.function,
+        ExportFolder(folder).free_name(wanted, target.origin),
+        target.calls,
+        lookup_in(store),
+        identity=target.origin,
+        layout="package" if format_name == "package" else "module",
+        force=request.force,
+        tried=tried_in(store),
+        owner=target.owner,
+    )
+    return [_written(module, folder, force=request.force)]
+
+
+def _of_candidates(
+    store: KernelStore, details: Sequence[CandidateDetail], request: ExportRequest
+) -> Exported:
+    module = export_into(
+        request.folder, request.format_name, details, name=request.name, force=request.force
+    )
+    return _written(module, request.folder, force=request.force)
+
+
+def export_campaign(
+    store: KernelStore, prefix: str, request: ExportRequest, warn: Warn
+) -> list[Exported]:
+    """Export the functions of a campaign, and what is found of no function as kernels.
+
+    Raises:
+        InputError: there is no such campaign, or nothing of it can be exported.
+    """
+    if request.name is not None:
+        raise InputError("expected no --name for a campaign: each function has its own.")
+    functions: list[FunctionTarget] = []
+    for place in campaign_places(store, prefix):
+        try:
+            functions += function_targets(place, [], store)
+        except KernelwrightError as e:
+            warn(f"{place}: {e}")
+    if written := _each(store, functions, request, warn):
+        return written
+    tasks = campaign_tasks(store, prefix)
+    kernels = {s.champion.candidate_id for s in store.standings() if s.champion.task.id in tasks}
+    details = [store.show(k) for k in sorted(kernels)]
+    gaining = [d for d in details if request.force or _beats_mlx(d)]
+    written = [_of_candidates(store, [detail], request) for detail in gaining]
+    if not written and details:
+        raise InputError(
+            f"MLX is best for all that campaign {prefix} searched; nothing was written. "
+            "Add --force to export the kernels all the same."
+        )
+    if not written:
+        raise InputError(f"campaign {prefix} has no champions; nothing was written.")
+    return written
+
+
+def _beats_mlx(detail: CandidateDetail) -> bool:
+    return not detail.evaluations or detail.evaluations[0].evaluation.beats_mlx
+
+
+def _written(module: ExportedModule, folder: Path, *, force: bool) -> Exported:
+    paths = module.write(folder, force=force)
+    files = tuple(map(str, paths))
+    return Exported(name=module.name, is_verified=module.is_verified, files=files, use=module.use)

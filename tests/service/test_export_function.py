@@ -1,0 +1,195 @@
+"""`kernelwright.export` exports from a program or notebook by the rules of the command."""
+
+import importlib.util
+import linecache
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import mlx.core as mx
+import pytest
+from typer.testing import CliRunner
+
+import kernelwright as kw
+from kernelwright.agents.protocols import Proposal
+from kernelwright.errors import InputError
+from kernelwright.evaluator import Evaluation, Stage, Status, Task
+from kernelwright.evaluator.evaluation import StageResult
+from kernelwright.ir import canonicalize, capture, partition
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.lower import lower, schedules
+from kernelwright.service.cli import app
+from kernelwright.service.export_function import ExportResult
+from kernelwright.store import Environment, Intent, KernelStore, Rank
+
+INFO = DeviceInfo(name="simulator", chip="x86_64", runtime="ziglang 0.17.0", measures_time=False)
+TYPE = "f32[8,64]"
+_MODEL = """\
+import mlx.core as mx
+
+
+class Gate:
+    def __init__(self):
+        self.scale = mx.full((64,), 2.0)
+
+    def first(self, x):
+        return mx.sigmoid(x) * x + 1
+
+    def second(self, x):
+        return mx.exp(x) * x - 1
+
+
+gate = Gate()
+
+
+def gated(x, factor=2.0):
+    return mx.sigmoid(x) * x * factor
+"""
+
+
+def _recorded(store: str, function: object, status: Status = Status.CORRECT) -> None:
+    """Store a kernel for a function, judged with a status."""
+    assert callable(function)
+    whole = canonicalize(capture(function, mx.zeros((8, 64))))
+    graph = partition(whole)[0].extract()
+    task = Task(graph, "gated")
+    program = lower(graph, schedules(graph, INFO)[0])
+    environment = Environment(device=INFO, mlx="0.32.4", system="Linux x86_64")
+    with KernelStore(store) as opened:
+        campaign = opened.begin_campaign(name="test", spec="{}", environment=environment)
+        proposal = Proposal(program=program, author="offline", idea="rows")
+        trial = opened.intend(
+            Intent(campaign.id, task, proposal.program, proposal.author, proposal.idea)
+        )
+        held = status is Status.CORRECT
+        stages = tuple(
+            StageResult(stage=stage, passed=held, summary="")
+            for stage in (Stage.CORRECTNESS, Stage.HIDDEN)
+        )
+        verdict = Evaluation(
+            task=task.fingerprint,
+            program=program.id,
+            device=INFO,
+            status=status,
+            summary="output 0 is off by 3",
+            stages=stages,
+            cases=14,
+        )
+        rank = Rank(kind="predicted", value=1.0) if held else None
+        evaluation = opened.record(trial.id, verdict, rank=rank)
+        if held:
+            opened.crown(evaluation)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> ModuleType:
+    file = tmp_path / "model.py"
+    file.write_text(_MODEL)
+    return _imported(file)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    return str(tmp_path / "kernels.db")
+
+
+def _imported(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"api_{file.stem}", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_function_is_exported_from_a_program(
+    model: ModuleType, store: str, tmp_path: Path
+) -> None:
+    _recorded(store, model.gated)
+    folder = tmp_path / "vendored"
+    result = kw.export(model.gated, folder, inputs=[TYPE], store=store, force=True)
+    assert isinstance(result, ExportResult)
+    (written,) = result.written
+    assert (written.name, written.use) == ("gated", "from gated import gated")
+    assert {Path(f).name for f in written.files} == {
+        "VERIFICATION.md",
+        "gated.py",
+        "test_gated.py",
+    }
+    assert result.is_verified
+    assert not result.left_out
+    x = mx.random.normal((3, 64))
+    exported = _imported(folder / "gated.py")
+    assert mx.array_equal(exported.gated(x, factor=3.0), model.gated(x, factor=3.0)).item()
+
+
+def test_methods_of_one_object_are_modules_of_their_own(
+    model: ModuleType, store: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "vendored"
+    for name in ("first", "second"):
+        method = getattr(model.gate, name)
+        _recorded(store, method)
+        (written,) = kw.export(method, folder, inputs=[TYPE], store=store, force=True).written
+        assert written.name == f"gate_{name}"
+        assert written.use == f"from gate_{name} import gate"
+        x = mx.random.normal((3, 64))
+        exported = _imported(folder / f"gate_{name}.py")
+        assert mx.array_equal(getattr(exported.gate, name)(x), method(x)).item()
+
+
+def test_a_cell_of_a_notebook_is_exported(store: str, tmp_path: Path) -> None:
+    text = "def celled(x):\n    return mx.exp(x) * SHIFT + 1\n"
+    name = "<ipython-input-3-5b7d>"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    main = sys.modules["__main__"]
+    space = vars(main)
+    space |= {"mx": mx, "SHIFT": mx.array([1.5])}
+    try:
+        exec(compile(text, name, "exec"), space)
+        _recorded(store, space["celled"])
+        kw.export(space["celled"], tmp_path / "out", inputs=[TYPE], store=store, force=True)
+        x = mx.random.normal((2, 64))
+        exported = _imported(tmp_path / "out" / "celled.py")
+        assert mx.array_equal(exported.celled(x), space["celled"](x)).item()
+    finally:
+        for key in ("celled", "SHIFT", "mx"):
+            space.pop(key, None)
+
+
+@pytest.mark.parametrize(
+    ("target", "inputs", "message"),
+    [
+        ("gated", [], r"expected inputs for gated, found none"),
+        ("Gate", [TYPE], r"expected a function, a method or an object .* the class Gate"),
+        (None, [TYPE], r"expected a function, .* found None"),
+    ],
+)
+def test_what_cannot_be_exported_is_said(
+    model: ModuleType,
+    store: str,
+    tmp_path: Path,
+    target: str | None,
+    inputs: list[str],
+    message: str,
+) -> None:
+    KernelStore(store).close()
+    value = None if target is None else getattr(model, target)
+    with pytest.raises(InputError, match=message):
+        kw.export(value, tmp_path / "out", inputs=inputs, store=store)  # type: ignore[arg-type]
+    assert not (tmp_path / "out").exists()
+
+
+def test_refused_candidates_are_told_with_where_to_look(
+    model: ModuleType, store: str, tmp_path: Path
+) -> None:
+    _recorded(store, model.gated, Status.WRONG)
+    message = r"1 candidate was judged and refused, the last as wrong \(output 0 is off by 3\); see"
+    with pytest.raises(InputError, match=message):
+        kw.export(model.gated, tmp_path / "out", inputs=[TYPE], store=store)
+    target = f"{model.__file__}:gated"
+    arguments = ["export", target, "-i", TYPE, "-o", str(tmp_path / "out"), "--store", store]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 1
+    assert "kernelwright history --task" in " ".join(str(done.exception or done.output).split())
