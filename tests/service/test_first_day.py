@@ -133,7 +133,9 @@ def test_what_a_trace_refuses_names_the_line_of_the_file(tmp_path: Path) -> None
         capture(subject.function, *subject.inputs)
 
 
-def test_a_method_is_exported_under_the_names_of_its_object_and_itself(model: Path, tmp_path: Path) -> None:
+def test_a_method_is_exported_under_the_names_of_its_object_and_itself(
+    model: Path, tmp_path: Path
+) -> None:
     with KernelStore(str(tmp_path / "kernels.db")) as store:
         (target,) = function_targets(f"{model}:block.forward", ["f32[8,16]"], store)
     assert (target.name, target.owner) == ("block_forward", "block")

@@ -108,6 +108,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.skipif(mx.metal.is_available(), reason="the GPU computes within mx.compile")
+def test_a_compiled_export_launches_what_a_call_launches(folder: Path) -> None:
+    told = (folder / "vendored" / "VERIFICATION.md").read_text()
+    assert told.count("as searched, mx.compile (1 launch, that of a call") == 4
+    assert "not run" not in told.partition("## Verified")[0]
+
+
 @pytest.mark.parametrize("name", ["residual", "returned", "nothing", "row"])
 def test_what_is_changed_in_place_is_written_back(folder: Path, name: str) -> None:
     original = getattr(_imported(folder / "user.py"), name)

@@ -24,7 +24,7 @@ from kernelwright.runtime.export.function.arguments_code import (
 from kernelwright.runtime.export.function.case import Case, Flat, cases_of
 from kernelwright.runtime.export.function.dispatch import _Call, _leaves
 from kernelwright.runtime.export.function.function_export import FunctionFiles, imported, seen
-from kernelwright.runtime.export.function.simulated import simulated_kernels
+from kernelwright.runtime.export.function.simulated import Launch, simulated_kernels
 from kernelwright.runtime.export.function.test_code import has_order
 from kernelwright.runtime.export.function.ways import outcome, ways
 
@@ -246,7 +246,8 @@ def _kernels(
     original = _flat(function, call)
     where = "kernels on the GPU" if is_metal else "kernels on the simulator"
     checks = []
-    with _with_kernels(export, threadgroup_bytes, is_metal=is_metal) as module:
+    launches: list[Launch] = []
+    with _with_kernels(export, threadgroup_bytes, launches, is_metal=is_metal) as module:
         target = _target(module, export)
         flat = _flat(target, call)
         for case in cases:
@@ -258,8 +259,8 @@ def _kernels(
             for way, compute in ways(flat, case.arrays):
                 what = f"{where}, {case.what}, {way}"
                 if way == "mx.compile" and not is_metal:
-                    detail = "the simulator needs values, which a trace has not"
-                    checks.append(Check(what=what, outcome="not run", detail=detail))
+                    called = dict(ways(flat, case.arrays))["called"]
+                    checks.append(_same_launches(what, called, compute, launches))
                     continue
                 expected = outcome(wanted[way])
                 if isinstance(expected, str):
@@ -273,13 +274,36 @@ def _kernels(
     return checks
 
 
+def _same_launches(
+    what: str,
+    called: Callable[[], list[mx.array]],
+    compiled: Callable[[], list[mx.array]],
+    launches: list[Launch],
+) -> Check:
+    """Compare the launches of a trace, which has no values to compute with, with a call's."""
+    found = []
+    for compute in (called, compiled):
+        launches.clear()
+        made = outcome(compute)
+        if isinstance(made, str):
+            return Check(what=what, outcome="differs", detail=made)
+        found.append((list(launches), [(a.shape, a.dtype) for a in made]))
+    if found[0] != found[1]:
+        detail = "it launches other kernels than a call, or gives other shapes or dtypes"
+        return Check(what=what, outcome="differs", detail=detail)
+    count = len(found[0][0])
+    words = "1 launch, that" if count == 1 else f"{count} launches, those"
+    detail = f"{words} of a call; the simulator has no values in a trace"
+    return Check(what=what, outcome="equal", detail=detail)
+
+
 @contextmanager
 def _with_kernels(
-    export: FunctionFiles, threadgroup_bytes: int, *, is_metal: bool
+    export: FunctionFiles, threadgroup_bytes: int, launches: list[Launch], *, is_metal: bool
 ) -> Iterator[ModuleType]:
     name = export.module.name
     # The simulator asks MLX itself for a kernel's text, so the module alone may see the other.
-    around = nullcontext() if is_metal else simulated_kernels(threadgroup_bytes)
+    around = nullcontext() if is_metal else simulated_kernels(threadgroup_bytes, launches)
     with imported(export.files, name, around) as module:
         if not is_metal:
             vars(module)["_runs_metal"] = lambda: True

@@ -12,14 +12,23 @@ from kernelwright.metal.device.base import RunOptions
 from kernelwright.metal.device.registry import open_device
 from kernelwright.metal.kernel import Kernel, Program, Tensor
 
+Launch = tuple[str, Program, tuple[TensorType, ...]]
+"""A kernel's name, the program that it makes with its grid, and the types that it reads."""
+
 
 @contextmanager
-def simulated_kernels(threadgroup_bytes: int) -> Iterator[None]:
-    """Let kernels that are made in the meantime run on the simulator, then and later."""
+def simulated_kernels(
+    threadgroup_bytes: int, launches: list[Launch] | None = None
+) -> Iterator[None]:
+    """Let kernels that are made in the meantime run on the simulator, then and later.
+
+    Each launch is added to `launches`, those within a trace among them, which compute nothing.
+    """
     own = mx.fast.metal_kernel
+    noted: list[Launch] = [] if launches is None else launches
 
     def made(**options: object) -> Callable[..., list[mx.array]]:
-        return _SimulatedKernel(options, threadgroup_bytes)
+        return _SimulatedKernel(options, threadgroup_bytes, noted)
 
     mx.fast.metal_kernel = made  # type: ignore[assignment]
     try:
@@ -31,8 +40,11 @@ def simulated_kernels(threadgroup_bytes: int) -> Iterator[None]:
 class _SimulatedKernel:
     """Takes what MLX's kernel takes; it computes at once, and what it reads has to be known."""
 
-    def __init__(self, options: Mapping[str, object], threadgroup_bytes: int) -> None:
+    def __init__(
+        self, options: Mapping[str, object], threadgroup_bytes: int, launches: list[Launch]
+    ) -> None:
         self._options, self._threadgroup_bytes = options, threadgroup_bytes
+        self._launches = launches
 
     def __call__(
         self,
@@ -75,6 +87,7 @@ class _SimulatedKernel:
             kernels=(kernel,),
         )
         types = [TensorType(tuple(a.shape), to_dtype(a.dtype)) for a in inputs]
+        self._launches.append((str(given["name"]), program, tuple(types)))
         try:
             mx.eval(list(inputs))
         except ValueError:

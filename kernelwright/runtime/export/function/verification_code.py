@@ -54,6 +54,7 @@ def _checks(checks: Sequence[Check]) -> str:
     ]
     for check in checks:
         mark = "x" if check.outcome == "equal" else " "
-        note = "" if check.outcome == "equal" else f" ({check.outcome}: {check.detail})"
+        said = check.detail if check.outcome == "equal" else f"{check.outcome}: {check.detail}"
+        note = f" ({said})" if said else ""
         lines.append(f"- [{mark}] {check.what}{note}")
     return "\n".join(lines) + "\n"
