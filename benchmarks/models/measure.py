@@ -17,7 +17,7 @@ from kernelwright.campaign.given_graph import captured_graphs
 from kernelwright.metal.device.base import Device, DeviceName
 from kernelwright.metal.device.registry import open_device
 from kernelwright.runtime.models.choosing import Choice, choose
-from kernelwright.runtime.models.install import optimize_model, restore_model
+from kernelwright.runtime.models.install import explain_model, optimize_model, restore_model
 from kernelwright.runtime.models.proof import compare_tokens
 from kernelwright.runtime.models.speed import Speed, measure_speed
 from kernelwright.runtime.models.target import build_model
@@ -106,6 +106,7 @@ class Measuring:
         optimize_model(model, KernelServer(self._options.store, self._name))
         if self._device.info.measures_time:
             self.result["speed"] = self._speed(model).model_dump()
+            self.result["served"] = explain_model(model, (), {})[:2000]
 
     def _compared(self, model: Module) -> None:
         options = self._options
