@@ -4,8 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kernelwright.ir.fast_attention import has_mlx_kernel, steps_apart
+from kernelwright.ir.fast_norm import NORMS, has_mlx_norm
 from kernelwright.ir.graph import Graph, Node, ValueId
-from kernelwright.ir.idioms import idioms
+from kernelwright.ir.idioms import Idiom, idioms
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.region import Region
 
@@ -61,7 +62,7 @@ def fast_traffic(graph: Graph, indices: Iterable[int] | None = None) -> Traffic:
     whole: list[Region] = []
     taken: set[int] = set()
     for idiom in idioms(graph):
-        if idiom.name in IN_MLX_FAST and not _is_taken_apart(graph, idiom.indices):
+        if idiom.name in IN_MLX_FAST and not _is_taken_apart(graph, idiom):
             members = _with_tables(graph, idiom.indices, taken)
             if members <= among:
                 taken |= members
@@ -69,9 +70,11 @@ def fast_traffic(graph: Graph, indices: Iterable[int] | None = None) -> Traffic:
     return planned_traffic(graph, whole, among)
 
 
-def _is_taken_apart(graph: Graph, indices: Iterable[int]) -> bool:
-    """Say whether one of some nodes is an attention that MLX has no kernel for."""
-    found = [graph.nodes[i] for i in indices if graph.nodes[i].op == "attention"]
+def _is_taken_apart(graph: Graph, idiom: Idiom) -> bool:
+    """Say whether MLX has no kernel for a norm, or for an attention among some nodes."""
+    if idiom.name in NORMS:
+        return not has_mlx_norm(graph, idiom)
+    found = [graph.nodes[i] for i in idiom.indices if graph.nodes[i].op == "attention"]
     return any(not has_mlx_kernel(Call.of(graph, node)) for node in found)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import mlx.core as mx
 
 from kernelwright import ir
+from kernelwright.ir.fast_norm import NORMS, has_mlx_norm
 from kernelwright.ir.graph import Graph, ValueId
 from kernelwright.ir.idioms import Idiom
 from kernelwright.ir.region import Region
@@ -31,20 +32,11 @@ def baselines_of(graph: Graph) -> Mapping[str, Function]:
 
 def _norm(graph: Graph, idiom: Idiom) -> Sequence[tuple[Region, RunRegion]]:
     """Return the region of a norm over the last axis with MLX's kernel for it, if that fits."""
-    operands = dict(idiom.operands)
-    if idiom.name not in ("rms_norm", "layer_norm") or "x" not in operands:
+    if idiom.name not in NORMS or not has_mlx_norm(graph, idiom):
         return ()
+    operands = dict(idiom.operands)
     region = Region(graph, idiom.indices)
-    x = graph.types[operands["x"]]
-    rank = len(x.shape)
-    fits = (
-        region.outputs == (idiom.output,)
-        and set(region.inputs) == set(operands.values())
-        and graph.types[idiom.output] == x
-        and idiom.parameter("axes") in ((rank - 1,), (-1,))
-        and all(graph.types[v].shape == x.shape[-1:] for k, v in operands.items() if k != "x")
-    )
-    if not fits:
+    if region.outputs != (idiom.output,) or set(region.inputs) != set(operands.values()):
         return ()
     return ((region, _call(idiom, region.inputs, operands)),)
 

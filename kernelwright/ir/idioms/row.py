@@ -98,13 +98,21 @@ def variance(reader: Reader, value: ValueId) -> Match | None:
     centred = reader.made_by(squared.inputs[0], "subtract") if squared else None
     if node is None or centred is None:
         return None
-    x, middle = reader.operands(centred)
-    average = reader.made_by(middle, "mean")
-    if average is None or reader.base(average.inputs[0]) != x:
+    x = _centred(reader, centred, _axes(reader, node))
+    if x is None:
         return None
     ddof = node.attribute("ddof")
     assert isinstance(ddof, int)
     return Match("variance", {"x": x}, {"axes": _axes(reader, node), "ddof": ddof})
+
+
+def _centred(reader: Reader, node: Node, axes: Parameter) -> ValueId | None:
+    """Return x where a difference is x less its own mean over some axes."""
+    x, middle = reader.operands(node)
+    average = reader.made_by(middle, "mean")
+    if average is None or reader.base(average.inputs[0]) != x:
+        return None
+    return x if _axes(reader, average) == axes and average.attribute("ddof") == 0 else None
 
 
 def norm(reader: Reader, value: ValueId) -> Match | None:
@@ -144,10 +152,10 @@ def _layer_norm(reader: Reader, spread: ValueId, rest: Product, epsilon: float) 
     inner = variance(reader, spread)
     if inner is None:
         return None
-    x = inner.operands["x"]
+    x, axes = inner.operands["x"], inner.parameters["axes"]
     for factor in rest.numerators if rest.scale == 1.0 else ():
         centred = reader.made_by(factor, "subtract")
-        if centred is not None and reader.operands(centred)[0] == x:
+        if centred is not None and _centred(reader, centred, axes) == x:
             return _with_weight("layer_norm", x, factor, rest, inner.parameters, epsilon)
     return None
 

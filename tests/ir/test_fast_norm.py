@@ -1,0 +1,53 @@
+"""`mx.fast` counts as a baseline for the norms that it computes, and for nothing like them."""
+
+from collections.abc import Callable
+
+import mlx.core as mx
+import pytest
+
+from kernelwright.evaluator.speed.baseline import baselines_of
+from kernelwright.ir import canonicalize, capture
+from kernelwright.ir.traffic import compiled_traffic, fast_traffic
+
+X, W = mx.zeros((128, 256)), mx.zeros((256,))
+
+
+def scaled(x: mx.array, centre: mx.array, axis: int = -1, ddof: int = 0) -> mx.array:
+    return (x - centre) * mx.rsqrt(x.var(axis, keepdims=True, ddof=ddof) + 1e-5)
+
+
+def rms(x: mx.array, weight: mx.array, axis: int = -1) -> mx.array:
+    return x * mx.rsqrt(mx.mean(x * x, axis=axis, keepdims=True) + 1e-6) * weight
+
+
+NORMS: dict[str, tuple[Callable[..., mx.array], tuple[mx.array, ...]]] = {
+    "layer norm": (lambda x: scaled(x, x.mean(-1, keepdims=True)), (X,)),
+    "scaled layer norm": (lambda x, w: scaled(x, x.mean(-1, keepdims=True)) * w + w, (X, W)),
+    "rms norm": (rms, (X, W)),
+}
+OTHERS: dict[str, tuple[Callable[..., mx.array], tuple[mx.array, ...]]] = {
+    "another centre": (scaled, (X, W)),
+    "a peak as centre": (lambda x: scaled(x, x.max(-1, keepdims=True)), (X,)),
+    "the centre of columns": (lambda x: scaled(x, x.mean(0)), (X,)),
+    "a part of the centre": (lambda x: scaled(x, 0.1 * x.mean(0)), (X,)),
+    "a corrected variance": (lambda x: scaled(x, x.mean(-1, keepdims=True), ddof=1), (X,)),
+    "columns": (lambda x: scaled(x, x.mean(0, keepdims=True), 0), (X,)),
+    "rms of columns": (lambda x: rms(x, mx.array(1.0), 0), (X,)),
+    "a factor of each element": (rms, (X, X)),
+}
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_what_it_computes(name: str) -> None:
+    function, inputs = NORMS[name]
+    graph = canonicalize(capture(function, *inputs))
+    assert "fast" in baselines_of(graph)
+    assert fast_traffic(graph).launches < compiled_traffic(graph).launches
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_it_does_not(name: str) -> None:
+    function, inputs = OTHERS[name]
+    graph = canonicalize(capture(function, *inputs))
+    assert "fast" not in baselines_of(graph)
+    assert fast_traffic(graph) == compiled_traffic(graph)
