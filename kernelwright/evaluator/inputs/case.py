@@ -26,6 +26,7 @@ from kernelwright.evaluator.inputs.lone import (
 from kernelwright.evaluator.inputs.meeting import hide_behind, meet
 from kernelwright.evaluator.inputs.mixed import draw_mixed, shaped
 from kernelwright.evaluator.inputs.repetition import repetition_of
+from kernelwright.evaluator.inputs.structures.placing import structure
 from kernelwright.evaluator.inputs.swept import SweptInputs
 from kernelwright.evaluator.inputs.value_domain import Domain, domains_of
 from kernelwright.evaluator.inputs.whole_range import groups_of, place_anywhere
@@ -158,12 +159,16 @@ class Case:
         reals = self._reals(exact, random)
         if self.distribution is Distribution.LONE:
             self._set_apart(layer, exact, reals, domains, self._random(secret))
-        return tuple(
+        drawn = tuple(
             exact[place]
             if place in exact
             else _rounded(reals[place], self._draw(place, random), type_, domains[place])
             for place, type_ in enumerate(types)
         )
+        if self.distribution is not Distribution.STRUCTURED:
+            return drawn
+        order = replace(self, part=0)._random(secret)
+        return structure(self.graph, drawn, domains, self.part, order, random)
 
     def _meet_integers(
         self, exact: dict[int, Array], domains: Sequence[Domain], random: Random

@@ -59,6 +59,8 @@ class Distribution(StrEnum):
     """Few small numbers that are exact in every format: sums and products of them meet."""
     LONE = "lone extremes"
     """One great and one low number in each row, one flag unlike the others, column by column."""
+    STRUCTURED = "structured"
+    """Structure that users' data has: ramps, images, padding, fresh parameters, masks, orders."""
     LITERALS = "literals"
     """The numbers that stand in the program's own text, and their neighbours."""
 

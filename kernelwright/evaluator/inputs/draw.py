@@ -265,6 +265,7 @@ _DRAWS: dict[Distribution, Callable[[int, int, Dtype, Random], Values]] = {
     Distribution.LITERALS: _normal,
     Distribution.LONE: _normal,
     Distribution.LATTICE: _lattice,
+    Distribution.STRUCTURED: _normal,
 }
 
 

@@ -11,6 +11,7 @@ from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.evaluator.inputs.draw import Random, Values, draw_rows, shares
 from kernelwright.evaluator.inputs.independence import Rows, rows_of
 from kernelwright.evaluator.inputs.meeting import meet
+from kernelwright.evaluator.inputs.structures.real_rows import draw_structured
 from kernelwright.evaluator.inputs.value_domain import is_summed
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, TensorType
@@ -19,7 +20,7 @@ T = TypeVar("T", bound=np.generic)
 TAME = (
     *(Distribution.OFFSET, Distribution.SMALL, Distribution.LARGE, Distribution.WIDE),
     *(Distribution.TIED, Distribution.ALTERNATING, Distribution.SPARSE, Distribution.SHIFTED),
-    *(Distribution.ONE_HOT, Distribution.SORTED, Distribution.LATTICE),
+    *(Distribution.ONE_HOT, Distribution.SORTED, Distribution.LATTICE, Distribution.STRUCTURED),
 )
 """Kinds whose results are ordinary numbers, so that every row of them shows a wrong one."""
 EVENTS = (
@@ -150,7 +151,10 @@ def _fill(
 ) -> None:
     turned = [kinds[i] for i in random.permutation(len(kinds))]
     for kind, part in shares(turned, places):
-        values[part] = draw_rows(kind, len(part), values.shape[1], dtype, random)
+        if kind is Distribution.STRUCTURED:
+            values[part] = draw_structured(len(part), values.shape[1], random)
+        else:
+            values[part] = draw_rows(kind, len(part), values.shape[1], dtype, random)
 
 
 def _place_events(

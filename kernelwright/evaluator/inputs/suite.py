@@ -258,7 +258,8 @@ def _first_worthy(
     A large shape that is not alone leaves it to the others to tell a lower precision.
     """
     first = prepare(case, task.output_tolerances, config.secret)
-    if first.proves or case.is_edge:
+    if first.proves or case.is_edge or case.distribution is Distribution.STRUCTURED:
+        # Of one structure, another draw would show what this one did, and others prove.
         return first, None
     is_refuted = not first.dropped and all(name == COARSE for _, name in first.accepted)
     if is_refuted and not is_alone and is_large(case.graph, config):

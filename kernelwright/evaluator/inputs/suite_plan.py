@@ -8,6 +8,7 @@ from kernelwright.evaluator.inputs.distribution import ROTATED, Distribution
 from kernelwright.evaluator.inputs.literals import is_special
 from kernelwright.evaluator.inputs.lone import lone_parts
 from kernelwright.evaluator.inputs.mixed import MixedPlan, plan_of
+from kernelwright.evaluator.inputs.structures.placing import structure_plan
 from kernelwright.ir.graph import Graph
 
 _MOST_PARTS = 4
@@ -25,6 +26,7 @@ _OFF_GRID = (
     *(Distribution.MIXED, Distribution.SPECIAL, Distribution.MASKED, Distribution.WIDE),
     *(Distribution.TIED, Distribution.OFFSET, Distribution.CONSTANT, Distribution.EXTREME),
     *(Distribution.PAIRED, Distribution.ZERO, Distribution.INFINITE, Distribution.SENTINEL),
+    Distribution.STRUCTURED,
 )
 """Kinds of further shapes, in turn, beside an ordinary case each."""
 
@@ -89,6 +91,7 @@ def _own_cases(graph: Graph, config: EvaluatorConfig, *, has_others: bool) -> It
         yield Case(graph, Distribution.MIXED, part=1)
     if not is_large(graph, config):
         yield from _lone_cases(graph)
+        yield Case(graph, Distribution.STRUCTURED)
     yield Case(graph, Distribution.NORMAL, Layout.VARIED)
 
 
@@ -108,11 +111,17 @@ def small_cases(graph: Graph) -> Iterator[Case]:
     if len({types[i] for i in floats}) == len(floats):
         left_out.add(Distribution.PAIRED)
     yield from (Case(graph, kind) for kind in Distribution if kind not in left_out)
+    yield from (Case(graph, Distribution.STRUCTURED, part=part) for part in _structured(graph))
     for part in range(1, min(plan_of(graph).parts, _MOST_PARTS)):
         yield Case(graph, Distribution.MIXED, part=part)
     yield from _lone_cases(graph)
     for part in range(1, min(len(floats), 1 + _MOST_ROTATED_INPUTS)):
         yield from (Case(graph, kind, part=part) for kind in ROTATED)
+
+
+def _structured(graph: Graph) -> range:
+    """Return the parts beside the first."""
+    return range(1, structure_plan(graph).parts)
 
 
 def _lone_cases(graph: Graph) -> Iterator[Case]:

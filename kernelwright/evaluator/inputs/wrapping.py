@@ -30,6 +30,7 @@ _CHOOSING = frozenset(
         *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"),
     )
 )
+_SHIFTS = ("left_shift", "right_shift")
 _DIVISIONS = frozenset({"floor_divide", "remainder", "divmod"})
 
 
@@ -65,6 +66,9 @@ def _is_defined(graph: Graph, node: Node, made: dict[ValueId, bool]) -> bool:
         return _divides_safely(graph, node, made)
     if result.is_float:
         return True
+    if node.op in _SHIFTS:
+        # Any word may be shifted; by how far is another matter.
+        return node.inputs[1] not in made
     return node.op in _WRAPPING | _CHOOSING or op_named(node.op).kind is Kind.SORT
 
 
