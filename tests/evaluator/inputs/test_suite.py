@@ -46,7 +46,8 @@ def test_indices_stay_inside_what_they_index() -> None:
 @pytest.mark.parametrize("secret", "abcdefgh")
 def test_the_first_and_the_last_index_are_always_drawn(secret: str) -> None:
     alike = (Distribution.CONSTANT, Distribution.TIED, Distribution.ZERO, Distribution.EXTREME)
-    for distribution in set(Distribution) - set(alike):
+    # Indices in an order of their own, as all that are even, hold one end or none.
+    for distribution in set(Distribution) - {*alike, Distribution.STRUCTURED}:
         target = Case(task_of("cross_entropy").graph, distribution).inputs(secret)[1]
         assert {0, 69} <= set(target.tolist())
 

@@ -16,6 +16,7 @@ from kernelwright.evaluator.inputs.structures.matrices import MATRICES
 from kernelwright.evaluator.inputs.structures.real_rows import (
     REAL_ROWS,
     SPECIAL_ROWS,
+    RowDraw,
     filters,
     mixed_rows,
     padded,
@@ -161,13 +162,13 @@ class _Structured:
         return self._reals(domain)
 
     def _reals(self, domain: Domain) -> Array:
-        values = self._float_rows()
+        values = self._float_rows(domain)
         if domain.is_positive:
             values = np.abs(values) + np.float32(1e-3)
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(values.astype(self.type_.dtype.numpy))
 
-    def _float_rows(self) -> Array:
+    def _float_rows(self, domain: Domain) -> Array:
         shape, random = self.type_.shape, self.random
         is_square = len(shape) > 1 and shape[-1] == shape[-2] > 1
         rows = rows_of(self.graph, self.place)
@@ -183,9 +184,11 @@ class _Structured:
         if rows.length <= _LONGEST_FILTER and rows.count == 1:
             found = filters(rows.length, random)
             return found[self.turn % len(found)].reshape(shape)
-        return shaped(rows, self.type_, self._drawn(rows, stands_apart=stands_apart), random)
+        # Powers of two over all of a format overflow where their squares are added up.
+        specials = SPECIAL_ROWS[: len(SPECIAL_ROWS) - domain.is_summed] if stands_apart else ()
+        return shaped(rows, self.type_, self._drawn(rows, specials), random)
 
-    def _drawn(self, rows: Rows, *, stands_apart: bool) -> Array:
+    def _drawn(self, rows: Rows, specials: tuple[RowDraw, ...]) -> Array:
         count, length, random = rows.count, rows.length, self.random
         if self.mode is Mode.COUNTED and count > 1:
             return padded(count, length, random)
@@ -196,8 +199,7 @@ class _Structured:
             return values
         if self.mode is Mode.WHOLE or count == 1:
             return REAL_ROWS[self.turn % len(REAL_ROWS)](count, length, random)
-        draws = (*REAL_ROWS, *SPECIAL_ROWS) if stands_apart else REAL_ROWS
-        return mixed_rows(draws, count, length, random, self.turn * _OPERAND_STEP)
+        return mixed_rows((*REAL_ROWS, *specials), count, length, random, self.turn * _OPERAND_STEP)
 
     def _integers(self, array: Array, domain: Domain) -> Array:
         if domain.levels is not None or domain.unset:
@@ -268,6 +270,7 @@ def _relate(
     for place in range(len(made)):
         if domains[place].is_positive and graph.input_types[place].dtype.is_float:
             made[place] = np.abs(made[place])
+            made[place][made[place] == 0] = np.ones((), made[place].dtype)
 
 
 def _may_be_related(type_: TensorType, domain: Domain) -> bool:
@@ -278,7 +281,8 @@ def _may_be_related(type_: TensorType, domain: Domain) -> bool:
 
 
 def _related_matrix(matrix: Array, turn: int) -> Array:
-    return np.ascontiguousarray((matrix.T, matrix, -matrix, matrix + matrix)[turn % 4])
+    made = (matrix.T, matrix, np.negative(matrix), np.add(matrix, matrix))
+    return np.ascontiguousarray(made[turn % len(made)])
 
 
 def _repeat_parameter(made: list[Array], one: int, other: int) -> None:
@@ -288,4 +292,5 @@ def _repeat_parameter(made: list[Array], one: int, other: int) -> None:
     if made[small].size != length or made[large].size < 2 * length:
         return
     rows, row = made[large].reshape(-1, length), made[small].reshape(-1)
-    rows[0::6], rows[2::6], rows[4::6] = row, row[::-1], row + row
+    with np.errstate(over="ignore"):
+        rows[0::6], rows[2::6], rows[4::6] = row, row[::-1], np.add(row, row)

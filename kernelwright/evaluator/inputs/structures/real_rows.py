@@ -11,7 +11,7 @@ RowDraw = Callable[[int, int, Random], Values]
 _LONGEST_RAMP = 1 << 11
 """Whole numbers that every format holds, or holds nearly."""
 _LANES = 32
-_MOST_EXPONENT = 20
+_MOST_EXPONENT = 12
 
 
 def _normal(count: int, length: int, random: Random) -> Values:
@@ -150,7 +150,7 @@ def _rising(count: int, length: int, random: Random) -> Values:
 
 
 def _falling(count: int, length: int, random: Random) -> Values:
-    return _rising(count, length, random)[:, ::-1].copy()
+    return np.asarray(_rising(count, length, random)[:, ::-1].copy())
 
 
 def _peak(count: int, length: int, random: Random) -> Values:
@@ -164,7 +164,7 @@ def _peak(count: int, length: int, random: Random) -> Values:
 def _normalised(count: int, length: int, random: Random) -> Values:
     values = _normal(count, length, random).astype(np.float64)
     values -= values.mean(1, keepdims=True)
-    return (values / np.sqrt((values**2).mean(1, keepdims=True) + 1e-12)).astype(np.float32)
+    return np.asarray(values / np.sqrt((values**2).mean(1, keepdims=True) + 1e-12), np.float32)
 
 
 def _balanced(count: int, length: int, random: Random) -> Values:
@@ -231,6 +231,15 @@ def _constant_but_one(count: int, length: int, random: Random) -> Values:
     return values
 
 
+def _octave(count: int, length: int, random: Random) -> Values:
+    """Draw rows from a number to twice that, both of which they hold."""
+    values = np.float32(1) + _unit(count, length, random)
+    for row in values:
+        row[random.permutation(length)[:2]] = (1.0, 2.0)[: min(length, 2)]
+    values *= random.choice(np.array([0.25, 1, 3], np.float32), (count, 1))
+    return values
+
+
 def _whole(count: int, length: int, random: Random) -> Values:
     return random.integers(-9, 10, (count, length)).astype(np.float32)
 
@@ -240,7 +249,7 @@ REAL_ROWS: tuple[RowDraw, ...] = (
     *(_palindromes, _periodic, _positive, _negative, _all_but_one_negative, _bounded_powers),
     *(_hot, _two_hot, padded, _slightly_padded, _half_padded, _nearly_empty, _rising, _falling),
     *(_peak, _normalised, _balanced, _zeros_and_ones, _signs, _runs, _rotated, _one_descent),
-    *(_tied, _constant_but_one, _whole),
+    *(_tied, _constant_but_one, _octave, _whole),
 )
 """Rows whose results are ordinary numbers."""
 

@@ -21,7 +21,7 @@ def _equal(one: Array, other: Array, random: Random) -> None:
 
 
 def _negated(one: Array, other: Array, random: Random) -> None:
-    other[...] = -one if one.dtype.kind != "u" else np.invert(one)
+    other[...] = np.negative(one) if one.dtype.kind != "u" else np.invert(one)
 
 
 def _negated_half(one: Array, other: Array, random: Random) -> None:
@@ -39,7 +39,7 @@ def _multiple(one: Array, other: Array, random: Random) -> None:
 
 
 def _doubled(one: Array, other: Array, random: Random) -> None:
-    other[...] = one + one
+    other[...] = np.add(one, one)
 
 
 def _reversed(one: Array, other: Array, random: Random) -> None:
@@ -79,30 +79,34 @@ def _one_step(one: Array, other: Array, random: Random) -> None:
     rows = np.arange(len(one))
     up = (np.arange(len(one)) % 2).astype(bool)
     step = np.ones((), one.dtype)
-    other[rows, places] = np.where(up, one[rows, places] + step, one[rows, places] - step)
+    other[rows, places] = np.where(
+        up, np.add(one[rows, places], step), np.subtract(one[rows, places], step)
+    )
 
 
 def _shifted(one: Array, other: Array, random: Random) -> None:
     step = np.ones((), one.dtype)
-    other[0::2], other[1::2] = one[0::2] + step, one[1::2] - step
+    other[0::2] = np.add(one[0::2], step)
+    other[1::2] = np.subtract(one[1::2], step)
 
 
 def _cancelling(one: Array, other: Array, random: Random) -> None:
     other[...] = one
     length = one.shape[1]
+    step = np.ones((), one.dtype)
     for number in range(len(one)):
         place = int(random.integers(max(length - 1, 1)))
         by = np.array(_CANCELLING[number % len(_CANCELLING)] % 128).astype(one.dtype)
-        step = np.ones((), one.dtype)
-        sign = number // len(_CANCELLING) % 2
-        other[number, place] += step if sign else -step if one.dtype.kind != "u" else ~(step - step)
-        if length > 1:
-            other[number, place + 1] += -by if sign and one.dtype.kind != "u" else by
+        changes = ((np.subtract, step), (np.add, by)), ((np.add, step), (np.subtract, by))
+        for offset, (change, size) in enumerate(changes[number // len(_CANCELLING) % 2]):
+            if place + offset < length:
+                its = other[number : number + 1, place + offset]
+                its[...] = change(its, size)
 
 
 def _opposed(one: Array, other: Array, random: Random) -> None:
     if one.dtype.kind != "u":
-        one[...] = -np.abs(one)
+        one[...] = np.negative(np.abs(one))
         other[...] = np.abs(other)
 
 
