@@ -1,6 +1,7 @@
 """The original as a function of arrays alone, and kernels in its place."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import compress
 from threading import RLock
@@ -10,9 +11,11 @@ import mlx.core as mx
 
 from kernelwright import ir
 from kernelwright.errors import UnsupportedError
+from kernelwright.ir.capture import is_capturing
 from kernelwright.ir.graph import Graph
 from kernelwright.runtime.call import flatten, rebuild
 from kernelwright.runtime.derivative import Flat, Gradient, with_derivatives_of
+from kernelwright.runtime.effect import check_same_calls, refusing_effects
 from kernelwright.runtime.replica import replica_of
 from kernelwright.runtime.state import Slot, holding, state_of
 
@@ -44,7 +47,7 @@ class Calling:
         call = rebuild(self.like, list(arrays[:count]))
         args, kwargs = cast("Arguments", call)
         given, state = _identities(call), arrays[count:]
-        with holding(self.slots, state):
+        with holding(self.slots, state), refusing_effects() if is_capturing() else nullcontext():
             made = self.function(*args, **kwargs)
             if any(s.get() is not a for s, a in zip(self.slots, state, strict=True)):
                 raise UnsupportedError("the function replaces arrays that it keeps.")
@@ -127,7 +130,8 @@ def captured(
         is_used = [v in read for v in graph.inputs[len(arrays) :]]
         every = [*arrays, *compress(kept, is_used)]
         second = Calling(traced, like, tuple(compress(slots, is_used)), _types(every))
-        graph = _traced(second, second.run, every)
+        before, graph = graph, _traced(second, second.run, every)
+        check_same_calls((before, first.result), (graph, second.result))
     second.live = tuple(compress(state.slots, is_used))
     return second, ir.canonicalize(graph)
 

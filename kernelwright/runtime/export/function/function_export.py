@@ -14,10 +14,12 @@ import mlx.core as mx
 from kernelwright.errors import InputError, KernelwrightError, UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.runtime.change_line import line_of_change
+from kernelwright.runtime.effect import ImpureError
 from kernelwright.runtime.export.format import ExportedFile
 from kernelwright.runtime.export.function.arguments_code import arguments_with
 from kernelwright.runtime.export.function.dispatch import _Call
 from kernelwright.runtime.export.function.module_code import FunctionModule
+from kernelwright.runtime.export.function.pure_call import check_pure
 from kernelwright.runtime.export.function.source import (
     CarriedSource,
     NotPortableError,
@@ -81,8 +83,11 @@ def export_function(
         InputError: no call has a kernel.
         UnsupportedError: the function cannot be carried into a module of its own.
     """
+    calls, impure = _pure(function, calls)
+    if not calls and impure:
+        raise UnsupportedError(f"{name} cannot be exported with kernels: {impure[0]}")
     prepared = _prepared(function, _Name(name, owner or name), calls)
-    bare, traced, reasons = prepared.module, prepared.traced, prepared.reasons
+    bare, traced, reasons = prepared.module, prepared.traced, [*impure, *prepared.reasons]
     variants: list[Variant] = []
     served: list[ExampleCall] = []
     for call, ways in traced:
@@ -100,6 +105,21 @@ def export_function(
         bare.source, bare.signature, variants, bare.future_annotations, bare.file
     )
     return FunctionFiles(whole, files_of(whole), tuple(served))
+
+
+def _pure(
+    function: Callable[..., object], calls: Sequence[ExampleCall]
+) -> tuple[list[ExampleCall], list[str]]:
+    """Return the calls that compute from their arguments alone, and what the others do."""
+    pure: list[ExampleCall] = []
+    reasons: list[str] = []
+    for call in calls:
+        try:
+            check_pure(function, call.args, call.kwargs)
+            pure.append(call)
+        except ImpureError as e:
+            reasons.append(str(e))
+    return pure, reasons
 
 
 @dataclass(frozen=True)

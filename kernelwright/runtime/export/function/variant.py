@@ -10,6 +10,7 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph, Node, TensorType, ValueId
 from kernelwright.ir.region import Region
 from kernelwright.metal.device.array import to_numpy
+from kernelwright.runtime.effect import check_same_calls
 from kernelwright.runtime.export.function.dispatch import _Call, _leaves, _original
 from kernelwright.runtime.export.reference_code import (
     LAUNCH,
@@ -116,6 +117,7 @@ def _traced(
     read |= {graph.inputs[place] for place, _, _ in first.changed}
     used = [i for place, i in enumerate(live) if graph.inputs[count + place] in read]
     shown = _captured(function, call, used, names)
+    check_same_calls((first.graph, first.result), (shown.graph, shown.result))
     graph = shown.graph
     if any(node.op == "random_bits" for node in graph.nodes):
         raise UnsupportedError("the function draws random numbers, which differ at every call.")

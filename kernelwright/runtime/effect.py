@@ -1,0 +1,198 @@
+"""Finds what a function does besides computing from its arguments, while it runs.
+
+A kernel does none of it: it reads no clock, no file and no environment, and it prints nothing.
+`kernelwright.optimize` and the export ask the same question here.
+"""
+
+import io
+import logging
+import os
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import CodeType, FrameType
+
+import mlx.core as mx
+
+from kernelwright.errors import UnsupportedError
+from kernelwright.ir.capture import is_library_file
+from kernelwright.ir.graph import Graph
+from kernelwright.runtime.call import flatten
+
+_CLOCK = frozenset(
+    {"time", "perf_counter", "monotonic", "process_time", "thread_time", "clock_gettime"}
+)
+_CALENDAR = frozenset({"localtime", "gmtime", "ctime", "asctime", "strftime"})
+_SYSTEM = frozenset({"posix", "nt", "_socket", "_posixsubprocess", "_winapi", "fcntl", "select"})
+_NO_SYSTEM_CALLS = frozenset({"fspath", "_path_splitroot", "_path_normpath", "strerror"})
+_ENVIRONMENT = frozenset(
+    vars(type(os.environ))[name].__code__
+    for name in ("__getitem__", "__setitem__", "__delitem__", "__iter__", "__len__")
+)
+_LOG: CodeType = logging.Logger._log.__code__
+_MOST_BYTES = 1 << 20
+"""Of a constant that is compared: weights are arguments of a trace, not its constants."""
+
+
+class ImpureError(UnsupportedError):
+    """A function's result is not made of its arguments alone, or is not all that it does."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Something that a function did while it ran."""
+
+    what: str
+    """What the function does, as in `reads the clock (time.time)`."""
+    line: str
+    """Where in the user's file, as in ` (model.py:12)`; empty where that is not known."""
+
+    def error(self) -> ImpureError:
+        """Return it as a refusal."""
+        return ImpureError(
+            f"the function {self.what}{self.line}, which a kernel would not do at each call; do it "
+            "outside of the function and pass what it needs as an argument."
+        )
+
+
+class _Watch:
+    """Hears of the calls that a function makes; keeps the first that is an effect."""
+
+    def __init__(self, root: FrameType) -> None:
+        self.found: Effect | None = None
+        self._root = root
+
+    def heard(self, frame: FrameType, event: str, called: object) -> None:
+        if self.found is not None:
+            return
+        if event == "call":
+            what = _entered(frame.f_code)
+        elif event == "c_call":
+            what = _builtin(called)
+        else:
+            return
+        if what and (line := self._line(frame)) is not None:
+            self.found = Effect(what, line)
+
+    def _line(self, frame: FrameType) -> str | None:
+        """Return the user's line that a call came from; None where a module is being imported."""
+        line, inner = "", frame
+        while inner is not self._root:
+            file = inner.f_code.co_filename
+            if "importlib._bootstrap" in file:
+                return None
+            if not line and not is_library_file(file) and not file.startswith("<"):
+                line = f" ({file}:{inner.f_lineno})"
+            if inner.f_back is None:
+                break
+            inner = inner.f_back
+        return line
+
+
+def _entered(code: CodeType) -> str:
+    if code is _LOG:
+        return "writes to a log"
+    if code in _ENVIRONMENT:
+        return "reads the environment (os.environ)"
+    return ""
+
+
+def _builtin(called: object) -> str:
+    name = getattr(called, "__name__", "")
+    module, owner = getattr(called, "__module__", None), getattr(called, "__self__", None)
+    if called is print:
+        return "prints"
+    if called is input:
+        return "asks for input"
+    if called is open or called is io.open_code:
+        return "opens a file (open)"
+    if module == "time" and (name.removesuffix("_ns") in _CLOCK or name in _CALENDAR):
+        return f"reads the clock (time.{name})"
+    if isinstance(owner, type) and owner.__module__ == "datetime":
+        return f"reads the clock ({name})" if name in {"now", "today", "utcnow"} else ""
+    if isinstance(owner, random.Random):
+        return f"draws from Python's random numbers ({name})"
+    if module in _SYSTEM and name not in _NO_SYSTEM_CALLS:
+        return f"asks the operating system ({name})"
+    if module == "_warnings" and name == "warn":
+        return "warns (warnings.warn)"
+    if isinstance(owner, io.IOBase) and not isinstance(owner, io.StringIO | io.BytesIO):
+        return f"uses a file ({name})" if name in {"read", "readline", "write"} else ""
+    return ""
+
+
+@contextmanager
+def refusing_effects() -> Iterator[None]:
+    """Watch what a function does besides computing; what it raises itself comes first.
+
+    Raises:
+        ImpureError: it does something else, at the named line of the user's file.
+    """
+    watch = _Watch(sys._getframe())
+    before = sys.getprofile()
+    sys.setprofile(watch.heard)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+    if watch.found is not None:
+        raise watch.found.error()
+
+
+def check_same_calls(first: tuple[Graph, object], second: tuple[Graph, object]) -> None:
+    """Compare two traces of a call: what is no array, and the constants, must be the same.
+
+    Args:
+        first: the graph and the result of one trace.
+        second: those of a later one, which may read fewer arrays.
+
+    Raises:
+        ImpureError: something differs, which a kernel would keep as it was in one of them.
+    """
+    same_plain(plain_results(first[1]), plain_results(second[1]))
+    if not _constants(second[0]) <= _constants(first[0]):
+        raise ImpureError(
+            "the function computes with a value that differs from call to call; pass it as an "
+            "argument."
+        )
+
+
+def same_plain(one: list[str], other: list[str]) -> None:
+    """Compare what two calls returned besides arrays.
+
+    Raises:
+        ImpureError: it differs.
+    """
+    if one == other:
+        return
+    pair = next((f"{a} and then {b}" for a, b in zip(one, other, strict=False) if a != b), "")
+    shown = f", {pair}" if pair else ""
+    raise ImpureError(
+        f"the function returns a value that differs from call to call{shown}; return arrays and "
+        "what does not change."
+    )
+
+
+def plain_results(result: object) -> list[str]:
+    """List what a result holds besides arrays, in order."""
+    flat = flatten(result)
+    return [] if flat is None else [_shown(key) for key in flat.key if not _is_of_array(key)]
+
+
+def _shown(key: object) -> str:
+    is_value = isinstance(key, tuple) and len(key) == 2 and type(key[1]) is key[0]
+    return repr(key[1] if is_value and isinstance(key, tuple) else key)
+
+
+def _is_of_array(key: object) -> bool:
+    return isinstance(key, tuple) and isinstance(key[-1], mx.Dtype)
+
+
+def _constants(graph: Graph) -> set[tuple[str, bytes]]:
+    return {
+        (str(constant.type), bytes(constant.data))
+        for _, constant in graph.constants
+        if len(constant.data) <= _MOST_BYTES
+    }

@@ -1,0 +1,164 @@
+"""What a function does besides computing is found, and then no kernel takes its place."""
+
+import datetime
+import logging
+import os
+import random
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from kernelwright.errors import UnsupportedError
+from kernelwright.runtime.calling import captured
+from kernelwright.runtime.effect import ImpureError, refusing_effects
+from kernelwright.runtime.export.function.function_export import ExampleCall, export_function
+
+LOG = logging.getLogger(__name__)
+CONFIG = Path(__file__)
+SHAPE = (4, 8)
+
+
+def timed(x: mx.array) -> tuple[mx.array, float]:
+    start = time.perf_counter()
+    return mx.exp(x), time.perf_counter() - start
+
+
+def dated(x: mx.array) -> mx.array:
+    return mx.exp(x) * datetime.datetime.now().day
+
+
+def from_environment(x: mx.array) -> mx.array:
+    return mx.exp(x) * float(os.environ.get("SCALE_OF_A_TEST", "2.0"))
+
+
+def from_a_variable(x: mx.array) -> mx.array:
+    return mx.exp(x) * (2 if os.getenv("SCALE_OF_A_TEST") else 3)
+
+
+def from_a_file(x: mx.array) -> mx.array:
+    return mx.exp(x) * len(CONFIG.read_text())
+
+
+def from_a_folder(x: mx.array) -> mx.array:
+    return mx.exp(x) * len(list(CONFIG.parent.iterdir()))
+
+
+def of_a_file_that_may_be_there(x: mx.array) -> mx.array:
+    return mx.exp(x) * (2 if CONFIG.exists() else 3)
+
+
+def printing(x: mx.array) -> mx.array:
+    print("called", x.shape)
+    return mx.exp(x) * 2
+
+
+def logging_it(x: mx.array) -> mx.array:
+    LOG.error("called %s", x.shape)
+    return mx.exp(x) * 2
+
+
+def throwing(x: mx.array) -> mx.array:
+    return mx.exp(x) * random.random()
+
+
+EFFECTS: list[tuple[Callable[..., object], str]] = [
+    (timed, "reads the clock"),
+    (dated, "reads the clock"),
+    (from_environment, "reads the environment"),
+    (from_a_variable, "reads the environment"),
+    (from_a_file, "opens a file"),
+    (from_a_folder, "asks the operating system"),
+    (of_a_file_that_may_be_there, "asks the operating system"),
+    (printing, "prints"),
+    (logging_it, "writes to a log"),
+    (throwing, "draws from Python's random numbers"),
+]
+
+
+@pytest.mark.parametrize(("function", "said"), EFFECTS, ids=lambda v: getattr(v, "__name__", ""))
+def test_the_original_runs_where_a_function_does_more_than_compute(
+    function: Callable[..., object], said: str
+) -> None:
+    with pytest.raises(ImpureError, match=rf"{said}.*\(\S*test_effect.py:\d+\)"):
+        captured(function, ((mx.zeros(SHAPE),), {}), [mx.zeros(SHAPE)])
+
+
+@pytest.mark.parametrize(("function", "said"), EFFECTS, ids=lambda v: getattr(v, "__name__", ""))
+def test_an_export_refuses_it_with_the_line(function: Callable[..., object], said: str) -> None:
+    call = ExampleCall((mx.zeros(SHAPE),), {})
+    with pytest.raises(UnsupportedError, match=rf"{said}.*\(\S*test_effect.py:\d+\)"):
+        export_function(function, "f", [call], lambda _: {}, admits=lambda _: True)
+
+
+def test_a_refused_function_prints_nothing_while_it_is_exported(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    call = ExampleCall((mx.zeros(SHAPE),), {})
+    with pytest.raises(UnsupportedError, match="prints"):
+        export_function(printing, "f", [call], lambda _: {}, admits=lambda _: True)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_constant_that_differs_between_two_calls_is_none() -> None:
+    generator = np.random.default_rng(1)
+
+    def noisy(x: mx.array) -> mx.array:
+        return mx.exp(x) * float(generator.normal())
+
+    with pytest.raises(ImpureError, match="differs from call to call"):
+        captured(noisy, ((mx.zeros(SHAPE),), {}), [mx.zeros(SHAPE)])
+
+
+def test_what_only_computes_is_let_through() -> None:
+    def plain(x: mx.array) -> tuple[mx.array, dict[str, object]]:
+        import json
+
+        LOG.debug("not shown")
+        return mx.softmax(x * 2, axis=-1), {"rows": x.shape[0], "text": json.dumps([1])}
+
+    with refusing_effects():
+        plain(mx.zeros(SHAPE))
+    calling, graph = captured(plain, ((mx.zeros(SHAPE),), {}), [mx.zeros(SHAPE)])
+    assert len(graph.outputs) == 1
+    assert isinstance(calling.result, tuple)
+
+
+def test_a_module_that_is_imported_in_a_function_may_read_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "late_module_of_a_test.py").write_text(
+        "import os, time\nSTART = time.time()\nHOME = os.environ.get('HOME')\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with refusing_effects():
+        __import__("late_module_of_a_test")
+
+
+def test_a_warning_is_an_effect_even_where_nobody_sees_it() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(ImpureError, match="warns"), refusing_effects():
+            warnings.warn("called", stacklevel=1)
+
+
+def test_the_profiler_of_a_user_stays() -> None:
+    heard: list[str] = []
+
+    def profiler(frame: FrameType, event: str, argument: object) -> None:
+        heard.append(event)
+
+    before = sys.getprofile()
+    sys.setprofile(profiler)
+    try:
+        with refusing_effects():
+            mx.zeros(SHAPE)
+        assert sys.getprofile() is profiler
+    finally:
+        sys.setprofile(before)
