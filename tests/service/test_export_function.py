@@ -2,6 +2,8 @@
 
 import importlib.util
 import linecache
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -38,8 +40,15 @@ class Gate:
     def second(self, x):
         return mx.exp(x) * x - 1
 
+    def scaled(self, x, *, factor=3.0):
+        return mx.sigmoid(x * self.scale) * factor
+
 
 gate = Gate()
+gates = [Gate(), Gate()]
+gates[1].scale = mx.full((64,), 0.5)
+short = gates[1].scaled
+named = gate.scaled
 
 
 def gated(x, factor=2.0):
@@ -47,10 +56,15 @@ def gated(x, factor=2.0):
 """
 
 
-def _recorded(store: str, function: object, status: Status = Status.CORRECT) -> None:
+def _recorded(
+    store: str,
+    function: object,
+    status: Status = Status.CORRECT,
+    arrays: tuple[mx.array, ...] = (),
+) -> None:
     """Store a kernel for a function, judged with a status."""
     assert callable(function)
-    whole = canonicalize(capture(function, mx.zeros((8, 64))))
+    whole = canonicalize(capture(function, *(arrays or (mx.zeros((8, 64)),))))
     graph = partition(whole)[0].extract()
     task = Task(graph, "gated")
     program = lower(graph, schedules(graph, INFO)[0])
@@ -193,3 +207,59 @@ def test_refused_candidates_are_told_with_where_to_look(
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 1
     assert "kernelwright history --task" in " ".join(str(done.exception or done.output).split())
+
+
+_ELSEWHERE = """\
+import sys
+import mlx.core as mx
+from {name} import {name}
+x = mx.load(sys.argv[1])["x"]
+assert callable({name}) and not hasattr({name}, "scale"), type({name})
+mx.save_safetensors(sys.argv[2], {{"y": {name}(x), "z": {name}(x, factor=2.0)}})
+"""
+
+
+@pytest.mark.parametrize("name", ["short", "named"])
+def test_a_method_with_a_name_of_its_own_is_imported_by_it_in_another_folder(
+    name: str, model: ModuleType, store: str, tmp_path: Path
+) -> None:
+    method = getattr(model, name)
+
+    def searched(x: mx.array, scale: mx.array) -> mx.array:
+        return mx.sigmoid(x * scale) * 3.0
+
+    # The search had the object's array as an input; so has this kernel.
+    _recorded(store, searched, arrays=(mx.zeros((8, 64)), mx.zeros((64,))))
+    folder = tmp_path / "vendored"
+    target = f"{tmp_path / 'model.py'}:{name}"
+    (written,) = kw.export(target, folder, inputs=[TYPE], store=store, force=True).written
+    assert (written.name, written.use) == (name, f"from {name} import {name}")
+    elsewhere = tmp_path / "elsewhere"
+    shutil.copytree(folder, elsewhere)
+    (tmp_path / "model.py").rename(tmp_path / "hidden.txt")
+    x = mx.random.normal((3, 64))
+    mx.save_safetensors(str(tmp_path / "x.safetensors"), {"x": x})
+    script = elsewhere / "use.py"
+    script.write_text(_ELSEWHERE.format(name=name))
+    places = [str(tmp_path / f) for f in ("x.safetensors", "y.safetensors")]
+    done = subprocess.run(
+        [sys.executable, str(script), *places], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    made = mx.load(places[1])
+    assert isinstance(made, dict)
+    assert mx.allclose(made["y"], method(x)).item()
+    assert mx.allclose(made["z"], method(x, factor=2.0)).item()
+
+
+def test_no_file_that_is_written_says_where_the_author_works(
+    model: ModuleType, store: str, tmp_path: Path
+) -> None:
+    _recorded(store, model.gated)
+    folder = tmp_path / "vendored"
+    for _ in range(2):
+        kw.export(model.gated, folder, inputs=[TYPE], store=store, force=True)
+    written = [f for f in folder.rglob("*") if f.is_file()]
+    assert {f.name for f in written} >= {"gated.py", "kernelwright.json"}
+    assert "gated_2.py" not in {f.name for f in written}
+    assert not [f.name for f in written if str(tmp_path).encode() in f.read_bytes()]

@@ -76,7 +76,7 @@ class ExportFolder:
             if key.partition(" ")[0].lower() == name.lower()
         }
         if known:
-            return identity not in known
+            return not known.intersection((identity, _hash(identity.encode())))
         file = f"{name}.py"
         return (self.path / file).exists() and not self._owner_of(file)
 
@@ -106,7 +106,7 @@ class ExportFolder:
             paths = [_write(self.path / f.name, f.content) for f in alone]
             self._forget(name, {f.name for f in alone})
             hashes = {f.name: _hash(f.content) for f in alone}
-            entry = _Entry(identity=identity, title=title, files=hashes)
+            entry = _Entry(identity=_hash(identity.encode()), title=title, files=hashes)
             self._index = _Index(exports={**self._index.exports, name: entry})
             if sections:
                 paths.append(self._write_shared(name, sections[0].text))

@@ -66,9 +66,14 @@ def _source(value: object, count: Iterator[int], printer: ObjectPrinter) -> str:
 
 def target_source(source: CarriedSource) -> str:
     """Return what is called, as an expression over the module's names."""
-    if source.attributes in ((), ("__call__",)):
-        return source.name
+    if source.public or source.attributes in ((), ("__call__",)):
+        return source.public or source.name
     return ".".join((source.name, *source.attributes))
+
+
+def imported_name(source: CarriedSource) -> str:
+    """Return what users import: the function, its object, or the method's own name."""
+    return source.public or source.name
 
 
 def arguments_with(

@@ -5,6 +5,7 @@ from typing import Literal
 
 from kernelwright.runtime.export.folder import SHARED, ExportedFile
 from kernelwright.runtime.export.format import ExportedModule
+from kernelwright.runtime.export.function.arguments_code import imported_name
 from kernelwright.runtime.export.function.function_export import (
     ExampleCall,
     FunctionFiles,
@@ -72,7 +73,7 @@ def export_target(
         identity=identity,
         title=f"`{name}{export.module.signature}`",
         kind=layout,
-        use=f"from {name} import {export.module.source.name}",
+        use=f"from {name} import {imported_name(export.module.source)}",
     )
 
 

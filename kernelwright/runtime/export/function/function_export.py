@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -86,7 +87,7 @@ def export_function(
     calls, impure = _pure(function, calls)
     if not calls and impure:
         raise UnsupportedError(f"{name} cannot be exported with kernels: {impure[0]}")
-    prepared = _prepared(function, _Name(name, owner or name), calls)
+    prepared = _prepared(function, _named(function, name, owner or name), calls)
     bare, traced, reasons = prepared.module, prepared.traced, [*impure, *prepared.reasons]
     variants: list[Variant] = []
     served: list[ExampleCall] = []
@@ -128,6 +129,18 @@ class _Name:
 
     module: str
     own: str
+    public: str = ""
+    """Of a method that the user calls by a name of its own."""
+
+
+def _named(function: Callable[..., object], name: str, own: str) -> _Name:
+    """Tell a method that has a name of its own from the object that it is a method of."""
+    if not isinstance(function, MethodType) or own != name:
+        return _Name(name, own)
+    owner = function.__self__
+    spaces = [sys.modules.get(kind) for kind in (type(owner).__module__, "__main__")]
+    known = (key for space in spaces if space for key, v in vars(space).items() if v is owner)
+    return _Name(name, next(known, f"{name}_object"), name)
 
 
 @dataclass(frozen=True)
@@ -162,6 +175,7 @@ def _traced_alone(
     name = named.module
     given_to = [value for call in calls for value in (*call.args, *call.kwargs.values())]
     source = _carried(function, named.own, given_to, by_state=by_state)
+    source.public = named.public
     bare = FunctionModule(
         source,
         _signature(function),

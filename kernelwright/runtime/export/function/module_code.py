@@ -222,11 +222,12 @@ class FunctionModule:
         (method,) = self.source.attributes
         place = f"type({name}).{method}"
         made = f"_with_kernels({place}, _VARIANTS, _CAPTURED)"
+        bound = f"\n{self.source.public} = {name}.{method}" if self.source.public else ""
         if self.has_own_class:
-            return f"{place} = {made}"
+            return f"{place} = {made}{bound}"
         # The class is a library's, which stays as it is.
         kind = f"type({name})"
-        return f'{name}.__class__ = type({kind}.__name__, ({kind},), {{"{method}": {made}}})'
+        return f'{name}.__class__ = type({kind}.__name__, ({kind},), {{"{method}": {made}}}){bound}'
 
     @property
     def has_own_class(self) -> bool:

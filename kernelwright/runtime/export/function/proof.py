@@ -19,6 +19,7 @@ from kernelwright.runtime.export.format import ExportedFile
 from kernelwright.runtime.export.function.arguments_code import (
     arguments_source,
     arguments_with,
+    imported_name,
     target_source,
 )
 from kernelwright.runtime.export.function.case import Case, Flat, cases_of
@@ -153,6 +154,7 @@ import sys
 sys.path += [{str(folder / "site")!r}, {str(folder / "module")!r}]
 {text}
 import {export.module.name} as exported
+from {export.module.name} import {imported_name(export.module.source)}
 
 given = mx.load({str(folder / "inputs.safetensors")!r})
 _DATA = mx.load({str(folder / "objects.safetensors")!r})
@@ -160,7 +162,7 @@ made = {{}}
 
 def flat(*a):
     args, kwargs = {nest}
-    return exported._leaves(exported.{target_source(export.module.source)}(*args, **kwargs))
+    return exported._leaves({target_source(export.module.source)}(*args, **kwargs))
 
 for i in range({count}):
     count = sum(k.startswith(f"{{i}}/") for k in given)
@@ -312,7 +314,9 @@ def _with_kernels(
 
 def _target(module: ModuleType, export: FunctionFiles) -> Callable[..., object]:
     source = export.module.source
-    found: Callable[..., object] = getattr(module, source.name)
+    found: Callable[..., object] = getattr(module, imported_name(source))
+    if source.public:
+        return found
     if source.attributes in ((), ("__call__",)):
         return found
     return getattr(found, source.attributes[0])  # type: ignore[no-any-return]

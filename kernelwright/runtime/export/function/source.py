@@ -42,6 +42,8 @@ class CarriedSource:
     """Of the function, or of the object that is called."""
     attributes: tuple[str, ...]
     """The method, where the function is one of an object: `("forward",)`."""
+    public: str = ""
+    """A name of the method itself, where the user calls it by one: `step = model.step`."""
     imports: list[str] = field(default_factory=list)
     blocks: list[str] = field(default_factory=list)
     """Definitions in an order in which they can be run."""
