@@ -19,10 +19,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from kernelwright.campaign.wording import in_seconds
 from kernelwright.errors import KernelwrightError
-from kernelwright.service.cli import app
+from kernelwright.service.commands import app
 from kernelwright.service.console import console
-from kernelwright.service.view.figure import in_seconds
 from kernelwright.store import KernelStore
 
 ROOT = Path(__file__).parents[1]

@@ -10,7 +10,7 @@ from datetime import timedelta
 from kernelwright.agents.protocols import Proposal
 from kernelwright.campaign.bench import Bench
 from kernelwright.campaign.cutting import plan_functions
-from kernelwright.campaign.earlier import Earlier, earlier_runs
+from kernelwright.campaign.earlier import Earlier, earlier_runs, lasted_s
 from kernelwright.campaign.endurance import USUAL_ENDURANCE, DeviceParkedError, Endurance
 from kernelwright.campaign.event import (
     CampaignBegan,
@@ -166,7 +166,7 @@ class Engine:
             refused=captured.refused,
             tasks=tasks,
             evaluated=self._evaluated,
-            duration_s=self._vigil.elapsed_s(),
+            duration_s=lasted_s(self._store, self._store.campaign(self._campaign_id)),
             ended=ended,
         )
 

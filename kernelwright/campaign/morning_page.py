@@ -7,6 +7,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from kernelwright.campaign.morning import Morning
 from kernelwright.campaign.morning_bars import gain_bars
 from kernelwright.campaign.morning_plot import best_for_money, best_so_far, is_against_mlx
+from kernelwright.campaign.wording import counted, in_seconds
 
 _TEMPLATES = Environment(
     loader=PackageLoader("kernelwright.campaign", "pages"),
@@ -46,7 +47,8 @@ def _rendered(template: str, morning: Morning) -> str:
         ],
         against=_AGAINST[is_against_mlx(morning.tasks)],
         cell=lambda text: text.replace("|", "\\|"),
-        duration=_duration(morning.seconds),
+        duration=in_seconds(morning.seconds),
+        counted=counted,
         headline=_headline(morning),
         kinds=_kinds(morning),
         became=_became(morning),
@@ -58,11 +60,11 @@ def _rendered(template: str, morning: Morning) -> str:
 
 def _headline(morning: Morning) -> str:
     if not morning.won:
-        return f"Nothing {_became(morning)} faster yet; {morning.tried} candidates were tried."
+        return f"Nothing {_became(morning)} faster yet; candidates tried: {morning.tried}."
     best = morning.won[0]
     assert best.gain is not None
     return (
-        f"{len(morning.won)} of {len(morning.tasks)} tasks {_became(morning)} faster; "
+        f"{len(morning.won)} of {counted(len(morning.tasks), 'task')} {_became(morning)} faster; "
         f"the most: {best.task.name}, {best.gain.words}."
     )
 
@@ -145,9 +147,3 @@ def _commands(morning: Morning) -> tuple[tuple[str, str], ...]:
         commands.append((f"kernelwright show {example}", "look at the most frequent failure"))
     commands.append((f"kernelwright history --campaign {short}", "everything that was tried"))
     return tuple(commands)
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"

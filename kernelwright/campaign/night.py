@@ -149,9 +149,10 @@ class NightSpec(SearchSpec):
         return None if self.export is None else Path(self.folder) / self.export.folder
 
 
-def template() -> str:
-    """Return the commented file to start from."""
-    return files("kernelwright.campaign").joinpath("nightly.toml").read_text()
+def template(path: Path = Path("nightly.toml")) -> str:
+    """Return the commented file to start from, as it stands at a path."""
+    text = files("kernelwright.campaign").joinpath("nightly.toml").read_text()
+    return text.replace("nightly.toml", str(path))
 
 
 def night_of_wishes() -> NightSpec:

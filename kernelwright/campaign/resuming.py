@@ -201,7 +201,7 @@ def find_paused(
 ) -> Campaign | None:
     """Return the newest run that is alive and holds still, if it is one that is meant."""
     for run in runs:
-        is_meant = wanted is None or wanted == run.name or run.id.startswith(wanted)
+        is_meant = wanted is None or wanted == run.name or _is_called(run, wanted)
         if is_meant and is_alive(run) and is_paused(store.events(run.id)):
             return run
     return None

@@ -38,13 +38,14 @@ from kernelwright.campaign.resuming import (
     to_resume,
 )
 from kernelwright.campaign.wish import capture_night, joined, with_wishes
+from kernelwright.campaign.wording import counted, in_seconds
 from kernelwright.errors import DeviceError, InputError
 from kernelwright.ir import partition
 from kernelwright.runtime.export import export_into, fits_metal
 from kernelwright.search.priority import SecondsToSave
 from kernelwright.service.console import console
 from kernelwright.service.option import RunArgument, StoreOption
-from kernelwright.service.view.figure import MLX_IS_BEST, counted, in_seconds, short
+from kernelwright.service.view.figure import MLX_IS_BEST, short
 from kernelwright.service.view.progress import progress_view
 from kernelwright.service.view.summary import print_search_summary
 from kernelwright.store import KernelStore
@@ -74,7 +75,7 @@ def init(
     """Write a commented file to start from."""
     try:
         with path.open("x") as file:
-            file.write(template())
+            file.write(template(path))
     except FileExistsError as e:
         raise InputError(f"{path} exists already; name another file.") from e
     except OSError as e:

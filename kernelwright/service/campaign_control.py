@@ -15,10 +15,11 @@ from kernelwright.campaign.resuming import (
     shown_id,
 )
 from kernelwright.campaign.run_state import RunState, state_of
+from kernelwright.campaign.wording import in_seconds
 from kernelwright.errors import InputError
 from kernelwright.service.console import console
 from kernelwright.service.option import JsonOption, RunArgument, StoreOption, print_json
-from kernelwright.service.view.figure import in_seconds, short
+from kernelwright.service.view.figure import short
 from kernelwright.store import Campaign, KernelStore
 
 _STYLES = {"running": "good", "paused": "warn", "dead": "bad", "failed": "bad"}

@@ -1,104 +1,42 @@
-"""The command line: mounts every command and turns an expected error into one line."""
+"""The command line's entry: an expected error, or Ctrl-C at any moment, is one line."""
 
 import sys
-from collections.abc import Callable
-from importlib.metadata import version
-from typing import Annotated
 
-import typer
-
-from kernelwright.errors import KernelwrightError
-from kernelwright.service import campaign_command, campaign_control
-from kernelwright.service.catalog_command import list_catalog
-from kernelwright.service.console import error_console
-from kernelwright.service.export_command import export
-from kernelwright.service.machine_commands import devices, doctor
-from kernelwright.service.metal_commands import metal_group
-from kernelwright.service.plan_command import plan
-from kernelwright.service.redteam_command import redteam
-from kernelwright.service.report_command import report
-from kernelwright.service.run_command import run
-from kernelwright.service.search_command import search
-from kernelwright.service.store_commands import best, history, show
-from kernelwright.service.store_group import store_group
-from kernelwright.service.tune_command import tune
-from kernelwright.service.verify_command import verify
-from kernelwright.service.watch_command import watch
-
-app = typer.Typer(
-    name="kernelwright",
-    help="Finds faster Metal kernels for MLX code, proves them, and hands them over.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-_COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Find": (search, tune, plan),
-    "Ask": (best, show, history, report),
-    "Take": (export,),
-    "Check": (verify, redteam, doctor, devices),
-}
-campaign_group = typer.Typer(
-    help="Nights over many functions, that survive whatever happens.", no_args_is_help=True
-)
-for command in (
-    campaign_command.init,
-    campaign_command.check,
-    campaign_command.run,
-    campaign_control.status,
-    watch,
-    campaign_control.pause,
-    campaign_command.resume,
-    campaign_control.stop,
-):
-    campaign_group.command()(command)
-for panel, commands in _COMMANDS.items():
-    for command in commands:
-        app.command(rich_help_panel=panel)(command)
-app.command(
-    rich_help_panel="Take",
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-)(run)
-app.command("catalog", rich_help_panel="Find")(list_catalog)
-app.add_typer(campaign_group, name="campaign", rich_help_panel="Find")
-app.add_typer(store_group, name="store", rich_help_panel="Ask")
-app.add_typer(metal_group, name="metal", rich_help_panel="Check")
-
-
-def _print_version(is_asked: bool) -> None:
-    if is_asked:
-        typer.echo(f"kernelwright {version('kernelwright')}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    show_version: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Print the version.", callback=_print_version, is_eager=True
-        ),
-    ] = False,
-) -> None:
-    """Carry the options of the program itself."""
+INTERRUPTED = 130
 
 
 def main() -> None:
     """Run the command line; a `KernelwrightError` is one line and exit code 1."""
     try:
+        # Loading the commands takes a second, in which Ctrl-C may come.
+        status = _run()
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        status = INTERRUPTED
+    except BrokenPipeError:
+        # The reader, such as `head`, has seen enough.
+        sys.stderr.close()
+        status = 141
+    sys.exit(status)
+
+
+def _run() -> int:
+    from kernelwright.errors import KernelwrightError
+    from kernelwright.service.commands import app
+    from kernelwright.service.console import error_console
+
+    try:
         app()
     except KernelwrightError as e:
         one_line = " ".join(str(e).split("\n")) if str(e).count("\n") < 2 else str(e)
         error_console().print(f"[bad]error[/bad] {_escaped(one_line)}", soft_wrap=True)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        error_console().print("interrupted", style="warn")
-        sys.exit(130)
-    except BrokenPipeError:
-        # The reader, such as `head`, has seen enough.
-        sys.stderr.close()
-        sys.exit(141)
+        return 1
+    except SystemExit as e:
+        # Typer ends a command that Ctrl-C broke off without a word.
+        if e.__context__ is not None and isinstance(e.__context__.__cause__, KeyboardInterrupt):
+            raise KeyboardInterrupt from e
+        raise
+    return 0
 
 
 def _escaped(text: str) -> str:

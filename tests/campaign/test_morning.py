@@ -14,6 +14,8 @@ from kernelwright.campaign.morning_bars import gain_bars
 from kernelwright.campaign.morning_page import advice, as_html, as_markdown
 from kernelwright.campaign.morning_plot import best_for_money, best_so_far
 from kernelwright.campaign.morning_spend import payments
+from kernelwright.campaign.run_state import state_of
+from kernelwright.campaign.wording import in_seconds
 from kernelwright.evaluator import Evaluation, Status
 from kernelwright.evaluator.evaluation import Speedup
 from kernelwright.evaluator.gain import Gain, gain_of
@@ -205,3 +207,24 @@ def test_what_was_not_tried_or_not_confirmed_is_not_said_to_be_mlx_s(store: Kern
         assert "MLX is best" not in text
         assert "not finished" in text
         assert "4 right of 4, none confirmed" in text
+
+
+def test_durations_are_one_figure_in_one_form_on_every_page(store: KernelStore) -> None:
+    report = Engine(store, SearchSpec(), team(), ScriptedJudge).run(capture_subjects(subjects()))
+    (run,) = store.campaigns()
+    morning = morning_of(store, run)
+    assert report.duration_s == morning.seconds == state_of(store, run).seconds
+    told = in_seconds(29.2)
+    assert told == "29.2 s"
+    timed = morning.model_copy(update={"seconds": 29.2})
+    assert told in as_markdown(timed)
+    assert told in as_html(timed)
+
+
+def test_one_task_and_one_candidate_are_told_as_one(store: KernelStore) -> None:
+    morning = _morning(store)
+    one = morning.tasks[0].model_copy(update={"tried": 1})
+    alone = morning.model_copy(update={"tasks": (one,)})
+    text = as_markdown(alone)
+    assert "1 candidate for 1 task in" in text
+    assert not re.search(r"\b1 (of 1 )?(tasks|candidates)\b", text)

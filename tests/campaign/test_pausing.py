@@ -9,6 +9,8 @@ import pytest
 
 from kernelwright.campaign import Engine, SearchSpec, capture_subjects
 from kernelwright.campaign.event import CandidateJudged, Event
+from kernelwright.campaign.judge import environment_of
+from kernelwright.campaign.night import NightFunction, NightSpec
 from kernelwright.campaign.pausing import GO_ON, PAUSE, Pause, is_paused, paused_s
 from kernelwright.campaign.resuming import (
     StopWatch,
@@ -16,9 +18,11 @@ from kernelwright.campaign.resuming import (
     ask_to_pause,
     ask_to_stop,
     find_paused,
+    nights,
+    shown_id,
 )
-from kernelwright.store import KernelStore, LoggedEvent
-from tests.campaign.scripted import ScriptedJudge, subjects, team
+from kernelwright.store import Campaign, KernelStore, LoggedEvent
+from tests.campaign.scripted import INFO, ScriptedJudge, subjects, team
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -113,3 +117,27 @@ def _until(holds: Callable[[], bool]) -> None:
             return
         waiting.wait(0.02)
     pytest.fail("it did not happen within 20 s")
+
+
+def test_a_paused_campaign_is_found_by_the_id_that_every_page_shows(tmp_path: Path) -> None:
+    with KernelStore(str(tmp_path / "kernels.db")) as store:
+        first = _night(store)
+        store.end_campaign(first.id, "interrupted", elapsed_s=1.0)
+        second = _night(store, root_id=first.id)
+        ask_to_pause(store, second.id)
+        held = find_paused(store, nights(store), shown_id(second)[:8])
+    assert shown_id(second) == first.id
+    assert second.id[:8] != first.id[:8]
+    assert held is not None
+    assert held.id == second.id
+
+
+def _night(store: KernelStore, root_id: str | None = None) -> Campaign:
+    spec = NightSpec(folder=".", functions=(NightFunction(target="catalog:softmax"),))
+    return store.begin_campaign(
+        name="nightly",
+        spec=spec.model_dump_json(),
+        environment=environment_of(INFO),
+        continues=lambda run: False,
+        root_id=root_id,
+    )

@@ -25,7 +25,7 @@ from kernelwright.campaign.fault import (
     read_plan,
 )
 from kernelwright.errors import InputError
-from kernelwright.service.cli import app
+from kernelwright.service.commands import app
 from kernelwright.store import KernelStore
 from kernelwright.store.clock import CLOCK
 

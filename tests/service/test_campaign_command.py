@@ -72,6 +72,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fol
 
 def test_init_writes_what_check_accepts_and_overwrites_nothing(run: Run) -> None:
     assert run("campaign", "init", "new.toml")[0] == 0
+    assert "kernelwright campaign check new.toml" in Path("new.toml").read_text()
+    assert "nightly.toml" not in Path("new.toml").read_text()
     code, out, _ = run("campaign", "check", "new.toml")
     assert code == 0
     for words in ("1 function", "at most 12 candidates", "after 8 h 00 min", "$0.00"):

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from kernelwright import catalog
 from kernelwright.errors import InputError
-from kernelwright.service.cli import app
+from kernelwright.service.commands import app
 from kernelwright.service.console import THEME
 from kernelwright.service.view.catalog import print_catalog
 

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,6 +41,30 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
         return Outcome(int(ended.value.code or 0), printed.out, printed.err)
 
     return type_in
+
+
+@pytest.mark.parametrize("module", ["kernelwright.errors", "typer", "mlx.core", "sqlalchemy"])
+def test_ctrl_c_while_the_commands_load_is_one_line(module: str) -> None:
+    program = f"""
+import builtins, sys
+real = builtins.__import__
+def load(name, *rest):
+    if name == {module!r}:
+        raise KeyboardInterrupt
+    return real(name, *rest)
+sys.argv = ["kernelwright", "devices"]
+from kernelwright.service.cli import main
+builtins.__import__ = load
+main()
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "interrupted\n")
+
+
+def test_ctrl_c_in_a_command_is_one_line(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "long.py").write_text("raise KeyboardInterrupt\n")
+    ended = run("plan", str(tmp_path / "long.py"))
+    assert (ended.code, ended.out, ended.err) == (130, "", "interrupted\n")
 
 
 @pytest.mark.parametrize(

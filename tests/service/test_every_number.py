@@ -12,7 +12,7 @@ from kernelwright.campaign import SearchReport
 from kernelwright.campaign.champion_list import CandidatePage, RankedChampion
 from kernelwright.campaign.morning import Morning
 from kernelwright.campaign.outline import PlanOutline
-from kernelwright.service.cli import app
+from kernelwright.service.commands import app
 
 _FILE = """
 import mlx.core as mx

@@ -20,7 +20,7 @@ from kernelwright.evaluator.evaluation import StageResult
 from kernelwright.ir import canonicalize, capture, partition
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower import lower, schedules
-from kernelwright.service.cli import app
+from kernelwright.service.commands import app
 from kernelwright.service.export_function import ExportResult
 from kernelwright.store import Environment, Intent, KernelStore, Rank
 

@@ -11,7 +11,7 @@ from kernelwright.campaign import load_subjects
 from kernelwright.errors import InputError
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.ir import canonicalize, capture, idioms
-from kernelwright.service.cli import app
+from kernelwright.service.commands import app
 from kernelwright.service.export_source import function_targets
 from kernelwright.store import KernelStore
 from tests.service.conftest import Searched

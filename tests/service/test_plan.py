@@ -19,7 +19,7 @@ from kernelwright.campaign.outline import PlanOutline, outline
 from kernelwright.campaign.planning import FunctionPlan, plan_function
 from kernelwright.errors import InputError
 from kernelwright.metal.device.base import DeviceInfo
-from kernelwright.service.cli import app
+from kernelwright.service.commands import app
 from kernelwright.service.console import THEME
 from kernelwright.service.view.layered import Box, Edge, Key, arrange
 from kernelwright.service.view.plan import print_plan

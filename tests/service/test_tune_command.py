@@ -9,7 +9,7 @@ import pytest
 from mlx_lm import utils
 from typer.testing import CliRunner
 
-from kernelwright.service.cli import app
+from kernelwright.service.commands import app
 
 CONFIG = {
     "model_type": "llama",

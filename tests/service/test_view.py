@@ -8,9 +8,10 @@ from rich.console import Console
 
 from kernelwright.campaign import Engine, Event, SearchReport, SearchSpec, capture_subjects
 from kernelwright.campaign.champion_list import champions_by_gain
+from kernelwright.campaign.wording import in_seconds
 from kernelwright.evaluator.gain import Gain, in_microseconds
 from kernelwright.service.console import THEME
-from kernelwright.service.view.figure import in_bytes, in_seconds
+from kernelwright.service.view.figure import in_bytes
 from kernelwright.service.view.listing import print_champions, print_history
 from kernelwright.service.view.progress import LiveTable, PlainLines
 from kernelwright.service.view.summary import print_search_summary
@@ -99,6 +100,7 @@ def test_the_live_table_leaves_nothing_behind(
         (in_microseconds(1300), "1.30 ms"),
         (in_seconds(0.84), "0.8 s"),
         (in_seconds(125), "2 min 05 s"),
+        (in_seconds(59.97), "1 min 00 s"),
         (in_seconds(7500), "2 h 05 min"),
     ],
 )

@@ -9,17 +9,12 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from kernelwright.campaign.wording import in_seconds
 from kernelwright.evaluator.evaluation import Evaluation, Samples, Speedup, Stage
 from kernelwright.evaluator.gain import Gain, in_microseconds
 from kernelwright.metal.device.base import Counters
 from kernelwright.metal.kernel import Kernel, Program, Tensor
-from kernelwright.service.view.figure import (
-    in_bytes,
-    in_dollars,
-    in_seconds,
-    ranked,
-    short,
-)
+from kernelwright.service.view.figure import in_bytes, in_dollars, ranked, short
 from kernelwright.service.view.speedup import gain_line
 from kernelwright.store import Candidate, CandidateDetail, KnownEvaluation
 from kernelwright.store.record import Spend

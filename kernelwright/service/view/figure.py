@@ -22,15 +22,6 @@ def in_bytes(count: float) -> str:
     return f"{count:.0f} {unit}" if unit == "B" else f"{three_digits(count)} {unit}"
 
 
-def in_seconds(seconds: float) -> str:
-    """Render a duration, such as `0.8 s` or `2 min 05 s`."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
-
-
 def ranked(rank: Rank | None) -> str:
     """Render what a candidate is ranked by; a prediction is marked with `~`."""
     if rank is None:
@@ -39,11 +30,6 @@ def ranked(rank: Rank | None) -> str:
         return in_bytes(rank.value)
     time = in_microseconds(rank.value)
     return time if rank.kind == "measured" else f"~{time}"
-
-
-def counted(number: int, noun: str, plural: str = "") -> str:
-    """Render `1 task`, `3 tasks`."""
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
 def in_dollars(spent: Spend | None) -> str:

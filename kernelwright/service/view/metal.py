@@ -7,11 +7,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from kernelwright.campaign.wording import counted
 from kernelwright.evaluator.gain import in_microseconds
 from kernelwright.metal.device.base import Array, Counters
 from kernelwright.metal.diagnostic import Diagnostic, SanitizerReport, Severity
 from kernelwright.metal.perf import Prediction
-from kernelwright.service.view.figure import counted, in_bytes
+from kernelwright.service.view.figure import in_bytes
 
 _STYLES = {Severity.ERROR: "bad", Severity.WARNING: "warn", Severity.NOTE: "quiet"}
 _SHOWN_ELEMENTS = 6

@@ -10,8 +10,9 @@ from rich.text import Text
 from rich.tree import Tree
 
 from kernelwright.campaign.outline import PlanOutline, RegionOutline, Step
+from kernelwright.campaign.wording import counted
 from kernelwright.evaluator.gain import Gain
-from kernelwright.service.view.figure import counted, in_bytes
+from kernelwright.service.view.figure import in_bytes
 
 _COLORS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 _NARROW = 72

@@ -6,9 +6,10 @@ from html import escape
 
 from kernelwright.campaign.flow import Flow, Unit
 from kernelwright.campaign.outline import PlanOutline, RegionOutline
+from kernelwright.campaign.wording import counted
 from kernelwright.evaluator.gain import Gain
 from kernelwright.ir.graph import ValueId
-from kernelwright.service.view.figure import MLX_IS_BEST, counted, in_bytes
+from kernelwright.service.view.figure import MLX_IS_BEST, in_bytes
 from kernelwright.service.view.layered import Box, Edge, Key, Layout, Point, arrange
 from kernelwright.service.view.plan import tints
 from kernelwright.service.view.plan_style import STYLE

@@ -26,8 +26,9 @@ from kernelwright.campaign.event import (
     ModelRemarked,
     TaskEnded,
 )
+from kernelwright.campaign.wording import counted, in_seconds
 from kernelwright.evaluator.evaluation import Status
-from kernelwright.service.view.figure import counted, in_seconds, ranked, short
+from kernelwright.service.view.figure import ranked, short
 from kernelwright.store import Rank, TaskSummary
 
 _NARROW = 90

@@ -12,12 +12,8 @@ from rich.text import Text
 from kernelwright.campaign.event import LeftOperation
 from kernelwright.campaign.report import FunctionReport, SearchReport, TaskReport
 from kernelwright.campaign.savings import Traffic
-from kernelwright.service.view.figure import (
-    counted,
-    in_bytes,
-    in_seconds,
-    short,
-)
+from kernelwright.campaign.wording import counted, in_seconds
+from kernelwright.service.view.figure import in_bytes, short
 from kernelwright.service.view.speedup import gain_cells, speedup_note
 
 _WIDE = 112

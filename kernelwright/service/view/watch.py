@@ -7,8 +7,9 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelwright.campaign.outlook import Outlook, TaskOutlook, UnderWay
+from kernelwright.campaign.wording import counted, in_seconds
 from kernelwright.evaluator.gain import Gain
-from kernelwright.service.view.figure import MLX_IS_BEST, counted, in_seconds, ranked, short
+from kernelwright.service.view.figure import MLX_IS_BEST, ranked, short
 
 _NARROW = 76
 """Columns below which bars and champions are left out."""

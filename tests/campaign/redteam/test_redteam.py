@@ -17,7 +17,7 @@ from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Stage, Status
 from kernelwright.evaluator.inputs.stated_case import StatedCaughtCase
 from kernelwright.metal.kernel import Program
-from kernelwright.service.cli import app
+from kernelwright.service.commands import app
 from kernelwright.store import KernelStore
 from tests.agents.loopback.partner import NAMES, QUICK
 from tests.agents.loopback.scene import BODY, TASK, draft

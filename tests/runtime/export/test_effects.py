@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from kernelwright.errors import InputError
 from kernelwright.runtime.export.function.function_export import ExampleCall, export_function
 from kernelwright.runtime.export.function.simulated import simulated_kernels
-from kernelwright.service.cli import app
+from kernelwright.service.commands import app
 
 _IN_PLACE = """\
 import mlx.core as mx

@@ -11,7 +11,7 @@ import mlx.core as mx
 import pytest
 from typer.testing import CliRunner
 
-from kernelwright.service.cli import app
+from kernelwright.service.commands import app
 
 MODELS = Path(__file__).parent / "models"
 _SAMPLE = frozenset({"moe_combine", "cross_entropy", "image_step", "attention_tree"})
