@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from kernelwright.campaign.outline import KnownGains
 from kernelwright.evaluator.gain import Gain, gain_of, predicted_chip, predicted_gain
 from kernelwright.metal.device.base import DeviceInfo, DeviceName
+from kernelwright.search.task_search import Champion as Leader
 from kernelwright.store import CandidateDetail, Champion, KernelStore
 
 _MOST = 5_000
@@ -95,3 +96,18 @@ def known_gains(
         for_chip = chip or predicted_chip(evaluation.device)
         predicted[champion.task.id] = predicted_gain(evaluation, graph, for_chip) or gain
     return KnownGains(gains, predicted)
+
+
+def leaders(store: KernelStore, task_ids: Collection[str], device: DeviceInfo) -> dict[str, Leader]:
+    """Return a device's fresh champions of some tasks, by the tasks' ids."""
+    found = store.champions(list(task_ids), device=device.name, chip=device.chip)
+    fresh = [c for c in found if c.freshness == "fresh"]
+    verdicts = store.verdicts([c.evaluation_id for c in fresh])
+    return {
+        c.task.id: Leader(
+            store.show(c.candidate_id).candidate.program_id,
+            verdicts[c.evaluation_id].evaluation,
+            c.rank,
+        )
+        for c in fresh
+    }

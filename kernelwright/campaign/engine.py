@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from kernelwright.agents.protocols import Proposal
 from kernelwright.campaign.bench import Bench
+from kernelwright.campaign.champion_list import leaders
 from kernelwright.campaign.cutting import plan_functions
 from kernelwright.campaign.earlier import Earlier, earlier_runs, lasted_s
 from kernelwright.campaign.endurance import USUAL_ENDURANCE, DeviceParkedError, Endurance
@@ -155,7 +156,12 @@ class Engine:
                 recall(self._store, self._campaign_id, pursuits, bench.info)
                 reason = self._pursue(pursuits, hired.strategy, bench)
             ended = self._end(reason)
-        tasks = tuple(TaskReport.of(pursuit, self._chip) for pursuit in pursuits)
+        # A run that was cut short did not confirm what an earlier one had won.
+        unwon = [p.task.fingerprint for p in pursuits if p.champion is None]
+        known = leaders(self._store, unwon, bench.info)
+        tasks = tuple(
+            TaskReport.of(p, self._chip, known=known.get(p.task.fingerprint)) for p in pursuits
+        )
         return SearchReport(
             campaign_id=shown_id(self._store.campaign(self._campaign_id)),
             store=self._store.label,

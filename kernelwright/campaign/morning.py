@@ -114,20 +114,25 @@ class Morning(Record):
 
     @property
     def even(self) -> tuple[TaskMorning, ...]:
-        """Tasks for which MLX stays best, or nothing was right."""
-        return tuple(t for t in self.ranked if not t.beats_mlx and t not in self.open)
+        """Tasks that ended with MLX's time below that of the best kernel."""
+        return tuple(t for t in self.ranked if t.gain and not t.beats_mlx and not self.goes_on)
 
     @property
     def open(self) -> tuple[TaskMorning, ...]:
-        """Tasks of which nothing was tried, or nothing that is right was confirmed yet."""
-        return tuple(t for t in self.tasks if t.champion is None and (t.right or not t.tried))
+        """Tasks of which no verdict can be given: none is won yet, or no figure is known."""
+        decided = {t.task.id for t in (*self.won, *self.even)}
+        return tuple(t for t in self.tasks if t.task.id not in decided)
+
+    @property
+    def goes_on(self) -> bool:
+        """True while the run may still find something."""
+        return self.state in ("running", "paused")
 
     def stays_with_mlx(self, function: FunctionMorning) -> str:
         """Say why MLX runs a function that gains nothing."""
-        open_ids = {t.task.id for t in self.open}
-        if function.gain is None and open_ids.intersection(function.task_ids):
-            return "not finished"
-        return "MLX is best here"
+        if not function.task_ids:
+            return "with MLX"
+        return "open" if self.goes_on or function.gain is None else "MLX is best here"
 
     @property
     def dollars(self) -> float:

@@ -90,6 +90,7 @@ class FunctionPlan:
         """Report how the function was cut."""
         return FunctionReport(
             function=self.subject.name,
+            place=self.subject.place,
             inputs=_types(self.graph),
             task_ids=tuple(planned.task.fingerprint for planned in self.tasks),
             left=self.left,

@@ -10,6 +10,7 @@ from kernelwright.evaluator.gain import Gain, gain_of, predicted_chip, predicted
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.diagnostic import Record
 from kernelwright.search.ranking import unique_bytes_moved
+from kernelwright.search.task_search import Champion as Leader
 from kernelwright.search.task_search import TaskSearch
 from kernelwright.store import Candidate, Rank
 
@@ -18,6 +19,8 @@ class FunctionReport(Record):
     """How a function was cut."""
 
     function: str
+    place: str = ""
+    """Where it is, as on the command line."""
     inputs: str
     task_ids: tuple[str, ...]
     """One for each region, in graph order."""
@@ -56,9 +59,14 @@ class TaskReport(Record):
     """The same, predicted on the chip that times are predicted for."""
 
     @classmethod
-    def of(cls, pursuit: TaskSearch, chip: str | None = None) -> "TaskReport":
-        """Summarise a pursuit; `chip` chooses whose time is predicted."""
-        champion, task = pursuit.champion, pursuit.task
+    def of(
+        cls, pursuit: TaskSearch, chip: str | None = None, *, known: "Leader | None" = None
+    ) -> "TaskReport":
+        """Summarise a pursuit; `chip` chooses whose time is predicted.
+
+        `known` is the store's champion, which leads where the pursuit ended before it had its own.
+        """
+        champion, task = pursuit.champion or known, pursuit.task
         evaluation = champion.evaluation if champion else None
         counted = evaluation is not None and evaluation.counters
         kernel = unique_bytes_moved(evaluation) if evaluation and counted else None

@@ -1,7 +1,9 @@
 """What the evaluator found: a status, a diagnosis, errors, samples."""
 
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, PlainSerializer
 
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Counters, DeviceInfo
 from kernelwright.metal.diagnostic import Diagnostic, Record, SanitizerReport
@@ -139,10 +141,19 @@ class Conditions(Record):
     """Blocks thrown away because the machine changed its speed meanwhile."""
 
 
+BASELINE_NAMES = {"eager": "eager MLX", "compile": "mx.compile", "fast": "mx.fast"}
+"""What every page and all JSON call what a kernel is compared with."""
+_BASELINES = {name: key for key, name in BASELINE_NAMES.items()}
+
+
 class Speedup(Record):
     """A paired comparison: above 1 the candidate is faster."""
 
-    baseline: str
+    baseline: Annotated[
+        str,
+        BeforeValidator(lambda told: _BASELINES.get(told, told)),
+        PlainSerializer(lambda key: BASELINE_NAMES.get(key, key), when_used="json"),
+    ]
     ratio: float
     lower: float
     upper: float

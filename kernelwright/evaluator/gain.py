@@ -2,9 +2,11 @@
 
 from typing import Literal
 
+from pydantic import computed_field, model_validator
+
 from kernelwright.errors import InputError
 from kernelwright.evaluator.config import EvaluatorConfig
-from kernelwright.evaluator.evaluation import LEAST_GAIN, Evaluation, Speedup
+from kernelwright.evaluator.evaluation import BASELINE_NAMES, LEAST_GAIN, Evaluation, Speedup
 from kernelwright.evaluator.speed.prediction import (
     PredictedTime,
     predict_baselines,
@@ -16,8 +18,6 @@ from kernelwright.ir.traffic import compiled_traffic, eager_traffic, fast_traffi
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.perf import ChipProfile, find_profile
-
-_NAMES = {"eager": "eager MLX", "compile": "mx.compile", "fast": "mx.fast"}
 
 
 class Gain(Record):
@@ -37,10 +37,19 @@ class Gain(Record):
     kernel_us: float | None = None
     """The kernel's time; None where only bytes are known."""
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def mlx_us(self) -> float | None:
         """MLX's time at its best: the kernel's, times the paired ratio."""
         return None if self.kernel_us is None else self.kernel_us * self.ratio
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, told: object) -> object:
+        """Leave out what follows from the rest, as JSON tells it."""
+        if isinstance(told, dict):
+            return {name: value for name, value in told.items() if name != "mlx_us"}
+        return told
 
     @property
     def mlx_time(self) -> str:
@@ -123,7 +132,7 @@ def gain_of(evaluation: Evaluation, graph: Graph, chip: str | None = None) -> Ga
     is_measured = least.kind == "measured"
     return Gain(
         kind=least.kind,
-        baseline=_NAMES.get(least.baseline, least.baseline),
+        baseline=BASELINE_NAMES.get(least.baseline, least.baseline),
         chip=evaluation.device.chip if is_measured else predicted_chip(evaluation.device),
         ratio=least.ratio,
         lower=least.lower,
@@ -184,7 +193,7 @@ def gain_between(time: PredictedTime, baselines: dict[str, PredictedTime], chip:
     least = min(speedups_of(time, baselines), key=lambda s: (s.ratio, s.baseline == "eager"))
     return Gain(
         kind="predicted",
-        baseline=_NAMES[least.baseline],
+        baseline=BASELINE_NAMES[least.baseline],
         chip=chip,
         ratio=least.ratio,
         lower=least.lower,

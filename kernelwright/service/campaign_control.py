@@ -1,5 +1,6 @@
 """`kernelwright campaign status`, `pause` and `stop`: for any terminal, by the store alone."""
 
+from rich.console import OverflowMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -70,7 +71,7 @@ def status(
             style="quiet",
         )
         return
-    console().print(_table(states))
+    console().print(status_table(states))
     if command := _next_of(states[0]):
         _print_next(command)
 
@@ -94,20 +95,15 @@ def _living(store: KernelStore, wanted: str | None) -> Campaign:
     return found
 
 
-def _table(states: list[RunState]) -> Table:
+def status_table(states: list[RunState]) -> Table:
+    """List runs so that what one types is never cut."""
     table = Table(box=None, header_style="label", pad_edge=False)
-    for column in (
-        "campaign",
-        "kind",
-        "name",
-        "device",
-        "state",
-        "tried",
-        "right",
-        "time",
-        "spent",
-    ):
-        table.add_column(column, no_wrap=True, overflow="ellipsis")
+    # A long name gives way; what one types and reads off is never cut.
+    table.expand = True
+    for column in _COLUMNS:
+        is_name = column == "name"
+        overflow: OverflowMethod = "ellipsis" if is_name else "fold"
+        table.add_column(column, no_wrap=True, overflow=overflow, ratio=1 if is_name else None)
     for found in states:
         table.add_row(
             Text(short(found.id), style="id"),

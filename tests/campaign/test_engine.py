@@ -10,8 +10,14 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from kernelwright.campaign import Engine, Event, SearchReport, SearchSpec, Subject, capture_subjects
-from kernelwright.campaign.event import CandidateJudged, FunctionRefused, TaskEnded
+from kernelwright.campaign import Engine, SearchReport, SearchSpec, Subject, capture_subjects
+from kernelwright.campaign.event import (
+    CampaignBegan,
+    CandidateJudged,
+    Event,
+    FunctionRefused,
+    TaskEnded,
+)
 from kernelwright.errors import DeviceError, InputError
 from kernelwright.evaluator import Evaluation, Status, Task
 from kernelwright.metal import Program
@@ -255,3 +261,19 @@ def test_one_task_keeps_sixteen_workers_busy(store: KernelStore) -> None:
     report = engine.run(capture_subjects(subjects()[:1]))
     assert report.evaluated == 32
     assert not meeting.broken
+
+
+def test_a_repeat_that_is_cut_short_shows_what_the_store_knows(tmp_path: Path) -> None:
+    with KernelStore(str(tmp_path / "kernels.db")) as store:
+        first = Engine(store, SearchSpec(), team(), ScriptedJudge).run(capture_subjects(subjects()))
+
+        def listen(event: Event) -> None:
+            if isinstance(event, CampaignBegan):
+                engine.stop()
+
+        engine = Engine(store, SearchSpec(), team(), ScriptedJudge, listen=listen)
+        again = engine.run(capture_subjects(subjects()))
+    assert again.ended.interrupted
+    assert all(task.champion_id for task in first.tasks)
+    known = {t.task_id: (t.champion_id, t.gain) for t in first.tasks}
+    assert {t.task_id: (t.champion_id, t.gain) for t in again.tasks} == known

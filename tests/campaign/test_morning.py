@@ -205,7 +205,7 @@ def test_what_was_not_tried_or_not_confirmed_is_not_said_to_be_mlx_s(store: Kern
     assert not found.even
     for text in (as_html(found), as_markdown(found)):
         assert "MLX is best" not in text
-        assert "not finished" in text
+        assert "What is open" in text
         assert "4 right of 4, none confirmed" in text
 
 
@@ -228,3 +228,32 @@ def test_one_task_and_one_candidate_are_told_as_one(store: KernelStore) -> None:
     text = as_markdown(alone)
     assert "1 candidate for 1 task in" in text
     assert not re.search(r"\b1 (of 1 )?(tasks|candidates)\b", text)
+
+
+@pytest.mark.parametrize("state", ["running", "paused", "interrupted"])
+def test_a_verdict_stands_beside_its_figures_and_never_before_the_end(
+    store: KernelStore, state: str
+) -> None:
+    morning = _morning(store)
+    slower = [t.model_copy(update={"gain": GAIN}) for t in morning.tasks[:1]]
+    failed = [t.model_copy(update={"champion": None, "gain": None}) for t in morning.tasks[1:]]
+    whole, other = morning.functions
+    found = morning.model_copy(
+        update={
+            "state": state,
+            "tasks": (*slower, *failed),
+            "functions": (
+                whole.model_copy(update={"gain": GAIN}),
+                other.model_copy(update={"gain": None}),
+            ),
+        }
+    )
+    is_over = state == "interrupted"
+    assert [found.stays_with_mlx(f) for f in found.functions] == [
+        "MLX is best here" if is_over else "open",
+        "open",
+    ]
+    assert len(found.even) == is_over
+    for text in (as_html(found), as_markdown(found)):
+        assert ("MLX is best" in text) == is_over
+        assert "What is open" in text

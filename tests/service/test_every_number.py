@@ -199,3 +199,20 @@ def _run(*arguments: str) -> str:
     result = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "120"})
     assert result.exit_code == 0, result.output
     return re.sub(r"\x1b\[[0-9;]*m", "", result.stdout)
+
+
+def test_json_tells_both_times_and_one_name_of_each_baseline(searched: Searched) -> None:
+    store = ("--store", searched.store)
+    names = {"eager MLX", "mx.compile", "mx.fast"}
+    for champion in json.loads(_run("best", "--json", *store)):
+        gain = champion["gain"]
+        assert gain["mlx_us"] == pytest.approx(gain["kernel_us"] * gain["ratio"])
+        assert champion["gain"]["baseline"] in names
+        page = json.loads(_run("show", champion["candidate_id"], "--json", *store))
+        told = {
+            speedup["baseline"]
+            for known in page["evaluations"]
+            for speedup in known["evaluation"]["speedups"]
+        }
+        assert told
+        assert told <= names

@@ -8,10 +8,12 @@ from rich.console import Console
 
 from kernelwright.campaign import Engine, Event, SearchReport, SearchSpec, capture_subjects
 from kernelwright.campaign.champion_list import champions_by_gain
+from kernelwright.campaign.run_state import RunState
 from kernelwright.campaign.wording import in_seconds
 from kernelwright.evaluator.gain import Gain, in_microseconds
+from kernelwright.service.campaign_control import status_table
 from kernelwright.service.console import THEME
-from kernelwright.service.view.figure import in_bytes
+from kernelwright.service.view.figure import MLX_IS_BEST, in_bytes
 from kernelwright.service.view.listing import print_champions, print_history
 from kernelwright.service.view.progress import LiveTable, PlainLines
 from kernelwright.service.view.summary import print_search_summary
@@ -130,3 +132,63 @@ def _text(console: Console, width: int) -> str:
     text = str(console.file.getvalue())  # type: ignore[attr-defined]
     assert all(len(line) <= width for line in text.splitlines())
     return text
+
+
+@pytest.mark.parametrize("width", [80, 100, 112])
+def test_verdicts_are_never_cut(searched: tuple[KernelStore, SearchReport], width: int) -> None:
+    store, report = searched
+    told = {"kind": "predicted", "baseline": "mx.fast", "chip": "m4-pro", "kernel_us": 123.4}
+    gain = Gain(**told, ratio=0.95)
+    tasks = tuple(
+        task.model_copy(update={"gain": gain, "name": f"a_rather_long_name/{task.name * 9}"})
+        for task in report.tasks
+    )
+    functions = tuple(
+        f.model_copy(update={"gain": gain, "function": f.function * 9}) for f in report.functions
+    )
+    console = _console(width)
+    slow = report.model_copy(update={"tasks": tasks, "functions": functions})
+    print_search_summary(console, slow)
+    assert _text(console, width).count(MLX_IS_BEST) == len(tasks)
+    console = _console(width)
+    champions = [
+        c.model_copy(update={"gain": gain, "beats_mlx": False}) for c in champions_by_gain(store)
+    ]
+    print_champions(console, champions, store.label)
+    text = _text(console, width)
+    assert text.count(MLX_IS_BEST) == len(champions)
+    assert all(c.task.shapes in text for c in champions)
+    assert len(re.findall(r"\b\d+ s\b", text)) == len(champions)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_state_of_a_campaign_keeps_its_id_and_figures(width: int) -> None:
+    state = RunState(
+        id="0123456789abcdef",
+        kind="campaign",
+        name="a night over every function of every model there is",
+        device="simulator",
+        state="interrupted",
+        tried=12345,
+        evaluated=1,
+        correct=1234,
+        seconds=7500,
+        dollars=12.34,
+    )
+    console = _console(width)
+    console.print(status_table([state]))
+    text = _text(console, width)
+    for whole in ("01234567 ", "campaign", "simulator", "interrupted", "12345", "1234 ", "$12.34"):
+        assert whole in text
+    assert "2 h 05 min" in text
+
+
+def test_a_search_names_the_export_of_the_function(
+    searched: tuple[KernelStore, SearchReport],
+) -> None:
+    _, report = searched
+    gain = Gain(kind="predicted", baseline="mx.fast", chip="m4-pro", ratio=1.3)
+    tasks = tuple(task.model_copy(update={"gain": gain}) for task in report.tasks)
+    console = _console(80)
+    print_search_summary(console, report.model_copy(update={"tasks": tasks}))
+    assert "kernelwright export scripted.py:norm -o vendored/" in _text(console, 80)

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelwright.campaign.wording import in_seconds
-from kernelwright.evaluator.evaluation import Evaluation, Samples, Speedup, Stage
+from kernelwright.evaluator.evaluation import BASELINE_NAMES, Evaluation, Samples, Speedup, Stage
 from kernelwright.evaluator.gain import Gain, in_microseconds
 from kernelwright.metal.device.base import Counters
 from kernelwright.metal.kernel import Kernel, Program, Tensor
@@ -162,7 +162,10 @@ def _evaluation(evaluation: Evaluation) -> RenderableType:
             Text(f"predicted {in_microseconds(evaluation.predicted_us)}{bound}", style="figure")
         )
     parts += [_samples(samples) for samples in evaluation.samples]
-    parts += [Text(f"{_ratio(s)} over {s.baseline} ({s.kind})") for s in evaluation.speedups]
+    parts += [
+        Text(f"{_ratio(s)} over {BASELINE_NAMES.get(s.baseline, s.baseline)} ({s.kind})")
+        for s in evaluation.speedups
+    ]
     return Group(*parts)
 
 

@@ -40,7 +40,8 @@ def print_champions(
         table.add_column("inputs", style="quiet", overflow="ellipsis", no_wrap=True, ratio=3)
     table.add_column("MLX", justify="right", no_wrap=True, min_width=8)
     table.add_column("ours", justify="right", no_wrap=True, min_width=8)
-    table.add_column("speedup", no_wrap=True, min_width=8)
+    told = [len(str(gain_cells(c.gain)[-1])) for c in champions]
+    table.add_column("speedup", no_wrap=True, min_width=max(8, *told))
     table.add_column("on", no_wrap=True, overflow="ellipsis", min_width=6)
     if spending:
         table.add_column("spent", style="figure", justify="right", no_wrap=True, min_width=7)
@@ -50,9 +51,14 @@ def print_champions(
         device = Text(champion.gain.chip, style=_FRESHNESS[champion.freshness])
         if champion.freshness != "fresh":
             device.append(f" ({champion.freshness})")
+        task = Text(champion.task.name)
+        if not wide:
+            # What has no column of its own stands below.
+            task.append(f"\n{champion.task.shapes}", style="quiet")
+            device.append(f"\n{_age(champion.crowned_at)}", style="quiet")
         cells = [
             Text(short(champion.candidate_id)),
-            Text(champion.task.name),
+            task,
             *([Text(champion.task.shapes)] if wide else []),
             *gain_cells(champion.gain),
             device,

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from shlex import quote
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -12,6 +13,7 @@ from rich.text import Text
 from kernelwright.campaign.event import LeftOperation
 from kernelwright.campaign.report import FunctionReport, SearchReport, TaskReport
 from kernelwright.campaign.savings import Traffic
+from kernelwright.campaign.subject import CATALOG
 from kernelwright.campaign.wording import counted, in_seconds
 from kernelwright.service.view.figure import in_bytes, short
 from kernelwright.service.view.speedup import gain_cells, speedup_note
@@ -19,6 +21,10 @@ from kernelwright.service.view.speedup import gain_cells, speedup_note
 _WIDE = 112
 _WIDEST_NAME = 40
 _NARROWEST_NAME = 24
+_SHORTEST_NAME = 14
+_FRAME = 4
+"""Columns that a narrow panel takes."""
+_LEAST_WIDTHS = (5, 8, 8, 8, 8)
 
 
 def print_search_summary(console: Console, report: SearchReport) -> None:
@@ -30,7 +36,7 @@ def search_summary(report: SearchReport, width: int) -> RenderableType:
     """Compose the closing page for a terminal of `width` columns."""
     parts: list[RenderableType] = [_headline(report)]
     if report.tasks:
-        parts += [Text(), _task_table(report, wide=width >= _WIDE)]
+        parts += [Text(), _task_table(report, width)]
     notes = list(_notes(report))
     if notes:
         grid = Table.grid(padding=(0, 2, 0, 0))
@@ -69,25 +75,29 @@ def _headline(report: SearchReport) -> Text:
     return text
 
 
-def _task_table(report: SearchReport, *, wide: bool) -> Table:
+def _task_table(report: SearchReport, width: int) -> Table:
+    wide = width >= _WIDE
+    rows = [row for f in report.functions for row in _function_rows(report, f, wide=wide)]
+    told = [max(len(str(row[column])) for row in rows) for column in range(1, 6)]
+    others = sum(map(max, told, _LEAST_WIDTHS)) + _FRAME + 2 * len(told)
+    most = _WIDEST_NAME if wide else max(_SHORTEST_NAME, min(_NARROWEST_NAME, width - others))
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="label", pad_edge=False)
     table.add_column(
         "function and its regions",
         no_wrap=True,
         overflow="ellipsis",
-        min_width=14,
-        max_width=_WIDEST_NAME if wide else _NARROWEST_NAME,
+        min_width=min(most, _SHORTEST_NAME),
+        max_width=most,
     )
     table.add_column("right", justify="right", no_wrap=True, min_width=5)
     table.add_column("kernel", no_wrap=True, min_width=8)
     table.add_column("MLX", justify="right", no_wrap=True, min_width=8)
     table.add_column("ours", justify="right", no_wrap=True, min_width=8)
-    table.add_column("speedup", no_wrap=True, min_width=8)
+    table.add_column("speedup", no_wrap=True, min_width=max(8, told[-1]))
     if wide:
         table.add_column("moves", justify="right", no_wrap=True)
-    for function in report.functions:
-        for cells in _function_rows(report, function, wide=wide):
-            table.add_row(*cells)
+    for cells in rows:
+        table.add_row(*cells)
     return table
 
 
@@ -117,7 +127,7 @@ def _function_rows(
 
 
 def _verdict_cells(task: TaskReport) -> list[RenderableType]:
-    if not task.tried:
+    if not task.tried and task.champion_id is None:
         words = "with MLX" if task.reason else "not tried"
         return [Text(), Text(), Text(), Text(), Text(words, style="quiet")]
     failed = sum(task.failures.values())
@@ -194,8 +204,16 @@ def _next_commands(report: SearchReport) -> RenderableType:
         if best is None:
             table.add_row("take", Text("nothing: MLX is best for all of it", style="quiet"))
         else:
-            export = f"kernelwright export {short(str(best.champion_id))} -o vendored/"
-            table.add_row("take", Text(export, style="command"))
+            for export in _exports(report, best):
+                table.add_row("take", Text(export, style="command"))
     else:
         table.add_row("look", Text("kernelwright history", style="command"))
     return Padding(table, (0, 2))
+
+
+def _exports(report: SearchReport, best: TaskReport) -> Iterator[str]:
+    """Yield the command that exports the function of the best kernel, and the kernel's alone."""
+    place = next((f.place for f in report.functions if best.task_id in f.task_ids), "")
+    if place and not place.startswith(CATALOG):
+        yield f"kernelwright export {quote(place)} -o vendored/"
+    yield f"kernelwright export {short(str(best.champion_id))} -o vendored/"
