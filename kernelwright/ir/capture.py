@@ -37,7 +37,10 @@ _ATTEMPTS = 3
 _ADVICE = {
     "BitwiseInvert": "write x ^ -1 (or 0xFF… for unsigned integers) instead of ~x",
     "Contiguous": "write mx.contiguous in full, so that capture can see past it",
-    "CustomTransforms": "capture the function inside mx.checkpoint or mx.custom_function instead",
+    "CustomTransforms": (
+        "it comes from mx.custom_function or mx.checkpoint: search the function inside of it, "
+        "without that"
+    ),
     "CumLogAddExp": "write mx.logcumsumexp with mx.cumsum over exponentials",
 }
 

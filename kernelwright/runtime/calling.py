@@ -157,7 +157,10 @@ def _traced(calling: Calling, run: Function, arrays: Sequence[mx.array]) -> Grap
     finally:
         before.restore()
     if any(node.op == "random_bits" for node in graph.nodes):
-        raise UnsupportedError("the function draws random numbers, which differ at every call.")
+        raise UnsupportedError(
+            "the function draws random numbers (mx.random), which no kernel does; draw them "
+            "outside of it and pass the array as an argument."
+        )
     return graph
 
 

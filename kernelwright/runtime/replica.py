@@ -43,7 +43,9 @@ class _Copying:
                 MethodType(cast("Function", self.of(value.__func__)), self.of(value.__self__)),
             )
         if isinstance(value, FunctionType):
-            return self._function(value) if is_the_users(value) else value
+            # What mx.vmap and its like return passes for the function that it was given.
+            is_python = issubclass(type(value), FunctionType)
+            return self._function(value) if is_python and is_the_users(value) else value
         if isinstance(value, partial):
             func = cast("Function", self.of(value.func))
             made = partial(func, *self._all(value.args), **self._named(value.keywords))

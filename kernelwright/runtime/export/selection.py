@@ -108,3 +108,12 @@ def verdict_of(detail: CandidateDetail) -> Evaluation | None:
 def _identifier(text: str) -> str:
     name = re.sub(r"\W+", "_", text).strip("_").lower() or "kernel"
     return f"kernel_{name}" if name[0].isdigit() else name
+
+
+def is_verified(detail: CandidateDetail) -> bool:
+    """Say whether a kernel is correct, passed the hidden gate and was never revoked."""
+    evaluation = verdict_of(detail)
+    revoked = any(champion.freshness == "revoked" for champion in detail.champion_on)
+    if evaluation is None or revoked:
+        return False
+    return evaluation.is_correct and evaluation.has_passed_hidden_gate

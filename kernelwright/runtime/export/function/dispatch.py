@@ -10,7 +10,7 @@ import functools
 import hashlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import CodeType
+from types import CodeType, ModuleType
 
 import mlx.core as mx
 
@@ -72,6 +72,9 @@ class _Call:
         """Describe what is no array; the arrays in it stay where they are."""
         if isinstance(value, (bool, int, float, complex, str, bytes, mx.Dtype, type(None))):
             self._words.append(repr(value))
+        elif isinstance(value, (type, ModuleType)) or _is_of_the_system(value):
+            # A module, a class, a log, a path or a lock says by its name alone what it is.
+            self._words.append(getattr(value, "__qualname__", type(value).__qualname__))
         elif isinstance(value, functools.partial):
             self._words.append("partial")
             self._describe_all((value.func, *value.args, *value.keywords.items()), path)
@@ -98,7 +101,7 @@ class _Call:
     def _describe_function(self, value: Callable, path: str) -> None:
         self._words.append(value.__qualname__)
         code = getattr(value, "__code__", None)
-        if code is None:
+        if not isinstance(code, CodeType):
             return
         self._words.append(repr((code.co_names, code.co_varnames)))
         if "<" in value.__qualname__:
@@ -128,6 +131,13 @@ class _Call:
             self._hold(holder, key, f"{path}.{key}".removeprefix("."))
             self._words.append(", ")
         self._words.append("}")
+
+
+_SYSTEM = ("_io", "_thread", "io", "logging", "pathlib", "threading", "weakref")
+
+
+def _is_of_the_system(value: object) -> bool:
+    return any(kind.__module__ in _SYSTEM for kind in type(value).__mro__)
 
 
 @functools.cache

@@ -18,7 +18,7 @@ from kernelwright.runtime.export.function.test_code import function_tests
 from kernelwright.runtime.export.function.variant import Lookup
 from kernelwright.runtime.export.function.verification_code import function_verification
 from kernelwright.runtime.export.package import pyproject_text
-from kernelwright.runtime.export.selection import fits_metal, verdict_of
+from kernelwright.runtime.export.selection import fits_metal, is_verified, verdict_of
 from kernelwright.store import CandidateDetail
 
 Layout = Literal["module", "package"]
@@ -69,7 +69,7 @@ def export_target(
     return ExportedModule(
         name=name,
         files=files,
-        is_verified=all(map(_is_verified, details)) and not any(map(_differs, checks)),
+        is_verified=all(map(is_verified, details)) and not any(map(_differs, checks)),
         identity=identity,
         title=f"`{name}{export.module.signature}`",
         kind=layout,
@@ -107,15 +107,7 @@ def _differs(check: Check) -> bool:
     return check.outcome == "differs"
 
 
-def _is_verified(detail: CandidateDetail) -> bool:
-    evaluation = verdict_of(detail)
-    revoked = any(champion.freshness == "revoked" for champion in detail.champion_on)
-    if evaluation is None or revoked:
-        return False
-    return evaluation.is_correct and evaluation.has_passed_hidden_gate
-
-
 def _is_admitted(detail: CandidateDetail) -> bool:
     evaluation = verdict_of(detail)
     beats_mlx = evaluation is not None and evaluation.beats_mlx
-    return _is_verified(detail) and fits_metal(detail) and beats_mlx
+    return is_verified(detail) and fits_metal(detail) and beats_mlx

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MethodType, ModuleType
 
@@ -34,6 +35,7 @@ from kernelwright.runtime.export.function.variant import (
     choose,
     trace,
 )
+from kernelwright.runtime.export.selection import is_verified
 from kernelwright.runtime.state import state_of
 from kernelwright.store import CandidateDetail
 
@@ -100,8 +102,8 @@ def export_function(
         served += [call] if fresh else []
     if not variants:
         tasks = [task for _, ways in traced for way in ways for task in way.tasks]
-        has_kernels = any(lookup(tasks).values())
-        raise InputError(_nothing(name, reasons, tried(tasks), has_kernels=has_kernels))
+        found_kernels = [d for details in lookup(tasks).values() for d in details]
+        raise InputError(_nothing(name, reasons, tried(tasks), found_kernels))
     whole = FunctionModule(
         bare.source, bare.signature, variants, bare.future_annotations, bare.file
     )
@@ -140,7 +142,8 @@ def _named(function: Callable[..., object], name: str, own: str) -> _Name:
     owner = function.__self__
     spaces = [sys.modules.get(kind) for kind in (type(owner).__module__, "__main__")]
     known = (key for space in spaces if space for key, v in vars(space).items() if v is owner)
-    return _Name(name, next(known, f"{name}_object"), name)
+    found = next(known, f"{name}_object")
+    return _Name(name, found, name if found != name else "")
 
 
 @dataclass(frozen=True)
@@ -173,6 +176,10 @@ def _traced_alone(
     function: Callable[..., object], named: _Name, calls: Sequence[ExampleCall], *, by_state: bool
 ) -> _Prepared:
     name = named.module
+    if isinstance(function, partial) and _holds_arrays(function):
+        raise UnsupportedError(
+            f"{name} is a functools.partial that holds an array; write a function that names it."
+        )
     given_to = [value for call in calls for value in (*call.args, *call.kwargs.values())]
     source = _carried(function, named.own, given_to, by_state=by_state)
     source.public = named.public
@@ -205,12 +212,21 @@ def _traced_alone(
     return _Prepared(bare, traced, reasons)
 
 
-def _nothing(name: str, reasons: Sequence[str], tried: str, *, has_kernels: bool) -> str:
-    if has_kernels:
-        return (
-            f"MLX is best for {name}, or its kernels are not verified; nothing is worth exporting. "
-            "Add --force to export them all the same."
+def _holds_arrays(function: partial[object]) -> bool:
+    values = (*function.args, *function.keywords.values())
+    return any(isinstance(value, mx.array) for value in values)
+
+
+def _nothing(
+    name: str, reasons: Sequence[str], tried: str, found: Sequence[CandidateDetail]
+) -> str:
+    if found:
+        unverified = [d for d in found if not is_verified(d)]
+        ids = ", ".join(d.candidate.id[:8] for d in unverified[:3])
+        why = (
+            f"the kernels of {name} are not verified ({ids})" if ids else f"MLX is best for {name}"
         )
+        return f"{why}; nothing is worth exporting. Add --force to export them all the same."
     if reasons:
         return f"{name} cannot be exported with kernels: {reasons[0]}"
     if tried:
@@ -265,7 +281,7 @@ def _theirs(
     if source.attributes:
         holder = function.__self__ if isinstance(function, MethodType) else function
         own, function = (holder,), getattr(type(holder), source.attributes[0])
-    names = [n for n in source.captured if not (source.attributes and n == source.name)]
+    names = [n for n in source.captured if n != source.name]
     return function, (*own, *call.args), call.kwargs, [(values, n) for n in names]
 
 
@@ -331,11 +347,22 @@ def _paths(value: object, path: str) -> list[str]:
     return []
 
 
+def _place_of_difference(one: _Call, other: _Call) -> str:
+    """Say where two keys first differ, as ` (STATE)`; nothing where no name leads there."""
+    place = ""
+    for word, another in zip(one._words, other._words, strict=False):
+        if word.startswith("; ") or word.endswith(": "):
+            place = word.strip("; =:")
+        if word != another:
+            break
+    return f" ({place})" if place else ""
+
+
 def _check_same(given: _Call, theirs: _Call, name: str) -> None:
     if given.key != theirs.key:
         raise _OtherStateError(
-            f"{name} is in another state than the statements of its file leave it in; "
-            "make the change in the file, at the top."
+            f"{name} is in another state than the statements of its file leave it in"
+            f"{_place_of_difference(given, theirs)}; make the change in the file, at the top."
         )
 
 

@@ -200,8 +200,7 @@ class FunctionModule:
     @property
     def captured(self) -> tuple[str, ...]:
         """Names of what the function reads besides its arguments."""
-        own = self.source.name if self.source.attributes else ""
-        return tuple(n for n in self.source.captured if n != own)
+        return tuple(n for n in self.source.captured if n != self.source.name)
 
     def _variant(self, number: int, variant: Variant) -> str:
         traced = variant.traced

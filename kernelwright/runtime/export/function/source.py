@@ -103,7 +103,7 @@ class _Carrier:
             self._object(name, owner, _namespace_of(type(owner)))
         elif inspect.isclass(function):
             raise NotPortableError(f"{name} is a class; name an object of it")
-        elif isinstance(function, FunctionType) or not _is_an_object(function):
+        elif _is_python(function) or not _is_an_object(function):
             self._function(name, function, _namespace_of(function))
         else:
             self._found.attributes = ("__call__",)
@@ -154,7 +154,7 @@ class _Carrier:
     def _function(self, name: str, value: object, space: Mapping[str, object]) -> None:
         """Carry a function by its definition, or by the expression that made it."""
         own = getattr(value, "__name__", name)
-        if own != "<lambda>" and isinstance(value, FunctionType) and _has_source(value):
+        if own != "<lambda>" and _is_python(value) and _has_source(value):
             self._definition(own, value)
             if own != name and self._claim(name, value):
                 self._found.blocks.append(f"{name} = {own}")
@@ -165,7 +165,7 @@ class _Carrier:
                 if found != name and self._claim(name, value):
                     self._found.blocks.append(f"{name} = {found}")
                 return
-        if isinstance(value, FunctionType) and (text := lambda_text(value)):
+        if _is_python(value) and (text := lambda_text(value)):
             self._claim(name, value)
             self._names_in(ast.parse(text), _namespace_of(value))
             self._found.blocks.append(f"{name} = {text}")
@@ -262,7 +262,7 @@ class _Carrier:
         elif is_literal(value):
             self._claim(name, value)
             self._found.blocks.append(f"{name} = {literal(value)}")
-        elif isinstance(value, FunctionType | type) and _is_defined_as(value, name):
+        elif (isinstance(value, type) or _is_python(value)) and _is_defined_as(value, name):
             self._definition(name, value)
         else:
             self._made(name, value, space)
@@ -437,9 +437,14 @@ def _has_source(value: object) -> bool:
     return True
 
 
+def _is_python(value: object) -> TypeGuard[FunctionType]:
+    """Say whether a value is a function; what mx.vmap returns says of itself that it is one."""
+    return issubclass(type(value), FunctionType)
+
+
 def _is_defined_as(value: FunctionType | type, name: str) -> bool:
     """Say whether a definition gives a function or class this name; a namedtuple has none."""
-    return value.__name__ == name and (isinstance(value, FunctionType) or _has_source(value))
+    return value.__name__ == name and (_is_python(value) or _has_source(value))
 
 
 def _is_an_object(value: object) -> bool:

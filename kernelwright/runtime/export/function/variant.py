@@ -117,10 +117,13 @@ def _traced(
     read |= {graph.inputs[place] for place, _, _ in first.changed}
     used = [i for place, i in enumerate(live) if graph.inputs[count + place] in read]
     shown = _captured(function, call, used, names)
-    check_same_calls((first.graph, first.result), (shown.graph, shown.result))
     graph = shown.graph
     if any(node.op == "random_bits" for node in graph.nodes):
-        raise UnsupportedError("the function draws random numbers, which differ at every call.")
+        raise UnsupportedError(
+            "the function draws random numbers (mx.random), which no kernel does; draw them "
+            "outside of it and pass the array as an argument."
+        )
+    check_same_calls((first.graph, first.result), (shown.graph, shown.result))
     whole = ir.gather_attention(ir.canonicalize(graph))
     places = {(id(holder), key): i for i, (holder, key) in enumerate(loaded.slots)}
     fixed = [(i, (id(h), k)) for i, (h, k) in enumerate(call.slots) if i not in live]
@@ -169,7 +172,9 @@ def _captured(
         return made
 
     flat = _original(observed, call, slots)
-    arrays = [*call.arrays, *map(call.array_at, used)]
+    kept = [call.array_at(i) for i in used]
+    # Others may hold the same array, which is a constant to them.
+    arrays = [*call.arrays, *(mx.zeros(a.shape, a.dtype) for a in kept)]
     # Theirs are the values of the graph's constants; all others are inputs of the first capture.
     small = [a for i in every if i not in used and (a := call.array_at(i)).size <= 1]
     before_it = [a.astype(a.dtype) for a in small]

@@ -1,0 +1,143 @@
+"""What MLX's and Python's own wrappers return is carried as itself, not as what it wraps."""
+
+import importlib.util
+import logging
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+
+import mlx.core as mx
+import pytest
+
+from kernelwright import ir
+from kernelwright.errors import InputError, UnsupportedError
+from kernelwright.ir.graph import Graph
+from kernelwright.runtime.calling import captured
+from kernelwright.runtime.export.function.dispatch import _Call
+from kernelwright.runtime.export.function.function_export import (
+    ExampleCall,
+    _check_same,
+    export_function,
+)
+
+_USER = """\
+from functools import partial
+import logging
+import mlx.core as mx
+
+LOG = logging.getLogger(__name__)
+W = mx.linspace(0.5, 1.5, 8)
+
+
+def one(x, w):
+    return (x * w) * mx.rsqrt(mx.mean(x * x) + 1e-5)
+
+
+def base(x, scale, bias=0.0):
+    return mx.softmax(x * scale + bias, axis=-1)
+
+
+def helper(x, w=W):
+    return x * w
+
+
+def by_helper(x):
+    LOG.debug("never shown")
+    return mx.softmax(helper(x), axis=-1)
+
+
+class Box:
+    def __init__(self):
+        self.scale = 2.0
+
+    def scaled(self, x):
+        return mx.softmax(x * self.scale, axis=-1)
+
+
+def keyed(x, seed=0):
+    return mx.softmax(x + mx.random.normal(x.shape, key=mx.random.key(seed)), axis=-1)
+
+
+box = Box()
+mapped = mx.vmap(one, in_axes=(0, None))
+part = partial(base, scale=0.125, bias=1.0)
+"""
+ROWS = (mx.zeros((4, 8)),)
+NAMES = {"mapped": (mx.zeros((4, 8)), mx.zeros((8,))), "part": ROWS, "by_helper": ROWS}
+
+
+@pytest.fixture
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    file = tmp_path / "user_of_transforms.py"
+    file.write_text(_USER)
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, file.stem, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_export_asks_for_the_kernels_that_a_search_finds(name: str, user: ModuleType) -> None:
+    function, arrays = getattr(user, name), NAMES[name]
+    asked: set[str] = set()
+
+    def lookup(tasks: Sequence[Graph]) -> dict[str, list[object]]:
+        asked.update(task.fingerprint for task in tasks)
+        return {}
+
+    with pytest.raises(InputError, match="expected a champion"):
+        export_function(
+            function,
+            name,
+            [ExampleCall(arrays, {})],
+            lookup,  # type: ignore[arg-type]
+            admits=lambda _: True,
+        )
+    whole = ir.gather_attention(ir.canonicalize(ir.capture(function, *arrays)))
+    assert {region.extract().fingerprint for region in ir.partition(whole)} <= asked
+
+
+def test_an_optimized_vmap_is_traced_as_a_vmap(user: ModuleType) -> None:
+    arrays = NAMES["mapped"]
+    _, graph = captured(user.mapped, (arrays, {}), arrays)
+    assert graph.fingerprint == ir.canonicalize(ir.capture(user.mapped, *arrays)).fingerprint
+
+
+def test_a_key_holds_nothing_of_logs_modules_and_paths() -> None:
+    class Holder:
+        def __init__(self) -> None:
+            self.log = logging.getLogger(__name__)
+            self.math = sys.modules["math"]
+            self.kind = Path
+            self.path = Path(__file__)
+            self.builtin = len
+
+    key = _Call(((Holder(),), {})).key
+    assert len(key) < 300, key
+    assert str(Path(__file__).parent) not in key
+
+
+def test_a_partial_that_holds_an_array_is_refused(user: ModuleType) -> None:
+    held = partial(user.base, scale=mx.full((8,), 2.0))
+    with pytest.raises(UnsupportedError, match=r"functools\.partial that holds an array"):
+        export_function(held, "held", [ExampleCall(ROWS, {})], lambda _: {}, admits=lambda _: True)
+
+
+def test_a_changed_state_is_named(user: ModuleType) -> None:
+    before = _Call(((), {}), [(vars(user), "box")])
+    user.box.scale = 3.0
+    after = _Call(((), {}), [(vars(user), "box")])
+    with pytest.raises(UnsupportedError, match=r"another state .* \(scale\); make the change"):
+        _check_same(before, after, "box")
+
+
+def test_random_numbers_are_refused_with_what_to_do(user: ModuleType) -> None:
+    with pytest.raises(InputError, match="draw them outside"):
+        export_function(
+            user.keyed, "keyed", [ExampleCall(ROWS, {})], lambda _: {}, admits=lambda _: True
+        )
