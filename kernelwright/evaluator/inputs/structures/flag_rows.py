@@ -83,14 +83,14 @@ def _stripes(row: Places, column: Places, random: Random) -> Flags:
 
 def _few(row: Places, column: Places, random: Random) -> Flags:
     flags = np.zeros((len(row), len(column)), np.bool_)
-    for number, one in enumerate(flags):
+    for number, one in enumerate(flags, int(random.integers(1 << 10))):
         one[random.permutation(len(column))[: 1 + number % 8]] = True
     return flags
 
 
 def _two_or_three(row: Places, column: Places, random: Random) -> Flags:
     flags = np.zeros((len(row), len(column)), np.bool_)
-    for number, one in enumerate(flags):
+    for number, one in enumerate(flags, int(random.integers(1 << 10))):
         one[random.permutation(len(column))[: 2 + number % 2]] = True
     return flags
 

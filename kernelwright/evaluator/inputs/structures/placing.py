@@ -20,6 +20,7 @@ from kernelwright.evaluator.inputs.structures.real_rows import (
     filters,
     mixed_rows,
     padded,
+    padded_batch,
 )
 from kernelwright.evaluator.inputs.structures.relations import RELATIONS, relate
 from kernelwright.evaluator.inputs.value_domain import Domain
@@ -53,7 +54,7 @@ class Mode(IntEnum):
     WHOLE = 2
     """Each input has one structure as a whole."""
     COUNTED = 3
-    """Rows are padded, each with another number of zeros, and operands are alike."""
+    """Rows are padded, each with another number of zeros, or as a batch; operands are alike."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +192,8 @@ class _Structured:
     def _drawn(self, rows: Rows, specials: tuple[RowDraw, ...]) -> Array:
         count, length, random = rows.count, rows.length, self.random
         if self.mode is Mode.COUNTED and count > 1:
-            return padded(count, length, random)
+            is_batch = self.turn // len(Mode) % 2
+            return (padded_batch if is_batch else padded)(count, length, random)
         if self.mode is Mode.RELATED and count > 1:
             # Half of them ordinary: few relations show in rows that are their own mirror.
             values = random.standard_normal((count, length), np.float32)

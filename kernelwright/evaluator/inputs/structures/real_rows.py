@@ -18,6 +18,11 @@ def _normal(count: int, length: int, random: Random) -> Values:
     return random.standard_normal((count, length), np.float32)
 
 
+def _anywhere(random: Random) -> int:
+    """Return from where rows count, of which a case may have few."""
+    return int(random.integers(1 << 10))
+
+
 def _number(count: int, length: int) -> Values:
     ramp = (np.arange(length) % _LONGEST_RAMP).astype(np.float32)
     return np.repeat(ramp[None], count, axis=0)
@@ -101,7 +106,7 @@ def _bounded_powers(count: int, length: int, random: Random) -> Values:
 
 def _hot(count: int, length: int, random: Random) -> Values:
     values = np.zeros((count, length), np.float32)
-    for number, row in enumerate(values):
+    for number, row in enumerate(values, _anywhere(random)):
         row[random.permutation(length)[: 1 + number % 3]] = 1.0
     return values
 
@@ -123,9 +128,16 @@ def padded(count: int, length: int, random: Random) -> Values:
     return values
 
 
+def padded_batch(count: int, length: int, random: Random) -> Values:
+    """Draw rows of which the last are zero: half of them, or as many as are drawn."""
+    values = _normal(count, length, random)
+    values[count // 2 if random.integers(2) else int(random.integers(1, count + 1)) :] = 0.0
+    return values
+
+
 def _slightly_padded(count: int, length: int, random: Random) -> Values:
     values = _normal(count, length, random)
-    for number, row in enumerate(values):
+    for number, row in enumerate(values, _anywhere(random)):
         zeros = 1 + number // 2 % 4
         row[slice(0, zeros) if number % 2 else slice(max(length - zeros, 0), length)] = 0.0
     return values
@@ -140,7 +152,7 @@ def _half_padded(count: int, length: int, random: Random) -> Values:
 
 def _nearly_empty(count: int, length: int, random: Random) -> Values:
     values = _normal(count, length, random)
-    for number, row in enumerate(values):
+    for number, row in enumerate(values, _anywhere(random)):
         row[1 + number % 33 :] = 0.0
     return values
 
@@ -204,7 +216,7 @@ def _one_descent(count: int, length: int, random: Random) -> Values:
     """Draw rows that rise but at one or two places, which go through all of them."""
     values, start = _rising(count, length, random), int(random.integers(0, length))
     for number, row in enumerate(values):
-        for extra in range(1 + number % 2):
+        for extra in range(1 + (start + number) % 2):
             place = (start + number + extra * (2 + number % 37)) % length
             row[place] = row[0] - (place + 1)
     return values
@@ -214,8 +226,8 @@ def _tied(count: int, length: int, random: Random) -> Values:
     """Draw rows whose greatest number stands twice, whole simdgroups apart, or is nearly met."""
     values = _normal(count, length, random)
     top = values.max(initial=0) + np.float32(1.0)
-    for number, row in enumerate(values):
-        apart = _LANES * (1 + number // 3 % max(length // _LANES - 1, 1))
+    for number, row in enumerate(values, _anywhere(random)):
+        apart = _LANES * (1 + number // 5 % max(length // _LANES - 1, 1))
         apart = apart if apart < length else 1
         place = int(random.integers(0, max(length - apart, 1)))
         row[(place + apart) % length] = top
@@ -240,6 +252,33 @@ def _octave(count: int, length: int, random: Random) -> Values:
     return values
 
 
+def _ascending_ties(count: int, length: int, random: Random) -> Values:
+    """Draw rows that rise in steps, most of whose numbers stand several times."""
+    whole = random.integers(0, max(length // 3, 2), (count, length)).astype(np.float32)
+    return np.asarray(np.sort(whole, axis=1) / np.float32(4))
+
+
+def _fractions(count: int, length: int, random: Random) -> Values:
+    """Draw rows of what people write down: thirds, tenths, percent, a range in equal parts."""
+    written = np.array([k / n for n in (3, 10, 7, 100, 6) for k in range(n + 1)], np.float32)
+    values = random.choice(written, (count, length))
+    values[1::2] = np.linspace(0, 1, length, dtype=np.float32)
+    return values
+
+
+def _turns(count: int, length: int, random: Random) -> Values:
+    """Draw rows of angles, in degrees and in parts of pi by turns."""
+    parts = random.integers(-24, 25, (count, length)).astype(np.float32)
+    sizes = np.where(np.arange(count) % 2, np.pi / 12, 15).astype(np.float32)
+    return np.asarray(parts * sizes[:, None])
+
+
+def _low_but_one(count: int, length: int, random: Random) -> Values:
+    values = -(np.float32(1.25) + np.abs(_normal(count, length, random)))
+    values[np.arange(count), random.integers(0, length, count)] = np.float32(-5e-4)
+    return values
+
+
 def _whole(count: int, length: int, random: Random) -> Values:
     return random.integers(-9, 10, (count, length)).astype(np.float32)
 
@@ -249,7 +288,7 @@ REAL_ROWS: tuple[RowDraw, ...] = (
     *(_palindromes, _periodic, _positive, _negative, _all_but_one_negative, _bounded_powers),
     *(_hot, _two_hot, padded, _slightly_padded, _half_padded, _nearly_empty, _rising, _falling),
     *(_peak, _normalised, _balanced, _zeros_and_ones, _signs, _runs, _rotated, _one_descent),
-    *(_tied, _constant_but_one, _octave, _whole),
+    *(_tied, _constant_but_one, _octave, _ascending_ties, _fractions, _turns, _low_but_one, _whole),
 )
 """Rows whose results are ordinary numbers."""
 

@@ -30,8 +30,9 @@ def _negated_half(one: Array, other: Array, random: Random) -> None:
 
 
 def _multiple(one: Array, other: Array, random: Random) -> None:
+    start = int(random.integers(len(_FACTORS)))
     for number in range(len(one)):
-        factor = _FACTORS[number % len(_FACTORS)]
+        factor = _FACTORS[(start + number) % len(_FACTORS)]
         if one.dtype.kind in "iu":
             other[number] = one[number] << np.array(1 + number % 3, one.dtype)
         else:
@@ -93,14 +94,16 @@ def _shifted(one: Array, other: Array, random: Random) -> None:
 def _cancelling(one: Array, other: Array, random: Random) -> None:
     other[...] = one
     length = one.shape[1]
+    start = int(random.integers(2 * len(_CANCELLING)))
     step = np.ones((), one.dtype)
-    for number in range(len(one)):
+    for number, row in enumerate(other):
+        turn = start + number
         place = int(random.integers(max(length - 1, 1)))
-        by = np.array(_CANCELLING[number % len(_CANCELLING)] % 128).astype(one.dtype)
+        by = np.array(_CANCELLING[turn % len(_CANCELLING)] % 128).astype(one.dtype)
         changes = ((np.subtract, step), (np.add, by)), ((np.add, step), (np.subtract, by))
-        for offset, (change, size) in enumerate(changes[number // len(_CANCELLING) % 2]):
+        for offset, (change, size) in enumerate(changes[turn // len(_CANCELLING) % 2]):
             if place + offset < length:
-                its = other[number : number + 1, place + offset]
+                its = row[place + offset : place + offset + 1]
                 its[...] = change(its, size)
 
 
