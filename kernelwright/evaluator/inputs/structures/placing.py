@@ -40,6 +40,7 @@ _DEFAULTS: tuple[tuple[float | None, float | None], ...] = (
 )
 """What the parameters hold by turns, in pairs: of a fresh model, a layer that is switched off."""
 _LARGEST = 300
+_PIECES = 32
 _OPERAND_STEP = 7
 """How many structures on the next operand is."""
 
@@ -121,8 +122,21 @@ def structure(
     if mode in (Mode.RELATED, Mode.WHOLE):
         _relate(graph, made, domains, mode, turn // len(Mode) + int(offsets[0]), random)
     if part < plan.defaults:
+        _leave_out(plan, made, random)
         _set_defaults(plan, made, domains, part)
     return tuple(made)
+
+
+def _leave_out(plan: Plan, made: list[Array], random: Random) -> None:
+    """Let the other operands be zero where the first is ordinary: a branch that adds nothing."""
+    types = plan.graph.input_types
+    alike = [p for p, t in enumerate(types) if t.dtype.is_float and p not in plan.parameters]
+    alike = [p for p in alike if types[p] == types[alike[0]] and len(types[p].shape) > 1]
+    if len(alike) > 1:
+        first = made[alike[0]].reshape(-1, types[alike[0]].shape[-1])[::4]
+        first[...] = np.abs(random.standard_normal(first.shape, np.float32)) + np.float32(0.125)
+        for place in alike[1:]:
+            made[place].reshape(-1, types[place].shape[-1])[::4] = 0
 
 
 def _set_defaults(plan: Plan, made: list[Array], domains: Sequence[Domain], part: int) -> None:
@@ -209,8 +223,11 @@ class _Structured:
         length = self.type_.shape[-1] if self.type_.shape else 1
         count = self.type_.size // length
         if (domain.is_packed or domain.is_whole_range) and self.mode is Mode.ROWS:
-            drawn = patterns(count, length, array.dtype, self.random).astype(array.dtype)
-            return _defined(drawn.reshape(array.shape), domain)
+            # A long vector is read word by word, in pieces that may differ.
+            pieces = _PIECES if count == 1 and length >= _PIECES**2 else 1
+            shape = (count * pieces, -(-length // pieces))
+            drawn = patterns(*shape, array.dtype, self.random).astype(array.dtype)
+            return _defined(drawn.reshape(-1)[: array.size].reshape(array.shape), domain)
         low, high = _range(array, domain)
         size, whole = high - low + 1, self.mode in (Mode.WHOLE, Mode.COUNTED)
         rows = [
@@ -295,4 +312,6 @@ def _repeat_parameter(made: list[Array], one: int, other: int) -> None:
         return
     rows, row = made[large].reshape(-1, length), made[small].reshape(-1)
     with np.errstate(over="ignore"):
-        rows[0::6], rows[2::6], rows[4::6] = row, row[::-1], np.add(row, row)
+        # Of two larger inputs not in the same rows.
+        for turn, repeated in enumerate((row, row[::-1], np.add(row, row))):
+            rows[2 * turn + large % 2 :: 7] = repeated

@@ -83,7 +83,9 @@ def _positive(count: int, length: int, random: Random) -> Values:
 
 
 def _negative(count: int, length: int, random: Random) -> Values:
-    return -_positive(count, length, random)
+    """Draw rows below zero, each of another distance from it."""
+    apart = np.exp2(random.uniform(-4, 2.5, (count, 1))).astype(np.float32)
+    return np.asarray(-np.abs(_normal(count, length, random)) - apart)
 
 
 def _all_but_one_negative(count: int, length: int, random: Random) -> Values:
