@@ -35,6 +35,8 @@ class CapturedFunction:
 
     subject: Subject
     graph: Graph
+    remarks: tuple[str, ...] = ()
+    """Sentences on what the graph does not keep."""
 
 
 @dataclass(frozen=True)
@@ -110,13 +112,17 @@ def capture_subjects(subjects: Iterable[Subject]) -> Captured:
     refused: list[FunctionRefused] = []
     errors: list[InputError | UnsupportedError] = []
     for subject in subjects:
+        remarks: list[str] = []
         try:
-            graph = capture_labelled(subject.function, subject.inputs, subject.keywords)
+            graph = capture_labelled(
+                subject.function, subject.inputs, subject.keywords, remarks.append
+            )
         except (InputError, UnsupportedError) as e:
             errors.append(e)
             refused.append(FunctionRefused(function=subject.name, reason=str(e)))
         else:
-            functions.append(CapturedFunction(subject, gather_attention(canonicalize(graph))))
+            whole = gather_attention(canonicalize(graph))
+            functions.append(CapturedFunction(subject, whole, tuple(remarks)))
     if errors and not functions:
         raise errors[0]
     return Captured(tuple(functions), tuple(refused))

@@ -9,6 +9,7 @@ from kernelwright.ir import (
     eager_traffic,
     fast_traffic,
     planned_traffic,
+    standardize,
 )
 from kernelwright.metal.diagnostic import Record
 
@@ -45,9 +46,14 @@ def traffic_of(graph: Graph, regions: Sequence[Region] | None = None) -> Traffic
     """Count a graph's traffic; without `regions` the whole graph is one kernel."""
     if regions is None:
         regions = [Region(graph, tuple(range(len(graph.nodes))))]
-    eager, compiled = eager_traffic(graph), compiled_traffic(graph)
     planned = planned_traffic(graph, regions)
-    fast = fast_traffic(graph)
+    # MLX is given the standard form that each region's task is written in, too.
+    standard = standardize(graph)
+    eager, compiled, fast = (
+        eager_traffic(standard),
+        compiled_traffic(standard),
+        fast_traffic(standard),
+    )
     return Traffic(
         eager=eager.nbytes,
         compiled=compiled.nbytes,

@@ -4,7 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kernelwright.evaluator.gain import Gain, gain_between
 from kernelwright.evaluator.speed.prediction import PredictedTime, flops_of, perfect_time
-from kernelwright.ir import Graph, Region, compiled_traffic, eager_traffic, fast_traffic
+from kernelwright.ir import (
+    Graph,
+    Region,
+    compiled_traffic,
+    eager_traffic,
+    fast_traffic,
+    standardize,
+)
 from kernelwright.ir import Traffic as Count
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.perf import ChipProfile, find_profile
@@ -44,10 +51,12 @@ class FunctionWork(Record):
         flops = flops_of(graph)
         covered = {i for region in regions for i in region.indices}
         rest = [i for i in range(len(graph.nodes)) if i not in covered]
+        # MLX is given the standard form that each region's task is written in, too.
+        standard = standardize(graph)
         return cls(
-            eager=Work.of(eager_traffic(graph), flops),
-            compiled=Work.of(compiled_traffic(graph), flops),
-            fast=Work.of(fast_traffic(graph), flops),
+            eager=Work.of(eager_traffic(standard), flops),
+            compiled=Work.of(compiled_traffic(standard), flops),
+            fast=Work.of(fast_traffic(standard), flops),
             regions=tuple(_least(graph, region.indices) for region in regions),
             rest=_least(graph, rest),
         )

@@ -83,9 +83,14 @@ def capture_call(fn: Function, *arrays: object, **keyword_arrays: object) -> Cap
 
 
 def capture_labelled(
-    fn: Function, arrays: Sequence[object], keyword_arrays: Mapping[str, object]
+    fn: Function,
+    arrays: Sequence[object],
+    keyword_arrays: Mapping[str, object],
+    remark: Callable[[str], None] = lambda sentence: None,
 ) -> Graph:
     """Return the graph of `capture_call`, labelled with what the user's source calls its values.
+
+    `remark` takes a sentence on what the graph does not keep.
 
     The function is traced once; it is traced again, without labels, where MLX cannot export a
     value that no result needs.
@@ -102,6 +107,12 @@ def capture_labelled(
         if not recorder.is_done:
             raise
         graph = _captured(example)
+    if recorder.on_cpu:
+        places = ", ".join(f"{name} ({place})" for place, name in recorder.on_cpu.items())
+        remark(
+            f"{_name(fn)} runs work on a stream of the CPU, in {places}; it is not kept: "
+            "kernels run on the GPU, and MLX's times are of the GPU, too."
+        )
     return _call_of(fn, graph).graph
 
 

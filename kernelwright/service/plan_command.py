@@ -72,6 +72,8 @@ def plan(
         return
     for outlined in outlines:
         print_plan(console(), outlined)
+    for remark in (r for function in captured.functions for r in function.remarks):
+        error_console().print(remark, style="warn", markup=False, soft_wrap=True)
     for refused in captured.refused:
         error_console().print(f"{refused.function}: {refused.reason}", style="warn")
     if svg is not None:

@@ -125,6 +125,8 @@ def search(
     progress = error_console() if json else console()
     if (expected := forecast((f.graph for f in captured.functions), spec)) is not None:
         progress.print(expected.sentence, highlight=False, soft_wrap=True)
+    for remark in (r for function in captured.functions for r in function.remarks):
+        progress.print(remark, style="warn", markup=False, soft_wrap=True)
     for function in captured.functions if spec.device == "simulator" else ():
         if warning := size_warning(function.subject.name, function.graph):
             progress.print(warning, highlight=False, soft_wrap=True)

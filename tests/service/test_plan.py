@@ -17,6 +17,8 @@ from kernelwright.campaign import Subject, capture_subjects, offline_team
 from kernelwright.campaign.flow import Flow
 from kernelwright.campaign.outline import PlanOutline, outline
 from kernelwright.campaign.planning import FunctionPlan, plan_function
+from kernelwright.campaign.savings import traffic_of
+from kernelwright.campaign.whole import FunctionWork
 from kernelwright.errors import InputError
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.service.commands import app
@@ -227,3 +229,42 @@ def _planned(function: Callable[..., object] = block, *inputs: mx.array) -> Func
 
 def _typed(*arguments: str) -> Result:
     return CliRunner().invoke(app, arguments, env={"COLUMNS": "120"})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "with mx.stream(mx.cpu):\n        return mx.exp(x) + 1",
+        "return mx.add(mx.exp(x), 1, stream=mx.cpu)",
+        "return mx.add(mx.exp(x), 1, stream=OWN)",
+        "return inner(x)",
+    ],
+)
+def test_a_stream_of_the_cpu_is_said_not_to_be_kept(tmp_path: Path, body: str) -> None:
+    file = tmp_path / "placed.py"
+    file.write_text(
+        "import mlx.core as mx\nOWN = mx.new_stream(mx.cpu)\n"
+        "def inner(x, where=mx.Device(mx.cpu, 0)):\n    return mx.exp(x, stream=where) + 1\n"
+        f"def placed(x):\n    {body}\ndef plain(x):\n    return mx.exp(x) + 1\n"
+    )
+    words = "runs work on a stream of the CPU"
+    for name, is_said in (("placed", True), ("plain", False)):
+        told = CliRunner().invoke(app, ["plan", f"{file}:{name}", "-i", "f32[8,32]"])
+        assert told.exit_code == 0
+        assert (words in told.output) == is_said
+
+
+def test_mlx_is_given_the_same_simplification_as_the_regions() -> None:
+    def scaled(x: mx.array) -> mx.array:
+        return mx.softmax(x * 1.0, axis=-1)
+
+    def plain(x: mx.array) -> mx.array:
+        return mx.softmax(x, axis=-1)
+
+    works = []
+    for function in (scaled, plain):
+        graph = ir.canonicalize(ir.capture(function, mx.zeros((64, 256))))
+        works.append((FunctionWork.of(graph, ir.partition(graph)), traffic_of(graph)))
+    assert works[0][0].compiled.nbytes == works[1][0].compiled.nbytes
+    assert works[0][0].compiled.launches == works[1][0].compiled.launches
+    assert works[0][1] == works[1][1]

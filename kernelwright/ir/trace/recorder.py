@@ -15,6 +15,7 @@ import mlx.core as mx
 
 from kernelwright.ir.origin.sighting import Sighting
 from kernelwright.ir.trace.member import member_paths, path_words
+from kernelwright.ir.trace.placement import names_cpu
 
 _OWN = str(Path(__file__).parents[2])
 _STDLIB = (sysconfig.get_paths()["stdlib"], "<frozen")
@@ -57,6 +58,8 @@ class Recorder:
     """Where the traced function is written."""
     arrays: dict[int, mx.array] = field(default_factory=dict)
     sightings: dict[int, list[Sighting]] = field(default_factory=dict)
+    on_cpu: dict[str, str] = field(default_factory=dict)
+    """Names of functions that name a stream of the CPU, by file and line."""
     is_done: bool = False
     """Whether the function has returned; what fails later fails in the export."""
     _calls: dict[FrameType, _Call] = field(default_factory=dict)
@@ -87,6 +90,9 @@ class Recorder:
             return None
         if is_mlx and (caller is None or self._is_within_mlx(frame)):
             return None
+        if not is_mlx and names_cpu(frame):
+            place = f"{Path(file).name}:{frame.f_code.co_firstlineno}"
+            self.on_cpu.setdefault(place, frame.f_code.co_name)
         self._calls[frame] = self._call(frame, caller)
         frame.f_trace_lines = not is_mlx
         return self._leave if is_mlx else self._watch
