@@ -8,8 +8,17 @@ from kernelwright.agents.budget import Caps
 from kernelwright.agents.roles.reply_schema import ProgramDraft
 from kernelwright.campaign import Captured, Subject, capture_subjects
 from kernelwright.campaign.night import NightFunction, NightSpec
-from tests.agents.loopback.model import NOTHING, role_of, whole
-from tests.agents.loopback.scene import BODY, CHEAT, COLUMNS, ROWS, correction, draft, programs
+from tests.agents.loopback.model import role_of, whole
+from tests.agents.loopback.scene import (
+    BODY,
+    CHEAT,
+    COLUMNS,
+    DONE,
+    ROWS,
+    correction,
+    draft,
+    submitted,
+)
 from tests.agents.loopback.server import Response
 from tests.agents.loopback.wire import Heard, Said
 
@@ -63,18 +72,22 @@ def spec(base_url: str, caps: Caps, evaluations: int | None = None) -> NightSpec
 def reply(request: Heard) -> Response:
     """Answer as the scripted model does: from the request alone, so that it may be asked again.
 
-    The coder slips, cheats and is right in one reply, once; the repairer mends the slip.
+    The coder slips, cheats and is right in one turn, once, and mends the slip in the next.
     """
     role = role_of(request)
     if role == "planner":
         return whole(request)
     factor = 3 if "broadcast(3" in request.text else 2
-    if role == "repairer":
-        return Said(correction("Found it.", _written(factor)["mended"]))
-    if "softmax" in request.messages[0][1] or "A slip." in request.text:
-        return NOTHING
     written = _written(factor)
-    return Said(programs(written["slip"], written["cheat"], written["right"]))
+    if role == "repairer":
+        return Said(correction("Found it.", written["mended"]))
+    opening = request.messages[0][1]
+    turn = len(request.messages) // 2
+    if "softmax" in opening or "A slip." in opening or turn > 1:
+        return DONE
+    if turn == 1:
+        return submitted(written["mended"])
+    return submitted(written["slip"], written["cheat"], written["right"])
 
 
 def _written(factor: int) -> dict[str, ProgramDraft]:
