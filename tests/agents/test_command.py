@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright.campaign.resuming import history_of
 from kernelwright.store import KernelStore
 from tests.agents.loopback.model import SCENARIOS, moment_of
 from tests.agents.loopback.partner import NAMES
@@ -94,7 +95,8 @@ def test_a_search_killed_in_a_call_goes_on_where_it_was(
         report = json.loads(finished(running[1]))
     assert model.asked.count("planner") == 1
     with KernelStore(str(tmp_path / "kernels.db"), must_exist=True) as store:
-        ideas = [(e.idea, e.status) for e in store.history(campaign=report["campaign_id"])]
+        tried = history_of(store, report["campaign_id"], task=None, status=None, limit=99)
+        ideas = [(e.idea, e.status) for e in tried]
         calls = [c for run in store.campaigns() for c in store.dialogue.calls(run.id)]
     assert ("Through a tile.", "correct") in ideas
     assert sum(call.outcome is None for call in calls) == 1

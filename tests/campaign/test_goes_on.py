@@ -145,7 +145,8 @@ def test_a_night_of_another_version_is_resumed(tmp_path: Path, change: str) -> N
         judge = ScriptedJudge()
         plain = spec.model_copy(update={"evaluations": None})
         report = run(store, judge, plain)
-        assert abandoned(store, report.campaign_id) == [before.id]
+        assert report.campaign_id == before.id
+        assert abandoned(store, store.campaigns()[0].id) == [before.id]
         assert len(judge.asked) == len(set(judge.asked))
         tried = {t.candidate_id for t in store.history(limit=99)}
         screened = store.statistics().rows["evaluation"] - len([*first.confirmed, *judge.confirmed])
