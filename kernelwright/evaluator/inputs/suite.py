@@ -39,8 +39,8 @@ _STRONG = (
     *(Distribution.NORMAL, Distribution.OFFSET, Distribution.ALTERNATING),
     *(Distribution.SMALL, Distribution.LARGE, Distribution.CONSTANT, Distribution.DENORMAL),
 )
-LEAST_JUDGED = 0.5
-"""Share of the elements of all cases; where fewer can be judged, nothing is shown."""
+LEAST_JUDGED = 0.1
+"""Share of the elements of ordinary data; where fewer can be judged, nothing is shown."""
 _MOST_CAUGHT = 16
 _MOST_STRAYING = 4
 
@@ -110,10 +110,14 @@ class Suite:
 
     @property
     def judged_share(self) -> float:
-        """Return the share of the elements of all cases that is judged."""
-        live = sum(r.elements for r in self._live)
-        judged = sum(r.judged_elements for r in self._live)
-        return judged / live if live else 0.0
+        """Return the share of the elements that is judged, in cases of ordinary data if any.
+
+        Special values are exact or decide nothing, and would speak for what hangs on last bits.
+        """
+        ordinary = [r for r in self._live if r.case.distribution is Distribution.NORMAL]
+        counted = ordinary or self._live
+        elements = sum(r.elements for r in counted)
+        return sum(r.judged_elements for r in counted) / elements if elements else 0.0
 
     def _unrefuted(self, passing: set[tuple[int, str]]) -> set[tuple[int, str]]:
         forgiven = {MEAN: self._is_uniform, COARSE: self._is_exact}

@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 
 from kernelwright.evaluator.oracle.float_format import FLOAT32, Reals
 from kernelwright.ir.ops import Call, Op, mean_divisor
+from kernelwright.ir.ops.contraction import quantized_terms
 from kernelwright.ir.ops.op import Array
+from kernelwright.ir.ops.weight import FLOAT_MODES
 
 UNIT = 2.0**-24
 """Half the distance between 1 and the next float32: the relative error of one rounding."""
@@ -202,6 +204,9 @@ def _of_products(
         return _of_matmul(op, call, values, errors, terms)
     sizes = [np.abs(v) if v.dtype.kind == "f" else v for v in values]
     base = np.abs(op.meaning(call, *sizes))
+    if op.name in ("quantized_matmul", "gather_qmm") and call.text("mode") in FLOAT_MODES:
+        # The numbers that codes stand for have signs of their own.
+        base = quantized_terms(call, *values)
     lost = overflowed(accumulated(base, terms), base, made)
     if "qmm" in op.name or op.name.startswith("quantized"):
         # Kernels may round weights to the dtype of what they multiply, as MLX's own do.

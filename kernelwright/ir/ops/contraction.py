@@ -50,6 +50,14 @@ def _dequantize(call: Call, packed: Array, scales: Array, biases: Array) -> Arra
     return dequantized(packed, scales, biases, call.integer("group_size"), call.integer("bits"))
 
 
+def quantized_terms(call: Call, x: Array, *others: Array) -> Array:
+    """Add up the absolute terms of a product with quantized weights."""
+    if "right_sorted" in dict(call.attributes):
+        *weights, left, right = others
+        return _gather_mm(call, np.abs(x), np.abs(_weights(call, *weights)), left, right)
+    return np.abs(x) @ np.abs(_weights(call, *others))
+
+
 def regrouped(call: Call, x: Array, *weights: Array) -> Array:
     """Mark results that are not finite only because of infinities, in a quantized product.
 
