@@ -62,5 +62,7 @@ def _secrets(url: str) -> set[str]:
     found = {rest, account.partition(":")[2]} if at else {rest}
     found |= {value for _, value in parse_qsl(rest.partition("?")[2])}
     found |= {pair.partition("=")[2] for pair in rest.partition("?")[2].split("&")}
+    # What follows an @ in a parameter is taken for a host, and named as one.
+    found |= {secret.rpartition("@")[2] for secret in found if "@" in secret and "?" in rest}
     found |= {unquote(secret) for secret in found}
     return {secret for secret in found if secret}
