@@ -37,7 +37,8 @@ def farthest_inside(
     if op.name == "tan":
         return _if(_holds_turn(reals[0], spans[0], np.pi / 2, np.pi), np.nan, made)
     if op.name in ("divide", "floor_divide"):
-        return _if(_may_be_zero(reals[1], spans[1]), np.nan, made)
+        undecided = (reals[1] == 0) & _may_be_zero(reals[0], spans[0])
+        return _if(undecided | _may_be_zero(reals[1], spans[1]), np.nan, made)
     if op.name == "power":
         falls = reals[1] - spans[1] < 0
         return _if(falls & _may_be_zero(reals[0], spans[0]), np.nan, made)

@@ -88,3 +88,12 @@ def test_whole_numbers_as_angles() -> None:
     assert judge(reference, [found])[0].is_acceptable
     found[5] = 4.0
     assert not judge(reference, [found])[0].is_acceptable
+
+
+def test_a_difference_that_may_be_zero_over_zero_is_anything() -> None:
+    x = np.arange(4096, dtype=np.float32)
+    zero = np.zeros(4096, np.float32)
+    scaled = x * np.float32(1 / 255)
+    with np.errstate(all="ignore"):
+        found = (scaled - scaled) / zero
+    assert passes(lambda a, m, s: (a / 255.0 - m) / s, (x, scaled, zero), found)
