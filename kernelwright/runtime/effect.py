@@ -4,12 +4,14 @@ A kernel does none of it: it reads no clock, no file and no environment, and it 
 `kernelwright.optimize` and the export ask the same question here.
 """
 
+import gc
 import io
 import logging
 import os
 import random
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType, FrameType
@@ -63,9 +65,17 @@ class _Watch:
     def __init__(self, root: FrameType) -> None:
         self.found: Effect | None = None
         self._root = root
+        self._thread = threading.get_ident()
+        self._is_collecting = False
+
+    def collecting(self, phase: str, info: Mapping[str, int]) -> None:
+        """Hear of Python's collector: what it finalizes meanwhile is not the function's."""
+        del info
+        if threading.get_ident() == self._thread:
+            self._is_collecting = phase == "start"
 
     def heard(self, frame: FrameType, event: str, called: object) -> None:
-        if self.found is not None:
+        if self.found is not None or self._is_collecting:
             return
         if event == "call":
             what = _entered(frame.f_code)
@@ -132,11 +142,13 @@ def refusing_effects() -> Iterator[None]:
     """
     watch = _Watch(sys._getframe())
     before = sys.getprofile()
+    gc.callbacks.append(watch.collecting)
     sys.setprofile(watch.heard)
     try:
         yield
     finally:
         sys.setprofile(before)
+        gc.callbacks.remove(watch.collecting)
     if watch.found is not None:
         raise watch.found.error()
 

@@ -1,6 +1,7 @@
 """What a function does besides computing is found, and then no kernel takes its place."""
 
 import datetime
+import gc
 import logging
 import os
 import random
@@ -162,3 +163,22 @@ def test_the_profiler_of_a_user_stays() -> None:
         assert sys.getprofile() is profiler
     finally:
         sys.setprofile(before)
+
+
+class Garbage:
+    """Refers to itself, so that only Python's collector ends it; reads a clock when it goes."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+    def __del__(self) -> None:
+        time.time()
+
+
+def test_what_a_collection_finalizes_meanwhile_is_not_the_functions() -> None:
+    gc.collect()
+    Garbage()
+    with refusing_effects():
+        gc.collect()
+    with pytest.raises(ImpureError, match="reads the clock"), refusing_effects():
+        time.time()
