@@ -6,19 +6,12 @@ from datetime import UTC, datetime
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
-from kernelwright.evaluator.evaluation import EVALUATOR_VERSION, Evaluation
 from kernelwright.metal.diagnostic import Record
-from kernelwright.metal.kernel import Program
-from kernelwright.store.reading import champion_of
 from kernelwright.store.schema import (
-    CandidateRow,
     ChampionRow,
-    EvaluationRow,
     MachineTrialRow,
-    ProgramRow,
-    TaskRow,
 )
-from kernelwright.store.serving import ServedProgram
+from kernelwright.store.serving import ServedProgram, fresh_champions
 
 
 class MachineTrial(Record):
@@ -41,28 +34,12 @@ def from_elsewhere(
     session: Session, task_ids: Collection[str], *, device: str, chip: str
 ) -> dict[str, tuple[ServedProgram, ...]]:
     """Return each task's fresh champions of other chips, those of the same kind of device first."""
-    query = (
-        select(ChampionRow, CandidateRow, TaskRow, EvaluationRow, ProgramRow)
-        .join(CandidateRow, CandidateRow.id == ChampionRow.candidate_id)
-        .join(ProgramRow, ProgramRow.id == CandidateRow.program_id)
-        .join(TaskRow, TaskRow.id == ChampionRow.task_id)
-        .join(EvaluationRow, EvaluationRow.id == ChampionRow.evaluation_id)
-        .where(
-            ChampionRow.task_id.in_(task_ids),
-            or_(ChampionRow.device != device, ChampionRow.chip != chip),
-            ChampionRow.state == "fresh",
-            EvaluationRow.evaluator_version >= EVALUATOR_VERSION,
-        )
-        .order_by((ChampionRow.device != device), ChampionRow.device, ChampionRow.chip)
-    )
+    is_elsewhere = or_(ChampionRow.device != device, ChampionRow.chip != chip)
+    order = (ChampionRow.device != device, ChampionRow.device, ChampionRow.chip)
     found: dict[str, tuple[ServedProgram, ...]] = {}
-    for champion, candidate, task, verdict, program in session.execute(query):
-        served = ServedProgram(
-            champion_of(champion, candidate, task, (verdict.status, verdict.evaluator_version)),
-            Program.model_validate_json(program.body),
-            Evaluation.model_validate_json(verdict.body),
-        )
-        found[champion.task_id] = (*found.get(champion.task_id, ()), served)
+    for served in fresh_champions(session, task_ids, is_elsewhere, order):
+        task_id = served.champion.task.id
+        found[task_id] = (*found.get(task_id, ()), served)
     return found
 
 

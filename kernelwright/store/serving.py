@@ -1,10 +1,10 @@
 """Champions by task, for dispatch at run time."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, select
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from kernelwright.evaluator.evaluation import EVALUATOR_VERSION, Evaluation
 from kernelwright.metal.kernel import Program
@@ -32,6 +32,17 @@ def served(
     session: Session, task_ids: Collection[str], *, device: str, chip: str
 ) -> dict[str, ServedProgram]:
     """Return the fresh champion of each task that has one on a chip."""
+    is_here = (ChampionRow.device == device) & (ChampionRow.chip == chip)
+    return {s.champion.task.id: s for s in fresh_champions(session, task_ids, is_here)}
+
+
+def fresh_champions(
+    session: Session,
+    task_ids: Collection[str],
+    where: ColumnElement[bool],
+    order: Sequence[ColumnElement[bool] | InstrumentedAttribute[str]] = (),
+) -> Iterator[ServedProgram]:
+    """Yield the champions of tasks that this version's evaluator crowned, with their programs."""
     query = (
         select(ChampionRow, CandidateRow, TaskRow, EvaluationRow, ProgramRow)
         .join(CandidateRow, CandidateRow.id == ChampionRow.candidate_id)
@@ -40,17 +51,15 @@ def served(
         .join(EvaluationRow, EvaluationRow.id == ChampionRow.evaluation_id)
         .where(
             ChampionRow.task_id.in_(task_ids),
-            ChampionRow.device == device,
-            ChampionRow.chip == chip,
+            where,
             ChampionRow.state == "fresh",
             EvaluationRow.evaluator_version >= EVALUATOR_VERSION,
         )
+        .order_by(*order)
     )
-    return {
-        champion.task_id: ServedProgram(
+    for champion, candidate, task, verdict, program in session.execute(query):
+        yield ServedProgram(
             champion_of(champion, candidate, task, (verdict.status, verdict.evaluator_version)),
             Program.model_validate_json(program.body),
             Evaluation.model_validate_json(verdict.body),
         )
-        for champion, candidate, task, verdict, program in session.execute(query)
-    }
