@@ -18,6 +18,7 @@ from sqlalchemy.exc import (
     SQLAlchemyError,
 )
 from sqlalchemy.pool import ConnectionPoolEntry
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
 from kernelwright.errors import BlockedError, ConflictError, StoreError
 from kernelwright.store.location import label_of, without_secrets
@@ -72,7 +73,7 @@ def connect(url: str, *, create: bool, busy_timeout_s: float = BUSY_TIMEOUT_S) -
             if _is_to_be_copied(engine, url):
                 engine.dispose()
                 return _migrated_copy(url, busy_timeout_s)
-            _bring_up_to_date(engine, url)
+            _bring_up_to_date(engine, url, busy_timeout_s)
         except BaseException:
             engine.dispose()
             raise
@@ -100,7 +101,7 @@ def _migrated_copy(url: str, busy_timeout_s: float) -> Engine:
     ):
         source.backup(target)
     engine = _engine(f"sqlite:///{copied}", create=False, busy_timeout_s=busy_timeout_s)
-    _bring_up_to_date(engine, url, is_copy=True)
+    _bring_up_to_date(engine, url, busy_timeout_s, is_copy=True)
     # A write would be lost with the copy.
     event.listen(engine, "connect", _read_alone)
     engine.dispose()
@@ -241,13 +242,15 @@ def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def _bring_up_to_date(engine: Engine, url: str, *, is_copy: bool = False) -> None:
+def _bring_up_to_date(
+    engine: Engine, url: str, busy_timeout_s: float, *, is_copy: bool = False
+) -> None:
     with engine.connect() as connection:
         version = _version(connection, url)
     if version == SCHEMA_VERSION:
         return
     if engine.dialect.name == "sqlite":
-        _use_write_ahead_log(engine)
+        _use_write_ahead_log(engine, busy_timeout_s)
     with _migrating(engine) as connection:
         # Another process may have migrated while this one waited for the lock.
         if (version := _version(connection, url)) == SCHEMA_VERSION:
@@ -292,12 +295,23 @@ def _check_references(connection: Connection, url: str) -> None:
         )
 
 
-def _use_write_ahead_log(engine: Engine) -> None:
+def _use_write_ahead_log(engine: Engine, busy_timeout_s: float) -> None:
+    # Of two processes that switch at once SQLite fails one without letting it wait.
+    retrying = Retrying(
+        retry=retry_if_exception(_is_locked),
+        stop=stop_after_delay(busy_timeout_s),
+        wait=wait_random(0.01, 0.1),
+        reraise=True,
+    )
     raw = engine.raw_connection()
     try:
-        raw.cursor().execute("PRAGMA journal_mode = WAL")
+        retrying(raw.cursor().execute, "PRAGMA journal_mode = WAL")
     finally:
         raw.close()
+
+
+def _is_locked(error: BaseException) -> bool:
+    return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
 
 
 def _version(connection: Connection, url: str) -> str | None:

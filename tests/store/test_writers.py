@@ -14,6 +14,7 @@ from tests.store.conftest import ENVIRONMENT
 
 _ROOT = Path(__file__).parents[2]
 _WRITERS = 4
+_OPENERS = 8
 _IMPORT_S = 4.0
 """What a process takes to start on a busy machine, about; a late one only overlaps less."""
 
@@ -55,7 +56,7 @@ def test_first_opens_at_once_make_one_store(
     url = str(tmp_path / "new.db")
     if place == "postgresql":
         url = request.getfixturevalue("empty_postgresql_url")
-    _at_once(url, "open", _names(), 1)
+    _at_once(url, "open", [f"evening/{i}" for i in range(_OPENERS)], 1)
     with KernelStore(url) as store:
         assert store.campaigns() == ()
 
