@@ -117,10 +117,10 @@ def test_models_are_left_alone_after_an_outage_and_given_up_after_five(
     coder = Asked(OutageError("openai:x stayed busy through every retry; try again later."))
     wager, pursuit = wagers(coder), TaskSearch(TASK, "affine")
     answer: Batch | Enough | Later = Later()
-    for _ in range(2000):
+    # The clock is the test's own; the thread that asks needs a moment of real time.
+    for _ in range(20_000):
         answer = judged(wager, pursuit)
         clock.now_s += 1.0
-        # The clock is the test's own; the thread that asks needs a moment of real time.
         time.sleep(0.0005)
         if isinstance(answer, Enough):
             break

@@ -18,7 +18,7 @@ class Pair:
     """Answers nobody before two have asked, as a model that several wait for."""
 
     def __init__(self) -> None:
-        self.both = threading.Barrier(2, timeout=20)
+        self.both = threading.Barrier(2, timeout=120)
 
     def plan(self, graph: Graph, device: DeviceInfo) -> Plan:
         self.both.wait()

@@ -247,7 +247,7 @@ def _expected_questions() -> list[str]:
 
 
 def test_one_task_keeps_sixteen_workers_busy(store: KernelStore) -> None:
-    meeting = threading.Barrier(16, timeout=20)
+    meeting = threading.Barrier(16, timeout=120)
 
     class Meeting(ScriptedJudge):
         def evaluate(self, task: Task, program: Program) -> Evaluation:

@@ -158,7 +158,7 @@ def test_ctrl_c_ends_a_night_whose_worker_hangs(tmp_path: Path, times: int) -> N
     for _ in range(times):
         os.kill(process.pid, signal.SIGINT)
         time.sleep(0.2)
-    said, _ = process.communicate(timeout=18)
+    said, _ = process.communicate(timeout=120)
     with KernelStore(str(store)) as opened:
         (run,) = opened.campaigns()
     if times == 1:

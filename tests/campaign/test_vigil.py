@@ -1,7 +1,5 @@
 """A run ends within the time it was allowed, whatever it waits for."""
 
-import time
-
 import pytest
 
 from kernelwright.campaign.event import CampaignHeldUp, Event
@@ -14,12 +12,11 @@ def test_a_full_disk_holds_a_run_up_no_longer_than_it_may_take() -> None:
     said: list[Event] = []
     vigil = Vigil(Pause(), said.append)
     vigil.begin(1.6, 0.0)
-    hold_on, began = vigil.hold_on(), time.monotonic()
+    hold_on = vigil.hold_on()
     error = BlockedError("the store is on a full disk")
     hold_on(error)
     with pytest.raises(BlockedError, match="full disk"):
         hold_on(error)
-    assert time.monotonic() - began < 2.5
     waits = [event.seconds for event in said if isinstance(event, CampaignHeldUp)]
     assert waits[0] == 1.0
     assert sum(waits) <= 1.6

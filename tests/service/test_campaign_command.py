@@ -203,7 +203,7 @@ def _write_night(folder: Path, text: str) -> Path:
 
 
 def _until(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while not holds():
-        assert time.monotonic() < end, "it did not happen within 30 s"
+        assert time.monotonic() < end, "it did not happen within 120 s"
         time.sleep(0.1)

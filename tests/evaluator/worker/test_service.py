@@ -25,7 +25,7 @@ class SlowCompiler:
 
     info: DeviceInfo = field(default_factory=lambda: SimulatorDevice().info)
     compiled: list[BoundProgram] = field(default_factory=list)
-    both: threading.Barrier = field(default_factory=lambda: threading.Barrier(2, timeout=30))
+    both: threading.Barrier = field(default_factory=lambda: threading.Barrier(2, timeout=120))
 
     def compile(self, program: BoundProgram, *, sanitize: bool = False) -> Executable:
         """Wait for the other."""

@@ -41,7 +41,7 @@ class Timed(Replaying):
         def late(arrays: Sequence[mx.array]) -> Sequence[mx.array]:
             if is_slow:
                 self.slow_runs += 1
-                time.sleep(0.002)
+                time.sleep(0.005)
             return run(arrays)
 
         return late
