@@ -8,20 +8,20 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kernelwright.agents.bandit import Bandit, Step, gain_of, parents, repairable
 from kernelwright.agents.offline import tuned_before
 from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.agents.providers.fault import OutageError
 from kernelwright.agents.roles.dedup import signature
-from kernelwright.agents.tuning import tuned
 from kernelwright.errors import BudgetError
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.search.bandit import Bandit, Step, gain_of, parents, repairable
 from kernelwright.search.ranking import rank_of
 from kernelwright.search.spec import SearchSpec
 from kernelwright.search.strategy import Enough, Later, Team
 from kernelwright.search.task_search import TaskSearch
+from kernelwright.search.tunables import tuned
 
 Batch = list[Proposal]
 _ASKS_MODEL = frozenset({Step.IDEA, Step.IMPROVE, Step.REPAIR})

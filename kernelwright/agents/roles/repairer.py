@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from kernelwright.agents.lineage import is_repairable
 from kernelwright.agents.message import Prompt, Purpose
 from kernelwright.agents.offline.repairer import AUTHOR as OFFLINE
 from kernelwright.agents.protocols import Attempt, Proposal, Repairer
@@ -10,6 +9,7 @@ from kernelwright.agents.providers.fault import ReplyError
 from kernelwright.agents.roles.dedup import signature
 from kernelwright.agents.roles.feedback import diagnosis
 from kernelwright.agents.roles.graph_text import task_text
+from kernelwright.agents.roles.lineage import is_repairable
 from kernelwright.agents.roles.program_text import shown
 from kernelwright.agents.roles.prompt import build, render
 from kernelwright.agents.roles.reply_schema import Correction

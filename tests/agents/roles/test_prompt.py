@@ -32,7 +32,7 @@ from tests.agents.loopback.scene import (
 )
 
 ROWS, COLUMNS = 5, 70
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def rowwise(x: mx.array, residual: mx.array, weight: mx.array) -> mx.array:

@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from kernelwright.agents.bandit import Bandit, Step, gain_of, parents, repairable
 from kernelwright.agents.protocols import Attempt
-from kernelwright.agents.tuning import neighbours, tuned
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.metal.kernel import Tunable
+from kernelwright.search.bandit import Bandit, Step, gain_of, parents, repairable
+from kernelwright.search.tunables import neighbours, tuned
 from tests.agents.loopback.scene import (
     BODY,
     attempt,

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from kernelwright.agents.lineage import failures_before, is_repairable, may_go_on
 from kernelwright.agents.protocols import Attempt
+from kernelwright.agents.roles.lineage import failures_before, is_repairable, may_go_on
 from kernelwright.evaluator.evaluation import Status
 from tests.agents.loopback.scene import BODY, attempt, correct, draft, racing, unproven
 

@@ -5,9 +5,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kernelwright.agents.lineage import is_repairable, may_go_on
 from kernelwright.agents.protocols import Attempt
 from kernelwright.agents.roles.feedback import is_gated
+from kernelwright.agents.roles.lineage import is_repairable, may_go_on
 from kernelwright.evaluator.evaluation import Status
 
 DOLLARS_PER_HOUR = 0.5
