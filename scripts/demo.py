@@ -19,7 +19,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from kernelwright.campaign.wording import in_seconds
+from kernelwright.campaign.report.wording import in_seconds
 from kernelwright.errors import KernelwrightError
 from kernelwright.service.commands import app
 from kernelwright.service.console import console

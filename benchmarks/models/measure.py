@@ -13,7 +13,7 @@ from mlx.nn.layers.base import Module
 from benchmarks.models.probe import probe
 from benchmarks.models.rows import Row, small
 from kernelwright.campaign import Engine, SearchSpec, judges_on, offline_team
-from kernelwright.campaign.given_graph import captured_graphs
+from kernelwright.campaign.planning.given_graph import captured_graphs
 from kernelwright.metal.device.base import Device, DeviceName
 from kernelwright.metal.device.registry import open_device
 from kernelwright.runtime.models.choosing import Choice, choose

@@ -25,14 +25,14 @@ from kernelwright.campaign import (
     judges_on,
     vigil,
 )
-from kernelwright.campaign.endurance import Endurance, Stamina
 from kernelwright.campaign.event import CandidateConfirmed, CandidateJudged, Event
-from kernelwright.campaign.fault import Fault, Sabotage, SabotagedClient, sabotaged
-from kernelwright.campaign.model_team import hiring
-from kernelwright.campaign.team import offline_team
+from kernelwright.campaign.execution.retry_policy import Endurance, Stamina
+from kernelwright.campaign.team.model_team import hiring
+from kernelwright.campaign.team.offline_team import offline_team
 from kernelwright.errors import StoreError
 from kernelwright.search import bandit_strategy
-from kernelwright.store.faulty import FaultyStore
+from kernelwright.testing.fault import Fault, Sabotage, SabotagedClient, sabotaged
+from kernelwright.testing.fault.faulty_store import FaultyStore
 from tests.agents.loopback.partner import QUICK
 
 ENDED, TO_BE_TAKEN_UP, BROKEN = 0, 75, 70

@@ -18,9 +18,9 @@ from benchmarks.reliability.life import Order
 from benchmarks.reliability.served import FAULTS, Served
 from kernelwright.agents.budget import Caps
 from kernelwright.campaign import Captured
-from kernelwright.campaign.fault import Draw, Fault, drawn
-from kernelwright.campaign.fault.plan import FaultKind
 from kernelwright.store import KernelStore
+from kernelwright.testing.fault import Draw, Fault, drawn
+from kernelwright.testing.fault.plan import FaultKind
 
 AMPLE = Caps(dollars=5.0, calls=400)
 TIGHT = Caps(dollars=0.15, calls=12)

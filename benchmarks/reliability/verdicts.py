@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kernelwright.campaign import MakeJudge, judges_on
-from kernelwright.campaign.judge import Judge
+from kernelwright.campaign.execution.judge import Judge
 from kernelwright.evaluator import Evaluation, Stage, Status, Task
 from kernelwright.evaluator.evaluation import StageResult
 from kernelwright.metal import Program

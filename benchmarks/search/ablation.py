@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from benchmarks.search.landscape import Landscape
 from kernelwright.agents.offline.tuner import ordered
 from kernelwright.agents.protocols import Attempt, Proposal
-from kernelwright.campaign.savings import traffic_of
+from kernelwright.campaign.planning.traffic import traffic_of
 from kernelwright.evaluator import Evaluation, Status, Task
 from kernelwright.ir import Graph
 from kernelwright.metal import Kernel, Program, Tensor

@@ -1,14 +1,14 @@
 """The search loop: what to try next, under which budget, and what it leaves behind."""
 
-from kernelwright.campaign.engine import Engine
 from kernelwright.campaign.event import Event
-from kernelwright.campaign.judge import Judge, MakeJudge, environment_of, judges_on
-from kernelwright.campaign.planning import Captured, CapturedFunction, capture_subjects
-from kernelwright.campaign.recheck import Recheck, recheck
-from kernelwright.campaign.report import FunctionReport, SearchReport, TaskReport
-from kernelwright.campaign.savings import Traffic, traffic_of
-from kernelwright.campaign.subject import Subject, load_subjects, parse_input
-from kernelwright.campaign.team import offline_team
+from kernelwright.campaign.execution.engine import Engine
+from kernelwright.campaign.execution.judge import Judge, MakeJudge, environment_of, judges_on
+from kernelwright.campaign.execution.revalidation import Recheck, recheck
+from kernelwright.campaign.planning.capturing import Captured, CapturedFunction, capture_subjects
+from kernelwright.campaign.planning.traffic import Traffic, traffic_of
+from kernelwright.campaign.report.search_report import FunctionReport, SearchReport, TaskReport
+from kernelwright.campaign.spec.search_target import Subject, load_subjects, parse_input
+from kernelwright.campaign.team.offline_team import offline_team
 from kernelwright.search.spec import SearchSpec
 from kernelwright.search.strategy import RepairThenWrite, Strategy, Team
 

@@ -1,6 +1,6 @@
 """What a search says while it runs: frozen records, in the order in which things happen."""
 
-from kernelwright.campaign.whole import FunctionWork
+from kernelwright.campaign.planning.whole_function import FunctionWork
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.diagnostic import Record

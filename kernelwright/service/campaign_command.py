@@ -11,24 +11,11 @@ import typer
 from rich.text import Text
 
 from kernelwright.campaign import Engine, SearchReport, judges_on, offline_team
-from kernelwright.campaign.climate import climate_here, staying_awake
-from kernelwright.campaign.endurance import Endurance
 from kernelwright.campaign.event import Event
-from kernelwright.campaign.fault import Rehearsal
-from kernelwright.campaign.forecast import forecast
-from kernelwright.campaign.model_team import hiring
-from kernelwright.campaign.night import (
-    WANTED,
-    NightFunction,
-    NightSpec,
-    NightWanted,
-    night_of_wishes,
-    read_night,
-    template,
-)
-from kernelwright.campaign.pausing import Pause
-from kernelwright.campaign.planning import Captured
-from kernelwright.campaign.resuming import (
+from kernelwright.campaign.execution.power_monitor import climate_here, staying_awake
+from kernelwright.campaign.execution.retry_policy import Endurance
+from kernelwright.campaign.history.pausing import Pause
+from kernelwright.campaign.history.resuming import (
     LargerCaps,
     StopWatch,
     ask_to_go_on,
@@ -37,8 +24,20 @@ from kernelwright.campaign.resuming import (
     shown_id,
     to_resume,
 )
-from kernelwright.campaign.wish import capture_night, joined, with_wishes
-from kernelwright.campaign.wording import counted, in_seconds
+from kernelwright.campaign.planning.capturing import Captured
+from kernelwright.campaign.planning.forecast import forecast
+from kernelwright.campaign.planning.wanted_calls import capture_night, joined, with_wishes
+from kernelwright.campaign.report.wording import counted, in_seconds
+from kernelwright.campaign.spec.campaign_file import (
+    WANTED,
+    NightFunction,
+    NightSpec,
+    NightWanted,
+    night_of_wishes,
+    read_night,
+    template,
+)
+from kernelwright.campaign.team.model_team import hiring
 from kernelwright.errors import DeviceError, InputError
 from kernelwright.ir import partition
 from kernelwright.runtime.export import export_into, fits_metal
@@ -49,6 +48,7 @@ from kernelwright.service.view.figure import MLX_IS_BEST, short
 from kernelwright.service.view.progress import progress_view
 from kernelwright.service.view.summary import print_search_summary
 from kernelwright.store import KernelStore
+from kernelwright.testing.fault import Rehearsal
 
 FileArgument = Annotated[
     Path | None,

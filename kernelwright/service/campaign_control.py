@@ -4,8 +4,8 @@ from rich.console import OverflowMethod
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.campaign.pausing import is_paused
-from kernelwright.campaign.resuming import (
+from kernelwright.campaign.history.pausing import is_paused
+from kernelwright.campaign.history.resuming import (
     ask_to_pause,
     ask_to_stop,
     current,
@@ -15,8 +15,8 @@ from kernelwright.campaign.resuming import (
     searches,
     shown_id,
 )
-from kernelwright.campaign.run_state import RunState, state_of
-from kernelwright.campaign.wording import in_seconds
+from kernelwright.campaign.history.run_state import RunState, state_of
+from kernelwright.campaign.report.wording import in_seconds
 from kernelwright.errors import InputError
 from kernelwright.service.console import console
 from kernelwright.service.option import JsonOption, RunArgument, StoreOption, print_json

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import MethodType
 
 from kernelwright.annotation import examples_of, original_of
-from kernelwright.campaign.input_text import read_inputs
-from kernelwright.campaign.subject import subject_of
+from kernelwright.campaign.spec.input_text import read_inputs
+from kernelwright.campaign.spec.search_target import subject_of
 from kernelwright.errors import InputError
 from kernelwright.metal.diagnostic import Record
 from kernelwright.runtime.export import FormatName

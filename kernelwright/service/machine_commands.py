@@ -3,7 +3,7 @@
 import typer
 
 from kernelwright.agents.roles.model_check import doctor_model
-from kernelwright.campaign.machine import Finding, examine, find_devices
+from kernelwright.campaign.execution.machine import Finding, examine, find_devices
 from kernelwright.service.console import console
 from kernelwright.service.option import (
     BaseUrlOption,

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from kernelwright.campaign.morning import morning_of
-from kernelwright.campaign.morning_page import as_html, as_markdown
-from kernelwright.campaign.resuming import find_night
+from kernelwright.campaign.history.resuming import find_night
+from kernelwright.campaign.report.campaign_page import as_html, as_markdown
+from kernelwright.campaign.report.campaign_report import morning_of
 from kernelwright.errors import InputError
 from kernelwright.service.console import console
 from kernelwright.service.option import ChipOption, JsonOption, StoreOption, print_json

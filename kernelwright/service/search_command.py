@@ -18,8 +18,8 @@ from kernelwright.campaign import (
     load_subjects,
     offline_team,
 )
-from kernelwright.campaign.forecast import forecast, size_warning
-from kernelwright.campaign.model_team import hiring
+from kernelwright.campaign.planning.forecast import forecast, size_warning
+from kernelwright.campaign.team.model_team import hiring
 from kernelwright.errors import InputError
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES
 from kernelwright.metal.device.registry import default_device

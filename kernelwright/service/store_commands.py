@@ -6,9 +6,13 @@ from typing import Annotated
 import typer
 
 from kernelwright.agents.session.transcript import Transcript, transcript_lines
-from kernelwright.campaign.champion_list import CandidatePage, candidate_gain, champions_by_gain
-from kernelwright.campaign.ledger import conversations_about
-from kernelwright.campaign.resuming import history_of
+from kernelwright.campaign.history.ledger import conversations_about
+from kernelwright.campaign.history.resuming import history_of
+from kernelwright.campaign.report.champion_list import (
+    CandidatePage,
+    candidate_gain,
+    champions_by_gain,
+)
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.service.console import console

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kernelwright.campaign import recheck
-from kernelwright.campaign.wish import still_wanted
+from kernelwright.campaign.planning.wanted_calls import still_wanted
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.service.console import console
 from kernelwright.service.option import JsonOption, LimitOption, StoreOption, print_json

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from kernelwright.campaign import Engine, SearchReport, SearchSpec, judges_on, offline_team
-from kernelwright.campaign.given_graph import captured_graphs
-from kernelwright.campaign.model_team import hiring
+from kernelwright.campaign.planning.given_graph import captured_graphs
+from kernelwright.campaign.team.model_team import hiring
 from kernelwright.errors import InputError
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.device.registry import default_device, open_device

@@ -7,9 +7,9 @@ import typer
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from kernelwright.campaign.outlook import Lookout, Outlook
-from kernelwright.campaign.resuming import find_night, is_alive, nights, searches, shown_id
-from kernelwright.campaign.spec_reading import night_spec_of
+from kernelwright.campaign.history.resuming import find_night, is_alive, nights, searches, shown_id
+from kernelwright.campaign.report.live_status import Lookout, Outlook
+from kernelwright.campaign.spec.spec_reading import night_spec_of
 from kernelwright.service.console import console
 from kernelwright.service.option import ChipOption, JsonOption, RunArgument, StoreOption, print_json
 from kernelwright.service.view.watch import frame

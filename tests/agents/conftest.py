@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.campaign.judge import EvaluatorJudge
+from kernelwright.campaign.execution.judge import EvaluatorJudge
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.store import KernelStore
 from tests.agents.loopback.loop import Shared

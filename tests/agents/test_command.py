@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.campaign.resuming import history_of
+from kernelwright.campaign.history.resuming import history_of
 from kernelwright.store import KernelStore
 from tests.agents.loopback.model import SCENARIOS, moment_of
 from tests.agents.loopback.partner import NAMES

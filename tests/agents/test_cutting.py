@@ -6,9 +6,9 @@ import mlx.core as mx
 
 from kernelwright.agents.protocols import Plan
 from kernelwright.campaign import Subject, capture_subjects
-from kernelwright.campaign.cutting import plan_functions
-from kernelwright.campaign.pausing import Pause
-from kernelwright.campaign.vigil import Vigil
+from kernelwright.campaign.execution.function_cutting import plan_functions
+from kernelwright.campaign.execution.run_control import Vigil
+from kernelwright.campaign.history.pausing import Pause
 from kernelwright.ir import Graph
 from kernelwright.metal.device.base import DeviceInfo
 from tests.agents.loopback.scene import DEVICE, double_plus_one

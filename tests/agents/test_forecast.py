@@ -6,7 +6,7 @@ import pytest
 from kernelwright.agents.budget import Caps
 from kernelwright.agents.session import Price
 from kernelwright.campaign import SearchSpec
-from kernelwright.campaign.forecast import forecast, size_warning
+from kernelwright.campaign.planning.forecast import forecast, size_warning
 from kernelwright.ir import capture
 from tests.agents.loopback.scene import TASK
 

@@ -12,8 +12,8 @@ from kernelwright.agents.budget import Caps
 from kernelwright.agents.roles.task_signature import Interface
 from kernelwright.campaign import Engine, SearchSpec, Subject, capture_subjects, offline_team
 from kernelwright.campaign.event import ModelRemarked
-from kernelwright.campaign.judge import EvaluatorJudge
-from kernelwright.campaign.model_team import hiring
+from kernelwright.campaign.execution.judge import EvaluatorJudge
+from kernelwright.campaign.team.model_team import hiring
 from kernelwright.errors import InputError, ModelError
 from kernelwright.evaluator import Status
 from kernelwright.evaluator.config import EvaluatorConfig

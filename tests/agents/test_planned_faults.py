@@ -3,12 +3,12 @@
 import pytest
 
 from kernelwright.campaign import Engine, SearchSpec, capture_subjects, offline_team
-from kernelwright.campaign.fault import SabotagedClient
-from kernelwright.campaign.fault.plan import Fault
-from kernelwright.campaign.fault.sabotage import Sabotage
-from kernelwright.campaign.model_team import hiring
+from kernelwright.campaign.team.model_team import hiring
 from kernelwright.evaluator import Status
 from kernelwright.store import KernelStore
+from kernelwright.testing.fault import SabotagedClient
+from kernelwright.testing.fault.plan import Fault
+from kernelwright.testing.fault.sabotage import Sabotage
 from tests.agents.loopback.loop import SUBJECT, Shared, statuses
 from tests.agents.loopback.model import SCENARIOS
 from tests.agents.loopback.partner import NAMES, QUICK

@@ -7,7 +7,7 @@ from pathlib import Path
 import mlx.core as mx
 
 from kernelwright.campaign import Engine, Subject, capture_subjects
-from kernelwright.campaign.night import NightFunction, NightSpec
+from kernelwright.campaign.spec.campaign_file import NightFunction, NightSpec
 from kernelwright.store import KernelStore
 from tests.campaign.scripted import MortalStore, ScriptedJudge, subjects, team
 

@@ -4,15 +4,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kernelwright.campaign import Engine, SearchSpec, capture_subjects, vigil
+from kernelwright.campaign import Engine, SearchSpec, capture_subjects
 from kernelwright.campaign.event import CampaignHeldUp, CandidateJudged, Event
+from kernelwright.campaign.execution import run_control
 from kernelwright.store import KernelStore
 from tests.campaign.scripted import ScriptedJudge, subjects, team
 
 
 def main(folder: Path) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], check=True)
-    vigil._FIRST_PAUSE_S = 0.01
+    run_control._FIRST_PAUSE_S = 0.01
     ballast = folder / "ballast"
     judged: list[str] = []
     waits: list[str] = []

@@ -11,7 +11,7 @@ from mlx.nn.layers.base import Module
 from mlx.nn.layers.linear import Linear
 
 from kernelwright import ir
-from kernelwright.campaign.judge import environment_of
+from kernelwright.campaign.execution.judge import environment_of
 from kernelwright.errors import InputError, KernelwrightError
 from kernelwright.evaluator.evaluation import Evaluation, Speedup, Status
 from kernelwright.evaluator.task import Task

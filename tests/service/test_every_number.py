@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from kernelwright.campaign import SearchReport
-from kernelwright.campaign.champion_list import CandidatePage, RankedChampion
-from kernelwright.campaign.morning import Morning
-from kernelwright.campaign.outline import PlanOutline
+from kernelwright.campaign.planning.plan_summary import PlanOutline
+from kernelwright.campaign.report.campaign_report import Morning
+from kernelwright.campaign.report.champion_list import CandidatePage, RankedChampion
 from kernelwright.service.commands import app
 
 _FILE = """

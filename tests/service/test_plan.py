@@ -14,11 +14,11 @@ from typer.testing import CliRunner, Result
 
 from kernelwright import ir
 from kernelwright.campaign import Subject, capture_subjects, offline_team
-from kernelwright.campaign.flow import Flow
-from kernelwright.campaign.outline import PlanOutline, outline
-from kernelwright.campaign.planning import FunctionPlan, plan_function
-from kernelwright.campaign.savings import traffic_of
-from kernelwright.campaign.whole import FunctionWork
+from kernelwright.campaign.planning.capturing import FunctionPlan, plan_function
+from kernelwright.campaign.planning.launch_graph import Flow
+from kernelwright.campaign.planning.plan_summary import PlanOutline, outline
+from kernelwright.campaign.planning.traffic import traffic_of
+from kernelwright.campaign.planning.whole_function import FunctionWork
 from kernelwright.errors import InputError
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.service.commands import app

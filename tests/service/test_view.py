@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 
 from kernelwright.campaign import Engine, Event, SearchReport, SearchSpec, capture_subjects
-from kernelwright.campaign.champion_list import champions_by_gain
-from kernelwright.campaign.run_state import RunState
-from kernelwright.campaign.wording import in_seconds
+from kernelwright.campaign.history.run_state import RunState
+from kernelwright.campaign.report.champion_list import champions_by_gain
+from kernelwright.campaign.report.wording import in_seconds
 from kernelwright.evaluator.gain import Gain, in_microseconds
 from kernelwright.service.campaign_control import status_table
 from kernelwright.service.console import THEME

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from kernelwright.campaign.outlook import Limits, Outlook, TaskOutlook, UnderWay, Used
+from kernelwright.campaign.report.live_status import Limits, Outlook, TaskOutlook, UnderWay, Used
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.gain import Gain
 from kernelwright.service.console import THEME

@@ -9,9 +9,9 @@ from kernelwright.agents.budget import Budget
 from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.agents.roles.attacker import Attack, ModelAttacker, TriedAttack
 from kernelwright.agents.session import AsyncBridge, ChatSettings, ModelSpec, open_model
-from kernelwright.campaign.judge import environment_of
-from kernelwright.campaign.ledger import StoreLedger, calls_to_replay
-from kernelwright.campaign.memory import StoredMemory
+from kernelwright.campaign.execution.judge import environment_of
+from kernelwright.campaign.history.evaluation_history import StoredMemory
+from kernelwright.campaign.history.ledger import StoreLedger, calls_to_replay
 from kernelwright.campaign.redteam.mutation import mutation_attacks
 from kernelwright.campaign.redteam.record import RedTeamReport, RedTeamSpec, Strike, Target
 from kernelwright.errors import BudgetError, DeviceError, InputError, ModelError

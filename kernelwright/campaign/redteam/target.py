@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from kernelwright.agents.offline import OfflineCoder
-from kernelwright.campaign.planning import Captured
+from kernelwright.campaign.planning.capturing import Captured
 from kernelwright.campaign.redteam.record import Target
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.partition import partition

@@ -9,7 +9,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.campaign.wording import in_seconds
+from kernelwright.campaign.report.wording import in_seconds
 from kernelwright.evaluator.evaluation import BASELINE_NAMES, Evaluation, Samples, Speedup, Stage
 from kernelwright.evaluator.gain import Gain, in_microseconds
 from kernelwright.metal.device.base import Counters

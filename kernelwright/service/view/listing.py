@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.campaign.champion_list import RankedChampion
-from kernelwright.campaign.wording import in_seconds
+from kernelwright.campaign.report.champion_list import RankedChampion
+from kernelwright.campaign.report.wording import in_seconds
 from kernelwright.service.view.figure import SHORT_ID, in_bytes, in_dollars, ranked, short
 from kernelwright.service.view.speedup import gain_cells, speedup_note
 from kernelwright.store import HistoryEntry, StoreStatistics, Wanted

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.campaign.machine import DeviceFinding, Finding
+from kernelwright.campaign.execution.machine import DeviceFinding, Finding
 from kernelwright.service.view.figure import in_bytes
 
 _TITLES = {

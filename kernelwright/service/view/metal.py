@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.campaign.wording import counted
+from kernelwright.campaign.report.wording import counted
 from kernelwright.evaluator.gain import in_microseconds
 from kernelwright.metal.device.base import Array, Counters
 from kernelwright.metal.diagnostic import Diagnostic, SanitizerReport, Severity

@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from kernelwright.campaign.outline import PlanOutline, RegionOutline, Step
-from kernelwright.campaign.wording import counted
+from kernelwright.campaign.planning.plan_summary import PlanOutline, RegionOutline, Step
+from kernelwright.campaign.report.wording import counted
 from kernelwright.evaluator.gain import Gain
 from kernelwright.service.view.figure import in_bytes
 

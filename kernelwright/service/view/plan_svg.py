@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 
-from kernelwright.campaign.flow import Flow, Unit
-from kernelwright.campaign.outline import PlanOutline, RegionOutline
-from kernelwright.campaign.wording import counted
+from kernelwright.campaign.planning.launch_graph import Flow, Unit
+from kernelwright.campaign.planning.plan_summary import PlanOutline, RegionOutline
+from kernelwright.campaign.report.wording import counted
 from kernelwright.evaluator.gain import Gain
 from kernelwright.ir.graph import ValueId
 from kernelwright.service.view.figure import MLX_IS_BEST, in_bytes

@@ -26,7 +26,7 @@ from kernelwright.campaign.event import (
     ModelRemarked,
     TaskEnded,
 )
-from kernelwright.campaign.wording import counted, in_seconds
+from kernelwright.campaign.report.wording import counted, in_seconds
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.service.view.figure import ranked, short
 from kernelwright.store import Rank, TaskSummary

@@ -11,10 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelwright.campaign.event import LeftOperation
-from kernelwright.campaign.report import FunctionReport, SearchReport, TaskReport
-from kernelwright.campaign.savings import Traffic
-from kernelwright.campaign.subject import CATALOG
-from kernelwright.campaign.wording import counted, in_seconds
+from kernelwright.campaign.planning.traffic import Traffic
+from kernelwright.campaign.report.search_report import FunctionReport, SearchReport, TaskReport
+from kernelwright.campaign.report.wording import counted, in_seconds
+from kernelwright.campaign.spec.search_target import CATALOG
 from kernelwright.service.view.figure import in_bytes, short
 from kernelwright.service.view.speedup import gain_cells, speedup_note
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from kernelwright.campaign.report import SearchReport
+from kernelwright.campaign.report.search_report import SearchReport
 from kernelwright.runtime.models.choosing import Choice
 from kernelwright.runtime.models.proof import Sameness
 from kernelwright.runtime.models.speed import Interval, Speed

@@ -6,8 +6,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.campaign.outlook import Outlook, TaskOutlook, UnderWay
-from kernelwright.campaign.wording import counted, in_seconds
+from kernelwright.campaign.report.live_status import Outlook, TaskOutlook, UnderWay
+from kernelwright.campaign.report.wording import counted, in_seconds
 from kernelwright.evaluator.gain import Gain
 from kernelwright.service.view.figure import MLX_IS_BEST, ranked, short
 

@@ -14,8 +14,8 @@ from kernelwright.campaign import (
     offline_team,
 )
 from kernelwright.campaign.event import Event
-from kernelwright.campaign.judge import EvaluatorJudge
-from kernelwright.campaign.model_team import hiring
+from kernelwright.campaign.execution.judge import EvaluatorJudge
+from kernelwright.campaign.team.model_team import hiring
 from kernelwright.evaluator import Evaluation, Status, Task
 from kernelwright.metal import Program
 from kernelwright.metal.device.base import DeviceInfo

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from kernelwright.agents.budget import Caps
 from kernelwright.agents.roles.task_signature import Interface
-from kernelwright.campaign.memory import StoredMemory
+from kernelwright.campaign.history.evaluation_history import StoredMemory
 from kernelwright.campaign.redteam import RedTeamReport, RedTeamSpec, Target, run_red_team
 from kernelwright.errors import InputError
 from kernelwright.evaluator.config import EvaluatorConfig

@@ -9,7 +9,7 @@ import mlx.core as mx
 import pytest
 
 from kernelwright.campaign import Engine, SearchSpec, judges_on, offline_team
-from kernelwright.campaign.given_graph import captured_graphs
+from kernelwright.campaign.planning.given_graph import captured_graphs
 from kernelwright.runtime.models.choosing import choose
 from kernelwright.runtime.models.install import optimize_model, restore_model
 from kernelwright.runtime.models.target import build_model

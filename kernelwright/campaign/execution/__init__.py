@@ -1,0 +1,1 @@
+"""Runs a search: evaluators, their locks and retries, and control over a run."""

@@ -1,0 +1,138 @@
+"""The workbench: as many judges as may work at once, lent out one to a thread."""
+
+import queue
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
+
+from kernelwright.campaign.execution.judge import MakeJudge
+from kernelwright.campaign.execution.retry_policy import (
+    USUAL_ENDURANCE,
+    Endurance,
+    EnduringJudge,
+    Health,
+    Rest,
+)
+from kernelwright.evaluator.evaluation import Evaluation
+from kernelwright.evaluator.task import Task
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.kernel import Program
+
+
+def judges_at_once(device: DeviceInfo, jobs: int) -> int:
+    """Return how many judges a device may have.
+
+    On an NVIDIA GPU one is timed while the others' candidates compile and are sanitized. A GPU
+    that shares memory and power with the cores would be slower for it, so it gets exactly one.
+    """
+    return jobs if device.name == "cuda" or not device.measures_time else 1
+
+
+class Bench:
+    """Judges for one device."""
+
+    def __init__(
+        self,
+        make_judge: MakeJudge,
+        jobs: int,
+        rest: Rest,
+        endurance: Endurance = USUAL_ENDURANCE,
+    ) -> None:
+        """Open the device; `rest` waits where it fails later.
+
+        Raises:
+            DeviceError: it does not open.
+        """
+        first = make_judge()
+        self.info: DeviceInfo = first.info
+        self.jobs = judges_at_once(self.info, jobs)
+        self._make_judge = make_judge
+        self._health = Health(endurance, rest)
+        self._judges = [EnduringJudge(make_judge, self.info, self._health, first)]
+        self.evaluations = 0
+        """All programs that were judged, confirmations aside."""
+        self.tool_evaluations = 0
+        """Programs that models had judged while they wrote, and that are no candidates yet."""
+        self._tried: dict[tuple[str, str], Evaluation] = {}
+        self._idle: queue.SimpleQueue[EnduringJudge] = queue.SimpleQueue()
+        self._idle.put(self._judges[0])
+
+    def evaluate(self, task: Task, program: Program, *, alone: bool = False) -> Evaluation:
+        """Evaluate on the next free judge, or with a worker of its own; from `jobs` threads.
+
+        Raises:
+            DeviceParkedError: the device failed again and again.
+        """
+        known = None if alone else self._tried.pop((task.fingerprint, program.id), None)
+        if known is not None:
+            # From here on it counts as the candidate's.
+            self.tool_evaluations -= 1
+            return known
+        self.evaluations += 1
+        with self._borrowed(alone=alone) as judge:
+            return judge.evaluate(task, program)
+
+    def try_out(self, task: Task, program: Program) -> Evaluation:
+        """Evaluate what may become a candidate; when it does, its verdict is there already.
+
+        Raises:
+            DeviceParkedError: the device failed again and again.
+        """
+        self.evaluations += 1
+        self.tool_evaluations += 1
+        with self._borrowed(alone=False) as judge:
+            evaluation = judge.evaluate(task, program)
+        if not self.info.measures_time:
+            # Counted times are the same every time; measured ones are taken again.
+            self._tried[task.fingerprint, program.id] = evaluation
+        return evaluation
+
+    def confirm(self, task: Task, program: Program, *, alone: bool = False) -> Evaluation:
+        """Put a candidate through every stage on the next free judge."""
+        with self._borrowed(alone=alone) as judge:
+            return judge.confirm(task, program)
+
+    @contextmanager
+    def _borrowed(self, *, alone: bool) -> Iterator[EnduringJudge]:
+        judge = self._borrow()
+        try:
+            if alone:
+                judge.start_again()
+            yield judge
+        finally:
+            self._idle.put(judge)
+
+    def _borrow(self) -> EnduringJudge:
+        try:
+            return self._idle.get_nowait()
+        except queue.Empty:
+            # A search whose every candidate is known starts no second worker.
+            judge = EnduringJudge(self._make_judge, self.info, self._health)
+            self._judges.append(judge)
+            return judge
+
+    @contextmanager
+    def closed_at_an_error(self) -> Iterator[None]:
+        """End the workers before anybody waits for their threads: a second Ctrl-C ends at once."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End every worker."""
+        for judge in self._judges:
+            judge.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,62 @@
+"""What the runs that a search takes over from have used up, and what was in flight at their end."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kernelwright.campaign.event import CampaignEnded
+from kernelwright.campaign.history.heartbeat import BEAT_S
+from kernelwright.campaign.history.ledger import abandoned
+from kernelwright.campaign.history.pausing import paused_s
+from kernelwright.store import Campaign, KernelStore
+
+_MOST_CAMPAIGNS = 1000
+_MOST_TRIALS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What earlier runs of the same search took and left behind."""
+
+    seconds: float = 0.0
+    evaluations: int = 0
+    in_flight: Mapping[str, int] = field(default_factory=dict)
+    """Candidates whose evaluation began and never ended, and how many runs died of that."""
+
+
+def earlier_runs(store: KernelStore, campaign_id: str) -> Earlier:
+    """Add up the runs of the same search since it last finished."""
+    runs = abandoned(store, campaign_id)
+    campaigns = {c.id: c for c in store.campaigns(limit=_MOST_CAMPAIGNS)}
+    trials = {run: store.history(campaign=run, limit=_MOST_TRIALS)[::-1] for run in runs}
+    open_: dict[str, int] = {}
+    for run in runs:
+        died = int(not any(event.kind == CampaignEnded.__name__ for event in store.events(run)))
+        for trial in trials[run]:
+            if trial.state in ("evaluating", "confirming"):
+                open_[trial.candidate_id] = open_.get(trial.candidate_id, 0) + died
+            elif trial.state == "done":
+                open_.pop(trial.candidate_id, None)
+    return Earlier(
+        seconds=sum(lasted_s(store, campaigns[run]) for run in runs),
+        evaluations=sum(
+            trial.state != "intended" and not trial.reused for run in runs for trial in trials[run]
+        ),
+        in_flight=open_,
+    )
+
+
+def lasted_s(store: KernelStore, campaign: Campaign) -> float:
+    """Return how long a run went on, to its last sign of life where it has no end.
+
+    The time that it was asked to hold still does not count.
+    """
+    if campaign.elapsed_s:
+        # A run that died went on for less than a beat after its last sign of life.
+        has_ended = any(e.kind == CampaignEnded.__name__ for e in store.events(campaign.id))
+        is_known = has_ended or campaign.state == "running"
+        return campaign.elapsed_s if is_known else campaign.elapsed_s + BEAT_S
+    last = campaign.ended_at or campaign.heartbeat_at
+    if campaign.ended_at is None and (newest := store.history(campaign=campaign.id, limit=1)):
+        last = max(last, newest[0].at)
+    held = paused_s(store.events(campaign.id), last)
+    return max((last - campaign.started_at).total_seconds() - held, 0.0)

@@ -1,0 +1,263 @@
+"""Runs of one campaign: which is alive, which was left behind, and how to stop or take one up."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from kernelwright.campaign.event import CampaignBegan, Event
+from kernelwright.campaign.history.pausing import GO_ON, PAUSE, Pause, is_paused
+from kernelwright.campaign.spec.campaign_file import NightSpec
+from kernelwright.campaign.spec.spec_reading import night_spec_of, search_spec_of
+from kernelwright.errors import InputError
+from kernelwright.evaluator.evaluation import Status
+from kernelwright.metal.diagnostic import Record
+from kernelwright.store import Campaign, HistoryEntry, KernelStore
+from kernelwright.store import owner as store_owner
+from kernelwright.store.owner import Owner
+
+_MOST_CAMPAIGNS = 1000
+_LOOK_S = 1.0
+_SECONDS_PER_HOUR = 3600.0
+STOP = "StopAsked"
+"""The kind of the line in a run's log that asks it to end."""
+
+
+def nights(store: KernelStore) -> list[Campaign]:
+    """Return the runs of campaigns, newest first; plain searches are none."""
+    return [c for c in store.campaigns(limit=_MOST_CAMPAIGNS) if night_spec_of(c) is not None]
+
+
+def is_alive(campaign: Campaign) -> bool:
+    """Say whether a run goes on; of another machine's, its signs of life say so."""
+    return store_owner.is_alive(campaign, datetime.now(UTC))
+
+
+def current(runs: Sequence[Campaign]) -> list[Campaign]:
+    """Return the newest run of each campaign: later ones have taken the others up."""
+    newest: dict[str, Campaign] = {}
+    for run in runs:
+        newest.setdefault(shown_id(run), run)
+    return list(newest.values())
+
+
+def searches(store: KernelStore) -> list[Campaign]:
+    """Return the runs of campaigns and of plain searches, newest first."""
+    return [c for c in store.campaigns(limit=_MOST_CAMPAIGNS) if search_spec_of(c) is not None]
+
+
+def history_of(
+    store: KernelStore,
+    campaign: str | None,
+    *,
+    task: str | None,
+    status: Status | None,
+    limit: int,
+) -> tuple[HistoryEntry, ...]:
+    """Return what was tried, newest first; of a campaign in all of its runs.
+
+    Raises:
+        InputError: no campaign, or several, begin like this.
+    """
+    if campaign is None:
+        return store.history(task=task, status=status, limit=limit)
+    runs = store.runs(shown_id(store.campaign(campaign)))
+    found = [
+        entry
+        for run in runs
+        for entry in store.history(campaign=run.id, task=task, status=status, limit=limit)
+    ]
+    return tuple(sorted(found, key=lambda entry: entry.at, reverse=True)[:limit])
+
+
+def shown_id(run: Campaign) -> str:
+    """Return the id by which people know a run: that of the first run of its campaign."""
+    return run.root_id or run.id
+
+
+def _is_called(run: Campaign, wanted: str) -> bool:
+    return run.id.startswith(wanted) or shown_id(run).startswith(wanted)
+
+
+def find_night(runs: Sequence[Campaign], wanted: str | None) -> Campaign:
+    """Return the newest run of the campaign whose id begins with `wanted` or whose name it is.
+
+    Any run's id is the campaign's, too. Without `wanted` it is the newest of all.
+
+    Raises:
+        InputError: there is none.
+    """
+    if not runs:
+        raise InputError(
+            "no campaign in the store yet; write a file with `kernelwright campaign init`, "
+            "start it with `kernelwright campaign run nightly.toml`."
+        )
+    for run in runs:
+        if wanted is None or wanted == run.name or _is_called(run, wanted):
+            return next(r for r in runs if shown_id(r) == shown_id(run))
+    listed = ", ".join(f"{shown_id(c)[:8]} ({c.name})" for c in runs[:3])
+    raise InputError(f"no campaign has the id or name {wanted!r}; the latest are: {listed}.")
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """A campaign that goes on: its id, and what it is asked to do from now on."""
+
+    root_id: str
+    spec: NightSpec
+
+
+class LargerCaps(Record):
+    """Caps in place of those that a campaign began with; None keeps one."""
+
+    dollars: float | None = None
+    tokens: int | None = None
+    calls: int | None = None
+    evaluations: int | None = None
+    hours: float | None = None
+
+    def on(self, spec: NightSpec) -> NightSpec:
+        """Return the settings with these caps."""
+        caps = self.model_dump(include={"dollars", "tokens", "calls"}, exclude_none=True)
+        changed: dict[str, object] = {"caps": spec.caps.model_copy(update=caps)}
+        if self.evaluations is not None:
+            changed["evaluations"] = self.evaluations
+        if self.hours is not None:
+            changed["seconds"] = self.hours * _SECONDS_PER_HOUR
+        return spec.model_copy(update=changed)
+
+
+def to_resume(
+    store: KernelStore, wanted: str | None, larger: LargerCaps | None = None
+) -> Resumption:
+    """Return the campaign to take up, by the id of any of its runs, and its settings.
+
+    Raises:
+        InputError: there is none, it still runs, it ran to its end, or a cap ended it and no
+            other cap is given.
+    """
+    runs = current(nights(store))
+    left = [run for run in runs if run.state not in ("finished", "capped")]
+    run = _newest_of_its_campaign(store, wanted, left if wanted is None and left else runs)
+    if is_alive(run):
+        raise InputError(
+            f"campaign {shown_id(run)[:8]} ({run.name}) still runs in {Owner.parse(run.owner)}; "
+            f"stop it with: kernelwright campaign stop {shown_id(run)[:8]}"
+        )
+    if run.state == "finished":
+        raise InputError(
+            f"campaign {shown_id(run)[:8]} ({run.name}) ran to its end; read it with: "
+            f"kernelwright report {shown_id(run)[:8]} --html report.html"
+        )
+    before = night_spec_of(run)
+    assert before is not None
+    spec = (larger or LargerCaps()).on(before)
+    if run.state == "capped" and spec == before:
+        raise InputError(
+            f"campaign {shown_id(run)[:8]} ({run.name}) ended at a cap; give a larger one to go "
+            f"on, such as: kernelwright campaign resume {shown_id(run)[:8]} {_larger_cap(before)}"
+        )
+    return Resumption(run.root_id, spec)
+
+
+def _newest_of_its_campaign(
+    store: KernelStore, wanted: str | None, runs: Sequence[Campaign]
+) -> Campaign:
+    """Find a run by name or by the id of any run of its campaign; return the campaign's newest."""
+    every = nights(store)
+    found = find_night(runs if wanted is None else every, wanted)
+    return next(run for run in every if shown_id(run) == shown_id(found))
+
+
+def _larger_cap(spec: NightSpec) -> str:
+    """Write an option that doubles the first cap there is."""
+    if spec.evaluations is not None:
+        return f"--evaluations {2 * spec.evaluations}"
+    if spec.seconds is not None:
+        return f"--hours {2 * spec.seconds / _SECONDS_PER_HOUR:g}"
+    caps = spec.caps.model_dump(exclude_none=True)
+    name, value = next(iter(caps.items()), ("dollars", 1.0))
+    return f"--{name} {2 * value:g}"
+
+
+def ask_to_stop(store: KernelStore, campaign_id: str) -> None:
+    """Ask a run to end in order, wherever it runs; it looks every second."""
+    store.log(campaign_id, STOP, "{}")
+
+
+def ask_to_pause(store: KernelStore, campaign_id: str) -> None:
+    """Ask a run to hold still, wherever it runs; it keeps its place and its hours."""
+    store.log(campaign_id, PAUSE, "{}")
+
+
+def ask_to_go_on(store: KernelStore, campaign_id: str) -> None:
+    """Ask a run that holds still to go on."""
+    store.log(campaign_id, GO_ON, "{}")
+
+
+def find_paused(
+    store: KernelStore, runs: Sequence[Campaign], wanted: str | None
+) -> Campaign | None:
+    """Return the newest run that is alive and holds still, if it is one that is meant."""
+    for run in runs:
+        is_meant = wanted is None or wanted == run.name or _is_called(run, wanted)
+        if is_meant and is_alive(run) and is_paused(store.events(run.id)):
+            return run
+    return None
+
+
+class StopWatch:
+    """Looks every second whether somebody asked its run to end, to hold still or to go on."""
+
+    def __init__(
+        self,
+        store: KernelStore,
+        pause: Pause | None = None,
+        say: Callable[[str], None] = lambda words: None,
+    ) -> None:
+        """Watch over one run; `say` tells its own terminal that it was paused, and that not."""
+        self._store = store
+        self._say = say
+        self._pause = pause or Pause()
+        self._campaign_id = ""
+        self._over = threading.Event()
+
+    def show(self, event: Event) -> None:
+        """Learn the run's id from its first event."""
+        if isinstance(event, CampaignBegan):
+            self._campaign_id = event.campaign_id
+
+    @contextmanager
+    def calling(self, stop: Callable[[], None]) -> Iterator[None]:
+        """Look, on a thread of its own, and call `stop` once."""
+        thread = threading.Thread(target=self._look, args=(stop,), name="stop-watch", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            thread.join()
+
+    def _look(self, stop: Callable[[], None]) -> None:
+        while not self._over.wait(_LOOK_S):
+            kinds = (STOP, PAUSE, GO_ON)
+            known = bool(self._campaign_id)
+            log = self._store.events(self._campaign_id, kinds=kinds) if known else ()
+            if any(event.kind == STOP for event in log):
+                stop()
+                return
+            if is_paused(log) != self._pause.is_on:
+                self._turn(to_pause=not self._pause.is_on)
+
+    def _turn(self, *, to_pause: bool) -> None:
+        if not to_pause:
+            self._pause.go_on()
+            self._say("goes on")
+            return
+        self._pause.hold()
+        id_ = shown_id(self._store.campaign(self._campaign_id))
+        self._say(
+            "paused: what runs ends, nothing new begins; go on with: kernelwright campaign "
+            f"resume {id_[:8]}"
+        )

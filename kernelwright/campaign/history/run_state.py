@@ -1,0 +1,62 @@
+"""How a run of a campaign stands, in one line."""
+
+from typing import Literal
+
+from kernelwright.campaign.history.pausing import is_paused
+from kernelwright.campaign.history.prior_runs import lasted_s
+from kernelwright.campaign.history.resuming import is_alive, shown_id
+from kernelwright.campaign.spec.spec_reading import night_spec_of
+from kernelwright.evaluator.evaluation import Status
+from kernelwright.metal.diagnostic import Record
+from kernelwright.store import Campaign, KernelStore
+
+RIGHT = (Status.CORRECT, Status.PROMOTED)
+_MOST_TRIALS = 1_000_000
+
+
+class RunState(Record):
+    """One line of `campaign status`."""
+
+    id: str
+    """Of the campaign, which later runs keep."""
+    kind: Literal["campaign", "search"]
+    """Whether it has a file of its own and goes on by `campaign resume`."""
+    name: str
+    device: str
+    state: str
+    """As in the store; `paused`, or `dead` when its process is gone."""
+    tried: int
+    evaluated: int
+    correct: int
+    seconds: float
+    dollars: float
+
+
+def state_of(store: KernelStore, run: Campaign) -> RunState:
+    """Read how a campaign stands by its newest run, with what its earlier ones did."""
+    runs = store.runs(shown_id(run)) or (run,)
+    trials = [t for r in runs for t in store.history(campaign=r.id, limit=_MOST_TRIALS)]
+    calls = [call for r in runs for call in store.dialogue.calls(r.id)]
+    return RunState(
+        id=shown_id(run),
+        kind="campaign" if night_spec_of(run) else "search",
+        name=run.name,
+        device=run.environment.device.name,
+        state=word_for(store, run),
+        tried=len({t.candidate_id for t in trials}),
+        evaluated=sum(t.state == "done" and not t.reused for t in trials),
+        correct=len({t.candidate_id for t in trials if t.status in RIGHT}),
+        seconds=sum(lasted_s(store, r) for r in runs),
+        dollars=sum(c.outcome.cost_microdollars for c in calls if c.outcome) / 1_000_000,
+    )
+
+
+def word_for(store: KernelStore, run: Campaign) -> str:
+    """Say how a run stands in a word or two."""
+    if run.state == "finished":
+        return "finished"
+    if run.state != "running":
+        return run.state
+    if not is_alive(run):
+        return "dead"
+    return "paused" if is_paused(store.events(run.id)) else "running"

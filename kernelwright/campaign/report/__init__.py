@@ -1,0 +1,1 @@
+"""What a campaign found, as records, pages and plots."""

@@ -1,0 +1,149 @@
+"""The morning's report as one self-contained file, for people and for their tools."""
+
+from collections.abc import Sequence
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from kernelwright.campaign.report.campaign_report import Morning
+from kernelwright.campaign.report.gain_bars import gain_bars
+from kernelwright.campaign.report.progress_plot import best_for_money, best_so_far, is_against_mlx
+from kernelwright.campaign.report.wording import counted, in_seconds
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("kernelwright.campaign.report", "pages"),
+    undefined=StrictUndefined,
+    autoescape=lambda name: name is not None and name.endswith(".html"),
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_MOST_NAMED = 3
+_AGAINST = {
+    True: "Each task's best candidate so far; 1× is MLX at its best.",
+    False: "Each task's best candidate so far, as a multiple of its first right one.",
+}
+
+
+def as_html(morning: Morning) -> str:
+    """Render a page that opens anywhere, light or dark, without network or script."""
+    return _rendered("morning.html", morning)
+
+
+def as_markdown(morning: Morning) -> str:
+    """Render the same without the plot."""
+    return _rendered("morning.md", morning)
+
+
+def _rendered(template: str, morning: Morning) -> str:
+    return _TEMPLATES.get_template(template).render(
+        m=morning,
+        bars=gain_bars(morning.won),
+        plots=[
+            plot
+            for plot in (
+                best_so_far(morning.ranked, morning.seconds),
+                best_for_money(morning.ranked, morning.dollars),
+            )
+            if plot
+        ],
+        against=_AGAINST[is_against_mlx(morning.tasks)],
+        cell=lambda text: text.replace("|", "\\|"),
+        duration=in_seconds(morning.seconds),
+        counted=counted,
+        headline=_headline(morning),
+        kinds=_kinds(morning),
+        became=_became(morning),
+        stayed=_stayed(morning),
+        advice=advice(morning),
+        commands=_commands(morning),
+    )
+
+
+def _headline(morning: Morning) -> str:
+    if not morning.won:
+        return f"Nothing {_became(morning)} faster yet; candidates tried: {morning.tried}."
+    best = morning.won[0]
+    assert best.gain is not None
+    return (
+        f"{len(morning.won)} of {counted(len(morning.tasks), 'task')} {_became(morning)} faster; "
+        f"the most: {best.task.name}, {best.gain.words}."
+    )
+
+
+def _became(morning: Morning) -> str:
+    return "got" if morning.environment.device.measures_time else "should get"
+
+
+def _kinds(morning: Morning) -> str:
+    words = _kind_words(morning)
+    chips = ", ".join(dict.fromkeys(t.gain.chip for t in morning.tasks if t.gain))
+    if not chips:
+        return words
+    fastest = "MLX's are of the fastest of eager, mx.compile and mx.fast"
+    return f"{words} Times are of {chips}; {fastest}."
+
+
+def _kind_words(morning: Morning) -> str:
+    if all(t.gain.kind == "measured" for t in morning.tasks if t.gain) and (
+        morning.environment.device.measures_time
+    ):
+        return "Times were measured on the device; intervals are of paired runs."
+    if morning.environment.device.measures_time:
+        return "Times with ~ are predicted from counted work, the others were measured."
+    return (
+        "Nothing was timed: this device runs kernels on the CPU and counts their work. Every time "
+        "and every ratio here is a prediction from those counts; measure on a Mac before you rely "
+        "on it."
+    )
+
+
+def _stayed(morning: Morning) -> str:
+    return "did not get" if morning.environment.device.measures_time else "cannot get"
+
+
+def advice(morning: Morning) -> str:
+    """Say in a sentence what is most worth doing next."""
+    hopeless = [t.task.name for t in morning.tasks if t.tried and not t.right]
+    even = [t.task.name for t in morning.tasks if t.champion is not None and t not in morning.won]
+    if morning.state in ("running", "paused"):
+        return "Wait: the night goes on."
+    if morning.state != "finished":
+        return f"Go on: it ended early ({morning.reason or morning.state}), and nothing is lost."
+    if hopeless:
+        return f"Read the failures of {_listed(hopeless)}: not one candidate was right."
+    if morning.won and not morning.environment.device.measures_time:
+        champions = "champion" if len(morning.won) == 1 else f"{len(morning.won)} champions"
+        return f"Measure the {champions} on a Mac: copy the store, run kernelwright store verify."
+    if morning.won:
+        return "Export the champions and measure the whole program with them."
+    if even:
+        return (
+            f"Leave {_listed(even)} to MLX, or let a model propose what the templates do not: "
+            "no candidate gains anything."
+        )
+    return "Search again with more candidates: nothing survived its confirmation."
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Name a few, and count the rest."""
+    rest = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _commands(morning: Morning) -> tuple[tuple[str, str], ...]:
+    short = morning.campaign_id[:8]
+    commands = []
+    if morning.state in ("running", "paused"):
+        commands.append((f"kernelwright campaign watch {short}", "follow it: this is no end yet"))
+    elif morning.state != "finished":
+        commands.append((f"kernelwright campaign resume {short}", "go on where it ended"))
+    if morning.won and (champion := morning.won[0].champion):
+        id_ = champion.candidate_id[:8]
+        commands += [
+            (f"kernelwright show {id_}", "look at the best one: source, lineage, errors"),
+            (f"kernelwright export {id_} -o vendored/", "take it into a project"),
+        ]
+    if morning.failures:
+        example = morning.failures[0].example_id[:8]
+        commands.append((f"kernelwright show {example}", "look at the most frequent failure"))
+    commands.append((f"kernelwright history --campaign {short}", "everything that was tried"))
+    return tuple(commands)

@@ -1,0 +1,286 @@
+"""How a run stands at this moment, read from the store alone, from any process."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Literal
+
+from kernelwright.campaign.event import CampaignEnded, FunctionPlanned, TaskEnded
+from kernelwright.campaign.history.ledger import abandoned
+from kernelwright.campaign.history.pausing import paused_s
+from kernelwright.campaign.history.prior_runs import lasted_s
+from kernelwright.campaign.history.resuming import shown_id
+from kernelwright.campaign.history.run_state import RIGHT, word_for
+from kernelwright.campaign.spec.spec_reading import search_spec_of
+from kernelwright.evaluator.evaluation import Status
+from kernelwright.evaluator.gain import Gain, gain_of
+from kernelwright.metal.diagnostic import Record
+from kernelwright.search.spec import SearchSpec
+from kernelwright.store import (
+    Campaign,
+    Champion,
+    HistoryEntry,
+    KernelStore,
+    LoggedEvent,
+    Rank,
+    TaskSummary,
+)
+
+_ALL = 1_000_000
+
+
+class TaskOutlook(Record):
+    """One task so far, the dead runs that were taken up included."""
+
+    task: TaskSummary
+    verdicts: dict[Status, int]
+    under_way: int
+    waiting: int
+    best: Rank | None
+    """Of the right candidates so far, confirmed or not."""
+    champion: Champion | None
+    gain: Gain | None
+    limit: int
+    """The most candidates that are tried."""
+    reason: str
+    """Why nothing more is tried; empty while something may be."""
+
+    @property
+    def tried(self) -> int:
+        """How many verdicts there are."""
+        return sum(self.verdicts.values())
+
+    @property
+    def right(self) -> int:
+        """How many of them are right."""
+        return sum(self.verdicts.get(status, 0) for status in RIGHT)
+
+
+class UnderWay(Record):
+    """A candidate that is being judged, or waits to be."""
+
+    candidate_id: str
+    task: str
+    idea: str
+    state: Literal["evaluating", "confirming", "intended"]
+
+
+class Used(Record):
+    """What a run and those before it took, and what they may take; None is no limit."""
+
+    seconds: float
+    evaluations: int
+    dollars: float
+    tokens: int
+    calls: int
+
+
+class Limits(Record):
+    """What a run may take; None leaves a kind unlimited."""
+
+    seconds: float | None
+    evaluations: int | None
+    dollars: float | None
+    tokens: int | None
+    calls: int | None
+
+
+class Outlook(Record):
+    """Everything that `campaign watch` shows."""
+
+    id: str
+    name: str
+    device: str
+    chip: str
+    state: str
+    """As `campaign status` says it."""
+    reason: str
+    """Why it ended; empty while it goes on."""
+    runs: int
+    tasks: tuple[TaskOutlook, ...]
+    now: tuple[UnderWay, ...]
+    asked: tuple[str, ...]
+    """Models that have not answered yet, with their role."""
+    next: tuple[UnderWay, ...]
+    """Candidates that are written down and wait for a worker."""
+    used: Used
+    limits: Limits
+    left_s: float | None
+    """The most that it can still take at its pace so far; None without a pace."""
+
+    @property
+    def is_over(self) -> bool:
+        """True when nobody works on it."""
+        return self.state not in ("running", "paused")
+
+    @property
+    def failures(self) -> Counter[Status]:
+        """Verdicts other than right, by kind."""
+        found: Counter[Status] = Counter()
+        for task in self.tasks:
+            found.update({s: n for s, n in task.verdicts.items() if s not in RIGHT})
+        return found
+
+
+class Lookout:
+    """Looks at one run again and again; what cannot change is read once."""
+
+    def __init__(self, store: KernelStore, campaign: Campaign, chip: str | None = None) -> None:
+        self._store = store
+        self._chip = chip
+        self._id = campaign.id
+        self._spec = search_spec_of(campaign) or SearchSpec()
+        self._before = [store.campaign(run) for run in abandoned(store, campaign.id)]
+        self._earlier = [e for run in self._before for e in self._trials(run.id)]
+        self._earlier_s = sum(lasted_s(store, run) for run in self._before)
+        self._gains: dict[str, Gain] = {}
+
+    def look(self) -> Outlook:
+        """Return how the run stands now."""
+        run = self._store.campaign(self._id)
+        log, own = self._store.events(self._id), self._trials(self._id)
+        trials = [*self._earlier, *own]
+        seconds = self._lasted_s(run, log)
+        tasks = self._tasks(run, log, trials, own)
+        ended = [e for e in log if e.kind == CampaignEnded.__name__]
+        device = run.environment.device
+        return Outlook(
+            id=shown_id(run),
+            name=run.name,
+            device=device.name,
+            chip=device.chip,
+            state=word_for(self._store, run),
+            reason=CampaignEnded.model_validate_json(ended[-1].body).reason if ended else "",
+            runs=len(self._before) + 1,
+            tasks=tasks,
+            now=_under_way(own, ("evaluating", "confirming")),
+            asked=self._asked(),
+            next=_under_way(own, ("intended",)),
+            used=self._used(trials, seconds),
+            limits=_limits(self._spec),
+            left_s=self._left_s(tasks, own, seconds),
+        )
+
+    def _trials(self, run_id: str) -> Sequence[HistoryEntry]:
+        return self._store.history(campaign=run_id, limit=_ALL)[::-1]
+
+    def _lasted_s(self, run: Campaign, log: Sequence[LoggedEvent]) -> float:
+        if run.ended_at is not None or word_for(self._store, run) == "dead":
+            return self._earlier_s + lasted_s(self._store, run)
+        now = datetime.now(UTC)
+        own = (now - run.started_at).total_seconds() - paused_s(log, now)
+        return self._earlier_s + max(own, 0.0)
+
+    def _tasks(
+        self,
+        run: Campaign,
+        log: Sequence[LoggedEvent],
+        trials: Iterable[HistoryEntry],
+        own: Iterable[HistoryEntry],
+    ) -> tuple[TaskOutlook, ...]:
+        planned = [
+            task
+            for event in log
+            if event.kind == FunctionPlanned.__name__
+            for task in FunctionPlanned.model_validate_json(event.body).tasks
+        ]
+        tasks = {task.id: task for task in planned}
+        device = run.environment.device
+        champions = {
+            c.task.id: c
+            for c in self._store.champions(list(tasks), device=device.name, chip=device.chip)
+        }
+        reasons = {e.task_id: e.reason for e in _ends(log)}
+        latest = {e.candidate_id: e for e in trials if e.status is not None}
+        return tuple(
+            TaskOutlook(
+                task=task,
+                verdicts=Counter(
+                    e.status for e in latest.values() if e.task.id == id_ and e.status
+                ),
+                under_way=sum(e.state in ("evaluating", "confirming") for e in _of(own, id_)),
+                waiting=sum(e.state == "intended" for e in _of(own, id_)),
+                best=_best(e for e in latest.values() if e.task.id == id_),
+                champion=champions.get(id_),
+                gain=self._gain(champions[id_]) if id_ in champions else None,
+                limit=self._spec.candidates_per_task,
+                reason=reasons.get(id_, ""),
+            )
+            for id_, task in tasks.items()
+        )
+
+    def _gain(self, champion: Champion) -> Gain:
+        if champion.evaluation_id not in self._gains:
+            detail = self._store.show(champion.candidate_id)
+            known = next(e for e in detail.evaluations if e.id == champion.evaluation_id)
+            gain = gain_of(known.evaluation, detail.graph, self._chip)
+            self._gains[champion.evaluation_id] = gain
+        return self._gains[champion.evaluation_id]
+
+    def _asked(self) -> tuple[str, ...]:
+        calls = self._store.dialogue.calls(self._id)
+        return tuple(f"{c.call.model} ({c.call.role})" for c in calls if c.outcome is None)
+
+    def _used(self, trials: Iterable[HistoryEntry], seconds: float) -> Used:
+        runs = [*(run.id for run in self._before), self._id]
+        outcomes = [c.outcome for run in runs for c in self._store.dialogue.calls(run)]
+        paid = [outcome for outcome in outcomes if outcome is not None]
+        return Used(
+            seconds=seconds,
+            evaluations=sum(e.state != "intended" and not e.reused for e in trials),
+            dollars=sum(o.cost_microdollars for o in paid) / 1_000_000,
+            tokens=sum(o.input_tokens + o.output_tokens for o in paid),
+            calls=len(outcomes),
+        )
+
+    def _left_s(
+        self, tasks: Sequence[TaskOutlook], own: Sequence[HistoryEntry], seconds: float
+    ) -> float | None:
+        """Bound what is left: every open task to its last candidate, at the pace so far."""
+        most = None if self._spec.seconds is None else max(self._spec.seconds - seconds, 0.0)
+        done = sum(entry.state == "done" for entry in own)
+        if not done:
+            return most
+        # Each open task has its leader confirmed at the end.
+        open_ = sum(max(t.limit - t.tried, 0) + 1 for t in tasks if not t.reason)
+        paced = open_ * (seconds - self._earlier_s) / done
+        return paced if most is None else min(most, paced)
+
+
+def _of(entries: Iterable[HistoryEntry], task_id: str) -> Iterable[HistoryEntry]:
+    return (entry for entry in entries if entry.task.id == task_id)
+
+
+def _ends(log: Iterable[LoggedEvent]) -> Iterable[TaskEnded]:
+    return (TaskEnded.model_validate_json(e.body) for e in log if e.kind == TaskEnded.__name__)
+
+
+def _best(entries: Iterable[HistoryEntry]) -> Rank | None:
+    ranks = [e.rank for e in entries if e.rank is not None and e.status in RIGHT]
+    order = ("measured", "predicted", "traffic")
+    return min(ranks, key=lambda rank: (order.index(rank.kind), rank.value), default=None)
+
+
+def _under_way(entries: Iterable[HistoryEntry], states: Sequence[str]) -> tuple[UnderWay, ...]:
+    return tuple(
+        UnderWay.model_validate(
+            {
+                "candidate_id": entry.candidate_id,
+                "task": entry.task.name,
+                "idea": entry.idea,
+                "state": entry.state,
+            }
+        )
+        for entry in entries
+        if entry.state in states
+    )
+
+
+def _limits(spec: SearchSpec) -> Limits:
+    return Limits(
+        seconds=spec.seconds,
+        evaluations=spec.evaluations,
+        dollars=spec.caps.dollars,
+        tokens=spec.caps.tokens,
+        calls=spec.caps.calls,
+    )

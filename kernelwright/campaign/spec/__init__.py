@@ -1,0 +1,1 @@
+"""A campaign as its user writes it: files, functions, inputs and settings."""

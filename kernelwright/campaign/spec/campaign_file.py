@@ -1,0 +1,250 @@
+"""A night's work as a TOML file, and the searches that it stands for."""
+
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+from typing import Self
+
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
+
+from kernelwright.agents.budget import Caps
+from kernelwright.agents.providers.price import Price
+from kernelwright.campaign.spec.search_target import Subject, load_subjects
+from kernelwright.campaign.spec.toml_line import line_of
+from kernelwright.errors import InputError, KernelwrightError
+from kernelwright.metal.device.base import DeviceName
+from kernelwright.metal.device.threadgroup_memory import check_threadgroup_bytes, read_size
+from kernelwright.metal.diagnostic import Record
+from kernelwright.search.spec import SearchSpec
+
+_SECONDS_PER_HOUR = 3600.0
+WANTED = "wanted:"
+"""Before the fingerprint of a call that an optimized function made in vain."""
+
+
+class NightFunction(Record):
+    """Something to make faster, as `search` takes it."""
+
+    target: str
+    inputs: tuple[str, ...] = ()
+    priority: float = Field(default=1.0, gt=0)
+
+
+class NightWanted(Record):
+    """How much of the store's wanted list a night takes up."""
+
+    most: int = Field(default=10, ge=1)
+    """The most frequent calls, those that have kernels by now left out."""
+    priority: float = Field(default=1.0, gt=0)
+
+
+class NightSettings(Record):
+    """How the night's searches go about it."""
+
+    name: str = Field(default="nightly", min_length=1, max_length=200)
+    devices: tuple[DeviceName, ...] = Field(default=("simulator",), min_length=1)
+    threadgroup_memory: str = "32K"
+    """What a threadgroup may take on each of the devices."""
+    jobs: int = Field(default=2, ge=1)
+    candidates: int = Field(default=12, ge=1)
+    repairs: int = Field(default=2, ge=0)
+    plateau: int = Field(default=8, ge=1)
+    minimum_effect: float = Field(default=0.02, ge=0, lt=1)
+
+    @field_validator("threadgroup_memory")
+    @classmethod
+    def _suits_the_devices(cls, text: str, known: ValidationInfo) -> str:
+        try:
+            for device in known.data.get("devices", ()):
+                check_threadgroup_bytes(device, read_size(text))
+        except KernelwrightError as e:
+            raise ValueError(str(e).rstrip(".")) from e
+        return text
+
+
+class NightModels(Record):
+    """Whom to ask."""
+
+    ask: tuple[str, ...] = ()
+    base_url: str | None = None
+
+
+class NightCaps(Record):
+    """What the whole night may take; None leaves a kind unlimited."""
+
+    dollars: float | None = Field(default=None, ge=0)
+    tokens: int | None = Field(default=None, ge=1)
+    calls: int | None = Field(default=None, ge=1)
+    hours: float | None = Field(default=None, gt=0)
+    evaluations: int | None = Field(default=None, ge=1)
+
+
+class NightTaskCaps(Record):
+    """What the model calls for one task may take."""
+
+    dollars: float | None = Field(default=None, ge=0)
+    tokens: int | None = Field(default=None, ge=1)
+    calls: int | None = Field(default=None, ge=1)
+    minutes: float | None = Field(default=None, gt=0)
+
+
+class NightExport(Record):
+    """Where champions go in the morning."""
+
+    folder: str
+
+
+class NightFile(Record):
+    """The whole file."""
+
+    campaign: NightSettings = NightSettings()
+    functions: tuple[NightFunction, ...] = ()
+    wanted: NightWanted | None = None
+    models: NightModels = NightModels()
+    caps: NightCaps = NightCaps()
+    task_caps: NightTaskCaps = NightTaskCaps()
+    prices: dict[str, Price] = Field(default_factory=dict)
+    export: NightExport | None = None
+
+    @model_validator(mode="after")
+    def _has_work(self) -> Self:
+        if not self.functions and self.wanted is None:
+            raise ValueError("expected at least one [[functions]], or [wanted]")
+        return self
+
+
+class NightSpec(SearchSpec):
+    """One device's search of a night; the store keeps all that it takes to run it again."""
+
+    functions: tuple[NightFunction, ...]
+    wanted: NightWanted | None = None
+    """None once the wanted calls are among the functions."""
+    devices: tuple[DeviceName, ...] = ()
+    """All of the night's, in the order in which they take turns."""
+    folder: str
+    """From where targets and exports are found."""
+    minimum_effect: float = 0.02
+    export: NightExport | None = None
+
+    def subjects(self) -> dict[NightFunction, tuple[Subject, ...]]:
+        """Load every function but the wanted calls, which are in the store.
+
+        Raises:
+            InputError: one is not there; says which.
+        """
+        return {
+            f: load_subjects(f.target, f.inputs, folder=Path(self.folder))
+            for f in self.functions
+            if not f.target.startswith(WANTED)
+        }
+
+    def to_the_end(self) -> "tuple[NightSpec, ...]":
+        """Return this search and those of the devices after it."""
+        place = self.devices.index(self.device)
+        return tuple(self.model_copy(update={"device": d}) for d in self.devices[place:])
+
+    @property
+    def export_folder(self) -> Path | None:
+        """Where champions are exported to."""
+        return None if self.export is None else Path(self.folder) / self.export.folder
+
+
+def template(path: Path = Path("nightly.toml")) -> str:
+    """Return the commented file to start from, as it stands at a path."""
+    text = files("kernelwright.campaign.spec").joinpath("nightly.toml").read_text()
+    return text.replace("nightly.toml", str(path))
+
+
+def night_of_wishes() -> NightSpec:
+    """Return the night that needs no file: what is wanted, with every default."""
+    night = NightFile(campaign=NightSettings(name="wanted"), wanted=NightWanted())
+    return _spec(night, Path("wanted.toml"))
+
+
+def read_night(path: Path) -> tuple[NightSpec, ...]:
+    """Read a night's file; return one search for each device.
+
+    Raises:
+        InputError: the file is not there, is no TOML, or a key is wrong; one sentence says which.
+    """
+    text = ""
+    try:
+        text = path.read_text()
+        parsed = NightFile.model_validate(tomllib.loads(text))
+    except OSError as e:
+        raise InputError(
+            f"expected a campaign's TOML file, found nothing readable at {str(path)!r}; "
+            f"write one with: kernelwright campaign init {path}"
+        ) from e
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+        raise InputError(f"{path} is no TOML: {e}.") from e
+    except ValidationError as e:
+        raise InputError(_sentence(path, text, e)) from e
+    return _spec(parsed, path).to_the_end()
+
+
+def _spec(night: NightFile, path: Path) -> NightSpec:
+    """Return the first device's search."""
+    devices = tuple(dict.fromkeys(night.campaign.devices))
+    # Devices take turns and share the caps evenly, so that none can exceed them.
+    share = len(devices)
+    caps, each, settings = night.caps, night.task_caps, night.campaign
+    return NightSpec(
+        name=settings.name,
+        device=devices[0],
+        devices=devices,
+        threadgroup_bytes=read_size(settings.threadgroup_memory),
+        candidates_per_task=settings.candidates,
+        repairs=settings.repairs,
+        patience=settings.plateau,
+        evaluations=_shared(caps.evaluations, share, path, "[caps] evaluations"),
+        seconds=caps.hours * _SECONDS_PER_HOUR / share if caps.hours else None,
+        jobs=settings.jobs,
+        models=night.models.ask,
+        base_url=night.models.base_url,
+        caps=Caps(
+            dollars=None if caps.dollars is None else caps.dollars / share,
+            tokens=_shared(caps.tokens, share, path, "[caps] tokens"),
+            calls=_shared(caps.calls, share, path, "[caps] calls"),
+        ),
+        task_caps=Caps(
+            dollars=None if each.dollars is None else each.dollars / share,
+            tokens=_shared(each.tokens, share, path, "[task_caps] tokens"),
+            calls=_shared(each.calls, share, path, "[task_caps] calls"),
+            seconds=None if each.minutes is None else each.minutes * 60 / share,
+        ),
+        prices=night.prices,
+        functions=night.functions,
+        wanted=night.wanted,
+        folder=str(path.resolve().parent),
+        minimum_effect=settings.minimum_effect,
+        export=night.export,
+    )
+
+
+def _shared(cap: int | None, share: int, path: Path, key: str) -> int | None:
+    if cap is not None and cap < share:
+        raise InputError(f"{path}: {key} = {cap} is less than one for each of {share} devices.")
+    return None if cap is None else cap // share
+
+
+def _sentence(path: Path, text: str, error: ValidationError) -> str:
+    """Name the line, the table and the key of the first fault, what was found, what is allowed."""
+    first = error.errors()[0]
+    steps = list(first["loc"])
+    line = line_of(text, steps)
+    where = f"{path}, line {line}" if line else str(path)
+    table = f"[{steps[0]}]" if len(steps) > 1 else ""
+    if len(steps) > 1 and isinstance(steps[1], int):
+        table = f"[[{steps[0]}]] number {steps[1] + 1}"
+        steps.pop(1)
+    key = str(steps[1]) if len(steps) > 1 else f"[{steps[0]}]" if steps else "[[functions]]"
+    place = f"{table} {key}".strip()
+    if first["type"] == "extra_forbidden":
+        return f"{where}: {place} is no key of a campaign; see: kernelwright campaign init"
+    if first["type"] == "missing":
+        return f"{where}: {place} is missing; see: kernelwright campaign init"
+    if not steps:
+        return f"{where}: {place} is missing, and so is [wanted]; see: kernelwright campaign init"
+    words = first["msg"][0].lower() + first["msg"][1:]
+    return f"{where}: {place}: {words}, found {first['input']!r}."

@@ -1,0 +1,366 @@
+"""The functions that a user's file offers, each with example inputs."""
+
+import importlib
+import importlib.util
+import inspect
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import mlx.core as mx
+
+from kernelwright.annotation import Example, examples_of, original_of
+from kernelwright.campaign.spec.input_text import read_inputs, read_type
+from kernelwright.campaign.spec.target_name import resolved
+from kernelwright.errors import InputError, KernelwrightError
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import TensorType
+
+Function = Callable[..., object]
+EXAMPLE_INPUTS = "example_inputs"
+CATALOG = "catalog:"
+CATALOG_DTYPE = "bf16"
+_TYPE = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<dtype>\w+)\[(?P<shape>[\d,\s]*)\]")
+_MODULE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::(?P<function>[\w.]+))?")
+_HOW = (
+    f"write one as -i 'bf16[2048,4096]', define {EXAMPLE_INPUTS}() in the file, "
+    "or decorate the function with @kernelwright.example"
+)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One function of a user's file at one choice of example inputs."""
+
+    name: str
+    function: Function
+    inputs: tuple[object, ...]
+    keywords: Mapping[str, object]
+    file: str
+
+    @property
+    def place(self) -> str:
+        """Where it is, as on the command line."""
+        return f"{self.file}:{self.name}"
+
+    @property
+    def origin(self) -> str:
+        """Where it is, wherever one stands."""
+        path = Path(self.file)
+        return f"{path.absolute() if path.is_file() else path}:{self.name}"
+
+
+def load_subjects(
+    target: str, inputs: Sequence[str] = (), *, folder: Path = Path()
+) -> tuple[Subject, ...]:
+    """Read `FILE.py[:function]`, `package.module[:function]` or `catalog:NAME[:dtype]`.
+
+    The function may be a dotted name: a method of an object, such as `model.forward`, or an
+    object that is called. `inputs` are written as on the command line and win over the file's
+    own. Files and modules are found from `folder`, modules also where Python finds them.
+
+    Raises:
+        InputError: the file, the function or the inputs are not there or do not parse.
+    """
+    if target.startswith(CATALOG):
+        return (_from_catalog(target.removeprefix(CATALOG), inputs),)
+    if inputs:
+        # Parsed first: nothing of the user's runs for a typing error.
+        read_inputs(inputs)
+    module, path, name = _opened(target, folder)
+    functions = _chosen(module, path, name)
+    if inputs:
+        return _only(functions, path, inputs)
+    subjects = [s for f in functions for s in _from_decorators(f, path)]
+    decorated = {s.name for s in subjects}
+    undecorated = [f for f in functions if f.name not in decorated]
+    subjects += _from_example_inputs(module, undecorated, path, is_needed=not subjects)
+    return tuple(subjects)
+
+
+def parse_input(text: str) -> tuple[str | None, TensorType]:
+    """Read `bf16[2048,4096]`, or `mask=bool[16,16]` for a keyword input.
+
+    Raises:
+        InputError: it is no such type.
+    """
+    match = _TYPE.fullmatch(text.strip())
+    if match is None:
+        raise InputError(
+            f"expected an input such as 'bf16[2048,4096]' or 'mask=bool[16,16]', found {text!r}."
+        )
+    extents = [extent.strip() for extent in match["shape"].split(",") if extent.strip()]
+    shape = tuple(map(int, extents))
+    if 0 in shape:
+        raise InputError(f"expected sizes of at least 1, found {text!r}.")
+    return match["name"], TensorType(shape, Dtype.parse(match["dtype"]))
+
+
+def _from_catalog(target: str, inputs: Sequence[str]) -> Subject:
+    # Every task of the catalog is a module's worth of MLX code, which few searches need.
+    from kernelwright import catalog
+
+    name, _, dtype = target.partition(":")
+    entry = catalog.find(name)
+    call = Example(entry.types(Dtype.parse(dtype or CATALOG_DTYPE)))
+    if inputs:
+        call = read_inputs(inputs)[0]
+    return _subject(_named(entry.function), Path(f"{CATALOG}{name}"), call)
+
+
+def _opened(target: str, folder: Path) -> tuple[ModuleType, Path, str | None]:
+    """Import what a target names; return also how to call its place, and its function's name."""
+    named = _MODULE.fullmatch(target)
+    is_path = named is None or named["module"].endswith(".py") or (folder / target).exists()
+    if named is not None and not is_path:
+        place = Path(named["module"])
+        return _import_module(named["module"], place, folder), place, named["function"]
+    path, name = _split(target, folder)
+    return _import_file(path), path, name
+
+
+def _split(target: str, folder: Path) -> tuple[Path, str | None]:
+    text, separator, name = target.rpartition(":")
+    if not separator or not text.endswith(".py"):
+        text, name = target, ""
+    path = folder / text
+    if not path.is_file():
+        raise InputError(f"expected a Python file, found nothing at {str(path)!r}; check the path.")
+    if path.suffix != ".py":
+        raise InputError(f"expected a Python file that ends in .py, found {text!r}.")
+    return path, name or None
+
+
+def _import_module(name: str, place: Path, folder: Path) -> ModuleType:
+    with _importing(place, folder, missing=name):
+        return importlib.import_module(name)
+
+
+def _import_file(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"kernelwright_subject_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    with _importing(path, path.parent):
+        spec.loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def _importing(place: Path, folder: Path, *, missing: str = "") -> Iterator[None]:
+    """Let a module find its neighbours, as a script does, and say in a sentence what fails."""
+    search = str(folder.resolve())
+    sys.path.insert(0, search)
+    try:
+        yield
+    except KernelwrightError:
+        raise
+    except SystemExit as e:
+        raise InputError(
+            f"{place} ends Python while it is imported: sys.exit({e.code!r}){_line(e, place)}; put "
+            'what a script does under: if __name__ == "__main__":'
+        ) from e
+    except ModuleNotFoundError as e:
+        if e.name and f"{missing}.".startswith(f"{e.name}."):
+            raise InputError(
+                f"expected a Python file or module, found no {e.name!r} from {search}; "
+                "check the name, or write a path that ends in .py."
+            ) from e
+        package = _in_package(place)
+        if package and e.name and package.module.partition(".")[0] == e.name.partition(".")[0]:
+            raise InputError(_as_module(place, package)) from e
+        raise InputError(
+            f"{place} needs the package {e.name!r}, which is not installed; "
+            "install it and run the command again."
+        ) from e
+    except Exception as e:
+        package = _in_package(place)
+        if package and isinstance(e, ImportError) and "relative import" in str(e):
+            raise InputError(_as_module(place, package)) from e
+        raise InputError(
+            f"{place} cannot be imported: {type(e).__name__}: {e}; run it with Python to see where."
+        ) from e
+    finally:
+        sys.path.remove(search)
+
+
+def _line(error: BaseException, place: Path) -> str:
+    """Return the line of the user's file that an error came through, or nothing."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [f.lineno for f in frames if Path(f.filename).name == place.name]
+    return f" in line {lines[-1]}" if lines else ""
+
+
+@dataclass(frozen=True)
+class _InPackage:
+    """How a file is called as a module, and the folder from which it is found."""
+
+    module: str
+    folder: Path
+
+
+def _in_package(place: Path) -> _InPackage | None:
+    """Return a file's place in its package; None where it is in none."""
+    path = place.resolve()
+    if path.suffix != ".py":
+        return None
+    top = path.parent
+    while (top / "__init__.py").is_file():
+        top = top.parent
+    if top == path.parent:
+        # A package may do without __init__.py; then it is the folder one stands in that counts.
+        top = path.parents[-1] if place.is_absolute() else Path.cwd()
+    parts = path.relative_to(top).with_suffix("").parts if path.is_relative_to(top) else ()
+    if len(parts) < 2 or not all(map(str.isidentifier, parts)) or top == path.parents[-1]:
+        return None
+    return _InPackage(".".join(parts), top)
+
+
+def _as_module(place: Path, package: _InPackage) -> str:
+    """Say how to name a file that needs its package around it."""
+    return (
+        f"expected a file that stands alone, found {place}, a part of its package; "
+        f"name it {package.module}:function, from the folder {package.folder}."
+    )
+
+
+@dataclass(frozen=True)
+class _Named:
+    """Something that can be called, and the name by which it was found."""
+
+    name: str
+    function: Function
+
+
+def _named(function: Function) -> _Named:
+    return _Named(getattr(function, "__name__", type(function).__name__), function)
+
+
+def _chosen(module: ModuleType, path: Path, name: str | None) -> list[_Named]:
+    named = {key: original_of(v) for key, v in vars(module).items() if callable(v)}
+    offered = {
+        key: value
+        for key, value in named.items()
+        if inspect.isfunction(value)
+        and value.__module__ == module.__name__
+        and not key.startswith("_")
+        and key != EXAMPLE_INPUTS
+    }
+    if name is None:
+        if not offered:
+            raise InputError(f"expected a function in {path}, found none; define one at the top.")
+        return [_Named(key, value) for key, value in offered.items()]
+    return [_Named(*resolved(module, path, name, ", ".join(offered) or "none"))]
+
+
+def _only(functions: Sequence[_Named], path: Path, inputs: Sequence[str]) -> tuple[Subject, ...]:
+    if len(functions) > 1:
+        names = ", ".join(f.name for f in functions)
+        raise InputError(
+            f"{path} has several functions ({names}); say which one the inputs are for, "
+            f"as {path}:{functions[0].name}."
+        )
+    calls = read_inputs(inputs, _parameters(functions[0].function))
+    return tuple(_subject(functions[0], path, call) for call in calls)
+
+
+def _parameters(function: Function) -> tuple[str, ...]:
+    try:
+        return tuple(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return ()
+
+
+def _from_decorators(named: _Named, path: Path) -> list[Subject]:
+    function = named.function
+    # Examples of an object stand on the method that its class is called by.
+    examples = examples_of(function) or examples_of(type(function).__call__)
+    return [_subject(named, path, call) for call in examples]
+
+
+def _from_example_inputs(
+    module: ModuleType, functions: Sequence[_Named], path: Path, *, is_needed: bool
+) -> list[Subject]:
+    make = getattr(module, EXAMPLE_INPUTS, None)
+    if make is None:
+        if is_needed:
+            raise InputError(f"{path} does not say what its inputs look like; {_HOW}.")
+        return []
+    made = _called(make, path)
+    if isinstance(made, dict):
+        return _by_name(made, functions, path, is_needed=is_needed)
+    if not functions:
+        return []
+    call = Example(tuple(made) if isinstance(made, list | tuple) else (made,))
+    if len(functions) > 1:
+        names = ", ".join(f.name for f in functions)
+        raise InputError(
+            f"{path} has several functions ({names}) and one set of inputs; name one as "
+            f"{path}:{functions[0].name}, or let {EXAMPLE_INPUTS}() return a dict by name."
+        )
+    return [_subject(functions[0], path, call)]
+
+
+def _by_name(
+    made: Mapping[str, object], functions: Sequence[_Named], path: Path, *, is_needed: bool
+) -> list[Subject]:
+    named = [f for f in functions if f.name in made]
+    if is_needed and not named:
+        wanted, found = ", ".join(f.name for f in functions), ", ".join(map(str, made)) or "nothing"
+        raise InputError(
+            f"expected {EXAMPLE_INPUTS}() of {path} to hold inputs for {wanted}, found {found}; "
+            f"{_HOW}."
+        )
+    return [_subject(f, path, _as_example(made[f.name])) for f in named]
+
+
+def _as_example(value: object) -> Example:
+    return Example(tuple(value) if isinstance(value, list | tuple) else (value,))
+
+
+def _called(make: Function, path: Path) -> object:
+    try:
+        return make()
+    except (Exception, SystemExit) as e:
+        raise InputError(
+            f"{EXAMPLE_INPUTS}() of {path} raised {type(e).__name__}: {e}; it takes no arguments "
+            "and returns a tuple of arrays, or a dict of such tuples by function name."
+        ) from e
+
+
+def _subject(named: _Named, path: Path, call: Example) -> Subject:
+    return Subject(
+        name=named.name,
+        function=named.function,
+        inputs=tuple(map(_array, call.inputs)),
+        keywords={name: _array(value) for name, value in call.keywords},
+        file=str(path),
+    )
+
+
+def subject_of(name: str, function: Function, file: str, call: Example) -> Subject:
+    """Return a function that is at hand, as one that was read from a file."""
+    return _subject(_Named(name, function), Path(file), call)
+
+
+def _array(value: object) -> object:
+    """Make an array of a type; its values do not matter, only its shape and dtype are used."""
+    if isinstance(value, str):
+        value = read_type(value)
+    if type(value) is tuple:
+        return tuple(map(_array, value))
+    if type(value) is list:
+        return list(map(_array, value))
+    if type(value) is dict:
+        return {key: _array(item) for key, item in value.items()}
+    if not isinstance(value, TensorType):
+        return value
+    dtype = getattr(mx, "bool_" if value.dtype is Dtype.BOOL else value.dtype.value)
+    with mx.stream(mx.cpu):
+        return mx.zeros(value.shape, dtype)

@@ -1,0 +1,1 @@
+"""Who proposes candidates: the offline team and the team that asks language models."""

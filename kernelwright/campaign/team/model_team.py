@@ -1,0 +1,136 @@
+"""The team that asks language models, with the offline one beside and behind it."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from kernelwright.agents.budget import Budget
+from kernelwright.agents.roles.coder import ModelCoder
+from kernelwright.agents.roles.planner import ModelPlanner
+from kernelwright.agents.roles.repairer import FirstRepairer, ModelRepairer
+from kernelwright.agents.session import AsyncBridge, ChatSettings, ModelSpec, open_model
+from kernelwright.agents.session.spec import Rewire
+from kernelwright.campaign.event import ModelRemarked
+from kernelwright.campaign.execution.engine import Hire, Hired
+from kernelwright.campaign.execution.evaluator_pool import Bench
+from kernelwright.campaign.history.ledger import StoreLedger, calls_to_replay
+from kernelwright.campaign.team.lesson_book import Experience
+from kernelwright.campaign.team.offline_team import offline_team
+from kernelwright.campaign.team.workbench import BenchWorkbench
+from kernelwright.search.bandit_strategy import BanditStrategy
+from kernelwright.search.spec import SearchSpec
+from kernelwright.search.strategy import Team
+from kernelwright.store import KernelStore
+
+Listen = Callable[[ModelRemarked], None]
+
+
+@contextmanager
+def hiring(
+    store: KernelStore,
+    spec: SearchSpec,
+    settings: ChatSettings | None = None,
+    listen: Listen = lambda event: None,
+    rewire: Rewire = lambda wire: wire,
+) -> Iterator[Hire | None]:
+    """Give what hires the models of a search, None where it names none; let them go at the end.
+
+    `listen` is told, once each, why models brought nothing; `rewire` is for rehearsals.
+
+    Raises:
+        InputError: a name is no model's, or no campaign's.
+    """
+    specs = [ModelSpec.parse(name, spec.base_url) for name in spec.models]
+    named = [model for model in specs if model.provider != "none"]
+    if not named:
+        yield None
+        return
+    for model in named:
+        if model.provider == "replay":
+            calls_to_replay(store, model.name)
+    settings = settings or ChatSettings(concurrency=spec.calls_at_once)
+    agency = _Agency(store, spec, named, settings, listen, rewire)
+    try:
+        yield agency.hire
+    finally:
+        agency.close()
+
+
+class _Agency:
+    """Hires once the campaign has begun, and lets go of connections and threads."""
+
+    def __init__(
+        self,
+        store: KernelStore,
+        spec: SearchSpec,
+        models: list[ModelSpec],
+        settings: ChatSettings,
+        listen: Listen,
+        rewire: Rewire,
+    ) -> None:
+        self._store = store
+        self._spec = spec
+        self._models = models
+        self._settings = settings
+        self._listen = listen
+        self._rewire = rewire
+        self._campaign_id = ""
+        self._said: set[str] = set()
+        self._saying = threading.Lock()
+        self._board: AsyncBridge | None = None
+        self._wager: BanditStrategy | None = None
+        self._bench: Bench | None = None
+
+    def hire(self, campaign_id: str, bench: Bench) -> Hired:
+        """Return the team and the strategy of a campaign."""
+        self._campaign_id = campaign_id
+        self._bench = bench
+        model = open_model(
+            self._models,
+            ledger=StoreLedger(self._store, campaign_id),
+            # A call in flight at the deadline is cut off there.
+            budget=Budget(
+                self._spec.caps.model_copy(update={"seconds": self._spec.seconds}),
+                self._spec.task_caps,
+            ),
+            recorded=lambda prefix: calls_to_replay(self._store, prefix),
+            settings=self._settings,
+            prices=self._spec.prices,
+            rewire=self._rewire,
+        )
+        assert model is not None
+        self._board = board = AsyncBridge(model, self._remark)
+        offline, strategies = offline_team(), dict[str, str]()
+        # The offline repairer mends the mechanical classes and costs nothing.
+        team = Team(
+            planner=ModelPlanner(board, offline.planner, strategies),
+            coder=offline.coder,
+            repairer=FirstRepairer((offline.repairer, ModelRepairer(board))),
+        )
+        experience = Experience(self._store, campaign_id)
+        workbench = BenchWorkbench(bench, self._store, self._is_used_up)
+        coder = ModelCoder(board, workbench, experience, strategies)
+        self._wager = BanditStrategy(team, coder, bench.info, self._spec, learner=experience)
+        return Hired(team, self._wager)
+
+    def _is_used_up(self) -> bool:
+        """Say whether the search has used up the evaluations that it was allowed."""
+        if self._spec.evaluations is None or self._bench is None:
+            return False
+        return self._bench.evaluations >= self._spec.evaluations
+
+    def _remark(self, sentence: str) -> None:
+        """Tell people and the campaign's log, once; called from the threads that ask."""
+        with self._saying:
+            if sentence in self._said:
+                return
+            self._said.add(sentence)
+            event = ModelRemarked(sentence=sentence)
+            self._store.log(self._campaign_id, ModelRemarked.__name__, event.model_dump_json())
+            self._listen(event)
+
+    def close(self) -> None:
+        if self._wager is not None:
+            self._wager.close()
+        if self._board is not None:
+            self._board.close()

@@ -1,0 +1,66 @@
+"""Where a campaign's models have programs judged while they write, under its caps."""
+
+import threading
+from collections.abc import Callable, Sequence
+
+from kernelwright.agents.session.workbench import Sibling
+from kernelwright.campaign.execution.evaluator_pool import Bench
+from kernelwright.errors import BudgetError
+from kernelwright.evaluator.evaluation import Evaluation
+from kernelwright.evaluator.task import Task
+from kernelwright.ir.describe import operation
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.kernel import Program
+from kernelwright.store import KernelStore
+
+_MOST_SIBLINGS = 3
+
+
+class BenchWorkbench:
+    """Judges on a campaign's bench, one program of models at a time, each program once.
+
+    Every evaluation counts against the campaign's cap on evaluations, as a candidate's does.
+    """
+
+    def __init__(self, bench: Bench, store: KernelStore, is_used_up: Callable[[], bool]) -> None:
+        self._bench = bench
+        self._store = store
+        self._is_used_up = is_used_up
+        self._turn = threading.Lock()
+
+    @property
+    def info(self) -> DeviceInfo:
+        """Return what identifies the device."""
+        return self._bench.info
+
+    def evaluate(self, task: Task, program: Program) -> Evaluation:
+        """Return the verdict of the open stages.
+
+        Raises:
+            BudgetError: the campaign's evaluations are used up.
+            DeviceError: the device failed through every pause.
+        """
+        with self._turn:
+            if self._is_used_up():
+                raise BudgetError("the evaluations that the search was allowed are done.")
+            return self._bench.try_out(task, program)
+
+    def siblings(self, task: Task) -> Sequence[Sibling]:
+        """Return the latest champions of other tasks that compute the same at another size."""
+        name = operation(task.graph)
+        found: list[Sibling] = []
+        for champion in self._store.best(device=self._bench.info.name, limit=200):
+            if champion.task.id == task.fingerprint or len(found) >= _MOST_SIBLINGS:
+                continue
+            detail = self._store.show(champion.candidate_id)
+            if operation(detail.graph) == name:
+                types = ", ".join(str(t) for t in detail.graph.input_types)
+                found.append(
+                    Sibling(
+                        name=champion.candidate_id[:8],
+                        task=f"{champion.task.name} {types}",
+                        idea=champion.idea,
+                        program=detail.program,
+                    )
+                )
+        return found

@@ -1,0 +1,175 @@
+"""A night that was killed goes on exactly: nothing is lost, doubled or paid for twice."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kernelwright.campaign import Engine, SearchSpec, capture_subjects
+from kernelwright.campaign.event import CampaignBegan
+from kernelwright.campaign.history.prior_runs import earlier_runs
+from kernelwright.campaign.history.resuming import (
+    StopWatch,
+    ask_to_stop,
+    current,
+    find_night,
+    history_of,
+    nights,
+    searches,
+    to_resume,
+)
+from kernelwright.campaign.history.run_state import state_of
+from kernelwright.campaign.report.campaign_report import morning_of
+from kernelwright.campaign.report.live_status import Lookout
+from kernelwright.errors import InputError
+from kernelwright.store import Environment, KernelStore
+from tests.campaign import mortal_night
+from tests.campaign.mortal_night import night, spec_in, three_subjects
+from tests.campaign.scripted import INFO, ScriptedJudge, team
+
+_ROOT = Path(__file__).parents[3]
+_ENVIRONMENT = Environment(device=INFO, mlx="1", system="test")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[KernelStore]:
+    with KernelStore(str(tmp_path / "kernels.db")) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("place", ["sqlite", "postgresql"])
+def test_killed_at_any_write_a_night_ends_as_if_undisturbed(
+    place: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    url = str(tmp_path / "killed.db")
+    if place == "postgresql":
+        url = request.getfixturevalue("postgresql_url")
+    for writes, when in ((6, "after"), (13, "after"), (22, "before"), (41, "after")):
+        _killed(url, writes, when)
+    with KernelStore(url) as killed, KernelStore(str(tmp_path / "calm.db")) as calm:
+        survivor, undisturbed = ScriptedJudge(), ScriptedJudge()
+        spec = to_resume(killed, None).spec
+        after = night(killed, survivor, spec, resumes=True).run(capture_subjects(three_subjects()))
+        whole = night(calm, undisturbed, spec, resumes=False).run(
+            capture_subjects(three_subjects())
+        )
+        assert [t.champion_id for t in after.tasks] == [t.champion_id for t in whole.tasks]
+        assert None not in [t.champion_id for t in after.tasks]
+        counted = ("task", "program", "candidate", "evaluation", "champion")
+        rows = [store.statistics().rows for store in (killed, calm)]
+        assert [rows[0][table] for table in counted] == [rows[1][table] for table in counted]
+        assert len(survivor.asked) < len(undisturbed.asked)
+        with pytest.raises(InputError, match="ran to its end; read it with"):
+            to_resume(killed, None)
+
+
+def test_what_was_in_flight_at_a_death_is_tried_last(tmp_path: Path) -> None:
+    url = str(tmp_path / "killed.db")
+    spec = spec_in(tmp_path)
+    for writes in range(14, 30):
+        _killed(url, writes, "after")
+        with KernelStore(url) as store:
+            (run, *_) = nights(store)
+            trials = store.history(campaign=run.id, limit=99)
+            suspects = [t for t in trials if t.state == "evaluating"]
+            if not suspects:
+                continue
+            judge = ScriptedJudge()
+            night(store, judge, spec, resumes=True).run(capture_subjects(three_subjects()))
+            suspected = {t.task.name for t in suspects}
+            others = [i for i, q in enumerate(judge.asked) if q.split()[0] not in suspected]
+            first = judge.asked.index(f"{suspects[-1].task.name} {suspects[-1].idea}")
+            assert others
+            assert first > max(others)
+            return
+    pytest.fail("no kill left a candidate in flight")
+
+
+def test_what_dead_runs_used_counts_towards_the_caps(tmp_path: Path) -> None:
+    url = str(tmp_path / "killed.db")
+    _killed(url, 30, "after")
+    with KernelStore(url) as store:
+        begun = store.statistics().rows["evaluation"]
+        spec = spec_in(tmp_path).model_copy(update={"evaluations": begun + 4})
+        dead = store.begin_campaign(
+            name="nightly", spec=spec.model_dump_json(), environment=_ENVIRONMENT
+        )
+        assert earlier_runs(store, dead.id).evaluations == 0, "another spec is another search"
+        judge = ScriptedJudge()
+        night(store, judge, spec, resumes=True).run(capture_subjects(three_subjects()))
+        assert len(judge.asked) == begun + 4
+
+
+def test_a_run_that_is_alive_is_not_taken_over(store: KernelStore, tmp_path: Path) -> None:
+    spec = spec_in(tmp_path).model_dump_json()
+    store.begin_campaign(name="nightly", spec=spec, environment=_ENVIRONMENT)
+    with pytest.raises(InputError, match=f"still runs in .*:{os.getpid()}; stop it with"):
+        to_resume(store, "nightly")
+
+
+def test_an_unknown_campaign_is_answered_with_the_latest(
+    store: KernelStore, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match="no campaign in the store yet"):
+        find_night(nights(store), None)
+    spec = spec_in(tmp_path).model_dump_json()
+    store.begin_campaign(name="nightly", spec=spec, environment=_ENVIRONMENT)
+    with pytest.raises(InputError, match=r"the latest are: \w{8} \(nightly\)"):
+        find_night(nights(store), "weekly")
+
+
+def test_a_run_hears_that_it_is_asked_to_stop(store: KernelStore, tmp_path: Path) -> None:
+    spec = spec_in(tmp_path).model_dump_json()
+    run = store.begin_campaign(name="nightly", spec=spec, environment=_ENVIRONMENT)
+    heard = threading.Event()
+    watch = StopWatch(store)
+    watch.show(CampaignBegan(campaign_id=run.id, device=INFO, store="", functions=()))
+    with watch.calling(heard.set):
+        ask_to_stop(store, run.id)
+        assert heard.wait(10)
+
+
+def test_a_campaign_keeps_its_id_however_often_it_is_taken_up(tmp_path: Path) -> None:
+    url, spec = str(tmp_path / "killed.db"), spec_in(tmp_path)
+    _killed(url, 20, "after")
+    with KernelStore(url) as store:
+        (first,) = nights(store)
+        report = night(store, ScriptedJudge(), spec, resumes=True).run(
+            capture_subjects(three_subjects())
+        )
+        newest, *_ = nights(store)
+        assert newest.id != first.id
+        assert find_night(nights(store), first.id[:8]) == newest
+        told = (
+            report.campaign_id,
+            Lookout(store, newest).look().id,
+            morning_of(store, newest).campaign_id,
+            state_of(store, newest).id,
+        )
+        assert set(told) == {first.id}
+        entries = history_of(store, first.id[:8], task=None, status=None, limit=999)
+        assert {e.campaign_id for e in entries} == {first.id, newest.id}
+        (state,) = (state_of(store, run) for run in current(searches(store)))
+        assert (state.kind, state.state) == ("campaign", "finished")
+        assert state.tried == len({e.candidate_id for e in entries})
+
+
+def test_plain_searches_have_a_state_too(store: KernelStore) -> None:
+    Engine(store, SearchSpec(jobs=1), team(), ScriptedJudge).run(capture_subjects(three_subjects()))
+    assert not nights(store)
+    (state,) = (state_of(store, run) for run in searches(store))
+    assert (state.kind, state.state) == ("search", "finished")
+
+
+def _killed(url: str, writes: int, when: str) -> None:
+    done = subprocess.run(
+        [sys.executable, mortal_night.__file__, url, str(writes), when],
+        cwd=_ROOT,
+        env={"PYTHONPATH": str(_ROOT)},
+        check=False,
+    )
+    assert done.returncode == -9

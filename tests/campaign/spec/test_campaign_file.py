@@ -1,0 +1,83 @@
+"""A night's file is read strictly, and means the searches that it says."""
+
+from pathlib import Path
+
+import pytest
+
+from kernelwright.agents.budget import Caps
+from kernelwright.agents.session import Price
+from kernelwright.campaign.spec.campaign_file import NightSpec, read_night, template
+from kernelwright.errors import InputError
+
+_SOFTMAX = '[[functions]]\ntarget = "catalog:softmax"\n'
+
+
+def test_the_template_is_a_night_by_itself(tmp_path: Path) -> None:
+    (spec,) = _read(tmp_path, template())
+    assert (spec.name, spec.device, spec.seconds) == ("nightly", "simulator", 8 * 3600)
+    assert [s.name for found in spec.subjects().values() for s in found] == ["softmax"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            _SOFTMAX + '[caps]\nhours = "x"',
+            r"nightly\.toml, line 4: \[caps\] hours: .*valid number.*found 'x'",
+        ),
+        (_SOFTMAX + "[caps]\ndollars = -1", r"\[caps\] dollars: .*greater than.*found -1"),
+        (_SOFTMAX + "[task_caps]\ncalls = 0", r"\[task_caps\] calls: .*greater than.*found 0"),
+        (_SOFTMAX + '[prices]\n"openai:x" = 3', r"\[prices\] openai:x: .*found 3"),
+        (_SOFTMAX + "[cap]\nhours = 1", r"line 3: \[cap\] is no key"),
+        (_SOFTMAX + "[[functions]]\npriority = 2", r"line 3: .*number 2 target is missing"),
+        (_SOFTMAX + "prio = 1", r"line 3: \[\[functions\]\] number 1 prio is no key"),
+        (_SOFTMAX + '[campaign]\ndevices = ["gpu"]', r"\[campaign\] devices: .*found 'gpu'"),
+        (
+            _SOFTMAX + '[campaign]\ndevices = ["metal", "cuda"]\nthreadgroup_memory = "96K"',
+            r"line 5: \[campaign\] threadgroup_memory: .*expected 32 KB .* on metal, .*found '96K'",
+        ),
+        (
+            _SOFTMAX + '[campaign]\nthreadgroup_memory = "much"',
+            r"line 4: \[campaign\] threadgroup_memory: .*expected a size such as 96K.*found 'much'",
+        ),
+        ("[campaign]", r"\[\[functions\]\] is missing, and so is \[wanted\]"),
+        ("\n[campaign\n", r"is no TOML: .*at line 2, column 10"),
+    ],
+)
+def test_a_bad_field_gets_one_sentence(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(InputError, match=words) as caught:
+        _read(tmp_path, text)
+    assert "\n" not in str(caught.value)
+
+
+def test_devices_share_the_caps(tmp_path: Path) -> None:
+    text = '[campaign]\ndevices = ["metal", "simulator"]\n[caps]\ndollars = 3.0\nhours = 2.0\n'
+    specs = _read(tmp_path, text + "evaluations = 9\n" + _SOFTMAX)
+    assert [s.device for s in specs] == ["metal", "simulator"]
+    assert specs[1].to_the_end() == specs[1:]
+    assert {(s.caps.dollars, s.seconds, s.evaluations) for s in specs} == {(1.5, 3600.0, 4)}
+
+
+def test_devices_share_what_a_task_may_take_and_know_the_same_prices(tmp_path: Path) -> None:
+    text = '[campaign]\ndevices = ["metal", "simulator"]\n[task_caps]\ndollars = 0.5\ncalls = 7\n'
+    text += 'minutes = 4\n[prices]\n"openai:new" = { input = 1.0, output = 2.0 }\n'
+    for spec in _read(tmp_path, text + _SOFTMAX):
+        assert spec.task_caps == Caps(dollars=0.25, calls=3, seconds=120.0)
+        assert spec.prices == {"openai:new": Price(input=1.0, output=2.0)}
+
+
+def test_a_night_survives_the_store(tmp_path: Path) -> None:
+    (spec,) = _read(tmp_path, template())
+    assert NightSpec.model_validate_json(spec.model_dump_json()) == spec
+
+
+def _read(folder: Path, text: str) -> tuple[NightSpec, ...]:
+    path = folder / "nightly.toml"
+    path.write_text(text)
+    return read_night(path)
+
+
+def test_a_night_lifts_the_limit_of_threadgroup_memory_on_all_its_devices(tmp_path: Path) -> None:
+    text = '[campaign]\ndevices = ["cuda", "simulator"]\nthreadgroup_memory = "96K"\n'
+    assert [s.threadgroup_bytes for s in _read(tmp_path, text + _SOFTMAX)] == [98304, 98304]
+    assert {s.threadgroup_bytes for s in _read(tmp_path, _SOFTMAX)} == {32768}
