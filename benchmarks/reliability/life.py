@@ -21,12 +21,12 @@ from kernelwright.campaign import (
     Captured,
     Engine,
     MakeJudge,
-    heartbeat,
     judges_on,
-    vigil,
 )
 from kernelwright.campaign.event import CandidateConfirmed, CandidateJudged, Event
+from kernelwright.campaign.execution import run_control
 from kernelwright.campaign.execution.retry_policy import Endurance, Stamina
+from kernelwright.campaign.history import heartbeat
 from kernelwright.campaign.team.model_team import hiring
 from kernelwright.campaign.team.offline_team import offline_team
 from kernelwright.errors import StoreError
@@ -144,8 +144,8 @@ def _judges(order: Order, sabotage: Sabotage) -> MakeJudge:
 def _hurry() -> None:
     """Shorten what a person's night waits for; nothing else differs from one."""
     heartbeat.BEAT_S = 0.2
-    vigil._FIRST_PAUSE_S = 0.02
-    vigil._LONGEST_PAUSE_S = 0.1
+    run_control._FIRST_PAUSE_S = 0.02
+    run_control._LONGEST_PAUSE_S = 0.1
     bandit_strategy._FIRST_SILENCE_S = 0.02
     os.environ["OPENAI_API_KEY"] = "sk-reliability"
     os.environ["NO_PROXY"] = "127.0.0.1"
