@@ -253,7 +253,7 @@ class _Example:
     def call(self, *traced: mx.array) -> list[mx.array]:
         nest = rebuild((self.positional, self.named), traced, is_array)
         positional, named = cast("tuple[tuple[object, ...], dict[str, object]]", nest)
-        found = _flat_outputs(self.fn(*positional, **named), _name(self.fn))
+        found = result_arrays(self.fn(*positional, **named), _name(self.fn))
         if self.shows_arguments:
             return [*found, *traced]
         if not found:
@@ -292,7 +292,12 @@ def _parameter_names(
     return [*positional, *numbered[len(positional) :]][: len(arrays)]
 
 
-def _flat_outputs(result: object, name: str) -> list[mx.array]:
+def result_arrays(result: object, name: str) -> list[mx.array]:
+    """List the arrays that a function called `name` returned, in the order of a graph's outputs.
+
+    Raises:
+        InputError: something else is among them.
+    """
     if isinstance(result, mx.array):
         return [result]
     if isinstance(result, Mapping):
@@ -312,7 +317,7 @@ def _flat_outputs(result: object, name: str) -> list[mx.array]:
 def _flat_children(children: Sequence[object], name: str) -> list[mx.array]:
     # Beside arrays, plain values are part of the nest, as None is.
     arrays = [c for c in children if not isinstance(c, bool | int | float | str)]
-    return [a for child in arrays for a in _flat_outputs(child, name)]
+    return [a for child in arrays for a in result_arrays(child, name)]
 
 
 def _name(fn: Function) -> str:

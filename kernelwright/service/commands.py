@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from kernelwright.service import campaign_command, campaign_control
+from kernelwright.service.bench_command import bench
 from kernelwright.service.catalog_command import list_catalog
 from kernelwright.service.export_command import export
 from kernelwright.service.machine_commands import devices, doctor
@@ -34,7 +35,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Find": (search, tune, plan),
     "Ask": (best, show, history, report),
     "Take": (export,),
-    "Check": (verify, redteam, doctor, devices),
+    "Check": (bench, verify, redteam, doctor, devices),
 }
 campaign_group = typer.Typer(
     help="Nights over many functions, that survive whatever happens.", no_args_is_help=True

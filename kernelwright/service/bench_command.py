@@ -1,0 +1,113 @@
+"""`kernelwright bench`: what a function takes on this machine, by MLX's ways and with kernels."""
+
+from collections.abc import Sequence
+from shlex import quote
+from typing import Annotated
+
+import typer
+
+from kernelwright.campaign import Subject, capture_subjects, load_subjects, offline_team
+from kernelwright.campaign.champion_list import known_gains
+from kernelwright.campaign.outline import outline
+from kernelwright.campaign.planning import CapturedFunction, plan_function
+from kernelwright.campaign.subject import CATALOG
+from kernelwright.errors import InputError
+from kernelwright.evaluator.gain import Gain
+from kernelwright.metal.device.registry import default_device, open_device
+from kernelwright.metal.diagnostic import Record
+from kernelwright.runtime.benchmark import ROUNDS, Benchmark, BenchmarkCall, benchmark
+from kernelwright.service.console import console, error_console
+from kernelwright.service.option import (
+    ChipOption,
+    DeviceOption,
+    JsonOption,
+    StoreOption,
+    print_json,
+)
+from kernelwright.service.view.benchmark import print_benchmark
+from kernelwright.store import KernelStore, has_store
+
+
+class FunctionBenchmark(Record):
+    """One function's times; what is predicted stands apart from what was measured."""
+
+    measured: Benchmark
+    predicted: Gain | None
+    """What the store's champions should gain, where nothing here can time them."""
+    search: str
+    """The command that finds kernels for it, where the store has none."""
+
+
+def bench(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE.py[:function]",
+            help="What to time, as for search; catalog:NAME, or catalog:NAME:f16, too.",
+            show_default=False,
+        ),
+    ],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("-i", "--input", help="An input's type, such as 'bf16[2048,4096]'; repeat."),
+    ] = None,
+    device: DeviceOption = None,
+    rounds: Annotated[
+        int, typer.Option(min=5, help="Turns that eager, compile, fast and ours take.")
+    ] = ROUNDS,
+    seconds: Annotated[
+        float, typer.Option(min=0.1, help="About how long one function is timed.")
+    ] = 20.0,
+    chip: ChipOption = None,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Time a function on this machine: eager, mx.compile, mx.fast and with the store's kernels.
+
+    They take turns; each time is a median with its 95 % interval. Without a GPU, MLX is timed on
+    the CPU, and what kernels should gain on a GPU is predicted and shown apart.
+    """
+    subjects = load_subjects(target, inputs or [])
+    captured = capture_subjects(subjects)
+    chosen = device or default_device()
+    if (info := open_device(chosen).info).name != "simulator" and not info.measures_time:
+        raise InputError(f"the device {chosen} measures no time; leave --device out.")
+    reports = []
+    for function in captured.functions:
+        subject = function.subject
+        measured = benchmark(
+            BenchmarkCall(subject.function, subject.inputs, subject.keywords),
+            store=store,
+            device=chosen,
+            rounds=rounds,
+            seconds=seconds,
+        ).model_copy(update={"function": subject.name})
+        predicted = None if measured.is_gpu else _predicted(function, store, chip)
+        is_known = measured.gain is not None or predicted is not None
+        search = "" if is_known else _search_command(subject, inputs or [])
+        reports.append(FunctionBenchmark(measured=measured, predicted=predicted, search=search))
+        if not json:
+            print_benchmark(console(), measured, predicted, search)
+    if json:
+        print_json(reports)
+    for remark in (r for function in captured.functions for r in function.remarks):
+        error_console().print(remark, style="warn", markup=False, soft_wrap=True)
+    for refused in captured.refused:
+        error_console().print(f"{refused.function}: {refused.reason}", style="warn")
+
+
+def _search_command(subject: Subject, inputs: Sequence[str]) -> str:
+    place = subject.file if subject.file.startswith(CATALOG) else subject.place
+    given = [word for text in inputs for word in ("-i", quote(text))]
+    return " ".join(["kernelwright search", quote(place), *given])
+
+
+def _predicted(function: CapturedFunction, url: str | None, chip: str | None) -> Gain | None:
+    """Return what the simulator's champions should gain; None where the store has none."""
+    if not has_store(url):
+        return None
+    info = open_device("simulator").info
+    planned = plan_function(function, offline_team().planner, info)
+    with KernelStore(url, must_exist=True) as opened:
+        known = known_gains(opened, {t.task.fingerprint for t in planned.tasks}, info, chip)
+    return outline(planned, known, chip).gain

@@ -1,0 +1,61 @@
+"""Times of one function on this machine, as a page: measured first, a prediction apart."""
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kernelwright.evaluator.gain import Gain, in_microseconds
+from kernelwright.runtime.benchmark import ArmTime, Benchmark
+from kernelwright.service.view.figure import MLX_IS_BEST
+from kernelwright.service.view.speedup import gain_line
+
+
+def print_benchmark(
+    console: Console, measured: Benchmark, predicted: Gain | None, search: str
+) -> None:
+    """Print what was measured, then what is predicted for a GPU that is not here."""
+    console.print(
+        Text.assemble(("\n", ""), (measured.function, "title"), (f"  {measured.inputs}", "quiet"))
+    )
+    console.print(Text(f"timed on {_where(measured)}", style="quiet"))
+    console.print(_times(measured))
+    for name, reason in measured.left_out.items():
+        console.print(Text(f"{name} not timed: {reason}", style="quiet"))
+    if measured.gain is not None:
+        console.print(Text.assemble(("speedup  ", "label"), gain_line(measured.gain)))
+    if predicted is not None:
+        console.print(Text.assemble(("predicted  ", "label"), gain_line(predicted)))
+        words = "for that chip and no part of the times above: do not compare the two"
+        console.print(Text(f"           {words}", style="quiet"))
+    if search:
+        console.print(Text.assemble(("next  ", "label"), (search, "command")))
+
+
+def _where(measured: Benchmark) -> str:
+    turns = f"{measured.rounds} rounds in turns"
+    if measured.is_gpu:
+        return f"{measured.chip}, {turns}"
+    return f"{measured.chip}: MLX without a GPU, {turns}"
+
+
+def _times(measured: Benchmark) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="label", pad_edge=False)
+    table.add_column("", no_wrap=True)
+    table.add_column("median", justify="right", no_wrap=True)
+    table.add_column("95 % interval", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for arm in measured.arms:
+        interval = f"{in_microseconds(arm.lower_us)} – {in_microseconds(arm.upper_us)}"
+        median = Text(in_microseconds(arm.median_us), style="figure")
+        table.add_row(Text(arm.name), median, Text(interval, style="quiet"), _remark(arm, measured))
+    return table
+
+
+def _remark(arm: ArmTime, measured: Benchmark) -> Text:
+    if arm.name == "ours" and measured.gain is not None:
+        faster = measured.gain.beats_mlx
+        words = measured.gain.with_interval if faster else MLX_IS_BEST
+        return Text(words, style="good" if faster else "quiet")
+    if arm.name == measured.fastest:
+        return Text("MLX at its best", style="quiet")
+    return Text()
