@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from kernelwright.campaign import Subject, capture_subjects, load_subjects, offline_team
-from kernelwright.campaign.champion_list import known_gains
-from kernelwright.campaign.outline import outline
-from kernelwright.campaign.planning import CapturedFunction, plan_function
-from kernelwright.campaign.subject import CATALOG
+from kernelwright.campaign.planning.capturing import CapturedFunction, plan_function
+from kernelwright.campaign.planning.plan_summary import outline
+from kernelwright.campaign.report.champion_list import known_gains
+from kernelwright.campaign.spec.search_target import CATALOG
 from kernelwright.errors import InputError
 from kernelwright.evaluator.gain import Gain
 from kernelwright.metal.device.registry import default_device, open_device
