@@ -1,5 +1,6 @@
 """Finds faster Metal kernels for MLX code, proves them, and hands them over."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from kernelwright.annotation import example
@@ -7,18 +8,43 @@ from kernelwright.annotation import example
 if TYPE_CHECKING:
     from kernelwright.runtime.optimize import explain, optimize, restore
     from kernelwright.service.export_function import export
+    from kernelwright.service.python.champion import best
+    from kernelwright.service.python.plan import plan
+    from kernelwright.service.python.search import search
+    from kernelwright.service.python.verify import verify
 
-__all__ = ["example", "explain", "export", "optimize", "restore"]
+__all__ = [
+    "best",
+    "example",
+    "explain",
+    "export",
+    "optimize",
+    "plan",
+    "restore",
+    "search",
+    "verify",
+]
+_MODULES = {
+    "best": "kernelwright.service.python.champion",
+    "explain": "kernelwright.runtime.optimize",
+    "export": "kernelwright.service.export_function",
+    "optimize": "kernelwright.runtime.optimize",
+    "plan": "kernelwright.service.python.plan",
+    "restore": "kernelwright.runtime.optimize",
+    "verify": "kernelwright.service.python.verify",
+}
+"""Where each name comes from when it is first used, so that `import kernelwright` stays light."""
+_ROOMS = ("search",)
+"""Packages that are called as functions; see `callable_room`."""
 
 
 def __getattr__(name: str) -> object:
-    """Import dispatch when it is first used, so that `import kernelwright` stays light."""
-    if name in ("explain", "optimize", "restore"):
-        from kernelwright.runtime import optimize as module
+    if name not in __all__:
+        raise AttributeError(f"module 'kernelwright' has no attribute {name!r}")
+    if name in _ROOMS:
+        return import_module(f"kernelwright.{name}")
+    return getattr(import_module(_MODULES[name]), name)
 
-        return getattr(module, name)
-    if name == "export":
-        from kernelwright.service.export_function import export
 
-        return export
-    raise AttributeError(f"module 'kernelwright' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -49,13 +49,21 @@ def read_program(path: Path) -> Program:
     Raises:
         InputError: there is no such file, or it holds no program.
     """
-    text = read_text(path)
+    return program_of_json(read_text(path), str(path))
+
+
+def program_of_json(text: str, place: str) -> Program:
+    """Read a program's JSON, which stands at `place`.
+
+    Raises:
+        InputError: it holds no program.
+    """
     try:
         return Program.model_validate_json(text)
     except ValidationError as e:
-        raise InputError(f"{path} is no program: {_first_reason(e)}.") from e
+        raise InputError(f"{place} is no program: {_first_reason(e)}.") from e
     except InputError as e:
-        raise InputError(f"{path} is no program: {e}") from e
+        raise InputError(f"{place} is no program: {e}") from e
 
 
 def read_body(path: Path, graph: Graph, launch: LaunchText) -> Program:
@@ -64,7 +72,17 @@ def read_body(path: Path, graph: Graph, launch: LaunchText) -> Program:
     Raises:
         InputError: there is no such file, or launch and task do not fit together.
     """
-    source = read_text(path)
+    return program_of_body(read_text(path), path.stem, graph, launch, place=str(path))
+
+
+def program_of_body(
+    source: str, name: str, graph: Graph, launch: LaunchText, *, place: str = "the source"
+) -> Program:
+    """Make a program of a Metal body that stands at `place`, specialised to the graph's shapes.
+
+    Raises:
+        InputError: launch and task do not fit together.
+    """
     names = launch.inputs or graph.input_names()
     outputs = launch.outputs or _output_names(len(graph.outputs))
     for what, found, types in (
@@ -77,7 +95,7 @@ def read_body(path: Path, graph: Graph, launch: LaunchText) -> Program:
             )
     try:
         kernel = Kernel(
-            name=_identifier(path.stem),
+            name=_identifier(name),
             inputs=names,
             outputs=outputs,
             source=source,
@@ -92,7 +110,7 @@ def read_body(path: Path, graph: Graph, launch: LaunchText) -> Program:
             kernels=(kernel,),
         )
     except ValidationError as e:
-        raise InputError(f"{path} makes no program: {_first_reason(e)}.") from e
+        raise InputError(f"{place} makes no program: {_first_reason(e)}.") from e
 
 
 def _template(text: str) -> dict[str, TemplateValue]:

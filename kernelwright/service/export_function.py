@@ -1,10 +1,7 @@
 """`kernelwright.export`: the command's export for programs, notebooks and scripts."""
 
-import inspect
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import MethodType
 
 from kernelwright.annotation import examples_of, original_of
 from kernelwright.campaign.spec.input_text import read_inputs
@@ -19,6 +16,7 @@ from kernelwright.service.exporting import (
     export_functions,
     export_targets,
 )
+from kernelwright.service.python.origin import file_of, name_of, parameters_of
 from kernelwright.store import KernelStore
 
 Function = Callable[..., object]
@@ -93,11 +91,11 @@ def _target(function: Function, inputs: Sequence[str], store: KernelStore) -> Fu
             "for a file, give its path as text."
         )
     function = original_of(function)
-    name, file = _name(function), _file(function)
+    name, file = name_of(function), file_of(function)
     examples = list(examples_of(function) or examples_of(type(function).__call__))
     searched = () if inputs else searched_inputs(store, name)
     if inputs:
-        examples = read_inputs(inputs, _parameters(function))
+        examples = read_inputs(inputs, parameters_of(function))
     elif not examples:
         # Every call of arrays alone that it was searched for can be made again.
         texts = [[f"{t.strip(', ')}]" for t in s.split("]")[:-1]] for s in searched]
@@ -109,38 +107,3 @@ def _target(function: Function, inputs: Sequence[str], store: KernelStore) -> Fu
         )
     subjects = [subject_of(name, function, file, example) for example in examples]
     return target_of(name, subjects, searched)
-
-
-def _parameters(function: Function) -> tuple[str, ...]:
-    try:
-        return tuple(inspect.signature(function).parameters)
-    except (TypeError, ValueError):
-        return ()
-
-
-def _file(function: Function) -> str:
-    """Return the file that a function or an object's class is defined in, or the program's name."""
-    inner = inspect.unwrap(getattr(function, "__func__", function))
-    code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
-    return code.co_filename if code is not None else getattr(inner, "__module__", "<unknown>")
-
-
-def _name(function: Function) -> str:
-    """Return the name by which a search knows a function: its own, or that of its object."""
-    if isinstance(function, MethodType):
-        return f"{_name_of_object(function.__self__)}.{function.__name__}"
-    own = getattr(function, "__name__", "<lambda>")
-    return own if own != "<lambda>" else _name_of_object(function)
-
-
-def _name_of_object(value: object) -> str:
-    """Return the variable of a module that holds an object."""
-    kind = value if hasattr(value, "__globals__") else type(value)
-    for module in (sys.modules.get(kind.__module__), sys.modules.get("__main__")):
-        names = [n for n, v in vars(module).items() if v is value] if module else []
-        if names and not names[0].startswith("_"):
-            return names[0]
-    raise InputError(
-        f"expected an object that a variable of its module holds, found {type(value).__name__} "
-        "without a name; assign it at the top of the file or notebook."
-    )

@@ -4,13 +4,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from kernelwright.campaign import capture_subjects, load_subjects
 from kernelwright.errors import InputError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
-from kernelwright.evaluator.evaluation import NOT_FOR_MACS, Evaluation, Stage
+from kernelwright.evaluator.evaluation import Stage
 from kernelwright.evaluator.inputs.caught_case import CaughtCase
 from kernelwright.evaluator.replay import find_case, keep_case, replay
 from kernelwright.evaluator.submission import LaunchText, read_body, read_program, read_text
@@ -24,6 +23,7 @@ from kernelwright.service.option import (
     ThreadgroupMemoryOption,
     print_json,
 )
+from kernelwright.service.view.verdict import print_verdict
 from kernelwright.store import KernelStore
 
 _TemplateOption = Annotated[
@@ -107,7 +107,9 @@ def verify(
     if json:
         print_json(evaluation)
     else:
-        _print(evaluation, chosen)
+        print_verdict(console(), evaluation, chosen.name)
+        if evaluation.case:
+            console().print(f"See it again: add --case {evaluation.case}", markup=False)
     if not evaluation.is_correct:
         raise typer.Exit(_REJECTED)
 
@@ -167,26 +169,3 @@ def _from_store(prefix: str, url: str | None) -> tuple[Program, Task]:
     with KernelStore(url, must_exist=True) as opened:
         detail = opened.show(prefix)
     return detail.program, detail.reference
-
-
-def _print(evaluation: Evaluation, task: Task) -> None:
-    table = Table(box=None, header_style="label", pad_edge=False)
-    for column in ("", "stage", "time", "found"):
-        table.add_column(column)
-    for result in evaluation.stages:
-        mark = "[good]✓[/]" if result.passed else "[bad]✗[/]"
-        table.add_row(mark, result.stage.value, f"{result.duration_s:.2f} s", result.summary)
-    style = "good" if evaluation.is_correct else "bad"
-    where = f"{evaluation.device.name} ({evaluation.device.chip})"
-    console().print(f"[task]{task.name}[/] on {where}, program [id]{evaluation.program[:12]}[/]")
-    console().print(table)
-    for diagnostic in evaluation.diagnostics:
-        console().print(str(diagnostic), markup=False)
-    for report in evaluation.reports:
-        console().print(str(report), markup=False)
-    console().print(f"[{style}]{evaluation.status}[/] ", end="")
-    console().print(evaluation.summary, markup=False)
-    if evaluation.case:
-        console().print(f"See it again: add --case {evaluation.case}", markup=False)
-    if evaluation.is_correct and not evaluation.fits_metal:
-        console().print(NOT_FOR_MACS, style="warn")

@@ -1,0 +1,1 @@
+"""The Python face: plan, search, best, verify and campaign for scripts and notebooks."""

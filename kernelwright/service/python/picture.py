@@ -1,0 +1,31 @@
+"""A drawing as SVG: a notebook shows it, a file keeps it."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kernelwright.errors import InputError
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An SVG document."""
+
+    svg: str = field(repr=False)
+
+    def save(self, path: str | Path) -> Path:
+        """Write it, and return its path.
+
+        Raises:
+            InputError: it cannot be written there.
+        """
+        place = Path(path)
+        try:
+            place.write_text(self.svg, encoding="utf-8")
+        except OSError as e:
+            raise InputError(
+                f"{place} cannot be written: {e.strerror}; choose another place for the drawing."
+            ) from e
+        return place
+
+    def _repr_svg_(self) -> str:
+        return self.svg

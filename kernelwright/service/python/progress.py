@@ -1,0 +1,211 @@
+"""How a search is followed from Python: in a terminal, in a notebook, as lines, or not at all."""
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Literal, Self, get_args
+
+from kernelwright.campaign.event import (
+    CampaignBegan,
+    CampaignEnded,
+    CampaignHeldUp,
+    CandidateConfirmed,
+    CandidateJudged,
+    CandidateProposed,
+    Event,
+    FunctionPlanned,
+    FunctionRefused,
+    ModelRemarked,
+    TaskEnded,
+)
+from kernelwright.campaign.wording import counted, in_seconds
+from kernelwright.errors import InputError
+from kernelwright.evaluator.evaluation import Status
+from kernelwright.service.console import error_console
+from kernelwright.service.python.html import BAD, GOOD, QUIET, Cell, line_html, table_html
+from kernelwright.service.view.figure import ranked
+from kernelwright.service.view.progress import LiveTable, PlainLines, ProgressView, held_up
+from kernelwright.store import Rank, TaskSummary
+
+Progress = Literal["auto", "live", "lines", "notebook", "none"]
+"""`auto` is a live table in a terminal, HTML in a notebook, and lines on standard error else."""
+_EVERY_S = 0.25
+_HEADS = ("", "task", "tried", "right", "failed", "best")
+_CORRECT = (Status.CORRECT, Status.PROMOTED)
+
+
+def follow(progress: Progress | bool, candidates_per_task: int) -> ProgressView:
+    """Return what follows a search; use it as a context.
+
+    Raises:
+        InputError: there is no such display.
+    """
+    kind = _kind(progress)
+    if kind == "none":
+        return Silent()
+    if kind == "notebook":
+        return NotebookTable()
+    console = error_console()
+    if kind == "live":
+        return LiveTable(console, candidates_per_task)
+    return PlainLines(console)
+
+
+def _kind(progress: Progress | bool) -> Progress:
+    if progress not in (True, False, *get_args(Progress)):
+        known = ", ".join(map(repr, get_args(Progress)))
+        raise InputError(f"expected a progress display of {known}, found {progress!r}.")
+    if progress is False:
+        return "none"
+    if progress is not True and progress != "auto":
+        return progress
+    if is_notebook():
+        return "notebook"
+    console = error_console()
+    return "live" if console.is_terminal and not console.is_dumb_terminal else "lines"
+
+
+def is_notebook() -> bool:
+    """Say whether this program is a notebook's kernel, which shows HTML."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell is not None and shell.has_trait("kernel")
+
+
+class Silent:
+    """Shows nothing."""
+
+    def show(self, event: Event) -> None:
+        """Take in one event."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        pass
+
+
+class _Row:
+    """What is known of one task."""
+
+    def __init__(self, summary: TaskSummary) -> None:
+        self.name = summary.name
+        self.tried = self.correct = 0
+        self.rank: Rank | None = None
+        self.reason = ""
+        self.is_confirmed = False
+
+    @property
+    def cells(self) -> list[Cell]:
+        mark = Cell("…", QUIET)
+        if self.reason:
+            mark = Cell("✓", GOOD) if self.is_confirmed else Cell("–", QUIET)
+        failed = self.tried - self.correct
+        return [
+            mark,
+            Cell(self.name),
+            Cell(str(self.tried), is_number=True),
+            Cell(str(self.correct), GOOD, is_number=True),
+            Cell(str(failed) if failed else "", BAD, is_number=True),
+            Cell(ranked(self.rank) if self.rank else "", is_number=True),
+        ]
+
+
+Display = Callable[[str, str], None]
+"""Shows a cell's output as HTML and as text, in the place of what it showed before."""
+
+
+class NotebookTable:
+    """A table below the cell, drawn anew a few times a second by the thread that searches."""
+
+    def __init__(self, display: Display | None = None) -> None:
+        self._display = display or _in_place()
+        self._rows: dict[str, _Row] = {}
+        self._head = "reading the functions"
+        self._last = ""
+        self._remarks: list[str] = []
+        self._started = time.monotonic()
+        self._drawn_at = 0.0
+        self._thread = threading.get_ident()
+        self._is_over = False
+
+    def __enter__(self) -> Self:
+        self._draw()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._is_over = True
+        self._draw()
+
+    def show(self, event: Event) -> None:
+        """Take in one event."""
+        self._take_in(event)
+        is_due = time.monotonic() - self._drawn_at >= _EVERY_S
+        # A notebook finds the cell of an output by the thread that prints it.
+        if threading.get_ident() == self._thread and is_due:
+            self._draw()
+
+    def _take_in(self, event: Event) -> None:
+        match event:
+            case CampaignBegan():
+                where = f"{event.device.name} ({event.device.chip})"
+                self._head = f"search {', '.join(event.functions)} on {where}"
+            case FunctionPlanned():
+                for task in event.tasks:
+                    self._rows.setdefault(task.id, _Row(task))
+            case FunctionRefused():
+                self._remarks.append(f"{event.function}: {event.reason}")
+            case ModelRemarked():
+                self._remarks.append(event.sentence)
+            case CandidateProposed():
+                self._last = f"{self._rows[event.task_id].name}: {event.idea}"
+            case CandidateJudged():
+                row = self._rows[event.task_id]
+                row.tried += 1
+                row.correct += event.status in _CORRECT
+                row.rank = event.rank if event.leads else row.rank
+            case CandidateConfirmed():
+                self._rows[event.task_id].is_confirmed |= event.rank is not None
+            case CampaignHeldUp():
+                self._last = held_up(event)
+            case TaskEnded():
+                self._rows[event.task_id].reason = event.reason
+            case CampaignEnded():
+                self._last = event.reason
+
+    def _draw(self) -> None:
+        self._drawn_at = time.monotonic()
+        tried = sum(row.tried for row in self._rows.values())
+        foot = f"{counted(tried, 'candidate')} · {in_seconds(self._drawn_at - self._started)}"
+        if not self._is_over:
+            foot += " · interrupt the kernel to end in order"
+        parts = [line_html(self._head)]
+        if self._rows:
+            parts.append(table_html(_HEADS, [row.cells for row in self._rows.values()]))
+        parts += [line_html(remark, BAD) for remark in self._remarks]
+        parts += [line_html(self._last, QUIET), line_html(foot, QUIET)]
+        self._display("".join(parts), f"{self._head}: {foot}")
+
+
+def _in_place() -> Display:
+    from IPython.display import display, update_display
+
+    shown = display({"text/plain": ""}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+
+    def update(html: str, text: str) -> None:
+        bundle = {"text/html": html, "text/plain": text}
+        update_display(bundle, raw=True, display_id=shown.display_id)  # type: ignore[no-untyped-call]
+
+    return update

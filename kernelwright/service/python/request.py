@@ -1,0 +1,126 @@
+"""What a call of the Python face asks for, checked before anything begins: one sentence each."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, TypeGuard, get_args
+
+from pydantic import ValidationError
+
+from kernelwright.agents.budget import Caps
+from kernelwright.errors import InputError
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
+from kernelwright.metal.device.registry import default_device
+from kernelwright.metal.device.threadgroup_memory import read_size
+from kernelwright.metal.perf import find_profile
+from kernelwright.search.spec import SearchSpec
+
+DeviceChoice = DeviceName | Literal["auto"]
+"""`auto` is the best that this machine has: metal, else cuda, else the simulator."""
+_ARGUMENTS = {
+    "candidates_per_task": "candidates",
+    "threadgroup_bytes": "threadgroup_memory",
+    "models": "model",
+    "caps.dollars": "budget",
+    "caps.tokens": "tokens",
+    "caps.calls": "calls",
+}
+
+
+def device_of(choice: DeviceChoice) -> DeviceName:
+    """Return the device that is meant.
+
+    Raises:
+        InputError: there is no such device.
+    """
+    if choice == "auto":
+        return default_device()
+    if not _is_device(choice):
+        known = ", ".join(map(repr, ("auto", *get_args(DeviceName))))
+        raise InputError(f"expected device to be one of {known}, found {choice!r}.")
+    return choice
+
+
+def _is_device(choice: object) -> TypeGuard[DeviceName]:
+    return choice in get_args(DeviceName)
+
+
+def store_of(store: str | Path | None) -> str | None:
+    """Return a store's path or URL; None for the default one.
+
+    Raises:
+        InputError: it is neither.
+    """
+    if store is not None and not isinstance(store, str | Path):
+        raise InputError(f"expected store to be a path or a database's URL, found {store!r}.")
+    return None if store is None else str(store)
+
+
+def chip_of(chip: str | None) -> str | None:
+    """Return the name of the chip whose times are predicted; None for the default one.
+
+    Raises:
+        InputError: no such chip is known.
+    """
+    return None if chip is None else find_profile(chip).name
+
+
+def threadgroup_bytes_of(size: int | str) -> int:
+    """Return what a threadgroup may take, such as `96K`.
+
+    Raises:
+        InputError: it is no size.
+    """
+    return read_size(str(size))
+
+
+def search_spec(
+    *,
+    device: DeviceChoice,
+    model: str | Sequence[str] | None,
+    budget: float | None,
+    tokens: int | None,
+    calls: int | None,
+    candidates: int | None,
+    repairs: int | None,
+    evaluations: int | None,
+    seconds: float | None,
+    jobs: int | None,
+    base_url: str | None,
+    threadgroup_memory: int | str = METAL_THREADGROUP_BYTES,
+) -> SearchSpec:
+    """Return the settings of a search.
+
+    Raises:
+        InputError: one of them is out of range; the sentence names the argument.
+        DeviceError: the device cannot have so much threadgroup memory.
+    """
+    for name, value in (("budget", budget), ("tokens", tokens), ("calls", calls)):
+        least = 0 if name == "budget" else 1
+        if value is not None and not (isinstance(value, int | float) and value >= least):
+            raise InputError(f"expected {name} of at least {least}, found {value!r}.")
+    models = [model] if isinstance(model, str) else model
+    given: dict[str, object] = {
+        "device": device_of(device),
+        "models": None if models is None else tuple(models),
+        "candidates_per_task": candidates,
+        "repairs": repairs,
+        "evaluations": evaluations,
+        "seconds": seconds,
+        "jobs": jobs,
+        "base_url": base_url,
+        "threadgroup_bytes": threadgroup_bytes_of(threadgroup_memory),
+    }
+    try:
+        caps = Caps(dollars=budget, tokens=tokens, calls=calls)
+        chosen = {name: value for name, value in given.items() if value is not None}
+        return SearchSpec.model_validate({**chosen, "caps": caps})
+    except ValidationError as e:
+        raise InputError(_sentence(e)) from e
+
+
+def _sentence(error: ValidationError) -> str:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    name = _ARGUMENTS.get(place, place)
+    reason = first["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    return f"expected {name} to be {reason}, found {first['input']!r}."

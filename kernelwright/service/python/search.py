@@ -1,0 +1,215 @@
+"""`kernelwright.search`: the engine of the command line, for programs and notebooks."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+
+from kernelwright.agents.protocols import Plan, Planner
+from kernelwright.campaign import (
+    Captured,
+    Engine,
+    RepairThenWrite,
+    SearchReport,
+    SearchSpec,
+    judges_on,
+    offline_team,
+)
+from kernelwright.campaign.bench import Bench
+from kernelwright.campaign.champion_list import known_gains
+from kernelwright.campaign.engine import Hire, Hired
+from kernelwright.campaign.event import ModelRemarked
+from kernelwright.campaign.forecast import forecast, size_warning
+from kernelwright.campaign.model_team import hiring
+from kernelwright.campaign.planning import FunctionPlan, plan_function
+from kernelwright.ir import Graph
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo
+from kernelwright.search.priority import SecondsToSave
+from kernelwright.service.python.plan import plan_result
+from kernelwright.service.python.progress import Progress, follow
+from kernelwright.service.python.request import DeviceChoice, chip_of, search_spec, store_of
+from kernelwright.service.python.result import SearchResult
+from kernelwright.service.python.target import Inputs, Target, captured
+from kernelwright.service.view.progress import ProgressView
+from kernelwright.store import KernelStore
+
+
+def search(
+    target: Target | Sequence[Target],
+    *,
+    inputs: Inputs | None = None,
+    device: DeviceChoice = "auto",
+    model: str | Sequence[str] | None = None,
+    budget: float | None = None,
+    tokens: int | None = None,
+    calls: int | None = None,
+    candidates: int | None = None,
+    repairs: int | None = None,
+    evaluations: int | None = None,
+    seconds: float | None = None,
+    jobs: int | None = None,
+    base_url: str | None = None,
+    chip: str | None = None,
+    threadgroup_memory: int | str = METAL_THREADGROUP_BYTES,
+    store: str | Path | None = None,
+    progress: Progress | bool = "auto",
+) -> SearchResult:
+    """Plan, write, repair, evaluate and record kernels for functions; return what was found.
+
+    Everything is in the store as soon as it is known. Ctrl-C, or interrupting a notebook's
+    kernel, ends the search in order, and what was found is returned; a second one raises
+    `KeyboardInterrupt` at once. The same search called again goes on from there.
+
+    Args:
+        target: a function, a method or an object that is called, or `"FILE.py:function"`,
+            `"FILE.py"`, `"package.module:function"` or `"catalog:NAME"`; or several of them.
+        inputs: arrays, types such as `"f16[8,512]"` and plain values in the order of the
+            parameters, or a mapping by their names; by default those of `@kernelwright.example`.
+            Of arrays only shapes and dtypes count.
+        device: `auto`, the best that this machine has, or `metal`, `cuda`, `simulator`.
+        model: whom to ask, such as `"anthropic:NAME"`, `"openai:NAME"` or `"replay:CAMPAIGN"`;
+            several step in for one another. By default none: the offline team writes.
+        budget: the most dollars that models may cost.
+        tokens: the most tokens that models may use.
+        calls: the most calls to models.
+        candidates: the most candidates to try for a task; 12 by default.
+        repairs: how often a failed program is repaired; 2 by default.
+        evaluations: stop after so many evaluations.
+        seconds: stop after so many seconds.
+        jobs: candidates to evaluate at once; 2 by default.
+        base_url: where the models are served, such as `http://127.0.0.1:8080/v1`.
+        chip: whose times are predicted, such as `m4-pro`.
+        threadgroup_memory: what a threadgroup may take, in bytes or such as `"96K"`.
+        store: a path or SQLAlchemy URL; the default store otherwise.
+        progress: `auto`, `live`, `lines`, `notebook`, or `none` and `False` for silence.
+
+    Raises:
+        InputError: an argument is wrong, or MLX cannot trace a function.
+        UnsupportedError: a function computes what no graph can hold.
+        DeviceError: the device does not open.
+        StoreError: the store cannot be opened or written.
+        ModelError: a model's key or name is missing or wrong.
+    """
+    spec = search_spec(
+        device=device,
+        model=model,
+        budget=budget,
+        tokens=tokens,
+        calls=calls,
+        candidates=candidates,
+        repairs=repairs,
+        evaluations=evaluations,
+        seconds=seconds,
+        jobs=jobs,
+        base_url=base_url,
+        threadgroup_memory=threadgroup_memory,
+    )
+    url, of, view = store_of(store), chip_of(chip), follow(progress, spec.candidates_per_task)
+    functions = captured(target, inputs)
+    # A store in memory would be another one when the result reads it.
+    with KernelStore(url) as opened, view:
+        remark(functions, spec, view)
+        searched = run_search(opened, functions, spec, view, chip=of)
+        planned = known_gains(opened, searched.task_ids, searched.report.device, of)
+    plan = plan_result(searched.plans, planned, of, refused=functions.refused)
+    return SearchResult(searched.report, plan, url, of)
+
+
+class Searched:
+    """A search that ended: its report and the plans that it worked by."""
+
+    def __init__(self, report: SearchReport, plans: Sequence[FunctionPlan]) -> None:
+        self.report = report
+        self.plans = tuple(plans)
+
+    @property
+    def task_ids(self) -> set[str]:
+        """The tasks of all plans."""
+        return {task.task.fingerprint for plan in self.plans for task in plan.tasks}
+
+
+def run_search(
+    store: KernelStore,
+    functions: Captured,
+    spec: SearchSpec,
+    view: ProgressView,
+    *,
+    chip: str | None = None,
+) -> Searched:
+    """Run the engine with the team that `spec` names."""
+    planner = _Remembering()
+    with hiring(store, spec, listen=view.show) as hire:
+        engine = Engine(
+            store,
+            spec,
+            offline_team(),
+            judges_on(spec.device, store, threadgroup_bytes=spec.threadgroup_bytes),
+            listen=view.show,
+            hire=planner.hiring(hire, spec),
+            order=SecondsToSave(),
+            chip=chip,
+        )
+        with ending_in_order(engine.stop):
+            report = engine.run(functions)
+    plans = [plan_function(f, planner, report.device) for f in functions.functions]
+    return Searched(report, plans)
+
+
+def remark(functions: Captured, spec: SearchSpec, view: ProgressView) -> None:
+    """Say what it may cost, what graphs do not keep, and what takes long."""
+    expected = forecast((f.graph for f in functions.functions), spec)
+    sentences = [] if expected is None else [expected.sentence]
+    sentences += [r for function in functions.functions for r in function.remarks]
+    if spec.device == "simulator":
+        sentences += [size_warning(f.subject.name, f.graph) for f in functions.functions]
+    for sentence in filter(None, sentences):
+        view.show(ModelRemarked(sentence=sentence))
+
+
+@contextmanager
+def ending_in_order(stop: Callable[[], None]) -> Iterator[None]:
+    """Let the first Ctrl-C call `stop`, and a second one raise; only the main thread gets one."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        stop()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class _Remembering:
+    """A planner that repeats what the search's own planner said of each graph."""
+
+    def __init__(self) -> None:
+        self._planner: Planner = offline_team().planner
+        self._plans: dict[str, Plan] = {}
+
+    def plan(self, graph: Graph, device: DeviceInfo) -> Plan:
+        """Return the plan of a graph, made once."""
+        if graph.fingerprint not in self._plans:
+            self._plans[graph.fingerprint] = self._planner.plan(graph, device)
+        return self._plans[graph.fingerprint]
+
+    def hiring(self, hire: Hire | None, spec: SearchSpec) -> Hire:
+        """Return what hires the same team with this planner in front of its own."""
+
+        def hired(campaign_id: str, bench: Bench) -> Hired:
+            if hire is None:
+                team = offline_team()
+                found = Hired(team, RepairThenWrite(team, bench.info, spec))
+            else:
+                found = hire(campaign_id, bench)
+            self._planner = found.team.planner
+            return Hired(replace(found.team, planner=self), found.strategy)
+
+        return hired

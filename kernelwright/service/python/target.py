@@ -1,0 +1,187 @@
+"""What a person wants faster, as Python holds it: functions, files, and their example inputs."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import mlx.core as mx
+import numpy as np
+
+from kernelwright.annotation import Example, examples_of, original_of
+from kernelwright.campaign import Captured, Subject, capture_subjects, load_subjects
+from kernelwright.campaign.input_text import read_inputs
+from kernelwright.campaign.subject import subject_of
+from kernelwright.errors import InputError
+from kernelwright.ir.graph import TensorType
+from kernelwright.service.python.origin import file_of, name_to_show, parameters_of
+
+Function = Callable[..., object]
+Target = Function | str | Path
+"""A function, a method, an object that is called, or `FILE.py:function` as on the command line."""
+Inputs = object
+"""Arrays, types such as `f16[8,512]` and plain values: one, a sequence, or a mapping by name."""
+_WRITTEN = re.compile(r"\s*(?:(?P<name>[A-Za-z_]\w*)\s*=)?\s*\w+\s*\[[^\]]*\]\s*")
+
+_NOTHING = Example(())
+
+
+def captured(target: Target | Sequence[Target], inputs: Inputs | None) -> Captured:
+    """Read targets and trace each of their functions.
+
+    Raises:
+        InputError: a target is none, its inputs are missing or wrong, or MLX cannot trace it.
+        UnsupportedError: a function computes what no graph can hold.
+    """
+    targets = _listed(target)
+    if inputs is not None and len(targets) > 1:
+        raise InputError(
+            f"expected one function for the inputs, found {len(targets)} targets; give each its "
+            "own by @kernelwright.example, or search them one by one."
+        )
+    return capture_subjects(s for each in targets for s in subjects(each, inputs))
+
+
+def subjects(target: Target, inputs: Inputs | None = None) -> tuple[Subject, ...]:
+    """Return a target's functions, each with every example of its inputs.
+
+    Raises:
+        InputError: there is no such target, or nobody says what its inputs look like.
+    """
+    if isinstance(target, str | Path):
+        return _from_text(str(target), inputs)
+    if not callable(target) or isinstance(target, type):
+        found = f"the class {target.__name__}" if isinstance(target, type) else repr(target)
+        raise InputError(
+            f"expected a function, a method or an object that is called, or the text "
+            f"'FILE.py:function', found {found}."
+        )
+    function = original_of(target)
+    name, file = name_to_show(function), file_of(function)
+    examples: Sequence[Example] = examples_of(function) or examples_of(type(function).__call__)
+    if inputs is not None:
+        examples = calls(inputs, parameters_of(function))
+    if not examples:
+        raise InputError(
+            f"expected inputs for {name}, found none; add inputs=['f16[8,512]', …], arrays, or "
+            "decorate it with @kernelwright.example."
+        )
+    return tuple(subject_of(name, function, file, example) for example in examples)
+
+
+def calls(inputs: Inputs, parameters: Sequence[str] = ()) -> list[Example]:
+    """Read the inputs of a call; a range of sizes in a type stands for its two ends.
+
+    Raises:
+        InputError: a type is none.
+    """
+    if isinstance(inputs, Example):
+        return [inputs]
+    if isinstance(inputs, Mapping):
+        items = [_Item(_parameter(name), value) for name, value in inputs.items()]
+    else:
+        values = inputs if isinstance(inputs, tuple | list) else [inputs]
+        items = [_Item.of(value) for value in values]
+    texts = [item.text for item in items if item.is_text]
+    return [_call(items, end) for end in (read_inputs(texts, parameters) if texts else [_NOTHING])]
+
+
+@dataclass(frozen=True)
+class _Item:
+    """One input and, where it goes by name, its parameter."""
+
+    name: str | None
+    value: object
+
+    @classmethod
+    def of(cls, value: object) -> "_Item":
+        match = _WRITTEN.fullmatch(value) if isinstance(value, str) else None
+        if match is None or match["name"] is None:
+            return cls(None, value)
+        return cls(match["name"], str(value).partition("=")[2])
+
+    @property
+    def is_text(self) -> bool:
+        """True for a type, and for a number that may be a size in one."""
+        if self.name is not None and type(self.value) is int:
+            return True
+        return isinstance(self.value, str) and _WRITTEN.fullmatch(self.value) is not None
+
+    @property
+    def text(self) -> str:
+        """As the command line takes it."""
+        return str(self.value) if self.name is None else f"{self.name}={self.value}"
+
+
+def _call(items: Sequence[_Item], read: Example) -> Example:
+    """Put what was read in the place of its texts; a size that is no parameter is left out."""
+    types, named = iter(read.inputs), dict(read.keywords)
+    return Example(
+        tuple(next(types) if i.is_text else _array(i.value) for i in items if i.name is None),
+        tuple(
+            (i.name, named[i.name] if i.is_text else _array(i.value))
+            for i in items
+            if i.name is not None and (i.name in named or not i.is_text)
+        ),
+    )
+
+
+def _parameter(name: object) -> str:
+    if not isinstance(name, str) or not name.isidentifier():
+        raise InputError(f"expected the inputs by their parameters' names, found {name!r}.")
+    return name
+
+
+def _array(value: object) -> object:
+    """Take NumPy's arrays and numbers as MLX does; anything else as it is."""
+    if isinstance(value, np.ndarray | np.generic):
+        try:
+            return mx.array(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError) as e:
+            raise InputError(
+                f"expected an array that MLX can hold, found {value.dtype} of {value.shape}: {e}."
+            ) from e
+    return value
+
+
+def _from_text(target: str, inputs: Inputs | None) -> tuple[Subject, ...]:
+    """Read a file's functions; inputs for one go to it as the command line has them."""
+    if inputs is None:
+        return load_subjects(target)
+    (first, *_) = read = calls(inputs)
+    try:
+        # Any input at all says that the file's own are not asked for.
+        found = load_subjects(target, [_written(value) for value in first.inputs] or ["0"])
+    except _NotWritableError:
+        found = load_subjects(target)
+    if len({subject.name for subject in found}) > 1:
+        names = ", ".join(subject.name for subject in found)
+        raise InputError(
+            f"{target} has several functions ({names}); say which one the inputs are for, as "
+            f"{target}:{found[0].name}."
+        )
+    one = found[0]
+    return tuple(subject_of(one.name, one.function, one.file, example) for example in read)
+
+
+class _NotWritableError(Exception):
+    """A nest of arrays, which the command line has no text for."""
+
+
+def _written(value: object) -> str:
+    """Write an input as on the command line."""
+    if isinstance(value, mx.array):
+        return f"{str(value.dtype).rpartition('.')[2]}[{','.join(map(str, value.shape))}]"
+    if isinstance(value, TensorType):
+        return str(value)
+    if isinstance(value, bool | int | float | str | None):
+        return repr(value)
+    raise _NotWritableError
+
+
+def _listed(target: Target | Sequence[Target]) -> Sequence[Target]:
+    if isinstance(target, list | tuple):
+        if not target:
+            raise InputError("expected a function or 'FILE.py:function', found an empty list.")
+        return target
+    return [target]  # type: ignore[list-item]

@@ -1,0 +1,28 @@
+"""A verdict in the terminal: its stages, what they found, and the sentence that sums it up."""
+
+from rich.console import Console
+from rich.table import Table
+
+from kernelwright.evaluator.evaluation import NOT_FOR_MACS, Evaluation
+
+
+def print_verdict(console: Console, evaluation: Evaluation, name: str) -> None:
+    """Print the verdict on a program for the task `name`."""
+    table = Table(box=None, header_style="label", pad_edge=False)
+    for column in ("", "stage", "time", "found"):
+        table.add_column(column)
+    for result in evaluation.stages:
+        mark = "[good]✓[/]" if result.passed else "[bad]✗[/]"
+        table.add_row(mark, result.stage.value, f"{result.duration_s:.2f} s", result.summary)
+    style = "good" if evaluation.is_correct else "bad"
+    where = f"{evaluation.device.name} ({evaluation.device.chip})"
+    console.print(f"[task]{name}[/] on {where}, program [id]{evaluation.program[:12]}[/]")
+    console.print(table)
+    for diagnostic in evaluation.diagnostics:
+        console.print(str(diagnostic), markup=False)
+    for report in evaluation.reports:
+        console.print(str(report), markup=False)
+    console.print(f"[{style}]{evaluation.status}[/] ", end="")
+    console.print(evaluation.summary, markup=False)
+    if evaluation.is_correct and not evaluation.fits_metal:
+        console.print(NOT_FOR_MACS, style="warn")
