@@ -10,7 +10,11 @@ import mlx.core as mx
 import numpy as np
 from rich.console import Console, ConsoleOptions, RenderResult
 
-from kernelwright.campaign.champion_list import RankedChampion, candidate_gain, champions_by_gain
+from kernelwright.campaign.report.champion_list import (
+    RankedChampion,
+    candidate_gain,
+    champions_by_gain,
+)
 from kernelwright.errors import InputError
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.gain import Gain

@@ -8,11 +8,16 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from kernelwright.campaign import offline_team
-from kernelwright.campaign.champion_list import known_gains
 from kernelwright.campaign.event import FunctionRefused
-from kernelwright.campaign.flow import Flow
-from kernelwright.campaign.outline import KnownGains, PlanOutline, RegionOutline, outline
-from kernelwright.campaign.planning import FunctionPlan, plan_function
+from kernelwright.campaign.planning.capturing import FunctionPlan, plan_function
+from kernelwright.campaign.planning.launch_graph import Flow
+from kernelwright.campaign.planning.plan_summary import (
+    KnownGains,
+    PlanOutline,
+    RegionOutline,
+    outline,
+)
+from kernelwright.campaign.report.champion_list import known_gains
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo
 from kernelwright.metal.device.registry import open_device
 from kernelwright.service.python.html import BAD, as_text, line_html, page

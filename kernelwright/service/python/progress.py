@@ -20,7 +20,7 @@ from kernelwright.campaign.event import (
     ModelRemarked,
     TaskEnded,
 )
-from kernelwright.campaign.wording import counted, in_seconds
+from kernelwright.campaign.report.wording import counted, in_seconds
 from kernelwright.errors import InputError
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.service.console import error_console

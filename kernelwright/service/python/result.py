@@ -8,8 +8,8 @@ from pathlib import Path
 from rich.console import Console, ConsoleOptions, RenderResult
 
 from kernelwright.campaign import FunctionReport, SearchReport, TaskReport
-from kernelwright.campaign.resuming import history_of
-from kernelwright.campaign.wording import counted, in_seconds
+from kernelwright.campaign.history.resuming import history_of
+from kernelwright.campaign.report.wording import counted, in_seconds
 from kernelwright.errors import InputError
 from kernelwright.evaluator.gain import Gain
 from kernelwright.runtime.export import FormatName

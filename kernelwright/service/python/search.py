@@ -18,13 +18,13 @@ from kernelwright.campaign import (
     judges_on,
     offline_team,
 )
-from kernelwright.campaign.bench import Bench
-from kernelwright.campaign.champion_list import known_gains
-from kernelwright.campaign.engine import Hire, Hired
 from kernelwright.campaign.event import ModelRemarked
-from kernelwright.campaign.forecast import forecast, size_warning
-from kernelwright.campaign.model_team import hiring
-from kernelwright.campaign.planning import FunctionPlan, plan_function
+from kernelwright.campaign.execution.engine import Hire, Hired
+from kernelwright.campaign.execution.evaluator_pool import Bench
+from kernelwright.campaign.planning.capturing import FunctionPlan, plan_function
+from kernelwright.campaign.planning.forecast import forecast, size_warning
+from kernelwright.campaign.report.champion_list import known_gains
+from kernelwright.campaign.team.model_team import hiring
 from kernelwright.ir import Graph
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo
 from kernelwright.search.priority import SecondsToSave

@@ -10,8 +10,8 @@ import numpy as np
 
 from kernelwright.annotation import Example, examples_of, original_of
 from kernelwright.campaign import Captured, Subject, capture_subjects, load_subjects
-from kernelwright.campaign.input_text import read_inputs
-from kernelwright.campaign.subject import subject_of
+from kernelwright.campaign.spec.input_text import read_inputs
+from kernelwright.campaign.spec.search_target import subject_of
 from kernelwright.errors import InputError
 from kernelwright.ir.graph import TensorType
 from kernelwright.service.python.origin import file_of, name_to_show, parameters_of
