@@ -68,11 +68,17 @@ class _Watch:
         self._thread = threading.get_ident()
         self._is_collecting = False
 
-    def collecting(self, phase: str, info: Mapping[str, int]) -> None:
-        """Hear of Python's collector: what it finalizes meanwhile is not the function's."""
+    def before_others(self, phase: str, info: Mapping[str, int]) -> None:
+        """Hear first that Python's collector begins: what it does is not the function's."""
         del info
-        if threading.get_ident() == self._thread:
-            self._is_collecting = phase == "start"
+        if phase == "start" and threading.get_ident() == self._thread:
+            self._is_collecting = True
+
+    def after_others(self, phase: str, info: Mapping[str, int]) -> None:
+        """Hear last that it ended, behind whoever else listens to it."""
+        del info
+        if phase == "stop" and threading.get_ident() == self._thread:
+            self._is_collecting = False
 
     def heard(self, frame: FrameType, event: str, called: object) -> None:
         if self.found is not None or self._is_collecting:
@@ -142,13 +148,15 @@ def refusing_effects() -> Iterator[None]:
     """
     watch = _Watch(sys._getframe())
     before = sys.getprofile()
-    gc.callbacks.append(watch.collecting)
+    gc.callbacks.insert(0, watch.before_others)
+    gc.callbacks.append(watch.after_others)
     sys.setprofile(watch.heard)
     try:
         yield
     finally:
         sys.setprofile(before)
-        gc.callbacks.remove(watch.collecting)
+        gc.callbacks.remove(watch.before_others)
+        gc.callbacks.remove(watch.after_others)
     if watch.found is not None:
         raise watch.found.error()
 

@@ -175,10 +175,17 @@ class Garbage:
         time.time()
 
 
-def test_what_a_collection_finalizes_meanwhile_is_not_the_functions() -> None:
+def test_what_a_collection_does_meanwhile_is_not_the_functions() -> None:
+    def listen(phase: str, info: dict[str, int]) -> None:
+        time.perf_counter()
+
     gc.collect()
     Garbage()
-    with refusing_effects():
-        gc.collect()
+    gc.callbacks.append(listen)
+    try:
+        with refusing_effects():
+            gc.collect()
+    finally:
+        gc.callbacks.remove(listen)
     with pytest.raises(ImpureError, match="reads the clock"), refusing_effects():
         time.time()
