@@ -1,16 +1,28 @@
 """The search loop: what to try next, under which budget, and what it leaves behind."""
 
-from kernelwright.campaign.event import Event
-from kernelwright.campaign.execution.engine import Engine
-from kernelwright.campaign.execution.judge import Judge, MakeJudge, environment_of, judges_on
-from kernelwright.campaign.execution.revalidation import Recheck, recheck
-from kernelwright.campaign.planning.capturing import Captured, CapturedFunction, capture_subjects
-from kernelwright.campaign.planning.traffic import Traffic, traffic_of
-from kernelwright.campaign.report.search_report import FunctionReport, SearchReport, TaskReport
-from kernelwright.campaign.spec.search_target import Subject, load_subjects, parse_input
-from kernelwright.campaign.team.offline_team import offline_team
-from kernelwright.search.spec import SearchSpec
-from kernelwright.search.strategy import RepairThenWrite, Strategy, Team
+from typing import TYPE_CHECKING
+
+from kernelwright.lazy_import import offer_lazily
+
+if TYPE_CHECKING:
+    from kernelwright.campaign.event import Event
+    from kernelwright.campaign.execution.engine import Engine
+    from kernelwright.campaign.execution.judge import Judge, MakeJudge, environment_of, judges_on
+    from kernelwright.campaign.execution.revalidation import Recheck, recheck
+    from kernelwright.campaign.planning.capturing import (
+        Captured,
+        CapturedFunction,
+        capture_subjects,
+    )
+    from kernelwright.campaign.planning.traffic import Traffic, traffic_of
+    from kernelwright.campaign.report.search_report import FunctionReport, SearchReport, TaskReport
+    from kernelwright.campaign.spec.search_target import Subject, load_subjects, parse_input
+    from kernelwright.campaign.team.offline_team import offline_team
+    from kernelwright.search.spec import SearchSpec
+    from kernelwright.search.strategy import RepairThenWrite, Strategy, Team
+else:
+    offer_lazily(__name__)
+
 
 __all__ = [
     "Captured",

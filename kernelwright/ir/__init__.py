@@ -1,30 +1,38 @@
 """What is computed: graphs of MLX operations, their rewrites, regions and costs."""
 
-from kernelwright.ir.capture import CapturedCall, capture, capture_call, capture_labelled
-from kernelwright.ir.cost import Cost, Profile, cost
-from kernelwright.ir.describe import describe, operation
-from kernelwright.ir.dtype import Dtype
-from kernelwright.ir.family import Family, Pattern, classify
-from kernelwright.ir.graph import Constant, Graph, Node, TensorType
-from kernelwright.ir.idioms import Idiom, idioms
-from kernelwright.ir.interpret import interpret
-from kernelwright.ir.legality import Verdict, legality
-from kernelwright.ir.ops import OPS, Call, Kind, Op, op_named
-from kernelwright.ir.origin.region_name import region_names, shared_name
-from kernelwright.ir.partition import partition
-from kernelwright.ir.passes import canonicalize, gather_attention, standardize
-from kernelwright.ir.passes import expand_means as expand
-from kernelwright.ir.reference import reference
-from kernelwright.ir.region import Region
-from kernelwright.ir.resize import FreeDimension, free_dimensions, resize
-from kernelwright.ir.traffic import (
-    Traffic,
-    compiled_traffic,
-    eager_traffic,
-    fast_traffic,
-    planned_traffic,
-)
-from kernelwright.ir.verify import verify
+from typing import TYPE_CHECKING
+
+from kernelwright.lazy_import import offer_lazily
+
+if TYPE_CHECKING:
+    from kernelwright.ir.capture import CapturedCall, capture, capture_call, capture_labelled
+    from kernelwright.ir.cost import Cost, Profile, cost
+    from kernelwright.ir.describe import describe, operation
+    from kernelwright.ir.dtype import Dtype
+    from kernelwright.ir.family import Family, Pattern, classify
+    from kernelwright.ir.graph import Constant, Graph, Node, TensorType
+    from kernelwright.ir.idioms import Idiom, idioms
+    from kernelwright.ir.interpret import interpret
+    from kernelwright.ir.legality import Verdict, legality
+    from kernelwright.ir.ops import OPS, Call, Kind, Op, op_named
+    from kernelwright.ir.origin.region_name import region_names, shared_name
+    from kernelwright.ir.partition import partition
+    from kernelwright.ir.passes import canonicalize, gather_attention, standardize
+    from kernelwright.ir.passes import expand_means as expand
+    from kernelwright.ir.reference import reference
+    from kernelwright.ir.region import Region
+    from kernelwright.ir.resize import FreeDimension, free_dimensions, resize
+    from kernelwright.ir.traffic import (
+        Traffic,
+        compiled_traffic,
+        eager_traffic,
+        fast_traffic,
+        planned_traffic,
+    )
+    from kernelwright.ir.verify import verify
+else:
+    offer_lazily(__name__)
+
 
 __all__ = [
     "OPS",

@@ -1,4 +1,4 @@
-"""`kernelwright campaign init`, `check`, `run` and `resume`: nights over many functions."""
+"""`kernelwright campaign check`, `run` and `resume`: nights over many functions."""
 
 import signal
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +35,6 @@ from kernelwright.campaign.spec.campaign_file import (
     NightWanted,
     night_of_wishes,
     read_night,
-    template,
 )
 from kernelwright.campaign.team.model_team import hiring
 from kernelwright.errors import DeviceError, InputError
@@ -65,23 +64,6 @@ FaultsOption = Annotated[
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Show no progress, only the result.")
 ]
-
-
-def init(
-    path: Annotated[Path, typer.Argument(metavar="FILE.toml", help="Where to.")] = Path(
-        "nightly.toml"
-    ),
-) -> None:
-    """Write a commented file to start from."""
-    try:
-        with path.open("x") as file:
-            file.write(template(path))
-    except FileExistsError as e:
-        raise InputError(f"{path} exists already; name another file.") from e
-    except OSError as e:
-        raise InputError(f"{path} cannot be written: {e.strerror}.") from e
-    console().print(Text.assemble(("wrote ", "label"), str(path)))
-    _print_next("next  ", f"kernelwright campaign check {path}")
 
 
 def check(

@@ -1,71 +1,81 @@
-"""Every command of the command line, mounted on one program."""
+"""Every command of the command line, each imported when it is called."""
 
-from collections.abc import Callable
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
-from kernelwright.service import campaign_command, campaign_control
-from kernelwright.service.bench_command import bench
-from kernelwright.service.catalog_command import list_catalog
-from kernelwright.service.export_command import export
-from kernelwright.service.machine_commands import devices, doctor
-from kernelwright.service.metal_commands import metal_group
-from kernelwright.service.plan_command import plan
-from kernelwright.service.redteam_command import redteam
-from kernelwright.service.report_command import report
-from kernelwright.service.run_command import run
-from kernelwright.service.search_command import search
-from kernelwright.service.store_commands import best, history, show
-from kernelwright.service.store_group import store_group
-from kernelwright.service.tune_command import tune
-from kernelwright.service.verify_command import verify
-from kernelwright.service.watch_command import watch
+from kernelwright.service.lazy_group import CommandEntry, Entry, GroupEntry, LazyGroup
+
+_SERVICE = "kernelwright.service"
+_FIND, _ASK, _TAKE, _CHECK = "Find", "Ask", "Take", "Check"
+
+
+def _command(target: str, panel: str | None = None, **settings: bool) -> CommandEntry:
+    return CommandEntry(f"{_SERVICE}.{target}", panel, **settings)
+
+
+_CAMPAIGN = {
+    "init": _command("campaign_init:init"),
+    "check": _command("campaign_command:check"),
+    "run": _command("campaign_command:run"),
+    "status": _command("campaign_control:status"),
+    "watch": _command("watch_command:watch"),
+    "pause": _command("campaign_control:pause"),
+    "resume": _command("campaign_command:resume"),
+    "stop": _command("campaign_control:stop"),
+}
+_STORE = {
+    name: _command(f"store_group:{name}")
+    for name in ("stats", "wanted", "backup", "merge", "prune", "verify")
+}
+_METAL = {
+    name: _command(f"metal_commands:{name}") for name in ("check", "run", "sanitize", "profile")
+}
+COMMANDS: dict[str, Entry] = {
+    "search": _command("search_command:search", _FIND),
+    "tune": _command("tune_command:tune", _FIND),
+    "plan": _command("plan_command:plan", _FIND),
+    "catalog": _command("catalog_command:list_catalog", _FIND),
+    "campaign": GroupEntry(
+        "Nights over many functions, that survive whatever happens.", _CAMPAIGN, _FIND
+    ),
+    "best": _command("store_commands:best", _ASK),
+    "show": _command("store_commands:show", _ASK),
+    "history": _command("store_commands:history", _ASK),
+    "report": _command("report_command:report", _ASK),
+    "store": GroupEntry("The database itself.", _STORE, _ASK),
+    "export": _command("export_command:export", _TAKE),
+    "run": _command("run_command:run", _TAKE, passes_arguments_on=True),
+    "verify": _command("verify_command:verify", _CHECK),
+    "bench": _command("bench_command:bench", _CHECK),
+    "redteam": _command("redteam_command:redteam", _CHECK),
+    "doctor": _command("machine_commands:doctor", _CHECK),
+    "devices": _command("machine_commands:devices", _CHECK),
+    "metal": GroupEntry(
+        "Metal without Metal: check, run, sanitize and profile a .metal file.", _METAL, _CHECK
+    ),
+}
+"""The command line: names, the functions behind them, and the panel of the help page."""
+
+
+class _Commands(LazyGroup):
+    entries = COMMANDS
+
 
 app = typer.Typer(
     name="kernelwright",
+    cls=_Commands,
     help="Finds faster Metal kernels for MLX code, proves them, and hands them over.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Find": (search, tune, plan),
-    "Ask": (best, show, history, report),
-    "Take": (export,),
-    "Check": (bench, verify, redteam, doctor, devices),
-}
-campaign_group = typer.Typer(
-    help="Nights over many functions, that survive whatever happens.", no_args_is_help=True
-)
-for command in (
-    campaign_command.init,
-    campaign_command.check,
-    campaign_command.run,
-    campaign_control.status,
-    watch,
-    campaign_control.pause,
-    campaign_command.resume,
-    campaign_control.stop,
-):
-    campaign_group.command()(command)
-for panel, commands in _COMMANDS.items():
-    for command in commands:
-        app.command(rich_help_panel=panel)(command)
-app.command(
-    rich_help_panel="Take",
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-)(run)
-app.command("catalog", rich_help_panel="Find")(list_catalog)
-app.add_typer(campaign_group, name="campaign", rich_help_panel="Find")
-app.add_typer(store_group, name="store", rich_help_panel="Ask")
-app.add_typer(metal_group, name="metal", rich_help_panel="Check")
-
 
 def _print_version(is_asked: bool) -> None:
     if is_asked:
+        from importlib.metadata import version
+
         typer.echo(f"kernelwright {version('kernelwright')}")
         raise typer.Exit
 

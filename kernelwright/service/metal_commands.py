@@ -28,11 +28,6 @@ from kernelwright.service.view.metal import (
     print_reports,
 )
 
-metal_group = typer.Typer(
-    help="Metal without Metal: check, run, sanitize and profile a .metal file.",
-    no_args_is_help=True,
-)
-
 FileArgument = Annotated[Path, typer.Argument(help="A Metal file.", show_default=False)]
 KernelOption = Annotated[
     str | None, typer.Option("--kernel", "-k", help="Which one, if the file has several.")
@@ -97,7 +92,6 @@ class Ran(Record):
     predictions: tuple[Prediction, ...] = ()
 
 
-@metal_group.command()
 def check(file: FileArgument, include: IncludeOption = None, json: JsonOption = False) -> None:
     """Compile a file and print what Apple's compiler would say; exit 1 if it refuses it."""
     try:
@@ -122,7 +116,6 @@ def check(file: FileArgument, include: IncludeOption = None, json: JsonOption = 
     console().print(f"[good]compiles[/good]  {names}")
 
 
-@metal_group.command()
 def run(
     file: FileArgument,
     grid: GridOption,
@@ -154,7 +147,6 @@ def run(
     print_arrays(console(), typed.written)
 
 
-@metal_group.command()
 def sanitize(
     file: FileArgument,
     grid: GridOption,
@@ -181,7 +173,6 @@ def sanitize(
         raise typer.Exit(1)
 
 
-@metal_group.command()
 def profile(
     file: FileArgument,
     grid: GridOption,

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kernelwright.campaign import recheck
-from kernelwright.campaign.planning.wanted_calls import still_wanted
+from kernelwright import campaign
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.service.console import console
 from kernelwright.service.option import JsonOption, LimitOption, StoreOption, print_json
@@ -24,10 +23,7 @@ from kernelwright.store import KernelStore, merge_stores
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A file that is not there yet.")]
 
-store_group = typer.Typer(help="The database itself.", no_args_is_help=True)
 
-
-@store_group.command()
 def stats(store: StoreOption = None, json: JsonOption = False) -> None:
     """Count what the store holds."""
     with KernelStore(store, must_exist=True) as opened:
@@ -38,9 +34,11 @@ def stats(store: StoreOption = None, json: JsonOption = False) -> None:
         print_statistics(console(), statistics)
 
 
-@store_group.command()
 def wanted(store: StoreOption = None, limit: LimitOption = 50, json: JsonOption = False) -> None:
     """List the calls of optimized functions that no kernel serves yet."""
+    # Finding out what is best left to MLX takes the evaluator.
+    from kernelwright.campaign.planning.wanted_calls import still_wanted
+
     with KernelStore(store, must_exist=True) as opened:
         calls = still_wanted(opened, limit)
     if json:
@@ -49,7 +47,6 @@ def wanted(store: StoreOption = None, limit: LimitOption = 50, json: JsonOption 
         print_wanted(console(), calls)
 
 
-@store_group.command()
 def backup(file: FileArgument, store: StoreOption = None, json: JsonOption = False) -> None:
     """Copy the store to a file while searches go on."""
     with KernelStore(store, must_exist=True) as opened:
@@ -60,7 +57,6 @@ def backup(file: FileArgument, store: StoreOption = None, json: JsonOption = Fal
         print_backup(console(), copied)
 
 
-@store_group.command()
 def merge(
     first: Annotated[str, typer.Argument(metavar="A", help="A store.")],
     second: Annotated[str, typer.Argument(metavar="B", help="Another store.")],
@@ -77,7 +73,6 @@ def merge(
         print_merged(console(), merged)
 
 
-@store_group.command()
 def prune(
     days: Annotated[int, typer.Option(min=1, help="Keep what is younger than this.")] = 30,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
@@ -93,7 +88,6 @@ def prune(
         print_pruned(console(), pruned)
 
 
-@store_group.command()
 def verify(
     device: Annotated[
         DeviceName | None, typer.Option(help="Only its champions.", show_default=False)
@@ -107,7 +101,7 @@ def verify(
     """Judge champions again after MLX, the system, the chip or the evaluator changed."""
     found = []
     with KernelStore(store, must_exist=True) as opened:
-        for result in recheck(opened, device=device, everything=everything):
+        for result in campaign.recheck(opened, device=device, everything=everything):
             found.append(result)
             if not json:
                 print_recheck(console(), result)

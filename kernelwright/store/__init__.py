@@ -1,37 +1,45 @@
 """What is remembered: candidates, evaluations, samples, prompts, replies, costs."""
 
-from kernelwright.store.commands.trial import Intent
-from kernelwright.store.dialogue_store import DialogueStore
-from kernelwright.store.location import default_url, has_store, label_of, url_of
-from kernelwright.store.machine import MachineTrial
-from kernelwright.store.merging import Merged, merge_stores
-from kernelwright.store.pruning import Pruned
-from kernelwright.store.record import (
-    Campaign,
-    CampaignState,
-    Candidate,
-    CandidateDetail,
-    Champion,
-    Environment,
-    Freshness,
-    HistoryEntry,
-    KnownEvaluation,
-    Lesson,
-    LoggedEvent,
-    ModelCall,
-    ModelOutcome,
-    Rank,
-    RecordedModelCall,
-    Spend,
-    StoreStatistics,
-    TaskSummary,
-    Trial,
-    Wanted,
-)
-from kernelwright.store.serving import ServedProgram
-from kernelwright.store.standing import Standing
-from kernelwright.store.store import KernelStore
-from kernelwright.store.verdict import Verdict
+from typing import TYPE_CHECKING
+
+from kernelwright.lazy_import import offer_lazily
+
+if TYPE_CHECKING:
+    from kernelwright.store.commands.trial import Intent
+    from kernelwright.store.dialogue_store import DialogueStore
+    from kernelwright.store.location import default_url, has_store, label_of, url_of
+    from kernelwright.store.machine import MachineTrial
+    from kernelwright.store.merging import Merged, merge_stores
+    from kernelwright.store.pruning import Pruned
+    from kernelwright.store.record import (
+        Campaign,
+        CampaignState,
+        Candidate,
+        CandidateDetail,
+        Champion,
+        Environment,
+        Freshness,
+        HistoryEntry,
+        KnownEvaluation,
+        Lesson,
+        LoggedEvent,
+        ModelCall,
+        ModelOutcome,
+        Rank,
+        RecordedModelCall,
+        Spend,
+        StoreStatistics,
+        TaskSummary,
+        Trial,
+        Wanted,
+    )
+    from kernelwright.store.serving import ServedProgram
+    from kernelwright.store.standing import Standing
+    from kernelwright.store.store import KernelStore
+    from kernelwright.store.verdict import Verdict
+else:
+    offer_lazily(__name__)
+
 
 __all__ = [
     "Campaign",

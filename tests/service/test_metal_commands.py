@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from kernelwright.errors import InputError
-from kernelwright.service.metal_commands import metal_group
+from kernelwright.service.commands import app
 
 SAXPY = """#include <metal_stdlib>
 using namespace metal;
@@ -34,7 +34,7 @@ def file(tmp_path: Path) -> str:
 
 
 def typed(*arguments: str) -> Result:
-    return CliRunner().invoke(metal_group, arguments, env={"COLUMNS": "120"})
+    return CliRunner().invoke(app, ["metal", *arguments], env={"COLUMNS": "120"})
 
 
 def test_check_names_the_kernels(file: str) -> None:

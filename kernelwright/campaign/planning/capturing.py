@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from kernelwright import ir
 from kernelwright.agents.protocols import Plan, Planner
 from kernelwright.campaign.event import FunctionPlanned, FunctionRefused, LeftOperation
 from kernelwright.campaign.planning.plan_check import REASON, worthwhile
@@ -18,7 +19,6 @@ from kernelwright.ir import (
     Graph,
     Region,
     canonicalize,
-    capture_labelled,
     gather_attention,
     operation,
     region_names,
@@ -114,7 +114,7 @@ def capture_subjects(subjects: Iterable[Subject]) -> Captured:
     for subject in subjects:
         remarks: list[str] = []
         try:
-            graph = capture_labelled(
+            graph = ir.capture_labelled(
                 subject.function, subject.inputs, subject.keywords, remarks.append
             )
         except (InputError, UnsupportedError) as e:

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-import mlx.core as mx
-
 from kernelwright.annotation import Example, examples_of, original_of
 from kernelwright.campaign.spec.input_text import read_inputs, read_type
 from kernelwright.campaign.spec.target_name import resolved
@@ -361,6 +359,8 @@ def _array(value: object) -> object:
         return {key: _array(item) for key, item in value.items()}
     if not isinstance(value, TensorType):
         return value
+    import mlx.core as mx
+
     dtype = getattr(mx, "bool_" if value.dtype is Dtype.BOOL else value.dtype.value)
     with mx.stream(mx.cpu):
         return mx.zeros(value.shape, dtype)

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import mlx.core as mx
 
-from kernelwright import ir
 from kernelwright.ir.fast_norm import NORMS, has_mlx_norm
 from kernelwright.ir.graph import Graph, ValueId
-from kernelwright.ir.idioms import Idiom
+from kernelwright.ir.idioms import Idiom, idioms
+from kernelwright.ir.passes.attention import gather_attention
 from kernelwright.ir.region import Region
 from kernelwright.ir.stitch import RunRegion, stitch
 
@@ -23,8 +23,8 @@ def baselines_of(graph: Graph) -> Mapping[str, Function]:
     """
     eager = stitch(graph, {})
     found: dict[str, Function] = {"eager": eager, "compile": mx.compile(eager)}
-    gathered = ir.gather_attention(graph)
-    norms = {region: run for idiom in ir.idioms(gathered) for region, run in _norm(gathered, idiom)}
+    gathered = gather_attention(graph)
+    norms = {region: run for idiom in idioms(gathered) for region, run in _norm(gathered, idiom)}
     if norms or gathered != graph:
         found["fast"] = mx.compile(stitch(gathered, norms))
     return found

@@ -1,13 +1,21 @@
 """What a kernel would cost on a chip: profiles of chips and predictions from counters."""
 
-from kernelwright.metal.perf.prediction import Bound, Prediction, predict
-from kernelwright.metal.perf.profile import (
-    PROFILES,
-    ChipProfile,
-    CoreRates,
-    InstructionCosts,
-    find_profile,
-)
+from typing import TYPE_CHECKING
+
+from kernelwright.lazy_import import offer_lazily
+
+if TYPE_CHECKING:
+    from kernelwright.metal.perf.prediction import Bound, Prediction, predict
+    from kernelwright.metal.perf.profile import (
+        PROFILES,
+        ChipProfile,
+        CoreRates,
+        InstructionCosts,
+        find_profile,
+    )
+else:
+    offer_lazily(__name__)
+
 
 __all__ = [
     "PROFILES",

@@ -1,0 +1,140 @@
+"""Command groups that import a command's module when that command is called.
+
+A help page lists each command with the first paragraph of its docstring, read from the source
+text, so that `kernelwright --help` imports none of them.
+"""
+
+import ast
+from collections.abc import Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from typer._click import Context, HelpFormatter
+    from typer._click.shell_completion import CompletionItem
+
+
+@dataclass(frozen=True)
+class CommandEntry:
+    """A command that is not imported yet.
+
+    `target` is `package.module:function`. `passes_arguments_on` leaves options that the command
+    does not know to whatever it starts.
+    """
+
+    target: str
+    panel: str | None = None
+    passes_arguments_on: bool = False
+
+    @property
+    def summary(self) -> str:
+        """Return the first paragraph of the function's docstring, from its source."""
+        module, _, function = self.target.partition(":")
+        return _docstrings(module)[function].partition("\n\n")[0]
+
+    def load(self, name: str) -> TyperCommand:
+        """Import the command."""
+        module, _, function = self.target.partition(":")
+        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        settings = {"allow_extra_args": True, "ignore_unknown_options": True}
+        app.command(
+            name,
+            rich_help_panel=self.panel,
+            context_settings={
+                **(settings if self.passes_arguments_on else {}),
+                "help_option_names": ["-h", "--help"],
+            },
+        )(getattr(import_module(module), function))
+        command = get_command(app)
+        assert isinstance(command, TyperCommand)
+        return command
+
+
+@dataclass(frozen=True)
+class GroupEntry:
+    """A group of commands, of which none is imported yet."""
+
+    summary: str
+    commands: Mapping[str, CommandEntry]
+    panel: str | None = None
+
+    def load(self, name: str) -> TyperGroup:
+        """Return the group; its commands are imported as they are called."""
+        return LazyGroup(
+            name=name,
+            help=self.summary,
+            rich_help_panel=self.panel,
+            entries=self.commands,
+            no_args_is_help=True,
+            context_settings={"help_option_names": ["-h", "--help"]},
+        )
+
+
+Entry = CommandEntry | GroupEntry
+
+
+class LazyGroup(TyperGroup):
+    """A group that knows its commands by `entries` and imports the one that is called."""
+
+    entries: Mapping[str, Entry] = {}
+
+    def __init__(self, *, entries: Mapping[str, Entry] | None = None, **settings: object) -> None:
+        """Take `entries` beside the arguments of `TyperGroup`."""
+        super().__init__(**settings)  # type: ignore[arg-type]
+        if entries is not None:
+            self.entries = entries
+        # What a misspelt command is compared with.
+        self.commands = {name: TyperCommand(name) for name in self.entries}
+        self._lists = False
+
+    def list_commands(self, ctx: object) -> list[str]:
+        """Return all commands in their order."""
+        return list(self.entries)
+
+    def get_command(self, ctx: object, cmd_name: str) -> TyperCommand | TyperGroup | None:
+        """Return a command: imported, or only its name and summary while they are listed."""
+        entry = self.entries.get(cmd_name)
+        if entry is None:
+            return None
+        if self._lists:
+            return TyperCommand(cmd_name, help=entry.summary, rich_help_panel=entry.panel)
+        return entry.load(cmd_name)
+
+    def format_help(self, ctx: "Context", formatter: "HelpFormatter") -> None:
+        """Print the help page without importing the commands."""
+        with self._listing():
+            super().format_help(ctx, formatter)
+
+    def shell_complete(self, ctx: "Context", incomplete: str) -> "list[CompletionItem]":
+        """Complete a command's name without importing the commands."""
+        with self._listing():
+            return super().shell_complete(ctx, incomplete)
+
+    @contextmanager
+    def _listing(self) -> "Iterator[None]":
+        self._lists = True
+        try:
+            yield
+        finally:
+            self._lists = False
+
+
+@cache
+def _docstrings(module: str) -> dict[str, str]:
+    spec = find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))
+    return {node.name: ast.get_docstring(node) or "" for node in functions}
