@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
 
-from kernelwright.campaign import Recheck
 from kernelwright.metal.diagnostic import Record
 from kernelwright.service.view.figure import in_bytes, short
 from kernelwright.store import Merged, Pruned
@@ -18,6 +18,9 @@ _STYLES = {
     "revoked": "bad",
     "unreachable": "quiet",
 }
+
+if TYPE_CHECKING:
+    from kernelwright.campaign import Recheck
 
 
 class BackedUp(Record):
@@ -58,7 +61,7 @@ def print_pruned(console: Console, pruned: Pruned) -> None:
     )
 
 
-def print_recheck(console: Console, result: Recheck) -> None:
+def print_recheck(console: Console, result: "Recheck") -> None:
     """Print one champion's outcome, as it comes."""
     champion = result.champion
     console.print(
@@ -71,7 +74,7 @@ def print_recheck(console: Console, result: Recheck) -> None:
     )
 
 
-def print_recheck_summary(console: Console, found: Sequence[Recheck]) -> None:
+def print_recheck_summary(console: Console, found: Sequence["Recheck"]) -> None:
     """Count the outcomes."""
     if not found:
         console.print("The store has no champion to verify.", style="quiet")
