@@ -43,6 +43,7 @@ COMMANDS: dict[str, Entry] = {
     "show": _command("store_commands:show", _ASK),
     "history": _command("store_commands:history", _ASK),
     "report": _command("report_command:report", _ASK),
+    "serve": _command("serve_command:serve", _ASK),
     "store": GroupEntry("The database itself.", _STORE, _ASK),
     "export": _command("export_command:export", _TAKE),
     "run": _command("run_command:run", _TAKE, passes_arguments_on=True),

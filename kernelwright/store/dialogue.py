@@ -68,7 +68,7 @@ def calls(session: Session, campaign_id: str) -> tuple[RecordedModelCall, ...]:
         .where(CallRow.campaign_id == campaign_id)
         .order_by(CallRow.created_at, CallRow.ordinal)
     )
-    return tuple(_recorded(row) for row in rows)
+    return tuple(recorded_call(row) for row in rows)
 
 
 def replies(session: Session, request_hash: str) -> tuple[RecordedModelCall, ...]:
@@ -78,7 +78,7 @@ def replies(session: Session, request_hash: str) -> tuple[RecordedModelCall, ...
         .where(CallRow.request_hash == request_hash, CallRow.state == "finished")
         .order_by(CallRow.ordinal)
     )
-    return tuple(_recorded(row) for row in rows)
+    return tuple(recorded_call(row) for row in rows)
 
 
 def spending(session: Session) -> dict[str, Spend]:
@@ -164,7 +164,8 @@ def regression_cases(session: Session, task_id: str) -> tuple[str, ...]:
     return tuple(session.scalars(query))
 
 
-def _recorded(row: CallRow) -> RecordedModelCall:
+def recorded_call(row: CallRow) -> RecordedModelCall:
+    """Read a call's row."""
     call = ModelCall.model_validate({n: getattr(row, n) for n in ModelCall.model_fields})
     if row.state == "begun":
         return RecordedModelCall(call=call, outcome=None, at=row.created_at)

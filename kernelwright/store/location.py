@@ -48,12 +48,12 @@ def label_of(url: str) -> str:
 
 def without_secrets(text: str, url: str) -> str:
     """Return what a database or a driver said without the passwords of a URL."""
-    for secret in sorted(_secrets(url), key=len, reverse=True):
+    for secret in sorted(secrets_of(url), key=len, reverse=True):
         text = text.replace(secret, "***")
     return text
 
 
-def _secrets(url: str) -> set[str]:
+def secrets_of(url: str) -> set[str]:
     """List the parts of a URL that nobody else may read, as they are written and as they mean."""
     if url.startswith("sqlite:///"):
         return set()

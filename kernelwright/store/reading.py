@@ -228,7 +228,7 @@ def history(
         query = query.where(TrialRow.candidate_id == candidate_id)
     if status is not None:
         query = query.where(EvaluationRow.status == status.value)
-    return tuple(_entry(t, c, k, e) for t, c, k, e in session.execute(query))
+    return tuple(entry_of(t, c, k, e) for t, c, k, e in session.execute(query))
 
 
 def detail(session: Session, candidate_id: str) -> CandidateDetail:
@@ -291,7 +291,7 @@ def known_evaluation(session: Session, row: EvaluationRow) -> KnownEvaluation:
     return KnownEvaluation(
         id=row.id,
         evaluation=with_samples(Evaluation.model_validate_json(row.body), sets),
-        rank=_rank(row.rank_kind, row.rank_value),
+        rank=rank_of_columns(row.rank_kind, row.rank_value),
         created_at=row.created_at,
     )
 
@@ -446,7 +446,8 @@ def row_counts(session: Session) -> dict[str, int]:
     }
 
 
-def _rank(kind: str | None, value: float | None) -> Rank | None:
+def rank_of_columns(kind: str | None, value: float | None) -> Rank | None:
+    """Return a rank as a record; None where nothing was ranked."""
     return None if kind is None else Rank.model_validate({"kind": kind, "value": value})
 
 
@@ -507,7 +508,7 @@ def champion_of(
             "device": row.device,
             "chip": row.chip,
             "freshness": freshness_of(row.state, evaluator_version),
-            "rank": _rank(row.rank_kind, row.rank_value),
+            "rank": rank_of_columns(row.rank_kind, row.rank_value),
             "speedup": speedup_of(row),
             "status": Status(status),
             "author": candidate.author,
@@ -517,9 +518,10 @@ def champion_of(
     )
 
 
-def _entry(
+def entry_of(
     trial: TrialRow, candidate: CandidateRow, task: TaskRow, evaluation: EvaluationRow | None
 ) -> HistoryEntry:
+    """Return a trial as a row of the history."""
     return HistoryEntry.model_validate(
         {
             "campaign_id": trial.campaign_id,
@@ -530,7 +532,9 @@ def _entry(
             "state": trial.state,
             "status": Status(evaluation.status) if evaluation else None,
             "summary": evaluation.summary if evaluation else "",
-            "rank": _rank(evaluation.rank_kind, evaluation.rank_value) if evaluation else None,
+            "rank": rank_of_columns(evaluation.rank_kind, evaluation.rank_value)
+            if evaluation
+            else None,
             "reused": trial.reused,
             "at": trial.created_at,
         }

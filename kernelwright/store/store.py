@@ -26,6 +26,7 @@ from kernelwright.store import (
     verdict,
     wanting,
 )
+from kernelwright.store.browsing import BrowsingStore
 from kernelwright.store.commands import campaign as campaign_commands
 from kernelwright.store.commands import champion as champion_commands
 from kernelwright.store.commands import leasing, trial
@@ -87,6 +88,8 @@ class KernelStore(Lasting):
         self.hold_on = give_up
         self.dialogue = DialogueStore(self._read, self._write, lambda e: self.hold_on(e))
         """Model calls, conversations, lessons and regression cases."""
+        self.browse = BrowsingStore(self._read)
+        """Reads page by page, for screens."""
 
     @property
     def label(self) -> str:

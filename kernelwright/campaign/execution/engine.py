@@ -430,7 +430,8 @@ class Engine:
                 summary=evaluation.summary,
                 rank=rank_of(evaluation) if survived else None,
                 reused=reused,
-            )
+            ),
+            log=True,
         )
         if survived:
             ended = TaskEnded(task_id=pursuit.task.fingerprint, reason=pursuit.reason)
@@ -530,7 +531,8 @@ class Engine:
                 rank=rank_of(evaluation),
                 reused=reused,
                 leads=leads,
-            )
+            ),
+            log=True,
         )
 
     def _say(self, event: Event, *, log: bool = False) -> None:

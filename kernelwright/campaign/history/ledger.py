@@ -1,12 +1,12 @@
 """The ledger of a campaign's model calls, kept in the store."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kernelwright.agents.session import Call, Outcome, RecordedCall
 from kernelwright.agents.session.transcript import Transcript, transcripts
 from kernelwright.errors import InputError
-from kernelwright.store import KernelStore, ModelCall, ModelOutcome
+from kernelwright.store import KernelStore, ModelCall, ModelOutcome, RecordedModelCall
 
 _MICRO = 1_000_000
 _MOST_CAMPAIGNS = 1000
@@ -63,7 +63,12 @@ class StoreLedger:
 
 def recorded_calls(store: KernelStore, campaign_id: str) -> list[RecordedCall]:
     """Return one run's calls as the agents wrote them."""
-    return [_recorded(c.call, c.outcome) for c in store.dialogue.calls(campaign_id)]
+    return read_calls(store.dialogue.calls(campaign_id))
+
+
+def read_calls(calls: Iterable[RecordedModelCall]) -> list[RecordedCall]:
+    """Return the store's calls as the agents wrote them."""
+    return [_recorded(c.call, c.outcome) for c in calls]
 
 
 def conversations_about(store: KernelStore, task_id: str) -> tuple[Transcript, ...]:

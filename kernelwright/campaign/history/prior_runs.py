@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from kernelwright.campaign.event import CampaignEnded
 from kernelwright.campaign.history.heartbeat import BEAT_S
 from kernelwright.campaign.history.ledger import abandoned
-from kernelwright.campaign.history.pausing import paused_s
+from kernelwright.campaign.history.pausing import GO_ON, PAUSE, paused_s
 from kernelwright.store import Campaign, KernelStore
 
 _MOST_CAMPAIGNS = 1000
@@ -30,7 +30,7 @@ def earlier_runs(store: KernelStore, campaign_id: str) -> Earlier:
     trials = {run: store.history(campaign=run, limit=_MOST_TRIALS)[::-1] for run in runs}
     open_: dict[str, int] = {}
     for run in runs:
-        died = int(not any(event.kind == CampaignEnded.__name__ for event in store.events(run)))
+        died = int(not store.events(run, kinds=(CampaignEnded.__name__,)))
         for trial in trials[run]:
             if trial.state in ("evaluating", "confirming"):
                 open_[trial.candidate_id] = open_.get(trial.candidate_id, 0) + died
@@ -52,11 +52,11 @@ def lasted_s(store: KernelStore, campaign: Campaign) -> float:
     """
     if campaign.elapsed_s:
         # A run that died went on for less than a beat after its last sign of life.
-        has_ended = any(e.kind == CampaignEnded.__name__ for e in store.events(campaign.id))
+        has_ended = bool(store.events(campaign.id, kinds=(CampaignEnded.__name__,)))
         is_known = has_ended or campaign.state == "running"
         return campaign.elapsed_s if is_known else campaign.elapsed_s + BEAT_S
     last = campaign.ended_at or campaign.heartbeat_at
     if campaign.ended_at is None and (newest := store.history(campaign=campaign.id, limit=1)):
         last = max(last, newest[0].at)
-    held = paused_s(store.events(campaign.id), last)
+    held = paused_s(store.events(campaign.id, kinds=(PAUSE, GO_ON)), last)
     return max((last - campaign.started_at).total_seconds() - held, 0.0)

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from kernelwright.campaign.history.pausing import is_paused
+from kernelwright.campaign.history.pausing import GO_ON, PAUSE, is_paused
 from kernelwright.campaign.history.prior_runs import lasted_s
 from kernelwright.campaign.history.resuming import is_alive, shown_id
 from kernelwright.campaign.spec.spec_reading import night_spec_of
@@ -11,7 +11,6 @@ from kernelwright.metal.diagnostic import Record
 from kernelwright.store import Campaign, KernelStore
 
 RIGHT = (Status.CORRECT, Status.PROMOTED)
-_MOST_TRIALS = 1_000_000
 
 
 class RunState(Record):
@@ -35,19 +34,18 @@ class RunState(Record):
 def state_of(store: KernelStore, run: Campaign) -> RunState:
     """Read how a campaign stands by its newest run, with what its earlier ones did."""
     runs = store.runs(shown_id(run)) or (run,)
-    trials = [t for r in runs for t in store.history(campaign=r.id, limit=_MOST_TRIALS)]
-    calls = [call for r in runs for call in store.dialogue.calls(r.id)]
+    totals = store.browse.totals([r.id for r in runs])
     return RunState(
         id=shown_id(run),
         kind="campaign" if night_spec_of(run) else "search",
         name=run.name,
         device=run.environment.device.name,
         state=word_for(store, run),
-        tried=len({t.candidate_id for t in trials}),
-        evaluated=sum(t.state == "done" and not t.reused for t in trials),
-        correct=len({t.candidate_id for t in trials if t.status in RIGHT}),
+        tried=totals.tried,
+        evaluated=totals.evaluated,
+        correct=totals.right,
         seconds=sum(lasted_s(store, r) for r in runs),
-        dollars=sum(c.outcome.cost_microdollars for c in calls if c.outcome) / 1_000_000,
+        dollars=totals.spend.dollars,
     )
 
 
@@ -59,4 +57,4 @@ def word_for(store: KernelStore, run: Campaign) -> str:
         return run.state
     if not is_alive(run):
         return "dead"
-    return "paused" if is_paused(store.events(run.id)) else "running"
+    return "paused" if is_paused(store.events(run.id, kinds=(PAUSE, GO_ON))) else "running"

@@ -157,7 +157,7 @@ class Lookout:
             asked=self._asked(),
             next=_under_way(own, ("intended",)),
             used=self._used(trials, seconds),
-            limits=_limits(self._spec),
+            limits=limits_of(self._spec),
             left_s=self._left_s(tasks, own, seconds),
         )
 
@@ -276,7 +276,8 @@ def _under_way(entries: Iterable[HistoryEntry], states: Sequence[str]) -> tuple[
     )
 
 
-def _limits(spec: SearchSpec) -> Limits:
+def limits_of(spec: SearchSpec) -> Limits:
+    """Return what a search may take."""
     return Limits(
         seconds=spec.seconds,
         evaluations=spec.evaluations,

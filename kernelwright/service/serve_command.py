@@ -1,0 +1,94 @@
+"""`kernelwright serve`: the store in a browser, live."""
+
+import secrets
+import socket
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from kernelwright.errors import InputError, UnsupportedError
+from kernelwright.service.console import console
+from kernelwright.service.option import StoreOption
+from kernelwright.store import KernelStore
+
+_PORT = 8737
+_SHUTDOWN_S = 1
+
+
+def serve(
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Where to listen; 0.0.0.0 lets others in.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="0 takes a free one.", show_default=True)
+    ] = _PORT,
+    token: Annotated[
+        str,
+        typer.Option(
+            metavar="TOKEN",
+            envvar="KERNELWRIGHT_SERVE_TOKEN",
+            help="What who asks must know; elsewhere than on this machine alone one is made up.",
+            show_default=False,
+        ),
+    ] = "",
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-host",
+            metavar="NAME",
+            help="A further name by which browsers may call this server; repeat.",
+            show_default=False,
+        ),
+    ] = None,
+    store: StoreOption = None,
+) -> None:
+    """Show the store in a browser: campaigns live and past, kernels, conversations."""
+    try:
+        import uvicorn
+
+        from kernelwright.service.api.app import create_app
+        from kernelwright.service.api.guard import Access, is_loopback
+    except ModuleNotFoundError as e:
+        raise UnsupportedError(
+            f"the page needs {e.name}, which is not installed; install it with: "
+            "pip install 'kernelwright[serve]'"
+        ) from None
+    if not is_loopback(host):
+        token = token or secrets.token_urlsafe(24)
+    with KernelStore(store, must_exist=True) as opened:
+        listening = _listen(host, port)
+        port = listening.getsockname()[1]
+        access = Access(host, port, token, tuple(name.lower() for name in allow_host or ()))
+        _announce(opened.label, host, port, token)
+        config = uvicorn.Config(
+            create_app(opened, access),
+            log_level="warning",
+            access_log=False,
+            timeout_graceful_shutdown=_SHUTDOWN_S,
+            server_header=False,
+        )
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host.strip("[]"), port))
+    except OSError as e:
+        listening.close()
+        raise InputError(
+            f"cannot listen at {host}:{port} ({e.strerror or e}); choose another --port or --host."
+        ) from e
+    return listening
+
+
+def _announce(label: str, host: str, port: int, token: str) -> None:
+    shown = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    query = f"?token={token}" if token else ""
+    address = f"http://{shown}:{port}/{query}"
+    printed = console()
+    printed.print(Text.assemble(("serves ", "label"), label), soft_wrap=True)
+    printed.print(Text.assemble(("open   ", "label"), (address, "command")), soft_wrap=True)

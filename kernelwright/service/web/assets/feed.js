@@ -1,0 +1,60 @@
+// What happened in a campaign, newest first, as sentences.
+
+import { el, replace } from "./dom.js";
+import * as format from "./format.js";
+import { badge } from "./parts.js";
+
+const MOST_SHOWN = 400;
+
+export class Feed {
+  constructor({ items, cursor, total }) {
+    this.cursor = cursor;
+    this.total = total;
+    this.list = el("ol", { cls: "feed" });
+    this.count = el("span", {});
+    this.element = el("section", { "aria-label": "Activity" }, el("h2", {}, "Activity ", this.count), this.list);
+    items.forEach((event) => this.list.prepend(line(event)));
+    this.tell();
+  }
+
+  add(event) {
+    this.total += 1;
+    this.list.prepend(line(event));
+    while (this.list.childElementCount > MOST_SHOWN) this.list.lastChild.remove();
+    this.tell();
+  }
+
+  tell() {
+    replace(this.count, el("span", { cls: "quiet", "data-events": this.total }, format.many(this.total, "event")));
+  }
+}
+
+function line(event) {
+  let told = {};
+  try {
+    told = JSON.parse(event.body);
+  } catch {
+    // Words that are no JSON are shown as they are.
+  }
+  return el("li", { "data-event": event.id }, el("time", { datetime: event.at }, format.moment(event.at)), el("div", {}, words(event.kind, told) ?? [event.kind, " ", el("span", { cls: "quiet" }, String(event.body).slice(0, 300))]));
+}
+
+const candidate = (id) => el("a", { href: `#/candidate/${String(id).slice(0, 16)}` }, format.short(String(id)));
+
+function words(kind, told) {
+  switch (kind) {
+    case "CampaignBegan": return `Began on ${told.device?.name} with ${told.functions?.join(", ")}`;
+    case "FunctionPlanned": return [el("b", {}, told.function), ` cut into ${format.many(told.tasks?.length ?? 0, "task")} by ${told.author}`];
+    case "FunctionRefused": return [badge("refused", "warn"), ` ${told.function}: ${told.reason}`];
+    case "CandidateJudged": return [badge(told.status), " ", candidate(told.candidate_id), told.rank ? ` ${format.rank(told.rank)}` : "", told.leads ? badge("leads", "good") : "", el("span", { cls: "under" }, told.summary)];
+    case "CandidateConfirmed": return [badge(told.status), " ", candidate(told.candidate_id), " after confirmation", el("span", { cls: "under" }, told.summary)];
+    case "TaskEnded": return [el("a", { href: `#/task/${String(told.task_id).slice(0, 16)}` }, "Task"), ` ended: ${told.reason}`];
+    case "ModelRemarked": return [badge("model", "warn"), ` ${told.sentence}`];
+    case "CampaignHeldUp": return [badge("waits", "warn"), ` ${told.reason}`];
+    case "CampaignEnded": return `Ended: ${told.reason}`;
+    case "PauseAsked": return "Asked to hold still";
+    case "GoOnAsked": return "Asked to go on";
+    case "StopAsked": return "Asked to stop";
+    default: return null;
+  }
+}

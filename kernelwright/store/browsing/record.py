@@ -1,0 +1,117 @@
+"""The records that a reader who turns pages gets."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from kernelwright.evaluator.evaluation import Status
+from kernelwright.metal.diagnostic import Record
+from kernelwright.store.record import (
+    ChampionSpeedup,
+    Freshness,
+    HistoryEntry,
+    Rank,
+    Spend,
+    TaskSummary,
+)
+
+CandidateOrder = Literal["at", "rank", "status", "author", "idea", "task"]
+"""What candidates may be ordered by."""
+
+
+class ListedTask(Record):
+    """A task with what was tried for it and what came of that: a row of the task table."""
+
+    task: TaskSummary
+    tried: int
+    """Candidates."""
+    right: int
+    """Candidates with a verdict that is correct."""
+    best: Rank | None
+    """Of the correct candidates; measured before predicted."""
+    champion_id: str | None = None
+    device: str = ""
+    chip: str = ""
+    freshness: Freshness | None = None
+    speedup: ChampionSpeedup | None = None
+    """The champion's over MLX; None without a champion, or where nothing was compared."""
+    spend: Spend
+    """What models were paid for it."""
+
+
+class TrialPage(Record):
+    """Some of the trials that were asked for, and how many there are."""
+
+    items: tuple[HistoryEntry, ...]
+    total: int
+
+
+class CandidateNode(Record):
+    """A candidate in its task's tree of descent."""
+
+    id: str
+    parent_id: str | None
+    author: str
+    idea: str
+    status: Status | None
+    """Of its newest verdict; None without one."""
+    rank: Rank | None
+    created_at: datetime
+    children: int
+    is_champion: bool
+
+
+class RunTotals(Record):
+    """What the runs of a campaign did, added up."""
+
+    tried: int
+    evaluated: int
+    right: int
+    under_way: int
+    """Candidates that are evaluated or confirmed now, or were when a run died."""
+    waiting: int
+    spend: Spend
+
+
+class ModelPayment(Record):
+    """One call to a model that was paid, or failed."""
+
+    at: datetime
+    model: str
+    role: str
+    task_id: str | None
+    tokens: int
+    dollars: float
+    is_failed: bool
+
+
+class FoundTask(Record):
+    """A task that a search in the store found, and why."""
+
+    task: TaskSummary
+    champion_id: str | None
+
+
+@dataclass(frozen=True)
+class StoredEvaluation:
+    """An evaluation as it is stored, unread: its JSON may be long."""
+
+    id: str
+    candidate_id: str
+    status: str
+    author: str
+    idea: str
+    body: str
+
+
+@dataclass(frozen=True)
+class TrialFilter:
+    """Which trials are asked for; what is None does not matter."""
+
+    run_ids: tuple[str, ...] | None = None
+    task_id: str | None = None
+    status: Status | None = None
+    text: str | None = None
+    """A part of the idea or of the author."""
+    is_under_way: bool = False
+    """Only those that are evaluated or confirmed."""

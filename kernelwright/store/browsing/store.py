@@ -1,0 +1,128 @@
+"""The part of the store for readers who turn pages; reached as `KernelStore.browse`."""
+
+from collections.abc import Collection, Mapping
+
+from kernelwright.store.browsing import candidates, runs, tasks
+from kernelwright.store.browsing.record import (
+    CandidateNode,
+    CandidateOrder,
+    FoundTask,
+    ListedTask,
+    ModelPayment,
+    RunTotals,
+    StoredEvaluation,
+    TrialFilter,
+    TrialPage,
+)
+from kernelwright.store.dialogue_store import Transaction
+from kernelwright.store.reading import resolve_candidate, resolve_task
+from kernelwright.store.record import Champion, LoggedEvent, RecordedModelCall, TaskSummary
+
+
+class BrowsingStore:
+    """Reads that stay quick in a store of 100,000 evaluations; every method is one transaction."""
+
+    def __init__(self, read: Transaction) -> None:
+        self._read = read
+
+    def tasks(
+        self, run_ids: Collection[str] | None = None, *, device: tuple[str, str] | None = None
+    ) -> tuple[ListedTask, ...]:
+        """Return the tasks of some runs, or of the store, with what was tried and won.
+
+        `device` is a name and a chip, whose champions are meant.
+        """
+        with self._read() as session:
+            return tasks.listed_tasks(session, run_ids, device)
+
+    def task(self, prefix: str) -> TaskSummary:
+        """Return the one task whose fingerprint begins like this.
+
+        Raises:
+            InputError: none or several do.
+        """
+        with self._read() as session:
+            task_id = resolve_task(session, prefix)
+            return tasks.summaries(session, [task_id])[task_id]
+
+    def graph_json(self, task_id: str) -> str:
+        """Return a task's reference graph as JSON."""
+        with self._read() as session:
+            return tasks.graph_json(session, task_id)
+
+    def champions(self, task_id: str) -> tuple[Champion, ...]:
+        """Return a task's champions on all devices, those that gain most first."""
+        with self._read() as session:
+            return tasks.champions(session, task_id)
+
+    def find_tasks(self, text: str, *, limit: int = 20) -> tuple[FoundTask, ...]:
+        """Return tasks whose words, name, types or id fit a text."""
+        with self._read() as session:
+            return tasks.found_tasks(session, text, limit)
+
+    def trials(
+        self,
+        wanted: TrialFilter,
+        *,
+        order: CandidateOrder = "at",
+        descending: bool = True,
+        offset: int = 0,
+        limit: int = 50,
+    ) -> TrialPage:
+        """Return a page of trials, and how many there are."""
+        with self._read() as session:
+            return candidates.trial_page(
+                session, wanted, order=order, descending=descending, offset=offset, limit=limit
+            )
+
+    def children(
+        self, task_id: str, parent_id: str | None = None, *, offset: int = 0, limit: int = 200
+    ) -> tuple[CandidateNode, ...]:
+        """Return the candidates that descend from one; without one, a task's first ones."""
+        with self._read() as session:
+            parent = resolve_candidate(session, parent_id) if parent_id else None
+            return candidates.children(session, task_id, parent, offset=offset, limit=limit)
+
+    def evaluations(self, task_id: str, *, limit: int) -> tuple[StoredEvaluation, ...]:
+        """Return a task's ranked evaluations unread, the best first."""
+        with self._read() as session:
+            return candidates.stored_evaluations(session, task_id, limit=limit)
+
+    def totals(self, run_ids: Collection[str]) -> RunTotals:
+        """Add up what some runs did and spent."""
+        with self._read() as session:
+            return runs.run_totals(session, run_ids)
+
+    def payments(self, run_ids: Collection[str]) -> tuple[ModelPayment, ...]:
+        """Return what models were paid when."""
+        with self._read() as session:
+            return runs.payments(session, run_ids)
+
+    def calls_about(self, task_id: str) -> tuple[RecordedModelCall, ...]:
+        """Return the calls that models got about a task."""
+        with self._read() as session:
+            return runs.calls_about(session, task_id)
+
+    def events_after(
+        self, run_id: str, after: int = 0, *, limit: int = 500
+    ) -> tuple[LoggedEvent, ...]:
+        """Return the next lines of a run's log, oldest first."""
+        with self._read() as session:
+            return runs.events_after(session, run_id, after, limit=limit)
+
+    def latest_events(
+        self, ends: Mapping[str, int], *, limit: int = 100
+    ) -> tuple[LoggedEvent, ...]:
+        """Return the last lines of some runs' logs up to known ends, oldest first."""
+        with self._read() as session:
+            return runs.latest_events(session, ends, limit=limit)
+
+    def event_count(self, ends: Mapping[str, int]) -> int:
+        """Count the lines of some runs' logs up to known ends."""
+        with self._read() as session:
+            return runs.event_count(session, ends)
+
+    def last_event_ids(self, run_ids: Collection[str]) -> dict[str, int]:
+        """Return the id of each run's last line, from which a reader goes on."""
+        with self._read() as session:
+            return runs.last_event_ids(session, run_ids)
