@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from kernelwright.metal.kernel import Program
+from kernelwright.metal.kernel import Kernel, Program
 from kernelwright.service.api.record import SourceLine, SourceText, Span
 
 _KEYWORDS = (
@@ -45,15 +45,32 @@ def highlighted(text: str) -> tuple[SourceLine, ...]:
 
 
 def sources_of(program: Program) -> tuple[SourceText, ...]:
-    """Return every kernel's own text."""
+    """Return every kernel's own text and its launch."""
     return tuple(
         SourceText.model_validate(
             {"kernel": kernel.name, "part": part, "lines": highlighted(text.strip("\n"))}
         )
         for kernel in program.kernels
-        for part, text in (("header", kernel.header), ("source", kernel.source))
+        for part, text in (
+            ("launch", _launch(kernel)),
+            ("header", kernel.header),
+            ("source", kernel.source),
+        )
         if text.strip()
     )
+
+
+def _launch(kernel: Kernel) -> str:
+    """Write how a kernel is launched, a line for each thing that candidates differ in."""
+    lines = [
+        f"inputs {', '.join(kernel.inputs)}",
+        f"outputs {', '.join(kernel.outputs)}",
+        f"grid {' x '.join(map(str, kernel.grid))}",
+        f"threadgroup {' x '.join(map(str, kernel.threadgroup))}",
+        *(f"template {name} = {value}" for name, value in kernel.template.items()),
+        f"math {kernel.math_mode}",
+    ]
+    return "\n".join(lines)
 
 
 def _pieces(text: str) -> Iterator[tuple[str, str]]:

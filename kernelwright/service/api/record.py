@@ -91,7 +91,7 @@ class SourceText(Record):
     """A kernel's own text, ready to be shown."""
 
     kernel: str
-    part: Literal["header", "source"]
+    part: Literal["launch", "header", "source"]
     lines: tuple[SourceLine, ...]
 
 
@@ -108,7 +108,7 @@ class SourceDiff(Record):
     """How a kernel's text differs from that of the candidate that it descends from."""
 
     kernel: str
-    part: Literal["header", "source"]
+    part: Literal["launch", "header", "source"]
     rows: tuple[DiffRow, ...]
     added: int
     removed: int
