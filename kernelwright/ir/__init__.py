@@ -6,7 +6,7 @@ from kernelwright.lazy_import import offer_lazily
 
 if TYPE_CHECKING:
     from kernelwright.ir.capture import CapturedCall, capture, capture_call, capture_labelled
-    from kernelwright.ir.cost import Cost, Profile, cost
+    from kernelwright.ir.cost import Cost, Profile, best_traffic, cost, mlx_kernels
     from kernelwright.ir.describe import describe, operation
     from kernelwright.ir.dtype import Dtype
     from kernelwright.ir.family import Family, Pattern, classify
@@ -54,6 +54,7 @@ __all__ = [
     "TensorType",
     "Traffic",
     "Verdict",
+    "best_traffic",
     "canonicalize",
     "capture",
     "capture_call",
@@ -70,6 +71,7 @@ __all__ = [
     "idioms",
     "interpret",
     "legality",
+    "mlx_kernels",
     "op_named",
     "operation",
     "partition",

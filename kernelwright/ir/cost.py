@@ -1,5 +1,6 @@
 """What fusing a region is worth, and what it strains."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kernelwright.ir.family import Pattern, classify
@@ -12,6 +13,7 @@ from kernelwright.ir.traffic import (
     compile_groups,
     compiled_traffic,
     eager_traffic,
+    fast_parts,
     planned_traffic,
 )
 
@@ -57,6 +59,26 @@ class Cost:
 
 
 DEFAULT_PROFILE = Profile()
+
+
+def mlx_kernels(
+    graph: Graph, indices: Iterable[int] | None = None, profile: Profile = DEFAULT_PROFILE
+) -> dict[Region, str]:
+    """Return the parts that MLX at its best leaves to `mx.fast`, with their names.
+
+    There are none where `mx.compile` alone is as fast.
+    """
+    among = tuple(range(len(graph.nodes)) if indices is None else sorted(set(indices)))
+    parts = fast_parts(graph, among)
+    compiled = planned_traffic(graph, (), among)
+    fast = planned_traffic(graph, tuple(parts), among)
+    return parts if time_us(fast, profile) < time_us(compiled, profile) else {}
+
+
+def best_traffic(graph: Graph, indices: Iterable[int] | None = None) -> Traffic:
+    """Count MLX at its best for a graph, or for what a plan leaves of it."""
+    among = tuple(range(len(graph.nodes)) if indices is None else sorted(set(indices)))
+    return planned_traffic(graph, tuple(mlx_kernels(graph, among)), among)
 
 
 def cost(region: Region, profile: Profile = DEFAULT_PROFILE) -> Cost:

@@ -59,15 +59,21 @@ def compiled_traffic(graph: Graph, indices: Iterable[int] | None = None) -> Traf
 def fast_traffic(graph: Graph, indices: Iterable[int] | None = None) -> Traffic:
     """Count `mx.compile` around `mx.fast`, whose kernels a trace on the CPU takes apart."""
     among = set(range(len(graph.nodes)) if indices is None else indices)
-    whole: list[Region] = []
+    return planned_traffic(graph, tuple(fast_parts(graph, among)), among)
+
+
+def fast_parts(graph: Graph, indices: Iterable[int] | None = None) -> dict[Region, str]:
+    """Return the parts of a graph, or of some nodes, that `mx.fast` computes, with their names."""
+    among = set(range(len(graph.nodes)) if indices is None else indices)
+    whole: dict[Region, str] = {}
     taken: set[int] = set()
     for idiom in idioms(graph):
         if idiom.name in IN_MLX_FAST and not _is_taken_apart(graph, idiom):
             members = _with_tables(graph, idiom.indices, taken)
             if members <= among:
                 taken |= members
-                whole.append(Region(graph, tuple(sorted(members))))
-    return planned_traffic(graph, whole, among)
+                whole[Region(graph, tuple(sorted(members)))] = idiom.name
+    return whole
 
 
 def _is_taken_apart(graph: Graph, idiom: Idiom) -> bool:

@@ -127,7 +127,7 @@ def test_the_page_fits_the_terminal_and_names_every_region(width: int) -> None:
 def test_a_long_graph_shares_rows_among_steps_that_are_alike() -> None:
     def deep(x: mx.array) -> mx.array:
         for _ in range(30):
-            x = mx.softmax(x * 2, axis=-1) @ WEIGHT
+            x = mx.cumsum(mx.exp(x * 2), axis=-1) @ WEIGHT
         return x
 
     plan = outline(_planned(deep, mx.zeros((8, 64), mx.float16)))

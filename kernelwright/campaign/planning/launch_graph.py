@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from kernelwright.ir import Graph, Kind, Region, op_named
+from kernelwright.ir import Graph, Kind, Region, mlx_kernels, op_named
 from kernelwright.ir.graph import ValueId
 from kernelwright.ir.traffic import compile_groups
 
@@ -18,6 +18,8 @@ class Unit:
     nodes: tuple[int, ...]
     """Nodes that compute something; views that launch nothing are not among them."""
     region: Region | None = None
+    fast: str = ""
+    """The function of `mx.fast` that computes it; empty where there is none."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ class Flow:
             region = self._region_of.get(nodes)
             kind = "R" if region else "m"
             count[kind] += 1
-            units.append(Unit(f"{kind}{count[kind]}", nodes, region))
+            label = f"{kind}{count[kind]}"
+            units.append(Unit(label, nodes, region, self._fast_of.get(nodes, "")))
         return tuple(units)
 
     @cached_property
@@ -49,10 +52,21 @@ class Flow:
         return {_working(self.graph, region.indices): region for region in self.regions}
 
     @cached_property
-    def _group_of(self) -> dict[int, tuple[int, ...]]:
+    def _rest(self) -> frozenset[int]:
         covered = {i for region in self.regions for i in region.indices}
-        rest = set(range(len(self.graph.nodes))).difference(covered)
-        groups = (*self._region_of, *compile_groups(self.graph, rest))
+        return frozenset(range(len(self.graph.nodes))).difference(covered)
+
+    @cached_property
+    def _fast_of(self) -> dict[tuple[int, ...], str]:
+        """Names of what MLX at its best leaves to `mx.fast`, by the nodes."""
+        parts = mlx_kernels(self.graph, self._rest)
+        return {_working(self.graph, part.indices): name for part, name in parts.items()}
+
+    @cached_property
+    def _group_of(self) -> dict[int, tuple[int, ...]]:
+        by_fast = {i for part in mlx_kernels(self.graph, self._rest) for i in part.indices}
+        compiled = compile_groups(self.graph, self._rest - by_fast)
+        groups = (*self._region_of, *self._fast_of, *compiled)
         return {i: group for group in groups for i in group}
 
     @cached_property
@@ -61,7 +75,8 @@ class Flow:
         waiting = sorted(set(self._group_of.values()), key=lambda group: (group[-1], group))
         done: dict[tuple[int, ...], None] = {}
         while waiting:
-            ready = next(g for g in waiting if self._makers(g) <= done.keys())
+            # What mx.fast computes need not be convex: another part of it may come between.
+            ready = next((g for g in waiting if self._makers(g) <= done.keys()), waiting[0])
             waiting.remove(ready)
             done[ready] = None
         return tuple(done)

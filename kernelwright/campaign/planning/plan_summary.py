@@ -14,14 +14,12 @@ from kernelwright.evaluator.speed.prediction import flops_of, perfect_time, pred
 from kernelwright.ir import (
     Graph,
     Region,
-    compiled_traffic,
+    best_traffic,
     cost,
-    fast_traffic,
     legality,
     planned_traffic,
 )
 from kernelwright.ir import Traffic as Count
-from kernelwright.ir.cost import DEFAULT_PROFILE, time_us
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.perf import find_profile
 
@@ -63,7 +61,7 @@ class RegionOutline(Record):
 
 
 class Step(Record):
-    """One launch, of a kernel or of MLX's."""
+    """What a kernel of the plan computes, or one of MLX's."""
 
     label: str
     """`R1`, `R2`, … for kernels of the plan, `m1`, `m2`, … for MLX's."""
@@ -71,6 +69,8 @@ class Step(Record):
     """In graph order, views left out."""
     reads: tuple[str, ...]
     """Names of inputs and labels of earlier steps."""
+    launches: int
+    """One, or as many as MLX needs: a mean is a sum and a product."""
 
 
 class Seam(Record):
@@ -156,7 +156,7 @@ def _region(
         inputs=tuple(str(graph.types[v]) for v in region.inputs),
         outputs=tuple(str(graph.types[v]) for v in region.outputs),
         eager=Work.of(figures.eager),
-        mlx=Work.of(_best_of_mlx(task.graph)),
+        mlx=Work.of(best_traffic(task.graph)),
         planned=Work.of(figures.fused),
         limit=_limit(task.graph, chip),
         gain=known.gains.get(task.fingerprint),
@@ -164,11 +164,6 @@ def _region(
         threadgroup_bytes=figures.threadgroup_bytes,
         recomputed_flops=figures.recomputed_flops,
     )
-
-
-def _best_of_mlx(graph: Graph) -> Count:
-    counts = (fast_traffic(graph), compiled_traffic(graph))
-    return min(counts, key=lambda count: time_us(count, DEFAULT_PROFILE))
 
 
 def _limit(graph: Graph, chip: str) -> Gain:
@@ -186,8 +181,13 @@ def _step(flow: Flow, unit: Unit) -> Step:
     given = [names[v] for v in dict.fromkeys(values) if v in names]
     return Step(
         label=unit.label,
-        ops=tuple(graph.nodes[i].op for i in unit.nodes),
+        ops=(f"mx.fast.{unit.fast}",)
+        if unit.fast
+        else tuple(graph.nodes[i].op for i in unit.nodes),
         reads=(*given, *(source.label for source in flow.sources(unit))),
+        launches=1
+        if unit.region or unit.fast
+        else max(planned_traffic(graph, (), unit.nodes).launches, 1),
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from kernelwright.ir import (
     Graph,
     Region,
+    best_traffic,
     compiled_traffic,
     eager_traffic,
     fast_traffic,
@@ -24,7 +25,8 @@ class Traffic(Record):
     fast: int
     """`mx.compile` around `mx.fast`, where there is a function of it for a part."""
     planned: int
-    """Each region in one kernel that reads its inputs and writes its outputs once."""
+    """Each region in one kernel that reads its inputs and writes its outputs once, and MLX at
+    its best for the rest."""
     kernel: int | None = None
     """Distinct bytes that the champion's launches touched, as counted on the device."""
     eager_launches: int = 0
@@ -46,7 +48,9 @@ def traffic_of(graph: Graph, regions: Sequence[Region] | None = None) -> Traffic
     """Count a graph's traffic; without `regions` the whole graph is one kernel."""
     if regions is None:
         regions = [Region(graph, tuple(range(len(graph.nodes))))]
-    planned = planned_traffic(graph, regions)
+    covered = {i for region in regions for i in region.indices}
+    rest = [i for i in range(len(graph.nodes)) if i not in covered]
+    planned = planned_traffic(graph, regions, covered) + best_traffic(graph, rest)
     # MLX is given the standard form that each region's task is written in, too.
     standard = standardize(graph)
     eager, compiled, fast = (

@@ -7,6 +7,7 @@ from kernelwright.evaluator.speed.prediction import PredictedTime, flops_of, per
 from kernelwright.ir import (
     Graph,
     Region,
+    best_traffic,
     compiled_traffic,
     eager_traffic,
     fast_traffic,
@@ -111,6 +112,4 @@ def _part_us(
 def _least(graph: Graph, indices: Iterable[int]) -> Work:
     """Count what MLX does at its best for some nodes."""
     chosen = list(indices)
-    flops = flops_of(graph, chosen)
-    fast, compiled = fast_traffic(graph, chosen), compiled_traffic(graph, chosen)
-    return Work.of(min(fast, compiled, key=lambda t: (t.nbytes, t.launches)), flops)
+    return Work.of(best_traffic(graph, chosen), flops_of(graph, chosen))

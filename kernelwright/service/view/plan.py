@@ -136,7 +136,7 @@ def _mlx_cells(row: _Row) -> list[Text]:
         Text(f" {label}{_multiple(row)}", style="quiet"),
         Text(_ops(row.steps), style="quiet"),
         Text(", ".join(reads)),
-        Text(str(len(row.steps)), style="quiet"),
+        Text(str(sum(step.launches for step in row.steps)), style="quiet"),
     ]
 
 
