@@ -1,5 +1,5 @@
 """What to try next: policy without IO, asked for proposals and told verdicts."""
 
-from kernelwright.callable_room import make_callable
+from kernelwright.search.search import Search, Suggestion, share_workers
 
-make_callable(__name__)
+__all__ = ["Search", "Suggestion", "share_workers"]

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kernelwright.evaluator.evaluation import Evaluation, Samples, Status
 from kernelwright.evaluator.task import Task
@@ -17,6 +17,13 @@ CampaignState = Literal["running", "finished", "capped", "interrupted", "failed"
 TrialState = Literal["intended", "evaluating", "confirming", "done"]
 Freshness = Literal["fresh", "stale", "revoked"]
 RankKind = Literal["measured", "predicted", "traffic"]
+
+
+class NewEvent(NamedTuple):
+    """A line for a campaign's log."""
+
+    kind: str
+    body: str
 
 
 def digest(*parts: str) -> str:

@@ -49,6 +49,7 @@ from kernelwright.store.record import (
     HistoryEntry,
     KnownEvaluation,
     LoggedEvent,
+    NewEvent,
     Rank,
     StoreStatistics,
     Trial,
@@ -168,12 +169,15 @@ class KernelStore(Lasting):
                 campaign_commands.link_task(session, campaign_id, task.fingerprint, function)
 
     @lasting
-    def intend(self, intent: Intent, *, signature: str = "") -> Trial:
+    def intend(
+        self, intent: Intent, *, signature: str = "", event: NewEvent | None = None
+    ) -> Trial:
         """Write down what is about to be evaluated, before it is; the same intent is one trial.
 
         `signature` describes the task in a word or two, such as `add + rms_norm`.
         """
         with self._write() as session:
+            self._log(session, intent.campaign_id, event)
             return reading.trial_of(trial.add_trial(session, intent, signature))
 
     @lasting
@@ -183,13 +187,23 @@ class KernelStore(Lasting):
             return trial.lease_trial(session, trial_id, owner_name(), duration.total_seconds())
 
     @lasting
-    def record(self, trial_id: str, evaluation: Evaluation, *, rank: Rank | None) -> str:
+    def record(
+        self,
+        trial_id: str,
+        evaluation: Evaluation,
+        *,
+        rank: Rank | None,
+        environment: Environment | None = None,
+        event: NewEvent | None = None,
+    ) -> str:
         """Write an evaluation with its samples and end its trial, once; return its id.
 
-        `rank` is None for what is not correct.
+        `rank` is None for what is not correct. The verdict holds in `environment`, by default in
+        the campaign's own.
         """
         with self._write() as session:
-            return trial.finish_trial(session, trial_id, evaluation, rank)
+            self._log_of(session, trial_id, event)
+            return trial.finish_trial(session, trial_id, evaluation, rank, environment)
 
     @lasting
     def begin_confirmation(self, trial_id: str, *, duration: timedelta = LEASE) -> bool:
@@ -201,13 +215,22 @@ class KernelStore(Lasting):
             return trial.reopen_trial(session, trial_id, owner_name(), duration.total_seconds())
 
     @lasting
-    def confirm(self, trial_id: str, evaluation: Evaluation, *, rank: Rank | None) -> str:
+    def confirm(
+        self,
+        trial_id: str,
+        evaluation: Evaluation,
+        *,
+        rank: Rank | None,
+        environment: Environment | None = None,
+        event: NewEvent | None = None,
+    ) -> str:
         """Write the verdict of a confirmation, and crown the candidate if it leads.
 
         `rank` is None for what did not survive. Returns the evaluation's id.
         """
         with self._write() as session:
-            return trial.finish_confirmation(session, trial_id, evaluation, rank)
+            self._log_of(session, trial_id, event)
+            return trial.finish_confirmation(session, trial_id, evaluation, rank, environment)
 
     @lasting
     def crown(self, evaluation_id: str) -> None:
@@ -241,9 +264,10 @@ class KernelStore(Lasting):
             return tuning.tuned(session, task, signature=signature, device=device, chip=chip)
 
     @lasting
-    def reuse(self, trial_id: str, evaluation_id: str) -> None:
+    def reuse(self, trial_id: str, evaluation_id: str, *, event: NewEvent | None = None) -> None:
         """End a trial with an evaluation that the store held already."""
         with self._write() as session:
+            self._log_of(session, trial_id, event)
             trial.reuse_evaluation(session, trial_id, evaluation_id)
 
     @lasting
@@ -423,6 +447,15 @@ class KernelStore(Lasting):
             connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
         freed = size - (self._size_bytes() or 0)
         return pruned.model_copy(update={"bytes_freed": max(freed, 0)})
+
+    def _log(self, session: Session, campaign_id: str, event: NewEvent | None) -> None:
+        # First of all: it locks the campaign's row, which every other lock comes after.
+        if event is not None:
+            campaign_commands.log_event(session, campaign_id, *event, owner_name())
+
+    def _log_of(self, session: Session, trial_id: str, event: NewEvent | None) -> None:
+        if event is not None:
+            self._log(session, trial.campaign_of(session, trial_id), event)
 
     def _size_bytes(self) -> int | None:
         database = self._engine.url.database

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from kernelwright.agents.protocols import Proposal
+from kernelwright.search.search import Suggestion
 from kernelwright.search.task_search import TaskSearch
 from kernelwright.store import Trial
 
@@ -16,10 +17,23 @@ _LOOK_S = 1.0
 class Work:
     """A candidate on its way: the store holds its intent."""
 
-    pursuit: TaskSearch
-    proposal: Proposal
+    suggestion: Suggestion
     trial: Trial
-    confirms: bool = False
+
+    @property
+    def search(self) -> TaskSearch:
+        """Its task's search."""
+        return self.suggestion.search
+
+    @property
+    def proposal(self) -> Proposal:
+        """What was proposed."""
+        return self.suggestion.proposal
+
+    @property
+    def confirms(self) -> bool:
+        """True when the candidate was judged before and is to be confirmed."""
+        return self.suggestion.confirms
 
     @property
     def candidate_id(self) -> str:

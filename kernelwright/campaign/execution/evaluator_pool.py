@@ -112,15 +112,6 @@ class Bench:
             self._judges.append(judge)
             return judge
 
-    @contextmanager
-    def closed_at_an_error(self) -> Iterator[None]:
-        """End the workers before anybody waits for their threads: a second Ctrl-C ends at once."""
-        try:
-            yield
-        except BaseException:
-            self.close()
-            raise
-
     def close(self) -> None:
         """End every worker."""
         for judge in self._judges:

@@ -12,7 +12,7 @@ from kernelwright.agents.session import AsyncBridge, ChatSettings, ModelSpec, op
 from kernelwright.agents.session.spec import Rewire
 from kernelwright.campaign.event import ModelRemarked
 from kernelwright.campaign.execution.engine import Hire, Hired
-from kernelwright.campaign.execution.evaluator_pool import Bench
+from kernelwright.campaign.execution.executor import Executor
 from kernelwright.campaign.history.ledger import StoreLedger, calls_to_replay
 from kernelwright.campaign.team.lesson_book import Experience
 from kernelwright.campaign.team.offline_team import offline_team
@@ -79,9 +79,9 @@ class _Agency:
         self._saying = threading.Lock()
         self._board: AsyncBridge | None = None
         self._wager: BanditStrategy | None = None
-        self._bench: Bench | None = None
+        self._bench: Executor | None = None
 
-    def hire(self, campaign_id: str, bench: Bench) -> Hired:
+    def hire(self, campaign_id: str, bench: Executor) -> Hired:
         """Return the team and the strategy of a campaign."""
         self._campaign_id = campaign_id
         self._bench = bench

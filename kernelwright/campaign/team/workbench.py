@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from kernelwright.agents.session.workbench import Sibling
-from kernelwright.campaign.execution.evaluator_pool import Bench
+from kernelwright.campaign.execution.executor import Executor
 from kernelwright.errors import BudgetError
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
@@ -22,7 +22,7 @@ class BenchWorkbench:
     Every evaluation counts against the campaign's cap on evaluations, as a candidate's does.
     """
 
-    def __init__(self, bench: Bench, store: KernelStore, is_used_up: Callable[[], bool]) -> None:
+    def __init__(self, bench: Executor, store: KernelStore, is_used_up: Callable[[], bool]) -> None:
         self._bench = bench
         self._store = store
         self._is_used_up = is_used_up

@@ -20,7 +20,7 @@ from kernelwright.campaign import (
 )
 from kernelwright.campaign.event import ModelRemarked
 from kernelwright.campaign.execution.engine import Hire, Hired
-from kernelwright.campaign.execution.evaluator_pool import Bench
+from kernelwright.campaign.execution.executor import Executor
 from kernelwright.campaign.planning.capturing import FunctionPlan, plan_function
 from kernelwright.campaign.planning.forecast import forecast, size_warning
 from kernelwright.campaign.report.champion_list import known_gains
@@ -203,7 +203,7 @@ class _Remembering:
     def hiring(self, hire: Hire | None, spec: SearchSpec) -> Hire:
         """Return what hires the same team with this planner in front of its own."""
 
-        def hired(campaign_id: str, bench: Bench) -> Hired:
+        def hired(campaign_id: str, bench: Executor) -> Hired:
             if hire is None:
                 team = offline_team()
                 found = Hired(team, RepairThenWrite(team, bench.info, spec))

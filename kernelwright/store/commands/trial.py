@@ -15,9 +15,10 @@ from kernelwright.evaluator.evaluation import Evaluation, Samples
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.kernel import Program
 from kernelwright.store.clock import now
+from kernelwright.store.commands.campaign import add_environment
 from kernelwright.store.commands.champion import promote
 from kernelwright.store.commands.leasing import is_held_elsewhere, keep
-from kernelwright.store.record import Candidate, Rank, TrialState, digest
+from kernelwright.store.record import Candidate, Environment, Rank, TrialState, digest
 from kernelwright.store.schema import (
     CampaignRow,
     CandidateRow,
@@ -185,15 +186,22 @@ def _take(
     return taken.first() is not None
 
 
-def finish_trial(session: Session, trial_id: str, evaluation: Evaluation, rank: Rank | None) -> str:
+def finish_trial(
+    session: Session,
+    trial_id: str,
+    evaluation: Evaluation,
+    rank: Rank | None,
+    environment: Environment | None = None,
+) -> str:
     """Write what the evaluator found and end the trial.
 
-    A trial that is done already keeps its evaluation: nothing is recorded twice.
+    It holds in `environment`, by default in the run's own. A trial that is done already keeps its
+    evaluation: nothing is recorded twice.
     """
     trial = _kept_trial(session, trial_id)
     if trial.evaluation_id is not None:
         return trial.evaluation_id
-    row = _add_evaluation(session, trial, evaluation, rank)
+    row = _add_evaluation(session, trial, evaluation, rank, environment)
     _end_trial(trial, row.id)
     return row.id
 
@@ -204,11 +212,15 @@ def reopen_trial(session: Session, trial_id: str, owner: str, seconds: float) ->
 
 
 def finish_confirmation(
-    session: Session, trial_id: str, evaluation: Evaluation, rank: Rank | None
+    session: Session,
+    trial_id: str,
+    evaluation: Evaluation,
+    rank: Rank | None,
+    environment: Environment | None = None,
 ) -> str:
     """Write the verdict of a confirmation, which is the trial's from now on."""
     trial = _kept_trial(session, trial_id)
-    row = _add_evaluation(session, trial, evaluation, rank)
+    row = _add_evaluation(session, trial, evaluation, rank, environment)
     _end_trial(trial, row.id)
     if rank is not None:
         session.flush()
@@ -223,11 +235,18 @@ def _kept_trial(session: Session, trial_id: str) -> TrialRow:
 
 
 def _add_evaluation(
-    session: Session, trial: TrialRow, evaluation: Evaluation, rank: Rank | None
+    session: Session,
+    trial: TrialRow,
+    evaluation: Evaluation,
+    rank: Rank | None,
+    environment: Environment | None,
 ) -> EvaluationRow:
-    environment_id = session.scalars(
-        select(CampaignRow.environment_id).where(CampaignRow.id == trial.campaign_id)
-    ).one()
+    if environment is not None:
+        environment_id = add_environment(session, environment)
+    else:
+        environment_id = session.scalars(
+            select(CampaignRow.environment_id).where(CampaignRow.id == trial.campaign_id)
+        ).one()
     row = EvaluationRow(
         id=digest(trial.id, uuid.uuid4().hex),
         candidate_id=trial.candidate_id,
@@ -263,6 +282,11 @@ def _end_trial(trial: TrialRow, evaluation_id: str) -> None:
     trial.evaluation_id = evaluation_id
     trial.lease_owner = None
     trial.lease_expires_at = None
+
+
+def campaign_of(session: Session, trial_id: str) -> str:
+    """Return the id of a trial's run."""
+    return _trial(session, trial_id).campaign_id
 
 
 def _trial(session: Session, trial_id: str) -> TrialRow:

@@ -277,3 +277,13 @@ def test_a_repeat_that_is_cut_short_shows_what_the_store_knows(tmp_path: Path) -
     assert all(task.champion_id for task in first.tasks)
     known = {t.task_id: (t.champion_id, t.gain) for t in first.tasks}
     assert {t.task_id: (t.champion_id, t.gain) for t in again.tasks} == known
+
+
+def test_what_is_proposed_judged_and_confirmed_is_in_the_log(store: KernelStore) -> None:
+    _, _, heard = _search(store)
+    kinds = ("CandidateProposed", "CandidateJudged", "CandidateConfirmed")
+    logged = store.events(store.campaigns()[0].id, kinds=kinds)
+    assert [event.body for event in logged] == [
+        event.model_dump_json() for event in heard if type(event).__name__ in kinds
+    ]
+    assert {event.kind for event in logged} == set(kinds)

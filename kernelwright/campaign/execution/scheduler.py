@@ -1,0 +1,223 @@
+"""Keeps every evaluator busy: begins what may begin, collects verdicts, holds and winds up."""
+
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from datetime import timedelta
+
+from kernelwright.campaign.execution.candidate_queue import Queue, Work
+from kernelwright.campaign.execution.crash_quarantine import Suspects, failed_evaluation, given_up
+from kernelwright.campaign.execution.executor import Executor, Job, JobVerdict
+from kernelwright.campaign.execution.retry_policy import DeviceParkedError
+from kernelwright.campaign.execution.run_control import Vigil
+from kernelwright.campaign.execution.trial_log import TrialLog
+from kernelwright.errors import DeviceError, KernelwrightError
+from kernelwright.search.search import Search, Suggestion
+from kernelwright.search.spec import SearchSpec
+
+_POLL_S = 0.1
+_CAPPED = "what the models were allowed is spent; without them every task is done"
+
+
+class Scheduler:
+    """Runs one search on one executor, until nothing is left or nothing more is allowed."""
+
+    def __init__(
+        self,
+        search: Search,
+        executor: Executor,
+        trials: TrialLog,
+        vigil: Vigil,
+        suspects: Suspects,
+        spec: SearchSpec,
+        *,
+        used: int = 0,
+    ) -> None:
+        """Prepare; `used` evaluations of those that are allowed were run before."""
+        self._search = search
+        self._executor = executor
+        self._trials = trials
+        self._vigil = vigil
+        self._suspects = suspects
+        self._spec = spec
+        self._used = used
+        self._queue = Queue(suspects.holds)
+        self._running: dict[Future[JobVerdict], Work] = {}
+        self._met_a_cap = False
+        self.evaluated = 0
+        """Candidates that were evaluated, each counted once."""
+
+    @property
+    def is_capped(self) -> bool:
+        """True when a cap ended it, or a task of it, with work left."""
+        return self._met_a_cap or self._search.is_capped
+
+    def run(self) -> str:
+        """Search to the end; return why it ended.
+
+        Raises:
+            DeviceError: an evaluation was cut off, and nobody had asked for that.
+            StoreError: the store failed; what it acknowledged is kept.
+        """
+        while True:
+            reason = self._halted()
+            if reason is not None:
+                self._wind_up(reason)
+            elif not self._vigil.is_held:
+                self._look_elsewhere()
+                self._refill()
+            self._begin_what_may()
+            if not self._running:
+                if self._is_to_wait(reason):
+                    self._vigil.wait(_POLL_S)
+                    continue
+                if self._queue.is_empty:
+                    if reason is None and self._search.may_go_on:
+                        # Another campaign had judged all that was about to begin.
+                        continue
+                    if self._vigil.parked:
+                        self._think_ahead()
+                    return reason or (_CAPPED if self.is_capped else "every task is done")
+                if not len(self._queue):
+                    self._begin_suspect()
+            if self._vigil.is_out_of_patience:
+                # Whoever still runs is cut off; nothing of theirs is recorded.
+                self._executor.close()
+                return reason or "interrupted"
+            self._collect_what_ended()
+
+    def _is_to_wait(self, reason: str | None) -> bool:
+        return self._vigil.is_held or (reason is None and self._search.is_pending)
+
+    def _halted(self) -> str | None:
+        """Say why nothing new may begin, None while it may."""
+        if (reason := self._vigil.reason) is not None:
+            self._met_a_cap |= self._vigil.is_out_of_time
+            return reason
+        used = self._used + self.evaluated + self._executor.tool_evaluations
+        if self._spec.evaluations is not None and used >= self._spec.evaluations:
+            self._met_a_cap = True
+            return f"the {self._spec.evaluations} evaluations that were allowed are done"
+        return None
+
+    def _refill(self) -> None:
+        """Ask until every evaluator has something to do, or every task waits."""
+        while asked := self._search.ask(self._executor.jobs - len(self._queue)):
+            self._take_in(asked)
+        self._trials.say_what_ended()
+
+    def _wind_up(self, reason: str) -> None:
+        """Begin nothing new; unless cut short, what was found is still confirmed."""
+        is_cut_short = self._vigil.is_cut_short
+        for work in self._queue.drop(lambda work: is_cut_short or not work.confirms):
+            self._search.abandon(work.suggestion)
+        if is_cut_short:
+            return
+        self._search.stop(reason)
+        while asked := self._search.ask(0):
+            self._take_in(asked)
+        self._trials.say_what_ended()
+
+    def _take_in(self, asked: Sequence[Suggestion]) -> None:
+        """Write down what is to be done; what the store knows is done."""
+        works = [
+            self._trials.confirmation(one)
+            if one.confirms
+            else self._trials.intend(one.search, one.proposal)
+            for one in asked
+        ]
+        for work in works:
+            if not self._trials.reuse(work):
+                self._queue.add(work)
+        self._trials.say_what_ended()
+
+    def _look_elsewhere(self) -> None:
+        """Ask for the verdicts of other campaigns, or whether their candidates are free."""
+        for work in self._queue.due_elsewhere():
+            if not self._trials.reuse(work):
+                self._queue.add(work)
+
+    def _begin_what_may(self) -> None:
+        while not self._vigil.is_held:
+            work = self._queue.next(self._running.values(), self._executor.jobs)
+            if work is None:
+                return
+            self._begin(work)
+            if self._halted() is not None:
+                return
+
+    def _begin_suspect(self) -> None:
+        work = self._queue.next_alone()
+        if work is None:
+            return
+        deaths = self._suspects.deaths(work.candidate_id)
+        if not deaths:
+            self._begin(work)
+            return
+        task, program, info = work.search.task, work.proposal.program, self._executor.info
+        verdict = given_up(task, program, info, deaths)
+        self._take(work, JobVerdict(verdict, self._executor.environment))
+
+    def _begin(self, work: Work) -> None:
+        if not self._trials.begin(work, timedelta(seconds=self._spec.lease_s)):
+            self._queue.leave(work)
+            return
+        # Another campaign may have recorded its verdict since this one was looked for.
+        if not work.confirms and self._trials.reuse(work):
+            return
+        # A candidate counts once, however many workers die under it.
+        self.evaluated += not work.confirms and not self._suspects.has_lost(work.candidate_id)
+        job = Job(
+            work.search.task,
+            work.proposal.program,
+            confirms=work.confirms,
+            alone=self._suspects.holds(work.candidate_id),
+        )
+        self._running[self._executor.submit(job)] = work
+
+    def _collect_what_ended(self) -> None:
+        done, _ = wait(self._running, timeout=_POLL_S, return_when=FIRST_COMPLETED)
+        for future in done:
+            self._collect(self._running.pop(future), future)
+        if not self._running:
+            self._vigil.wait(0 if done else _POLL_S)
+
+    def _collect(self, work: Work, future: Future[JobVerdict]) -> None:
+        """Take a verdict, or what came instead of one."""
+        try:
+            verdict = future.result()
+        except DeviceParkedError as e:
+            self._vigil.park(str(e))
+        except DeviceError:
+            if not self._vigil.is_cut_short and self._halted() is None:
+                raise
+        except KernelwrightError:
+            raise
+        except Exception as e:
+            task, program, info = work.search.task, work.proposal.program, self._executor.info
+            failed = failed_evaluation(task, program, info, e)
+            self._take(work, JobVerdict(failed, self._executor.environment))
+            return
+        else:
+            if self._suspects.is_to_be_tried_again(work.candidate_id, verdict.evaluation):
+                self._queue.add(work)
+            else:
+                self._take(work, verdict)
+            return
+        self._search.abandon(work.suggestion)
+
+    def _take(self, work: Work, verdict: JobVerdict) -> None:
+        self._trials.record(work, verdict)
+        self._trials.say_what_ended()
+
+    def _think_ahead(self) -> None:
+        """Ask for what can be asked for without a device; the store keeps it for later."""
+        waiting = [s for s in self._search.tasks if not s.ended and not s.in_flight]
+        while waiting and not self._vigil.is_stopping:
+            for search in tuple(waiting):
+                batch = self._search.ask_ahead(search)
+                if batch is None:
+                    continue
+                waiting.remove(search)
+                for proposal in batch:
+                    self._trials.intend(search, proposal)
+            self._vigil.wait(_POLL_S if waiting else 0)

@@ -1,0 +1,176 @@
+"""What a run writes down of its candidates: intents before they begin, verdicts when they end."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from kernelwright.agents.protocols import Proposal
+from kernelwright.campaign.event import (
+    CandidateConfirmed,
+    CandidateJudged,
+    CandidateProposed,
+    Event,
+    TaskEnded,
+)
+from kernelwright.campaign.execution.candidate_queue import Work
+from kernelwright.campaign.execution.executor import JobVerdict
+from kernelwright.evaluator.evaluation import EVALUATOR_VERSION, Evaluation
+from kernelwright.search.ranking import is_confirmed, is_final, rank_of, was_put_to_the_test
+from kernelwright.search.search import Search, Suggestion
+from kernelwright.search.task_search import TaskSearch
+from kernelwright.store import (
+    Candidate,
+    Environment,
+    Intent,
+    KernelStore,
+    KnownEvaluation,
+    NewEvent,
+    Trial,
+)
+
+Listener = Callable[[Event], None]
+
+
+def logged(event: Event) -> NewEvent:
+    """Return an event as the store keeps it."""
+    return NewEvent(type(event).__name__, event.model_dump_json())
+
+
+class TrialLog:
+    """Keeps the store and the search of one run in step; every event is in the store, too."""
+
+    def __init__(
+        self,
+        store: KernelStore,
+        campaign_id: str,
+        search: Search,
+        environment: Environment,
+        listen: Listener,
+    ) -> None:
+        self._store = store
+        self._campaign_id = campaign_id
+        self._search = search
+        self._environment = environment
+        self._listen = listen
+        self._trials: dict[tuple[str, str], Trial] = {}
+
+    def intend(self, search: TaskSearch, proposal: Proposal) -> Work:
+        """Write down that a candidate is about to be evaluated."""
+        task_id = search.task.fingerprint
+        event = CandidateProposed(
+            task_id=task_id,
+            candidate_id=Candidate.id_of(task_id, proposal.program.id),
+            author=proposal.author,
+            idea=proposal.idea,
+            repairs=proposal.parent in search.repaired,
+        )
+        intent = Intent(
+            campaign_id=self._campaign_id,
+            task=search.task,
+            program=proposal.program,
+            author=proposal.author,
+            idea=proposal.idea,
+            schedule=proposal.schedule,
+            parent_program_id=proposal.parent,
+        )
+        trial = self._store.intend(intent, signature=search.signature, event=logged(event))
+        self._trials[task_id, proposal.program.id] = trial
+        self._listen(event)
+        return Work(Suggestion(search, proposal), trial)
+
+    def confirmation(self, suggestion: Suggestion) -> Work:
+        """Return the work of confirming a candidate that was tried in this run."""
+        key = suggestion.search.task.fingerprint, suggestion.proposal.program.id
+        return Work(suggestion, self._trials[key])
+
+    def begin(self, work: Work, lease: timedelta) -> bool:
+        """Take a trial for this run; False while another campaign is at its candidate."""
+        begin = self._store.begin_confirmation if work.confirms else self._store.lease
+        return begin(work.trial.id, duration=lease)
+
+    def reuse(self, work: Work) -> bool:
+        """End a trial with a verdict that the store holds already, if there is one."""
+        known = self._store.known(
+            work.search.task.fingerprint,
+            work.proposal.program.id,
+            self._environment,
+            evaluator_version=EVALUATOR_VERSION,
+        )
+        if known is None:
+            return False
+        return self._reconfirm(work, known) if work.confirms else self._reuse(work, known)
+
+    def record(self, work: Work, verdict: JobVerdict) -> None:
+        """Write a verdict, and tell the search."""
+        if work.confirms:
+            self._confirm(work, verdict)
+            return
+        evaluation = verdict.evaluation
+        event = self._judged(work, evaluation, reused=False)
+        self._store.record(
+            work.trial.id,
+            evaluation,
+            rank=rank_of(evaluation),
+            environment=verdict.environment,
+            event=logged(event),
+        )
+        self._listen(event)
+
+    def say_what_ended(self) -> None:
+        """Log the tasks that ended since the last time."""
+        for search in self._search.ended():
+            event = TaskEnded(task_id=search.task.fingerprint, reason=search.reason)
+            self._store.log(self._campaign_id, *logged(event))
+            self._listen(event)
+
+    def _reuse(self, work: Work, known: KnownEvaluation) -> bool:
+        if not is_final(known.evaluation):
+            return False
+        event = self._judged(work, known.evaluation, reused=True)
+        self._store.reuse(work.trial.id, known.id, event=logged(event))
+        self._listen(event)
+        return True
+
+    def _reconfirm(self, work: Work, known: KnownEvaluation) -> bool:
+        if not was_put_to_the_test(known.evaluation):
+            return False
+        event = self._confirmed(work, known.evaluation, reused=True)
+        if is_confirmed(known.evaluation):
+            self._store.crown(known.id)
+        self._store.log(self._campaign_id, *logged(event))
+        self._listen(event)
+        return True
+
+    def _confirm(self, work: Work, verdict: JobVerdict) -> None:
+        evaluation = verdict.evaluation
+        rank = rank_of(evaluation) if is_confirmed(evaluation) else None
+        event = self._confirmed(work, evaluation, reused=False)
+        self._store.confirm(
+            work.trial.id,
+            evaluation,
+            rank=rank,
+            environment=verdict.environment,
+            event=logged(event),
+        )
+        self._listen(event)
+
+    def _judged(self, work: Work, evaluation: Evaluation, *, reused: bool) -> CandidateJudged:
+        return CandidateJudged(
+            task_id=work.search.task.fingerprint,
+            candidate_id=work.candidate_id,
+            status=evaluation.status,
+            summary=evaluation.summary,
+            rank=rank_of(evaluation),
+            reused=reused,
+            leads=self._search.tell(work.suggestion, evaluation, reused=reused),
+        )
+
+    def _confirmed(self, work: Work, evaluation: Evaluation, *, reused: bool) -> CandidateConfirmed:
+        survived = self._search.tell(work.suggestion, evaluation)
+        return CandidateConfirmed(
+            task_id=work.search.task.fingerprint,
+            candidate_id=work.candidate_id,
+            status=evaluation.status,
+            summary=evaluation.summary,
+            rank=rank_of(evaluation) if survived else None,
+            reused=reused,
+        )

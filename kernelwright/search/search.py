@@ -1,0 +1,174 @@
+"""The search in ask/tell form: what to try next over many tasks, told one verdict at a time."""
+
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from kernelwright.agents.protocols import Proposal
+from kernelwright.errors import KernelwrightError
+from kernelwright.evaluator.evaluation import Evaluation
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.search.priority import Order, SecondsToSave
+from kernelwright.search.strategy import Enough, Later, Strategy
+from kernelwright.search.task_search import TaskSearch
+
+MOST_REFUTED = 3
+"""Leaders that may fail confirmation before a task is left to MLX."""
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """What to do next: evaluate a program for a task, or confirm its best one."""
+
+    search: TaskSearch
+    proposal: Proposal
+    confirms: bool = False
+
+
+class Search:
+    """Chooses over tasks and, within a task, by a strategy; it does no IO and keeps no clock.
+
+    Ask for as much as there is room for, evaluate it wherever and in whatever order, and tell
+    every outcome, or abandon what will have none. The order of what is suggested for a task
+    depends on the order of its proposals, never on how long an evaluation took.
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[TaskSearch],
+        strategy: Strategy,
+        device: DeviceInfo,
+        *,
+        order: Order | None = None,
+    ) -> None:
+        self.tasks = tasks
+        self.is_capped = False
+        """True once a task ended with more to try, which a larger cap would pay for."""
+        self._strategy = strategy
+        self._device = device
+        self._order = order or SecondsToSave()
+        self._to_confirm = deque[Suggestion]()
+        self._ended = deque[TaskSearch]()
+
+    def ask(self, room: int) -> list[Suggestion]:
+        """Return what to do next: every confirmation that is due, and up to `room` candidates.
+
+        A batch is never split, so that there may be a few more. Nothing means: wait for verdicts,
+        for a strategy that `is_pending`, or for nobody when the search `is_over`.
+        """
+        asked = self._due()
+        for search in self._order(self.tasks, self._device):
+            while room > 0 and search.is_ready:
+                batch = self._batch(search)
+                if not batch:
+                    break
+                asked += [Suggestion(search, proposal) for proposal in batch]
+                room -= len(batch)
+        return asked + self._due()
+
+    def tell(self, done: Suggestion, evaluation: Evaluation, *, reused: bool = False) -> bool:
+        """Take an outcome; True when a candidate leads its task now, or was confirmed."""
+        search, program_id = done.search, done.proposal.program.id
+        if not done.confirms:
+            return search.judged(program_id, evaluation, reused=reused)
+        survived = search.confirmed(program_id, evaluation)
+        if survived:
+            self._ended.append(search)
+        else:
+            self._conclude(search)
+        return survived
+
+    def abandon(self, suggestion: Suggestion) -> None:
+        """Take back what will not be evaluated."""
+        suggestion.search.abandon([suggestion.proposal])
+
+    def stop(self, reason: str) -> None:
+        """Suggest no more candidates; what leads a task that waits for nothing is confirmed."""
+        for search in self.tasks:
+            if search.is_idle:
+                search.advance(to_the_end=True)
+                self._finish(search, reason)
+
+    def ended(self) -> Iterator[TaskSearch]:
+        """Yield the tasks that ended since the last time, in that order."""
+        while self._ended:
+            yield self._ended.popleft()
+
+    def ask_ahead(self, search: TaskSearch) -> list[Proposal] | None:
+        """Ask for a task's next batch without putting it in flight; None while it is thought of."""
+        batch = self._next(search)
+        if isinstance(batch, Later):
+            return None
+        return [] if isinstance(batch, Enough) else batch
+
+    @property
+    def is_pending(self) -> bool:
+        """True while a strategy is thinking of a batch."""
+        return any(search.is_pending for search in self.tasks)
+
+    @property
+    def is_over(self) -> bool:
+        """True when every task has ended and every confirmation has been asked for."""
+        return not self._to_confirm and all(search.ended for search in self.tasks)
+
+    @property
+    def may_go_on(self) -> bool:
+        """True when some task waits for nothing, so that asking again may bring something."""
+        return any(search.is_idle for search in self.tasks)
+
+    def _due(self) -> list[Suggestion]:
+        due = list(self._to_confirm)
+        self._to_confirm.clear()
+        return due
+
+    def _batch(self, search: TaskSearch) -> list[Proposal]:
+        """Put a task's next batch in flight; nothing where it waits, thinks or ends."""
+        while search.is_ready:
+            search.advance()
+            batch = self._next(search)
+            search.is_pending = isinstance(batch, Later)
+            if isinstance(batch, Later):
+                return []
+            if not isinstance(batch, Enough):
+                search.begin(batch)
+                return batch
+            if not search.in_flight:
+                self.is_capped |= batch.is_capped
+                self._finish(search, batch.reason)
+                return []
+            # What is in flight may be worth a repair, or another schedule.
+            search.is_draining = True
+        return []
+
+    def _next(self, search: TaskSearch) -> list[Proposal] | Enough | Later:
+        """Ask the strategy; where it fails, only this task is left."""
+        try:
+            return self._strategy.next(search)
+        except KernelwrightError:
+            raise
+        except Exception as e:
+            return Enough(f"nothing more can be proposed: {type(e).__name__}: {e}")
+
+    def _finish(self, search: TaskSearch, reason: str) -> None:
+        search.ended, search.reason = True, reason
+        self._conclude(search)
+
+    def _conclude(self, search: TaskSearch) -> None:
+        """Have what leads a task confirmed, unless too many leaders have failed already."""
+        proposal = search.next_to_confirm()
+        if proposal is None or len(search.refuted) >= MOST_REFUTED:
+            self._ended.append(search)
+        else:
+            self._to_confirm.append(Suggestion(search, proposal, confirms=True))
+
+
+def share_workers(tasks: Iterable[TaskSearch], workers: int) -> None:
+    """Where tasks are fewer than workers, let each keep its share of them busy.
+
+    It is asked for more before the last verdicts are there.
+    """
+    found = list(tasks)
+    lag = math.ceil(workers / len(found)) if found and len(found) < workers else 0
+    for search in found:
+        search.lag = lag

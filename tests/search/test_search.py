@@ -1,0 +1,92 @@
+"""A search is asked and told, in any order, without a device or a store."""
+
+import random
+
+import pytest
+
+from kernelwright.evaluator import Evaluation, Task
+from kernelwright.search import Search, Suggestion, share_workers
+from kernelwright.search.priority import in_given_order
+from kernelwright.search.spec import SearchSpec
+from kernelwright.search.strategy import RepairThenWrite
+from kernelwright.search.task_search import TaskSearch
+from tests.campaign.scripted import INFO, ScriptedCoder, ScriptedJudge, team
+from tests.store.conftest import task_of
+
+
+def _search(tasks: int = 2, workers: int = 1, coder: ScriptedCoder | None = None) -> Search:
+    searches = [
+        TaskSearch(task_of((4, 8 * (i + 1)), name=f"t{i}"), "softmax") for i in range(tasks)
+    ]
+    share_workers(searches, workers)
+    strategy = RepairThenWrite(team(coder), INFO, SearchSpec())
+    return Search(searches, strategy, INFO, order=in_given_order)
+
+
+def _verdict(judge: ScriptedJudge, one: Suggestion) -> Evaluation:
+    task, program = one.search.task, one.proposal.program
+    return judge.confirm(task, program) if one.confirms else judge.evaluate(task, program)
+
+
+def _run(search: Search, seed: int, workers: int) -> dict[str, list[str]]:
+    """Let verdicts come in any order; return what was proposed for each task, in order."""
+    draw, judge = random.Random(seed), ScriptedJudge()
+    flying: list[Suggestion] = []
+    proposed: dict[str, list[str]] = {}
+    while True:
+        asked = search.ask(workers - len(flying))
+        for one in asked:
+            proposed.setdefault(one.search.task.name, []).append(
+                one.proposal.idea + " confirmed" * one.confirms
+            )
+        flying += asked
+        if not flying:
+            return proposed
+        done = flying.pop(draw.randrange(len(flying)))
+        search.tell(done, _verdict(judge, done))
+
+
+@pytest.mark.parametrize("workers", [1, 3, 8])
+def test_the_order_of_verdicts_changes_nothing(workers: int) -> None:
+    found = [_run(_search(workers=workers), seed, workers) for seed in range(8)]
+    assert all(other == found[0] for other in found)
+
+
+def test_every_task_ends_with_its_best_confirmed() -> None:
+    search = _search()
+    _run(search, 0, 2)
+    assert search.is_over
+    assert [s.champion.rank.value for s in search.tasks if s.champion] == [2.0, 2.0]
+    assert {s.task.name for s in search.ended()} == {"t0", "t1"}
+    assert list(search.ended()) == []
+
+
+def test_a_search_that_is_stopped_confirms_what_it_has() -> None:
+    search, judge = _search(tasks=1), ScriptedJudge()
+    for one in search.ask(4):
+        search.tell(one, _verdict(judge, one))
+    search.stop("the cap is reached")
+    (last,) = search.ask(0)
+    assert last.confirms
+    assert search.tell(last, _verdict(judge, last))
+    assert search.tasks[0].reason == "the cap is reached"
+    assert search.ask(4) == []
+
+
+def test_what_is_abandoned_is_waited_for_by_nobody() -> None:
+    search = _search(tasks=1)
+    for one in search.ask(4):
+        search.abandon(one)
+    assert search.may_go_on
+
+
+def test_a_strategy_that_fails_costs_its_task_alone() -> None:
+    class Failing(ScriptedCoder):
+        def write(self, task: Task, *rest: object, **how: object):  # type: ignore[no-untyped-def,override]  # noqa: ANN202
+            if task.name == "t0":
+                raise ValueError("no idea")
+            return super().write(task, *rest, **how)  # type: ignore[arg-type]
+
+    search = _search(coder=Failing())
+    assert set(_run(search, 0, 2)) == {"t1"}
+    assert "no idea" in search.tasks[0].reason
