@@ -82,7 +82,7 @@ def test_what_is_abandoned_is_waited_for_by_nobody() -> None:
 
 def test_a_strategy_that_fails_costs_its_task_alone() -> None:
     class Failing(ScriptedCoder):
-        def write(self, task: Task, *rest: object, **how: object):  # type: ignore[no-untyped-def,override]  # noqa: ANN202
+        def write(self, task: Task, *rest: object, **how: object):  # type: ignore[no-untyped-def]  # noqa: ANN202
             if task.name == "t0":
                 raise ValueError("no idea")
             return super().write(task, *rest, **how)  # type: ignore[arg-type]
