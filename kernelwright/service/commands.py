@@ -47,6 +47,7 @@ COMMANDS: dict[str, Entry] = {
     "store": GroupEntry("The database itself.", _STORE, _ASK),
     "export": _command("export_command:export", _TAKE),
     "run": _command("run_command:run", _TAKE, passes_arguments_on=True),
+    "mcp": _command("mcp_command:mcp", _TAKE),
     "bench": _command("bench_command:bench", _CHECK),
     "verify": _command("verify_command:verify", _CHECK),
     "redteam": _command("redteam_command:redteam", _CHECK),

@@ -138,8 +138,12 @@ def run_search(
     view: ProgressView,
     *,
     chip: str | None = None,
+    on_start: Callable[[Callable[[], None]], None] = lambda stop: None,
 ) -> Searched:
-    """Run the engine with the team that `spec` names."""
+    """Run the engine with the team that `spec` names.
+
+    `on_start` takes what ends the search in order, which any thread may call.
+    """
     planner = _Remembering()
     with hiring(store, spec, listen=view.show) as hire:
         engine = Engine(
@@ -152,6 +156,7 @@ def run_search(
             order=SecondsToSave(),
             chip=chip,
         )
+        on_start(engine.stop)
         with ending_in_order(engine.stop):
             report = engine.run(functions)
     plans = [plan_function(f, planner, report.device) for f in functions.functions]

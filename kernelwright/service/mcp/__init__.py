@@ -1,0 +1,1 @@
+"""The MCP server: what a coding agent can ask of Kernelwright, as tools."""

@@ -1,0 +1,130 @@
+"""A kernel that a client wrote, judged and recorded as any candidate of a search is."""
+
+from collections.abc import Callable, Sequence
+
+from kernelwright.agents.protocols import Attempt, Plan, PlannedRegion, Proposal
+from kernelwright.agents.roles.graph_text import task_text
+from kernelwright.campaign import Captured, Engine, SearchSpec, judges_on
+from kernelwright.campaign.event import Event
+from kernelwright.campaign.execution.engine import Hired
+from kernelwright.campaign.planning.capturing import plan_function
+from kernelwright.errors import InputError
+from kernelwright.evaluator.submission import LaunchText, program_of_body
+from kernelwright.evaluator.task import Task
+from kernelwright.ir import Graph
+from kernelwright.metal.device.base import DeviceInfo, DeviceName
+from kernelwright.metal.device.registry import open_device
+from kernelwright.metal.kernel import Program
+from kernelwright.search.strategy import Enough, Team
+from kernelwright.search.task_search import TaskSearch
+from kernelwright.service.python.target import captured
+from kernelwright.store import Candidate, CandidateDetail, KernelStore
+
+AUTHOR = "mcp"
+_FROM_A_CLIENT = "submitted by an MCP client"
+
+
+class WholeFunction:
+    """A planner that gives one kernel the whole function."""
+
+    def plan(self, graph: Graph, device: DeviceInfo) -> Plan:
+        """Return one region of all nodes."""
+        region = PlannedRegion(indices=tuple(range(len(graph.nodes))))
+        return Plan(regions=(region,), author=AUTHOR)
+
+
+class _Nobody:
+    """A coder and a repairer that propose nothing."""
+
+    def write(
+        self, task: Task, device: DeviceInfo, history: Sequence[Attempt], *, count: int
+    ) -> Sequence[Proposal]:
+        """Return no program."""
+        return ()
+
+    def repair(self, task: Task, device: DeviceInfo, failed: Attempt) -> Proposal | None:
+        """Return no program."""
+        return None
+
+
+class _OneProgram:
+    """A strategy that tries one program."""
+
+    def __init__(self, program: Program, idea: str) -> None:
+        self._proposal = Proposal(program=program, author=AUTHOR, idea=idea)
+
+    def next(self, pursuit: TaskSearch) -> list[Proposal] | Enough:
+        """Return the program until it was tried."""
+        if self._proposal.program.id in pursuit.tried():
+            return Enough("the submitted kernel was judged")
+        return [self._proposal]
+
+
+def whole_function(target: str, inputs: Sequence[str]) -> tuple[Captured, Task]:
+    """Trace a target, which must be one function at one choice of inputs.
+
+    Raises:
+        InputError: it is none, or several.
+        UnsupportedError: it computes what no graph can hold.
+    """
+    functions = captured(target, list(inputs) or None)
+    if len(functions.functions) != 1:
+        names = ", ".join(f.subject.name for f in functions.functions)
+        raise InputError(
+            f"expected one function at one choice of inputs in {target}, found {names}; name one "
+            "after ':' and give its inputs."
+        )
+    info = open_device("simulator").info
+    (planned,) = plan_function(functions.functions[0], WholeFunction(), info).tasks
+    return functions, planned.task
+
+
+def briefs_of(target: str, inputs: Sequence[str], device: DeviceName) -> tuple[str, ...]:
+    """Return what a kernel of each whole function must compute, as a coder is told it."""
+    info = open_device(device).info
+    plans = [
+        plan_function(function, WholeFunction(), info)
+        for function in captured(target, list(inputs) or None).functions
+    ]
+    return tuple("\n".join(task_text(t.task, info) for t in plan.tasks) for plan in plans)
+
+
+def judge(
+    store: KernelStore,
+    target: str,
+    inputs: Sequence[str],
+    source: str,
+    launch: LaunchText,
+    *,
+    device: DeviceName,
+    idea: str = "",
+    listen: Callable[[Event], None] = lambda event: None,
+    on_start: Callable[[Callable[[], None]], None] = lambda stop: None,
+) -> CandidateDetail:
+    """Judge a Metal body and return the candidate with its verdict, as the store holds it.
+
+    `on_start` takes a function that ends the work in order.
+
+    Raises:
+        InputError: target, launch and body do not fit together.
+        DeviceError: this machine has no such device.
+    """
+    functions, task = whole_function(target, inputs)
+    program = program_of_body(source, "submitted", task.graph, launch)
+    nobody = _Nobody()
+    team = Team(WholeFunction(), nobody, nobody)
+    spec = SearchSpec(device=device, candidates_per_task=1, repairs=0)
+    engine = Engine(
+        store,
+        spec,
+        team,
+        judges_on(device, store),
+        listen=listen,
+        hire=lambda campaign, bench: Hired(team, _OneProgram(program, idea or _FROM_A_CLIENT)),
+    )
+    on_start(engine.stop)
+    engine.run(functions)
+    detail = store.show(Candidate.id_of(task.fingerprint, program.id))
+    if detail.standing is None:
+        raise InputError("the evaluation ended before the kernel was judged; submit it again.")
+    return detail
