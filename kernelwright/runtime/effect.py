@@ -22,10 +22,12 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.capture import is_library_file
 from kernelwright.ir.graph import Graph
 from kernelwright.runtime.call import flatten
+from kernelwright.runtime.unseen_call import UnseenCalls, unseen_calls
 
 _CLOCK = frozenset(
     {"time", "perf_counter", "monotonic", "process_time", "thread_time", "clock_gettime"}
 )
+_DATABASES = frozenset({"_sqlite3", "_dbm", "_gdbm", "mmap", "_posixshmem", "_multiprocessing"})
 _CALENDAR = frozenset({"localtime", "gmtime", "ctime", "asctime", "strftime"})
 _SYSTEM = frozenset({"posix", "nt", "_socket", "_posixsubprocess", "_winapi", "fcntl", "select"})
 _NO_SYSTEM_CALLS = frozenset({"fspath", "_path_splitroot", "_path_normpath", "strerror"})
@@ -64,6 +66,7 @@ class _Watch:
 
     def __init__(self, root: FrameType) -> None:
         self.found: Effect | None = None
+        self.unseen: UnseenCalls | None = None
         self._root = root
         self._thread = threading.get_ident()
         self._is_collecting = False
@@ -85,11 +88,18 @@ class _Watch:
             return
         if event == "call":
             what = _entered(frame.f_code)
+            if self.unseen is not None and not is_library_file(frame.f_code.co_filename):
+                self.unseen.entered(frame)
         elif event == "c_call":
             what = _builtin(called)
         else:
             return
-        if what and (line := self._line(frame)) is not None:
+        if what:
+            self.told(what, frame)
+
+    def told(self, what: str, frame: FrameType) -> None:
+        """Keep the first effect."""
+        if self.found is None and (line := self._line(frame)) is not None:
             self.found = Effect(what, line)
 
     def _line(self, frame: FrameType) -> str | None:
@@ -108,6 +118,8 @@ class _Watch:
 
 
 def _entered(code: CodeType) -> str:
+    if code.co_name in ("__getattr__", "__getitem__") and code.co_qualname.startswith("CDLL."):
+        return "calls compiled code that cannot be looked into (ctypes)"
     if code is _LOG:
         return "writes to a log"
     if code in _ENVIRONMENT:
@@ -126,12 +138,22 @@ def _builtin(called: object) -> str:
         return "opens a file (open)"
     if module == "time" and (name.removesuffix("_ns") in _CLOCK or name in _CALENDAR):
         return f"reads the clock (time.{name})"
+    if module == "time" and name == "sleep":
+        return "waits (time.sleep)"
+    if module == "_thread" and name.startswith("start_"):
+        return "starts a thread"
+    if module == "atexit":
+        return f"leaves something to do at the program's end (atexit.{name})"
     if isinstance(owner, type) and owner.__module__ == "datetime":
         return f"reads the clock ({name})" if name in {"now", "today", "utcnow"} else ""
     if isinstance(owner, random.Random):
         return f"draws from Python's random numbers ({name})"
     if module in _SYSTEM and name not in _NO_SYSTEM_CALLS:
         return f"asks the operating system ({name})"
+    if module in _DATABASES or type(owner).__module__ in ("_socket", "_sqlite3", "sqlite3", "mmap"):
+        return f"uses a file or a connection ({name})"
+    if name in {"fromfile", "tofile"} and (module == "numpy" or type(owner).__module__ == "numpy"):
+        return f"uses a file ({name})"
     if module == "_warnings" and name == "warn":
         return "warns (warnings.warn)"
     if isinstance(owner, io.IOBase) and not isinstance(owner, io.StringIO | io.BytesIO):
@@ -150,13 +172,14 @@ def refusing_effects() -> Iterator[None]:
     before = sys.getprofile()
     gc.callbacks.insert(0, watch.before_others)
     gc.callbacks.append(watch.after_others)
-    sys.setprofile(watch.heard)
-    try:
-        yield
-    finally:
-        sys.setprofile(before)
-        gc.callbacks.remove(watch.before_others)
-        gc.callbacks.remove(watch.after_others)
+    with unseen_calls(watch.told) as watch.unseen:
+        sys.setprofile(watch.heard)
+        try:
+            yield
+        finally:
+            sys.setprofile(before)
+            gc.callbacks.remove(watch.before_others)
+            gc.callbacks.remove(watch.after_others)
     if watch.found is not None:
         raise watch.found.error()
 

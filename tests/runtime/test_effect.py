@@ -1,14 +1,18 @@
 """What a function does besides computing is found, and then no kernel takes its place."""
 
+import ctypes
 import datetime
 import gc
 import logging
 import os
 import random
+import sqlite3
 import sys
+import tempfile
+import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -23,6 +27,9 @@ from kernelwright.runtime.export.function.function_export import ExampleCall, ex
 
 LOG = logging.getLogger(__name__)
 CONFIG = Path(__file__)
+WEIGHTS = Path(tempfile.gettempdir()) / f"weights_of_a_test_{os.getpid()}.safetensors"
+LIBRARY = ctypes.CDLL(None)
+load_weights = mx.load
 SHAPE = (4, 8)
 
 
@@ -69,6 +76,54 @@ def throwing(x: mx.array) -> mx.array:
     return mx.exp(x) * random.random()
 
 
+def from_weights(x: mx.array) -> mx.array:
+    return mx.exp(x) * mx.load(str(WEIGHTS))["w"]
+
+
+def from_weights_by_another_name(x: mx.array) -> mx.array:
+    return mx.exp(x) * load_weights(str(WEIGHTS))["w"]
+
+
+def saving(x: mx.array) -> mx.array:
+    mx.save(str(WEIGHTS.with_suffix(".npy")), mx.zeros(3))
+    return mx.exp(x) * 2
+
+
+def drawing(x: mx.array) -> mx.array:
+    return mx.exp(x) * mx.random.uniform(shape=(8,))
+
+
+def seeding(x: mx.array) -> mx.array:
+    mx.random.seed(7)
+    return mx.exp(x) * 2
+
+
+def throwing_with_numpy(x: mx.array) -> mx.array:
+    return mx.exp(x) * (2 if np.random.rand() < 2 else 3)
+
+
+def by_the_memory(x: mx.array) -> mx.array:
+    return mx.exp(x) * (2 if mx.get_active_memory() < 0 else 3)
+
+
+def of_compiled_code(x: mx.array) -> mx.array:
+    return mx.exp(x) * (2 if LIBRARY.getpid() > 0 else 3)
+
+
+def onto_the_screen(x: mx.array) -> mx.array:
+    sys.stdout.write("called")
+    return mx.exp(x) * 2
+
+
+def in_another_thread(x: mx.array) -> mx.array:
+    threading.Thread(target=CONFIG.read_text).start()
+    return mx.exp(x) * 2
+
+
+def from_a_database(x: mx.array) -> mx.array:
+    return mx.exp(x) * (2 if sqlite3.connect(":memory:") else 3)
+
+
 EFFECTS: list[tuple[Callable[..., object], str]] = [
     (timed, "reads the clock"),
     (dated, "reads the clock"),
@@ -80,7 +135,26 @@ EFFECTS: list[tuple[Callable[..., object], str]] = [
     (printing, "prints"),
     (logging_it, "writes to a log"),
     (throwing, "draws from Python's random numbers"),
+    (from_weights, r"reads a file \(mx.load\)"),
+    (from_weights_by_another_name, r"reads a file \(mx.load\)"),
+    (saving, r"writes a file \(mx.save\)"),
+    (drawing, "draws random numbers without a key"),
+    (seeding, "sets what all of MLX shares"),
+    (throwing_with_numpy, "draws from NumPy's random numbers"),
+    (by_the_memory, "asks how much memory is in use"),
+    (of_compiled_code, "calls compiled code that cannot be looked into"),
+    (onto_the_screen, "uses a file"),
+    (in_another_thread, "starts a thread"),
+    (from_a_database, "uses a file or a connection"),
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def weights() -> Iterator[None]:
+    mx.save_safetensors(str(WEIGHTS), {"w": mx.ones((8,))})
+    yield
+    for suffix in (".safetensors", ".npy"):
+        WEIGHTS.with_suffix(suffix).unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize(("function", "said"), EFFECTS, ids=lambda v: getattr(v, "__name__", ""))
@@ -189,3 +263,35 @@ def test_what_a_collection_does_meanwhile_is_not_the_functions() -> None:
         gc.callbacks.remove(listen)
     with pytest.raises(ImpureError, match="reads the clock"), refusing_effects():
         time.time()
+
+
+def test_what_stood_in_the_way_of_a_call_is_gone_afterwards() -> None:
+    before, own = mx.load, load_weights
+    with pytest.raises(ImpureError, match=r"mx\.load"):
+        captured(from_weights, ((mx.zeros(SHAPE),), {}), [mx.zeros(SHAPE)])
+    with pytest.raises(ImpureError, match=r"mx\.load"):
+        captured(from_weights_by_another_name, ((mx.zeros(SHAPE),), {}), [mx.zeros(SHAPE)])
+    assert mx.load is before
+    assert load_weights is own
+    assert type(mx.random.uniform) is type(mx.random.normal)
+
+
+def test_a_watch_in_another_thread_takes_no_call_for_its_own() -> None:
+    said: list[str] = []
+
+    def elsewhere() -> None:
+        mx.get_active_memory()
+        said.append("called")
+
+    def plain(x: mx.array) -> mx.array:
+        if False:
+            mx.get_active_memory()
+        thread = threading.Thread(target=elsewhere)
+        sys.setprofile(None)
+        thread.start()
+        thread.join()
+        return mx.exp(x)
+
+    with refusing_effects():
+        plain(mx.zeros(SHAPE))
+    assert said == ["called"]

@@ -44,8 +44,9 @@ def _on_copies(
     traced = replica_of(function)
     arrays = [a.astype(a.dtype) for a in state_of(function).arrays]
     stack.enter_context(holding(state_of(traced).slots, arrays))
-    stack.enter_context(redirect_stdout(io.StringIO()))
-    stack.enter_context(redirect_stderr(io.StringIO()))
+    # A file and not a text in memory: what is written to the screen is an effect, print or not.
+    stack.enter_context(redirect_stdout(io.TextIOWrapper(io.BytesIO())))
+    stack.enter_context(redirect_stderr(io.TextIOWrapper(io.BytesIO())))
     try:
         with refusing_effects():
             return traced(*given, **named)
