@@ -3,6 +3,7 @@
 import ast
 import importlib.util
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -27,18 +28,30 @@ def _names() -> Sequence[object]:
 
 
 def _searched(file: Path) -> list[str]:
+    """List the functions of a file that have inputs: by decorator, or in `example_inputs`."""
     tree = ast.parse(file.read_text())
-    decorated = [n.name for n in tree.body if isinstance(n, ast.FunctionDef) and n.decorator_list]
+    functions = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
+    decorated = [
+        n.name for n in functions if any("example" in ast.unparse(d) for d in n.decorator_list)
+    ]
+    returned = [
+        statement.value
+        for n in functions
+        if n.name == "example_inputs"
+        for statement in n.body
+        if isinstance(statement, ast.Return) and isinstance(statement.value, ast.Dict)
+    ]
     listed = [
         key.value
-        for n in ast.walk(tree)
-        if isinstance(n, ast.FunctionDef) and n.name == "example_inputs"
-        for d in ast.walk(n)
-        if isinstance(d, ast.Dict)
-        for key in d.keys
+        for dictionary in returned
+        for key in dictionary.keys
         if isinstance(key, ast.Constant) and isinstance(key.value, str)
     ]
     return [*decorated, *listed]
+
+
+def _way(check: str) -> str:
+    return check.partition(", ")[2].partition(" (")[0]
 
 
 def _run(*arguments: str) -> str:
@@ -68,6 +81,13 @@ def test_a_function_is_exported_whole_and_equal(target: str, tmp_path: Path) -> 
     assert "differs" not in verification
     assert "- [x] as searched, called" in verification
     assert "- [x] kernels on the " in verification
+    checks = [line for line in verification.splitlines() if line.startswith("- [")]
+    for case in ("as searched", "at another shape", "on another dtype"):
+        of_case = [c for c in checks if re.match(rf"- \[.\] {case}, ", c)]
+        # A case is there whenever it can be: with all ways to call, or not at all.
+        assert not of_case or {"called", "mx.compile", "mx.vmap"} <= {_way(c) for c in of_case}
+        # What an export does not do, the original does not do, either.
+        assert all(c.startswith("- [x]") or "not supported" in c for c in of_case)
     module = _imported(folder / f"{exported['name']}.py")
     assert module._VARIANTS
     assert not mx.metal.is_available() or module._runs_metal()

@@ -6,6 +6,7 @@ It imports MLX alone. The exporter uses the same code, so it sees a call as the 
 # The text is read by people who have no use for generic arguments and casts.
 # mypy: ignore-errors
 
+import dataclasses
 import functools
 import hashlib
 import inspect
@@ -16,19 +17,30 @@ import mlx.core as mx
 
 
 class _Call:
-    """What a call passes: arrays in order, the places of those that objects hold, and the rest."""
+    """What a call passes: arrays in order, the places of those that objects hold, and the rest.
 
-    def __init__(self, arguments: object, captured: Sequence[tuple[dict, str]] = ()) -> None:
-        self.arguments = arguments
+    Of objects and of `captured` names only what is in `names` counts, or everything for None.
+    """
+
+    def __init__(
+        self,
+        arguments: object,
+        captured: Sequence[tuple[dict, str]] = (),
+        names: frozenset[str] | None = None,
+    ) -> None:
+        self.arguments, self.captured, self.names = arguments, captured, names
         self.arrays: list[mx.array] = []
         self.slots: list[tuple[dict, object]] = []
         self.paths: list[str] = []
+        # What an object holds and no line reads.
+        self.unread: list[tuple[dict, object]] = []
         self._words: list[str] = []
         self._seen: set[int] = set()
         self._read(arguments)
         for namespace, name in captured:
-            self._words.append(f"; {name}=")
-            self._hold(namespace, name, name)
+            if names is None or name in names:
+                self._words.append(f"; {name}=")
+                self._hold(namespace, name, name)
 
     @property
     def key(self) -> str:
@@ -91,10 +103,16 @@ class _Call:
             self._words.append(type(value).__qualname__)
             is_container = isinstance(value, (list, tuple, dict))
             if is_container:
-                self._inside(value, path)
+                # An mlx.nn.Module is a dict of its attributes.
+                is_object = isinstance(value, dict) and type(value) is not dict
+                self._inside(value, path, is_object)
+            self._of_the_class(type(value))
+            slots = _slots_of(type(value))
+            if slots:
+                self._inside(_Slots(value, slots), path, True)
             if hasattr(value, "__dict__"):
-                self._inside(value.__dict__, path)
-            elif not is_container:
+                self._inside(value.__dict__, path, True)
+            elif not is_container and not slots:
                 # A range shows what it is; what shows its address is like no other.
                 self._words.append(repr(value))
 
@@ -110,6 +128,13 @@ class _Call:
         owner = [value.__self__] if hasattr(value, "__self__") else []
         self._describe_all((*kept, *(value.__defaults__ or ()), *owner), path)
 
+    def _of_the_class(self, kind: type) -> None:
+        """Describe what the methods read of the class itself, such as a factor."""
+        for name in sorted(self.names.intersection(vars(kind))) if self.names else ():
+            value = vars(kind)[name]
+            if isinstance(value, (bool, int, float, complex, str, tuple, type(None))):
+                self._words.append(f"{name}={value!r} ")
+
     def _describe_all(self, values: Sequence[object], path: str) -> None:
         """Describe what stands where no other array could be put."""
         for value in values:
@@ -121,16 +146,46 @@ class _Call:
                 self._describe(value, path)
             self._words.append(", ")
 
-    def _inside(self, holder: object, path: str) -> None:
-        items = dict.items(holder) if isinstance(holder, dict) else enumerate(holder)
+    def _inside(self, holder: dict, path: str, is_object: bool = False) -> None:
+        if isinstance(holder, _Slots):
+            keys = holder.keys
+        else:
+            keys = list(dict.keys(holder) if isinstance(holder, dict) else range(len(holder)))
         self._words.append("{")
-        for key, _ in list(items):
+        for key in keys:
             if key == "__kernelwright_methods__":
+                continue
+            if is_object and self.names is not None and key not in self.names:
+                self.unread.append((holder, key))
                 continue
             self._words.append(f"{key}: ")
             self._hold(holder, key, f"{path}.{key}".removeprefix("."))
             self._words.append(", ")
         self._words.append("}")
+
+
+class _Slots:
+    """The attributes of an object whose class has `__slots__`, as a dict."""
+
+    def __init__(self, owner: object, keys: Sequence[str]) -> None:
+        self.owner, self.keys = owner, [key for key in keys if hasattr(owner, key)]
+
+    def __getitem__(self, key: str) -> object:
+        return getattr(self.owner, key)
+
+    def __setitem__(self, key: str, value: object) -> None:
+        object.__setattr__(self.owner, key, value)
+
+    def pop(self, key: str) -> None:
+        object.__delattr__(self.owner, key)
+
+
+@functools.cache
+def _slots_of(kind: type) -> tuple[str, ...]:
+    """List the slots of a program's own class, not of a class that is written in C."""
+    found = [vars(base).get("__slots__", ()) for base in kind.__mro__]
+    names = [name for slots in found for name in ((slots,) if isinstance(slots, str) else slots)]
+    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
 
 
 _SYSTEM = ("_io", "_thread", "io", "logging", "pathlib", "threading", "weakref")
@@ -150,6 +205,25 @@ def _type_of(array: mx.array) -> str:
     return f"{str(array.dtype).rpartition('.')[2]}{list(array.shape)}"
 
 
+def _is_record(value: object) -> bool:
+    """Say whether a value is an object of a dataclass."""
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
+
+
+def _fields_of(record: object) -> dict[str, object]:
+    """Return what an object of a dataclass holds."""
+    held = {f.name: getattr(record, f.name) for f in dataclasses.fields(record)}
+    return {**held, **getattr(record, "__dict__", {})}
+
+
+def _record(kind: type, fields: dict[str, object]) -> object:
+    """Return an object of a dataclass with these fields, as its `__init__` left them."""
+    made = kind.__new__(kind)
+    for name, value in fields.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
 def _rebuilt(like: object, arrays: Iterator[mx.array]) -> object:
     """Return arguments with their arrays replaced, in order."""
     if isinstance(like, mx.array):
@@ -164,6 +238,14 @@ def _rebuilt(like: object, arrays: Iterator[mx.array]) -> object:
 
 def _leaves(result: object) -> list[mx.array]:
     """List the arrays of a result in order."""
+    if isinstance(result, mx.array):
+        return [result]
+    if type(result) in (tuple, list) or hasattr(result, "_make"):
+        return [array for item in result for array in _leaves(item)]
+    if type(result) is dict:
+        return [array for item in result.values() for array in _leaves(item)]
+    if _is_record(result):
+        return _leaves(_fields_of(result))
     call = _Call(result)
     return [*call.arrays, *map(call.array_at, range(len(call.slots)))]
 
@@ -303,6 +385,7 @@ def _with_kernels(
     function: Callable,
     variants: Mapping[str, Sequence[_Variant]],
     captured: Sequence[tuple[dict, str]] = (),
+    names: frozenset[str] | None = None,
 ) -> Callable:
     """Return `function` with kernels where they serve a call; it runs itself everywhere else.
 
@@ -310,6 +393,7 @@ def _with_kernels(
         function: also gives the derivatives.
         variants: what serves the calls of a key.
         captured: (namespace, name) of what the function reads besides its arguments.
+        names: attributes and variables that its lines read; what others hold plays no part.
     """
     signature = inspect.signature(function)
 
@@ -329,7 +413,7 @@ def _with_kernels(
     def dispatching(*args: object, **kwargs: object) -> object:
         if not _runs_metal():
             return function(*args, **kwargs)
-        call = _Call(bound(args, kwargs), captured)
+        call = _Call(bound(args, kwargs), captured, names)
         variant = serving(call)
         if variant is None:
             return function(*args, **kwargs)
@@ -339,7 +423,8 @@ def _with_kernels(
         return variant.result(arrays, _listed(_differentiable(variant.run, original)(*arrays)))
 
     def serves(*args: object, **kwargs: object) -> bool:
-        return serving(_Call(bound(args, kwargs), captured)) is not None
+        """Say whether kernels serve such a call where there is a GPU that runs Metal."""
+        return serving(_Call(bound(args, kwargs), captured, names)) is not None
 
     dispatching.reference, dispatching.serves = function, serves
     return dispatching

@@ -5,8 +5,8 @@ import inspect
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import MethodType, ModuleType
@@ -22,6 +22,7 @@ from kernelwright.runtime.export.function.arguments_code import arguments_with
 from kernelwright.runtime.export.function.dispatch import _Call
 from kernelwright.runtime.export.function.module_code import FunctionModule
 from kernelwright.runtime.export.function.pure_call import check_pure
+from kernelwright.runtime.export.function.return_line import line_of_return
 from kernelwright.runtime.export.function.source import (
     CarriedSource,
     NotPortableError,
@@ -30,9 +31,13 @@ from kernelwright.runtime.export.function.source import (
 from kernelwright.runtime.export.function.variant import (
     EffectError,
     Lookup,
+    ResultError,
     Traced,
     Variant,
     choose,
+    names_read,
+    names_run,
+    nest_of,
     trace,
 )
 from kernelwright.runtime.export.selection import is_verified
@@ -166,14 +171,32 @@ def _prepared(
     try:
         return _traced_alone(function, name, calls, by_state=False)
     except UnsupportedError as first:
+        read = _read_at_home(function, calls)
         try:
-            return _traced_alone(function, name, calls, by_state=True)
+            return _traced_alone(function, name, calls, by_state=True, read=read)
         except _OtherStateError:
             raise first from None
 
 
+def _read_at_home(
+    function: Callable[..., object], calls: Sequence[ExampleCall]
+) -> frozenset[str] | None:
+    """Return the names that calls read where the user wrote the function; None if not known."""
+    found: frozenset[str] | None = frozenset()
+    for call in calls:
+        given = seen(function, call.args, call.kwargs, ())
+        with suppress(KernelwrightError):
+            found = _both(found, names_run(function, given))
+    return found
+
+
 def _traced_alone(
-    function: Callable[..., object], named: _Name, calls: Sequence[ExampleCall], *, by_state: bool
+    function: Callable[..., object],
+    named: _Name,
+    calls: Sequence[ExampleCall],
+    *,
+    by_state: bool,
+    read: frozenset[str] | None = None,
 ) -> _Prepared:
     name = named.module
     if isinstance(function, partial) and _holds_arrays(function):
@@ -181,7 +204,7 @@ def _traced_alone(
             f"{name} is a functools.partial that holds an array; write a function that names it."
         )
     given_to = [value for call in calls for value in (*call.args, *call.kwargs.values())]
-    source = _carried(function, named.own, given_to, by_state=by_state)
+    source = _carried(function, named.own, given_to, by_state=by_state, read=read)
     source.public = named.public
     bare = FunctionModule(
         source,
@@ -190,26 +213,105 @@ def _traced_alone(
         file=name if name != named.own else "",
     )
     traced: list[tuple[ExampleCall, tuple[Traced, ...]]] = []
-    reasons: list[str] = []
     with imported(files_of(bare), name) as module:
-        reference, own = _reference(module, source)
-        captured = [(vars(module), n) for n in bare.captured]
-        loaded = _Call((own, {}) if own else (), captured)
-        if not by_state and any(isinstance(holder, tuple) for holder, _ in loaded.slots):
+        alone = _Alone(function, source, module, bare.captured)
+        if not by_state and alone.holds_tuples:
             raise _OtherStateError(f"{name} keeps an array in a tuple; keep it in a list.")
-        for call in calls:
-            try:
-                given = seen(reference, (*own, *call.args), call.kwargs, captured)
-                _check_same(given, seen(*_theirs(function, source, call)), name)
-                traced.append((call, trace(reference, given, names_of(reference, given), loaded)))
-            except _OtherStateError:
-                raise
-            except EffectError as e:
-                line = _effect_line(*_theirs(function, source, call))
-                reasons.append(f"{str(e).rstrip('.')}{line}.")
-            except KernelwrightError as e:
-                reasons.append(str(e))
+        names = alone.names_in(calls, name)
+        for call in names.calls:
+            with names.noting(alone, call):
+                given = alone.seen(call, names.read)
+                _check_same(given, alone.theirs(call, names.read), name)
+                traced.append((call, alone.traced(given, names.read)))
+    reasons = names.reasons
     return _Prepared(bare, traced, reasons)
+
+
+@dataclass(frozen=True)
+class _Alone:
+    """A function in a module of its own, beside the user's."""
+
+    function: Callable[..., object]
+    source: CarriedSource
+    module: ModuleType
+    names: tuple[str, ...]
+    """What it captures."""
+
+    @property
+    def captured(self) -> list[tuple[dict[str, object], str]]:
+        return [(vars(self.module), n) for n in self.names]
+
+    @property
+    def holds_tuples(self) -> bool:
+        """Say whether an array stands in a tuple, where no other can be put."""
+        loaded = self.loaded(None)
+        return any(isinstance(holder, tuple) for holder, _ in loaded.slots)
+
+    def loaded(self, read: frozenset[str] | None) -> _Call:
+        """Return what the module holds when it is loaded."""
+        _, own = _reference(self.module, self.source)
+        return _Call((own, {}) if own else (), self.captured, read)
+
+    def seen(self, call: ExampleCall, read: frozenset[str] | None) -> _Call:
+        """Return a call as the module sees it."""
+        reference, own = _reference(self.module, self.source)
+        return seen(reference, (*own, *call.args), call.kwargs, self.captured, read)
+
+    def theirs(self, call: ExampleCall, read: frozenset[str] | None) -> _Call:
+        """Return a call as the user's file has it."""
+        return seen(*_theirs(self.function, self.source, call), read)
+
+    def traced(self, given: _Call, read: frozenset[str] | None) -> tuple[Traced, ...]:
+        reference, _ = _reference(self.module, self.source)
+        return trace(reference, given, names_of(reference, given), self.loaded(read))
+
+    def names_in(self, calls: Sequence[ExampleCall], name: str) -> "_Read":
+        """Find what the calls read; those that cannot be traced are left out, with a reason."""
+        reference, _ = _reference(self.module, self.source)
+        found = _Read()
+        for call in calls:
+            with found.noting(self, call):
+                given, theirs = self.seen(call, None), self.theirs(call, None)
+                try:
+                    names = names_read(reference, given)
+                except KernelwrightError:
+                    # In another state the statements of the file may not be right.
+                    _check_same(given, theirs, name)
+                    raise
+                found.read = _both(found.read, names)
+                found.calls.append(call)
+        return found
+
+
+@dataclass
+class _Read:
+    """What calls read, and why others cannot be traced."""
+
+    read: frozenset[str] | None = frozenset()
+    calls: list[ExampleCall] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def noting(self, alone: _Alone, call: ExampleCall) -> Iterator[None]:
+        """Note why a call cannot be traced, with the line of the user's file."""
+        try:
+            yield
+        except _OtherStateError:
+            raise
+        except EffectError as e:
+            line = _effect_line(*_theirs(alone.function, alone.source, call))
+            self.reasons.append(f"{str(e).rstrip('.')}{line}.")
+        except ResultError as e:
+            theirs, args, kwargs, _ = _theirs(alone.function, alone.source, call)
+            line = line_of_return(theirs, lambda: theirs(*args, **kwargs))
+            head, _, advice = str(e).partition("; ")
+            self.reasons.append(f"{head}{line}; {advice}")
+        except KernelwrightError as e:
+            self.reasons.append(str(e))
+
+
+def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    return None if one is None or other is None else one | other
 
 
 def _holds_arrays(function: partial[object]) -> bool:
@@ -238,10 +340,15 @@ def _nothing(
 
 
 def _carried(
-    function: Callable[..., object], name: str, arguments: Sequence[object], *, by_state: bool
+    function: Callable[..., object],
+    name: str,
+    arguments: Sequence[object],
+    *,
+    by_state: bool,
+    read: frozenset[str] | None,
 ) -> CarriedSource:
     try:
-        return carry(function, name, by_state=by_state, arguments=arguments)
+        return carry(function, name, by_state=by_state, arguments=arguments, names=read)
     except NotPortableError as e:
         raise UnsupportedError(f"{name} cannot stand in a module of its own: {e}.") from e
 
@@ -276,7 +383,7 @@ def _theirs(
     list[tuple[dict[str, object], str]],
 ]:
     """Return the user's function and what it captures, as `seen` takes them."""
-    values: dict[str, object] = {**source.arrays, **source.objects}
+    values: dict[str, object] = {**source.arrays, **source.objects, **source.literals}
     own: tuple[object, ...] = ()
     if source.attributes:
         holder = function.__self__ if isinstance(function, MethodType) else function
@@ -299,11 +406,13 @@ def _effect_line(
     kept = [call.array_at(i) for i in range(len(call.slots))]
     before = [a.astype(a.dtype) for a in kept]
     types = [(a.shape, a.dtype) for a in given]
+    nest = nest_of((args, kwargs))
 
     def is_as_it_was() -> bool:
         return (
             state.is_as_it_was
             and types == [(a.shape, a.dtype) for a in given]
+            and nest == nest_of((args, kwargs))
             and all(call.array_at(i) is a for i, a in enumerate(kept))
             and all(mx.array_equal(a, b) for a, b in zip(kept, before, strict=True))
         )
@@ -323,11 +432,12 @@ def seen(
     args: tuple[object, ...],
     kwargs: Mapping[str, object],
     captured: Sequence[tuple[dict[str, object], str]],
+    names: frozenset[str] | None = None,
 ) -> _Call:
-    """Return a call as the exported module sees it."""
+    """Return a call as the exported module sees it, which reads these names of objects."""
     bound = inspect.signature(function).bind(*args, **kwargs)
     bound.apply_defaults()
-    return _Call((bound.args, bound.kwargs), captured)
+    return _Call((bound.args, bound.kwargs), captured, names)
 
 
 def names_of(function: Callable[..., object], call: _Call) -> tuple[str, ...]:

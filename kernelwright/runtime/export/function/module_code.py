@@ -7,6 +7,7 @@ from pathlib import Path
 
 import mlx.core as mx
 
+from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import ValueId
 from kernelwright.ir.interpret import constant_array
 from kernelwright.metal.kernel import Program
@@ -182,9 +183,10 @@ class FunctionModule:
                 lines.append(f'_restore(_Call((), [(globals(), "{name}")]), _DATA)')
         captured = ", ".join(f'(globals(), "{name}")' for name in self.captured)
         lines.append(f"_CAPTURED = [{captured}]")
+        lines.append(self._names())
         if any(v.traced.fixed for v in self.variants):
             own = f"(({self.source.name},), {{}})" if self.source.attributes else "()"
-            lines.append(f"_kept = _Call({own}, _CAPTURED).array_at")
+            lines.append(f"_kept = _Call({own}, _CAPTURED, _NAMES).array_at")
         keys = list(dict.fromkeys(v.traced.key for v in self.variants))
         lines.append("_VARIANTS = {")
         for key in keys:
@@ -196,6 +198,16 @@ class FunctionModule:
         lines.append("}")
         lines.append(self._installed())
         return "\n".join(lines) + "\n"
+
+    def _names(self) -> str:
+        """Print the names that decide whether a call is one of those that kernels serve."""
+        found = [v.traced.names for v in self.variants]
+        if not found or any(names is None for names in found):
+            return "_NAMES = None"
+        names = sorted(frozenset().union(*(n for n in found if n is not None)))
+        text = textwrap.fill(" ".join(names), 88, break_long_words=False, break_on_hyphens=False)
+        begin = "# Attributes and variables that the function reads; it depends on no other."
+        return f'{begin}\n_NAMES = frozenset(\n    """\n{text}\n""".split()\n)'
 
     @property
     def captured(self) -> tuple[str, ...]:
@@ -212,15 +224,27 @@ class FunctionModule:
             options.append(f"fixed=[{', '.join(pairs)}]")
         if traced.changed:
             options += [f"changed={traced.changed!r}", f"shown={traced.shown!r}"]
-        return f"_Variant(_variant_{number}, {nest_source(traced.result)}, {', '.join(options)})"
+        nest = nest_source(traced.result, self._name_of)
+        return f"_Variant(_variant_{number}, {nest}, {', '.join(options)})"
+
+    def _name_of(self, kind: type) -> str:
+        """Return what a class is called in the module, whose own class may be another object."""
+        names = self.source.names
+        found = [n for n, v in names.items() if isinstance(v, type) and _is_the_class(v, kind)]
+        if not found:
+            raise UnsupportedError(
+                f"{self.name} returns an object of {kind.__name__}, which no line of it names; "
+                "return a tuple or a dict."
+            )
+        return min(found, key=lambda n: (n.count("."), n))
 
     def _installed(self) -> str:
         name = self.source.name
         if not self.source.attributes:
-            return f"{name} = _with_kernels({name}, _VARIANTS, _CAPTURED)"
+            return f"{name} = _with_kernels({name}, _VARIANTS, _CAPTURED, _NAMES)"
         (method,) = self.source.attributes
         place = f"type({name}).{method}"
-        made = f"_with_kernels({place}, _VARIANTS, _CAPTURED)"
+        made = f"_with_kernels({place}, _VARIANTS, _CAPTURED, _NAMES)"
         bound = f"\n{self.source.public} = {name}.{method}" if self.source.public else ""
         if self.has_own_class:
             return f"{place} = {made}{bound}"
@@ -237,6 +261,10 @@ class FunctionModule:
             or f"\nclass {kind.__name__}" in block
             for block in self.source.blocks
         )
+
+
+def _is_the_class(one: type, other: type) -> bool:
+    return one is other or one.__qualname__ == other.__qualname__
 
 
 def dispatch_imports() -> list[str]:

@@ -5,11 +5,13 @@ later, came from a checkpoint or a loop, or was made in a notebook.
 """
 
 import enum
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import cast
 
 import mlx.core as mx
 import numpy as np
@@ -45,6 +47,8 @@ class ObjectPrinter:
     refer: Callable[[str, object], str]
     """Carries a function, class or module of a given name; returns what to call it."""
     prefix: str
+    names: frozenset[str] | None = None
+    """Attributes that are read; another that has no expression is left out. None for all."""
     data: dict[str, mx.array] = field(default_factory=dict)
     """Arrays by the name that the expression reads them under."""
     before: list[str] = field(default_factory=list)
@@ -83,8 +87,10 @@ class ObjectPrinter:
         if id(value) in self._open:
             raise NotPrintableError(f"{path} holds itself")
         self._open.add(id(value))
-        text = self._container(value, path)
-        self._open.remove(id(value))
+        try:
+            text = self._container(value, path)
+        finally:
+            self._open.remove(id(value))
         if self._holders[id(value)] > 1:
             name = f"_{self.prefix}_{len(self._shared) + 1}"
             self.before.append(f"{name} = {text}")
@@ -167,13 +173,46 @@ class ObjectPrinter:
 
     def _object(self, value: object, path: str) -> str:
         kind = type(value)
+        if (made := _of_a_library(value)) is not None:
+            return f"{self.refer(made[0].__name__, made[0])}({', '.join(map(literal, made[1]))})"
         name = self.refer(kind.__name__, kind)
-        parts = [name, self._dict(_fields(value), path)]
+        parts = [name, self._attributes(_fields(value), path)]
         if isinstance(value, dict) and (items := dict(dict.items(value))):
-            parts.append(self._dict(items, path))
+            parts.append(self._attributes(items, path))
         elif isinstance(value, list):
             parts.append(self._sequence(list(value), path))
         return f"_made({', '.join(parts)})"
+
+    def _attributes(self, value: Mapping[str, object], path: str) -> str:
+        """Print attributes by name, without those that are not read and have no expression."""
+        items: list[str] = []
+        for name, held in value.items():
+            try:
+                items.append(f"{name!r}: {self._print(held, f'{path}.{name}')}")
+            except NotPrintableError:
+                if self.names is None or name in self.names:
+                    raise
+        return f"{{{', '.join(items)}}}"
+
+
+def _of_a_library(value: object) -> tuple[Callable[..., object], tuple[object, ...]] | None:
+    """Return the call that makes an object of Python's library again, such as a log by its name."""
+    if type(value).__module__.partition(".")[0] not in sys.stdlib_module_names:
+        return None
+    if type(value).__module__ in ("__main__", "pathlib"):
+        return None
+    try:
+        made = value.__reduce_ex__(2)
+    except Exception as e:
+        raise NotPrintableError(f"a {type(value).__name__} has no text") from e
+    if not isinstance(made, tuple) or len(made) < 2 or any(part for part in made[2:]):
+        return None
+    function, arguments = made[0], tuple(made[1])
+    name = str(getattr(function, "__name__", ""))
+    home = sys.modules.get(str(getattr(function, "__module__", "")))
+    if getattr(home, name, None) is not function or not all(map(is_literal, arguments)):
+        return None
+    return cast("Callable[..., object]", function), arguments
 
 
 def _is_container(value: object) -> bool:

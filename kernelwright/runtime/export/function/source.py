@@ -51,6 +51,8 @@ class CarriedSource:
     """Arrays that the function names, which become data."""
     objects: dict[str, object] = field(default_factory=dict)
     """Objects that were made by a statement, and may hold arrays."""
+    literals: dict[str, object] = field(default_factory=dict)
+    """Numbers, texts and the like that the function names; users may set others."""
     needs_numpy: bool = False
     stated: set[str] = field(default_factory=set)
     """Objects that are written out in their state, with their arrays in `data`."""
@@ -61,7 +63,7 @@ class CarriedSource:
     @property
     def captured(self) -> tuple[str, ...]:
         """Names of what the function reads besides its arguments, and may hold arrays."""
-        return (*self.arrays, *self.objects)
+        return (*self.arrays, *self.objects, *self.literals)
 
 
 def carry(
@@ -70,6 +72,7 @@ def carry(
     *,
     by_state: bool = False,
     arguments: Sequence[object] = (),
+    names: frozenset[str] | None = None,
 ) -> CarriedSource:
     """Collect a function's source and what it needs.
 
@@ -80,16 +83,18 @@ def carry(
         name: of it, or of the object that it is a method of, in the module.
         by_state: write objects out as they are now, whatever made them.
         arguments: of calls; the user's classes in them are carried, too.
+        names: attributes that the function reads; of others, what has no text is left out.
 
     Raises:
         NotPortableError: it needs something that has no source, or another package than MLX.
     """
-    return _Carrier(name, by_state=by_state).carry(function, arguments)
+    return _Carrier(name, by_state=by_state, read=names).carry(function, arguments)
 
 
 class _Carrier:
-    def __init__(self, name: str, *, by_state: bool) -> None:
+    def __init__(self, name: str, *, by_state: bool, read: frozenset[str] | None) -> None:
         self._found = CarriedSource(name, ())
+        self._read = read
         self._by_state = by_state
         self._values = self._found.names
 
@@ -131,7 +136,9 @@ class _Carrier:
     def _stated(self, name: str, value: object) -> None:
         """Write an object out as it is now."""
         count = sum(block.startswith("_shared_") for block in self._found.blocks)
-        printer = ObjectPrinter(self._refer, f"shared_{count}", dict(self._found.data))
+        printer = ObjectPrinter(
+            self._refer, f"shared_{count}", self._read, data=dict(self._found.data)
+        )
         try:
             text = printer.expression(value, name)
         except NotPrintableError as e:
@@ -261,6 +268,7 @@ class _Carrier:
             self._found.imports.append(f"from {home[0]} import {home[1]}{alias}")
         elif is_literal(value):
             self._claim(name, value)
+            self._found.literals[name] = value
             self._found.blocks.append(f"{name} = {literal(value)}")
         elif (isinstance(value, type) or _is_python(value)) and _is_defined_as(value, name):
             self._definition(name, value)

@@ -11,7 +11,16 @@ from kernelwright.ir.graph import Graph, Node, TensorType, ValueId
 from kernelwright.ir.region import Region
 from kernelwright.metal.device.array import to_numpy
 from kernelwright.runtime.effect import check_same_calls
-from kernelwright.runtime.export.function.dispatch import _Call, _leaves, _original
+from kernelwright.runtime.export.function.dispatch import (
+    _Call,
+    _fields_of,
+    _is_record,
+    _leaves,
+    _original,
+    _Slots,
+)
+from kernelwright.runtime.export.function.literal import is_literal, literal
+from kernelwright.runtime.export.function.read_names import NamesRead, reading, without
 from kernelwright.runtime.export.reference_code import (
     LAUNCH,
     is_printable,
@@ -27,6 +36,10 @@ Lookup = Callable[[Sequence[Graph]], Mapping[str, Sequence[CandidateDetail]]]
 
 class EffectError(UnsupportedError):
     """A function changes something besides its arguments, which kernels do not."""
+
+
+class ResultError(UnsupportedError):
+    """A function returns what no export can make again."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +60,8 @@ class Traced:
     """Inputs that are changed in place, the output of each, and whether it is returned itself."""
     shown: tuple[int, ...] = ()
     """Inputs whose last values are outputs for that reason alone."""
+    names: frozenset[str] | None = None
+    """Attributes and variables that the function reads; None where that is not known."""
 
     @property
     def tasks(self) -> tuple[Graph, ...]:
@@ -73,6 +88,65 @@ class _Place:
     """Stands for an array of a result."""
 
     index: int
+
+
+@dataclass(frozen=True)
+class _Made:
+    """Stands for an object of a dataclass in a result."""
+
+    kind: type
+    fields: Mapping[str, object]
+
+
+def names_read(function: Callable[..., object], call: _Call) -> frozenset[str] | None:
+    """Return the attributes and variables that a call reads; None where no code shows them.
+
+    What an object holds under any other name plays no part: the trace is the same without it.
+
+    Args:
+        function: takes the call's arguments.
+        call: of the function, read as a whole.
+
+    Raises:
+        KernelwrightError: the function cannot be traced.
+    """
+    whole, names = _read_whole(function, call)
+    if names is None:
+        return None
+    less = _Call(call.arguments, call.captured, names)
+    try:
+        with without(less.unread):
+            alone = _captured(function, less, [], _numbered(call))
+    except Exception:
+        # Whatever goes wrong without an attribute, the attribute is read.
+        return None
+    same = whole.graph.to_json() == alone.graph.to_json()
+    return names if same and whole.result == alone.result else None
+
+
+def names_run(function: Callable[..., object], call: _Call) -> frozenset[str] | None:
+    """Return the names in the code that a call runs; None where it reads others, too.
+
+    Raises:
+        KernelwrightError: the function cannot be traced.
+    """
+    return _read_whole(function, call)[1]
+
+
+def _read_whole(
+    function: Callable[..., object], call: _Call
+) -> "tuple[_Shown, frozenset[str] | None]":
+    found = NamesRead()
+
+    def watched(*args: object, **kwargs: object) -> object:
+        with reading(found):
+            return function(*args, **kwargs)
+
+    return _captured(watched, call, [], _numbered(call), of=function), found.names
+
+
+def _numbered(call: _Call) -> list[str]:
+    return [f"x{i}" for i in range(len(call.arrays))]
 
 
 def trace(
@@ -125,8 +199,8 @@ def _traced(
         )
     check_same_calls((first.graph, first.result), (shown.graph, shown.result))
     whole = ir.gather_attention(ir.canonicalize(graph))
-    places = {(id(holder), key): i for i, (holder, key) in enumerate(loaded.slots)}
-    fixed = [(i, (id(h), k)) for i, (h, k) in enumerate(call.slots) if i not in live]
+    places = {(_identity(holder), key): i for i, (holder, key) in enumerate(loaded.slots)}
+    fixed = [(i, (_identity(h), k)) for i, (h, k) in enumerate(call.slots) if i not in live]
     if any(place not in places for _, place in fixed):
         raise UnsupportedError(
             "an object among its arguments holds an array of one element, or one in a tuple."
@@ -141,7 +215,13 @@ def _traced(
         tuple(ir.partition(whole)),
         shown.changed,
         shown.shown,
+        call.names,
     )
+
+
+def _identity(holder: object) -> int:
+    """Return what identifies the holder of a slot in every reading of a call."""
+    return id(holder.owner if isinstance(holder, _Slots) else holder)
 
 
 @dataclass(frozen=True)
@@ -155,7 +235,12 @@ class _Shown:
 
 
 def _captured(
-    function: Callable[..., object], call: _Call, used: Sequence[int], names: Sequence[str]
+    function: Callable[..., object],
+    call: _Call,
+    used: Sequence[int],
+    names: Sequence[str],
+    *,
+    of: Callable[..., object] | None = None,
 ) -> _Shown:
     slots = [call.slots[i] for i in used]
     noted: list[tuple[object, list[int]]] = []
@@ -164,9 +249,12 @@ def _captured(
     def observed(*args: object, **kwargs: object) -> object:
         given = [call.array_at(i) for i in every]
         arrays = [*_Call((args, kwargs)).arrays, *(given[i] for i in used)]
+        before = nest_of((args, kwargs))
         made = function(*args, **kwargs)
         if any(call.array_at(i) is not array for i, array in zip(every, given, strict=True)):
             raise EffectError("the function replaces arrays that it keeps.")
+        if nest_of((args, kwargs)) != before:
+            raise EffectError("the function changes a list or dict that it was given.")
         # Which result is which array is all that is kept: no array of a trace outlives it.
         noted.append((_places(made), [_index(a, _leaves(made)) for a in arrays]))
         return made
@@ -178,7 +266,7 @@ def _captured(
     # Theirs are the values of the graph's constants; all others are inputs of the first capture.
     small = [a for i in every if i not in used and (a := call.array_at(i)).size <= 1]
     before_it = [a.astype(a.dtype) for a in small]
-    state = state_of(function)
+    state = state_of(of or function)
     try:
         shown = ir.capture_call(flat, *arrays)
         if not all(mx.array_equal(a, b) for a, b in zip(small, before_it, strict=True)):
@@ -206,6 +294,17 @@ def _captured(
     return _Shown(named, result, changed, tuple(extra[output] for output in sorted(extra)))
 
 
+def nest_of(arguments: object) -> tuple[object, ...]:
+    """Return what changes when something in a list or dict is replaced, comes or goes."""
+    if isinstance(arguments, mx.array):
+        return (id(arguments),)
+    if isinstance(arguments, dict) and type(arguments) is dict:
+        return tuple((key, nest_of(item)) for key, item in arguments.items())
+    if isinstance(arguments, list | tuple):
+        return (type(arguments), *map(nest_of, arguments))
+    return (repr(arguments),) if isinstance(arguments, bool | int | float | str) else ()
+
+
 def _index(array: mx.array, results: Sequence[mx.array]) -> int:
     """Return which of the results is this very array; -1 where none is."""
     return next((i for i, r in enumerate(results) if r is array), -1)
@@ -215,7 +314,9 @@ def _count(result: object) -> int:
     """Count the arrays of a result whose arrays are places."""
     if isinstance(result, _Place):
         return 1
-    inner = result.values() if isinstance(result, dict) else result
+    if isinstance(result, _Made):
+        result = result.fields
+    inner = result.values() if isinstance(result, Mapping) else result
     return (
         sum(map(_count, inner)) if isinstance(inner, Iterable) and not isinstance(inner, str) else 0
     )
@@ -236,34 +337,45 @@ def _places(result: object) -> object:
             return tuple(map(visit, value))
         if type(value) is list:
             return list(map(visit, value))
-        if value is None or type(value) in (bool, int, float, str):
+        if _is_record(value):
+            held = {name: visit(item) for name, item in _fields_of(value).items()}
+            return _Made(type(value), held)
+        if value is None or is_literal(value):
             return value
-        raise UnsupportedError(
-            f"the function returns {type(value).__name__}, expected arrays in tuples, lists "
-            "and dicts."
+        raise ResultError(
+            f"the function returns an object of {type(value).__name__}, expected arrays in "
+            "tuples, lists, dicts and dataclasses; return one of these, or make "
+            f"{type(value).__name__} a dataclass."
         )
 
     return visit(result)
 
 
-def nest_source(result: object) -> str:
-    """Return a lambda that puts results into the function's nest."""
-    return f"lambda *r: {_nest(result)}"
+def nest_source(result: object, name_of: Callable[[type], str]) -> str:
+    """Return a lambda that puts results into the function's nest.
 
+    Args:
+        result: its arrays are places.
+        name_of: says what a class is called in the module.
+    """
 
-def _nest(value: object) -> str:
-    if isinstance(value, _Place):
-        return f"r[{value.index}]"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{k!r}: {_nest(v)}' for k, v in value.items())}}}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_nest, value))}]"
-    if isinstance(value, tuple):
-        inner = ", ".join(map(_nest, value))
-        if hasattr(value, "_make"):
-            return f"{type(value).__name__}({inner})"
-        return f"({inner}{',' if len(value) == 1 else ''})"
-    return repr(value)
+    def nest(value: object) -> str:
+        if isinstance(value, _Place):
+            return f"r[{value.index}]"
+        if isinstance(value, _Made):
+            return f"_record({name_of(value.kind)}, {nest(dict(value.fields))})"
+        if isinstance(value, dict):
+            return f"{{{', '.join(f'{k!r}: {nest(v)}' for k, v in value.items())}}}"
+        if isinstance(value, list):
+            return f"[{', '.join(map(nest, value))}]"
+        if isinstance(value, tuple):
+            inner = ", ".join(map(nest, value))
+            if hasattr(value, "_make"):
+                return f"{name_of(type(value))}({inner})"
+            return f"({inner}{',' if len(value) == 1 else ''})"
+        return literal(value)
+
+    return f"lambda *r: {nest(result)}"
 
 
 def choose(

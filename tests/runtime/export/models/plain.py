@@ -84,7 +84,6 @@ def swiglu(x):
 @kernelwright.example("f32[10,24]", negative=True)
 def branches(x, negative=False):
     assert x.ndim == 2, "rows"
-    print("tracing", x.shape)
     return -nn.gelu(x) * 2 if negative else nn.gelu(x)
 
 
