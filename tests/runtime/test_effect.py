@@ -23,7 +23,8 @@ import pytest
 from kernelwright.errors import UnsupportedError
 from kernelwright.runtime.calling import captured
 from kernelwright.runtime.effect import ImpureError, refusing_effects
-from kernelwright.runtime.export.function.function_export import ExampleCall, export_function
+from kernelwright.runtime.export.function.alone import ExampleCall
+from kernelwright.runtime.export.function.function_export import export_function
 
 LOG = logging.getLogger(__name__)
 CONFIG = Path(__file__)

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from kernelwright.runtime.export.catalog import FORMATS, FormatName, export_as, export_into
     from kernelwright.runtime.export.folder import ExportFolder
     from kernelwright.runtime.export.format import ExportedFile, ExportedModule
+    from kernelwright.runtime.export.function.alone import ExampleCall
     from kernelwright.runtime.export.function.export import export_target
-    from kernelwright.runtime.export.function.function_export import ExampleCall
     from kernelwright.runtime.export.module import export_module
     from kernelwright.runtime.export.reference_code import function_source
     from kernelwright.runtime.export.selection import fits_metal, require_gain

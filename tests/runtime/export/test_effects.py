@@ -10,7 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from kernelwright.errors import InputError
-from kernelwright.runtime.export.function.function_export import ExampleCall, export_function
+from kernelwright.runtime.export.function.alone import ExampleCall
+from kernelwright.runtime.export.function.function_export import export_function
 from kernelwright.runtime.export.function.simulated import simulated_kernels
 from kernelwright.service.commands import app
 

@@ -15,12 +15,9 @@ from kernelwright import ir
 from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.runtime.calling import captured
+from kernelwright.runtime.export.function.alone import ExampleCall, check_same_state
 from kernelwright.runtime.export.function.dispatch import _Call
-from kernelwright.runtime.export.function.function_export import (
-    ExampleCall,
-    _check_same,
-    export_function,
-)
+from kernelwright.runtime.export.function.function_export import export_function
 
 _USER = """\
 from functools import partial
@@ -133,7 +130,7 @@ def test_a_changed_state_is_named(user: ModuleType) -> None:
     user.box.scale = 3.0
     after = _Call(((), {}), [(vars(user), "box")])
     with pytest.raises(UnsupportedError, match=r"another state .* \(scale\); make the change"):
-        _check_same(before, after, "box")
+        check_same_state(before, after, "box")
 
 
 def test_random_numbers_are_refused_with_what_to_do(user: ModuleType) -> None:

@@ -5,13 +5,12 @@ from typing import Literal
 
 from kernelwright.runtime.export.folder import SHARED, ExportedFile
 from kernelwright.runtime.export.format import ExportedModule
+from kernelwright.runtime.export.function.alone import ExampleCall, seen
 from kernelwright.runtime.export.function.arguments_code import imported_name
 from kernelwright.runtime.export.function.function_export import (
-    ExampleCall,
     FunctionFiles,
     Tried,
     export_function,
-    seen,
 )
 from kernelwright.runtime.export.function.proof import Check, prove
 from kernelwright.runtime.export.function.test_code import function_tests

@@ -1,59 +1,47 @@
 """Exports a function: carries its source, finds the kernels of its calls, prints the module."""
 
-import importlib.util
 import inspect
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from types import MethodType, ModuleType
+from types import MethodType
 
 import mlx.core as mx
 
 from kernelwright.errors import InputError, KernelwrightError, UnsupportedError
 from kernelwright.ir.graph import Graph
-from kernelwright.runtime.change_line import line_of_change
 from kernelwright.runtime.effect import ImpureError
 from kernelwright.runtime.export.format import ExportedFile
-from kernelwright.runtime.export.function.arguments_code import arguments_with
-from kernelwright.runtime.export.function.dispatch import _Call
+from kernelwright.runtime.export.function.alone import (
+    ExampleCall,
+    FunctionAlone,
+    OtherStateError,
+    both_names,
+    check_same_state,
+    seen,
+)
 from kernelwright.runtime.export.function.module_code import FunctionModule
+from kernelwright.runtime.export.function.module_file import files_of, imported
 from kernelwright.runtime.export.function.pure_call import check_pure
-from kernelwright.runtime.export.function.return_line import line_of_return
 from kernelwright.runtime.export.function.source import (
     CarriedSource,
     NotPortableError,
     carry,
 )
 from kernelwright.runtime.export.function.variant import (
-    EffectError,
     Lookup,
-    ResultError,
     Traced,
     Variant,
     choose,
-    names_read,
     names_run,
-    nest_of,
-    trace,
 )
 from kernelwright.runtime.export.selection import is_verified
-from kernelwright.runtime.state import state_of
 from kernelwright.store import CandidateDetail
 
 Tried = Callable[[Sequence[Graph]], str]
 """Says in a sentence what became of the candidates of tasks; nothing where there were none."""
-
-
-@dataclass(frozen=True)
-class ExampleCall:
-    """Arguments of which the shapes, the dtypes and all that is no array count."""
-
-    args: tuple[object, ...]
-    kwargs: Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -160,10 +148,6 @@ class _Prepared:
     reasons: list[str]
 
 
-class _OtherStateError(UnsupportedError):
-    """An object is not as the statements of its file leave it."""
-
-
 def _prepared(
     function: Callable[..., object], name: _Name, calls: Sequence[ExampleCall]
 ) -> _Prepared:
@@ -174,7 +158,7 @@ def _prepared(
         read = _read_at_home(function, calls)
         try:
             return _traced_alone(function, name, calls, by_state=True, read=read)
-        except _OtherStateError:
+        except OtherStateError:
             raise first from None
 
 
@@ -186,7 +170,7 @@ def _read_at_home(
     for call in calls:
         given = seen(function, call.args, call.kwargs, ())
         with suppress(KernelwrightError):
-            found = _both(found, names_run(function, given))
+            found = both_names(found, names_run(function, given))
     return found
 
 
@@ -214,104 +198,17 @@ def _traced_alone(
     )
     traced: list[tuple[ExampleCall, tuple[Traced, ...]]] = []
     with imported(files_of(bare), name) as module:
-        alone = _Alone(function, source, module, bare.captured)
+        alone = FunctionAlone(function, source, module, bare.captured)
         if not by_state and alone.holds_tuples:
-            raise _OtherStateError(f"{name} keeps an array in a tuple; keep it in a list.")
+            raise OtherStateError(f"{name} keeps an array in a tuple; keep it in a list.")
         names = alone.names_in(calls, name)
         for call in names.calls:
             with names.noting(alone, call):
                 given = alone.seen(call, names.read)
-                _check_same(given, alone.theirs(call, names.read), name)
+                check_same_state(given, alone.theirs(call, names.read), name)
                 traced.append((call, alone.traced(given, names.read)))
     reasons = names.reasons
     return _Prepared(bare, traced, reasons)
-
-
-@dataclass(frozen=True)
-class _Alone:
-    """A function in a module of its own, beside the user's."""
-
-    function: Callable[..., object]
-    source: CarriedSource
-    module: ModuleType
-    names: tuple[str, ...]
-    """What it captures."""
-
-    @property
-    def captured(self) -> list[tuple[dict[str, object], str]]:
-        return [(vars(self.module), n) for n in self.names]
-
-    @property
-    def holds_tuples(self) -> bool:
-        """Say whether an array stands in a tuple, where no other can be put."""
-        loaded = self.loaded(None)
-        return any(isinstance(holder, tuple) for holder, _ in loaded.slots)
-
-    def loaded(self, read: frozenset[str] | None) -> _Call:
-        """Return what the module holds when it is loaded."""
-        _, own = _reference(self.module, self.source)
-        return _Call((own, {}) if own else (), self.captured, read)
-
-    def seen(self, call: ExampleCall, read: frozenset[str] | None) -> _Call:
-        """Return a call as the module sees it."""
-        reference, own = _reference(self.module, self.source)
-        return seen(reference, (*own, *call.args), call.kwargs, self.captured, read)
-
-    def theirs(self, call: ExampleCall, read: frozenset[str] | None) -> _Call:
-        """Return a call as the user's file has it."""
-        return seen(*_theirs(self.function, self.source, call), read)
-
-    def traced(self, given: _Call, read: frozenset[str] | None) -> tuple[Traced, ...]:
-        reference, _ = _reference(self.module, self.source)
-        return trace(reference, given, names_of(reference, given), self.loaded(read))
-
-    def names_in(self, calls: Sequence[ExampleCall], name: str) -> "_Read":
-        """Find what the calls read; those that cannot be traced are left out, with a reason."""
-        reference, _ = _reference(self.module, self.source)
-        found = _Read()
-        for call in calls:
-            with found.noting(self, call):
-                given, theirs = self.seen(call, None), self.theirs(call, None)
-                try:
-                    names = names_read(reference, given)
-                except KernelwrightError:
-                    # In another state the statements of the file may not be right.
-                    _check_same(given, theirs, name)
-                    raise
-                found.read = _both(found.read, names)
-                found.calls.append(call)
-        return found
-
-
-@dataclass
-class _Read:
-    """What calls read, and why others cannot be traced."""
-
-    read: frozenset[str] | None = frozenset()
-    calls: list[ExampleCall] = field(default_factory=list)
-    reasons: list[str] = field(default_factory=list)
-
-    @contextmanager
-    def noting(self, alone: _Alone, call: ExampleCall) -> Iterator[None]:
-        """Note why a call cannot be traced, with the line of the user's file."""
-        try:
-            yield
-        except _OtherStateError:
-            raise
-        except EffectError as e:
-            line = _effect_line(*_theirs(alone.function, alone.source, call))
-            self.reasons.append(f"{str(e).rstrip('.')}{line}.")
-        except ResultError as e:
-            theirs, args, kwargs, _ = _theirs(alone.function, alone.source, call)
-            line = line_of_return(theirs, lambda: theirs(*args, **kwargs))
-            head, _, advice = str(e).partition("; ")
-            self.reasons.append(f"{head}{line}; {advice}")
-        except KernelwrightError as e:
-            self.reasons.append(str(e))
-
-
-def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
-    return None if one is None or other is None else one | other
 
 
 def _holds_arrays(function: partial[object]) -> bool:
@@ -361,158 +258,3 @@ def _has_future(function: Callable[..., object]) -> bool:
     inner = inspect.unwrap(getattr(function, "__func__", function))
     code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
     return bool(code and code.co_flags & 0x1000000)
-
-
-def _reference(
-    module: ModuleType, source: CarriedSource
-) -> tuple[Callable[..., object], tuple[object, ...]]:
-    """Return the function in its module, and the object that it is a method of."""
-    value = getattr(module, source.name)
-    if not source.attributes:
-        return value.reference, ()
-    method = getattr(type(value), source.attributes[0])
-    return method.reference, (value,)
-
-
-def _theirs(
-    function: Callable[..., object], source: CarriedSource, call: ExampleCall
-) -> tuple[
-    Callable[..., object],
-    tuple[object, ...],
-    Mapping[str, object],
-    list[tuple[dict[str, object], str]],
-]:
-    """Return the user's function and what it captures, as `seen` takes them."""
-    values: dict[str, object] = {**source.arrays, **source.objects, **source.literals}
-    own: tuple[object, ...] = ()
-    if source.attributes:
-        holder = function.__self__ if isinstance(function, MethodType) else function
-        own, function = (holder,), getattr(type(holder), source.attributes[0])
-    names = [n for n in source.captured if n != source.name]
-    return function, (*own, *call.args), call.kwargs, [(values, n) for n in names]
-
-
-def _effect_line(
-    function: Callable[..., object],
-    args: tuple[object, ...],
-    kwargs: Mapping[str, object],
-    captured: Sequence[tuple[dict[str, object], str]],
-) -> str:
-    """Say which line of the user's file changes something; what it changed is put back."""
-    call = _Call((args, dict(kwargs)), captured)
-    given = [a.astype(a.dtype) for a in call.arrays]
-    args, kwargs = arguments_with(call, given)
-    state = state_of(function)
-    kept = [call.array_at(i) for i in range(len(call.slots))]
-    before = [a.astype(a.dtype) for a in kept]
-    types = [(a.shape, a.dtype) for a in given]
-    nest = nest_of((args, kwargs))
-
-    def is_as_it_was() -> bool:
-        return (
-            state.is_as_it_was
-            and types == [(a.shape, a.dtype) for a in given]
-            and nest == nest_of((args, kwargs))
-            and all(call.array_at(i) is a for i, a in enumerate(kept))
-            and all(mx.array_equal(a, b) for a, b in zip(kept, before, strict=True))
-        )
-
-    try:
-        return line_of_change(lambda: function(*args, **kwargs), is_as_it_was)
-    finally:
-        state.restore()
-        for (holder, key), array, value in zip(call.slots, kept, before, strict=True):
-            if isinstance(holder, dict | list):
-                holder[key] = array
-            array[...] = value
-
-
-def seen(
-    function: Callable[..., object],
-    args: tuple[object, ...],
-    kwargs: Mapping[str, object],
-    captured: Sequence[tuple[dict[str, object], str]],
-    names: frozenset[str] | None = None,
-) -> _Call:
-    """Return a call as the exported module sees it, which reads these names of objects."""
-    bound = inspect.signature(function).bind(*args, **kwargs)
-    bound.apply_defaults()
-    return _Call((bound.args, bound.kwargs), captured, names)
-
-
-def names_of(function: Callable[..., object], call: _Call) -> tuple[str, ...]:
-    """Name the arrays of a call's arguments after the function's parameters."""
-    args, kwargs = arguments_with(call, call.arrays)
-    bound = inspect.signature(function).bind(*args, **kwargs)
-    return tuple(n for name, value in bound.arguments.items() for n in _paths(value, name))
-
-
-def _paths(value: object, path: str) -> list[str]:
-    if isinstance(value, mx.array):
-        return [path]
-    if type(value) is dict:
-        return [p for key, item in value.items() for p in _paths(item, f"{path}.{key}")]
-    if isinstance(value, tuple) or type(value) is list:
-        return [p for i, item in enumerate(value) for p in _paths(item, f"{path}.{i}")]
-    return []
-
-
-def _place_of_difference(one: _Call, other: _Call) -> str:
-    """Say where two keys first differ, as ` (STATE)`; nothing where no name leads there."""
-    place = ""
-    for word, another in zip(one._words, other._words, strict=False):
-        if word.startswith("; ") or word.endswith(": "):
-            place = word.strip("; =:")
-        if word != another:
-            break
-    return f" ({place})" if place else ""
-
-
-def _check_same(given: _Call, theirs: _Call, name: str) -> None:
-    if given.key != theirs.key:
-        raise _OtherStateError(
-            f"{name} is in another state than the statements of its file leave it in"
-            f"{_place_of_difference(given, theirs)}; make the change in the file, at the top."
-        )
-
-
-def files_of(module: FunctionModule) -> tuple[ExportedFile, ...]:
-    """Print a module and its data."""
-    text = module.text()
-    files = [ExportedFile(name=f"{module.name}.py", text=text)]
-    if module.data:
-        # The text comes first: printing it collects the data, and asks whether there is some.
-        files = [ExportedFile(name=f"{module.name}.py", text=module.text())]
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "data.safetensors"
-            mx.save_safetensors(str(path), module.data)
-            files.append(ExportedFile(name=f"{module.name}.safetensors", data=path.read_bytes()))
-    return tuple(files)
-
-
-@contextmanager
-def imported(
-    files: Sequence[ExportedFile], name: str, around: AbstractContextManager[None] | None = None
-) -> Iterator[ModuleType]:
-    """Import an exported module from a folder of its own, within `around`."""
-    with tempfile.TemporaryDirectory() as folder:
-        for file in files:
-            path = Path(folder) / file.name
-            if file.data is None:
-                path.write_text(file.text, encoding="utf-8")
-            else:
-                path.write_bytes(file.data)
-        spec = importlib.util.spec_from_file_location(
-            f"kernelwright_export_{name}", Path(folder) / f"{name}.py"
-        )
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        try:
-            with around or nullcontext():
-                spec.loader.exec_module(module)
-        except Exception as e:
-            raise UnsupportedError(
-                f"{name} does not work in a module of its own: {type(e).__name__}: {e}."
-            ) from e
-        yield module

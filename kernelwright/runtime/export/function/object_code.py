@@ -85,7 +85,7 @@ class ObjectPrinter:
         if id(value) in self._shared:
             return self._shared[id(value)]
         if id(value) in self._open:
-            raise NotPrintableError(f"{path} holds itself")
+            raise NotPrintableError(f"{path} holds itself; cut the circle")
         self._open.add(id(value))
         try:
             text = self._container(value, path)
@@ -115,7 +115,10 @@ class ObjectPrinter:
             name = str(getattr(value, "__name__", "")).rpartition(".")[2]
             if name.isidentifier():
                 return self.refer(name, value)
-        raise NotPrintableError(f"{path} is a {type(value).__name__}, which has no text")
+        raise NotPrintableError(
+            f"{path} is a {type(value).__name__}, which has no text; keep numbers, arrays and "
+            "objects of your own classes in it"
+        )
 
     def _array(self, value: mx.array, path: str) -> str:
         key = next((k for k, v in self.data.items() if v is value), path)
@@ -125,7 +128,7 @@ class ObjectPrinter:
     def _numpy(self, value: NDArray[np.generic] | np.generic, path: str) -> str:
         array = np.asarray(value)
         if array.dtype.hasobject:
-            raise NotPrintableError(f"{path} is an array of Python objects")
+            raise NotPrintableError(f"{path} is an array of Python objects; keep numbers")
         self.uses_numpy = True
         if (
             array.size <= _LITERAL_ELEMENTS

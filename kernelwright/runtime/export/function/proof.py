@@ -12,10 +12,9 @@ from typing import Literal
 import mlx.core as mx
 
 from kernelwright.errors import InputError
-from kernelwright.evaluator.task import Tolerance
-from kernelwright.ir.capture import to_dtype
 from kernelwright.metal.diagnostic import Record
 from kernelwright.runtime.export.format import ExportedFile
+from kernelwright.runtime.export.function.alone import seen
 from kernelwright.runtime.export.function.arguments_code import (
     arguments_source,
     arguments_with,
@@ -24,16 +23,15 @@ from kernelwright.runtime.export.function.arguments_code import (
 )
 from kernelwright.runtime.export.function.case import Case, Flat, cases_of
 from kernelwright.runtime.export.function.dispatch import _Call, _leaves
-from kernelwright.runtime.export.function.function_export import FunctionFiles, imported, seen
+from kernelwright.runtime.export.function.function_export import FunctionFiles
+from kernelwright.runtime.export.function.likeness import noise_of, unlike
+from kernelwright.runtime.export.function.module_file import imported
 from kernelwright.runtime.export.function.simulated import Launch, simulated_kernels
 from kernelwright.runtime.export.function.test_code import has_order
 from kernelwright.runtime.export.function.ways import outcome, ways
 
 Outcome = Literal["equal", "differs", "not supported", "not run"]
 _TIMEOUT_S = 300
-_PERTURBED = 3
-# A few roundings on the way add to the one of the input.
-_NOISE = 8.0
 
 
 class Check(Record):
@@ -203,85 +201,6 @@ def _compared(
         return Check(what=what, outcome="not supported", detail=wanted.splitlines()[0][:100])
     difference = unlike(found, wanted, exact=exact, has_order=has_order, noise=noise)
     return Check(what=what, outcome="differs" if difference else "equal", detail=difference)
-
-
-def unlike(
-    found: Sequence[mx.array],
-    wanted: Sequence[mx.array],
-    *,
-    exact: bool,
-    has_order: bool = True,
-    noise: Sequence[mx.array] = (),
-) -> str:
-    """Say how results differ, or nothing.
-
-    Where the graph takes ranks of unsorted rows, a row's elements may come in any order. `noise`
-    says how far each element may be off beside the tolerance, if it is given.
-    """
-    if len(found) != len(wanted):
-        return f"{len(found)} arrays, expected {len(wanted)}"
-    for place, (a, b) in enumerate(zip(found, wanted, strict=True)):
-        if a.shape != b.shape or a.dtype != b.dtype:
-            return f"result {place} is {a.dtype}{list(a.shape)}, expected {b.dtype}{list(b.shape)}"
-        same = _close(a, b, exact=exact, noise=noise[place] if noise else None)
-        if not same and not has_order and a.ndim:
-            same = _close(mx.sort(a, axis=-1), mx.sort(b, axis=-1), exact=exact)
-        if not same:
-            return f"result {place} has other values"
-    return ""
-
-
-def noise_of(
-    flat: Flat, results: Sequence[mx.array], arrays: Sequence[mx.array], way: str
-) -> list[mx.array]:
-    """Estimate how far rounding alone moves each result: inputs are moved by their last bit.
-
-    The cosine of an angle of thousands has no more digits than that, in MLX or in a kernel.
-    """
-    worst: list[mx.array] = []
-    for seed in range(_PERTURBED):
-        moved = [_moved(a, seed, place) for place, a in enumerate(arrays)]
-        made = outcome(dict(ways(flat, moved))[way])
-        if isinstance(made, str):
-            return []
-        steps = [_distance(a, b) for a, b in zip(made, results, strict=True)]
-        worst = [mx.maximum(w, s) for w, s in zip(worst, steps, strict=True)] if worst else steps
-    return [_NOISE * w for w in worst]
-
-
-def _moved(array: mx.array, seed: int, place: int) -> mx.array:
-    """Return an array whose floats are off by half of their last bit, up or down."""
-    if not mx.issubdtype(array.dtype, mx.floating):
-        return array
-    key = mx.random.key(7919 * seed + place)
-    sign = 2.0 * mx.random.bernoulli(0.5, array.shape, key=key).astype(mx.float32) - 1
-    step = mx.finfo(array.dtype).eps
-    return (array.astype(mx.float32) * (1 + step * sign)).astype(array.dtype)
-
-
-def _distance(a: mx.array, b: mx.array) -> mx.array:
-    if not mx.issubdtype(b.dtype, mx.inexact):
-        return mx.zeros(b.shape)
-    wide = mx.complex64 if mx.issubdtype(b.dtype, mx.complexfloating) else mx.float32
-    apart = mx.abs(a.astype(wide) - b.astype(wide))
-    return mx.where(mx.isfinite(apart), apart, 0)
-
-
-def _close(a: mx.array, b: mx.array, *, exact: bool, noise: mx.array | None = None) -> bool:
-    inexact = mx.issubdtype(a.dtype, mx.inexact)
-    if exact or not inexact or not a.size:
-        return bool(mx.array_equal(a, b, equal_nan=inexact).item())
-    tolerance = Tolerance.of(to_dtype(a.dtype))
-    wide = mx.complex64 if mx.issubdtype(a.dtype, mx.complexfloating) else mx.float32
-    a, b = a.astype(wide), b.astype(wide)
-    # Both sides round, and may err to either side; where terms cancel, by the largest of them.
-    largest = mx.max(mx.where(mx.isfinite(b), mx.abs(b), 0)).item()
-    relative = 2 * tolerance.relative
-    absolute = max(2 * tolerance.absolute, relative * abs(complex(largest)))
-    if noise is not None:
-        # What rounding moves so far is compared no closer.
-        a = mx.where(mx.abs(a - b) <= noise, b, a)
-    return bool(mx.allclose(a, b, rtol=relative, atol=absolute, equal_nan=True).item())
 
 
 def _kernels(

@@ -1,5 +1,6 @@
 """Finds the names that a function's lines read, in a call: all else plays no part in its result."""
 
+import contextlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -59,7 +60,9 @@ def reading(found: NamesRead) -> Iterator[None]:
         yield
     finally:
         sys.setprofile(before)
-    own = {code for code in watch.codes if not code.co_filename.startswith(_OWN_FOLDER)}
+    # The end of this very block is Python's own.
+    ours = (_OWN_FOLDER, str(contextlib.__file__))
+    own = {code for code in watch.codes if not code.co_filename.startswith(ours)}
     is_known = not watch.is_open
     found.names = frozenset(n for code in own for n in _names(code)) if is_known else None
 

@@ -1,0 +1,247 @@
+"""A function in a module of its own: its calls as seen there, what they read, their traces."""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import MethodType, ModuleType
+
+import mlx.core as mx
+
+from kernelwright.errors import KernelwrightError, UnsupportedError
+from kernelwright.runtime.change_line import line_of_change
+from kernelwright.runtime.export.function.arguments_code import arguments_with
+from kernelwright.runtime.export.function.dispatch import _Call
+from kernelwright.runtime.export.function.return_line import line_of_return
+from kernelwright.runtime.export.function.source import (
+    CarriedSource,
+)
+from kernelwright.runtime.export.function.variant import (
+    EffectError,
+    ResultError,
+    Traced,
+    names_read,
+    nest_of,
+    trace,
+)
+from kernelwright.runtime.state import state_of
+
+
+@dataclass(frozen=True)
+class ExampleCall:
+    """Arguments of which the shapes, the dtypes and all that is no array count."""
+
+    args: tuple[object, ...]
+    kwargs: Mapping[str, object]
+
+
+class OtherStateError(UnsupportedError):
+    """An object is not as the statements of its file leave it."""
+
+
+@dataclass(frozen=True)
+class FunctionAlone:
+    """A function in a module of its own, beside the user's."""
+
+    function: Callable[..., object]
+    source: CarriedSource
+    module: ModuleType
+    names: tuple[str, ...]
+    """What it captures."""
+
+    @property
+    def captured(self) -> list[tuple[dict[str, object], str]]:
+        """Return where it finds what it captures."""
+        return [(vars(self.module), n) for n in self.names]
+
+    @property
+    def holds_tuples(self) -> bool:
+        """Say whether an array stands in a tuple, where no other can be put."""
+        loaded = self.loaded(None)
+        return any(isinstance(holder, tuple) for holder, _ in loaded.slots)
+
+    def loaded(self, read: frozenset[str] | None) -> _Call:
+        """Return what the module holds when it is loaded."""
+        _, own = _reference(self.module, self.source)
+        return _Call((own, {}) if own else (), self.captured, read)
+
+    def seen(self, call: ExampleCall, read: frozenset[str] | None) -> _Call:
+        """Return a call as the module sees it."""
+        reference, own = _reference(self.module, self.source)
+        return seen(reference, (*own, *call.args), call.kwargs, self.captured, read)
+
+    def theirs(self, call: ExampleCall, read: frozenset[str] | None) -> _Call:
+        """Return a call as the user's file has it."""
+        return seen(*_theirs(self.function, self.source, call), read)
+
+    def traced(self, given: _Call, read: frozenset[str] | None) -> tuple[Traced, ...]:
+        """Trace a call as the module sees it."""
+        reference, _ = _reference(self.module, self.source)
+        return trace(reference, given, names_of(reference, given), self.loaded(read))
+
+    def names_in(self, calls: Sequence[ExampleCall], name: str) -> "NamesOfCalls":
+        """Find what the calls read; those that cannot be traced are left out, with a reason."""
+        reference, _ = _reference(self.module, self.source)
+        found = NamesOfCalls()
+        for call in calls:
+            with found.noting(self, call):
+                given, theirs = self.seen(call, None), self.theirs(call, None)
+                try:
+                    names = names_read(reference, given)
+                except KernelwrightError:
+                    # In another state the statements of the file may not be right.
+                    check_same_state(given, theirs, name)
+                    raise
+                found.read = both_names(found.read, names)
+                found.calls.append(call)
+        return found
+
+
+@dataclass
+class NamesOfCalls:
+    """What calls read, and why others cannot be traced."""
+
+    read: frozenset[str] | None = frozenset()
+    calls: list[ExampleCall] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def noting(self, alone: FunctionAlone, call: ExampleCall) -> Iterator[None]:
+        """Note why a call cannot be traced, with the line of the user's file."""
+        try:
+            yield
+        except OtherStateError:
+            raise
+        except EffectError as e:
+            line = _effect_line(*_theirs(alone.function, alone.source, call))
+            self.reasons.append(f"{str(e).rstrip('.')}{line}.")
+        except ResultError as e:
+            theirs, args, kwargs, _ = _theirs(alone.function, alone.source, call)
+            line = line_of_return(theirs, lambda: theirs(*args, **kwargs))
+            head, _, advice = str(e).partition("; ")
+            self.reasons.append(f"{head}{line}; {advice}")
+        except KernelwrightError as e:
+            self.reasons.append(str(e))
+
+
+def both_names(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    """Return the names of both; None where those of one are not known."""
+    return None if one is None or other is None else one | other
+
+
+def _reference(
+    module: ModuleType, source: CarriedSource
+) -> tuple[Callable[..., object], tuple[object, ...]]:
+    """Return the function in its module, and the object that it is a method of."""
+    value = getattr(module, source.name)
+    if not source.attributes:
+        return value.reference, ()
+    method = getattr(type(value), source.attributes[0])
+    return method.reference, (value,)
+
+
+def _theirs(
+    function: Callable[..., object], source: CarriedSource, call: ExampleCall
+) -> tuple[
+    Callable[..., object],
+    tuple[object, ...],
+    Mapping[str, object],
+    list[tuple[dict[str, object], str]],
+]:
+    """Return the user's function and what it captures, as `seen` takes them."""
+    values: dict[str, object] = {**source.arrays, **source.objects, **source.literals}
+    own: tuple[object, ...] = ()
+    if source.attributes:
+        holder = function.__self__ if isinstance(function, MethodType) else function
+        own, function = (holder,), getattr(type(holder), source.attributes[0])
+    names = [n for n in source.captured if n != source.name]
+    return function, (*own, *call.args), call.kwargs, [(values, n) for n in names]
+
+
+def _effect_line(
+    function: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    captured: Sequence[tuple[dict[str, object], str]],
+) -> str:
+    """Say which line of the user's file changes something; what it changed is put back."""
+    call = _Call((args, dict(kwargs)), captured)
+    given = [a.astype(a.dtype) for a in call.arrays]
+    args, kwargs = arguments_with(call, given)
+    state = state_of(function)
+    kept = [call.array_at(i) for i in range(len(call.slots))]
+    before = [a.astype(a.dtype) for a in kept]
+    types = [(a.shape, a.dtype) for a in given]
+    nest = nest_of((args, kwargs))
+
+    def is_as_it_was() -> bool:
+        return (
+            state.is_as_it_was
+            and types == [(a.shape, a.dtype) for a in given]
+            and nest == nest_of((args, kwargs))
+            and all(call.array_at(i) is a for i, a in enumerate(kept))
+            and all(mx.array_equal(a, b) for a, b in zip(kept, before, strict=True))
+        )
+
+    try:
+        return line_of_change(lambda: function(*args, **kwargs), is_as_it_was)
+    finally:
+        state.restore()
+        for (holder, key), array, value in zip(call.slots, kept, before, strict=True):
+            if isinstance(holder, dict | list):
+                holder[key] = array
+            array[...] = value
+
+
+def seen(
+    function: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    captured: Sequence[tuple[dict[str, object], str]],
+    names: frozenset[str] | None = None,
+) -> _Call:
+    """Return a call as the exported module sees it, which reads these names of objects."""
+    bound = inspect.signature(function).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return _Call((bound.args, bound.kwargs), captured, names)
+
+
+def names_of(function: Callable[..., object], call: _Call) -> tuple[str, ...]:
+    """Name the arrays of a call's arguments after the function's parameters."""
+    args, kwargs = arguments_with(call, call.arrays)
+    bound = inspect.signature(function).bind(*args, **kwargs)
+    return tuple(n for name, value in bound.arguments.items() for n in _paths(value, name))
+
+
+def _paths(value: object, path: str) -> list[str]:
+    if isinstance(value, mx.array):
+        return [path]
+    if type(value) is dict:
+        return [p for key, item in value.items() for p in _paths(item, f"{path}.{key}")]
+    if isinstance(value, tuple) or type(value) is list:
+        return [p for i, item in enumerate(value) for p in _paths(item, f"{path}.{i}")]
+    return []
+
+
+def _place_of_difference(one: _Call, other: _Call) -> str:
+    """Say where two keys first differ, as ` (STATE)`; nothing where no name leads there."""
+    place = ""
+    for word, another in zip(one._words, other._words, strict=False):
+        if word.startswith("; ") or word.endswith(": "):
+            place = word.strip("; =:")
+        if word != another:
+            break
+    return f" ({place})" if place else ""
+
+
+def check_same_state(given: _Call, theirs: _Call, name: str) -> None:
+    """Compare what a call reads in the module with what it reads in the user's program.
+
+    Raises:
+        OtherStateError: something differs; it is named.
+    """
+    if given.key != theirs.key:
+        raise OtherStateError(
+            f"{name} is in another state than the statements of its file leave it in"
+            f"{_place_of_difference(given, theirs)}; make the change in the file, at the top."
+        )

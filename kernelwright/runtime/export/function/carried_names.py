@@ -1,0 +1,156 @@
+"""What names mean in a user's code, and where the things that they mean come from."""
+
+import ast
+import inspect
+import symtable
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import TypeGuard
+
+from kernelwright.runtime.export.function.literal import is_literal
+
+ALLOWED = frozenset({"mlx", *sys.stdlib_module_names}) - {"__main__"}
+
+
+NUMPY = "numpy"
+
+
+def absolute_module(statement: ast.ImportFrom, space: Mapping[str, object]) -> str:
+    """Return the whole name of the module that a statement imports from."""
+    if not statement.level:
+        return statement.module or ""
+    package = str(space.get("__package__") or "").split(".")
+    base = package[: len(package) - statement.level + 1]
+    return ".".join([*base, *([statement.module] if statement.module else [])])
+
+
+def namespace_of(value: object) -> dict[str, object]:
+    """Return what names mean to a function or class: globals, and what it closes over."""
+    inner = inspect.unwrap(value) if callable(value) else value
+    if isinstance(inner, FunctionType):
+        space = dict(inner.__globals__)
+        space.update(closure_of(inner))
+        return space
+    module = sys.modules.get(getattr(value, "__module__", ""))
+    space = dict(vars(module)) if module else {}
+    for method in vars(value).values() if isinstance(value, type) else ():
+        if isinstance(method, FunctionType):
+            space = {**method.__globals__, **space, **closure_of(method)}
+    return space
+
+
+def closure_of(function: FunctionType) -> dict[str, object]:
+    """Return what the variables of enclosing functions hold."""
+    found = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            if name != "__class__":
+                found[name] = cell.cell_contents
+        except ValueError:
+            continue
+    return found
+
+
+def loaded_names(node: ast.AST) -> Iterator[str]:
+    """Yield the names that code takes from outside itself."""
+
+    def visit(table: symtable.SymbolTable) -> Iterator[str]:
+        at_top = table.get_type() == "module"
+        for symbol in table.get_symbols():
+            if symbol.is_global() or (at_top and symbol.is_referenced()):
+                yield symbol.get_name()
+        for child in table.get_children():
+            yield from visit(child)
+
+    yield from dict.fromkeys(visit(symtable.symtable(ast.unparse(node), "<carried>", "exec")))
+
+
+def is_library(module: str) -> bool:
+    """Say whether a module is Python's, MLX's or NumPy's."""
+    root = module.partition(".")[0]
+    return root in ALLOWED or root == NUMPY
+
+
+def attributes_read(path: str, node: ast.AST) -> tuple[list[str], bool]:
+    """Return the attributes that code reads of a dotted path, and whether it uses it otherwise."""
+    read: dict[str, None] = {}
+    inner: set[int] = set()
+    found: list[ast.expr] = []
+    for part in ast.walk(node):
+        if isinstance(part, ast.Attribute | ast.Name) and ast.unparse(part) == path:
+            found.append(part)
+        if isinstance(part, ast.Attribute) and ast.unparse(part.value) == path:
+            inner.add(id(part.value))
+            if isinstance(part.ctx, ast.Load):
+                read[part.attr] = None
+            else:
+                inner.discard(id(part.value))
+    return list(read), any(id(part) not in inner for part in found)
+
+
+def main_names() -> dict[str, object]:
+    """Return the names of the program that runs, a notebook's or a shell's among them."""
+    return dict(vars(sys.modules.get("__main__", ModuleType("none"))))
+
+
+def has_source(value: object) -> bool:
+    """Say whether Python finds the text of a function or class."""
+    try:
+        inspect.getsource(value)  # type: ignore[arg-type]
+    except (OSError, TypeError):
+        return False
+    return True
+
+
+def is_python(value: object) -> TypeGuard[FunctionType]:
+    """Say whether a value is a function; what mx.vmap returns says of itself that it is one."""
+    return issubclass(type(value), FunctionType)
+
+
+def is_defined_as(value: FunctionType | type, name: str) -> bool:
+    """Say whether a definition gives a function or class this name; a namedtuple has none."""
+    return value.__name__ == name and (is_python(value) or has_source(value))
+
+
+def is_an_object(value: object) -> bool:
+    """Say whether a value keeps a state, and is no function in one form or another."""
+    if isinstance(value, ModuleType | type | partial) or hasattr(value, "__wrapped__"):
+        return False
+    # What mx.compile and its like return.
+    if type(value).__module__.startswith(("mlx.core", "nanobind")):
+        return False
+    return not (callable(value) and hasattr(value, "__qualname__"))
+
+
+def classes_in(value: object) -> list[type]:
+    """List the user's classes of the objects in a nest."""
+    if isinstance(value, Mapping):
+        return [kind for item in value.values() for kind in classes_in(item)]
+    found = [kind for item in value for kind in classes_in(item)] if is_nest(value) else []
+    is_users = not is_library(type(value).__module__) and not is_literal(value)
+    return [*found, type(value)] if is_users else found
+
+
+def is_nest(value: object) -> TypeGuard[Sequence[object]]:
+    """Say whether a value is a list or tuple."""
+    return isinstance(value, list | tuple)
+
+
+def library_home(value: object) -> tuple[str, str] | None:
+    """Return the module and name of what Python's library, MLX or NumPy define."""
+    if not isinstance(value, FunctionType | BuiltinFunctionType | type) and not callable(value):
+        return None
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(name, str) or not name.isidentifier():
+        return None
+    if not is_library(module):
+        return None
+    found = getattr(sys.modules.get(module), name, None)
+    return (module, name) if found is value else None
+
+
+def import_line(module: str, name: str) -> str:
+    """Return the statement that imports a module under a name."""
+    return f"import {module}" if module == name else f"import {module} as {name}"

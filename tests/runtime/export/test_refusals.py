@@ -1,0 +1,128 @@
+"""What cannot be exported is refused with the user's line, the variable and what to do."""
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import mlx.core as mx
+import pytest
+
+from kernelwright.errors import KernelwrightError
+from kernelwright.runtime.export.function.alone import ExampleCall
+from kernelwright.runtime.export.function.function_export import export_function
+
+_USER = """\
+import threading
+from functools import partial
+
+import mlx.core as mx
+import pytest as elsewhere
+
+
+class Opaque:
+    def __init__(self, value):
+        self.value = value
+
+
+class Locked:
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.factor = 2.0
+
+    def run(self, x):
+        with self.lock:
+            return mx.exp(x) * self.factor
+
+
+LOCKED = Locked()
+LOCKED.factor = 3.0
+STATE = {"m": mx.ones((8,))}
+
+
+def of_another_package(x):
+    y = mx.exp(x)
+    return y * len(vars(elsewhere))
+
+
+def imports_another_package(x):
+    import pytest
+
+    return mx.exp(x) * pytest.approx(1).expected
+
+
+def gives_an_object(x):
+    y = mx.exp(x) * 2
+    return Opaque(y)
+
+
+def changes_a_dict(x, state):
+    state["m"] = state["m"] + x
+    return mx.exp(state["m"])
+
+
+def changes_a_nested_list(x, state):
+    y = mx.exp(x)
+    state["seen"].append(y)
+    return y * 2
+
+
+def changes_its_own_dict(x):
+    STATE["m"] = STATE["m"] * 0.9
+    return mx.exp(x) * STATE["m"]
+"""
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    file = tmp_path_factory.mktemp("refused") / "refused_of_a_test.py"
+    file.write_text(_USER)
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[file.stem]
+
+
+def _said(user: ModuleType, name: str, *rest: object) -> str:
+    value: object = user
+    for part in name.split("."):
+        value = getattr(value, part)
+    call = ExampleCall((mx.zeros((4, 8)), *rest), {})
+    assert callable(value)
+    with pytest.raises(KernelwrightError) as caught:
+        export_function(value, name, [call], lambda _: {}, admits=lambda _: True)
+    return str(caught.value).replace(str(Path(str(user.__file__)).parent), "")
+
+
+@pytest.mark.parametrize(
+    ("name", "rest", "parts"),
+    [
+        (
+            "of_another_package",
+            (),
+            ["needs pytest as a whole", "(elsewhere, /refused_of_a_test.py:30)"],
+        ),
+        ("imports_another_package", (), ["needs pytest", "(pytest, /refused_of_a_test.py:34)"]),
+        (
+            "gives_an_object",
+            (),
+            ["an object of Opaque", ":41: return Opaque(y)", "make Opaque a dataclass"],
+        ),
+        ("changes_a_dict", ({"m": mx.zeros((8,))},), ["a list or dict", "_test.py:45)"]),
+        ("changes_a_nested_list", ({"seen": []},), ["a list or dict", "_test.py:51)"]),
+        ("changes_its_own_dict", (), ["replaces arrays that it keeps", "_test.py:56)"]),
+        ("LOCKED.run", (), ["LOCKED.lock", "has no text"]),
+    ],
+)
+def test_a_refusal_names_the_line_and_the_variable(
+    user: ModuleType, name: str, rest: tuple[object, ...], parts: list[str]
+) -> None:
+    said = _said(user, name, *rest)
+    assert all(part in said for part in parts), said
+    assert said.endswith(".")
+    assert "\n" not in said
