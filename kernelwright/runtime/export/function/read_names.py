@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
 
-import kernelwright
 from kernelwright.ir.capture import is_library_file
 
-_OWN_FOLDER = str(Path(kernelwright.__file__).parent)
+_OWN_FOLDER = str(Path(__file__).parents[3])
 _READERS = frozenset({"getattr", "hasattr", "vars", "dir", "locals", "globals", "eval", "exec"})
 """Builtins by which a line reads attributes whose names do not stand in it."""
 _OF_DICTS = frozenset({"items", "values", "keys", "copy", "get", "pop", "popitem", "setdefault"})
