@@ -123,6 +123,8 @@ class Purpose(Record):
     parent: str | None = None
     conversation: int = 0
     """Which conversation about the task, from 1; 0 for a single question."""
+    model: str = ""
+    """Who is asked first, as `provider:model`; empty for the first of the list."""
 
 
 class Usage(Record):
@@ -242,6 +244,10 @@ class ChatModel(Protocol):
             ModelError: no model of the list can be used (key, name, context, service).
             BudgetError: the call at its worst could exceed a cap.
         """
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Return every `provider:model` that may be asked, the first choice first."""
 
     def recorded_turns(self, purpose: Purpose) -> Sequence[Turn]:
         """Return the turns that are on record of a conversation, none for a new one."""

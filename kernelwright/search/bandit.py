@@ -1,7 +1,7 @@
 """Which step pays: a bandit on verified gain for what it costs, in one currency."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -9,6 +9,7 @@ from kernelwright.agents.protocols import Attempt
 from kernelwright.agents.roles.feedback import is_gated
 from kernelwright.agents.roles.lineage import is_repairable, may_go_on
 from kernelwright.evaluator.evaluation import Status
+from kernelwright.metal.diagnostic import Record
 
 DOLLARS_PER_HOUR = 0.5
 """What an hour of the evaluating machine counts for beside what a model charges."""
@@ -28,42 +29,115 @@ class Step(StrEnum):
     """Another schedule of a template, or other values of a program's tunables."""
     IDEA = "idea"
     IMPROVE = "improve"
+    COMBINE = "combine"
+    """What is good about programs of two islands in one."""
     REPAIR = "repair"
+
+
+@dataclass(frozen=True, order=True)
+class Move:
+    """A step, and whom it asks; what needs no model asks nobody."""
+
+    step: Step
+    model: str = ""
+
+
+@dataclass(frozen=True)
+class ModelOffer:
+    """A model that may be asked, and what it charges for a million tokens in and out together."""
+
+    name: str
+    dollars: float = 0.0
+
+
+class Credited(Record):
+    """What a step cost and gained, as a campaign remembers it."""
+
+    step: Step
+    model: str
+    gain: float
+    dollars: float
+    weight: float = 1.0
+    """How many tries it counts for: what other kinds of tasks taught counts less."""
 
 
 @dataclass
 class Arm:
-    """What one kind of step has cost and gained so far."""
+    """What one move has cost and gained so far."""
 
-    tries: int = 0
+    tries: float = 0.0
     gain: float = 0.0
     dollars: float = 0.0
 
 
+_STRONG_FIRST = frozenset({Step.IMPROVE, Step.COMBINE, Step.REPAIR})
+"""Where the dearest model is tried first; elsewhere the cheapest drafts."""
+_MOST_REMEMBERED = 4.0
+"""Tries that all earlier campaigns together count for."""
+
+
 @dataclass
 class Bandit:
-    """Every step once, then an upper bound; the same past leads to the same choice."""
+    """Every step once, then an upper bound; the same past leads to the same choice.
 
-    arms: Mapping[Step, Arm] = field(default_factory=lambda: {step: Arm() for step in Step})
+    A step is first tried with the model that suits it by its price. A model that has not tried a
+    step is believed to gain what any step is, at its own price: a dear one has to earn it.
+    """
 
-    def choose(self, available: Collection[Step]) -> Step | None:
-        """Return the available step with the best upper bound on gain for a dollar."""
-        ordered = [step for step in Step if step in available]
+    offers: Sequence[ModelOffer] = ()
+    arms: dict[Move, Arm] = field(default_factory=dict)
+
+    def remember(self, earlier: Iterable[Credited]) -> None:
+        """Begin with what earlier campaigns learnt, worth a few tries a move at the most."""
+        learnt: dict[Move, Arm] = {}
+        for credited in earlier:
+            arm = learnt.setdefault(Move(credited.step, credited.model), Arm())
+            arm.tries += credited.weight
+            arm.gain += credited.gain * credited.weight
+            arm.dollars += credited.dollars * credited.weight
+        for move, arm in learnt.items():
+            share = min(1.0, _MOST_REMEMBERED / arm.tries)
+            self.arms[move] = Arm(arm.tries * share, arm.gain * share, arm.dollars * share)
+
+    def choose(self, available: Collection[Move]) -> Move | None:
+        """Return the available move with the best upper bound on gain for a dollar."""
+        ordered = sorted(available, key=self._place)
         return max(ordered, key=self._bound, default=None)
 
-    def credit(self, step: Step, *, gain: float, dollars: float, seconds: float) -> None:
+    def credit(self, move: Move, *, gain: float, dollars: float, seconds: float) -> Credited:
         """Count a step: `gain` is the logarithm of how many times faster the best became."""
-        arm = self.arms[step]
+        spent = max(dollars + seconds * DOLLARS_PER_HOUR / 3600, LEAST_DOLLARS)
+        credited = Credited(step=move.step, model=move.model, gain=max(gain, 0.0), dollars=spent)
+        arm = self.arms.setdefault(move, Arm())
         arm.tries += 1
-        arm.gain += max(gain, 0.0)
-        arm.dollars += max(dollars + seconds * DOLLARS_PER_HOUR / 3600, LEAST_DOLLARS)
+        arm.gain += credited.gain
+        arm.dollars += credited.dollars
+        return credited
 
-    def _bound(self, step: Step) -> float:
-        arm = self.arms[step]
-        if not arm.tries:
+    def _place(self, move: Move) -> tuple[int, float, str]:
+        price = self._price(move.model)
+        return (
+            list(Step).index(move.step),
+            -price if move.step in _STRONG_FIRST else price,
+            move.model,
+        )
+
+    def _price(self, model: str) -> float:
+        return next((offer.dollars for offer in self.offers if offer.name == model), 0.0)
+
+    def _dearness(self, model: str) -> float:
+        """Return how many times the cheapest model's price a model charges."""
+        cheapest = min((offer.dollars for offer in self.offers if offer.dollars), default=0.0)
+        return max(self._price(model) / cheapest, 1.0) if cheapest else 1.0
+
+    def _bound(self, move: Move) -> float:
+        tried = sum(arm.tries for other, arm in self.arms.items() if other.step is move.step)
+        if not tried:
             return math.inf
+        arm = self.arms.get(move, Arm())
         total = sum(a.tries for a in self.arms.values())
-        rate = (arm.gain + PRIOR_GAIN) / (arm.dollars + PRIOR_DOLLARS)
+        prior = PRIOR_DOLLARS * self._dearness(move.model)
+        rate = (arm.gain + PRIOR_GAIN) / (arm.dollars + prior)
         return rate * (1 + math.sqrt(2 * math.log(total + 1) / (arm.tries + 1)))
 
 

@@ -11,12 +11,23 @@ from typing import Protocol
 from kernelwright.agents.offline import tuned_before
 from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.agents.providers.fault import OutageError
+from kernelwright.agents.roles.coder_prompt import NEW_IDEA, Start, is_at_floor
 from kernelwright.agents.roles.dedup import signature
 from kernelwright.errors import BudgetError
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo
-from kernelwright.search.bandit import Bandit, Step, gain_of, parents, repairable
+from kernelwright.search.archive import Archive
+from kernelwright.search.bandit import (
+    Bandit,
+    Credited,
+    ModelOffer,
+    Move,
+    Step,
+    gain_of,
+    parents,
+    repairable,
+)
 from kernelwright.search.ranking import rank_of
 from kernelwright.search.spec import SearchSpec
 from kernelwright.search.strategy import Enough, Later, Team
@@ -24,7 +35,10 @@ from kernelwright.search.task_search import TaskSearch
 from kernelwright.search.tunables import tuned
 
 Batch = list[Proposal]
-_ASKS_MODEL = frozenset({Step.IDEA, Step.IMPROVE, Step.REPAIR})
+_WRITES = frozenset({Step.IDEA, Step.IMPROVE, Step.COMBINE})
+_ASKS_MODEL = _WRITES | {Step.REPAIR}
+_SHARES = 3
+"""Parts into which a task's candidates go: one step may not take them all."""
 _FIRST_SILENCE_S = 30.0
 _MOST_OUTAGES = 5
 
@@ -39,15 +53,15 @@ class Improver(Protocol):
         history: Sequence[Attempt],
         *,
         count: int,
-        improve: Attempt | None = None,
+        start: Start = NEW_IDEA,
     ) -> Sequence[Proposal]:
-        """Propose new programs, or better ones than `improve`."""
+        """Propose new programs, from where `start` says."""
 
     def owns(self, task: Task, history: Sequence[Attempt], program_id: str) -> bool:
         """Say whether a program is its own author's to mend, and nobody else's."""
 
-    def awaits(self, task: Task) -> frozenset[str]:
-        """Return the programs whose verdicts their author was not told yet."""
+    def awaits(self, task: Task, model: str = "") -> frozenset[str]:
+        """Return the programs whose verdicts their author, a model or any, was not told yet."""
 
     def conclude(self, task: Task, history: Sequence[Attempt]) -> str:
         """Tell the last verdicts; return what their author says is worth knowing."""
@@ -62,6 +76,12 @@ class Learner(Protocol):
     def note(self, task: Task, device: DeviceInfo, text: str, programs: Sequence[str]) -> None:
         """Keep what the author of programs says is worth knowing about such tasks."""
 
+    def credited(self, task: Task, credited: Credited) -> None:
+        """Keep what a step cost and gained."""
+
+    def earlier(self, task: Task) -> Sequence[Credited]:
+        """Return what steps cost and gained in earlier campaigns, most telling last."""
+
 
 class Unmoved:
     """Learns nothing."""
@@ -72,12 +92,19 @@ class Unmoved:
     def note(self, task: Task, device: DeviceInfo, text: str, programs: Sequence[str]) -> None:
         """Let it pass."""
 
+    def credited(self, task: Task, credited: Credited) -> None:
+        """Let it pass."""
+
+    def earlier(self, task: Task) -> Sequence[Credited]:
+        """Return nothing."""
+        return ()
+
 
 @dataclass(frozen=True)
 class _Taken:
     """A step whose programs are being judged."""
 
-    step: Step
+    move: Move
     batch: Batch
     before: float | None
     """The best rank when the step began."""
@@ -88,12 +115,12 @@ class _Play:
     """One task's bandit, the step that is under way, and those whose programs are judged."""
 
     bandit: Bandit = field(default_factory=Bandit)
-    step: Step | None = None
+    move: Move | None = None
     thinking: Future[Batch] | None = None
     before: float | None = None
     taken: list[_Taken] = field(default_factory=list)
-    dry: set[Step] = field(default_factory=set)
-    """Steps that had nothing to offer since the last verdicts."""
+    dry: set[Move] = field(default_factory=set)
+    """Moves that had nothing to offer since the last verdicts."""
     over: str = ""
     """Why models are asked no more."""
     is_capped: bool = False
@@ -120,6 +147,8 @@ class BanditStrategy:
         spec: SearchSpec,
         *,
         learner: Learner | None = None,
+        offers: Sequence[ModelOffer] = (),
+        uses_archive: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._team = team
@@ -127,6 +156,9 @@ class BanditStrategy:
         self._device = device
         self._spec = spec
         self._learner = learner or Unmoved()
+        # Whoever comes first of the list is asked where nobody in particular is.
+        self._offers = tuple(offers) or (ModelOffer(""),)
+        self._uses_archive = uses_archive
         self._clock = clock
         self._plays: dict[str, _Play] = {}
         self._pool = ThreadPoolExecutor(spec.calls_at_once, thread_name_prefix="think")
@@ -139,7 +171,9 @@ class BanditStrategy:
 
     def next(self, pursuit: TaskSearch) -> Batch | Enough | Later:
         """Return the next batch."""
-        play = self._plays.setdefault(pursuit.task.fingerprint, _Play())
+        play = self._plays.get(pursuit.task.fingerprint)
+        if play is None:
+            play = self._plays[pursuit.task.fingerprint] = self._opened(pursuit.task)
         if play.thinking is not None:
             if not play.thinking.done():
                 return Later()
@@ -148,6 +182,11 @@ class BanditStrategy:
             self._credit(play, pursuit)
             answer = self._step(play, pursuit)
         return self._told(play, pursuit, answer) if isinstance(answer, Enough) else answer
+
+    def _opened(self, task: Task) -> _Play:
+        play = _Play(Bandit(self._offers))
+        play.bandit.remember(self._learner.earlier(task))
+        return play
 
     def _told(self, play: _Play, pursuit: TaskSearch, ending: Enough) -> Enough | Later:
         """Tell the last verdicts before a task is left; `Later` until they are."""
@@ -173,20 +212,20 @@ class BanditStrategy:
     def _step(self, play: _Play, pursuit: TaskSearch) -> Batch | Enough | Later:
         """Choose a step and take it; those with nothing to offer are passed over."""
         if recalled := self._recalled(play, pursuit):
-            play.step, play.before = Step.TUNE, _best(pursuit)
+            play.move, play.before = Move(Step.TUNE), _best(pursuit)
             return _take(play, recalled)
         while not (ending := self._ending(pursuit)):
-            step = play.bandit.choose(self._available(play, pursuit))
-            if step is None:
-                return self._nothing_left(play)
-            play.step, play.before = step, _best(pursuit)
-            if step in _ASKS_MODEL:
+            move = play.bandit.choose(self._available(play, pursuit))
+            if move is None:
+                return self._nothing_left(play, pursuit)
+            play.move, play.before = move, _best(pursuit)
+            if move.step in _ASKS_MODEL:
                 # Counted here, where nothing else changes the pursuit.
-                play.thinking = self._pool.submit(self._ask, step, pursuit, self._count(pursuit))
+                play.thinking = self._pool.submit(self._ask, move, pursuit, self._count(pursuit))
                 return Later()
             if batch := self._fresh(self._tuned(pursuit), pursuit)[: self._count(pursuit)]:
                 return _take(play, batch)
-            play.dry.add(step)
+            play.dry.add(move)
         return Enough("; ".join(filter(None, (ending, play.over))))
 
     def _recalled(self, play: _Play, pursuit: TaskSearch) -> Batch:
@@ -201,12 +240,12 @@ class BanditStrategy:
         self, play: _Play, pursuit: TaskSearch, thinking: Future[Batch]
     ) -> Batch | Enough | Later:
         play.thinking = None
-        assert play.step is not None
+        assert play.move is not None
         try:
             batch = self._fresh(thinking.result(), pursuit)
             self._outages = 0
         except BudgetError as e:
-            play.over = f"{str(e).rstrip('.')} (next would have been: {play.step.value})"
+            play.over = f"{str(e).rstrip('.')} (next would have been: {play.move.step.value})"
             play.is_capped = True
             batch = []
         except OutageError as e:
@@ -214,8 +253,8 @@ class BanditStrategy:
             batch = []
         if batch:
             return _take(play, batch)
-        play.bandit.credit(play.step, gain=0.0, dollars=0.0, seconds=1.0)
-        play.dry.add(play.step)
+        play.bandit.credit(play.move, gain=0.0, dollars=0.0, seconds=1.0)
+        play.dry.add(play.move)
         return self._step(play, pursuit)
 
     def _note_outage(self, play: _Play, error: OutageError) -> None:
@@ -225,15 +264,26 @@ class BanditStrategy:
         if self._outages >= _MOST_OUTAGES:
             play.over = str(error).rstrip(".")
 
-    def _ask(self, step: Step, pursuit: TaskSearch, count: int) -> Batch:
+    def _ask(self, move: Move, pursuit: TaskSearch, count: int) -> Batch:
         history = tuple(pursuit.history)
-        if step is Step.REPAIR:
+        if move.step is Step.REPAIR:
             return self._repaired(pursuit, history, count)
-        improve = _fastest(history) if step is Step.IMPROVE else None
-        written = self._coder.write(
-            pursuit.task, self._device, history, count=count, improve=improve
-        )
+        start = self._start(move, history)
+        written = self._coder.write(pursuit.task, self._device, history, count=count, start=start)
         return list(written)
+
+    def _start(self, move: Move, history: Sequence[Attempt]) -> Start:
+        """Choose a parent and what else to show from the islands of the archive."""
+        archive = Archive(history, _slowness(history))
+        parent = None
+        if move.step is not Step.IDEA:
+            parent = archive.parents[0] if self._uses_archive else _fastest(history)
+        inspirations = archive.inspirations(parent) if self._uses_archive else []
+        if parent is None:
+            # The best program is shown anyway.
+            best = _fastest(history)
+            inspirations = [a for a in inspirations if a is not best]
+        return Start(parent, tuple(inspirations), move.step is Step.COMBINE, move.model)
 
     def _repaired(self, pursuit: TaskSearch, history: Sequence[Attempt], count: int) -> Batch:
         batch: Batch = []
@@ -274,18 +324,35 @@ class BanditStrategy:
             )
         return batch
 
-    def _available(self, play: _Play, pursuit: TaskSearch) -> set[Step]:
-        steps = set(Step) - play.dry
-        if play.over or self._clock() < self._silent_until_s:
+    def _available(self, play: _Play, pursuit: TaskSearch) -> set[Move]:
+        steps = set(Step)
+        archive = Archive(pursuit.history, _slowness(pursuit.history))
+        if play.over or self._clock() < self._silent_until_s or self._is_at_floor(pursuit):
             steps -= _ASKS_MODEL
-        if self._coder.awaits(pursuit.task) & {p.program.id for p in pursuit.in_flight}:
-            # A conversation goes on with its verdicts.
-            steps -= {Step.IDEA, Step.IMPROVE}
-        if not parents(pursuit.history, _slowness(pursuit.history)):
-            steps.discard(Step.IMPROVE)
+        if not archive.islands or self._has_tunables_left(pursuit):
+            # What a program left open is tuned before anybody is asked to improve on it.
+            steps -= {Step.IMPROVE, Step.COMBINE}
+        elif not self._uses_archive or not archive.inspirations(_fastest(pursuit.history)):
+            steps.discard(Step.COMBINE)
         if not self._repairable(pursuit, pursuit.history):
             steps.discard(Step.REPAIR)
-        return steps
+        moves = {
+            Move(step, offer.name)
+            for step in steps & _WRITES
+            for offer in self._offers
+            # A conversation goes on with its verdicts.
+            if not self._coder.awaits(pursuit.task, offer.name)
+            & {p.program.id for p in pursuit.in_flight}
+        }
+        return (moves | {Move(step) for step in steps - _WRITES}) - play.dry
+
+    def _is_at_floor(self, pursuit: TaskSearch) -> bool:
+        return is_at_floor(pursuit.task, self._device, pursuit.history)
+
+    def _has_tunables_left(self, pursuit: TaskSearch) -> bool:
+        best = _fastest(pursuit.history)
+        is_judged = not pursuit.in_flight
+        return best is not None and is_judged and bool(tuned(best, pursuit.tried(), 1))
 
     def _ending(self, pursuit: TaskSearch) -> str:
         """Say why the task is left; empty while it is not."""
@@ -295,12 +362,14 @@ class BanditStrategy:
             return f"no gain in the last {pursuit.since_best} correct candidates"
         return ""
 
-    def _nothing_left(self, play: _Play) -> Enough | Later:
+    def _nothing_left(self, play: _Play, pursuit: TaskSearch) -> Enough | Later:
         if play.over:
             return Enough(play.over, is_capped=play.is_capped)
         if self._clock() < self._silent_until_s:
-            play.dry -= _ASKS_MODEL
+            play.dry = {move for move in play.dry if move.step not in _ASKS_MODEL}
             return Later()
+        if self._is_at_floor(pursuit):
+            return Enough("as fast as the floor allows, and every schedule tried")
         return Enough("every schedule tried, and no new idea")
 
     def _credit(self, play: _Play, pursuit: TaskSearch) -> None:
@@ -314,13 +383,14 @@ class BanditStrategy:
             found = [judged[p.program.id] for p in taken.batch if p.program.id in judged]
             self._learn(found, pursuit)
             after = min((r.value for a in found if (r := rank_of(a.evaluation))), default=None)
-            play.bandit.credit(
-                taken.step,
+            credited = play.bandit.credit(
+                taken.move,
                 gain=gain_of(taken.before, after),
                 dollars=sum(p.dollars for p in taken.batch),
                 seconds=sum(a.evaluation.duration_s for a in found)
                 + sum(p.seconds for p in taken.batch),
             )
+            self._learner.credited(pursuit.task, credited)
             play.dry.clear()
 
     def _learn(self, found: Sequence[Attempt], pursuit: TaskSearch) -> None:
@@ -333,7 +403,7 @@ class BanditStrategy:
 
     def _count(self, pursuit: TaskSearch) -> int:
         """How many programs a step may propose: few candidates are shared among the steps."""
-        share = math.ceil(self._spec.candidates_per_task / len(_ASKS_MODEL))
+        share = math.ceil(self._spec.candidates_per_task / _SHARES)
         return min(self._room(pursuit), self._spec.batch, share)
 
     def _room(self, pursuit: TaskSearch) -> int:
@@ -356,8 +426,8 @@ class BanditStrategy:
 
 def _take(play: _Play, batch: Batch) -> Batch:
     """Note that a step has brought programs, which are judged from now on."""
-    assert play.step is not None
-    play.taken.append(_Taken(play.step, batch, play.before))
+    assert play.move is not None
+    play.taken.append(_Taken(play.move, batch, play.before))
     return batch
 
 

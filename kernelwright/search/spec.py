@@ -5,10 +5,25 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from kernelwright.agents.budget import UNLIMITED, Caps
+from kernelwright.agents.message import RoleName
 from kernelwright.agents.providers.price import Price
+from kernelwright.agents.session.tools.toolbox import ToolCaps
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
 from kernelwright.metal.device.threadgroup_memory import check_threadgroup_bytes
 from kernelwright.metal.diagnostic import Record
+
+
+class TeamSpec(Record):
+    """How models take part in a search; what is left out shows what it brings."""
+
+    tool_caps: ToolCaps = ToolCaps()
+    """How much one conversation may have its tools do."""
+    tries: bool = True
+    """False where models write blind: what they submit is all that is tried."""
+    archive: bool = True
+    """False where nothing is shown of other islands, sibling tasks and earlier campaigns."""
+    roles: tuple[RoleName, ...] = ("planner", "coder", "repairer")
+    """Who is a model; the others are the offline agents."""
 
 
 class SearchSpec(Record):
@@ -45,6 +60,7 @@ class SearchSpec(Record):
     prices: dict[str, Price] = Field(default_factory=dict)
     """By `provider:name`; they win over the tables on disk."""
     calls_at_once: int = Field(default=4, ge=1)
+    team: TeamSpec = TeamSpec()
 
     @model_validator(mode="after")
     def _suits_the_device(self) -> Self:

@@ -96,7 +96,8 @@ def test_lessons_wait_for_the_next_search_and_are_credited_there(
     store: KernelStore, judge: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The task is so small that its templates are at the floor, where nobody would be asked again.
-    monkeypatch.setattr("kernelwright.agents.roles.coder._is_at_floor", lambda *_: False)
+    for module in ("agents.roles.coder", "search.bandit_strategy"):
+        monkeypatch.setattr(f"kernelwright.{module}.is_at_floor", lambda *_: False)
     model = Slips()
     dying = Dying(lambda request: moment_of(request) == "coder" and model.ideas == 1, model)
     with LoopbackServer(dying) as server:

@@ -7,7 +7,16 @@ import pytest
 from kernelwright.agents.protocols import Attempt
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.metal.kernel import Tunable
-from kernelwright.search.bandit import Bandit, Step, gain_of, parents, repairable
+from kernelwright.search.bandit import (
+    Bandit,
+    Credited,
+    ModelOffer,
+    Move,
+    Step,
+    gain_of,
+    parents,
+    repairable,
+)
 from kernelwright.search.tunables import neighbours, tuned
 from tests.agents.loopback.scene import (
     BODY,
@@ -20,40 +29,79 @@ from tests.agents.loopback.scene import (
     wrong_at_the_tail,
 )
 
+IDEA, IMPROVE, TUNE = Move(Step.IDEA), Move(Step.IMPROVE), Move(Step.TUNE)
+MOVES = {Move(step) for step in Step}
+
 
 def test_every_available_step_is_tried_once_first() -> None:
     bandit = Bandit()
     taken = []
     for _ in Step:
-        step = bandit.choose(set(Step))
-        assert step is not None
-        taken.append(step)
-        bandit.credit(step, gain=0.0, dollars=0.01, seconds=1.0)
-    assert sorted(taken) == sorted(Step)
+        move = bandit.choose(MOVES)
+        assert move is not None
+        taken.append(move)
+        bandit.credit(move, gain=0.0, dollars=0.01, seconds=1.0)
+    assert set(taken) == MOVES
 
 
 def test_the_step_that_gains_most_for_its_cost_is_preferred() -> None:
     bandit = Bandit()
-    for step in Step:
-        bandit.credit(step, gain=0.2 if step is Step.IMPROVE else 0.0, dollars=0.02, seconds=5)
-    assert bandit.choose(set(Step)) is Step.IMPROVE
+    for move in MOVES:
+        bandit.credit(move, gain=0.2 if move == IMPROVE else 0.0, dollars=0.02, seconds=5)
+    assert bandit.choose(MOVES) == IMPROVE
 
 
 def test_a_dear_step_needs_a_larger_gain() -> None:
     bandit = Bandit()
-    bandit.credit(Step.IDEA, gain=0.2, dollars=2.0, seconds=5)
-    bandit.credit(Step.TUNE, gain=0.1, dollars=0.0, seconds=5)
-    assert bandit.choose({Step.IDEA, Step.TUNE}) is Step.TUNE
+    bandit.credit(IDEA, gain=0.2, dollars=2.0, seconds=5)
+    bandit.credit(TUNE, gain=0.1, dollars=0.0, seconds=5)
+    assert bandit.choose({IDEA, TUNE}) == TUNE
 
 
 def test_a_fruitless_step_is_not_repeated_for_ever() -> None:
     bandit, taken = Bandit(), []
     for _ in range(20):
-        step = bandit.choose({Step.IDEA, Step.TUNE})
-        assert step is not None
-        taken.append(step)
-        bandit.credit(step, gain=0.0, dollars=0.01 if step is Step.IDEA else 0.0, seconds=1)
-    assert 3 <= taken.count(Step.IDEA) <= 17
+        move = bandit.choose({IDEA, TUNE})
+        assert move is not None
+        taken.append(move)
+        bandit.credit(move, gain=0.0, dollars=0.01 if move == IDEA else 0.0, seconds=1)
+    assert 3 <= taken.count(IDEA) <= 17
+
+
+CHEAP, STRONG = ModelOffer("openai:small", 1.0), ModelOffer("anthropic:large", 20.0)
+
+
+def asked(step: Step) -> set[Move]:
+    return {Move(step, offer.name) for offer in (STRONG, CHEAP)}
+
+
+def test_the_cheap_model_drafts_and_the_strong_one_improves_at_first() -> None:
+    bandit = Bandit((STRONG, CHEAP))
+    assert bandit.choose(asked(Step.IDEA)) == Move(Step.IDEA, CHEAP.name)
+    assert bandit.choose(asked(Step.IMPROVE)) == Move(Step.IMPROVE, STRONG.name)
+
+
+@pytest.mark.parametrize(("strong", "chosen"), [(0.5, STRONG), (0.01, CHEAP)])
+def test_then_the_measured_gain_for_a_dollar_decides(strong: float, chosen: ModelOffer) -> None:
+    bandit = Bandit((STRONG, CHEAP))
+    for _ in range(4):
+        bandit.credit(Move(Step.IMPROVE, STRONG.name), gain=strong, dollars=0.2, seconds=5)
+        bandit.credit(Move(Step.IMPROVE, CHEAP.name), gain=0.01, dollars=0.01, seconds=5)
+    assert bandit.choose(asked(Step.IMPROVE)) == Move(Step.IMPROVE, chosen.name)
+
+
+def test_what_earlier_campaigns_learnt_counts_for_a_few_tries_only() -> None:
+    bandit = Bandit((STRONG, CHEAP))
+    learnt = [
+        Credited(step=Step.IDEA, model=CHEAP.name, gain=0.0, dollars=0.02),
+        Credited(step=Step.IDEA, model=STRONG.name, gain=0.6, dollars=0.1),
+    ]
+    bandit.remember(learnt * 50)
+    assert bandit.choose(asked(Step.IDEA)) == Move(Step.IDEA, STRONG.name)
+    assert bandit.arms[Move(Step.IDEA, STRONG.name)].tries == pytest.approx(4.0)
+    for _ in range(20):
+        bandit.credit(Move(Step.IDEA, STRONG.name), gain=0.0, dollars=0.2, seconds=5)
+    assert bandit.choose(asked(Step.IDEA)) == Move(Step.IDEA, CHEAP.name)
 
 
 def test_nothing_available_is_no_step() -> None:

@@ -8,15 +8,21 @@ import pytest
 from kernelwright.agents.offline import OfflineCoder
 from kernelwright.agents.protocols import Attempt, Plan, Proposal
 from kernelwright.agents.providers.fault import OutageError
+from kernelwright.agents.roles.coder_prompt import NEW_IDEA, Start
 from kernelwright.errors import BudgetError, ModelError
+from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.kernel import Tunable
 from kernelwright.search.bandit_strategy import BanditStrategy, Batch
 from kernelwright.search.spec import SearchSpec
 from kernelwright.search.strategy import Enough, Later, Team
 from kernelwright.search.task_search import TaskSearch
 from tests.agents.loopback.scene import DEVICE, TASK, correct, racing
+
+SLOW = correct().evaluation.model_copy(update={"predicted_us": 40.0})
+"""Right, and far above the floor."""
 
 
 class Offline:
@@ -40,6 +46,7 @@ class Asked:
     def __init__(self, ending: Exception | Sequence[Proposal]) -> None:
         self.ending = ending
         self.count = 0
+        self.starts: list[tuple[Start, int]] = []
 
     def write(
         self,
@@ -48,9 +55,10 @@ class Asked:
         history: Sequence[Attempt],
         *,
         count: int,
-        improve: Attempt | None = None,
+        start: Start = NEW_IDEA,
     ) -> Sequence[Proposal]:
         self.count += 1
+        self.starts.append((start, len(history)))
         if isinstance(self.ending, Exception):
             raise self.ending
         return self.ending
@@ -58,7 +66,7 @@ class Asked:
     def owns(self, task: Task, history: Sequence[Attempt], program_id: str) -> bool:
         return False
 
-    def awaits(self, task: Task) -> frozenset[str]:
+    def awaits(self, task: Task, model: str = "") -> frozenset[str]:
         return frozenset()
 
     def conclude(self, task: Task, history: Sequence[Attempt]) -> str:
@@ -107,7 +115,7 @@ def judged(wager: BanditStrategy, pursuit: TaskSearch) -> Batch | Enough | Later
             return batch
         pursuit.begin(batch)
         for proposal in batch:
-            pursuit.judged(proposal.program.id, correct().evaluation, reused=False)
+            pursuit.judged(proposal.program.id, SLOW, reused=False)
         pursuit.advance(to_the_end=True)
 
 
@@ -173,7 +181,7 @@ def test_a_models_program_is_evaluated_like_any_other(wagers: Open) -> None:
             pursuit.begin(batch)
             for proposal in batch:
                 seen.append(proposal.idea)
-                pursuit.judged(proposal.program.id, correct().evaluation, reused=False)
+                pursuit.judged(proposal.program.id, SLOW, reused=False)
             pursuit.advance(to_the_end=True)
     assert len(seen) == 2
 
@@ -184,3 +192,43 @@ def test_schedules_that_won_before_come_first_also_when_a_model_is_there(wagers:
     batch = wagers(Asked([])).next(pursuit)
     assert isinstance(batch, list)
     assert [p.schedule for p in batch] == [written[-1].schedule]
+
+
+def judge_as(wager: BanditStrategy, pursuit: TaskSearch, evaluation: Evaluation) -> list[str]:
+    """Run a task to its end; return the ideas in the order in which they were proposed."""
+    ideas: list[str] = []
+    while not isinstance(answer := wager.next(pursuit), Enough):
+        if isinstance(answer, list):
+            pursuit.begin(answer)
+            for proposal in answer:
+                ideas.append(proposal.idea)
+                # What leaves something open is the fastest.
+                faster = 0.8 if proposal.program.tunables else 1.0
+                taken = (evaluation.predicted_us or 0.0) * faster
+                found = evaluation.model_copy(
+                    update={"program": proposal.program.id, "predicted_us": taken}
+                )
+                pursuit.judged(proposal.program.id, found, reused=False)
+            pursuit.advance(to_the_end=True)
+    return ideas
+
+
+def test_nobody_is_asked_at_the_floor(wagers: Open) -> None:
+    coder = Asked([racing().proposal])
+    pursuit = TaskSearch(TASK, "affine")
+    fast = SLOW.model_copy(update={"predicted_us": 0.5})
+    assert len(judge_as(wagers(coder), pursuit, fast)) == 1
+    assert coder.count == 0
+
+
+def test_what_a_program_leaves_open_is_tuned_before_anybody_improves_on_it(wagers: Open) -> None:
+    open_tunable = Tunable(name="N", choices=(2, 4, 8), value=4)
+    proposal = correct().proposal
+    tunable = proposal.program.model_copy(update={"tunables": (open_tunable,)})
+    written = proposal.model_copy(update={"program": tunable, "idea": "Open."})
+    coder = Asked([written])
+    ideas = judge_as(wagers(coder), TaskSearch(TASK, "affine"), SLOW)
+    first = ideas.index("Open.")
+    assert ideas[first + 1 :] == ["Open. (N = 2)", "Open. (N = 8)"]
+    # The template's program, the model's, and its two other values are judged by then.
+    assert min(known for start, known in coder.starts if start.improve is not None) == 4

@@ -95,9 +95,14 @@ class Credit(Record):
         """How much more it helped than hurt."""
         return self.helped - self.hurt
 
-    @property
-    def is_spent(self) -> bool:
-        """True when the lesson did so much more harm than good that nobody should be told."""
+    def is_spent(self, advice: "Advice") -> bool:
+        """Say whether nobody should be told any more.
+
+        A lesson from verdicts is dropped when it did much more harm than good; a model's note when
+        it does not help: when fewer than one in three programs written under it led.
+        """
+        if advice is Advice.NOTE:
+            return self.hurt >= _MOST_HURT + 2 * self.helped
         return -self.net >= _MOST_HURT
 
 
@@ -129,7 +134,9 @@ def ranked(lessons: Iterable[Lesson], earned: Mapping[str, Credit]) -> tuple[Les
     `earned` holds what became of each lesson so far, by its id.
     """
     credited = [(earned.get(lesson.id, NO_CREDIT), lesson) for lesson in lessons]
-    kept = [(credit.net, lesson) for credit, lesson in credited if not credit.is_spent]
+    kept = [
+        (credit.net, lesson) for credit, lesson in credited if not credit.is_spent(lesson.advice)
+    ]
     return tuple(
         lesson
         for _, lesson in sorted(kept, key=lambda pair: (-pair[0], -pair[1].strength, pair[1].text))
@@ -154,10 +161,10 @@ def credit(lesson: Lesson, program: Program, evaluation: Evaluation, *, leads: b
 
     A technique helps where a program that follows the lesson leads its task, and hurts where such
     a program fails; a warning helps where the error stays away, and hurts where it comes again. A
-    note helps where a program leads that was written under it, and hurts where it fails.
+    note helps where a program leads that was written under it, and else takes room in vain.
     """
     if lesson.advice is Advice.NOTE:
-        return Credit(helped=int(leads), hurt=int(not evaluation.is_correct))
+        return Credit(helped=int(leads), hurt=int(not leads))
     if lesson.advice is Advice.PREVENT:
         recurs = _failure(evaluation) == lesson.subject
         return Credit(helped=int(not recurs), hurt=int(recurs))

@@ -6,6 +6,7 @@ from kernelwright.agents.protocols import Attempt
 from kernelwright.agents.roles.feedback import profile
 from kernelwright.agents.roles.reply_schema import drafted
 from kernelwright.agents.roles.task_signature import Interface
+from kernelwright.metal.kernel import Program
 
 LONGEST_SOURCE = 6000
 """Bytes of a text that prompts show whole; templates unroll far longer ones."""
@@ -33,6 +34,12 @@ def shown(attempt: Attempt, interface: Interface) -> dict[str, object]:
         "kernels": kernels,
         "profile": profile(attempt.evaluation)[:_LONGEST_PROFILE],
     }
+
+
+def excerpt(program: Program, most: int) -> str:
+    """Return a program's bodies, cut to so many bytes in all."""
+    texts = [f"// {kernel.name}\n{kernel.source.strip()}" for kernel in program.kernels]
+    return summarised("\n\n".join(texts), most)
 
 
 def summarised(text: str, most: int = LONGEST_SOURCE) -> str:

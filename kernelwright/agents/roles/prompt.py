@@ -11,7 +11,6 @@ import jinja2
 from kernelwright.agents.message import Prompt
 
 _INCLUDE = re.compile(r'{%-?\s*include\s+"([^"]+)"')
-EXAMPLES = ("rowwise", "elementwise", "columns")
 
 
 class _Packaged(jinja2.BaseLoader):
@@ -50,9 +49,9 @@ def render(name: str, values: Mapping[str, object]) -> str:
 
 
 def version(*names: str) -> str:
-    """Return 12 hex digits over the named templates, their includes and the examples."""
+    """Return 12 hex digits over the named templates and what they include."""
     seen: dict[str, str] = {}
-    pending = [f"{name}.md" for name in (*names, *(f"examples/{e}" for e in EXAMPLES))]
+    pending = [f"{name}.md" for name in names]
     while pending:
         name = pending.pop()
         if name not in seen:
@@ -60,11 +59,6 @@ def version(*names: str) -> str:
             pending += _INCLUDE.findall(seen[name])
     text = "\0".join(f"{name}\0{seen[name]}" for name in sorted(seen))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def example_texts() -> tuple[str, ...]:
-    """Return the worked examples, as they stand in prompts."""
-    return tuple(source(f"examples/{name}.md").strip() for name in EXAMPLES)
 
 
 def build(

@@ -47,6 +47,11 @@ class AsyncBridge:
         """`provider:model` of the first choice."""
         return self._model.name
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Every `provider:model` that may be asked."""
+        return self._model.models
+
     def submit(
         self,
         prompt: Prompt,

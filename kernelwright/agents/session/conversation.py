@@ -31,6 +31,10 @@ class Exchange(Protocol):
     def name(self) -> str:
         """Return `provider:model`, or `replay:campaign`."""
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Return every `provider:model` that it speaks for: of a replay, all that were recorded."""
+
     async def reply(
         self, prompt: Prompt, shape: type[BaseModel] | None, purpose: Purpose
     ) -> TimedReply:
@@ -60,6 +64,11 @@ class Conversations:
         """Return the first choice's name."""
         return self._exchanges[0].name
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Return every model that may be asked, the first choice first."""
+        return tuple(dict.fromkeys(m for exchange in self._exchanges for m in exchange.models))
+
     async def ask(
         self,
         prompt: Prompt,
@@ -69,23 +78,26 @@ class Conversations:
     ) -> Answer[Shape]:
         """Hold one conversation; see `ChatModel.ask`."""
         return await self._first(
-            lambda exchange: _converse(exchange, prompt, shape, purpose, accept)
+            lambda exchange: _converse(exchange, prompt, shape, purpose, accept), purpose.model
         )
 
     async def turn(self, prompt: Prompt, purpose: Purpose) -> TimedReply:
         """Return the next turn of a conversation with tools; see `ChatModel.turn`."""
-        return await self._first(lambda exchange: _next_turn(exchange, prompt, purpose))
+        return await self._first(
+            lambda exchange: _next_turn(exchange, prompt, purpose), purpose.model
+        )
 
     def recorded_turns(self, purpose: Purpose) -> Sequence[Turn]:
         """Return the longest record of a conversation."""
         records = [exchange.recorded_turns(purpose) for exchange in self._exchanges]
         return max(records, key=len)
 
-    async def _first(self, ask: Callable[[Exchange], Awaitable[_Result]]) -> _Result:
-        """Return what the first exchange gives that gives anything."""
+    async def _first(self, ask: Callable[[Exchange], Awaitable[_Result]], model: str) -> _Result:
+        """Return what the first exchange gives that gives anything; `model` is asked before all."""
         failure: ModelError | None = None
+        exchanges = sorted(self._exchanges, key=lambda e: bool(model) and model not in e.models)
         async with self._slots:
-            for exchange in self._exchanges:
+            for exchange in exchanges:
                 try:
                     return await ask(exchange)
                 except ModelError as e:

@@ -86,6 +86,11 @@ class LiveExchange:
         """Return `provider:model`."""
         return self.wire.name
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Return the one model that it speaks for."""
+        return (self.wire.name,)
+
     async def close(self) -> None:
         """Release the wire's connections."""
         await self.wire.close()

@@ -26,29 +26,38 @@ class ReplayExchange:
         self._by_hash = defaultdict[str, list[RecordedCall]](list)
         self._by_purpose = defaultdict[Purpose, list[RecordedCall]](list)
         self._used: set[str] = set()
+        models: dict[str, None] = {}
         for recorded in calls:
             if recorded.has_reply:
+                models[recorded.call.model] = None
                 self._by_hash[recorded.call.request_hash].append(recorded)
-                self._by_purpose[recorded.call.purpose].append(recorded)
+                self._by_purpose[_kind(recorded.call.purpose)].append(recorded)
+        self._models = tuple(models)
 
     @property
     def name(self) -> str:
         """Return `replay:campaign`."""
         return f"replay:{self._campaign}"
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Return the models whose replies are on record."""
+        return self._models
+
     async def close(self) -> None:
         """There is nothing to release."""
 
     def recorded_turns(self, purpose: Purpose) -> Sequence[Turn]:
         """Return what is on record of a conversation."""
-        return turns_of(self._by_purpose[purpose], purpose)
+        known = self._by_purpose[_kind(purpose)]
+        return turns_of(known, known[0].call.purpose) if known else ()
 
     async def reply(
         self, prompt: Prompt, shape: type[BaseModel] | None, purpose: Purpose
     ) -> TimedReply:
         """Return a recorded reply; record it again, at no cost."""
         digest = request_hash(prompt, shape)
-        recorded = self._next(self._by_hash[digest]) or self._next(self._by_purpose[purpose])
+        recorded = self._next(self._by_hash[digest]) or self._next(self._by_purpose[_kind(purpose)])
         if recorded is None:
             raise ReplyError(
                 f"{self.name} holds no further reply to the {purpose.role} about this task; "
@@ -76,3 +85,8 @@ class ReplayExchange:
                 self._used.add(candidate.call.id)
                 return candidate
         return None
+
+
+def _kind(purpose: Purpose) -> Purpose:
+    """Return a purpose whoever was asked: a replay may prefer another model than was preferred."""
+    return purpose.model_copy(update={"model": ""})

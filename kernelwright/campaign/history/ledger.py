@@ -86,6 +86,15 @@ def calls_to_replay(store: KernelStore, prefix: str) -> list[RecordedCall]:
     Raises:
         InputError: no campaign's id, or more than one, begins like this.
     """
+    return [c for run in runs_to_replay(store, prefix) for c in recorded_calls(store, run)]
+
+
+def runs_to_replay(store: KernelStore, prefix: str) -> list[str]:
+    """Return the campaign whose id begins with `prefix` behind the runs it took over from.
+
+    Raises:
+        InputError: no campaign's id, or more than one, begins like this.
+    """
     campaigns = store.campaigns(limit=_MOST_CAMPAIGNS)
     found = [c for c in campaigns if c.id.startswith(prefix)]
     if len(found) != 1:
@@ -94,8 +103,7 @@ def calls_to_replay(store: KernelStore, prefix: str) -> list[RecordedCall]:
             f"expected the beginning of one campaign's id after replay:, found {prefix!r}, which "
             f"{len(found) or 'no'} campaigns have; the latest are: {latest}."
         )
-    runs = [*abandoned(store, found[0].id), found[0].id]
-    return [recorded for run in runs for recorded in recorded_calls(store, run)]
+    return [*abandoned(store, found[0].id), found[0].id]
 
 
 def abandoned(store: KernelStore, campaign_id: str) -> list[str]:

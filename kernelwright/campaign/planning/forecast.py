@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable, Iterator
 
 from kernelwright.agents.budget import Caps
-from kernelwright.agents.roles.coder import Brief, coder_prompt
+from kernelwright.agents.roles.coder_prompt import Brief, coder_prompt
 from kernelwright.agents.roles.planner import planner_prompt
 from kernelwright.agents.session import ModelSpec, Usage, load_prices
 from kernelwright.agents.session.spec import price_of

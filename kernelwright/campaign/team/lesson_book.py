@@ -17,11 +17,13 @@ from kernelwright.agents.roles.lesson import (
     ranked,
 )
 from kernelwright.campaign.history.ledger import abandoned
+from kernelwright.campaign.team.step_memory import StepMemory
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph, classify
 from kernelwright.ir.describe import operation
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.search.bandit import Credited
 from kernelwright.store import KernelStore
 from kernelwright.store import Lesson as KeptLesson
 
@@ -34,13 +36,15 @@ _LESSONS = TypeAdapter(tuple[Lesson, ...])
 class Experience:
     """The lessons of a store as they stood when a search began.
 
-    A search that takes up a killed one tells what that one told: prompts stay the same, so that
-    no reply on record is paid for twice.
+    A search that takes up a killed one, or replays another, tells what that one told: prompts
+    stay the same, so that no reply on record is paid for twice.
     """
 
-    def __init__(self, store: KernelStore, campaign_id: str) -> None:
+    def __init__(self, store: KernelStore, campaign_id: str, replayed: Sequence[str] = ()) -> None:
         self._store = store
-        told = _told(store, abandoned(store, campaign_id))
+        taken_up = (*replayed, *abandoned(store, campaign_id))
+        self._steps = StepMemory(store, campaign_id, taken_up)
+        told = _told(store, taken_up)
         self._lessons = _learnt(store) if told is None else told
         self._by_id = {lesson.id: lesson for lesson in self._lessons}
         store.log(campaign_id, _TOLD, _LESSONS.dump_json(self._lessons).decode())
@@ -58,6 +62,14 @@ class Experience:
             )
             kept = _kept(written, {}).model_copy(update={"state": "proposed"})
             self._store.dialogue.keep_lesson(kept)
+
+    def credited(self, task: Task, credited: Credited) -> None:
+        """Keep what a step for a task cost and gained."""
+        self._steps.keep(kind_of(task.graph), credited)
+
+    def earlier(self, task: Task) -> Sequence[Credited]:
+        """Return what steps cost and gained in earlier campaigns."""
+        return self._steps.about(kind_of(task.graph))
 
     def learn(self, proposal: Proposal, evaluation: Evaluation, *, leads: bool) -> None:
         """Credit the lessons under which a program was written with its verdict."""
@@ -132,7 +144,7 @@ def _kept(lesson: Lesson, earned: Mapping[str, Credit]) -> KeptLesson:
         text=lesson.text,
         signature=lesson.kind,
         device=lesson.device[:32],
-        state="refuted" if found.is_spent else "trusted",
+        state="refuted" if found.is_spent(lesson.advice) else "trusted",
         evidence=lesson.evidence,
         helped=found.helped,
         hurt=found.hurt,

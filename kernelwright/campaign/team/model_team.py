@@ -1,28 +1,39 @@
 """The team that asks language models, with the offline one beside and behind it."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from kernelwright.agents.budget import Budget
-from kernelwright.agents.roles.coder import ModelCoder
+from kernelwright.agents.roles.coder import CoderOptions, ModelCoder, no_lessons
 from kernelwright.agents.roles.planner import ModelPlanner
 from kernelwright.agents.roles.repairer import FirstRepairer, ModelRepairer
-from kernelwright.agents.session import AsyncBridge, ChatSettings, ModelSpec, open_model
-from kernelwright.agents.session.spec import Rewire
+from kernelwright.agents.session import (
+    AsyncBridge,
+    ChatSettings,
+    ModelSpec,
+    RecordedCall,
+    load_prices,
+    open_model,
+)
+from kernelwright.agents.session.spec import Rewire, price_of
+from kernelwright.agents.session.tools.schema import WITHOUT_TRIALS
 from kernelwright.campaign.event import ModelRemarked
 from kernelwright.campaign.execution.engine import Hire, Hired
 from kernelwright.campaign.execution.executor import Executor
-from kernelwright.campaign.history.ledger import StoreLedger, calls_to_replay
+from kernelwright.campaign.history.ledger import StoreLedger, calls_to_replay, runs_to_replay
 from kernelwright.campaign.team.lesson_book import Experience
 from kernelwright.campaign.team.offline_team import offline_team
 from kernelwright.campaign.team.workbench import BenchWorkbench
+from kernelwright.search.bandit import ModelOffer
 from kernelwright.search.bandit_strategy import BanditStrategy
 from kernelwright.search.spec import SearchSpec
 from kernelwright.search.strategy import Team
 from kernelwright.store import KernelStore
 
 Listen = Callable[[ModelRemarked], None]
+Recorded = Callable[[str], Sequence[RecordedCall]]
+"""Gives the calls that `replay:NAME` answers from."""
 
 
 @contextmanager
@@ -32,10 +43,12 @@ def hiring(
     settings: ChatSettings | None = None,
     listen: Listen = lambda event: None,
     rewire: Rewire = lambda wire: wire,
+    recorded: Recorded | None = None,
 ) -> Iterator[Hire | None]:
     """Give what hires the models of a search, None where it names none; let them go at the end.
 
-    `listen` is told, once each, why models brought nothing; `rewire` is for rehearsals.
+    `listen` is told, once each, why models brought nothing; `rewire` is for rehearsals. `recorded`
+    gives the calls that `replay:` answers from, where they are not in the store.
 
     Raises:
         InputError: a name is no model's, or no campaign's.
@@ -46,10 +59,10 @@ def hiring(
         yield None
         return
     for model in named:
-        if model.provider == "replay":
-            calls_to_replay(store, model.name)
+        if model.provider == "replay" and recorded is None:
+            runs_to_replay(store, model.name)
     settings = settings or ChatSettings(concurrency=spec.calls_at_once)
-    agency = _Agency(store, spec, named, settings, listen, rewire)
+    agency = _Agency(store, spec, named, settings, listen, rewire, recorded)
     try:
         yield agency.hire
     finally:
@@ -67,6 +80,7 @@ class _Agency:
         settings: ChatSettings,
         listen: Listen,
         rewire: Rewire,
+        recorded: Recorded | None,
     ) -> None:
         self._store = store
         self._spec = spec
@@ -74,6 +88,13 @@ class _Agency:
         self._settings = settings
         self._listen = listen
         self._rewire = rewire
+        self._recorded = recorded or (lambda prefix: calls_to_replay(store, prefix))
+        self._replayed = [
+            run
+            for model in models
+            if model.provider == "replay" and recorded is None
+            for run in runs_to_replay(store, model.name)
+        ]
         self._campaign_id = ""
         self._said: set[str] = set()
         self._saying = threading.Lock()
@@ -93,7 +114,7 @@ class _Agency:
                 self._spec.caps.model_copy(update={"seconds": self._spec.seconds}),
                 self._spec.task_caps,
             ),
-            recorded=lambda prefix: calls_to_replay(self._store, prefix),
+            recorded=self._recorded,
             settings=self._settings,
             prices=self._spec.prices,
             rewire=self._rewire,
@@ -101,17 +122,45 @@ class _Agency:
         assert model is not None
         self._board = board = AsyncBridge(model, self._remark)
         offline, strategies = offline_team(), dict[str, str]()
-        # The offline repairer mends the mechanical classes and costs nothing.
-        team = Team(
-            planner=ModelPlanner(board, offline.planner, strategies),
-            coder=offline.coder,
-            repairer=FirstRepairer((offline.repairer, ModelRepairer(board))),
+        options = self._spec.team
+        planner, repairer = offline.planner, offline.repairer
+        if "planner" in options.roles:
+            planner = ModelPlanner(board, offline.planner, strategies)
+        if "repairer" in options.roles:
+            # The offline repairer mends the mechanical classes and costs nothing.
+            repairer = FirstRepairer((offline.repairer, ModelRepairer(board)))
+        team = Team(planner=planner, coder=offline.coder, repairer=repairer)
+        experience = Experience(self._store, campaign_id, self._replayed)
+        self._wager = BanditStrategy(
+            team,
+            ModelCoder(
+                board,
+                BenchWorkbench(bench, self._store, self._is_used_up),
+                experience if options.archive else no_lessons,
+                strategies,
+                CoderOptions(
+                    tool_caps=options.tool_caps,
+                    tool_names=() if options.tries else WITHOUT_TRIALS,
+                    shows_siblings=options.archive,
+                ),
+            ),
+            bench.info,
+            self._spec,
+            learner=experience if options.archive else None,
+            offers=self._offers(board.models),
+            uses_archive=options.archive,
         )
-        experience = Experience(self._store, campaign_id)
-        workbench = BenchWorkbench(bench, self._store, self._is_used_up)
-        coder = ModelCoder(board, workbench, experience, strategies)
-        self._wager = BanditStrategy(team, coder, bench.info, self._spec, learner=experience)
         return Hired(team, self._wager)
+
+    def _offers(self, models: Sequence[str]) -> tuple[ModelOffer, ...]:
+        """Return who may be asked, and what each charges."""
+        table = load_prices(self._spec.prices)
+        offers = []
+        for name in models:
+            price = price_of(ModelSpec.parse(name, self._spec.base_url), table)
+            dollars = price.input + price.output if price is not None else 0.0
+            offers.append(ModelOffer(name, dollars))
+        return tuple(offers)
 
     def _is_used_up(self) -> bool:
         """Say whether the search has used up the evaluations that it was allowed."""

@@ -8,10 +8,11 @@ from kernelwright.campaign.execution.executor import Executor
 from kernelwright.errors import BudgetError
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
+from kernelwright.ir import classify
 from kernelwright.ir.describe import operation
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.kernel import Program
-from kernelwright.store import KernelStore
+from kernelwright.store import CandidateDetail, Champion, KernelStore
 
 _MOST_SIBLINGS = 3
 
@@ -46,21 +47,26 @@ class BenchWorkbench:
             return self._bench.try_out(task, program)
 
     def siblings(self, task: Task) -> Sequence[Sibling]:
-        """Return the latest champions of other tasks that compute the same at another size."""
-        name = operation(task.graph)
-        found: list[Sibling] = []
+        """Return champions of like tasks: the same at another size first, then the family's."""
+        name, family = operation(task.graph), classify(task.graph).pattern
+        same: list[Sibling] = []
+        alike: list[Sibling] = []
         for champion in self._store.best(device=self._bench.info.name, limit=200):
-            if champion.task.id == task.fingerprint or len(found) >= _MOST_SIBLINGS:
+            if champion.task.id == task.fingerprint or len(same) >= _MOST_SIBLINGS:
                 continue
             detail = self._store.show(champion.candidate_id)
             if operation(detail.graph) == name:
-                types = ", ".join(str(t) for t in detail.graph.input_types)
-                found.append(
-                    Sibling(
-                        name=champion.candidate_id[:8],
-                        task=f"{champion.task.name} {types}",
-                        idea=champion.idea,
-                        program=detail.program,
-                    )
-                )
-        return found
+                same.append(_sibling(champion, detail))
+            elif len(alike) < _MOST_SIBLINGS and classify(detail.graph).pattern is family:
+                alike.append(_sibling(champion, detail))
+        return (*same, *alike)[:_MOST_SIBLINGS]
+
+
+def _sibling(champion: Champion, detail: CandidateDetail) -> Sibling:
+    types = ", ".join(str(t) for t in detail.graph.input_types)
+    return Sibling(
+        name=champion.candidate_id[:8],
+        task=f"{champion.task.name} {types}",
+        idea=champion.idea,
+        program=detail.program,
+    )

@@ -276,6 +276,7 @@ class Crowded:
     """An exchange that notes how many ask it at once."""
 
     name = "crowded"
+    models = ("crowded",)
 
     def __init__(self) -> None:
         self.present = 0

@@ -11,7 +11,8 @@ import pytest
 from kernelwright.agents.budget import Caps
 from kernelwright.agents.message import ToolCall
 from kernelwright.agents.protocols import Attempt, Proposal
-from kernelwright.agents.roles.coder import ModelCoder
+from kernelwright.agents.roles.coder import CoderOptions, ModelCoder
+from kernelwright.agents.roles.coder_prompt import Start
 from kernelwright.agents.roles.task_signature import Interface
 from kernelwright.agents.session import AsyncBridge, MemoryLedger, ModelSpec, open_model
 from kernelwright.agents.session.tools.toolbox import Toolbox, ToolCaps
@@ -218,7 +219,7 @@ def test_wrong_kernels_are_not_submitted(wire: str, judge: Shared) -> None:
 def test_an_endless_loop_ends(wire: str, judge: Shared, caps: ToolCaps) -> None:
     look = Said(calls=(Calls.of("show", what="graph", from_line=0),))
     with partner(wire, repeat(look)) as talker, AsyncBridge(talker.open()) as bridge:
-        coder = ModelCoder(bridge, Bench(judge), tool_caps=caps)
+        coder = ModelCoder(bridge, Bench(judge), options=CoderOptions(tool_caps=caps))
         assert not coder.write(TASK, DEVICE, (), count=1)
         assert len(talker.server.requests) <= 7
 
@@ -227,7 +228,8 @@ def test_evaluations_are_capped_and_the_model_is_told(wire: str, judge: Shared) 
     said = turns(Said(calls=(checked(draft(TYPO)),)), Said(calls=(checked(draft(RACE)),)))
     bench = Bench(judge)
     with partner(wire, said) as talker, AsyncBridge(talker.open()) as bridge:
-        coder = ModelCoder(bridge, bench, tool_caps=ToolCaps(evaluations=1))
+        options = CoderOptions(tool_caps=ToolCaps(evaluations=1))
+        coder = ModelCoder(bridge, bench, options=options)
         assert not coder.write(TASK, DEVICE, (), count=1)
         assert "evaluations of this conversation are used up" in talker.server.requests[2].text
     assert bench.count == 1
@@ -326,7 +328,9 @@ def test_no_opening_is_larger_than_40_kilobytes(judge: Shared) -> None:
                                    idea="Unrolled. " * 300), Instant(judge))] * 12  # fmt: skip
     with partner("anthropic", turns()) as talker, AsyncBridge(talker.open()) as bridge:
         ModelCoder(bridge, Bench(judge)).write(task, DEVICE, (), count=1)
-        ModelCoder(bridge, Bench(judge)).write(TASK, DEVICE, history, count=1, improve=history[0])
+        ModelCoder(bridge, Bench(judge)).write(
+            TASK, DEVICE, history, count=1, start=Start(history[0])
+        )
         sizes = [call.call.prompt.opening_bytes for call in talker.ledger.calls()]
     assert len(sizes) == 2
     assert max(sizes) <= 40_000

@@ -1,5 +1,7 @@
 """The arguments of every tool as records; their schemas are what a provider is told."""
 
+from collections.abc import Sequence
+
 from pydantic import BaseModel
 
 from kernelwright.agents.message import Tool
@@ -95,9 +97,14 @@ ARGUMENTS: dict[str, type[BaseModel]] = {
 }
 
 
-def tools() -> tuple[Tool, ...]:
-    """Return the tools of an engineer's conversation."""
+WITHOUT_TRIALS = ("submit", "done")
+"""The tools of a model that writes blind: what it submits is all that is tried."""
+
+
+def tools(names: Sequence[str] = ()) -> tuple[Tool, ...]:
+    """Return the tools of an engineer's conversation, all where none is named."""
     return tuple(
         Tool(name=name, description=(shape.__doc__ or "").strip(), json_schema=schema_of(shape))
         for name, shape in ARGUMENTS.items()
+        if not names or name in names
     )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from kernelwright.agents.message import ToolCall, ToolResult
 from kernelwright.agents.protocols import Attempt
@@ -40,10 +40,10 @@ _MOST_REFERENCE_ELEMENTS = 1 << 20
 class ToolCaps(Record):
     """How much one conversation may have its tools do."""
 
-    calls: int = 80
-    evaluations: int = 24
-    turns: int = 40
-    idle_turns: int = 3
+    calls: int = Field(default=80, ge=1)
+    evaluations: int = Field(default=24, ge=0)
+    turns: int = Field(default=40, ge=1)
+    idle_turns: int = Field(default=3, ge=1)
     """Turns in a row without one tool call that can be carried out."""
 
 
@@ -68,6 +68,8 @@ class Toolbox:
     task: Task
     workbench: Workbench
     caps: ToolCaps
+    names: Sequence[str] = ()
+    """The tools that there are; all where none is named."""
     pages: Mapping[str, str] = field(default_factory=dict)
     """Texts that `show` gives by name, such as what MLX launches."""
     history: Sequence[Attempt] = ()
@@ -86,7 +88,7 @@ class Toolbox:
         """
         self.calls += 1
         try:
-            arguments = _arguments(call)
+            arguments = _arguments(call, self.names)
             if isinstance(arguments, Done):
                 return Ran(_said(call, "Ended."), done=arguments.because)
             if isinstance(arguments, Submit):
@@ -250,10 +252,11 @@ def _slowness(attempt: Attempt) -> tuple[float, float]:
     return -min(speedups, default=0.0), float("inf") if predicted is None else predicted
 
 
-def _arguments(call: ToolCall) -> BaseModel:
+def _arguments(call: ToolCall, names: Sequence[str]) -> BaseModel:
+    known = names or tuple(ARGUMENTS)
     shape = ARGUMENTS.get(call.name)
-    if shape is None:
-        raise InputError(f"there is no tool {call.name!r}; the tools are {', '.join(ARGUMENTS)}.")
+    if shape is None or call.name not in known:
+        raise InputError(f"there is no tool {call.name!r}; the tools are {', '.join(known)}.")
     try:
         return parse(call.arguments, shape)
     except InvalidReplyError as e:

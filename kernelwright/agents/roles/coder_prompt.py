@@ -1,0 +1,151 @@
+"""What a coder is told when a conversation begins: the task, the floor, the best, other ways."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelwright.agents.message import Prompt
+from kernelwright.agents.protocols import Attempt
+from kernelwright.agents.roles.example import example_text, examples_for
+from kernelwright.agents.roles.feedback import outcome, speed_of
+from kernelwright.agents.roles.floor import floor_of
+from kernelwright.agents.roles.graph_text import task_text
+from kernelwright.agents.roles.lesson import Lesson
+from kernelwright.agents.roles.program_text import excerpt, shown
+from kernelwright.agents.roles.prompt import build, render
+from kernelwright.agents.roles.task_signature import Interface
+from kernelwright.agents.session.tools.schema import tools
+from kernelwright.agents.session.workbench import Sibling
+from kernelwright.evaluator.task import Task
+from kernelwright.metal.device.base import DeviceInfo
+
+_MOST_ATTEMPTS = 12
+_LONGEST_LESSON = 300
+_LONGEST_IDEA = 200
+_LONGEST_INSPIRATION = 1500
+_SLOW_EVALUATION_S = 240.0
+"""From here on a cache of five minutes is cold before the verdict is told."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """From where a coder shall begin, and who is asked; the default asks for a new idea."""
+
+    improve: Attempt | None = None
+    """The program to start from."""
+    inspirations: tuple[Attempt, ...] = ()
+    """Programs that go about it in another way."""
+    combines: bool = False
+    """True where what is good about `improve` and the inspirations shall become one program."""
+    model: str = ""
+    """`provider:model`; empty for the first of the list."""
+
+
+NEW_IDEA = Start()
+
+
+@dataclass(frozen=True)
+class Brief:
+    """What is asked of a coder beside the task and its history."""
+
+    start: Start = NEW_IDEA
+    strategy: str = ""
+    """What the planner had in mind."""
+    lessons: tuple[Lesson, ...] = ()
+    siblings: tuple[Sibling, ...] = ()
+    """Champions of tasks that compute the same at another size or dtype."""
+    tool_names: tuple[str, ...] = ()
+    """The tools that there are; all where none is named."""
+
+
+def coder_prompt(
+    task: Task, device: DeviceInfo, history: Sequence[Attempt], brief: Brief
+) -> Prompt:
+    """Render what a coder is told when a conversation begins."""
+    start, interface = brief.start, Interface(task)
+    best = start.improve or best_of(history)
+    # Without a program of its own a task begins from a sibling's.
+    seed = brief.siblings[0] if brief.siblings and best is None else None
+    request = render(
+        "write",
+        {
+            "improve": start.improve is not None,
+            "combines": start.combines,
+            "strategy": brief.strategy,
+            "lessons": [lesson.sentence[:_LONGEST_LESSON] for lesson in brief.lessons],
+            "siblings": [
+                {"name": s.name, "task": s.task[:_LONGEST_IDEA], "idea": s.idea[:_LONGEST_IDEA]}
+                for s in brief.siblings
+            ],
+            "seed": None if seed is None else excerpt(seed.program, 2 * _LONGEST_INSPIRATION),
+            "champion": None if best is None else shown(best, interface),
+            "is_fastest": best is not None and best is best_of(history),
+            "inspirations": [_inspiration(a) for a in start.inspirations],
+            "floor": floor_of(task.graph, device),
+            "from_floor": _times_floor(best_of(history), task, device),
+            "attempts": [
+                {
+                    "id": a.proposal.program.id[:12],
+                    "idea": a.proposal.idea[:_LONGEST_IDEA],
+                    "outcome": outcome(a.evaluation)[:_LONGEST_IDEA],
+                }
+                for a in reversed(history[-_MOST_ATTEMPTS:])
+            ],
+        },
+    )
+    offered = tools(brief.tool_names)
+    names = examples_for(task.graph)
+    examples = [example_text(name) for name in names]
+    prompt = build(
+        "coder",
+        system={"device": device, "has_tools": len(offered) == len(tools())},
+        context=f"{task_text(task, device)}\n\n{render('examples', {'examples': examples})}",
+        request=request,
+        templates=f"rules task write examples {' '.join(f'examples/{name}' for name in names)}",
+    )
+    slowest_s = max((a.evaluation.duration_s for a in history), default=0.0)
+    return prompt.model_copy(
+        update={"tools": offered, "keeps_cache_for_an_hour": slowest_s > _SLOW_EVALUATION_S}
+    )
+
+
+def _inspiration(attempt: Attempt) -> dict[str, str]:
+    return {
+        "id": attempt.proposal.program.id[:12],
+        "idea": attempt.proposal.idea[:_LONGEST_IDEA],
+        "outcome": outcome(attempt.evaluation)[:_LONGEST_IDEA],
+        "bound": attempt.evaluation.bound,
+        "source": excerpt(attempt.proposal.program, _LONGEST_INSPIRATION),
+    }
+
+
+def _times_floor(best: Attempt | None, task: Task, device: DeviceInfo) -> str:
+    floor = floor_of(task.graph, device)
+    taken_us = None if best is None else best.evaluation.measured_us or best.evaluation.predicted_us
+    return "" if floor is None or taken_us is None else f"{taken_us / floor.time_us:.2f}"
+
+
+def is_at_floor(task: Task, device: DeviceInfo, history: Sequence[Attempt]) -> bool:
+    """Say whether the best program is so near the floor that nothing is left to gain."""
+    floor, best = floor_of(task.graph, device), best_of(history)
+    return floor is not None and best is not None and floor.is_reached_by(best.evaluation)
+
+
+def news_of(history: Sequence[Attempt]) -> str:
+    """Say which program leads by now."""
+    best = best_of(history)
+    if best is None:
+        return ""
+    program, speed = best.proposal.program.id[:12], speed_of(best.evaluation, only_strongest=True)
+    return f"The best program is `{program}` by {best.proposal.author}: {speed or 'correct'}."
+
+
+def best_of(history: Sequence[Attempt]) -> Attempt | None:
+    """Return the correct attempt that is fastest as far as is known, the first among equals."""
+    correct = [a for a in history if a.evaluation.is_correct]
+    return min(correct, key=_slowness, default=None)
+
+
+def _slowness(attempt: Attempt) -> tuple[float, float]:
+    speedups = [s.ratio for s in attempt.evaluation.speedups if s.kind == "measured"]
+    predicted = attempt.evaluation.predicted_us
+    return -min(speedups, default=0.0), float("inf") if predicted is None else predicted

@@ -1,0 +1,110 @@
+"""Worked examples of kernels, and which of them show what a task's kernel may need."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from kernelwright.agents.roles.prompt import source
+from kernelwright.ir import Graph, Kind, classify, op_named
+from kernelwright.ir.family import Pattern
+
+_MOST = 3
+_LONGEST_ROW = 2048
+"""Elements of a row that fit the registers of a simdgroup's lanes."""
+_FEW_ROWS = 8
+"""Rows of a product below which its sums are shared among threadgroups."""
+_SORTS = frozenset(
+    {"sort", "argsort", "partition", "argpartition", "sorted_slice", "argsorted_slice"}
+)
+_SCATTERS = frozenset({"scatter", "scatter_axis", "masked_scatter"})
+_PRODUCTS = frozenset(
+    {
+        *("matmul", "addmm", "gather_mm", "block_masked_mm"),
+        *("quantized_matmul", "gather_qmm", "attention", "convolution"),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A kernel that is shown whole; a test compiles, runs and compares each of them."""
+
+    name: str
+    """Of its file in `prompts/examples/`."""
+    suits: Callable[[Graph], bool]
+    """Says whether a task's kernel may be built like it."""
+
+
+def _ops(graph: Graph) -> frozenset[str]:
+    return frozenset(node.op for node in graph.nodes)
+
+
+def _reduced(graph: Graph) -> Iterator[tuple[frozenset[int], int]]:
+    """Yield the axes of each reduction, counted from the last one backwards, and its rank."""
+    for node in graph.nodes:
+        if op_named(node.op).kind is Kind.REDUCTION:
+            rank = len(graph.types[node.inputs[0]].shape)
+            told = dict(node.attributes)
+            axes = told.get("axes", told.get("axis", -1))
+            listed = axes if isinstance(axes, tuple) else (axes,)
+            yield frozenset(rank - 1 - int(a) % rank for a in listed if isinstance(a, int)), rank
+
+
+def _reduces_rows(graph: Graph) -> bool:
+    return any(0 in axes for axes, _ in _reduced(graph)) or any(
+        op_named(node.op).kind is Kind.SCAN for node in graph.nodes
+    )
+
+
+def _reduces_columns(graph: Graph) -> bool:
+    return any(rank > 1 and 0 not in axes for axes, rank in _reduced(graph))
+
+
+def _is_short(graph: Graph) -> bool:
+    widths = [t.shape[-1] for t in graph.input_types if t.shape]
+    return max(widths, default=0) <= _LONGEST_ROW
+
+
+def _rows_of_products(graph: Graph) -> list[int]:
+    found = []
+    for node in graph.nodes:
+        if node.op in _PRODUCTS:
+            shape = graph.types[node.inputs[0]].shape
+            found.append(shape[-2] if len(shape) > 1 else 1)
+    return found
+
+
+def _is_stencil(graph: Graph) -> bool:
+    """Say whether neighbours of one array meet: several slices of it, or a convolution."""
+    sliced = [node.inputs[0] for node in graph.nodes if node.op == "slice"]
+    return "convolution" in _ops(graph) or len(sliced) > len(set(sliced))
+
+
+EXAMPLES = (
+    Example("sort", lambda graph: bool(_SORTS & _ops(graph))),
+    Example("histogram", lambda graph: bool(_SCATTERS & _ops(graph))),
+    Example("split_k", lambda graph: any(rows <= _FEW_ROWS for rows in _rows_of_products(graph))),
+    Example("matrices", lambda graph: any(rows > _FEW_ROWS for rows in _rows_of_products(graph))),
+    Example("stencil", _is_stencil),
+    Example(
+        "row_and_column",
+        lambda graph: (
+            classify(graph).pattern is Pattern.PLANE
+            or (_reduces_rows(graph) and _reduces_columns(graph))
+        ),
+    ),
+    Example("columns", lambda graph: _reduces_columns(graph) and not _reduces_rows(graph)),
+    Example("registers", lambda graph: _reduces_rows(graph) and _is_short(graph)),
+    Example("rowwise", _reduces_rows),
+    Example("elementwise", lambda graph: True),
+)
+"""What asks for most comes first: a task with several needs is shown those."""
+
+
+def examples_for(graph: Graph) -> tuple[str, ...]:
+    """Return the names of the examples that suit a task, at most three."""
+    return tuple(example.name for example in EXAMPLES if example.suits(graph))[:_MOST]
+
+
+def example_text(name: str) -> str:
+    """Return a worked example as it stands in prompts."""
+    return source(f"examples/{name}.md").strip()
