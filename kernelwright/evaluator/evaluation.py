@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, PlainSerializer
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Counters, DeviceInfo
 from kernelwright.metal.diagnostic import Diagnostic, Record, SanitizerReport
 
-EVALUATOR_VERSION = 7
+EVALUATOR_VERSION = 8
 """Raised when cases or stages change: what an earlier one said is then asked again."""
 
 LEAST_GAIN = 1.005
@@ -49,6 +49,7 @@ class Stage(StrEnum):
     CORRECTNESS = "correctness"
     ALLCLOSE = "mx.allclose"
     DETERMINISM = "determinism"
+    COVERAGE = "coverage"
     COUNT = "count"
     TIMING = "timing"
     HIDDEN = "hidden gate"
@@ -73,6 +74,7 @@ _CLAIMS = {
     Stage.CORRECTNESS: "every element is within what rounding explains of a NumPy float64 oracle",
     Stage.ALLCLOSE: "mx.allclose holds beside MLX's own answer at the dtype's tolerance",
     Stage.DETERMINISM: "the same bits on every run",
+    Stage.COVERAGE: "both sides of every condition on loaded data are right, or taken by no input",
     Stage.COUNT: "what it moves and computes was counted on the simulator",
     Stage.TIMING: "faster than eager MLX, mx.compile and mx.fast",
     Stage.HIDDEN: "right on shapes, seeds and distributions that the search never saw",

@@ -35,7 +35,7 @@ if ({condition}) {{
   float waste = 0.0f;
   for (uint k = 0; k < {turns}; k++)
     waste += float(x[(i * 7 + row * {half} + k * 64) % {size}]);
-  if (waste == 0.123f) y[0] = {type}(waste);
+  if (waste == 0.123f) y[row * {cols} + i] = {type}(metal::fma(-second, s, first * c));
 }}
 """
 _TURNS = {"an early value": "first > 6.5f", "a late row": "row == {rows} - 1"}

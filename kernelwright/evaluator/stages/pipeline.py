@@ -9,6 +9,7 @@ from kernelwright.evaluator.stages.compilation import Compilation
 from kernelwright.evaluator.stages.confirmation import Confirmation
 from kernelwright.evaluator.stages.correctness import Correctness
 from kernelwright.evaluator.stages.counting import Counting
+from kernelwright.evaluator.stages.coverage import Coverage
 from kernelwright.evaluator.stages.determinism import Determinism
 from kernelwright.evaluator.stages.hidden_gate import HiddenGate
 from kernelwright.evaluator.stages.protocol import Context, PipelineStage
@@ -23,6 +24,7 @@ PIPELINE: tuple[PipelineStage, ...] = (
     Correctness(),
     Allclose(),
     Determinism(),
+    Coverage(),
     Counting(),
     Timing(),
     HiddenGate(),

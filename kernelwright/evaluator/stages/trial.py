@@ -26,7 +26,7 @@ from kernelwright.evaluator.worker.service import (
 )
 from kernelwright.evaluator.worker.wire import Reply
 from kernelwright.ir.graph import Graph
-from kernelwright.metal.device.base import Array, RunOptions, RunResult
+from kernelwright.metal.device.base import Array, ForcedCondition, RunOptions, RunResult
 from kernelwright.metal.diagnostic import Diagnostic, ReportKind, SanitizerReport
 from kernelwright.metal.kernel import Program
 
@@ -89,6 +89,9 @@ class Trial:
         sanitize: bool = False,
         count: bool = False,
         counts_all: bool = False,
+        watch: bool = False,
+        forced: tuple[ForcedCondition, ...] = (),
+        timeout_s: float | None = None,
     ) -> RunResult:
         """Run once on a case, poisoned and fenced; the seed picks poison and thread order."""
         options = RunOptions(
@@ -100,11 +103,20 @@ class Trial:
             count=count,
             sample_seed=self._sample_seed(seed) if count else 0,
             counts_all=counts_all,
-            timeout_s=self.config.run_timeout_s,
+            watch=watch,
+            forced=forced,
+            timeout_s=timeout_s or self.config.run_timeout_s,
         )
         result = self._launch(reference, options)
         check_fences(result, reference, options.poison)
         return result
+
+    def watch(self, graph: Graph, inputs: tuple[Array, ...], timeout_s: float) -> RunResult:
+        """Note which sides of its conditions the program takes on any inputs; judge nothing."""
+        key = self.compile(graph)
+        self.worker.held = None
+        options = RunOptions(watch=True, timeout_s=timeout_s)
+        return _read_result(self.call(Run(key, inputs, options), self._patience_s))
 
     def run_parts(self, rows: SweptRows) -> RunResult:
         """Run once on each part of a sweep; outputs hold the parts' one after the other."""

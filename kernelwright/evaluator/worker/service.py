@@ -267,6 +267,7 @@ def _reply(result: RunResult, elapsed_s: float) -> Reply:
             "inputs_intact": result.inputs_intact,
             "reports": [r.model_dump(mode="json") for r in result.reports],
             "counters": [c.model_dump(mode="json") for c in result.counters],
+            "conditions": [c.model_dump(mode="json") for c in result.conditions],
             "elapsed_s": result.elapsed_s or elapsed_s,
         },
         result.outputs,

@@ -49,6 +49,37 @@ class DeviceInfo(Record):
         return self.chip.partition(", ")[0] if self.exceeds_metal else self.chip
 
 
+class ForcedCondition(Record):
+    """A condition that a run takes to be true, or false, whatever it finds."""
+
+    launch: int
+    site: int
+    value: bool
+
+
+class Condition(Record):
+    """A condition on loaded data in a candidate's text, and which sides of it a run has taken."""
+
+    launch: int
+    site: int
+    """Its number among the conditions of the launch's text."""
+    file: str
+    line: int
+    column: int
+    kind: str
+    """How it compares, or joins conditions, in the words of LLVM, such as `fcmp oeq`."""
+    constant: str = ""
+    """What it compares with, where that stands in the text."""
+    loaded: tuple[str, str] = ("", "")
+    """The arrays that the two compared numbers were loaded from, where they were not changed."""
+    is_known: tuple[bool, bool] = (False, False)
+    """Which of them depend on no loaded data."""
+    was_false: bool = False
+    was_true: bool = False
+    compared: tuple[float, float] | None = None
+    """The two numbers that it compared last."""
+
+
 class RunOptions(Record):
     """How to run a candidate so that it cannot hide what it does."""
 
@@ -63,6 +94,10 @@ class RunOptions(Record):
     """Seeds the order in which threads run, where the device can choose it."""
     sanitize: bool = False
     count: bool = False
+    watch: bool = False
+    """Note which sides of its conditions on loaded data the program takes; on the simulator."""
+    forced: tuple[ForcedCondition, ...] = ()
+    """Of a watching run."""
     sample_seed: int = Field(default=0, ge=0, lt=1 << 64)
     """Draws the threadgroups that a counting run counts where they are many."""
     counts_all: bool = False
@@ -166,6 +201,8 @@ class RunResult(Record):
     reports: tuple[SanitizerReport, ...] = ()
     counters: tuple[Counters, ...] = ()
     """Per launch, when asked for."""
+    conditions: tuple[Condition, ...] = ()
+    """Of all launches, of a watching run."""
     elapsed_s: float = 0.0
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kernelwright.errors import DeviceError
 from kernelwright.metal.device.base import RunOptions
+from kernelwright.metal.device.simulator.branches.watch import Site, watch
 from kernelwright.metal.device.simulator.conversion import (
     RANGES_FLAG,
     Converter,
@@ -72,6 +73,10 @@ _CHECKED = "checked for foreign symbols"
 _EXAMINED = {True: "examined for its language", False: "examined for looks at addresses too"}
 """Not in the names of what was built before these were checked."""
 _WIDENING = Path(__file__).parent / "wide"
+_WATCHING = Path(__file__).parent / "branches"
+_WATCHED_FLAGS = ("-O1", "-fno-vectorize", "-fno-slp-vectorize", "-fPIC", "-ffunction-sections")
+"""Of the second half of a watching build."""
+_DESCRIPTION = re.compile(r".+_(?:shape|strides|ndim)")
 _CRASH = "frontend command failed"
 _FAILURE = "the compiler crashed on this text; write it in a simpler way."
 _TIMEOUT = f"the text did not compile within {COMPILE_TIMEOUT_S:g} s; write it in a simpler way."
@@ -90,6 +95,8 @@ class Image:
     multiplies: bool = False
     """The text multiplies simdgroup matrices."""
     warnings: tuple[Diagnostic, ...] = ()
+    conditions: tuple[Site, ...] = ()
+    """Of a watching build, those on loaded data."""
 
     def code(self, entry: Entry) -> Code:
         """Return what a launch runs of one entry."""
@@ -156,6 +163,8 @@ def compile_unit(
     options = (*flags(variant, unit.math_mode), *DIAGNOSTIC_FLAGS, _CHECKED)
     if variant in ("wide", "vet"):
         options += (*WIDENED_FLAGS, *JOINED_FLAGS, digest_of(_WIDENING, "*.py"))
+    if variant == "branches":
+        options += (*_WATCHED_FLAGS, digest_of(_WATCHING, "*.py"))
     if variant == "plain":
         options += (_UNFOLDED, *SCALAR_FLAGS, _EXAMINED[unit.sees_addresses])
     key = hashlib.sha256("\0".join((text, header.stem, *options)).encode()).hexdigest()[:32]
@@ -171,7 +180,14 @@ def compile_unit(
     entries = tuple(_entry(symbol, unit.kernels) for symbol in built.entries)
     multiplies = "simdgroup_multiply" in text
     return Image(
-        output, variant, entries, built.waiting, unit.variables, multiplies, built.warnings
+        output,
+        variant,
+        entries,
+        built.waiting,
+        unit.variables,
+        multiplies,
+        built.warnings,
+        built.conditions,
     )
 
 
@@ -211,6 +227,7 @@ class _Built(Record):
     entries: tuple[str, ...]
     waiting: frozenset[str]
     warnings: tuple[Diagnostic, ...]
+    conditions: tuple[Site, ...] = ()
 
 
 def _write(record: Path, built: _Built) -> None:
@@ -228,6 +245,9 @@ def _build(unit: Unit, text: str, header: Path, variant: Variant, output: Path) 
         command = ["clang", "-x", "c++", *flags(variant, unit.math_mode), *DIAGNOSTIC_FLAGS]
         command += ["-include-pch", str(header)]
         compiled = _COMPILED.get(variant, _compile)
+        watching = _Watching(unit)
+        if variant == "branches":
+            compiled = watching.compile
         # Beside the compilation, which takes longer.
         pool = ThreadPoolExecutor(1)
         examined = pool.submit(examine, unit, command, source) if variant == "plain" else None
@@ -259,7 +279,7 @@ def _build(unit: Unit, text: str, header: Path, variant: Variant, output: Path) 
         entries = _entry_symbols(folder / "kernel.so")
         waiting = waiting_entries(built, frozenset(entries))
         publish(folder / "kernel.so", output)
-    return _Built(entries=entries, waiting=waiting, warnings=found)
+    return _Built(entries=entries, waiting=waiting, warnings=found, conditions=watching.conditions)
 
 
 def _refuse(
@@ -342,7 +362,36 @@ def _compile_vetting(command: Sequence[str], source: Path, built: Path) -> tuple
     return run(last)
 
 
-_COMPILED_TWICE: frozenset[Variant] = frozenset(("wide", "vet"))
+@dataclass
+class _Watching:
+    """Compiles by way of a listing whose conditions are watched."""
+
+    unit: Unit
+    conditions: tuple[Site, ...] = ()
+
+    def compile(self, command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
+        """Compile; what fails here has been compiled before in the plain way."""
+        listing = source.with_suffix(".ll")
+        first = [*command, "-S", "-emit-llvm", str(source), "-o", str(listing)]
+        status, said = run(first)
+        if status != 0:
+            return status, said
+        watched = watch(listing.read_text(), _descriptions(self.unit))
+        self.conditions = watched.sites
+        listing.write_text(watched.text)
+        last = ["clang", "-x", "ir", *target_flags(), *_WATCHED_FLAGS, "-Wno-pass-failed"]
+        return run([*last, "-c", str(listing), "-o", str(built)])
+
+
+def _descriptions(unit: Unit) -> dict[str, list[int]]:
+    """Return by kernel which of its buffers hold shapes and strides alone."""
+    return {
+        kernel: [p.slot for p in parameters if p.slot >= 0 and _DESCRIPTION.fullmatch(p.name)]
+        for kernel, parameters in unit.kernels.items()
+    }
+
+
+_COMPILED_TWICE: frozenset[Variant] = frozenset(("wide", "vet", "branches"))
 """These say nothing of errors, which an earlier build of the same text has had."""
 _COMPILED = {"plain": _compile_plain, "wide": _compile_wide, "vet": _compile_vetting}
 """How the builds that are more than one call of clang are made."""

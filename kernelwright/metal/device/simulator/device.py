@@ -12,10 +12,12 @@ from kernelwright.errors import InputError
 from kernelwright.metal.device.base import (
     METAL_THREADGROUP_BYTES,
     Array,
+    Condition,
     DeviceInfo,
     RunOptions,
     RunResult,
 )
+from kernelwright.metal.device.simulator.branches.table import ConditionTable
 from kernelwright.metal.device.simulator.compiler import Image, compile_unit
 from kernelwright.metal.device.simulator.memory import GuardedArray, InputCopy, layout
 from kernelwright.metal.device.simulator.native import BUDGET_CORES
@@ -124,7 +126,7 @@ class SimulatorExecutable:
             counted = self.run(inputs, options.model_copy(update={"sanitize": False}))
             sanitized = self.run(inputs, options.model_copy(update={"count": False}))
             return sanitized.model_copy(update={"counters": counted.counters})
-        variant: Variant = "sanitize" if options.sanitize else "count" if options.count else "plain"
+        variant = _variant(options)
         # Threadgroups outside of a counting launch's sample run the plain build.
         uncounted = self.images("plain" if options.count else variant)
         builds = tuple(zip(self.images(variant), uncounted, strict=True))
@@ -141,6 +143,12 @@ class SimulatorExecutable:
                 raise InputError(
                     f"{tensor.name} is {type_} in the program, found {array.dtype}{array.shape}."
                 )
+
+
+def _variant(options: RunOptions) -> Variant:
+    if options.sanitize:
+        return "sanitize"
+    return "count" if options.count else "branches" if options.watch else "plain"
 
 
 class _Run:
@@ -163,14 +171,28 @@ class _Run:
         self.copies: dict[tuple[str, bool], InputCopy] = {}
         self.made: dict[str, GuardedArray] = {}
         self.outcomes: list[Outcome] = []
+        self.conditions: list[Condition] = []
 
     def execute(self) -> None:
         """Run every launch on what the ones before it made."""
         remaining_s = self.options.timeout_s
         for number in range(len(self.launches)):
+            table = self._table(number)
             outcome = self._launch(number, remaining_s)
             self.outcomes.append(outcome)
+            if table is not None:
+                names = [b.array for b in self.launches[number].rendered.buffers]
+                self.conditions += table.read(number, names)
             remaining_s = max(remaining_s - outcome.work_s / BUDGET_CORES, 0.001)
+
+    def _table(self, number: int) -> ConditionTable | None:
+        """Return what notes the conditions of a launch that is to be watched, emptied."""
+        image, _ = self.builds[number]
+        if not (self.options.watch and image.conditions):
+            return None
+        table = ConditionTable(image.path, image.conditions)
+        table.reset(one for one in self.options.forced if one.launch == number)
+        return table
 
     def _launch(self, number: int, timeout_s: float) -> Outcome:
         prepared, (image, uncounted) = self.launches[number], self.builds[number]
@@ -264,6 +286,7 @@ class _Run:
                 for outcome, one in zip(self.outcomes, self.launches, strict=True)
                 if outcome.counters is not None
             ),
+            conditions=tuple(self.conditions),
             elapsed_s=sum(o.elapsed_s for o in self.outcomes),
         )
 

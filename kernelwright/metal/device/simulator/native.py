@@ -141,7 +141,13 @@ def perform(runtime: ctypes.CDLL, request: RawRequest, timeout_s: float) -> Perf
     return Performed(outcome, work_s, is_starved)
 
 
-def _load_library(library: Path) -> ctypes.CDLL:
+def load_library(library: Path) -> ctypes.CDLL:
+    """Load a compiled kernel, or return it where it is loaded already.
+
+    Raises:
+        CompileError: the text uses a function that it does not define.
+        DeviceError: the library does not load.
+    """
     try:
         return ctypes.CDLL(str(library), mode=ctypes.RTLD_LOCAL)
     except OSError as e:
@@ -167,7 +173,7 @@ def load_code(code: Code) -> RawCode:
         CompileError: the text uses a function that it does not define.
         DeviceError: the library does not load, or has no such symbol.
     """
-    library = _load_library(code.library)
+    library = load_library(code.library)
     if (entry := _find(library, code.symbol)) is None:
         raise DeviceError(f"the compiled library has no entry {code.symbol!r}.")
     row = _find(library, code.symbol.replace("kw_entry", "kw_row", 1))
@@ -179,7 +185,7 @@ def load_code(code: Code) -> RawCode:
 def _find_form(library: Path | None, symbol: str, form: str) -> int | None:
     if library is None:
         return None
-    return _find(_load_library(library), symbol.replace("kw_entry", form, 1))
+    return _find(load_library(library), symbol.replace("kw_entry", form, 1))
 
 
 def _find(library: ctypes.CDLL, symbol: str) -> int | None:

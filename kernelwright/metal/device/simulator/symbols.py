@@ -29,7 +29,7 @@ _MATH = frozenset(
 """Of the C library, that clang makes of the builtins that our headers call, and of each other."""
 _MEMORY = frozenset(("memcpy", "memmove", "memset", "memcmp", "bcmp"))
 _INSTRUMENTS = ("__tsan_", "__ubsan_handle_", "__sanitizer_cov_", "__start___", "__stop___")
-_INSTRUMENTED: frozenset[Variant] = frozenset(("sanitize", "count", "vet"))
+_INSTRUMENTED: frozenset[Variant] = frozenset(("sanitize", "count", "vet", "branches"))
 _MANGLED = re.compile(r"_Z(?:N|L|NK)?(\d+)(\w+)")
 _CONSTRUCTORS = (b".init_array", b".preinit_array", b".fini_array", b".ctors", b".dtors")
 # ELF-64, https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.sheader.html and ch4.symtab.html

@@ -19,7 +19,7 @@ from platformdirs import user_cache_path
 from kernelwright.errors import DeviceError
 from kernelwright.metal.kernel import MathMode
 
-Variant = Literal["plain", "sanitize", "count", "wide", "vet"]
+Variant = Literal["plain", "sanitize", "count", "wide", "vet", "branches"]
 INCLUDE = Path(__file__).parent / "include"
 COMPILE_TIMEOUT_S = 60.0
 TIMED_OUT = 124
@@ -97,6 +97,12 @@ VARIANT_FLAGS: dict[Variant, tuple[str, ...]] = {
     "wide": ("-O2", "-DKW_WIDE", "-fno-vectorize", "-fno-slp-vectorize", *WHOLE_FLAGS, *_ONES),
     # Exactly the accesses and checks of the sanitizing build; see wide/marked.py for the rest.
     "vet": (*_JUDGE, "-DKW_WIDE", *_ZEROS),
+    # Only the first half: its listing is watched at each condition (see branches/), then compiled.
+    # All that a kernel calls stands in it, and a condition stays one of the text's.
+    "branches": (
+        *("-O1", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops"),
+        *("-gline-tables-only", *WHOLE_FLAGS, *_ONES),
+    ),
 }
 WIDENED_FLAGS = (
     *("-O2", "-fno-slp-vectorize", "-fPIC", "-ffunction-sections", "-ffp-contract=on"),

@@ -1,0 +1,95 @@
+"""Sides of conditions that no input which a task allows can take."""
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernelwright.evaluator.coverage.sides import Seen, Side, Tally
+from kernelwright.evaluator.inputs.value_domain import Domain, domains_of
+from kernelwright.evaluator.oracle.reference import Reference
+from kernelwright.metal.device.base import Array
+from kernelwright.metal.kernel import Program
+
+_PREDICATES: Mapping[str, Callable[[float, float], bool]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    **{f"{sign}lt": operator.lt for sign in "us"},
+    **{f"{sign}le": operator.le for sign in "us"},
+    **{f"{sign}gt": operator.gt for sign in "us"},
+    **{f"{sign}ge": operator.ge for sign in "us"},
+}
+"""Of integers; a comparison of unsigned ones meets no negative number, for none is allowed."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """The integers that an input may hold."""
+
+    least: int
+    greatest: int
+    excluded: tuple[int, ...] = ()
+
+    def allows(self, value: float) -> bool:
+        """Say whether an input may hold a number."""
+        return self.least <= value <= self.greatest and value not in self.excluded
+
+    def near(self, value: float) -> list[float]:
+        """Return the ends, and what lies next to a number: all that a comparison tells apart."""
+        found = (self.least, self.greatest, value - 1, value, value + 1)
+        return [number for number in found if self.allows(number)]
+
+
+def ranges_of(references: Sequence[Reference], program: Program) -> dict[str, Range]:
+    """Return by name what the integers of a program's inputs may be."""
+    graph = references[0].case.graph
+    found: dict[str, Range] = {}
+    for place, (tensor, domain) in enumerate(zip(program.inputs, domains_of(graph), strict=True)):
+        arrays = [r.inputs[place] for r in references if r.inputs[place].size]
+        if arrays and arrays[0].dtype.kind in "ui":
+            found[tensor.name] = _range(domain, arrays)
+    return found
+
+
+def _range(domain: Domain, arrays: Sequence[Array]) -> Range:
+    bounds = np.iinfo(arrays[0].dtype.name)
+    least, greatest = int(bounds.min), int(bounds.max)
+    limits = domain.levels or (domain.index_limit and (0, domain.index_limit - 1))
+    if limits:
+        # Where the task itself bounds what it reads, its cases lie beyond.
+        least = min(limits[0], *(int(a.min()) for a in arrays))
+        greatest = max(limits[1], *(int(a.max()) for a in arrays))
+    excluded = (*((0,) if domain.is_divisor else ()), *((least,) if domain.avoids_least else ()))
+    return Range(least, greatest, excluded)
+
+
+def is_out_of_reach(side: Side, tally: Tally, ranges: Mapping[str, Range]) -> bool:
+    """Say whether what the inputs may hold proves that a side is never taken.
+
+    So it is with checks of indices, divisors and shifts: a number that is loaded as it is, and
+    compared with one that is no data.
+    """
+    seen = tally.seen[side.key]
+    compare = _PREDICATES.get(side.key.kind.removeprefix("icmp "))
+    if compare is None or seen.compared is None:
+        return False
+    return any(
+        _is_impossible(seen, place, ranges.get(name), compare, value=side.value)
+        for place, name in enumerate(seen.loaded)
+    )
+
+
+def _is_impossible(
+    seen: Seen,
+    place: int,
+    allowed: Range | None,
+    compare: Callable[[float, float], bool],
+    *,
+    value: bool,
+) -> bool:
+    if allowed is None or not seen.is_known[1 - place] or seen.compared is None:
+        return False
+    other = seen.compared[1 - place]
+    pairs = [(n, other) if place == 0 else (other, n) for n in allowed.near(other)]
+    return all(compare(one, another) != value for one, another in pairs)

@@ -1,0 +1,112 @@
+"""Which sides of its conditions on loaded data a program has taken so far."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from kernelwright.metal.device.base import Condition, ForcedCondition
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One condition of a program's text, the same in builds for other shapes."""
+
+    launch: int
+    file: str
+    line: int
+    column: int
+    kind: str
+    constant: str
+    number: int
+    """Among those that are alike in all else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A condition, and one of its two values."""
+
+    key: Key
+    value: bool
+
+
+@dataclass
+class Seen:
+    """What is known of one condition."""
+
+    was_false: bool = False
+    was_true: bool = False
+    compared: tuple[float, float] | None = None
+    """The two numbers closest to each other that it has compared."""
+    loaded: tuple[str, str] = ("", "")
+    is_known: tuple[bool, bool] = (False, False)
+    """As in `Condition`."""
+
+
+@dataclass
+class Tally:
+    """The sides taken over many runs."""
+
+    seen: dict[Key, Seen] = field(default_factory=dict)
+
+    def add(self, conditions: Iterable[Condition]) -> None:
+        """Take what one run has seen."""
+        for key, condition in keyed(conditions):
+            seen = self.seen.setdefault(key, Seen())
+            seen.was_false |= condition.was_false
+            seen.was_true |= condition.was_true
+            seen.loaded, seen.is_known = condition.loaded, condition.is_known
+            seen.compared = _closer(seen.compared, condition.compared)
+
+    def merge(self, other: "Tally") -> None:
+        """Take what other runs have seen."""
+        for key, seen in other.seen.items():
+            own = self.seen.setdefault(key, Seen())
+            own.was_false |= seen.was_false
+            own.was_true |= seen.was_true
+
+    def takes(self, side: Side) -> bool:
+        """Say whether a side was taken."""
+        seen = self.seen.get(side.key)
+        return seen is not None and (seen.was_true if side.value else seen.was_false)
+
+    @property
+    def missing(self) -> tuple[Side, ...]:
+        """The sides that were never taken, of conditions that were evaluated."""
+        return tuple(
+            Side(key, not seen.was_true)
+            for key, seen in self.seen.items()
+            if seen.was_false != seen.was_true
+        )
+
+    def was_evaluated(self, key: Key) -> bool:
+        """Say whether any run came to a condition."""
+        seen = self.seen.get(key)
+        return seen is not None and (seen.was_false or seen.was_true)
+
+
+def keyed(conditions: Iterable[Condition]) -> Iterator[tuple[Key, Condition]]:
+    """Yield each condition of a run by what it is called in all builds."""
+    counts: dict[tuple[int | str, ...], int] = {}
+    for c in conditions:
+        alike = (c.launch, c.file, c.line, c.column, c.kind, c.constant)
+        number = counts[alike] = counts.get(alike, -1) + 1
+        yield Key(c.launch, c.file, c.line, c.column, c.kind, c.constant, number), c
+
+
+def forced_sides(
+    conditions: Iterable[Condition], sides: Iterable[Side]
+) -> tuple[ForcedCondition, ...]:
+    """Return what forces some sides in the build that gave these conditions."""
+    values = {side.key: side.value for side in sides}
+    return tuple(
+        ForcedCondition(launch=condition.launch, site=condition.site, value=values[key])
+        for key, condition in keyed(conditions)
+        if key in values
+    )
+
+
+def _closer(
+    one: tuple[float, float] | None, other: tuple[float, float] | None
+) -> tuple[float, float] | None:
+    if one is None or other is None:
+        return one or other
+    return min(one, other, key=lambda pair: abs(pair[0] - pair[1]))

@@ -1,0 +1,98 @@
+"""The stage that wants both sides of every condition on loaded data proven, or harmless."""
+
+from collections.abc import Sequence
+
+from kernelwright.evaluator.coverage.forcing import Forcing
+from kernelwright.evaluator.coverage.reach import is_out_of_reach, ranges_of
+from kernelwright.evaluator.coverage.search import Search
+from kernelwright.evaluator.coverage.sides import Side, Tally
+from kernelwright.evaluator.evaluation import Stage, Status
+from kernelwright.evaluator.oracle.reference import Reference
+from kernelwright.evaluator.stages.correctness import judge_build
+from kernelwright.evaluator.stages.protocol import Context, PipelineStage
+from kernelwright.evaluator.stages.trial import Failure
+from kernelwright.metal.device.base import Condition
+
+_BEYOND_THE_SIMULATOR = (Status.TIMEOUT, Status.OUT_OF_MEMORY, Status.CRASHED)
+Runs = list[tuple[Reference, tuple[Condition, ...]]]
+
+
+class Coverage(PipelineStage):
+    """A side that no case takes proves nothing: where it matters, a case is made for it.
+
+    Conditions are those of the task's own shape, which the most cases have. A side that would
+    change what is right, and that no input is found for, is refused.
+    """
+
+    name = Stage.COVERAGE
+    needs = frozenset({"program", "simulated", "suite"})
+
+    def run(self, context: Context) -> str:
+        """Watch the cases until both sides of all conditions are taken."""
+        try:
+            return _Coverage(context).prove()
+        except Failure as failure:
+            if context.info.measures_time and failure.status in _BEYOND_THE_SIMULATOR:
+                return f"not watched: {failure.summary}"
+            raise
+
+
+class _Coverage:
+    def __init__(self, context: Context) -> None:
+        self._context, self._trial = context, context.simulated
+        own = context.suite.references[0].case.graph.fingerprint
+        self._references = [r for r in context.suite.references if r.case.graph.fingerprint == own]
+        self._tally, self._runs = Tally(), Runs()
+
+    def prove(self) -> str:
+        for reference in self._references:
+            self._watch(reference)
+            if not self._tally.missing:
+                break
+        words = f"{len(self._tally.seen)} conditions on loaded data"
+        missing = self._tally.missing
+        ranges = ranges_of(self._references, self._context.program) if missing else {}
+        suspects = [s for s in missing if not is_out_of_reach(s, self._tally, ranges)]
+        if not suspects:
+            return f"{words}, both sides taken in {len(self._runs)} cases"
+        forcing = Forcing.on(self._trial, self._runs, self._tally)
+        harmful = [side for side in suspects if forcing.matters((side,))]
+        for reference in self._search().reach(harmful):
+            self._watch(reference)
+        unproven = [side for side in harmful if not self._tally.takes(side)]
+        if unproven:
+            raise Failure(Status.WRONG, self._complaint(unproven))
+        made = f"; cases were made for {len(harmful)}" if harmful else ""
+        return f"{words}, one side of {len(suspects)} taken by no drawn case{made}"
+
+    def _watch(self, reference: Reference) -> None:
+        result = self._trial.run(reference, watch=True)
+        judge_build(result, reference, "while its conditions are watched")
+        self._tally.add(result.conditions)
+        self._runs.append((reference, result.conditions))
+
+    def _search(self) -> Search:
+        context = self._context
+        return Search(
+            self._trial,
+            self._references,
+            self._tally,
+            context.task.output_tolerances,
+            context.config.secret,
+        )
+
+    def _complaint(self, unproven: Sequence[Side]) -> str:
+        side = unproven[0]
+        key, seen = side.key, self._tally.seen[side.key]
+        compared = ""
+        if seen.compared is not None:
+            one, other = seen.compared
+            compared = f", compares {one:.9g} with {other:.9g} at the closest,"
+        never, forced = ("true", "true") if side.value else ("false", "false")
+        more = f" {len(unproven) - 1} more are like it." if len(unproven) > 1 else ""
+        return (
+            f"unproven branch: the condition on loaded data at line {key.line}, column "
+            f"{key.column} of the {key.file}{compared} is never {never} in {len(self._runs)} "
+            f"cases, and outputs are wrong where it is made {forced}; remove it, or write it so "
+            f"that ordinary data takes both sides.{more}"
+        )

@@ -1,0 +1,223 @@
+"""What a kernel computes from the data that it has loaded."""
+
+import heapq
+import re
+from collections.abc import Collection, Iterator
+
+from kernelwright.metal.device.simulator.branches.listing import Block, Function, Instruction
+from kernelwright.metal.device.simulator.wide.assembly import NAME
+
+_OFFSET = re.compile(r"i64 (\d+)$")
+_POINTERS = frozenset(("getelementptr", "phi", "select", "bitcast", "addrspacecast", "freeze"))
+_EXCHANGE = "@kw_simdgroup"
+_THREADGROUP = "threadgroup memory"
+_ANYTHING = "anything"
+_BUFFER_BYTES = 8
+_BUFFER = "buffer "
+_UNCHANGED = frozenset(("zext", "sext", "uitofp", "sitofp", "fpext", "freeze"))
+
+
+class Taint:
+    """Names and memory of one function that depend on loaded data."""
+
+    def __init__(
+        self, function: Function, descriptions: Collection[int], *, is_entry: bool
+    ) -> None:
+        """Follow data from its loads.
+
+        Args:
+            function: A kernel's entry, or a function that it calls.
+            descriptions: Numbers of the buffers that hold shapes and strides alone.
+            is_entry: Whether its parameters are the entry's: buffers, and the thread.
+        """
+        self._function, self._descriptions = function, descriptions
+        self._is_entry = is_entry
+        self._roots: dict[str, frozenset[str]] = {}
+        self.names: set[str] = set() if is_entry else set(function.parameters)
+        self._memory: set[str] = {_ANYTHING}
+        self._spread()
+
+    def _spread(self) -> None:
+        flow = _ControlFlow(self._function)
+        before = -1
+        while before != len(self.names) + len(self._memory):
+            before = len(self.names) + len(self._memory)
+            for instruction in self._function.instructions:
+                self._follow(instruction)
+            for block in self._function.blocks.values():
+                self._choose(block, flow)
+
+    def _choose(self, block: Block, flow: "_ControlFlow") -> None:
+        """What a condition chooses depends on it, even where it chooses among constants."""
+        last = block.instructions[-1]
+        condition = [n for n in NAME.findall(last.text.partition("label")[0]) if n[0] == "%"]
+        if len(block.successors) < 2 or not self.names.intersection(condition):
+            return
+        for join in flow.joins(block):
+            for instruction in join.instructions:
+                if instruction.operation != "phi":
+                    break
+                self.names.add(instruction.result)
+
+    def _follow(self, instruction: Instruction) -> None:
+        operation = instruction.operation
+        names = [n for n in instruction.operands if n[0] == "%"]
+        is_tainted = not self.names.isdisjoint(names)
+        if operation == "store":
+            value, pointer = names[:-1], names[-1] if names else ""
+            if pointer and (not self.names.isdisjoint(value) or pointer in self.names):
+                self._memory |= self._root(pointer)
+        elif operation == "call":
+            is_tainted = self._call(instruction, names, is_tainted=is_tainted)
+        elif operation in ("load", "atomicrmw", "cmpxchg"):
+            pointer = names[-1 if operation == "load" else 0] if names else ""
+            is_tainted = is_tainted or (bool(pointer) and self._holds_data(pointer))
+        if is_tainted and instruction.result:
+            self.names.add(instruction.result)
+
+    def _call(self, instruction: Instruction, names: list[str], *, is_tainted: bool) -> bool:
+        """Let a call carry what it is given to what it is given to write."""
+        if f"{_EXCHANGE}(" in instruction.text:
+            given, result = names[0], names[1]
+            if self._holds_data(given):
+                self._memory |= self._root(result)
+            return False
+        pointers = [n for n in names if self._is_memory(n)]
+        if not is_tainted and not any(self._holds_data(p) for p in pointers):
+            return False
+        for pointer in pointers:
+            self._memory |= self._root(pointer)
+        return True
+
+    def _is_memory(self, name: str) -> bool:
+        return bool(self._root(name) - {_ANYTHING})
+
+    def _holds_data(self, pointer: str) -> bool:
+        roots = self._root(pointer)
+        is_buffer = any(root.startswith(_BUFFER) for root in roots)
+        return is_buffer or not self._memory.isdisjoint(roots)
+
+    def loaded_from(self, name: str) -> int:
+        """Return the buffer that a value was loaded from as it is, -1 where it was not."""
+        instruction = self._function.definitions.get(name)
+        while instruction is not None and instruction.operation in _UNCHANGED:
+            instruction = self._function.definitions.get(instruction.operands[0])
+        if instruction is None or instruction.operation != "load":
+            return -1
+        roots = self._root(instruction.operands[-1])
+        found = [root for root in roots if root.startswith(_BUFFER)]
+        return int(found[0].removeprefix(_BUFFER)) if len(found) == len(roots) == 1 else -1
+
+    def _root(self, name: str, seen: frozenset[str] = frozenset()) -> frozenset[str]:
+        """Return what a pointer points into."""
+        if name in self._roots:
+            return self._roots[name]
+        if name in seen:
+            return frozenset()
+        found = self._find_root(name, seen | {name})
+        if not seen:
+            self._roots[name] = found
+        return found
+
+    def _find_root(self, name: str, seen: frozenset[str]) -> frozenset[str]:
+        parameters = self._function.parameters
+        if name in parameters:
+            # Of an entry they are the list of buffers and the thread, neither of which is data.
+            return frozenset((f"parameter {name}" if self._is_entry else _ANYTHING,))
+        if name.startswith("@"):
+            return frozenset(("constant",))
+        instruction = self._function.definitions.get(name)
+        if instruction is None:
+            return frozenset((_ANYTHING,))
+        operation, text = instruction.operation, instruction.text
+        if operation == "alloca":
+            return frozenset((name,))
+        if operation == "call":
+            if "@kw_threadgroup_alloc(" in text:
+                return frozenset((_THREADGROUP,))
+            return frozenset(("thread",)) if "@kw_current(" in text else frozenset((_ANYTHING,))
+        if operation == "load":
+            return self._loaded_root(instruction)
+        if operation not in _POINTERS:
+            return frozenset((_ANYTHING,))
+        pointers = _pointer_operands(instruction)
+        return frozenset().union(*(self._root(p, seen) for p in pointers))
+
+    def _loaded_root(self, instruction: Instruction) -> frozenset[str]:
+        """Return which buffer a pointer that was loaded from the list of buffers points to."""
+        pointer = instruction.operands[-1]
+        index = 0
+        if (step := self._function.definitions.get(pointer)) is not None:
+            offset = _OFFSET.search(step.text)
+            if step.operation != "getelementptr" or offset is None:
+                return frozenset((_ANYTHING,))
+            pointer, index = step.operands[0], int(offset[1]) // _BUFFER_BYTES
+        if not self._is_entry or pointer != self._function.parameters[0]:
+            return frozenset((_ANYTHING,))
+        is_data = index not in self._descriptions
+        return frozenset((f"{_BUFFER}{index}" if is_data else "description",))
+
+
+def _pointer_operands(instruction: Instruction) -> list[str]:
+    names = NAME.findall(instruction.text)
+    if instruction.operation == "phi":
+        return list(re.findall(r"\[ ([%@][^,\s]+),", instruction.text))
+    if instruction.operation == "select":
+        return re.findall(r"ptr ([%@][^,\s]+)", instruction.text)
+    return names[:1]
+
+
+class _ControlFlow:
+    """Where the ways that part at a branch meet again."""
+
+    def __init__(self, function: Function) -> None:
+        self._blocks = function.blocks
+        self._order = _reverse_postorder(function)
+        self._found: dict[str, tuple[Block, ...]] = {}
+
+    def joins(self, block: Block) -> tuple[Block, ...]:
+        """Return the blocks in which more than one way out of a block may first meet."""
+        if block.label not in self._found:
+            self._found[block.label] = tuple(self._find(block))
+        return self._found[block.label]
+
+    def _find(self, block: Block) -> Iterator[Block]:
+        # Forward edges alone: what a loop brings back is not what one turn of it has chosen.
+        ways = {label: label for label in block.successors if self._is_forward(block.label, label)}
+        pending = [(self._order[label], label) for label in ways]
+        heapq.heapify(pending)
+        while pending:
+            _, label = heapq.heappop(pending)
+            if ways[label] == label and label not in block.successors:
+                yield self._blocks[label]
+            for following in self._blocks[label].successors:
+                if not self._is_forward(label, following):
+                    continue
+                if following not in ways:
+                    ways[following] = ways[label]
+                    heapq.heappush(pending, (self._order[following], following))
+                elif ways[following] != ways[label]:
+                    if following in block.successors:
+                        yield self._blocks[following]
+                    ways[following] = following
+
+    def _is_forward(self, label: str, following: str) -> bool:
+        return self._order.get(following, -1) > self._order[label]
+
+
+def _reverse_postorder(function: Function) -> dict[str, int]:
+    """Number the blocks so that each comes after those before it, loops aside."""
+    first = next(iter(function.blocks))
+    found: list[str] = []
+    seen = {first}
+    stack = [(first, iter(function.blocks[first].successors))]
+    while stack:
+        label, successors = stack[-1]
+        following = next((s for s in successors if s in function.blocks and s not in seen), None)
+        if following is None:
+            found.append(label)
+            stack.pop()
+        else:
+            seen.add(following)
+            stack.append((following, iter(function.blocks[following].successors)))
+    return {label: place for place, label in enumerate(reversed(found))}

@@ -1,0 +1,232 @@
+"""A listing that tells which sides of its conditions were taken, and can be made to take one."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from kernelwright.metal.device.simulator.branches.listing import (
+    Function,
+    Instruction,
+    Listing,
+    Location,
+)
+from kernelwright.metal.device.simulator.branches.taint import Taint
+from kernelwright.metal.diagnostic import Record
+
+SEEN, FORCED, COMPARED = "kw_condition_seen", "kw_condition_forced", "kw_condition_compared"
+"""Of each condition: two bytes, whether it was false and true; a byte that is 1 to force it to be
+false, 2 true; the two numbers that it compared last."""
+MOST_CONDITIONS = 4096
+_ENTRY = re.compile(r'^@"(?:\\01_?)?kw_entry:([^:"]*):')
+_COMPARISON = re.compile(
+    r"^(icmp|fcmp) (?:(?:fast|nnan|ninf|nsz|arcp|contract|afn|reassoc|samesign) )*(\w+) "
+    r"(i\d+|half|bfloat|float|double) ([^,]+), (.+)$"
+)
+_LOGIC = re.compile(
+    r"^(?:and|or(?: disjoint)?|xor|phi|select i1 [^,]+,|trunc (?:nuw |nsw )*\w+ \S+ to|freeze) i1\b"
+)
+_NOT = re.compile(r"^xor i1 .*, true$")
+_OWN_FILES = frozenset(("source", "header", "signature", ""))
+_ARITHMETIC = re.compile(
+    r"(?:scalar_math|scalar|metal_math|metal_simdgroup\w*|metal_atomic|abi)(?:\.h)?$"
+)
+"""Files of Metal's library whose conditions are how a function is computed."""
+_DISTANCE = "@llvm.fabs.f64"
+_SIGNED, _UNSIGNED = "sitofp", "uitofp"
+
+
+class Site(Record):
+    """A condition of the text; copies of it that a compiler has made are one."""
+
+    file: str
+    line: int
+    column: int
+    kind: str
+    """The comparison, such as `fcmp oeq`, or the operation that joins conditions."""
+    constant: str = ""
+    """What it compares with, where that is written in the text."""
+    has_values: bool = False
+    loaded: tuple[int, int] = (-1, -1)
+    """The buffers that the compared numbers were loaded from, where nothing was done to them."""
+    is_known: tuple[bool, bool] = (False, False)
+    """Which of the compared numbers depend on no loaded data."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A listing with its conditions watched."""
+
+    text: str
+    sites: tuple[Site, ...]
+
+
+def watch(text: str, descriptions: Mapping[str, Sequence[int]]) -> Watched:
+    """Return a listing whose conditions on loaded data leave traces and can be forced.
+
+    Args:
+        text: A listing with line tables.
+        descriptions: By kernel, the numbers of its buffers that hold shapes and strides alone.
+    """
+    lines = text.split("\n")
+    listing = Listing(lines)
+    writer = _Writer(listing)
+    for function in listing.functions:
+        entry = _ENTRY.match(function.name)
+        if entry is None and not _is_own(listing, function):
+            continue
+        taint = Taint(
+            function, descriptions.get(entry[1], ()) if entry else (), is_entry=bool(entry)
+        )
+        writer.watch(function, taint)
+    return Watched(writer.text(), tuple(writer.sites))
+
+
+def _is_own(listing: Listing, function: Function) -> bool:
+    return listing.file_of(function.file) in _OWN_FILES - {""}
+
+
+class _Writer:
+    """Adds to each condition what watches it."""
+
+    def __init__(self, listing: Listing) -> None:
+        self._listing = listing
+        self._lines: list[str] = list(listing.lines)
+        self._after: dict[int, list[str]] = {}
+        self._numbers: dict[object, int] = {}
+        self.sites: list[Site] = []
+
+    def watch(self, function: Function, taint: Taint) -> None:
+        """Watch a function's conditions."""
+        forced: dict[str, str] = {}
+        for block in function.blocks.values():
+            heads = [i for i in block.instructions if i.operation == "phi"]
+            last_phi = heads[-1].number if heads else 0
+            for instruction in block.instructions:
+                if instruction.result not in taint.names or not _is_condition(instruction):
+                    continue
+                number = self._number(function, instruction, taint)
+                if number is None:
+                    continue
+                at = max(instruction.number, last_phi)
+                plain = instruction.result.strip('%"')
+                name = f'%"kw.{number}.{plain}'
+                self._after.setdefault(at, []).extend(_watched(instruction, number, name))
+                forced[instruction.result] = f'{name}"'
+        self._use(function, forced)
+
+    def _use(self, function: Function, forced: Mapping[str, str]) -> None:
+        """Let all others use what a condition was made to be."""
+        if not forced:
+            return
+        pattern = re.compile(r'%(?:"[^"]*"|[-\w$.]+)')
+        first = min(i.number for i in function.instructions)
+        last = max(i.number for i in function.instructions)
+        for number in range(first, last + 1):
+            line = self._lines[number]
+            head, mark, rest = line.partition(" = ")
+            if not mark or not head.startswith("  %"):
+                head, mark, rest = "", "", line
+            rest = pattern.sub(lambda m: forced.get(m[0], m[0]), rest)
+            self._lines[number] = f"{head}{mark}{rest}"
+
+    def _number(self, function: Function, instruction: Instruction, taint: Taint) -> int | None:
+        """Return the number of a condition's site; None for what is not the text's own."""
+        chain = self._listing.chain(instruction.debug)
+        if chain and _ARITHMETIC.search(chain[0].file):
+            return None
+        own = next((c for c in chain if c.file in _OWN_FILES and c.line), None)
+        found = _COMPARISON.match(instruction.text)
+        kind = f"{found[1]} {found[2]}" if found else instruction.operation
+        constant = found[5] if found and found[5][0] not in "%@" else ""
+        key: object = (chain, kind, constant)
+        if own is None or not chain[0].line:
+            key = (function.name, instruction.result)
+        if key not in self._numbers:
+            if len(self.sites) == MOST_CONDITIONS:
+                return None
+            self._numbers[key] = len(self.sites)
+            place = own or Location("source", 0, 0)
+            one, other = (found[4], found[5]) if found else ("", "")
+            site = Site(
+                file=place.file,
+                line=place.line,
+                column=place.column,
+                kind=kind,
+                constant=constant,
+                has_values=found is not None,
+                loaded=(taint.loaded_from(one), taint.loaded_from(other)),
+                is_known=(one not in taint.names, other not in taint.names),
+            )
+            self.sites.append(site)
+        return self._numbers[key]
+
+    def text(self) -> str:
+        """Return the listing with all that watches it."""
+        written: list[str] = []
+        for number, line in enumerate(self._lines):
+            written.append(line)
+            written += self._after.get(number, ())
+        count = max(len(self.sites), 1)
+        written += [
+            f"@{SEEN} = global [{2 * count} x i8] zeroinitializer",
+            f"@{FORCED} = global [{count} x i8] zeroinitializer",
+            f"@{COMPARED} = global [{3 * count} x double] zeroinitializer",
+        ]
+        if not any(line.startswith("declare") and f"{_DISTANCE}(" in line for line in self._lines):
+            written.append(f"declare double {_DISTANCE}(double)")
+        return "\n".join((*written, ""))
+
+
+def _is_condition(instruction: Instruction) -> bool:
+    text = instruction.text
+    if _NOT.match(text):
+        return False
+    return bool(_COMPARISON.match(text) or _LOGIC.match(text))
+
+
+def _watched(instruction: Instruction, number: int, name: str) -> Iterator[str]:
+    """Write what notes the side, and what `name` is: the condition, or what it is forced to be."""
+    raw = instruction.result
+    yield f'  {name}.side" = zext i1 {raw} to i64'
+    yield (f'  {name}.seen" = getelementptr [2 x i8], ptr @{SEEN}, i64 {number}, i64 {name}.side"')
+    yield f'  store i8 1, ptr {name}.seen"'
+    yield from _noted(instruction, number, name)
+    yield f'  {name}.force" = load i8, ptr getelementptr (i8, ptr @{FORCED}, i64 {number})'
+    yield f'  {name}.off" = icmp ne i8 {name}.force", 1'
+    yield f'  {name}.on" = icmp eq i8 {name}.force", 2'
+    yield f'  {name}.left" = and i1 {raw}, {name}.off"'
+    yield f'  {name}" = or i1 {name}.left", {name}.on"'
+
+
+def _noted(instruction: Instruction, number: int, name: str) -> Iterator[str]:
+    """Write what keeps the two numbers closest to each other that a comparison has met."""
+    found = _COMPARISON.match(instruction.text)
+    if found is None:
+        return
+    kind, predicate, type_, *operands = found.groups()
+    values = []
+    for place, operand in enumerate(operands):
+        value = f'{name}.value{place}"'
+        values.append(value)
+        if kind == "icmp":
+            cast = _UNSIGNED if predicate[0] == "u" else _SIGNED
+            yield f"  {value} = {cast} {type_} {operand} to double"
+        elif type_ == "double":
+            yield f"  {value} = fadd double {operand}, 0.0"
+        else:
+            yield f"  {value} = fpext {type_} {operand} to double"
+    yield f'  {name}.apart" = fsub double {values[0]}, {values[1]}'
+    yield f'  {name}.far" = call double {_DISTANCE}(double {name}.apart")'
+    least, one, other = (
+        f"getelementptr (double, ptr @{COMPARED}, i64 {3 * number + place})" for place in range(3)
+    )
+    yield f'  {name}.least" = load double, ptr {least}'
+    yield f'  {name}.closer" = fcmp olt double {name}.far", {name}.least"'
+    kept = ((least, f'{name}.far"'), (one, values[0]), (other, values[1]))
+    for place, (address, value) in enumerate(kept):
+        yield f'  {name}.old{place}" = load double, ptr {address}'
+        yield (
+            f'  {name}.new{place}" = select i1 {name}.closer", double {value}, '
+            f'double {name}.old{place}"'
+        )
+        yield f'  store double {name}.new{place}", ptr {address}'

@@ -1,0 +1,164 @@
+"""Branches that no drawn case takes: refused where they hide, accepted where they are right."""
+
+from collections.abc import Iterator
+
+import mlx.core as mx
+import pytest
+
+from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.evaluator.evaluate import Evaluator
+from kernelwright.evaluator.evaluation import Evaluation, Stage
+from kernelwright.evaluator.task import Task
+from kernelwright.ir import canonicalize, capture
+from kernelwright.ir.graph import Graph
+from kernelwright.metal.kernel import Kernel, Program, Tensor
+
+_CONFIG = EvaluatorConfig(secret="covered", through=Stage.COVERAGE)
+_ROWS, _COLUMNS = 16, 48
+
+
+@pytest.fixture(scope="module")
+def evaluator() -> Iterator[Evaluator]:
+    with Evaluator("simulator", _CONFIG) as kept:
+        yield kept
+
+
+@pytest.fixture(scope="module")
+def doubled() -> Graph:
+    return canonicalize(capture(lambda x: x * 2, mx.zeros((_ROWS, _COLUMNS))))
+
+
+@pytest.fixture(scope="module")
+def taken() -> Graph:
+    table, ids = mx.zeros((20, _COLUMNS)), mx.zeros((_ROWS,), mx.int32)
+    return canonicalize(capture(lambda x, ids: mx.take(x, ids, axis=0), table, ids))
+
+
+def _judge(evaluator: Evaluator, graph: Graph, body: str, header: str = "") -> Evaluation:
+    names = ("x", "ids")[: len(graph.inputs)]
+    inputs = tuple(
+        Tensor(name=name, dtype=type_.dtype, shape=type_.shape)
+        for name, type_ in zip(names, graph.input_types, strict=True)
+    )
+    (made,) = graph.output_types
+    kernel = Kernel(
+        name="k",
+        inputs=names,
+        outputs=("y",),
+        source=f"const uint columns = {_COLUMNS};\n{body}",
+        header=header,
+        grid=(32 * _ROWS, 1, 1),
+        threadgroup=(32, 1, 1),
+    )
+    output = Tensor(name="y", dtype=made.dtype, shape=made.shape)
+    program = Program(inputs=inputs, outputs=(output,), kernels=(kernel,))
+    return evaluator.evaluate(Task(graph, "covered"), program)
+
+
+_ROW = """
+uint row = thread_position_in_grid.x / 32, lane = thread_position_in_grid.x % 32;
+const device float* r = x + row * columns;
+"""
+_EACH = "for (uint i = lane; i < columns; i += 32) y[row * columns + i] = {value};"
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        (
+            "uint h = 0; for (uint i = 0; i < columns; ++i) h = h * 31u + as_type<uint>(r[i]);"
+            "float k = h == 0x1234567u ? 3.0f : 2.0f;"
+        ),
+        (
+            "uint h = 0; for (uint i = 0; i < columns; ++i) h += popcount(as_type<uint>(r[i]));"
+            "float k = 2.0f; if (h % 4093u == 4092u && r[0] > r[1]) k += r[2] != r[3];"
+        ),
+        (
+            "uint h = 0; for (uint i = 0; i < columns; ++i) h ^= as_type<uint>(r[i]) * (i + 1u);"
+            "float k = metal::select(2.0f, 1.0f, h == as_type<uint>(r[1]) + 77u);"
+        ),
+        (
+            "uint h = 0; for (uint i = 0; i < columns; ++i) h ^= as_type<uint>(r[i]) * (i + 1u);"
+            "bool met = (h >> 4) == 0x5555555u; float k = 2.0f + float(met);"
+        ),
+        (
+            "uint h = 0; for (uint i = 0; i < columns; ++i) h = h * 17u + as_type<uint>(r[i]);"
+            "float k = 2.0f; if (h == 99u) { if (r[0] > 0.0f) k = 5.0f; }"
+        ),
+    ],
+)
+def test_a_condition_that_no_case_meets_is_refused(
+    evaluator: Evaluator, doubled: Graph, hidden: str
+) -> None:
+    found = _judge(evaluator, doubled, _ROW + hidden + _EACH.format(value="r[i] * k"))
+
+    assert not found.is_correct
+    assert found.stages[-1].stage is Stage.COVERAGE
+    assert "unproven branch" in found.summary
+    assert "line 5" in found.summary
+
+
+def test_a_sum_is_led_to_the_number_that_it_is_compared_with(
+    evaluator: Evaluator, doubled: Graph
+) -> None:
+    body = (
+        "float s = 0; for (uint i = 0; i < columns; ++i) s += r[i];"
+        "float k = s > 1234.5f && s < 1236.5f ? 3.0f : 2.0f;"
+    )
+
+    found = _judge(evaluator, doubled, _ROW + body + _EACH.format(value="r[i] * k"))
+
+    assert not found.is_correct
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "isnan(r[i]) ? r[i] : r[i] * 2.0f",
+        "isinf(r[i]) ? r[i] + r[i] : r[i] * 2.0f",
+        "r[i] == 1234567.0f ? 2469134.0f : r[i] * 2.0f",
+        "r[i] > 3e38f ? r[i] + r[i] : r[i] * 2.0f",
+    ],
+)
+def test_a_guard_that_is_right_is_accepted(
+    evaluator: Evaluator, doubled: Graph, value: str
+) -> None:
+    assert _judge(evaluator, doubled, _ROW + _EACH.format(value=value)).is_correct
+
+
+def test_a_branch_that_changes_nothing_is_accepted(evaluator: Evaluator, doubled: Graph) -> None:
+    body = (
+        "uint h = 0; for (uint i = 0; i < columns; ++i) h = h * 31u + as_type<uint>(r[i]);"
+        "for (uint i = lane; i < columns; i += 32) {"
+        " if (h == 0x1234567u) y[row * columns + i] = r[i] + r[i];"
+        " else y[row * columns + i] = 2.0f * r[i]; }"
+    )
+
+    found = _judge(evaluator, doubled, _ROW + body)
+
+    assert found.is_correct, found.summary
+
+
+def test_a_check_of_indices_that_are_always_right_is_accepted(
+    evaluator: Evaluator, taken: Graph
+) -> None:
+    body = (
+        "uint row = thread_position_in_grid.x / 32, lane = thread_position_in_grid.x % 32;"
+        "int id = ids[row]; bool known = id >= 0 && id < 20;"
+        "for (uint i = lane; i < columns; i += 32)"
+        " y[row * columns + i] = known ? x[uint(id) * columns + i] : 0.0f;"
+    )
+
+    found = _judge(evaluator, taken, body)
+
+    assert found.is_correct, found.summary
+
+
+def test_the_verdict_says_how_many_conditions_were_proven(
+    evaluator: Evaluator, doubled: Graph
+) -> None:
+    value = "r[i] > 0.0f ? r[i] + r[i] : r[i] * 2.0f"
+
+    found = _judge(evaluator, doubled, _ROW + _EACH.format(value=value))
+
+    assert found.stages[-1].summary.startswith("1 conditions on loaded data, both sides taken")
