@@ -27,7 +27,7 @@ def edited(base: str, *replace: tuple[str, str], **fields: object) -> Program:
 def test_a_right_kernel_passes_every_stage_up_to_its_prediction(evaluator: Evaluator) -> None:
     found = evaluator.evaluate(task_of("layer_norm"), bases()["layer_norm"].program)
     assert found.status is Status.CORRECT
-    assert [s.stage for s in found.stages] == list(Stage)[:8]
+    assert [s.stage for s in found.stages] == list(Stage)[:9]
     assert all(s.passed for s in found.stages)
     assert found.accuracy[0].row_relative <= found.accuracy[0].bound
     assert found.predicted_us
@@ -49,11 +49,18 @@ def test_the_largest_case_runs_in_five_orders(
         sanitize: bool = False,
         count: bool = False,
         counts_all: bool = False,
+        watch: bool = False,
     ) -> RunResult:
-        if not (sanitize or count):
+        if not (sanitize or count or watch):
             runs.append((reference, seed))
         return run(
-            trial, reference, seed=seed, sanitize=sanitize, count=count, counts_all=counts_all
+            trial,
+            reference,
+            seed=seed,
+            sanitize=sanitize,
+            count=count,
+            counts_all=counts_all,
+            watch=watch,
         )
 
     monkeypatch.setattr(Trial, "run", noted)

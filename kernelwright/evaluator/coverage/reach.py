@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelwright.evaluator.coverage.sides import Seen, Side, Tally
+from kernelwright.evaluator.coverage.sides import Key, Seen, Side, Tally
 from kernelwright.evaluator.inputs.value_domain import Domain, domains_of
 from kernelwright.evaluator.oracle.reference import Reference
 from kernelwright.metal.device.base import Array
@@ -21,6 +21,18 @@ _PREDICATES: Mapping[str, Callable[[float, float], bool]] = {
     **{f"{sign}ge": operator.ge for sign in "us"},
 }
 """Of integers; a comparison of unsigned ones meets no negative number, for none is allowed."""
+
+
+_NOT_FINITE = frozenset(
+    (
+        # As LLVM writes the infinities and largest numbers of float, half and bfloat.
+        *("0x7FF0000000000000", "0xFFF0000000000000", "0x47EFFFFFE0000000", "0xC7EFFFFFE0000000"),
+        *("0xH7C00", "0xHFC00", "0xH7BFF", "0xHFBFF", "0xR7F80", "0xRFF80", "0xR7F7F", "0xRFF7F"),
+        # And their bits, or those next to them, as integers.
+        *("2139095039", "2139095040", "2139095041", "-8388608", "-8388609", "-8388607"),
+        *("32639", "32640", "32641", "31743", "31744", "31745"),
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -93,3 +105,14 @@ def _is_impossible(
     other = seen.compared[1 - place]
     pairs = [(n, other) if place == 0 else (other, n) for n in allowed.near(other)]
     return all(compare(one, another) != value for one, another in pairs)
+
+
+def asks_for_special_numbers(key: Key) -> bool:
+    """Say whether a condition asks if a number is a NaN, an infinity, or the end of its format.
+
+    Such guards stand before every rounding and behind every maximum, also where no input that a
+    task allows leads there: scales of packed weights are finite.
+    """
+    if key.kind in ("fcmp uno", "fcmp ord"):
+        return True
+    return key.kind.startswith(("fcmp", "icmp")) and key.constant in _NOT_FINITE

@@ -14,7 +14,7 @@ from kernelwright.evaluator.stages.trial import Failure, Trial
 from kernelwright.evaluator.task import Tolerance
 from kernelwright.metal.device.base import Array
 
-_MOST_MIXTURES = 48
+_MOST_MIXTURES = 96
 _MOST_PROBES = 24
 """Elements that are moved to see what a comparison hangs on."""
 _MOST_STEPS = 4
@@ -22,7 +22,12 @@ _MOST_SOLVED = 4
 """Sides for which a comparison is solved; each takes some tenths of a second."""
 _MOST_VALUES = 1 << 12
 _FEW = 3
-_MOST_ELEMENTS = 1 << 16
+_WAYS = 6
+"""In which inputs are mixed."""
+_STEPS = (2, 4, 8, 16, 32, 32, 64, 128, 256)
+"""Between places that one lane, or one thread, may hold."""
+_WORK = 1 << 22
+"""Elements of all inputs that are tried, where they are large."""
 _TIMEOUT_S = 2.0
 _SPECIAL = (0.0, -0.0, 1.0, -1.0, np.nan, np.inf, -np.inf)
 
@@ -61,17 +66,15 @@ class Search:
 
     def reach(self, sides: Sequence[Side]) -> Iterator[Reference]:
         """Yield a case for each side that is found, and note in the tally that it was taken."""
-        small = [r for r in self.references if r.elements <= _MOST_ELEMENTS]
-        if not small:
-            return
+        cases = list(self.references)
         left = list(sides)
         constants = [n for s in left for n in self._compared(s.key)]
-        for inputs in self._mixtures(small, constants):
+        for inputs in self._mixtures(cases, constants):
             if not left:
                 return
             yield from self._tried(inputs, left)
         for side in left[:_MOST_SOLVED]:
-            for inputs in self._solutions(side, small):
+            for inputs in self._solutions(side, cases):
                 if side not in left:
                     break
                 yield from self._tried(inputs, left)
@@ -113,12 +116,17 @@ class Search:
     ) -> Iterator[tuple[Array, ...]]:
         """Yield inputs whose elements other cases have, in other company."""
         pools = self._pools(references, constants)
-        for turn in range(_MOST_MIXTURES):
+        for turn in range(self._affordable(_MOST_MIXTURES)):
             bases = [self._choice(references).inputs for _ in range(2)]
             yield tuple(
-                self._mixed(turn % 4, one, other, pool)
+                self._mixed(turn % _WAYS, one, other, pool)
                 for one, other, pool in zip(*bases, pools, strict=True)
             )
+
+    def _affordable(self, most: int) -> int:
+        """Return how many runs take about a second: large inputs hold many rows each."""
+        elements = max(self.references[0].case.graph.element_count, 1)
+        return min(most, max(_WORK // elements, _WAYS))
 
     def _choice(self, references: Sequence[Reference]) -> Reference:
         return references[int(self._random.integers(len(references)))]
@@ -133,7 +141,29 @@ class Search:
             drawn = random.choice(pool, one.shape)
             return np.where(random.random(one.shape) < random.random(), one, drawn)
         few = random.choice(pool, _FEW)
-        return np.asarray(random.choice(few, one.shape))
+        if way == 3:
+            return np.asarray(random.choice(few, one.shape))
+        return self._placed(way, one, pool)
+
+    def _placed(self, way: int, array: Array, pool: Array) -> Array:
+        """Give places that one lane or one thread may hold, row by row, what others do not have."""
+        random = self._random
+        length = array.shape[-1] if array.ndim else 1
+        rows = max(array.size // max(length, 1), 1)
+        columns, shift = np.arange(length), random.integers(length, size=(rows, 1))
+        if way == 4:
+            step = random.choice(_STEPS, (rows, 1))
+            chosen = columns % step == shift % step
+        else:
+            width = random.integers(1, max(length // 2, 2), (rows, 1))
+            chosen = (columns - shift) % length < width
+        ordered = np.unique(pool)
+        low, high = np.array_split(ordered, [max(int(ordered.size * random.random()), 1)])
+        high = high if high.size else low
+        if random.random() < 0.5:
+            low, high = high, low
+        made = np.where(chosen, random.choice(high, chosen.shape), random.choice(low, chosen.shape))
+        return np.asarray(made.reshape(array.shape))
 
     def _pools(
         self, references: Sequence[Reference], constants: Sequence[float]
@@ -185,7 +215,7 @@ class Search:
 
     def _elements(self, inputs: tuple[Array, ...]) -> Iterator[tuple[int, int]]:
         places = [i for i, a in enumerate(inputs) if a.size and a.dtype.kind != "b"]
-        for turn in range(_MOST_PROBES if places else 0):
+        for turn in range(self._affordable(_MOST_PROBES) if places else 0):
             place = places[turn % len(places)]
             size = inputs[place].size
             first = turn // len(places)

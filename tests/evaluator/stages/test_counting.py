@@ -53,9 +53,16 @@ def test_what_other_builds_give_is_judged(
         sanitize: bool = False,
         count: bool = False,
         counts_all: bool = False,
+        watch: bool = False,
     ) -> RunResult:
         result = run(
-            trial, reference, seed=seed, sanitize=sanitize, count=count, counts_all=counts_all
+            trial,
+            reference,
+            seed=seed,
+            sanitize=sanitize,
+            count=count,
+            counts_all=counts_all,
+            watch=watch,
         )
         if {"sanitize": sanitize, "count": count}[build]:
             outputs = tuple(np.zeros_like(output) for output in result.outputs)
@@ -79,9 +86,16 @@ def test_too_few_counts_are_implausible(monkeypatch: pytest.MonkeyPatch, strict:
         sanitize: bool = False,
         count: bool = False,
         counts_all: bool = False,
+        watch: bool = False,
     ) -> RunResult:
         result = run(
-            trial, reference, seed=seed, sanitize=sanitize, count=count, counts_all=counts_all
+            trial,
+            reference,
+            seed=seed,
+            sanitize=sanitize,
+            count=count,
+            counts_all=counts_all,
+            watch=watch,
         )
         counters = tuple(
             c.model_copy(

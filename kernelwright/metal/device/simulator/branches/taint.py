@@ -35,25 +35,34 @@ class Taint:
         self._roots: dict[str, frozenset[str]] = {}
         self.names: set[str] = set() if is_entry else set(function.parameters)
         self._memory: set[str] = {_ANYTHING}
+        self._flow = _ControlFlow(function)
+        self._block_of = {
+            i.number: label for label, block in function.blocks.items() for i in block.instructions
+        }
+        self._written: dict[str, set[int]] = {}
+        """Where data comes into each piece of memory, by the numbers of instructions."""
         self._spread()
 
     def _spread(self) -> None:
-        flow = _ControlFlow(self._function)
         before = -1
-        while before != len(self.names) + len(self._memory):
-            before = len(self.names) + len(self._memory)
+        while before != self._known:
+            before = self._known
             for instruction in self._function.instructions:
                 self._follow(instruction)
             for block in self._function.blocks.values():
-                self._choose(block, flow)
+                self._choose(block)
 
-    def _choose(self, block: Block, flow: "_ControlFlow") -> None:
+    @property
+    def _known(self) -> int:
+        return len(self.names) + len(self._memory) + sum(map(len, self._written.values()))
+
+    def _choose(self, block: Block) -> None:
         """What a condition chooses depends on it, even where it chooses among constants."""
         last = block.instructions[-1]
         condition = [n for n in NAME.findall(last.text.partition("label")[0]) if n[0] == "%"]
         if len(block.successors) < 2 or not self.names.intersection(condition):
             return
-        for join in flow.joins(block):
+        for join in self._flow.joins(block):
             for instruction in join.instructions:
                 if instruction.operation != "phi":
                     break
@@ -66,12 +75,12 @@ class Taint:
         if operation == "store":
             value, pointer = names[:-1], names[-1] if names else ""
             if pointer and (not self.names.isdisjoint(value) or pointer in self.names):
-                self._memory |= self._root(pointer)
+                self._write(pointer, instruction)
         elif operation == "call":
             is_tainted = self._call(instruction, names, is_tainted=is_tainted)
         elif operation in ("load", "atomicrmw", "cmpxchg"):
             pointer = names[-1 if operation == "load" else 0] if names else ""
-            is_tainted = is_tainted or (bool(pointer) and self._holds_data(pointer))
+            is_tainted = is_tainted or (bool(pointer) and self._holds_data(pointer, instruction))
         if is_tainted and instruction.result:
             self.names.add(instruction.result)
 
@@ -79,23 +88,43 @@ class Taint:
         """Let a call carry what it is given to what it is given to write."""
         if f"{_EXCHANGE}(" in instruction.text:
             given, result = names[0], names[1]
-            if self._holds_data(given):
-                self._memory |= self._root(result)
+            if self._holds_data(given, instruction):
+                self._write(result, instruction)
             return False
         pointers = [n for n in names if self._is_memory(n)]
-        if not is_tainted and not any(self._holds_data(p) for p in pointers):
+        if not is_tainted and not any(self._holds_data(p, instruction) for p in pointers):
             return False
         for pointer in pointers:
-            self._memory |= self._root(pointer)
+            self._write(pointer, instruction)
         return True
+
+    def _write(self, pointer: str, instruction: Instruction) -> None:
+        """Note that data comes into what a pointer points into."""
+        self._memory |= self._root(pointer)
+        for root in self._root(pointer):
+            self._written.setdefault(root, set()).add(instruction.number)
 
     def _is_memory(self, name: str) -> bool:
         return bool(self._root(name) - {_ANYTHING})
 
-    def _holds_data(self, pointer: str) -> bool:
+    def _holds_data(self, pointer: str, reader: Instruction) -> bool:
+        """Say whether data may be where a pointer points to, when an instruction reads it."""
         roots = self._root(pointer)
-        is_buffer = any(root.startswith(_BUFFER) for root in roots)
-        return is_buffer or not self._memory.isdisjoint(roots)
+        if any(root.startswith(_BUFFER) for root in roots):
+            return True
+        return any(
+            not root.startswith("%") or self._may_be_written(root, reader)
+            for root in self._memory.intersection(roots)
+        )
+
+    def _may_be_written(self, root: str, reader: Instruction) -> bool:
+        """Say whether a thread's own memory may hold data by then: none comes from behind."""
+        place = self._block_of[reader.number]
+        for number in self._written.get(root, ()):
+            writer = self._block_of[number]
+            if (writer == place and number < reader.number) or self._flow.leads(writer, place):
+                return True
+        return False
 
     def loaded_from(self, name: str) -> int:
         """Return the buffer that a value was loaded from as it is, -1 where it was not."""
@@ -174,6 +203,20 @@ class _ControlFlow:
         self._blocks = function.blocks
         self._order = _reverse_postorder(function)
         self._found: dict[str, tuple[Block, ...]] = {}
+        self._after: dict[str, frozenset[str]] = {}
+
+    def leads(self, block: str, other: str) -> bool:
+        """Say whether a way of at least one step goes from one block to the other."""
+        if block not in self._after:
+            found: set[str] = set()
+            pending = list(self._blocks[block].successors)
+            while pending:
+                label = pending.pop()
+                if label in self._blocks and label not in found:
+                    found.add(label)
+                    pending += self._blocks[label].successors
+            self._after[block] = frozenset(found)
+        return other in self._after[block]
 
     def joins(self, block: Block) -> tuple[Block, ...]:
         """Return the blocks in which more than one way out of a block may first meet."""

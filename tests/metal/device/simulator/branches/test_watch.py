@@ -1,0 +1,109 @@
+"""Conditions on loaded data are found, told apart from others, watched and forced."""
+
+import numpy as np
+import pytest
+
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import TensorType
+from kernelwright.metal.device.base import Condition, ForcedCondition, RunOptions, RunResult
+from kernelwright.metal.device.simulator.device import SimulatorDevice, SimulatorExecutable
+from kernelwright.metal.kernel import Kernel, Program, Tensor
+
+_SIZE = 64
+
+
+def _compiled(body: str, header: str = "") -> SimulatorExecutable:
+    x = Tensor(name="x", dtype=Dtype.FLOAT32, shape=(_SIZE,))
+    kernel = Kernel(
+        name="k",
+        inputs=("x",),
+        outputs=("y",),
+        source=f"uint i = thread_position_in_grid.x;\n{body}",
+        header=header,
+        grid=(_SIZE, 1, 1),
+        threadgroup=(32, 1, 1),
+    )
+    outputs = (x.model_copy(update={"name": "y"}),)
+    program = Program(inputs=(x,), outputs=outputs, kernels=(kernel,))
+    return SimulatorDevice().compile(program.bind((TensorType((_SIZE,), Dtype.FLOAT32),)))
+
+
+def _run(executable: SimulatorExecutable, *forced: ForcedCondition) -> RunResult:
+    values = np.arange(_SIZE, dtype=np.float32)
+    return executable.run((values,), RunOptions(watch=True, forced=forced))
+
+
+def _conditions(body: str, header: str = "") -> tuple[Condition, ...]:
+    return _run(_compiled(body, header)).conditions
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y[i] = x[i];",
+        "if (i < 7) y[i] = x[i]; else y[i] = 2.0f * x[i];",
+        "y[i] = metal::precise::exp(x[i]);",
+        "float s = 0; for (int k = 0; k < x_shape[0]; ++k) s += x[k]; y[i] = s;",
+        "bool first = i == 0; y[i] = simd_max(x[i]) + float(first);",
+    ],
+)
+def test_what_hangs_on_no_data_is_not_watched(body: str) -> None:
+    assert _conditions(body) == ()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y[i] = x[i] > 1e9f ? 1.0f : 2.0f;",
+        "bool b = x[i] > 1e9f; y[i] = float(b);",
+        "float s = simd_sum(x[i]); if (s > 1e9f) y[i] = 1.0f; else y[i] = 2.0f;",
+        (
+            "threadgroup float t[32]; t[i % 32] = x[i]; "
+            "threadgroup_barrier(mem_flags::mem_threadgroup); y[i] = t[0] > 1e9f ? 1.0f : 2.0f;"
+        ),
+        "y[i] = metal::select(1.0f, 2.0f, x[i] > 1e9f);",
+        (
+            "float v[4]; for (int k = 0; k < 4; ++k) v[k] = x[(i + k) % 64]; "
+            "y[i] = v[i % 4] > 1e9f ? 1.0f : 2.0f;"
+        ),
+        "int n = 0; if (x[i] > 1e9f) n = 1; y[i] = n == 1 ? 1.0f : 2.0f;",
+    ],
+)
+def test_a_side_that_is_never_taken_shows(body: str) -> None:
+    found = _conditions(body)
+
+    assert any(not c.was_true and c.was_false for c in found)
+
+
+def test_a_condition_says_where_it_stands_and_what_it_compares() -> None:
+    (found,) = _conditions("y[i] = x[i] == 1000.0f ? 1.0f : 2.0f;")
+
+    assert (found.file, found.line) == ("source", 2)
+    assert found.compared == (63.0, 1000.0)
+    assert found.loaded == ("x", "")
+    assert found.is_known == (False, True)
+
+
+def test_a_function_of_the_header_has_its_own_place() -> None:
+    header = "inline bool large(float v) {\n  return v > 1e9f;\n}\n"
+
+    (found,) = _conditions("y[i] = large(x[i]) ? 1.0f : 2.0f;", header)
+
+    assert (found.file, found.line) == ("header", 2)
+
+
+def test_a_forced_condition_takes_the_other_side_in_every_thread() -> None:
+    executable = _compiled("y[i] = x[i] > 1e9f ? 1.0f : 2.0f;")
+    (found,) = _run(executable).conditions
+
+    forced = ForcedCondition(launch=found.launch, site=found.site, value=True)
+
+    assert (_run(executable, forced).outputs[0] == 1.0).all()
+    assert (_run(executable).outputs[0] == 2.0).all()
+
+
+def test_both_sides_are_seen_over_all_threads() -> None:
+    (found,) = _conditions("y[i] = x[i] > 31.5f ? 1.0f : 2.0f;")
+
+    assert found.was_false
+    assert found.was_true
