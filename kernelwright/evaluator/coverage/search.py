@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelwright.evaluator.coverage.reach import asks_for_special_numbers
 from kernelwright.evaluator.coverage.sides import Key, Side, Tally
 from kernelwright.evaluator.inputs.case import Case
 from kernelwright.evaluator.oracle.reference import Reference, calibrate
@@ -73,7 +74,9 @@ class Search:
             if not left:
                 return
             yield from self._tried(inputs, left)
-        for side in left[:_MOST_SOLVED]:
+        # What is not a number cannot be approached.
+        solvable = [side for side in left if not asks_for_special_numbers(side.key)]
+        for side in solvable[:_MOST_SOLVED]:
             for inputs in self._solutions(side, cases):
                 if side not in left:
                     break
