@@ -107,7 +107,9 @@ def advice(morning: Morning) -> str:
     if morning.state in ("running", "paused"):
         return "Wait: the night goes on."
     if morning.state != "finished":
-        return f"Go on: it ended early ({morning.reason or morning.state}), and nothing is lost."
+        why = morning.reason or morning.state
+        how = "; type the same search again" if morning.kind == "search" else ""
+        return f"Go on: it ended early ({why}), and nothing is lost{how}."
     if hopeless:
         return f"Read the failures of {_listed(hopeless)}: not one candidate was right."
     if morning.won and not morning.environment.device.measures_time:
@@ -134,13 +136,16 @@ def _commands(morning: Morning) -> tuple[tuple[str, str], ...]:
     commands = []
     if morning.state in ("running", "paused"):
         commands.append((f"kernelwright campaign watch {short}", "follow it: this is no end yet"))
-    elif morning.state != "finished":
+    elif morning.state != "finished" and morning.kind == "campaign":
         commands.append((f"kernelwright campaign resume {short}", "go on where it ended"))
+    if any(f.gain and f.gain.beats_mlx for f in morning.functions):
+        words = "take the functions that gain into a project"
+        commands.append((f"kernelwright export --campaign {short} -o vendored/", words))
     if morning.won and (champion := morning.won[0].champion):
         id_ = champion.candidate_id[:8]
         commands += [
             (f"kernelwright show {id_}", "look at the best one: source, lineage, errors"),
-            (f"kernelwright export {id_} -o vendored/", "take it into a project"),
+            (f"kernelwright export {id_} -o vendored/", "take that kernel alone"),
         ]
     if morning.failures:
         example = morning.failures[0].example_id[:8]

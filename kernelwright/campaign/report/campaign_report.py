@@ -1,6 +1,7 @@
 """What a campaign leaves in the morning, gathered from the store as one record."""
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from kernelwright.campaign.event import CampaignEnded, FunctionPlanned, FunctionRefused
 from kernelwright.campaign.history.ledger import abandoned
@@ -9,6 +10,7 @@ from kernelwright.campaign.history.resuming import shown_id
 from kernelwright.campaign.history.run_state import word_for
 from kernelwright.campaign.planning.whole_function import whole_gain
 from kernelwright.campaign.report.spend import Payment, Spending, payments, spending
+from kernelwright.campaign.spec.spec_reading import night_spec_of
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.gain import Gain, gain_of, predicted_chip, predicted_gain
 from kernelwright.metal.diagnostic import Record
@@ -90,6 +92,8 @@ class Morning(Record):
 
     campaign_id: str
     name: str
+    kind: Literal["campaign", "search"]
+    """A search goes on by its own command, a campaign by `campaign resume`."""
     state: str
     reason: str
     runs: int
@@ -176,6 +180,7 @@ def morning_of(store: KernelStore, campaign: Campaign, chip: str | None = None) 
     return Morning(
         campaign_id=shown_id(campaign),
         name=campaign.name,
+        kind="campaign" if night_spec_of(campaign) else "search",
         state=word_for(store, campaign),
         reason=CampaignEnded.model_validate_json(ended[-1].body).reason if ended else "",
         runs=len(runs),
@@ -222,7 +227,7 @@ def _task(
     entries = [entry for entry in latest.values() if entry.task.id == task.id]
     return TaskMorning(
         task=task,
-        tried=len(entries),
+        tried=sum(entry.state == "done" or entry.status is not None for entry in entries),
         right=sum(entry.status in _RIGHT for entry in entries),
         champion=champion,
         gain=gain,

@@ -1,7 +1,7 @@
 """The closing page of a search: what was found, what it saves, where it is, what to type next."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from shlex import quote
 
 from rich.console import Console, Group, RenderableType
@@ -114,8 +114,7 @@ def _function_rows(
         (task_id,) = uses
         yield [name, *_verdict_cells(tasks[task_id]), *moves]
         return
-    stays = _with_mlx() if is_tried or not uses else _with_mlx("not tried")
-    whole = gain_cells(function.gain) if function.gain else stays
+    whole = gain_cells(function.gain) if function.gain else _with_mlx(_undecided(tasks, uses))
     yield [name, Text(), Text(), *whole, *moves]
     for task_id, count in uses.items():
         task = tasks[task_id]
@@ -124,6 +123,14 @@ def _function_rows(
         known = task.champion_id is not None
         moves = _moves(task.traffic, is_known=known, wide=wide)
         yield [Text(label), *_verdict_cells(task), *moves]
+
+
+def _undecided(tasks: Mapping[str, TaskReport], task_ids: Iterable[str]) -> str:
+    """Say how a function stands of which no gain is known."""
+    regions = [tasks[task_id] for task_id in task_ids]
+    if regions and not any(region.tried for region in regions):
+        return "not tried"
+    return "with MLX" if all(region.reason for region in regions) else "open"
 
 
 def _verdict_cells(task: TaskReport) -> list[RenderableType]:
@@ -196,7 +203,11 @@ def _next_commands(report: SearchReport) -> RenderableType:
     table.add_column(overflow="fold")
     campaign = (f"  campaign {short(report.campaign_id)}", "quiet")
     table.add_row("store", Text.assemble(report.store, campaign))
-    best = max(gaining, key=lambda task: task.gain.ratio if task.gain else 0.0, default=None)
+    # A kernel that gains in a function that does not is nothing to take.
+    losing = {i for f in report.functions if f.gain and not f.gain.beats_mlx for i in f.task_ids}
+    losing -= {i for f in report.functions if f.gain and f.gain.beats_mlx for i in f.task_ids}
+    worth = [task for task in gaining if task.task_id not in losing]
+    best = max(worth, key=lambda task: task.gain.ratio if task.gain else 0.0, default=None)
     shown = best or next((task for task in report.tasks if task.champion_id), None)
     if shown:
         look = f"kernelwright show {short(str(shown.champion_id))}"
@@ -213,7 +224,8 @@ def _next_commands(report: SearchReport) -> RenderableType:
 
 def _exports(report: SearchReport, best: TaskReport) -> Iterator[str]:
     """Yield the command that exports the function of the best kernel, and the kernel's alone."""
-    place = next((f.place for f in report.functions if best.task_id in f.task_ids), "")
+    uses = [f for f in report.functions if best.task_id in f.task_ids]
+    place = max(uses, key=lambda f: f.gain.ratio if f.gain else 0.0).place
     if place and not place.startswith(CATALOG):
         yield f"kernelwright export {quote(place)} -o vendored/"
     yield f"kernelwright export {short(str(best.champion_id))} -o vendored/"

@@ -18,9 +18,11 @@ _MICRO = 1_000_000
 def run_totals(session: Session, runs: Collection[str]) -> RunTotals:
     """Add up the trials and the paid calls of some runs."""
     is_done = (TrialRow.state == "done") & ~TrialRow.reused
+    has_verdict = (TrialRow.state == "done") | TrialRow.evaluation_id.is_not(None)
     tried, evaluated, under_way, waiting = session.execute(
         select(
-            func.count(TrialRow.candidate_id.distinct()),
+            # What waits, or was cut off in flight, has no verdict and was not tried.
+            func.count(case((has_verdict, TrialRow.candidate_id)).distinct()),
             func.sum(case((is_done, 1), else_=0)),
             func.sum(case((TrialRow.state.in_(("evaluating", "confirming")), 1), else_=0)),
             func.sum(case((TrialRow.state == "intended", 1), else_=0)),

@@ -143,7 +143,8 @@ def _tried(session: Session, runs: Runs) -> dict[str, int]:
         query = select(CandidateRow.task_id, func.count())
     else:
         query = query.join(TrialRow, TrialRow.candidate_id == CandidateRow.id).where(
-            TrialRow.campaign_id.in_(runs)
+            TrialRow.campaign_id.in_(runs),
+            (TrialRow.state == "done") | TrialRow.evaluation_id.is_not(None),
         )
     return {row[0]: row[1] for row in session.execute(query.group_by(CandidateRow.task_id))}
 
