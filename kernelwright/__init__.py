@@ -8,29 +8,39 @@ from kernelwright.annotation import example
 if TYPE_CHECKING:
     from kernelwright.runtime.optimize import explain, optimize, restore
     from kernelwright.service.export_function import export
+    from kernelwright.service.python.authoring.define import elementwise, kernel, rowwise
     from kernelwright.service.python.champion import best
+    from kernelwright.service.python.loaded import registry
     from kernelwright.service.python.plan import plan
     from kernelwright.service.python.search import search
     from kernelwright.service.python.verify import verify
 
 __all__ = [
     "best",
+    "elementwise",
     "example",
     "explain",
     "export",
+    "kernel",
     "optimize",
     "plan",
+    "registry",
     "restore",
+    "rowwise",
     "search",
     "verify",
 ]
 _MODULES = {
     "best": "kernelwright.service.python.champion",
+    "elementwise": "kernelwright.service.python.authoring.define",
     "explain": "kernelwright.runtime.optimize",
     "export": "kernelwright.service.export_function",
+    "kernel": "kernelwright.service.python.authoring.define",
     "optimize": "kernelwright.runtime.optimize",
     "plan": "kernelwright.service.python.plan",
+    "registry": "kernelwright.service.python.loaded",
     "restore": "kernelwright.runtime.optimize",
+    "rowwise": "kernelwright.service.python.authoring.define",
     "verify": "kernelwright.service.python.verify",
 }
 """Where each name comes from when it is first used, so that `import kernelwright` stays light."""

@@ -22,8 +22,10 @@ from kernelwright.runtime.calling import captured, name_of
 from kernelwright.runtime.demand import save_at_exit, without_weights
 from kernelwright.runtime.explanation import Explanation
 from kernelwright.runtime.method import method_of
+from kernelwright.runtime.registry import LoadedCall, registry
 from kernelwright.runtime.server import KernelServer, Service
 from kernelwright.runtime.state import is_module, state_of
+from kernelwright.runtime.timed import Timed
 from kernelwright.store import KernelStore, Wanted
 
 P = ParamSpec("P")
@@ -33,13 +35,21 @@ _UNCHECKED = "padding cannot be checked while MLX traces; call it once outside o
 
 
 @dataclass(slots=True)
-class _Route:
+class Route:
     """How calls of one key are answered."""
 
     run: Callable[..., object]
     explanation: Explanation
     graph: Graph | None = None
     calls: int = 0
+    timed: Timed | None = None
+    """What calls take, where that is asked for."""
+
+    def time_calls(self, *, is_timed: bool) -> None:
+        """Begin or cease to time calls; what was timed is kept."""
+        if self.timed is None:
+            self.timed = Timed(self.run)
+        self.run = self.timed if is_timed else self.timed.run
 
 
 class Optimized:
@@ -57,10 +67,11 @@ class Optimized:
         self.function = function
         self._buckets = buckets
         self._server = server
-        self._routes: dict[Key, _Route] = {}
+        self._routes: dict[Key, Route] = {}
         self._saved: Counter[Key] = Counter()
         self._modules = state_of(function).modules
         save_at_exit(self)
+        registry.add(self)
         update_wrapper(self, function)
 
     @property
@@ -131,7 +142,7 @@ class Optimized:
         ]
         return tuple(sorted(rows, key=lambda w: (-w.calls, w.fingerprint)))
 
-    def _route(self, args: tuple[object, ...], kwargs: dict[str, object]) -> _Route:
+    def _route(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Route:
         key = _key(args, kwargs)
         if key is None:
             return self._original((), "an argument is neither an array nor a plain value", None)
@@ -140,9 +151,33 @@ class Optimized:
             # A function may name a module that was made after it.
             self._modules = state_of(self.function).modules
             route = self._routes[(*key, *self._flags())] = self._found(args, kwargs)
+            if registry.is_timing:
+                route.time_calls(is_timed=True)
         return route
 
-    def _found(self, args: tuple[object, ...], kwargs: dict[str, object]) -> _Route:
+    def loaded(self) -> tuple[LoadedCall, ...]:
+        """Return a row for each combination of shapes and dtypes that it was called with."""
+        rows = [(route, route.explanation, route.timed) for route in list(self._routes.values())]
+        return tuple(
+            LoadedCall(
+                function=told.function,
+                inputs=told.inputs,
+                path=told.path,
+                reason=told.reason,
+                kernels=tuple(region.candidate for region in told.regions),
+                calls=route.calls,
+                timed_calls=timed.calls if timed else 0,
+                time_s=timed.seconds if timed and timed.calls else None,
+            )
+            for route, told, timed in rows
+        )
+
+    def time_calls(self, *, is_timed: bool) -> None:
+        """Begin or cease to time calls; what is timed is evaluated at once."""
+        for route in list(self._routes.values()):
+            route.time_calls(is_timed=is_timed)
+
+    def _found(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Route:
         try:
             return self._find(args, kwargs)
         except Exception as e:
@@ -152,7 +187,7 @@ class Optimized:
     def _flags(self) -> tuple[bool, ...]:
         return tuple(module.training for module in self._modules)
 
-    def _find(self, args: tuple[object, ...], kwargs: dict[str, object]) -> _Route:
+    def _find(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Route:
         flat = flatten((args, kwargs))
         assert flat is not None
         types = tuple(_type(a) for a in flat.arrays)
@@ -166,7 +201,7 @@ class Optimized:
             exact = self._original(types, service.reason, graph)
             return exact if self._buckets is None or kwargs else self._padded(args, exact)
         explanation = self._explanation(types, service.reason, "kernels")
-        route = _Route(
+        route = Route(
             self.function, explanation.model_copy(update={"regions": service.regions}), graph
         )
         gradient = Backward(calling.run, calling.slots, self._server, self._noting(route))
@@ -179,7 +214,7 @@ class Optimized:
         )
         return route
 
-    def _padded(self, args: tuple[object, ...], exact: _Route) -> _Route:
+    def _padded(self, args: tuple[object, ...], exact: Route) -> Route:
         """Serve a call by the kernels of a larger size, or note that these are wanted."""
         assert self._buckets is not None
         buckets, extent = self._buckets, self._buckets.extent(args)
@@ -199,9 +234,9 @@ class Optimized:
         run = whole.run
         if told.path == "kernels":
             run = through(buckets, run, size, extent)
-        return _Route(run, told, whole.graph)
+        return Route(run, told, whole.graph)
 
-    def _noting(self, route: _Route) -> Note:
+    def _noting(self, route: Route) -> Note:
         """Return what hears how a call's gradient is computed; one in vain is wanted, too."""
 
         def note(graph: Graph | None, service: Service | None, reason: str) -> None:
@@ -214,13 +249,13 @@ class Optimized:
                 told = self._explanation(types, words, "original")
                 told = told.model_copy(update={"function": name})
                 key = ("vjp", *types)
-                self._routes[key] = _Route(self.function, told, graph, calls=1)
+                self._routes[key] = Route(self.function, told, graph, calls=1)
 
         return note
 
-    def _original(self, types: tuple[str, ...], reason: str, graph: Graph | None) -> _Route:
+    def _original(self, types: tuple[str, ...], reason: str, graph: Graph | None) -> Route:
         explanation = self._explanation(types, f"the original runs: {reason}", "original")
-        return _Route(self.function, explanation, graph)
+        return Route(self.function, explanation, graph)
 
     def _explanation(self, types: tuple[str, ...], reason: str, path: str) -> Explanation:
         return Explanation.model_validate(
@@ -296,8 +331,11 @@ def optimize(
     server = KernelServer(store, device, threadgroup_bytes)
     if is_module(function):
         from kernelwright.runtime.models.install import optimize_model
+        from kernelwright.runtime.models.loaded import LoadedModel
 
         optimize_model(function, server)  # type: ignore[arg-type]
+        if not server.is_off:
+            registry.add_model(LoadedModel(function))
         if warm and not server.is_off:
             from kernelwright.runtime.models.warming import warm_up
 

@@ -170,7 +170,7 @@ class KernelServer:
         is_mlx_best = False
         for region, task in tasks.items():
             champion = found.get(task.fingerprint)
-            if champion is not None and not champion.beats_mlx:
+            if champion is not None and not self.is_worthwhile(champion):
                 is_mlx_best = True
                 continue
             run = self._prepare(champion, task) if champion else None
@@ -193,6 +193,10 @@ class KernelServer:
         words = f"{len(programs)} of {len(regions)} regions run kernels"
         is_lazy = self.device.info.measures_time
         return Service(graph, programs, tuple(rows), words, is_lazy, kept, offers)
+
+    def is_worthwhile(self, champion: ServedProgram) -> bool:
+        """Say whether a champion runs: MLX does where it is as fast."""
+        return champion.beats_mlx
 
     def _offers(
         self, tasks: Mapping[Region, Graph], programs: dict[Region, RunRegion]

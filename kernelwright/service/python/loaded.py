@@ -1,0 +1,71 @@
+"""`kernelwright.registry`: what this process has loaded, as a table."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from kernelwright.evaluator.gain import in_microseconds
+from kernelwright.runtime.registry import LoadedCall
+from kernelwright.runtime.registry import registry as of_process
+from kernelwright.service.python.html import QUIET, Cell, as_text, line_html, table_html
+from kernelwright.service.view.figure import short
+
+_HEADS = ("function", "inputs", "runs", "calls", "a call takes", "why")
+_NOTHING = "nothing is loaded: kernelwright.optimize and kernelwright.elementwise load functions"
+
+
+class RegistryTable:
+    """The functions and models of this process that may run kernels; iterate for the rows.
+
+    `with kernelwright.registry.timing():` times the calls inside of it.
+    """
+
+    def __iter__(self) -> Iterator[LoadedCall]:
+        """Return a row for each function at each choice of shapes and dtypes."""
+        return iter(of_process.calls())
+
+    def __len__(self) -> int:
+        """Return how many rows there are."""
+        return len(of_process.calls())
+
+    def timing(self) -> AbstractContextManager[None]:
+        """Time every call inside of a `with`, each to the end of its work on the device."""
+        return of_process.timing()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        rows = of_process.calls()
+        if not rows:
+            yield Text(_NOTHING, style="quiet")
+            return
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="label", pad_edge=False)
+        for head in _HEADS:
+            is_number = head in ("calls", "a call takes")
+            table.add_column(head, justify="right" if is_number else "left", overflow="fold")
+        for row in rows:
+            table.add_row(*map(Text, _texts(row)))
+        yield table
+
+    def __repr__(self) -> str:
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        rows = [[Cell(text) for text in _texts(row)] for row in of_process.calls()]
+        return table_html(_HEADS, rows) if rows else line_html(_NOTHING, QUIET)
+
+
+def _texts(row: LoadedCall) -> list[str]:
+    runs = "MLX" if row.path == "original" else "kernels"
+    if row.kernels:
+        runs = ", ".join(map(short, row.kernels))
+    took = "–"
+    if row.time_s is not None:
+        took = in_microseconds(row.time_s / row.timed_calls * 1e6)
+    calls = "–" if row.calls is None else f"{row.calls:,}"
+    return [row.function, ", ".join(row.inputs), runs, calls, took, row.reason]
+
+
+registry = RegistryTable()
+"""The process's own."""
