@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from kernelwright.runtime.optimize import explain, optimize, restore
     from kernelwright.service.export_function import export
     from kernelwright.service.python.authoring.define import elementwise, kernel, rowwise
+    from kernelwright.service.python.campaign import campaign
     from kernelwright.service.python.champion import best
     from kernelwright.service.python.loaded import registry
     from kernelwright.service.python.plan import plan
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "best",
+    "campaign",
     "elementwise",
     "example",
     "explain",
@@ -44,7 +46,7 @@ _MODULES = {
     "verify": "kernelwright.service.python.verify",
 }
 """Where each name comes from when it is first used, so that `import kernelwright` stays light."""
-_ROOMS = ("search",)
+_ROOMS = ("campaign", "search")
 """Packages that are called as functions; see `callable_room`."""
 
 

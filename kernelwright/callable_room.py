@@ -34,4 +34,7 @@ class CallableRoom(ModuleType):
 
 def make_callable(room: str) -> None:
     """Let a package be called as the function that `service.python` has under its name."""
-    sys.modules[room].__class__ = CallableRoom
+    module = sys.modules[room]
+    if not isinstance(module, CallableRoom):
+        # A package may have a class of its own already, such as one that imports lazily.
+        module.__class__ = type("CallableRoom", (CallableRoom, type(module)), {})

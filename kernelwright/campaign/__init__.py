@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from kernelwright.callable_room import make_callable
 from kernelwright.lazy_import import offer_lazily
 
 if TYPE_CHECKING:
@@ -50,3 +51,5 @@ __all__ = [
     "recheck",
     "traffic_of",
 ]
+
+make_callable(__name__)

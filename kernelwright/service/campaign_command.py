@@ -1,7 +1,7 @@
 """`kernelwright campaign check`, `run` and `resume`: nights over many functions."""
 
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -213,7 +213,7 @@ def _run(
         if not report.ended.parked:
             raise typer.Exit(130)
     with KernelStore(url) as opened:
-        _export(opened, spec, report)
+        export_champions(opened, spec, report, console().print)
     return not report.ended.parked
 
 
@@ -268,7 +268,10 @@ def _limits(spec: NightSpec) -> str:
     return ", ".join([*limits, f"a task after {spec.patience} candidates without a gain"])
 
 
-def _export(store: KernelStore, spec: NightSpec, report: SearchReport) -> None:
+def export_champions(
+    store: KernelStore, spec: NightSpec, report: SearchReport, say: Callable[[Text], None]
+) -> None:
+    """Write the champions that gain enough into the night's folder, if it names one."""
     folder = spec.export_folder
     if folder is None:
         return
@@ -277,18 +280,18 @@ def _export(store: KernelStore, spec: NightSpec, report: SearchReport) -> None:
         if task.champion_id is None or won is None:
             continue
         if not task.beats_mlx:
-            console().print(f"not exported: {task.name}: {MLX_IS_BEST}", style="quiet")
+            say(Text(f"not exported: {task.name}: {MLX_IS_BEST}", style="quiet"))
             continue
         detail = store.show(task.champion_id)
         if won.saved < spec.minimum_effect:
-            console().print(f"not exported: {task.name} gains {won.words}", style="quiet")
+            say(Text(f"not exported: {task.name} gains {won.words}", style="quiet"))
             continue
         if not fits_metal(detail):
-            console().print(f"not exported: {task.name} is not for Macs", style="quiet")
+            say(Text(f"not exported: {task.name} is not for Macs", style="quiet"))
             continue
         module = export_into(folder / spec.device, "module", [detail])
         module.write(folder / spec.device)
-        console().print(Text.assemble(("exported ", "label"), f"{module.name}: {won.words}"))
+        say(Text.assemble(("exported ", "label"), f"{module.name}: {won.words}"))
 
 
 @contextmanager

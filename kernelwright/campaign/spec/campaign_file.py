@@ -1,6 +1,7 @@
 """A night's work as a TOML file, and the searches that it stands for."""
 
 import tomllib
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Self
@@ -181,6 +182,19 @@ def read_night(path: Path) -> tuple[NightSpec, ...]:
     except ValidationError as e:
         raise InputError(_sentence(path, text, e)) from e
     return _spec(parsed, path).to_the_end()
+
+
+def night_of(settings: Mapping[str, object], folder: Path = Path()) -> NightSpec:
+    """Read what a file would hold from tables at hand; return the first device's search.
+
+    Raises:
+        InputError: a key is wrong; one sentence says which.
+    """
+    place = folder / "campaign"
+    try:
+        return _spec(NightFile.model_validate(settings), place)
+    except ValidationError as e:
+        raise InputError(_sentence(Path("campaign"), "", e)) from e
 
 
 def _spec(night: NightFile, path: Path) -> NightSpec:

@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,9 +18,12 @@ from kernelwright.campaign import (
     judges_on,
     offline_team,
 )
-from kernelwright.campaign.event import ModelRemarked
+from kernelwright.campaign.event import Event, ModelRemarked
 from kernelwright.campaign.execution.engine import Hire, Hired
 from kernelwright.campaign.execution.executor import Executor
+from kernelwright.campaign.execution.retry_policy import USUAL_ENDURANCE, Endurance
+from kernelwright.campaign.history.pausing import Pause
+from kernelwright.campaign.history.resuming import StopWatch
 from kernelwright.campaign.planning.capturing import FunctionPlan, plan_function
 from kernelwright.campaign.planning.forecast import forecast, size_warning
 from kernelwright.campaign.report.champion_list import known_gains
@@ -139,25 +142,36 @@ def run_search(
     *,
     chip: str | None = None,
     on_start: Callable[[Callable[[], None]], None] = lambda stop: None,
+    priorities: Mapping[str, float] | None = None,
+    endurance: Endurance = USUAL_ENDURANCE,
 ) -> Searched:
-    """Run the engine with the team that `spec` names.
+    """Run the engine with the team that `spec` names; `priorities` are of functions by name.
 
-    `on_start` takes what ends the search in order, which any thread may call.
+    `on_start` takes what ends the search in order, which any thread may call; another process
+    may pause, resume or stop it, as `kernelwright campaign` does.
     """
-    planner = _Remembering()
+    planner, pause = _Remembering(), Pause()
+    watch = StopWatch(store, pause, lambda words: view.show(ModelRemarked(sentence=words)))
+
+    def listen(event: Event) -> None:
+        watch.show(event)
+        view.show(event)
+
     with hiring(store, spec, listen=view.show) as hire:
         engine = Engine(
             store,
             spec,
             offline_team(),
             judges_on(spec.device, store, threadgroup_bytes=spec.threadgroup_bytes),
-            listen=view.show,
+            listen=listen,
             hire=planner.hiring(hire, spec),
-            order=SecondsToSave(),
+            order=SecondsToSave(priorities or {}),
+            pause=pause,
+            endurance=endurance,
             chip=chip,
         )
         on_start(engine.stop)
-        with ending_in_order(engine.stop):
+        with ending_in_order(engine.stop), watch.calling(engine.stop):
             report = engine.run(functions)
     plans = [plan_function(f, planner, report.device) for f in functions.functions]
     return Searched(report, plans)
