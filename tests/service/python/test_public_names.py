@@ -10,16 +10,20 @@ import kernelwright as kw
 
 NAMES = {
     "best": ("op", "dtype", "shape", "device", "chip", "limit", "store"),
+    "campaign": ("settings", "store", "progress"),
+    "elementwise": ("expression", "names", "name", "inputs", "device", "store"),
     "example": ("inputs", "keyword_inputs"),
     "explain": ("function", "args", "kwargs"),
     "export": (
         *("target", "directory", "inputs", "name", "format_name", "store", "force", "slower"),
     ),
+    "kernel": ("function", "inputs", "device", "store"),
     "optimize": (
         *("function", "store", "device", "buckets", "axis", "padded", "threadgroup_bytes", "warm"),
     ),
     "plan": ("target", "inputs", "device", "chip", "threadgroup_memory", "store"),
     "restore": ("model",),
+    "rowwise": ("map", "reduce", "finish", "names", "name", "inputs", "device", "store"),
     "search": (
         *("target", "inputs", "device", "model", "budget", "tokens", "calls", "candidates"),
         *("repairs", "evaluations", "seconds", "jobs", "base_url", "chip", "threadgroup_memory"),
@@ -33,7 +37,7 @@ NAMES = {
 
 
 def test_the_public_names_are_pinned() -> None:
-    assert sorted(kw.__all__) == sorted(NAMES)
+    assert sorted(kw.__all__) == sorted([*NAMES, "registry"])
     assert set(kw.__all__) <= set(dir(kw))
 
 
@@ -43,11 +47,14 @@ def test_a_public_function_takes_what_is_pinned(name: str) -> None:
     assert tuple(inspect.signature(function).parameters) == NAMES[name]
 
 
-@pytest.mark.parametrize("first", ["search.spec", "search", "service.python.search", "campaign"])
+@pytest.mark.parametrize(
+    "first", ["search.spec", "search", "service.python.search", "campaign", "campaign.event"]
+)
 def test_a_room_with_a_functions_name_is_callable_whatever_was_imported_first(first: str) -> None:
     code = (
         f"import kernelwright.{first}, kernelwright as kw; import kernelwright.search.spec as spec;"
         "from kernelwright.search.spec import SearchSpec; assert spec.SearchSpec is SearchSpec;"
-        "assert callable(kw.search) and callable(kw.plan)"
+        "assert callable(kw.search) and callable(kw.plan) and callable(kw.campaign);"
+        "from kernelwright.campaign import Engine; import kernelwright.campaign.event"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import mlx.core as mx
 
@@ -21,6 +22,7 @@ from kernelwright.service.python.search import run_search
 from kernelwright.service.python.target import Inputs, subjects
 from kernelwright.store import KernelStore, ServedProgram
 
+R = TypeVar("R")
 CANDIDATES = 4
 """Schedules that are tried before the best is verified."""
 
@@ -62,7 +64,7 @@ class AuthoringServer(KernelServer):
             run_search(opened, functions, spec, Silent())
 
 
-class AuthoredFunction(Optimized):
+class AuthoredFunction(Optimized, Generic[R]):
     """A function that an expression defines.
 
     Its meaning is MLX's: gradients, `vmap` and `jvp`, and every call at shapes and dtypes for
@@ -79,6 +81,11 @@ class AuthoredFunction(Optimized):
         route = super()._original(types, reason, graph)
         route.run = self._fallback
         return route
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: object, **kwargs: object) -> R:
+            """Compute it; see `Meaning`."""
 
     def prepare(self, *inputs: Inputs) -> Explanation:
         """Have a kernel written and verified for these inputs now; say what came of it.
@@ -110,14 +117,14 @@ def authored(
     inputs: Inputs | None,
     device: DeviceChoice,
     store: str | Path | None,
-) -> AuthoredFunction:
+) -> AuthoredFunction[R]:
     """Return the function of a meaning, with a kernel for `inputs` if there are some.
 
     Raises:
         InputError: the device is not known, or the inputs do not fit.
     """
     on = None if device == "auto" else device_of(device)
-    function = AuthoredFunction(meaning, AuthoringServer(meaning.name, store_of(store), on))
+    function = AuthoredFunction[R](meaning, AuthoringServer(meaning.name, store_of(store), on))
     if on is not None and function._authoring.device is None:
         raise DeviceError(f"expected the device {on!r}, which this machine does not open.")
     if inputs is not None:

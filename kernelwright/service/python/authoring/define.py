@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import overload
+from typing import ParamSpec, TypeVar, overload
+
+import mlx.core as mx
 
 from kernelwright.service.python.authoring.authored import (
     AuthoredFunction,
@@ -15,6 +17,9 @@ from kernelwright.service.python.authoring.meaning import elementwise_meaning, r
 from kernelwright.service.python.request import DeviceChoice
 from kernelwright.service.python.target import Inputs
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 def elementwise(
     expression: str,
@@ -24,7 +29,7 @@ def elementwise(
     inputs: Inputs | None = None,
     device: DeviceChoice = "auto",
     store: str | Path | None = None,
-) -> AuthoredFunction:
+) -> AuthoredFunction[mx.array]:
     """Make a function of a line such as `"x * sigmoid(y)"`, computed element by element.
 
     The line is Python's or Metal's spelling: numbers, names, `+ - * / % **`, comparisons, `and`,
@@ -59,7 +64,7 @@ def rowwise(
     inputs: Inputs | None = None,
     device: DeviceChoice = "auto",
     store: str | Path | None = None,
-) -> AuthoredFunction:
+) -> AuthoredFunction[mx.array]:
     """Make a function of rows, the last axis: map each element, reduce a row, finish each element.
 
     `rowwise(map="x * x", reduce="mean", finish="x * rsqrt(reduced + 1e-6) * w")` is RMS norm. With
@@ -70,7 +75,8 @@ def rowwise(
         map: what is reduced: a line, or a line for each name.
         reduce: `sum`, `mean`, `max`, `min` or `prod`, or one for each name.
         finish: the result's line; it may read `reduced`, or the names, and `n`, the length of a
-            row. Without it the reductions themselves are returned, without the last axis.
+            row. Without it the reductions themselves are returned, without the last axis, as a
+            tuple where there are several.
         names: the parameters in order; by default the lines' names as they first appear.
         name: what errors, the store and exports call the function.
         inputs: verify a kernel for these now: arrays or types such as `["f16[8,512]"]`.
@@ -86,7 +92,7 @@ def rowwise(
 
 
 @overload
-def kernel(function: Callable[..., object]) -> AuthoredFunction: ...
+def kernel(function: Callable[P, R]) -> AuthoredFunction[R]: ...
 
 
 @overload
@@ -95,16 +101,16 @@ def kernel(
     inputs: Inputs | None = None,
     device: DeviceChoice = "auto",
     store: str | Path | None = None,
-) -> Callable[[Callable[..., object]], AuthoredFunction]: ...
+) -> Callable[[Callable[P, R]], AuthoredFunction[R]]: ...
 
 
 def kernel(
-    function: Callable[..., object] | None = None,
+    function: Callable[P, R] | None = None,
     *,
     inputs: Inputs | None = None,
     device: DeviceChoice = "auto",
     store: str | Path | None = None,
-) -> AuthoredFunction | Callable[[Callable[..., object]], AuthoredFunction]:
+) -> AuthoredFunction[R] | Callable[[Callable[P, R]], AuthoredFunction[R]]:
     """Make a kernel of a Python function whose body is assignments and a return.
 
     Use it as `@kernelwright.kernel` or `@kernelwright.kernel(device=…)`. The body is read, not
@@ -123,7 +129,7 @@ def kernel(
         DeviceError: this machine has no such device.
     """
 
-    def decorate(given: Callable[..., object]) -> AuthoredFunction:
+    def decorate(given: Callable[P, R]) -> AuthoredFunction[R]:
         meaning = meaning_of(given, getattr(given, "__name__", "kernel"))
         return authored(meaning, inputs=inputs, device=device, store=store)
 
