@@ -52,4 +52,5 @@ __all__ = [
     "traffic_of",
 ]
 
+# People call `kernelwright.campaign(…)`, whatever was imported before.
 make_callable(__name__)
