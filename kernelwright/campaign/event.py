@@ -40,6 +40,17 @@ class FunctionPlanned(Record):
     """What MLX does for one call; None in older logs."""
 
 
+class PlanDrawn(Record):
+    """The graph of a function that was planned, and its cut, so that both can be drawn again."""
+
+    function: str
+    inputs: str
+    graph: str
+    """As JSON."""
+    regions: tuple[tuple[int, ...], ...]
+    """The nodes of each region, in the order of the plan's tasks."""
+
+
 class FunctionRefused(Record):
     """A function cannot be captured; the others go on."""
 

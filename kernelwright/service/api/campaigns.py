@@ -6,12 +6,13 @@ from typing import Literal
 from kernelwright.campaign.event import CampaignEnded, FunctionPlanned
 from kernelwright.campaign.history.prior_runs import lasted_s
 from kernelwright.campaign.history.resuming import current, is_alive, searches, shown_id
-from kernelwright.campaign.history.run_state import RunState, state_of
+from kernelwright.campaign.history.run_state import RunState
 from kernelwright.campaign.report.live_status import UnderWay, limits_of
 from kernelwright.campaign.spec.spec_reading import night_spec_of, search_spec_of
 from kernelwright.errors import InputError
 from kernelwright.search.spec import SearchSpec
 from kernelwright.service.api.cursor import cursor_of, line_of, read_cursor
+from kernelwright.service.api.recent import known_state, task_rows
 from kernelwright.service.api.record import (
     CampaignPage,
     EventPage,
@@ -29,7 +30,7 @@ _KINDS = ("measured", "predicted", "traffic")
 
 def campaign_list(store: KernelStore, *, limit: int) -> list[RunState]:
     """Return campaigns and searches, newest first, as `campaign status --json` does."""
-    return [state_of(store, run) for run in current(searches(store))[:limit]]
+    return [known_state(store, run) for run in current(searches(store))[:limit]]
 
 
 def newest_run(store: KernelStore, prefix: str) -> Campaign:
@@ -52,10 +53,10 @@ def campaign_page(store: KernelStore, prefix: str) -> CampaignPage:
     newest = runs[-1]
     # Before all else: what happens meanwhile is told twice rather than not at all.
     cursor = cursor_of(store.browse.last_event_ids([run.id for run in runs]))
-    state = state_of(store, newest)
+    state = known_state(store, newest)
     alive = is_alive(newest)
     ended = store.events(newest.id, kinds=(CampaignEnded.__name__,))
-    totals = store.browse.totals([newest.id])
+    waiting = store.browse.totals([newest.id]).waiting if alive else 0
     return CampaignPage(
         state=state,
         environment=newest.environment,
@@ -63,8 +64,8 @@ def campaign_page(store: KernelStore, prefix: str) -> CampaignPage:
         functions=planned_functions(store, runs),
         limits=limits_of(search_spec_of(newest) or SearchSpec()),
         reason=CampaignEnded.model_validate_json(ended[-1].body).reason if ended else "",
-        under_way=_under_way(store, newest) if alive and totals.under_way else (),
-        waiting=totals.waiting if alive else 0,
+        under_way=_under_way(store, newest) if alive else (),
+        waiting=waiting,
         is_alive=alive,
         commands=_commands(newest, state, alive=alive),
         advice=_advice(newest, state),
@@ -134,7 +135,7 @@ def task_table(
     limit: int,
 ) -> TaskTable:
     """Return rows of the task table of a campaign, or of the whole store."""
-    rows = campaign_tasks(store, prefix) if prefix else store.browse.tasks()
+    rows = task_rows(store, runs_of(store, prefix) if prefix else None)
     found = [row for row in rows if _fits(row, text.lower())] if text else list(rows)
     known = [row for row in found if _key(row, order) is not None]
     unknown = [row for row in found if _key(row, order) is None]
@@ -144,9 +145,7 @@ def task_table(
 
 def campaign_tasks(store: KernelStore, prefix: str) -> tuple[ListedTask, ...]:
     """Return the tasks of a campaign with the champions of its own device."""
-    runs = runs_of(store, prefix)
-    device = runs[-1].environment.device
-    return store.browse.tasks([run.id for run in runs], device=(device.name, device.chip))
+    return task_rows(store, runs_of(store, prefix))
 
 
 def _fits(row: ListedTask, text: str) -> bool:

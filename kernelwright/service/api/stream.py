@@ -2,16 +2,18 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 
 from starlette.concurrency import run_in_threadpool
 
 from kernelwright.campaign.history.resuming import is_alive
-from kernelwright.campaign.history.run_state import RunState, state_of
+from kernelwright.campaign.history.run_state import RunState
 from kernelwright.errors import BlockedError
 from kernelwright.service.api.campaigns import runs_of
 from kernelwright.service.api.cursor import cursor_of, line_of
+from kernelwright.service.api.recent import known_state
 from kernelwright.store import KernelStore, LoggedEvent
 
 LOOK_S = 0.5
@@ -19,6 +21,8 @@ _IDLE_LOOK_S = 2.0
 _QUIET_S = 15.0
 """After so long without a word a comment is sent, so that nobody takes the line for dead."""
 _RETRY_MS = 1000
+_REST = 5
+"""How many times as long as it looks the stream rests."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,7 @@ class EventStream:
         yield f"retry: {_RETRY_MS}\n\n"
         told, quiet_s = "", 0.0
         while True:
+            began = time.monotonic()
             try:
                 look = await run_in_threadpool(self._look)
             except BlockedError:
@@ -68,7 +73,8 @@ class EventStream:
                 quiet_s = 0.0
                 yield ": still here\n\n"
             if not look.lines:
-                wait_s = self._look_s if look.is_alive else max(_IDLE_LOOK_S, self._look_s)
+                took_s = time.monotonic() - began
+                wait_s = max(self._look_s if look.is_alive else _IDLE_LOOK_S, _REST * took_s)
                 quiet_s += wait_s
                 await asyncio.sleep(wait_s)
 
@@ -82,7 +88,7 @@ class EventStream:
         return _Look(
             lines=tuple(lines),
             run_ids=tuple(run.id for run in runs),
-            state=state_of(self._store, newest),
+            state=known_state(self._store, newest),
             is_alive=is_alive(newest),
         )
 

@@ -133,6 +133,11 @@ def last_event_ids(session: Session, runs: Collection[str]) -> dict[str, int]:
     return {run: known.get(run, 0) for run in runs}
 
 
+def end_of_log(session: Session) -> int:
+    """Return the id of the last line of all logs."""
+    return session.scalar(select(func.max(EventRow.id))) or 0
+
+
 def _event(row: EventRow) -> LoggedEvent:
     return LoggedEvent(
         id=row.id, campaign_id=row.campaign_id, at=row.at, kind=row.kind, body=row.body

@@ -122,6 +122,11 @@ class BrowsingStore:
         with self._read() as session:
             return runs.event_count(session, ends)
 
+    def end_of_log(self) -> int:
+        """Return the id of the last line of all logs; 0 where there is none."""
+        with self._read() as session:
+            return runs.end_of_log(session)
+
     def last_event_ids(self, run_ids: Collection[str]) -> dict[str, int]:
         """Return the id of each run's last line, from which a reader goes on."""
         with self._read() as session:
