@@ -2,6 +2,7 @@
 
 import secrets
 import socket
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -41,9 +42,31 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            "--export",
+            metavar="FILE.html",
+            help="Write one campaign as a file that opens without a server, and end.",
+            show_default=False,
+        ),
+    ] = None,
+    campaign: Annotated[
+        str | None,
+        typer.Option(
+            help="Which one to export: an id's first digits, or a name; the latest.",
+            show_default=False,
+        ),
+    ] = None,
     store: StoreOption = None,
 ) -> None:
     """Show the store in a browser: campaigns live and past, kernels, conversations."""
+    if export is not None:
+        with KernelStore(store, must_exist=True) as opened:
+            _write(opened, export, campaign)
+        return
+    if campaign is not None:
+        raise InputError("--campaign says what --export writes; add --export night.html.")
     try:
         import uvicorn
 
@@ -69,6 +92,19 @@ def serve(
             server_header=False,
         )
         uvicorn.Server(config).run(sockets=[listening])
+
+
+def _write(store: KernelStore, path: Path, campaign: str | None) -> None:
+    from kernelwright.campaign.history.resuming import find_night, searches
+    from kernelwright.service.web.night_export import exported_page
+
+    run = find_night(searches(store), campaign)
+    page = exported_page(store, run.id)
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as e:
+        raise InputError(f"{path} cannot be written: {e.strerror}; name another file.") from e
+    console().print(Text.assemble(("wrote ", "label"), str(path)), soft_wrap=True)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -20,6 +20,7 @@ from kernelwright.campaign.history.prior_runs import Earlier, earlier_runs, last
 from kernelwright.campaign.history.resuming import shown_id
 from kernelwright.campaign.history.warm_start import recall
 from kernelwright.campaign.planning.capturing import Captured, FunctionPlan
+from kernelwright.campaign.planning.plan_record import record_of
 from kernelwright.campaign.report.champion_list import leaders
 from kernelwright.campaign.report.search_report import SearchReport, TaskReport, with_whole_gains
 from kernelwright.campaign.spec.spec_reading import is_same_search
@@ -180,6 +181,8 @@ class Engine:
         for plan in plan_functions(captured, team.planner, executor.info, self._vigil):
             plans.append(plan)
             self._say(plan.event, log=True)
+            if (drawn := record_of(plan)) is not None:
+                self._store.log(self._campaign_id, *logged(drawn))
         return plans
 
     def _keep(self, searches: Sequence[TaskSearch], executor: Executor) -> None:

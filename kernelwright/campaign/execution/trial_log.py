@@ -9,6 +9,7 @@ from kernelwright.campaign.event import (
     CandidateJudged,
     CandidateProposed,
     Event,
+    PlanDrawn,
     TaskEnded,
 )
 from kernelwright.campaign.execution.candidate_queue import Work
@@ -30,7 +31,7 @@ from kernelwright.store import (
 Listener = Callable[[Event], None]
 
 
-def logged(event: Event) -> NewEvent:
+def logged(event: Event | PlanDrawn) -> NewEvent:
     """Return an event as the store keeps it."""
     return NewEvent(type(event).__name__, event.model_dump_json())
 

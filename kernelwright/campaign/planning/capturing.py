@@ -137,13 +137,14 @@ def plan_function(function: CapturedFunction, planner: Planner, device: DeviceIn
         subject=subject,
         graph=graph,
         regions=regions,
-        tasks=_tasks(subject, graph, regions),
+        tasks=cut_tasks(subject, graph, regions),
         left=_left(graph, plan, regions),
         author=plan.author,
     )
 
 
-def _tasks(subject: Subject, graph: Graph, regions: Sequence[Region]) -> tuple[PlannedTask, ...]:
+def cut_tasks(subject: Subject, graph: Graph, regions: Sequence[Region]) -> tuple[PlannedTask, ...]:
+    """Name each region of a function, and take it as a task."""
     references = [region.extract() for region in regions]
     labels = region_names(graph, regions) if len(regions) > 1 else (subject.name,)
     alike: dict[str, list[str]] = {}

@@ -61,7 +61,6 @@ def campaign_page(store: KernelStore, prefix: str) -> CampaignPage:
         state=state,
         environment=newest.environment,
         runs=tuple(_part(store, run) for run in runs),
-        functions=planned_functions(store, runs),
         limits=limits_of(search_spec_of(newest) or SearchSpec()),
         reason=CampaignEnded.model_validate_json(ended[-1].body).reason if ended else "",
         under_way=_under_way(store, newest) if alive else (),

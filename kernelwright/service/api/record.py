@@ -36,13 +36,20 @@ class RunPart(Record):
     seconds: float
 
 
+class PlannedFunction(Record):
+    """How a function was cut."""
+
+    plan: FunctionPlanned
+    has_graph: bool
+    """Whether the log holds its graph, so that it can be drawn."""
+
+
 class CampaignPage(Record):
     """How a campaign stands, and what may be done with it."""
 
     state: RunState
     environment: Environment
     runs: tuple[RunPart, ...]
-    functions: tuple[FunctionPlanned, ...]
     limits: Limits
     reason: str
     """Why it ended; empty while it goes on."""

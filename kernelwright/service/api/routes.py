@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi import APIRouter, Depends, Header, Path, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
 from kernelwright.agents.session.transcript import Transcript
@@ -18,13 +18,14 @@ from kernelwright.campaign.report.champion_list import (
 from kernelwright.campaign.report.live_status import Lookout, Outlook
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.metal.device.base import DeviceName
-from kernelwright.service.api import campaigns, tasks
+from kernelwright.service.api import campaigns, plans, tasks
 from kernelwright.service.api.cursor import read_cursor
 from kernelwright.service.api.record import (
     CampaignPage,
     CandidateDiff,
     Comparison,
     EventPage,
+    PlannedFunction,
     Roofline,
     SearchResult,
     SourceText,
@@ -132,6 +133,29 @@ def read_outlook(store: Store, id: str, chip: str | None = None) -> Outlook:  # 
 def read_report(store: Store, id: str, chip: str | None = None) -> Morning:  # noqa: A002
     """Say what a campaign leaves, as `kernelwright report --json` does."""
     return morning_of(store, campaigns.newest_run(store, id), chip)
+
+
+@routes.get("/campaigns/{id}/plans", tags=["campaigns"])
+def list_plans(store: Store, id: str) -> Sequence[PlannedFunction]:  # noqa: A002
+    """List how the functions of a campaign were cut into kernels."""
+    return plans.planned(store, id)
+
+
+@routes.get(
+    "/campaigns/{id}/plans/{number}.svg",
+    tags=["campaigns"],
+    response_class=Response,
+    responses={200: {"content": {"image/svg+xml": {}}}},
+)
+def draw_plan(
+    store: Store,
+    id: str,  # noqa: A002
+    number: Annotated[int, Path(ge=0)],
+) -> Response:
+    """Draw a function's graph with its regions; the picture has a style sheet and no script."""
+    headers = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'"}
+    drawing = plans.plan_svg(store, id, number)
+    return Response(drawing, media_type="image/svg+xml", headers=headers)
 
 
 @routes.get("/campaigns/{id}/spend", tags=["campaigns"])

@@ -1,10 +1,10 @@
 """The page's own files, sent as they are."""
 
-from importlib.resources import files
-
 from fastapi import APIRouter
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+
+from kernelwright.service.web.asset import asset_names, asset_text
 
 pages = APIRouter(include_in_schema=False)
 _TYPES = {
@@ -13,17 +13,6 @@ _TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-
-
-def asset_text(name: str) -> str:
-    """Return one of the page's files."""
-    return files("kernelwright.service.web").joinpath("assets", name).read_text("utf-8")
-
-
-def asset_names() -> list[str]:
-    """List the page's files."""
-    folder = files("kernelwright.service.web").joinpath("assets")
-    return sorted(item.name for item in folder.iterdir() if item.is_file())
 
 
 @pages.get("/")

@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+from xml.etree import ElementTree
 
 import pytest
 from fastapi.testclient import TestClient
@@ -29,6 +30,8 @@ def test_the_addresses_are_pinned(client: TestClient) -> None:
         "get /campaigns/{id}",
         "get /campaigns/{id}/events",
         "get /campaigns/{id}/outlook",
+        "get /campaigns/{id}/plans",
+        "get /campaigns/{id}/plans/{number}.svg",
         "get /campaigns/{id}/report",
         "get /campaigns/{id}/spend",
         "get /campaigns/{id}/stream",
@@ -196,6 +199,21 @@ def test_the_log_is_read_in_pages_by_cursors(client: TestClient, filled: Filled)
     assert kinds[-1] == "CampaignEnded"
     tried = client.get(f"{API}/campaigns/{filled.campaign_id}").json()["state"]["evaluated"]
     assert kinds.count("CandidateJudged") == tried
+
+
+def test_a_plan_is_drawn_from_the_log(client: TestClient, filled: Filled) -> None:
+    plans = f"{API}/campaigns/{filled.campaign_id}/plans"
+    (planned,) = client.get(plans).json()
+    assert planned["has_graph"]
+    assert [task["id"] for task in planned["plan"]["tasks"]] == [filled.task_id]
+    drawing = client.get(f"{plans}/0.svg")
+    assert drawing.headers["content-type"] == "image/svg+xml"
+    assert "script-src" not in drawing.headers["content-security-policy"]
+    root = ElementTree.fromstring(drawing.text)
+    words = " ".join(root.itertext())
+    assert "double_plus_one" in words
+    assert "R1" in words
+    assert client.get(f"{plans}/1.svg").status_code == 404
 
 
 def test_spend_adds_up_to_what_the_campaign_cost(client: TestClient, filled: Filled) -> None:

@@ -93,5 +93,7 @@ document.querySelector(".skip")?.addEventListener("click", (event) => {
 
 addEventListener("hashchange", show);
 addEventListener("unhandledrejection", (event) => say(event.reason?.message ?? "Something went wrong.", true));
+// A file has no server to search, and no other campaigns.
+if (isExport) document.querySelectorAll(".find, .places a[href='#/']").forEach((part) => part.remove());
 if (isExport && !location.hash) history.replaceState(null, "", home);
 show();

@@ -109,7 +109,7 @@ class CampaignView {
       ["tasks", "Tasks", base], ["candidates", "Candidates", `${base}/candidates`], ["activity", "Activity", `${base}/activity`],
       ["spend", "Spend", `${base}/spend`], ["plan", "Plan", `${base}/plan`],
     ], tab));
-    const build = { tasks: () => this.tasks(), candidates: () => this.candidates(), activity: () => [this.under(), this.feed.element], spend: () => this.spend(), plan: () => plans(this.id, this.found.functions) }[tab];
+    const build = { tasks: () => this.tasks(), candidates: () => this.candidates(), activity: () => [this.under(), this.feed.element], spend: () => this.spend(), plan: async () => plans(this.id, await get(`/campaigns/${this.id}/plans`)) }[tab];
     this.table = null;
     this.tab = tab;
     const parts = await (build ?? (() => empty("There is no such part.")))();

@@ -1,6 +1,6 @@
 // All campaigns and searches, live and past.
 
-import { get } from "./api.js";
+import { get, isExport } from "./api.js";
 import { el, empty, replace } from "./dom.js";
 import * as format from "./format.js";
 import { badge, heading, tile, tiles } from "./parts.js";
@@ -26,6 +26,7 @@ export async function showCampaigns(page) {
     compare,
     list,
   );
+  if (isExport) return null;
   let told = JSON.stringify(found);
   const timer = setInterval(async () => {
     if (document.hidden || list.contains(document.activeElement)) return;
