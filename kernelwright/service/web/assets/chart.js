@@ -19,8 +19,8 @@ function decades(low, high) {
 
 const plain = (value) => (value >= 1000 ? format.count(value) : String(Number(value.toPrecision(2))));
 
-function frame(title, about, ...parts) {
-  return svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, cls: "chart", role: "img", "aria-label": `${title}. ${about}` }, parts);
+function frame(title, about, role, ...parts) {
+  return svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, cls: "chart", role, "aria-label": `${title}. ${about}` }, parts);
 }
 
 function axes(x, y, xTicks, yTicks, xLabel, yLabel, tell = plain, tellX = plain) {
@@ -45,7 +45,7 @@ export function roofline(found, chosen, taskId) {
   const start = Math.max(xLow, yLow / found.bandwidth_gb_s);
   const roof = `M${x(start)} ${y(start * found.bandwidth_gb_s)}L${x(ridge)} ${y(found.peak_gflops)}L${x(xHigh)} ${y(found.peak_gflops)}`;
   const measured = found.points.filter((p) => p.kind === "measured").length;
-  const drawn = frame(`Roofline of ${found.chip}`, `${found.points.length} candidates.`,
+  const drawn = frame(`Roofline of ${found.chip}`, `${found.points.length} candidates.`, "group",
     axes(x, y, decades(xLow, xHigh), decades(yLow, yHigh), "operations per byte of memory", "GFLOP/s"),
     svg("path", { d: roof, cls: "roof" }),
     svg("text", { x: WIDTH - EDGE.right - 4, y: y(found.peak_gflops) - 7, cls: "tick end" }, `${plain(Math.round(found.peak_gflops))} GFLOP/s`),
@@ -93,11 +93,11 @@ export function spendChart(curve) {
   const about = isMoney ? format.dollars(curve.dollars) : `${format.count(curve.tokens)} tokens`;
   return [
     tiles(tile("spent", format.dollars(curve.dollars)), tile("tokens", format.count(curve.tokens)), tile("calls", format.count(paid.length))),
-    el("figure", { cls: "plot" }, frame("Spend over time", `${about} in all.`,
+    el("figure", { cls: "plot" }, frame("Spend over time", `${about} in all.`, "img",
       axes(x, y, ticks.map((t) => t * span), ticks.map((t) => t * most), "time since the start", isMoney ? "dollars" : "tokens", isMoney ? (v) => `$${v.toFixed(most < 0.1 ? 4 : 2)}` : (v) => format.count(Math.round(v)), (v) => format.seconds(v)),
       svg("path", { d: `${path}L${x(span)} ${y(0)}Z`, cls: "area" }), svg("path", { d: path, cls: "curve" })),
     el("figcaption", {}, `What models were paid from the start of the campaign on; each step is one reply.`)),
-    el("table", { cls: "plain-table" }, el("thead", {}, el("tr", {}, ["model", "calls", "failed", "tokens", "dollars"].map((h, i) => el("th", { scope: "col", cls: i ? "number" : "" }, h)))),
-      el("tbody", {}, [...byModel].map(([model, m]) => el("tr", {}, el("th", { scope: "row" }, model), [format.count(m.calls), format.count(m.failed), format.count(m.tokens), format.dollars(m.dollars)].map((v) => el("td", { cls: "number" }, v)))))),
+    el("div", { cls: "scroller natural", tabindex: "0", role: "region", "aria-label": "Spend by model, scrollable" }, el("table", { cls: "plain-table" }, el("thead", {}, el("tr", {}, ["model", "calls", "failed", "tokens", "dollars"].map((h, i) => el("th", { scope: "col", cls: i ? "number" : "" }, h)))),
+      el("tbody", {}, [...byModel].map(([model, m]) => el("tr", {}, el("th", { scope: "row" }, model), [format.count(m.calls), format.count(m.failed), format.count(m.tokens), format.dollars(m.dollars)].map((v) => el("td", { cls: "number" }, v))))))),
   ];
 }

@@ -135,6 +135,8 @@ export class Table {
     this.table.setAttribute("aria-rowcount", this.total + 1);
     replace(this.counted, this.total ? this.noun(this.total) : this.emptySentence);
     this.element.classList.toggle("is-empty", !this.total);
+    // Short tables end with their last row.
+    this.scroller.style.setProperty("--whole", `${this.head.offsetHeight + this.total * this.rowHeight + 2}px`);
     if (focused >= 0) this.body.querySelector(`tr[data-index="${focused}"] a`)?.focus({ preventScroll: true });
   }
 

@@ -1,0 +1,195 @@
+"""The page in headless Chromium, over a store that a real search filled."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+playwright = pytest.importorskip("playwright.sync_api", exc_type=ImportError)
+from axe_playwright_python.sync_playwright import Axe  # noqa: E402
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright  # noqa: E402
+
+from kernelwright.service.web.night_export import exported_page  # noqa: E402
+from kernelwright.store import KernelStore  # noqa: E402
+from tests.service.web.browser import ARGUMENTS, CHROMIUM, PATIENCE_MS, served  # noqa: E402
+from tests.service.web.conftest import Filled  # noqa: E402
+
+pytestmark = [
+    pytest.mark.skipif(not CHROMIUM, reason="needs Debian's chromium (apt install chromium)"),
+]
+WIDTHS = {"phone": (390, 844), "desk": (1280, 900)}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as driver:
+        launched = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="module")
+def address(filled: Filled) -> Iterator[str]:
+    with served(filled.url) as address:
+        yield address
+
+
+class Window:
+    """A page that goes from place to place; what the browser complains of is kept."""
+
+    def __init__(self, browser: Browser, address: str, *, width: str, scheme: str) -> None:
+        size = WIDTHS[width]
+        self.address = address
+        self.complaints: list[str] = []
+        context = browser.new_context(
+            viewport={"width": size[0], "height": size[1]},
+            color_scheme="dark" if scheme == "dark" else "light",
+        )
+        self.page = context.new_page()
+        self.page.set_default_timeout(PATIENCE_MS)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("console", self._heard)
+        self.page.goto(address)
+
+    def _heard(self, said: ConsoleMessage) -> None:
+        if said.type == "error":
+            self.complaints.append(said.text)
+
+    def to(self, place: str, whole: str) -> Page:
+        """Go to a place and wait until it shows what makes it whole."""
+        self.page.evaluate("to => { location.hash = to; }", f"#/{place}")
+        expect(self.page.locator(whole).first).to_be_visible(timeout=PATIENCE_MS)
+        expect(self.page.locator("main[aria-busy]")).to_have_count(0, timeout=PATIENCE_MS)
+        return self.page
+
+
+@pytest.fixture(scope="module", params=["desk-light", "phone-dark"])
+def window(browser: Browser, address: str, request: pytest.FixtureRequest) -> Iterator[Window]:
+    width, _, scheme = request.param.partition("-")
+    opened = Window(browser, address, width=width, scheme=scheme)
+    yield opened
+    opened.page.context.close()
+
+
+@pytest.fixture
+def desk(browser: Browser, address: str) -> Iterator[Window]:
+    opened = Window(browser, address, width="desk", scheme="light")
+    yield opened
+    assert opened.complaints == []
+    opened.page.context.close()
+
+
+def places(filled: Filled) -> dict[str, tuple[str, str]]:
+    """Return each view's address and what it shows once it is whole."""
+    campaign, task = f"campaign/{filled.campaign_id[:16]}", f"task/{filled.task_id[:16]}"
+    child = f"{task}/{filled.child_id[:16]}"
+    same = filled.campaign_id[:16]
+    return {
+        "campaigns": ("", ".card h2 a"),
+        "campaign": (campaign, "table.rows tbody a"),
+        "candidates": (f"{campaign}/candidates", "table.rows tbody a"),
+        "activity": (f"{campaign}/activity", ".feed li"),
+        "spend": (f"{campaign}/spend", "svg .curve"),
+        "plan": (f"{campaign}/plan", ".picture img"),
+        "tasks": ("tasks", "table.rows tbody a"),
+        "task": (task, ".detail .code"),
+        "diff": (f"{child}/diff", ".diff .added, .diff .removed"),
+        "verdict": (f"{child}/verdict", ".stages li"),
+        "roofline": (f"{child}/roofline", "svg .dot"),
+        "conversation": (f"{task}/conversations", ".chat .turn"),
+        "graph": (f"{task}/graph", "pre.graph"),
+        "compare": (f"compare/{same}/{same}", "tbody a"),
+        "search": ("search/double", ".hits a"),
+    }
+
+
+VIEWS = tuple(places(Filled("", "", "", "", "")))
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_each_view_is_whole_fits_and_passes_axe(window: Window, filled: Filled, view: str) -> None:
+    page = window.to(*places(filled)[view])
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+    assert window.complaints == []
+
+
+def test_the_task_table_sorts_by_its_heads_and_is_walked_by_arrow_keys(
+    desk: Window, filled: Filled
+) -> None:
+    page = desk.to(f"campaign/{filled.campaign_id[:16]}/candidates", "table.rows tbody a")
+    head = page.get_by_role("columnheader", name="idea")
+    head.get_by_role("button").click()
+    expect(head).to_have_attribute("aria-sort", "ascending", timeout=PATIENCE_MS)
+    ideas = page.locator("table.rows tbody a")
+    shown = [text.split("\n")[0] for text in ideas.all_inner_texts()]
+    expect(ideas.first).to_contain_text(min(shown), timeout=PATIENCE_MS)
+    page.get_by_role("region", name="Candidates, scrollable").focus()
+    page.keyboard.press("ArrowDown")
+    expect(ideas.nth(0)).to_be_focused(timeout=PATIENCE_MS)
+    page.keyboard.press("ArrowDown")
+    expect(ideas.nth(1)).to_be_focused(timeout=PATIENCE_MS)
+    page.keyboard.press("End")
+    expect(ideas.last).to_be_focused(timeout=PATIENCE_MS)
+    page.keyboard.press("Enter")
+    expect(page.locator(".detail .code").first).to_be_visible(timeout=PATIENCE_MS)
+
+
+def test_the_lineage_is_walked_by_arrow_keys(desk: Window, filled: Filled) -> None:
+    page = desk.to(f"task/{filled.task_id[:16]}/{filled.child_id[:16]}", ".detail .code")
+    item = page.locator(f'[role=treeitem][data-id="{filled.child_id}"]')
+    expect(item).to_have_attribute("aria-selected", "true", timeout=PATIENCE_MS)
+    item.focus()
+    page.keyboard.press("ArrowLeft")
+    parent = page.locator("[role=treeitem][aria-selected=true]")
+    expect(parent).to_have_attribute("aria-expanded", "true", timeout=PATIENCE_MS)
+    assert parent.get_attribute("data-id") != filled.child_id
+    expect(parent).to_be_focused(timeout=PATIENCE_MS)
+    page.keyboard.press("ArrowLeft")
+    expect(parent).to_have_attribute("aria-expanded", "false", timeout=PATIENCE_MS)
+    expect(item).to_be_hidden(timeout=PATIENCE_MS)
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    first = page.locator("[role=treeitem][aria-level='2']").first
+    expect(first).to_be_focused(timeout=PATIENCE_MS)
+    chosen = first.get_attribute("data-id")
+    assert chosen is not None
+    expect(page.locator(".detail header")).to_contain_text(chosen[:8], timeout=PATIENCE_MS)
+
+
+def test_the_search_field_is_reached_by_a_key_and_finds(desk: Window, filled: Filled) -> None:
+    page = desk.to("", ".card h2 a")
+    page.keyboard.press("/")
+    page.keyboard.type("double")
+    page.keyboard.press("Enter")
+    expect(page.locator(".hits a").first).to_be_visible(timeout=PATIENCE_MS)
+    assert page.title().startswith("Search: double")
+
+
+def test_an_export_is_saved_from_the_page(desk: Window, filled: Filled) -> None:
+    page = desk.to(f"task/{filled.task_id[:16]}/{filled.champion_id[:16]}", ".detail .code")
+    page.on("dialog", lambda asked: asked.accept())
+    with page.expect_download(timeout=PATIENCE_MS) as saved:
+        page.get_by_role("button", name="Export").click()
+    assert saved.value.suggested_filename.endswith(".zip")
+
+
+def test_an_exported_file_opens_without_a_server(
+    browser: Browser, filled: Filled, tmp_path: Path
+) -> None:
+    with KernelStore(filled.url, must_exist=True) as store:
+        page = exported_page(store, filled.campaign_id)
+    path = tmp_path / "night.html"
+    path.write_text(page, encoding="utf-8")
+    window = Window(browser, path.as_uri(), width="desk", scheme="light")
+    asked: list[str] = []
+    window.page.on("request", lambda request: asked.append(request.url))
+    for view, (place, whole) in places(filled).items():
+        if view not in ("campaigns", "compare", "search"):
+            window.to(place, whole)
+    assert window.complaints == []
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+    found = Axe().run(window.page)
+    assert found.violations_count == 0, found.generate_report()
+    window.page.context.close()
