@@ -96,5 +96,5 @@ class EventStream:
         """Write an event, with a cursor behind it; JSON has no line breaks of its own."""
         self._last[line.campaign_id] = line.id
         told = {"cursor": cursor_of(self._last), "event": json.loads(line.model_dump_json())}
-        data = self._redact(json.dumps(told, ensure_ascii=False))
+        data = self._redact(json.dumps(told))
         return f"id: {cursor_of(self._last)}\nevent: line\ndata: {data}\n\n"

@@ -3,14 +3,18 @@
 import io
 import json
 import zipfile
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from fastapi.testclient import TestClient
 
+from kernelwright.campaign.spec.campaign_file import NightFunction, NightSpec
+from kernelwright.service.api.app import create_app
+from kernelwright.service.api.guard import Access
 from kernelwright.service.cli import main
 from kernelwright.store import KernelStore
-from tests.service.web.conftest import Filled
+from tests.service.web.conftest import BASE, Filled
 
 API = "/api/v1"
 OWN = {"x-kernelwright": "1"}
@@ -265,6 +269,29 @@ def test_what_cannot_be_answered_is_said_in_one_sentence(
     response = client.get(API + path.format(campaign=filled.campaign_id))
     assert response.status_code == status
     assert words in response.json()["error"]
+
+
+def test_a_living_campaign_is_paused_resumed_and_stopped(
+    tmp_path: Path, filled: Filled, store: KernelStore
+) -> None:
+    spec = NightSpec(name="night", functions=(NightFunction(target="f"),), devices=("simulator",),
+                     folder=".")  # fmt: skip
+    environment = store.campaign(filled.campaign_id).environment
+    with KernelStore(str(tmp_path / "kernels.db")) as own:
+        run = own.begin_campaign(name="night", spec=spec.model_dump_json(), environment=environment)
+        client = TestClient(create_app(own, Access()), base_url=BASE)
+        page = f"{API}/campaigns/{run.id}"
+
+        def ask(command: str) -> int:
+            return client.post(f"{page}/{command}", headers=OWN).status_code
+
+        assert client.get(page).json()["commands"] == ["pause", "stop"]
+        assert [ask("resume"), ask("pause"), ask("pause")] == [400, 200, 400]
+        assert client.get(page).json()["state"]["state"] == "paused"
+        assert client.get(page).json()["commands"] == ["resume", "stop"]
+        assert [ask("resume"), ask("stop")] == [200, 200]
+        kinds = [event.kind for event in own.events(run.id)]
+    assert kinds == ["PauseAsked", "GoOnAsked", "StopAsked"]
 
 
 @pytest.mark.parametrize("command", ["pause", "resume", "stop"])

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_play
 
 from kernelwright.service.web.night_export import exported_page  # noqa: E402
 from kernelwright.store import KernelStore  # noqa: E402
+from tests.service.web import hostile  # noqa: E402
 from tests.service.web.browser import ARGUMENTS, CHROMIUM, PATIENCE_MS, served  # noqa: E402
 from tests.service.web.conftest import Filled  # noqa: E402
 
@@ -193,3 +194,31 @@ def test_an_exported_file_opens_without_a_server(
     found = Axe().run(window.page)
     assert found.violations_count == 0, found.generate_report()
     window.page.context.close()
+
+
+def test_nothing_that_was_stored_becomes_markup(
+    browser: Browser, filled: Filled, tmp_path: Path
+) -> None:
+    url = str(tmp_path / "kernels.db")
+    with KernelStore(url) as store, KernelStore(filled.url, must_exist=True) as known:
+        campaign_id = hostile.fill(store, known, filled.child_id)
+        trials = store.history()
+        exported = exported_page(store, campaign_id)
+    (tmp_path / "night.html").write_text(exported, encoding="utf-8")
+    child = next(e.candidate_id for e in trials if e.candidate_id != filled.child_id)
+    attacked = Filled(url, campaign_id, filled.task_id, filled.child_id, child)
+    with served(url) as address:
+        for start in (address, (tmp_path / "night.html").as_uri()):
+            window = Window(browser, start, width="desk", scheme="light")
+            for view, (place, whole) in places(attacked).items():
+                is_live = view in ("campaigns", "compare", "search")
+                if view in ("plan", "spend") or (is_live and start != address):
+                    continue
+                page = window.to(place.replace("search/double", "search/script"), whole)
+                expect(page.locator("main")).to_contain_text(
+                    "<script>window.pwned=1</script>", timeout=PATIENCE_MS
+                )
+            assert window.complaints == []
+            assert window.page.evaluate("window.pwned") is None
+            assert window.page.locator("main script, main img, main iframe").count() == 0
+            window.page.context.close()

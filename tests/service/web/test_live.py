@@ -1,0 +1,151 @@
+"""A night runs in another process while the page is open: no event is lost, whatever happens."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("playwright.sync_api", exc_type=ImportError)
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from kernelwright.store import KernelStore
+from tests.service.web import night
+from tests.service.web.browser import ARGUMENTS, CHROMIUM, PATIENCE_MS, served
+
+pytestmark = [
+    pytest.mark.skipif(not CHROMIUM, reason="needs Debian's chromium (apt install chromium)"),
+]
+_WORKPLACE = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as driver:
+        launched = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Path:
+    return tmp_path / "gate"
+
+
+@pytest.fixture
+def running(tmp_path: Path, gate: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """Begin a night that stands before its fourth verdict."""
+    url = str(tmp_path / "kernels.db")
+    KernelStore(url).close()
+    process = subprocess.Popen(
+        [sys.executable, "-m", night.__name__, url, str(gate), "4"],
+        cwd=_WORKPLACE,
+        env={**os.environ, "PYTHONPATH": str(_WORKPLACE)},
+    )
+    yield url, process
+    process.kill()
+    process.wait(timeout=60)
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def events_of(url: str) -> list[int]:
+    with KernelStore(url, must_exist=True) as store:
+        return [event.id for run in store.campaigns() for event in store.events(run.id)]
+
+
+def shown(page: Page) -> list[int]:
+    ids = page.locator("[data-event]").evaluate_all("all => all.map(e => e.dataset.event)")
+    return sorted(map(int, ids))
+
+
+@contextmanager
+def watching(browser: Browser, address: str) -> Iterator[Page]:
+    """Open the newest campaign's activity as soon as it has begun."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(address)
+    link = page.locator(".card h2 a").first
+    link.wait_for()
+    page.goto(f"{address}{link.get_attribute('href')}/activity")
+    expect(page.locator(".link.up")).to_be_visible(timeout=PATIENCE_MS)
+    yield page
+    context.close()
+
+
+def told(page: Page, number: int) -> None:
+    expect(page.locator(f"[data-events='{number}']")).to_be_visible(timeout=PATIENCE_MS)
+
+
+def test_two_browsers_lose_no_event_of_a_night_though_the_server_dies_meanwhile(
+    browser: Browser, running: tuple[str, subprocess.Popen[bytes]], gate: Path
+) -> None:
+    url, process = running
+    port = free_port()
+    with served(url, port=port) as address:
+        with_first = watching(browser, address)
+        with_second = watching(browser, address)
+        first, second = with_first.__enter__(), with_second.__enter__()
+    # The server is gone; what happens now is told once it is back.
+    gate.touch()
+    assert process.wait(timeout=PATIENCE_MS / 1000) == 0
+    events = events_of(url)
+    with served(url, port=port):
+        for page in (first, second):
+            told(page, len(events))
+            assert shown(page) == sorted(events)
+            expect(page.locator("h1 + .badge")).to_have_text("finished", timeout=PATIENCE_MS)
+    with_first.__exit__(None, None, None)
+    with_second.__exit__(None, None, None)
+
+
+@pytest.mark.slow
+def test_a_night_is_paused_resumed_and_stopped_from_the_page(
+    browser: Browser,
+    running: tuple[str, subprocess.Popen[bytes]],
+    gate: Path,
+    wait_until: Callable[[Callable[[], bool]], None],
+) -> None:
+    url, process = running
+    with served(url) as address, watching(browser, address) as page:
+        page.on("dialog", lambda asked: asked.accept())
+        badge = page.locator("h1 + .badge")
+        page.get_by_role("button", name="Pause").click()
+        expect(badge).to_have_text("paused", timeout=PATIENCE_MS)
+        page.get_by_role("button", name="Resume").click()
+        expect(badge).to_have_text("running", timeout=PATIENCE_MS)
+        page.get_by_role("button", name="Stop").click()
+        wait_until(lambda: "StopAsked" in kinds(url))
+        gate.touch()
+        assert process.wait(timeout=PATIENCE_MS / 1000) == 0
+        expect(badge).to_have_text("interrupted", timeout=PATIENCE_MS)
+        assert kinds(url).count("PauseAsked") == kinds(url).count("GoOnAsked") == 1
+        told(page, len(events_of(url)))
+
+
+def kinds(url: str) -> list[str]:
+    with KernelStore(url, must_exist=True) as store:
+        return [event.kind for run in store.campaigns() for event in store.events(run.id)]
+
+
+@pytest.fixture
+def wait_until() -> Callable[[Callable[[], bool]], None]:
+    import time
+
+    def wait(holds: Callable[[], bool]) -> None:
+        until = time.monotonic() + PATIENCE_MS / 1000
+        while not holds():
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+    return wait
