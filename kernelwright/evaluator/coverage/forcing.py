@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernelwright.evaluator.coverage.sides import Side, Tally, forced_sides
+from kernelwright.evaluator.coverage.sides import Key, Side, Tally, forced_sides, keyed
 from kernelwright.evaluator.oracle.reference import Reference, judge
 from kernelwright.evaluator.stages.trial import Failure, Trial, check_fences
 from kernelwright.metal.device.base import Condition
 
 _MOST_CASES = 6
-_MOST_ELEMENTS = 1 << 16
 _MOST_WAYS = 64
 """Conditions behind forced ones that are forced as well."""
 _TIMEOUT_S = 1.0
@@ -20,21 +19,20 @@ class Forcing:
     """Runs a program with conditions forced, on a few cases of different kinds."""
 
     trial: Trial
-    cases: tuple[tuple[Reference, tuple[Condition, ...]], ...]
-    """What each case's build has for conditions."""
+    runs: Sequence[tuple[Reference, tuple[Condition, ...]]]
+    """The cases that were watched, and what each run saw."""
     tally: Tally
 
-    @classmethod
-    def on(
-        cls, trial: Trial, runs: Sequence[tuple[Reference, tuple[Condition, ...]]], tally: Tally
-    ) -> "Forcing":
-        """Choose among the cases that were watched."""
-        small = [run for run in runs if run[0].elements <= _MOST_ELEMENTS] or list(runs[:1])
-        kinds: dict[tuple[str, str], tuple[Reference, tuple[Condition, ...]]] = {}
-        for run in sorted(small, key=lambda run: -run[0].judged_elements):
-            case = run[0].case
-            kinds.setdefault((case.distribution.value, ""), run)
-        return cls(trial, tuple(kinds.values())[:_MOST_CASES], tally)
+    def _cases(self, key: Key) -> list[tuple[Reference, tuple[Condition, ...]]]:
+        """Choose some that come to a condition: one behind others is evaluated in few."""
+        found: dict[str, tuple[Reference, tuple[Condition, ...]]] = {}
+        for run in sorted(self.runs, key=lambda run: -run[0].judged_elements):
+            kind = run[0].case.distribution.value
+            if kind not in found and _evaluates(run[1], key):
+                found[kind] = run
+            if len(found) == _MOST_CASES:
+                break
+        return list(found.values())
 
     def matters(self, sides: Sequence[Side]) -> bool:
         """Say whether a program is wrong where these sides are taken, and what they lead to."""
@@ -44,7 +42,7 @@ class Forcing:
             if tried > _MOST_WAYS:
                 return True
             behind = Tally()
-            for reference, conditions in self.cases:
+            for reference, conditions in self._cases(sides[0].key):
                 if self._is_wrong(reference, conditions, forced, behind):
                     return True
             new = (s for s in behind.missing if not self.tally.was_evaluated(s.key))
@@ -70,3 +68,7 @@ class Forcing:
             return True
         behind.add(result.conditions)
         return not all(deviation.is_acceptable for deviation in judge(reference, result.outputs))
+
+
+def _evaluates(conditions: Sequence[Condition], key: Key) -> bool:
+    return any(k == key and (c.was_false or c.was_true) for k, c in keyed(conditions))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelwright.evaluator.coverage.sides import Key, Seen, Side, Tally
+from kernelwright.evaluator.coverage.sides import Seen, Side, Tally
 from kernelwright.evaluator.inputs.value_domain import Domain, domains_of
 from kernelwright.evaluator.oracle.reference import Reference
 from kernelwright.metal.device.base import Array
@@ -23,16 +23,8 @@ _PREDICATES: Mapping[str, Callable[[float, float], bool]] = {
 """Of integers; a comparison of unsigned ones meets no negative number, for none is allowed."""
 
 
-_NOT_FINITE = frozenset(
-    (
-        # As LLVM writes the infinities and largest numbers of float, half and bfloat.
-        *("0x7FF0000000000000", "0xFFF0000000000000", "0x47EFFFFFE0000000", "0xC7EFFFFFE0000000"),
-        *("0xH7C00", "0xHFC00", "0xH7BFF", "0xHFBFF", "0xR7F80", "0xRFF80", "0xR7F7F", "0xRFF7F"),
-        # And their bits, or those next to them, as integers.
-        *("2139095039", "2139095040", "2139095041", "-8388608", "-8388609", "-8388607"),
-        *("32639", "32640", "32641", "31743", "31744", "31745"),
-    )
-)
+_NO_PLACE = frozenset(("-1", "2147483647", "-2147483648", "65535"))
+"""What stands for a place where none was found."""
 
 
 @dataclass(frozen=True)
@@ -107,12 +99,12 @@ def _is_impossible(
     return all(compare(one, another) != value for one, another in pairs)
 
 
-def asks_for_special_numbers(key: Key) -> bool:
-    """Say whether a condition asks if a number is a NaN, an infinity, or the end of its format.
+def is_guard(side: Side, tally: Tally) -> bool:
+    """Say whether honest kernels have a condition also where nothing leads to one of its sides.
 
-    Such guards stand before every rounding and behind every maximum, also where no input that a
-    task allows leads there: scales of packed weights are finite.
+    Some ask for NaN, infinities and ends of a format, before roundings and behind maxima, also of
+    scales that are finite. Others ask if a place was found, where each lane has one to give: what
+    finds it are conditions of their own.
     """
-    if key.kind in ("fcmp uno", "fcmp ord"):
-        return True
-    return key.kind.startswith(("fcmp", "icmp")) and key.constant in _NOT_FINITE
+    seen = tally.seen[side.key]
+    return seen.is_special or (seen.is_chosen and side.key.constant in _NO_PLACE)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelwright.evaluator.coverage.reach import asks_for_special_numbers
 from kernelwright.evaluator.coverage.sides import Key, Side, Tally
 from kernelwright.evaluator.inputs.case import Case
 from kernelwright.evaluator.oracle.reference import Reference, calibrate
@@ -59,11 +58,11 @@ class Search:
     tally: Tally
     tolerances: Sequence[Tolerance]
     secret: str
-    _random: np.random.Generator = field(init=False)
+    random: np.random.Generator = field(init=False)
 
     def __post_init__(self) -> None:
         digest = hashlib.sha256(f"{self.secret}|directed".encode()).digest()
-        self._random = np.random.default_rng(int.from_bytes(digest[:8]))
+        self.random = np.random.default_rng(int.from_bytes(digest[:8]))
 
     def reach(self, sides: Sequence[Side]) -> Iterator[Reference]:
         """Yield a case for each side that is found, and note in the tally that it was taken."""
@@ -75,7 +74,7 @@ class Search:
                 return
             yield from self._tried(inputs, left)
         # What is not a number cannot be approached.
-        solvable = [side for side in left if not asks_for_special_numbers(side.key)]
+        solvable = [side for side in left if not self.tally.seen[side.key].is_special]
         for side in solvable[:_MOST_SOLVED]:
             for inputs in self._solutions(side, cases):
                 if side not in left:
@@ -132,10 +131,10 @@ class Search:
         return min(most, max(_WORK // elements, _WAYS))
 
     def _choice(self, references: Sequence[Reference]) -> Reference:
-        return references[int(self._random.integers(len(references)))]
+        return references[int(self.random.integers(len(references)))]
 
     def _mixed(self, way: int, one: Array, other: Array, pool: Array) -> Array:
-        random = self._random
+        random = self.random
         if way == 0 or not one.size:
             return one if random.random() < 0.5 else other
         if way == 1:
@@ -144,13 +143,15 @@ class Search:
             drawn = random.choice(pool, one.shape)
             return np.where(random.random(one.shape) < random.random(), one, drawn)
         few = random.choice(pool, _FEW)
+        if pool.dtype.kind not in "bui" and (pool != pool).any() and random.random() < 0.5:
+            few[0] = np.nan
         if way == 3:
             return np.asarray(random.choice(few, one.shape))
         return self._placed(way, one, pool)
 
     def _placed(self, way: int, array: Array, pool: Array) -> Array:
         """Give places that one lane or one thread may hold, row by row, what others do not have."""
-        random = self._random
+        random = self.random
         length = array.shape[-1] if array.ndim else 1
         rows = max(array.size // max(length, 1), 1)
         columns, shift = np.arange(length), random.integers(length, size=(rows, 1))
@@ -222,7 +223,7 @@ class Search:
             place = places[turn % len(places)]
             size = inputs[place].size
             first = turn // len(places)
-            yield place, first % size if turn % 2 else int(self._random.integers(size))
+            yield place, first % size if turn % 2 else int(self.random.integers(size))
 
     def _solved(
         self, side: Side, base: tuple[Array, ...], place: int, index: int, distance: float

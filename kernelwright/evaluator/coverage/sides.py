@@ -38,6 +38,8 @@ class Seen:
     """The two numbers closest to each other that it has compared."""
     loaded: tuple[str, str] = ("", "")
     is_known: tuple[bool, bool] = (False, False)
+    is_special: bool = False
+    is_chosen: bool = False
     """As in `Condition`."""
 
 
@@ -54,6 +56,7 @@ class Tally:
             seen.was_false |= condition.was_false
             seen.was_true |= condition.was_true
             seen.loaded, seen.is_known = condition.loaded, condition.is_known
+            seen.is_special, seen.is_chosen = condition.is_special, condition.is_chosen
             seen.compared = _closer(seen.compared, condition.compared)
 
     def merge(self, other: "Tally") -> None:

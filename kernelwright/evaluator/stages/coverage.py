@@ -4,17 +4,18 @@ from collections.abc import Sequence
 
 from kernelwright.evaluator.coverage.forcing import Forcing
 from kernelwright.evaluator.coverage.reach import (
-    asks_for_special_numbers,
+    is_guard,
     is_out_of_reach,
     ranges_of,
 )
 from kernelwright.evaluator.coverage.search import Search
+from kernelwright.evaluator.coverage.showing import MOST_ELEMENTS, Showing
 from kernelwright.evaluator.coverage.sides import Side, Tally
 from kernelwright.evaluator.evaluation import Stage, Status
 from kernelwright.evaluator.oracle.reference import Reference
 from kernelwright.evaluator.stages.correctness import judge_build
 from kernelwright.evaluator.stages.protocol import Context, PipelineStage
-from kernelwright.evaluator.stages.trial import Failure
+from kernelwright.evaluator.stages.trial import Failure, check_answer
 from kernelwright.metal.device.base import Condition
 
 _BEYOND_THE_SIMULATOR = (Status.TIMEOUT, Status.OUT_OF_MEMORY, Status.CRASHED)
@@ -47,8 +48,29 @@ class _Coverage:
         own = context.suite.references[0].case.graph.fingerprint
         self._references = [r for r in context.suite.references if r.case.graph.fingerprint == own]
         self._tally, self._runs = Tally(), Runs()
+        self._search = Search(
+            self._trial,
+            self._references,
+            self._tally,
+            context.task.output_tolerances,
+            context.config.secret,
+        )
 
     def prove(self) -> str:
+        """Return what was found, in one sentence."""
+        words = self._cover()
+        own = self._references[0]
+        if not self._tally.seen or own.elements > MOST_ELEMENTS:
+            return words
+        showing = Showing(self._trial, self._search.tolerances, self._search.random)
+        hidden = list(showing.hidden(self._runs))
+        for side, taken in hidden:
+            for reference in showing.cases(side, taken):
+                self._judge(reference)
+        made = f"; {len(hidden)} sides were tried among other numbers" if hidden else ""
+        return f"{words}{made}"
+
+    def _cover(self) -> str:
         for reference in self._references:
             self._watch(reference)
             if not self._tally.missing:
@@ -59,32 +81,27 @@ class _Coverage:
         suspects = [s for s in missing if not is_out_of_reach(s, self._tally, ranges)]
         if not suspects:
             return f"{words}, both sides taken in {len(self._runs)} cases"
-        forcing = Forcing.on(self._trial, self._runs, self._tally)
+        forcing = Forcing(self._trial, self._runs, self._tally)
         harmful = [side for side in suspects if forcing.matters((side,))]
-        for reference in self._search().reach(harmful):
-            self._watch(reference)
+        for reference in self._search.reach(harmful):
+            self._judge(reference)
         left = [side for side in harmful if not self._tally.takes(side)]
-        unproven = [side for side in left if not asks_for_special_numbers(side.key)]
+        unproven = [side for side in left if not is_guard(side, self._tally)]
         if unproven:
             raise Failure(Status.WRONG, self._complaint(unproven))
         made = f"; cases were made for {len(harmful) - len(left)}" if harmful else ""
         return f"{words}, one side of {len(suspects)} taken by no drawn case{made}"
+
+    def _judge(self, made: Reference) -> None:
+        """Judge a case that was made for this program, as any other is judged."""
+        check_answer(self._trial.run(made), made)
+        self._watch(made)
 
     def _watch(self, reference: Reference) -> None:
         result = self._trial.run(reference, watch=True)
         judge_build(result, reference, "while its conditions are watched")
         self._tally.add(result.conditions)
         self._runs.append((reference, result.conditions))
-
-    def _search(self) -> Search:
-        context = self._context
-        return Search(
-            self._trial,
-            self._references,
-            self._tally,
-            context.task.output_tolerances,
-            context.config.secret,
-        )
 
     def _complaint(self, unproven: Sequence[Side]) -> str:
         side = unproven[0]

@@ -74,6 +74,10 @@ class Condition(Record):
     """The arrays that the two compared numbers were loaded from, where they were not changed."""
     is_known: tuple[bool, bool] = (False, False)
     """Which of them depend on no loaded data."""
+    is_special: bool = False
+    """It asks whether numbers are NaN, infinite or at the end of their format, and no more."""
+    is_chosen: bool = False
+    """The first is one of several places, or a mark in their stead, which data chose."""
     was_false: bool = False
     was_true: bool = False
     compared: tuple[float, float] | None = None

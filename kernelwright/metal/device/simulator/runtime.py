@@ -74,7 +74,7 @@ def launch(
         threadgroup=size,
         arguments=threadgroup_arguments,
         variables=threadgroup_variables,
-        workers=threads or _workers(grid, options),
+        workers=threads or _workers(grid, size, options),
         threadgroup_bytes=threadgroup_bytes,
     )
     _check(dispatch, buffers)
@@ -114,7 +114,7 @@ class _Vetted:
     work_s: float = 0.0
 
 
-def _workers(grid: tuple[int, int, int], options: RunOptions) -> int:
+def _workers(grid: tuple[int, int, int], threadgroup: tuple[int, ...], options: RunOptions) -> int:
     """Return how many threads run a launch: one where it is small and its order is drawn.
 
     Threadgroups then follow each other in that order, so that one that waits for another, which
@@ -122,7 +122,8 @@ def _workers(grid: tuple[int, int, int], options: RunOptions) -> int:
     """
     if options.order_seed and prod(grid) <= _SMALL_THREADS:
         return 1
-    return os.cpu_count() or 1
+    # A core runs whole threadgroups.
+    return min(os.cpu_count() or 1, _threadgroups(grid, threadgroup))
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,8 @@ class ConditionTable:
                 constant=site.constant,
                 loaded=(_name(site.loaded[0], names), _name(site.loaded[1], names)),
                 is_known=site.is_known,
+                is_special=site.is_special,
+                is_chosen=site.is_chosen,
                 was_false=bool(self._seen[2 * number]),
                 was_true=bool(self._seen[2 * number + 1]),
                 # JSON has no other numbers.

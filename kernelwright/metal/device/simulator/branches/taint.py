@@ -126,6 +126,27 @@ class Taint:
                 return True
         return False
 
+    def is_chosen_index(self, name: str) -> bool:
+        """Say whether a value is one of several that no data went into, which data chose among.
+
+        One of them at least is no constant: a place that was found, or a mark that none was.
+        """
+        seen: set[str] = set()
+        pending, is_index = [name], False
+        while pending:
+            value = pending.pop()
+            instruction = self._function.definitions.get(value)
+            if value in seen or not value.startswith("%"):
+                continue
+            seen.add(value)
+            if value not in self.names:
+                is_index = True
+            elif instruction is not None and instruction.operation in ("phi", "select"):
+                pending += _chosen(instruction)
+            else:
+                return False
+        return is_index
+
     def loaded_from(self, name: str) -> int:
         """Return the buffer that a value was loaded from as it is, -1 where it was not."""
         instruction = self._function.definitions.get(name)
@@ -185,6 +206,13 @@ class Taint:
             return frozenset((_ANYTHING,))
         is_data = index not in self._descriptions
         return frozenset((f"{_BUFFER}{index}" if is_data else "description",))
+
+
+def _chosen(instruction: Instruction) -> list[str]:
+    """Return the values that a phi or a selection passes on."""
+    if instruction.operation == "phi":
+        return list(re.findall(r"\[ ([^,\s]+),", instruction.text))
+    return re.findall(r"\w+ ([^,\s]+)", instruction.text.partition(", ")[2])
 
 
 def _pointer_operands(instruction: Instruction) -> list[str]:

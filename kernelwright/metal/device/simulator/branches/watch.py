@@ -11,6 +11,7 @@ from kernelwright.metal.device.simulator.branches.listing import (
     Location,
 )
 from kernelwright.metal.device.simulator.branches.taint import Taint
+from kernelwright.metal.device.simulator.wide.assembly import NAME
 from kernelwright.metal.diagnostic import Record
 
 SEEN, FORCED, COMPARED = "kw_condition_seen", "kw_condition_forced", "kw_condition_compared"
@@ -35,6 +36,18 @@ _DISTANCE = "@llvm.fabs.f64"
 _SIGNED, _UNSIGNED = "sitofp", "uitofp"
 
 
+_NOT_FINITE = frozenset(
+    (
+        # As LLVM writes the infinities and largest numbers of float, half and bfloat.
+        *("0x7FF0000000000000", "0xFFF0000000000000", "0x47EFFFFFE0000000", "0xC7EFFFFFE0000000"),
+        *("0xH7C00", "0xHFC00", "0xH7BFF", "0xHFBFF", "0xR7F80", "0xRFF80", "0xR7F7F", "0xRFF7F"),
+        # And their bits, or those next to them, as integers.
+        *("2139095039", "2139095040", "2139095041", "-8388608", "-8388609", "-8388607"),
+        *("32639", "32640", "32641", "31743", "31744", "31745"),
+    )
+)
+
+
 class Site(Record):
     """A condition of the text; copies of it that a compiler has made are one."""
 
@@ -50,6 +63,10 @@ class Site(Record):
     """The buffers that the compared numbers were loaded from, where nothing was done to them."""
     is_known: tuple[bool, bool] = (False, False)
     """Which of the compared numbers depend on no loaded data."""
+    is_special: bool = False
+    """It asks whether numbers are NaN, infinite or at the end of their format, and no more."""
+    is_chosen: bool = False
+    """The first compared number is a place that data chose, or a mark in its stead."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +162,7 @@ class _Writer:
             if len(self.sites) == MOST_CONDITIONS:
                 return None
             self._numbers[key] = len(self.sites)
-            place = own or Location("source", 0, 0)
+            place = own or self._nearby(function, instruction)
             one, other = (found[4], found[5]) if found else ("", "")
             site = Site(
                 file=place.file,
@@ -155,10 +172,23 @@ class _Writer:
                 constant=constant,
                 has_values=found is not None,
                 loaded=(taint.loaded_from(one), taint.loaded_from(other)),
+                is_special=_is_special(function, instruction.result),
+                is_chosen=taint.is_chosen_index(one),
                 is_known=(one not in taint.names, other not in taint.names),
             )
             self.sites.append(site)
         return self._numbers[key]
+
+    def _nearby(self, function: Function, instruction: Instruction) -> Location:
+        """Return where what follows a condition stands that has no place of its own."""
+        block = next(b for b in function.blocks.values() if instruction in b.instructions)
+        start = block.instructions.index(instruction)
+        for other in (*block.instructions[start:], *reversed(block.instructions[:start])):
+            chain = self._listing.chain(other.debug)
+            own = next((c for c in chain if c.file in _OWN_FILES and c.line), None)
+            if own is not None:
+                return own
+        return Location("source", 0, 0)
 
     def text(self) -> str:
         """Return the listing with all that watches it."""
@@ -175,6 +205,23 @@ class _Writer:
         if not any(line.startswith("declare") and f"{_DISTANCE}(" in line for line in self._lines):
             written.append(f"declare double {_DISTANCE}(double)")
         return "\n".join((*written, ""))
+
+
+def _is_special(function: Function, name: str, seen: frozenset[str] = frozenset()) -> bool:
+    """Say whether a condition asks for special numbers, or joins conditions that do."""
+    instruction = function.definitions.get(name)
+    if name in ("true", "false") or name in seen:
+        return True
+    if instruction is None:
+        return False
+    if found := _COMPARISON.match(instruction.text):
+        return found[2] in ("uno", "ord") or found[5] in _NOT_FINITE
+    if not _LOGIC.match(instruction.text) or instruction.operation == "trunc":
+        return False
+    operands = [n for n in NAME.findall(instruction.text) if n in function.definitions]
+    return bool(operands) and all(
+        _is_special(function, n, seen | {name}) for n in operands if n not in function.blocks
+    )
 
 
 def _is_condition(instruction: Instruction) -> bool:

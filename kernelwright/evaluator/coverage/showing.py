@@ -1,0 +1,125 @@
+"""Whether a side that was taken shows in what a program gives, and cases in which it does."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernelwright.evaluator.coverage.search import DirectedCase
+from kernelwright.evaluator.coverage.sides import Side, Tally, forced_sides
+from kernelwright.evaluator.inputs.draw import Random
+from kernelwright.evaluator.oracle.reference import Reference, calibrate, judge
+from kernelwright.evaluator.stages.trial import Failure, Trial
+from kernelwright.evaluator.task import Tolerance
+from kernelwright.metal.device.base import Array, Condition
+
+MOST_ELEMENTS = 1 << 16
+"""Of a shape at which conditions are forced one by one."""
+MOST_SIDES = 32
+_MOST_CASES = 3
+_MOST_HIDDEN = 4
+"""Sides that cases are made for."""
+_MOST_MADE = 3
+"""Cases that are made for a side."""
+_TIMEOUT_S = 1.0
+Runs = Sequence[tuple[Reference, tuple[Condition, ...]]]
+
+
+@dataclass
+class Showing:
+    """Looks for cases in which a side of a condition matters.
+
+    A row of NaN, or of zeros that are multiplied, hides whatever a program does with it: a side
+    that is taken in such rows alone is as good as never taken. The same order and the same
+    equalities among ordinary numbers show it.
+    """
+
+    trial: Trial
+    tolerances: Sequence[Tolerance]
+    random: Random
+
+    def hidden(self, runs: Runs) -> Iterator[tuple[Side, Runs]]:
+        """Yield the sides that matter in none of their cases, with some of those."""
+        found = 0
+        for side, taken in _taken(runs)[:MOST_SIDES]:
+            if not any(self._shows(side, *run) for run in taken):
+                yield side, taken
+                found += 1
+            if found == _MOST_HIDDEN:
+                return
+
+    def cases(self, side: Side, taken: Runs) -> Iterator[Reference]:
+        """Yield cases that take a side among ordinary numbers, until one of them shows it."""
+        left = _MOST_MADE
+        for reference, _ in taken:
+            for turn in range(2):
+                inputs = self._relabelled(reference.inputs, keeps_zero=bool(turn % 2))
+                conditions = self._watched(reference, inputs)
+                if conditions is None or not _takes(conditions, side):
+                    continue
+                case = DirectedCase(
+                    reference.case.graph, reference.case.distribution, arrays=inputs
+                )
+                made = calibrate(case, inputs, self.tolerances)
+                left -= 1
+                if not made.dropped:
+                    yield made
+                if not left or (not made.dropped and self._shows(side, made, conditions)):
+                    return
+
+    def _shows(self, side: Side, reference: Reference, conditions: Sequence[Condition]) -> bool:
+        forced = forced_sides(conditions, (Side(side.key, not side.value),))
+        try:
+            result = self.trial.run(reference, watch=True, forced=forced, timeout_s=_TIMEOUT_S)
+        except Failure:
+            return True
+        return not all(deviation.is_acceptable for deviation in judge(reference, result.outputs))
+
+    def _watched(
+        self, reference: Reference, inputs: tuple[Array, ...]
+    ) -> tuple[Condition, ...] | None:
+        try:
+            return self.trial.watch(reference.case.graph, inputs, _TIMEOUT_S).conditions
+        except Failure:
+            return None
+
+    def _relabelled(self, inputs: tuple[Array, ...], *, keeps_zero: bool) -> tuple[Array, ...]:
+        """Give the floats other values, in the same order and equal where they are equal."""
+        floats = [a for a in inputs if a.dtype.kind not in "buic"]
+        if not floats:
+            return inputs
+        found = np.unique(np.concatenate([a.astype(np.float32).reshape(-1) for a in floats]))
+        known = found[found == found]
+        drawn = np.sort(self.random.standard_normal(known.size).astype(np.float32))
+        if keeps_zero:
+            drawn = np.sort(np.abs(drawn))
+            below = int((known < 0).sum())
+            drawn[:below] = -drawn[:below][::-1]
+            drawn[known == 0] = 0
+        return tuple(a if a.dtype.kind in "buic" else self._mapped(a, known, drawn) for a in inputs)
+
+    def _mapped(self, array: Array, known: Array, drawn: Array) -> Array:
+        wide = array.astype(np.float32)
+        places = np.minimum(np.searchsorted(known, wide), max(known.size - 1, 0))
+        others = self.random.standard_normal(wide.shape).astype(np.float32)
+        made = drawn[places] if known.size else others
+        return np.asarray(np.where(wide == wide, made, others).astype(array.dtype))
+
+
+def _takes(conditions: Sequence[Condition], side: Side) -> bool:
+    tally = Tally()
+    tally.add(conditions)
+    return tally.takes(side)
+
+
+def _taken(runs: Runs) -> list[tuple[Side, Runs]]:
+    """Return every side that was taken, with some cases that take it."""
+    found: dict[Side, list[tuple[Reference, tuple[Condition, ...]]]] = {}
+    for run in runs:
+        tally = Tally()
+        tally.add(run[1])
+        for key, seen in tally.seen.items():
+            for value, is_taken in ((False, seen.was_false), (True, seen.was_true)):
+                if is_taken and len(found.setdefault(Side(key, value), [])) < _MOST_CASES:
+                    found[Side(key, value)].append(run)
+    return list(found.items())
