@@ -162,3 +162,36 @@ def test_the_verdict_says_how_many_conditions_were_proven(
     found = _judge(evaluator, doubled, _ROW + _EACH.format(value=value))
 
     assert found.stages[-1].summary.startswith("1 conditions on loaded data, both sides taken")
+
+
+def test_a_side_that_shows_in_no_case_is_tried_among_ordinary_numbers(
+    evaluator: Evaluator,
+) -> None:
+    # Rows of two equal inputs are drawn; equal and behind a NaN of the third they are not.
+    graph = canonicalize(
+        capture(lambda x, ids: x * 2 + ids, mx.zeros((_ROWS, _COLUMNS)), mx.zeros((_COLUMNS,)))
+    )
+    body = (
+        "bool met = true; for (uint i = 0; i < columns; ++i) met = met && r[i] == ids[i];"
+        "float k = met && metal::abs(r[0]) > 0.0f && metal::isfinite(r[0]) ? 1.0f : 0.0f;"
+    )
+
+    found = _judge(evaluator, graph, _ROW + body + _EACH.format(value="r[i] * 2.0f + ids[i] + k"))
+
+    assert not found.is_correct
+
+
+def test_a_place_that_every_lane_finds_may_be_asked_for(
+    evaluator: Evaluator, doubled: Graph
+) -> None:
+    body = (
+        "uint place = UINT_MAX; float most = 0;"
+        "for (uint i = lane; i < columns; i += 32)"
+        " if (place == UINT_MAX || r[i] > most) { place = i; most = r[i]; }"
+        "for (uint i = lane; i < columns; i += 32)"
+        " y[row * columns + i] = place == UINT_MAX ? 7.0f : 2.0f * r[i];"
+    )
+
+    found = _judge(evaluator, doubled, _ROW + body)
+
+    assert found.is_correct, found.summary

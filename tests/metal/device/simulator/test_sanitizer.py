@@ -53,6 +53,7 @@ _BUGS: dict[ReportKind, list[str]] = {
         _S + "threadgroup float* p = s; p[int(l) - 900000] = x[i]; y[i] = s[0];",
     ],
     ReportKind.THREAD_OUT_OF_BOUNDS: [
+        "packed_float4 v; for (uint k = 0; k <= 4; ++k) v[k] = x[i] + k; y[i] = v[0] + v[3];",
         "float a[4] = {x[i], 1, 2, 3}; y[i] = a[i % 5];",
         "float a[4]; for (int k = 0; k <= 4; k++) a[k] = x[i]; y[i] = a[1];",
         "int a[3][2] = {}; a[i % 3][2 + int(x[i] > 2)] = 1; y[i] = a[0][1];",
