@@ -95,4 +95,8 @@ def test_a_maximum_may_look_before_it_exchanges() -> None:
 
 
 def test_small_launches_in_a_drawn_order_run_one_threadgroup_after_the_other() -> None:
-    assert _workers((1024, 4, 1), RunOptions(order_seed=7)) == 1
+    assert _workers((1024, 4, 1), (32, 1, 1), RunOptions(order_seed=7)) == 1
+
+
+def test_a_single_threadgroup_takes_a_single_core() -> None:
+    assert _workers((1024, 1, 1), (1024, 1, 1), RunOptions()) == 1
