@@ -234,13 +234,14 @@ def best(
     if limit < 1:
         raise InputError(f"expected limit to be at least 1, found {limit}.")
     url, of = store_of(store), chip_of(chip)
+    on = None if device is None else device_of(device)
     with KernelStore(url, must_exist=True) as opened:
         found = champions_by_gain(
             opened,
             op=op,
             dtype=dtype,
             shape=shape,
-            device=None if device is None else device_of(device),
+            device=on,
             chip=of,
             limit=limit,
         )

@@ -7,6 +7,7 @@ from typing import Literal, TypeGuard, get_args
 from pydantic import ValidationError
 
 from kernelwright.agents.budget import Caps
+from kernelwright.agents.session import ModelSpec
 from kernelwright.errors import InputError
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
 from kernelwright.metal.device.registry import default_device
@@ -98,10 +99,10 @@ def search_spec(
         least = 0 if name == "budget" else 1
         if value is not None and not (isinstance(value, int | float) and value >= least):
             raise InputError(f"expected {name} of at least {least}, found {value!r}.")
-    models = [model] if isinstance(model, str) else model
+    models = _models(model, base_url)
     given: dict[str, object] = {
         "device": device_of(device),
-        "models": None if models is None else tuple(models),
+        "models": models,
         "candidates_per_task": candidates,
         "repairs": repairs,
         "evaluations": evaluations,
@@ -116,6 +117,25 @@ def search_spec(
         return SearchSpec.model_validate({**chosen, "caps": caps})
     except ValidationError as e:
         raise InputError(_sentence(e)) from e
+
+
+def _models(model: str | Sequence[str] | None, base_url: str | None) -> tuple[str, ...]:
+    """Return the models' names, each of which is one.
+
+    Raises:
+        InputError: one is no model's name.
+    """
+    if model is None:
+        return ()
+    names = (model,) if isinstance(model, str) else model
+    if not isinstance(names, tuple | list) or not all(isinstance(n, str) for n in names):
+        raise InputError(
+            "expected model as a name such as 'anthropic:NAME', or a list of them, found "
+            f"{model!r}."
+        )
+    for name in names:
+        ModelSpec.parse(name, base_url)
+    return tuple(names)
 
 
 def _sentence(error: ValidationError) -> str:
