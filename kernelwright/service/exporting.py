@@ -94,6 +94,11 @@ def export_functions(
     return _each(store, found, request, warn)
 
 
+def _has_package(folder: Path, name: str) -> bool:
+    """Say whether a folder is a package already, of something else than this name."""
+    return (folder / "pyproject.toml").exists() and not (folder / name).is_dir()
+
+
 def _each(
     store: KernelStore, functions: Sequence[FunctionTarget], request: ExportRequest, warn: Warn
 ) -> list[Exported]:
@@ -102,7 +107,7 @@ def _each(
     errors: list[KernelwrightError] = []
     for function in functions:
         try:
-            written += _of_function(store, function, request)
+            written += _of_function(store, function, request, is_alone=len(functions) == 1)
         except KernelwrightError as e:
             warn(f"{function.name}: {e}")
             errors.append(e)
@@ -112,7 +117,7 @@ def _each(
 
 
 def _of_function(
-    store: KernelStore, target: FunctionTarget, request: ExportRequest
+    store: KernelStore, target: FunctionTarget, request: ExportRequest, *, is_alone: bool = True
 ) -> list[Exported]:
     format_name = request.format_name
     if format_name not in ("module", "package"):
@@ -122,8 +127,6 @@ def _of_function(
         )
     wanted = request.name or target.name
     folder = request.folder
-    if format_name == "package" and request.name is None and (folder / "pyproject.toml").exists():
-        folder = folder / wanted
     module = export_target(
         target.function,
         ExportFolder(folder).free_name(wanted, target.origin),
@@ -135,6 +138,9 @@ def _of_function(
         tried=tried_in(store),
         owner=target.owner,
     )
+    if format_name == "package" and (not is_alone or _has_package(folder, module.name)):
+        # Each of several packages has a folder of its own; the index stays one.
+        module = module.in_its_own_folder()
     return [_written(module, folder, force=request.force)]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from kernelwright.metal.diagnostic import Record
-from kernelwright.runtime.export.folder import ExportedFile, ExportFolder
+from kernelwright.runtime.export.folder import SHARED, ExportedFile, ExportFolder
 from kernelwright.runtime.export.selection import Selection
 
 __all__ = ["ExportedFile", "ExportedModule", "Format"]
@@ -25,6 +25,12 @@ class ExportedModule(Record):
     """The line that imports it, where it is not its format's."""
     kind: str = "module"
     """The format; a folder may hold a function in several."""
+
+    def in_its_own_folder(self) -> "ExportedModule":
+        """Return it below a folder of its name; its part of VERIFICATION.md goes along, too."""
+        shared = [f for f in self.files if f.name == SHARED]
+        below = [f.model_copy(update={"name": f"{self.name}/{f.name}"}) for f in self.files]
+        return self.model_copy(update={"files": (*below, *shared)})
 
     def write(self, folder: Path, *, force: bool = False) -> tuple[Path, ...]:
         """Write the files; return their paths.

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from kernelwright.errors import InputError
 from kernelwright.runtime.export.format import ExportedFile
+from kernelwright.runtime.export.license_text import license_text
 from kernelwright.runtime.export.literal_code import dtype_source
 from kernelwright.runtime.export.selection import WARNING, Selection
 from kernelwright.runtime.export.test_code import test_source
@@ -25,6 +26,7 @@ name = "{distribution}"
 version = "0.1.0"
 description = "{description}"
 readme = "VERIFICATION.md"
+license-files = ["LICENSE"]
 requires-python = ">=3.11"
 dependencies = [{dependencies}]
 
@@ -150,6 +152,8 @@ class PackageFormat:
         modules = [f"kernel_{place + 1}" for place in range(len(selections))]
         return (
             ExportedFile(name="pyproject.toml", text=_pyproject(selections)),
+            ExportedFile(name="LICENSE", text=license_text()),
+            ExportedFile(name=f"{name}/py.typed"),
             ExportedFile(name=f"{name}/__init__.py", text=_dispatch(selections, modules)),
             *(
                 ExportedFile(
@@ -186,8 +190,9 @@ def _check(selections: Sequence[Selection]) -> None:
             len(first.graph.outputs),
         ):
             raise InputError(
-                f"a package holds kernels of one function, found {first.candidate.task.name!r} and "
-                f"{found.candidate.task.name!r}; export them apart."
+                f"a package of ids holds one region, found {first.candidate.task.name!r} "
+                f"and {found.candidate.task.name!r}; name the function instead, as in "
+                "`kernelwright export FILE.py:function --format package`."
             )
 
 

@@ -1,6 +1,6 @@
 """Kernels in a store, ready to be exported."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import mlx.core as mx
@@ -9,9 +9,10 @@ import pytest
 from kernelwright.agents.protocols import Proposal
 from kernelwright.evaluator import Evaluation, Stage, Status, Task
 from kernelwright.evaluator.evaluation import StageResult
-from kernelwright.ir import canonicalize, capture
+from kernelwright.ir import Graph, canonicalize, capture
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower import lower, schedules
+from kernelwright.runtime.export.function.variant import Lookup
 from kernelwright.store import CandidateDetail, Environment, Intent, KernelStore
 
 INFO = DeviceInfo(name="simulator", chip="x86_64", runtime="ziglang 0.17.0", measures_time=False)
@@ -56,3 +57,49 @@ def recorded(tmp_path: Path) -> Iterator[Recorder]:
             return store.show(trial.candidate_id)
 
         yield record
+
+
+@pytest.fixture
+def kernels_of(tmp_path: Path) -> Iterator[Callable[..., Lookup]]:
+    """Return a lookup that has a kernel for each region, on the chips that a test names."""
+    with KernelStore(str(tmp_path / "lookup.db")) as store:
+
+        def made(graph: Graph, chip: str) -> CandidateDetail:
+            info = INFO.model_copy(update={"chip": chip})
+            task = Task(graph, graph.nodes[0].op)
+            program = lower(graph, schedules(graph, info)[0])
+            environment = Environment(device=info, mlx="0.32.4", system="Linux x86_64")
+            campaign = store.begin_campaign(name="test", spec="{}", environment=environment)
+            trial = store.intend(Intent(campaign.id, task, program, "offline", f"for {chip}"))
+            stages = tuple(
+                StageResult(stage=stage, passed=True, summary="")
+                for stage in (Stage.CORRECTNESS, Stage.HIDDEN)
+            )
+            verdict = Evaluation(
+                task=task.fingerprint,
+                program=program.id,
+                device=info,
+                status=Status.CORRECT,
+                summary="seen",
+                stages=stages,
+                cases=14,
+            )
+            store.record(trial.id, verdict, rank=None)
+            return store.show(trial.candidate_id)
+
+        def lookup_on(chips_of: Callable[[Graph], tuple[str, ...]]) -> Lookup:
+            known: dict[tuple[str, str], CandidateDetail] = {}
+
+            def lookup(tasks: Sequence[Graph]) -> Mapping[str, list[CandidateDetail]]:
+                for task in tasks:
+                    for chip in chips_of(task):
+                        if (task.fingerprint, chip) not in known:
+                            known[task.fingerprint, chip] = made(task, chip)
+                return {
+                    t.fingerprint: [known[t.fingerprint, chip] for chip in chips_of(t)]
+                    for t in tasks
+                }
+
+            return lookup
+
+        yield lookup_on

@@ -13,9 +13,11 @@ from kernelwright.runtime.export.function.function_export import (
     export_function,
 )
 from kernelwright.runtime.export.function.proof import Check, prove
+from kernelwright.runtime.export.function.stub_code import stub_text
 from kernelwright.runtime.export.function.test_code import function_tests
 from kernelwright.runtime.export.function.variant import Lookup
 from kernelwright.runtime.export.function.verification_code import function_verification
+from kernelwright.runtime.export.license_text import license_text
 from kernelwright.runtime.export.package import pyproject_text
 from kernelwright.runtime.export.selection import fits_metal, is_verified, verdict_of
 from kernelwright.store import CandidateDetail
@@ -99,7 +101,15 @@ def _laid_out(
     project = pyproject_text(
         name, f"{name} with Metal kernels for MLX.", needs_numpy=export.module.source.needs_numpy
     )
-    return (ExportedFile(name="pyproject.toml", text=project), *moved, *tested, verification)
+    return (
+        ExportedFile(name="pyproject.toml", text=project),
+        ExportedFile(name="LICENSE", text=license_text(holds_function=True)),
+        ExportedFile(name=f"{name}/py.typed"),
+        ExportedFile(name=f"{name}/__init__.pyi", text=stub_text(export.module, function)),
+        *moved,
+        *tested,
+        verification,
+    )
 
 
 def _differs(check: Check) -> bool:

@@ -351,6 +351,11 @@ def _places(result: object) -> object:
     return visit(result)
 
 
+def is_one_array(result: object) -> bool:
+    """Say whether a result is an array by itself."""
+    return isinstance(result, _Place)
+
+
 def nest_source(result: object, name_of: Callable[[type], str]) -> str:
     """Return a lambda that puts results into the function's nest.
 
@@ -381,7 +386,10 @@ def nest_source(result: object, name_of: Callable[[type], str]) -> str:
 def choose(
     traced: Traced, lookup: Lookup, *, admits: Callable[[CandidateDetail], bool]
 ) -> list[Variant]:
-    """Return a variant for each chip that a region has a kernel for."""
+    """Return a variant for each chip that a region has a kernel for.
+
+    What has no kernel for the chip itself takes one of another chip, as chips without any do.
+    """
     tasks = dict(zip(traced.regions, traced.tasks, strict=True))
     found = lookup(list(tasks.values()))
     chips: dict[str, dict[Region, CandidateDetail]] = {}
@@ -390,7 +398,11 @@ def choose(
             if admits(detail):
                 chip = detail.evaluations[0].evaluation.device.chip
                 chips.setdefault(chip, {}).setdefault(region, detail)
-    return [Variant(traced, kernels, chip) for chip, kernels in chips.items()]
+    known = list(chips.values())
+    return [
+        Variant(traced, {r: k for others in [*known[::-1], own] for r, k in others.items()}, chip)
+        for chip, own in chips.items()
+    ]
 
 
 def with_launches(variant: Variant, functions: Mapping[str, str]) -> Graph:

@@ -1,0 +1,164 @@
+"""A package of a function holds all its kernels: regions, shapes, dtypes and chips."""
+
+import importlib
+import importlib.util
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import mlx.core as mx
+import pytest
+
+from kernelwright.ir import Graph
+from kernelwright.runtime.export.format import ExportedModule
+from kernelwright.runtime.export.function.alone import ExampleCall
+from kernelwright.runtime.export.function.export import export_target
+from kernelwright.runtime.export.function.variant import Lookup
+
+KernelsOf = Callable[[Callable[[Graph], tuple[str, ...]]], Lookup]
+_USER = """\
+import mlx.core as mx
+
+
+def mixed(x, w, scale=0.5):
+    weights = mx.softmax(x * scale, axis=-1)
+    y = weights @ w
+    return y * mx.rsqrt(mx.mean(y * y, axis=-1, keepdims=True) + 1e-5)
+"""
+ONE = ExampleCall((mx.zeros((4, 32)), mx.zeros((32, 32))), {})
+TWO = ExampleCall((mx.zeros((6, 64)), mx.zeros((64, 32))), {})
+HALF = ExampleCall((mx.zeros((4, 32), mx.float16), mx.zeros((32, 32), mx.float16)), {})
+
+
+def _chips(task: Graph) -> tuple[str, ...]:
+    # The softmax has a kernel for both chips, the norm for one of them.
+    is_softmax = any(node.op == "softmax" for node in task.nodes)
+    return ("Apple M1", "Apple M4") if is_softmax else ("Apple M4",)
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Iterator[ModuleType]:
+    file = tmp_path / "package_of_a_test.py"
+    file.write_text(_USER)
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[file.stem]
+
+
+def _exported(user: ModuleType, lookup: Lookup) -> ExportedModule:
+    return export_target(
+        user.mixed,
+        "mixed",
+        [ONE, TWO, HALF],
+        lookup,
+        identity="a test",
+        layout="package",
+        force=True,
+    )
+
+
+def test_it_dispatches_by_shape_dtype_and_chip(
+    user: ModuleType, kernels_of: KernelsOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, site = tmp_path / "source", tmp_path / "site"
+    exported = _exported(user, kernels_of(_chips))
+    exported.write(source)
+    told = (source / "VERIFICATION.md").read_text()
+    assert "differs" not in told
+    assert told.count("- [x] kernels on the ") >= 9
+    done = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel"],
+        cwd=source,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (wheel,) = (source / "dist").glob("mixed-0.1.0-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+        names = archive.namelist()
+    assert {"mixed/py.typed", "mixed/__init__.pyi", "mixed/__init__.py"} <= set(names)
+    assert any(name.endswith("/licenses/LICENSE") for name in names)
+    monkeypatch.syspath_prepend(str(site))
+    package = importlib.import_module("mixed")
+    try:
+        _dispatches(package, monkeypatch)
+    finally:
+        del sys.modules["mixed"]
+
+
+def _dispatches(package: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    for call in (ONE, TWO, HALF):
+        assert package.mixed.serves(*call.args)
+        assert package.mixed.serves(*call.args, scale=0.5)
+        assert not package.mixed.serves(*call.args, 0.25)
+    assert not package.mixed.serves(mx.zeros((5, 48)), mx.zeros((48, 32)))
+    # Three calls on two chips; both kernels take part on both.
+    variants = [v for found in package._VARIANTS.values() for v in found]
+    assert sorted(v.chip for v in variants) == ["Apple M1"] * 3 + ["Apple M4"] * 3
+    x, w = mx.random.normal((5, 48), key=mx.random.key(1)), mx.ones((48, 32))
+    made = package.mixed(x, w)
+    assert mx.array_equal(made, package.mixed.reference(x, w)).item()
+    chosen: list[str] = []
+    for variant in variants:
+
+        def noted(*arrays: mx.array, chip: str = variant.chip) -> list[mx.array]:
+            chosen.append(chip)
+            return [arrays[0]]
+
+        monkeypatch.setattr(variant, "run", noted)
+    monkeypatch.setattr(package, "_runs_metal", lambda: True)
+    for chip in ("Apple M1", "Apple M4"):
+        monkeypatch.setattr(package, "_chip", lambda chip=chip: chip)
+        package.mixed(*ONE.args)
+    assert chosen == ["Apple M1", "Apple M4"]
+
+
+def test_its_own_tests_pass_and_its_types_hold(
+    user: ModuleType, kernels_of: KernelsOf, tmp_path: Path
+) -> None:
+    source = tmp_path / "source"
+    _exported(user, kernels_of(_chips)).write(source)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
+        cwd=source,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    stub = (source / "mixed" / "__init__.pyi").read_text()
+    assert "def __call__(x: Any, w: Any, scale: Any = ...) -> mx.array: ..." in stub
+    compile(stub, "stub", "exec")
+
+
+def test_several_packages_share_an_index(
+    user: ModuleType, kernels_of: KernelsOf, tmp_path: Path
+) -> None:
+    folder = tmp_path / "vendored"
+    first = _exported(user, kernels_of(_chips)).in_its_own_folder()
+    first.write(folder)
+    other = first.model_copy(update={"name": "other", "identity": "another"})
+    files = tuple(
+        f.model_copy(update={"name": f.name.replace("mixed/", "other/")}) for f in first.files
+    )
+    other.model_copy(update={"files": files}).write(folder)
+    assert {p.name for p in folder.iterdir()} == {
+        "VERIFICATION.md",
+        "kernelwright.json",
+        "mixed",
+        "other",
+    }
+    told = (folder / "VERIFICATION.md").read_text()
+    assert "`mixed (package)`" in told
+    assert "`other (package)`" in told
+    assert (folder / "mixed" / "VERIFICATION.md").exists()
