@@ -2,84 +2,263 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
 from kernelwright.metal.kernel import BoundProgram, Kernel, Launch
 from kernelwright.metal.render import kernel_name
 from kernelwright.runtime.export.format import ExportedFile
+from kernelwright.runtime.export.license_text import license_text
+from kernelwright.runtime.export.reference_code import parameter_names
 from kernelwright.runtime.export.selection import WARNING, Selection
 from kernelwright.runtime.export.verification import verification_text
 
 _LIMITS = (
-    "Other shapes and dtypes: the function throws `std::invalid_argument`.",
-    "Machines without Metal: MLX throws; there is no fallback.",
+    "Other shapes and dtypes: the function throws; `{name}_or` runs a fallback of yours instead.",
+    "Machines without Metal: `serves` is false there.",
     "Gradients: a Metal kernel has none of its own.",
+    "The kernel itself was not run from C++; it is the text that was judged.",
 )
 _MATH_MODES = {"safe": "Safe", "relaxed": "Relaxed", "fast": "Fast"}
 _RAW_LIMIT = 16_000
 
+_HEADER = """\
+{notice}// {name}: {takes} -> {gives}.
+// Found by Kernelwright; VERIFICATION.md says what was checked.
+
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include <mlx/mlx.h>
+
+namespace {namespace} {{
+
+/// Whether the kernels take these arrays, here: shapes, dtypes, and a GPU that runs Metal.
+bool serves({parameters});
+
+/// Compute {name} on the GPU; throws std::invalid_argument where `fits` is false.
+{result} {name}({parameters});
+
+/// Whether the arrays have the shapes and dtypes of the kernels.
+bool fits({parameters});
+
+/// Compute {name} by the kernels where they serve, else by a fallback of the same arrays.
+template <typename Fallback>
+{result} {name}_or({parameters}, Fallback&& fallback) {{
+  return serves({arguments}) ? {name}({arguments}) : std::forward<Fallback>(fallback)({arguments});
+}}
+
+}}  // namespace {namespace}
+"""
+
+_CMAKE = """\
+cmake_minimum_required(VERSION 3.25)
+project({name} LANGUAGES CXX)
+
+# MLX as pip installs it is found with -DMLX_ROOT="$(python -m mlx --cmake-dir)".
+find_package(MLX CONFIG REQUIRED)
+
+add_library({name} {name}.cpp)
+target_include_directories({name} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}})
+target_compile_features({name} PUBLIC cxx_std_20)
+target_link_libraries({name} PUBLIC mlx)
+
+if(PROJECT_IS_TOP_LEVEL)
+  enable_testing()
+  add_executable(test_{name} test_{name}.cpp)
+  target_link_libraries(test_{name} PRIVATE {name})
+  add_test(NAME test_{name} COMMAND test_{name})
+endif()
+"""
+
+_TEST = """\
+// Tests of {name}: what fits, what does not, and the fallback; the kernels where Metal is.
+
+#include <iostream>
+#include <stdexcept>
+
+#include "{name}.h"
+
+namespace mx = mlx::core;
+
+static int failures = 0;
+
+static void check(bool holds, const char* what) {{
+  if (!holds) {{
+    std::cerr << "failed: " << what << std::endl;
+    ++failures;
+  }}
+}}
+
+int main() {{
+{arrays}
+  check({namespace}::fits({names}), "arrays as searched fit");
+  check(!{namespace}::fits({wrong}), "another shape does not fit");
+  bool refused = false;
+  try {{
+    {namespace}::{name}({wrong});
+  }} catch (const std::invalid_argument&) {{
+    refused = true;
+  }}
+  check(refused, "another shape is refused");
+  bool fell_back = false;
+  {namespace}::{name}_or({wrong}, [&](auto&&...) {{
+    fell_back = true;
+    return {empty};
+  }});
+  check(fell_back, "another shape runs the fallback");
+  if ({namespace}::serves({names})) {{
+    auto made = {namespace}::{name}({names});
+{evaluated}
+  }}
+  return failures;
+}}
+"""
+
 
 class CppFormat:
-    """A .cpp file with one function, and VERIFICATION.md."""
+    """A header, a source file, CMakeLists.txt with a test, the licence and VERIFICATION.md."""
 
     takes_several = False
 
     def files(self, selections: Sequence[Selection]) -> tuple[ExportedFile, ...]:
-        """Print the function for the shapes that were verified."""
+        """Print the functions for the shapes that were verified."""
         (chosen,) = selections
+        name, printed = chosen.name, _Printed.of(chosen)
+        limits = tuple(limit.format(name=name) for limit in _LIMITS)
         return (
-            ExportedFile(name=f"{chosen.name}.cpp", text=_source(chosen)),
-            ExportedFile(name="VERIFICATION.md", text=verification_text(chosen, _LIMITS)),
+            ExportedFile(name=f"{name}.cpp", text=_source(chosen, printed)),
+            ExportedFile(name=f"{name}.h", text=printed.header()),
+            ExportedFile(name=f"test_{name}.cpp", text=printed.test()),
+            ExportedFile(name="CMakeLists.txt", text=_CMAKE.format(name=name)),
+            ExportedFile(name="LICENSE", text=license_text()),
+            ExportedFile(name="VERIFICATION.md", text=verification_text(chosen, limits)),
         )
 
     def use(self, name: str) -> str:
-        """Return the declaration."""
-        return f"std::vector<mlx::core::array> {name}(const std::vector<mlx::core::array>&)"
+        """Return the include."""
+        return f'#include "{name}.h"'
 
 
-def _source(chosen: Selection) -> str:
-    bound = chosen.detail.program.bind(chosen.detail.graph.input_types)
-    takes = ", ".join(map(str, bound.inputs))
-    gives = ", ".join(map(str, bound.outputs))
-    notice = "" if chosen.is_verified else f"// {WARNING}\n"
+@dataclass(frozen=True)
+class _Printed:
+    """What the files of an export share."""
+
+    name: str
+    namespace: str
+    notice: str
+    bound: BoundProgram
+    inputs: tuple[str, ...]
+
+    @classmethod
+    def of(cls, chosen: Selection) -> "_Printed":
+        bound = chosen.detail.program.bind(chosen.detail.graph.input_types)
+        notice = "" if chosen.is_verified else f"// {WARNING}\n"
+        names = tuple(f"{n}_" if n in _TAKEN else n for n in parameter_names(chosen.detail.graph))
+        return cls(chosen.name, f"{chosen.name}_kernels", notice, bound, names)
+
+    @property
+    def result(self) -> str:
+        is_one = len(self.bound.outputs) == 1
+        return "mlx::core::array" if is_one else "std::vector<mlx::core::array>"
+
+    @property
+    def parameters(self) -> str:
+        return ", ".join(f"const mlx::core::array& {name}" for name in self.inputs)
+
+    @property
+    def takes(self) -> str:
+        return ", ".join(map(str, self.bound.inputs))
+
+    @property
+    def gives(self) -> str:
+        return ", ".join(map(str, self.bound.outputs))
+
+    def header(self) -> str:
+        return _HEADER.format(
+            notice=self.notice,
+            name=self.name,
+            namespace=self.namespace,
+            takes=self.takes,
+            gives=self.gives,
+            parameters=self.parameters,
+            arguments=", ".join(self.inputs),
+            result=self.result,
+        )
+
+    def test(self) -> str:
+        arrays = "\n".join(
+            f"  auto {name} = mx::zeros({_shape(type_)}, {_dtype(type_.dtype)});"
+            for name, type_ in zip(self.inputs, self.bound.inputs, strict=True)
+        )
+        other = "mx::zeros(mx::Shape{3, 1, 2, 1, 5})"
+        is_one = len(self.bound.outputs) == 1
+        return _TEST.format(
+            name=self.name,
+            namespace=self.namespace,
+            arrays=arrays,
+            names=", ".join(self.inputs),
+            wrong=", ".join([other, *self.inputs[1:]]),
+            empty="mx::zeros({1})" if is_one else "std::vector<mx::array>{}",
+            evaluated="    mx::eval(made);"
+            + (f'\n    check(made.shape() == {_shape(self.bound.outputs[0])}, "its shape");')
+            * is_one,
+        )
+
+
+_TAKEN = frozenset({"fits", "serves", "fallback", "auto", "const", "double", "float", "int", "new"})
+
+
+def _source(chosen: Selection, printed: _Printed) -> str:
+    bound = printed.bound
     lines = [
-        f"{notice}// {chosen.name}: {takes} -> {gives}.",
+        f"{printed.notice}// {chosen.name}: {printed.takes} -> {printed.gives}.",
         "// Found by Kernelwright; VERIFICATION.md says what was checked.",
+        "",
+        f'#include "{chosen.name}.h"',
         "",
         "#include <limits>",
         "#include <optional>",
         "#include <stdexcept>",
-        "#include <vector>",
-        "",
-        "#include <mlx/mlx.h>",
         "",
         "namespace mx = mlx::core;",
         "",
-        f"std::vector<mx::array> {chosen.name}(const std::vector<mx::array>& arrays) {{",
-        *_checks(bound, chosen.name),
+        f"namespace {printed.namespace} {{",
+        "",
+        f"bool fits({printed.parameters}) {{",
+        f"  return {_conditions(bound, printed.inputs)};",
+        "}",
+        "",
+        f"bool serves({printed.parameters}) {{",
+        "  return mx::metal::is_available() && mx::default_device() == mx::Device::gpu &&",
+        f"      fits({', '.join(printed.inputs)});",
+        "}",
+        "",
+        f"{printed.result} {chosen.name}({printed.parameters}) {{",
+        f"  if (!fits({', '.join(printed.inputs)})) {{",
+        f'    throw std::invalid_argument("{chosen.name} takes {printed.takes}.");',
+        "  }",
     ]
-    places = {t.name: f"arrays[{i}]" for i, t in enumerate(bound.program.inputs)}
+    places = dict(zip((t.name for t in bound.program.inputs), printed.inputs, strict=True))
     for number, launch in enumerate(bound.launches, 1):
         lines += _launch(bound, launch, number, places)
         made = {name: f"made_{number}[{i}]" for i, name in enumerate(launch.kernel.outputs)}
         places |= made
-    results = ", ".join(places[t.name] for t in bound.program.outputs)
-    return "\n".join([*lines, f"  return {{{results}}};", "}", ""])
+    results = [places[t.name] for t in bound.program.outputs]
+    returned = results[0] if len(results) == 1 else f"{{{', '.join(results)}}}"
+    ending = [f"  return {returned};", "}", "", f"}}  // namespace {printed.namespace}", ""]
+    return "\n".join([*lines, *ending])
 
 
-def _checks(bound: BoundProgram, name: str) -> list[str]:
-    conditions = [f"arrays.size() != {len(bound.inputs)}"]
-    for place, type_ in enumerate(bound.inputs):
-        conditions.append(f"arrays[{place}].dtype() != {_dtype(type_.dtype)}")
-        conditions.append(f"arrays[{place}].shape() != {_shape(type_)}")
-    joined = " ||\n      ".join(conditions)
-    takes = ", ".join(map(str, bound.inputs))
-    return [
-        f"  if ({joined}) {{",
-        f'    throw std::invalid_argument("{name} takes {takes}.");',
-        "  }",
+def _conditions(bound: BoundProgram, names: Sequence[str]) -> str:
+    conditions = [
+        f"{name}.dtype() == {_dtype(type_.dtype)} && {name}.shape() == {_shape(type_)}"
+        for name, type_ in zip(names, bound.inputs, strict=True)
     ]
+    return " &&\n      ".join(conditions) or "true"
 
 
 def _launch(bound: BoundProgram, launch: Launch, number: int, places: dict[str, str]) -> list[str]:

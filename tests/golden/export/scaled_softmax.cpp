@@ -1,19 +1,27 @@
 // scaled_softmax: f16[8,64] -> f16[8,64].
 // Found by Kernelwright; VERIFICATION.md says what was checked.
 
+#include "scaled_softmax.h"
+
 #include <limits>
 #include <optional>
 #include <stdexcept>
-#include <vector>
-
-#include <mlx/mlx.h>
 
 namespace mx = mlx::core;
 
-std::vector<mx::array> scaled_softmax(const std::vector<mx::array>& arrays) {
-  if (arrays.size() != 1 ||
-      arrays[0].dtype() != mx::float16 ||
-      arrays[0].shape() != mx::Shape{8, 64}) {
+namespace scaled_softmax_kernels {
+
+bool fits(const mlx::core::array& x) {
+  return x.dtype() == mx::float16 && x.shape() == mx::Shape{8, 64};
+}
+
+bool serves(const mlx::core::array& x) {
+  return mx::metal::is_available() && mx::default_device() == mx::Device::gpu &&
+      fits(x);
+}
+
+mlx::core::array scaled_softmax(const mlx::core::array& x) {
+  if (!fits(x)) {
     throw std::invalid_argument("scaled_softmax takes f16[8,64].");
   }
   static const auto kernel_1 = mx::fast::metal_kernel(
@@ -82,7 +90,7 @@ inline float lanes_sum(float value) {
       /* atomic_outputs = */ false,
       mx::CompileOptions(static_cast<int>(mx::MathMode::Safe)));
   auto made_1 = kernel_1(
-      {arrays[0]},
+      {x},
       {mx::Shape{8, 64}},
       {mx::float16},
       {16, 8, 1},
@@ -91,5 +99,7 @@ inline float lanes_sum(float value) {
       std::nullopt,
       /* verbose = */ false,
       mx::Device::gpu);
-  return {made_1[0]};
+  return made_1[0];
 }
+
+}  // namespace scaled_softmax_kernels

@@ -3,7 +3,6 @@
 import math
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +18,7 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "export"
 INCLUDE = Path(str(mx.__file__)).parent / "include"
 LIBRARIES = sorted((INCLUDE.parent / "lib").glob("libmlx.*"))
 COMPILER = shutil.which("c++")
+CMAKE = shutil.which("cmake")
 
 
 @pytest.mark.parametrize("format_name", ["swift", "cpp"])
@@ -47,30 +47,22 @@ def test_the_cpp_caller_compiles(
         detail = detail.model_copy(update={"program": program})
     export_as("cpp", [detail]).write(tmp_path)
     file = str(tmp_path / "scaled_softmax.cpp")
-    done = subprocess.run(
-        [str(COMPILER), "-std=c++20", "-fsyntax-only", "-w", "-I", str(INCLUDE), file],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    _done([str(COMPILER), "-std=c++20", "-fsyntax-only", "-w", "-I", str(INCLUDE), file])
 
 
-@pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
+@pytest.mark.slow
+@pytest.mark.skipif(COMPILER is None or CMAKE is None, reason="needs a C++ compiler and CMake")
 @pytest.mark.skipif(not LIBRARIES, reason="needs MLX's library")
-def test_the_cpp_caller_links_with_mlx(recorded: Recorder, tmp_path: Path) -> None:
-    export_as("cpp", [recorded(mx.zeros((8, 64), mx.float16))]).write(tmp_path)
-    # Nothing may stay undefined: MLX's library has every function that the caller names.
-    strict = [] if sys.platform == "darwin" else ["-Wl,--no-undefined"]
-    done = subprocess.run(
-        [
-            *(str(COMPILER), "-std=c++20", "-O0", "-w", "-fPIC", "-shared", *strict),
-            *("-I", str(INCLUDE), str(tmp_path / "scaled_softmax.cpp"), str(LIBRARIES[0])),
-            *("-o", str(tmp_path / "caller.so")),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "caller.so").stat().st_size > 0
+def test_the_cpp_project_builds_links_and_passes_its_tests(
+    recorded: Recorder, tmp_path: Path
+) -> None:
+    source, build = tmp_path / "source", tmp_path / "build"
+    export_as("cpp", [recorded(mx.zeros((8, 64), mx.float16))]).write(source)
+    _done([str(CMAKE), "-S", str(source), "-B", str(build), f"-DMLX_ROOT={INCLUDE.parent}"])
+    _done([str(CMAKE), "--build", str(build)])
+    _done([str(build / "test_scaled_softmax")])
+
+
+def _done(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
