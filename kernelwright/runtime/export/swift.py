@@ -5,62 +5,216 @@ import textwrap
 from collections.abc import Sequence
 
 from kernelwright.errors import UnsupportedError
+from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.kernel import BoundProgram, Kernel, Launch
 from kernelwright.metal.render import kernel_name
 from kernelwright.runtime.export.format import ExportedFile
+from kernelwright.runtime.export.license_text import license_text
+from kernelwright.runtime.export.reference_code import parameter_names
 from kernelwright.runtime.export.selection import WARNING, Selection
+from kernelwright.runtime.export.test_code import divisor_places, expected_values
 from kernelwright.runtime.export.verification import verification_text
 
 _LIMITS = (
-    "The Swift text itself: it was printed for mlx-swift and not compiled.",
-    "Other shapes and dtypes: the function stops with a precondition.",
+    "The Swift text was printed for mlx-swift and not compiled; run `swift test` on a Mac.",
+    "Other shapes and dtypes: the function returns nil, or runs the fallback that it is given.",
     "Gradients: a Metal kernel has none of its own.",
 )
 
+_PACKAGE = """\
+// swift-tools-version: 5.9
+import PackageDescription
+
+let package = Package(
+    name: "{module}",
+    platforms: [.macOS(.v14), .iOS(.v17)],
+    products: [.library(name: "{module}", targets: ["{module}"])],
+    dependencies: [
+        .package(url: "https://github.com/ml-explore/mlx-swift", from: "0.25.0")
+    ],
+    targets: [
+        .target(name: "{module}", dependencies: [.product(name: "MLX", package: "mlx-swift")]),
+        .testTarget(name: "{module}Tests", dependencies: ["{module}"]),
+    ]
+)
+"""
+
+_TESTS = """\
+import MLX
+import XCTest
+
+@testable import {module}
+
+final class {module}Tests: XCTestCase {{
+    /// Arrays whose every element is exact in every dtype.
+    private func example(_ shape: [Int], _ dtype: DType, _ place: Int, _ least: Int) -> MLXArray {{
+        let count = shape.reduce(1, *)
+        let steps = (0 ..< count).map {{ ($0 * 37 + 11 * place) % 101 }}
+        let values: [Float] = steps.map {{ step in
+            switch dtype {{
+            case .bool: return step % 3 != 0 ? 1 : 0
+            case .float16, .bfloat16, .float32: return (Float(step) - 50) / 32
+            default: return Float(step % 2 + least)
+            }}
+        }}
+        return MLXArray(values, shape).asType(dtype)
+    }}
+
+    private func examples() -> [MLXArray] {{
+        [
+{examples}
+        ]
+    }}
+
+    func testItGivesTheValuesOfTheOriginal() {{
+        let x = examples()
+        guard let made = {name}({taken}) else {{
+            return XCTFail("arrays as searched are not served")
+        }}
+        let results = {listed}
+        // Some elements of each result, by flat index, from a float64 oracle.
+        let expected: [[(Int, Float)]] = [
+{expected}
+        ]
+        for (result, samples) in zip(results, expected) {{
+            let flat = result.asType(.float32).reshaped([-1]).asArray(Float.self)
+            for (index, value) in samples {{
+                XCTAssertEqual(flat[index], value, accuracy: {tolerance} * max(1, abs(value)))
+            }}
+        }}
+    }}
+
+    func testAnotherShapeRunsTheFallback() {{
+        let x = [MLXArray.zeros([3, 1, 2, 1, 5])] + examples().dropFirst()
+        XCTAssertNil({name}({taken}))
+        var fellBack = false
+        _ = {name}({taken}) {{ ({closure}) in
+            fellBack = true
+            return {unused}
+        }}
+        XCTAssertTrue(fellBack)
+    }}
+}}
+"""
+_TAKEN = frozenset({"in", "is", "as", "let", "var", "func", "self", "init", "fallback", "where"})
+
 
 class SwiftFormat:
-    """A .swift file with one function, and VERIFICATION.md."""
+    """A Swift package with one function, its tests, the licence and VERIFICATION.md."""
 
     takes_several = False
 
     def files(self, selections: Sequence[Selection]) -> tuple[ExportedFile, ...]:
         """Print the function for the shapes that were verified."""
         (chosen,) = selections
+        module = _module(chosen.name)
+        sources, tests = f"Sources/{module}", f"Tests/{module}Tests"
         return (
-            ExportedFile(name=f"{chosen.name}.swift", text=_source(chosen)),
+            ExportedFile(name=f"{sources}/{chosen.name}.swift", text=_source(chosen)),
+            ExportedFile(name="Package.swift", text=_PACKAGE.format(module=module)),
+            ExportedFile(name=f"{tests}/{module}Tests.swift", text=_tests(chosen, module)),
+            ExportedFile(name="LICENSE", text=license_text()),
             ExportedFile(name="VERIFICATION.md", text=verification_text(chosen, _LIMITS)),
         )
 
     def use(self, name: str) -> str:
-        """Return a call."""
-        return f"let results = {name}([MLXArray])"
+        """Return an import."""
+        return f"import {_module(name)}"
+
+
+def _module(name: str) -> str:
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_")) or "Kernels"
+
+
+def _arguments(chosen: Selection) -> list[str]:
+    names = parameter_names(chosen.detail.graph)
+    return [f"{n}_" if n in _TAKEN or n.startswith("made") else n for n in names]
 
 
 def _source(chosen: Selection) -> str:
     bound = chosen.detail.program.bind(chosen.detail.graph.input_types)
-    takes = ", ".join(map(str, bound.inputs))
-    gives = ", ".join(map(str, bound.outputs))
+    names = _arguments(chosen)
+    takes, gives = ", ".join(map(str, bound.inputs)), ", ".join(map(str, bound.outputs))
     notice = "" if chosen.is_verified else f"// {WARNING}\n"
+    result = "MLXArray" if len(bound.outputs) == 1 else "[MLXArray]"
+    parameters = ", ".join(f"_ {name}: MLXArray" for name in names)
+    given = ", ".join(names)
     lines = [
         f"{notice}// Found by Kernelwright; VERIFICATION.md says what was checked.",
         "",
         "import MLX",
         "",
         *(_kernel(launch.kernel, n) for n, launch in enumerate(bound.launches, 1)),
-        f"/// {chosen.name}: {takes} -> {gives}.",
-        f"public func {chosen.name}(_ arrays: [MLXArray]) -> [MLXArray] {{",
-        f"    precondition(arrays.count == {len(bound.inputs)})",
+        "/// Whether the kernels take these arrays: their shapes and dtypes.",
+        f"public func {chosen.name}Serves({parameters}) -> Bool {{",
+        f"    {_conditions(bound, names)}",
+        "}",
+        "",
+        f"/// {chosen.name} by the kernels: {takes} -> {gives}; nil where they do not serve.",
+        f"public func {chosen.name}({parameters}) -> {result}? {{",
+        f"    guard {chosen.name}Serves({given}) else {{ return nil }}",
     ]
-    for place, type_ in enumerate(bound.inputs):
-        lines.append(f"    precondition(arrays[{place}].dtype == {_dtype(type_.dtype)})")
-        lines.append(f"    precondition(arrays[{place}].shape == {list(type_.shape)})")
-    places = {t.name: f"arrays[{i}]" for i, t in enumerate(bound.program.inputs)}
+    places = dict(zip((t.name for t in bound.program.inputs), names, strict=True))
     for number, launch in enumerate(bound.launches, 1):
         lines += _launch(bound, launch, number, places)
         places |= {name: f"made{number}[{i}]" for i, name in enumerate(launch.kernel.outputs)}
-    results = ", ".join(places[t.name] for t in bound.program.outputs)
-    return "\n".join([*lines, f"    return [{results}]", "}", ""])
+    results = [places[t.name] for t in bound.program.outputs]
+    returned = results[0] if len(results) == 1 else f"[{', '.join(results)}]"
+    types = ", ".join("MLXArray" for _ in names)
+    lines += [
+        f"    return {returned}",
+        "}",
+        "",
+        f"/// {chosen.name} by the kernels where they serve, else by a fallback.",
+        f"public func {chosen.name}(",
+        f"    {parameters}, fallback: ({types}) throws -> {result}",
+        f") rethrows -> {result} {{",
+        f"    if let made = {chosen.name}({given}) {{ return made }}",
+        f"    return try fallback({given})",
+        "}",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _conditions(bound: BoundProgram, names: Sequence[str]) -> str:
+    conditions = [
+        f"{name}.dtype == {_dtype(type_.dtype)} && {name}.shape == {list(type_.shape)}"
+        for name, type_ in zip(names, bound.inputs, strict=True)
+    ]
+    return "\n        && ".join(conditions) or "true"
+
+
+def _tests(chosen: Selection, module: str) -> str:
+    graph = chosen.detail.graph
+    divisors = divisor_places(graph)
+    types = graph.input_types
+    is_one = len(graph.output_types) == 1
+    tolerance = 2 * max(Tolerance.of(type_.dtype).relative for type_ in graph.output_types)
+    return _TESTS.format(
+        module=module,
+        name=chosen.name,
+        examples=",\n".join(
+            f"            example({list(t.shape)}, {_dtype(t.dtype)}, {i}, {int(i in divisors)})"
+            for i, t in enumerate(types)
+        ),
+        taken=", ".join(f"x[{i}]" for i in range(len(types))),
+        closure=", ".join("_" for _ in types),
+        listed="[made]" if is_one else "made",
+        unused="x[0]" if is_one else "x",
+        expected=",\n".join(
+            f"            [{', '.join(f'({i}, {_literal(v)})' for i, v in samples)}]"
+            for samples in expected_values(graph)
+        ),
+        tolerance=repr(tolerance),
+    )
+
+
+def _literal(text: str) -> str:
+    """Return a Swift number of a Python one."""
+    return _float(
+        float({"True": "1", "False": "0"}.get(text, text.removeprefix("float(").strip('")')))
+    )
 
 
 def _kernel(kernel: Kernel, number: int) -> str:

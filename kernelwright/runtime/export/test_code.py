@@ -108,9 +108,9 @@ def test_source(detail: CandidateDetail, name: str) -> str:
     )
     expected = "".join(
         f"    [{', '.join(f'({i}, {value})' for i, value in sampled)}],\n"
-        for sampled in _expected(graph)
+        for sampled in expected_values(graph)
     )
-    divisors = _divisors(graph)
+    divisors = divisor_places(graph)
     return _BODY.format(
         name=name,
         inputs=f"{inputs}\n",
@@ -123,14 +123,15 @@ def test_source(detail: CandidateDetail, name: str) -> str:
 
 def example_inputs(graph: Graph, seed: int = 0) -> list[NDArray[np.generic]]:
     """Make what the printed `example` makes, with NumPy."""
-    divisors = _divisors(graph)
+    divisors = divisor_places(graph)
     return [
         _example(type_, place, seed, least=int(place in divisors))
         for place, type_ in enumerate(graph.input_types)
     ]
 
 
-def _divisors(graph: Graph) -> tuple[int, ...]:
+def divisor_places(graph: Graph) -> tuple[int, ...]:
+    """List the inputs by which others are divided."""
     return tuple(place for place, d in enumerate(domains_of(graph)) if d.is_divisor)
 
 
@@ -149,7 +150,8 @@ def _output_dtypes(graph: Graph) -> list[Dtype]:
     return [type_.dtype for type_ in graph.output_types]
 
 
-def _expected(graph: Graph) -> list[list[tuple[int, str]]]:
+def expected_values(graph: Graph) -> list[list[tuple[int, str]]]:
+    """Return some elements of each output for `example_inputs`, by flat index, as Python text."""
     arrays = example_inputs(graph)
     # The oracle takes arrays of any dtype and calls them float64.
     results = reference(graph, cast("list[Array]", arrays))

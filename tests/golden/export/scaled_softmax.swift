@@ -71,17 +71,28 @@ private let kernel1 = MLXFast.metalKernel(
     ensureRowContiguous: true,
     atomicOutputs: false)
 
-/// scaled_softmax: f16[8,64] -> f16[8,64].
-public func scaled_softmax(_ arrays: [MLXArray]) -> [MLXArray] {
-    precondition(arrays.count == 1)
-    precondition(arrays[0].dtype == .float16)
-    precondition(arrays[0].shape == [8, 64])
+/// Whether the kernels take these arrays: their shapes and dtypes.
+public func scaled_softmaxServes(_ x: MLXArray) -> Bool {
+    x.dtype == .float16 && x.shape == [8, 64]
+}
+
+/// scaled_softmax by the kernels: f16[8,64] -> f16[8,64]; nil where they do not serve.
+public func scaled_softmax(_ x: MLXArray) -> MLXArray? {
+    guard scaled_softmaxServes(x) else { return nil }
     let made1 = kernel1(
-        [arrays[0]],
+        [x],
         grid: (16, 8, 1),
         threadGroup: (16, 8, 1),
         outputShapes: [[8, 64]],
         outputDTypes: [.float16],
         stream: .gpu)
-    return [made1[0]]
+    return made1[0]
+}
+
+/// scaled_softmax by the kernels where they serve, else by a fallback.
+public func scaled_softmax(
+    _ x: MLXArray, fallback: (MLXArray) throws -> MLXArray
+) rethrows -> MLXArray {
+    if let made = scaled_softmax(x) { return made }
+    return try fallback(x)
 }

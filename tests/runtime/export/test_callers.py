@@ -26,7 +26,7 @@ def test_the_caller_is_as_reviewed(
     recorded: Recorder, format_name: FormatName, pytestconfig: pytest.Config
 ) -> None:
     export = export_as(format_name, [recorded(mx.zeros((8, 64), mx.float16))])
-    golden = GOLDEN / export.files[0].name
+    golden = GOLDEN / Path(export.files[0].name).name
     if pytestconfig.getoption("--update-golden"):
         golden.parent.mkdir(parents=True, exist_ok=True)
         golden.write_text(export.files[0].text)
@@ -66,3 +66,34 @@ def test_the_cpp_project_builds_links_and_passes_its_tests(
 def _done(command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_swift_package_parses(recorded: Recorder) -> None:
+    tree_sitter = pytest.importorskip("tree_sitter", reason="no parser of Swift is installed")
+    swift = pytest.importorskip("tree_sitter_swift", reason="no parser of Swift is installed")
+    parser = tree_sitter.Parser(tree_sitter.Language(swift.language()))
+    export = export_as("swift", [recorded(mx.zeros((8, 64), mx.float16))])
+    texts = [f.text for f in export.files if f.name.endswith(".swift")]
+    assert len(texts) == 3
+    assert parser.parse(texts[1].replace("}", "", 1).encode()).root_node.has_error
+    for text in texts:
+        assert not parser.parse(text.encode()).root_node.has_error, text
+
+
+def test_the_swift_package_takes_arrays_by_name_and_traps_nowhere(recorded: Recorder) -> None:
+    export = export_as("swift", [recorded(mx.zeros((8, 64), mx.float16))])
+    files = {f.name: f.text for f in export.files}
+    assert set(files) == {
+        "Package.swift",
+        "Sources/ScaledSoftmax/scaled_softmax.swift",
+        "Tests/ScaledSoftmaxTests/ScaledSoftmaxTests.swift",
+        "LICENSE",
+        "VERIFICATION.md",
+    }
+    source = files["Sources/ScaledSoftmax/scaled_softmax.swift"]
+    assert "public func scaled_softmax(_ x: MLXArray) -> MLXArray? {" in source
+    assert "return try fallback(x)" in source
+    assert "precondition" not in source
+    assert "not compiled" in files["VERIFICATION.md"]
+    tests = files["Tests/ScaledSoftmaxTests/ScaledSoftmaxTests.swift"]
+    assert "(511, " in tests
