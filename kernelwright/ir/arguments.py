@@ -1,10 +1,10 @@
 """The arrays inside a function's arguments and results: flattened, named, put back."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 
 Tree = object
-"""A nest of lists, tuples and dicts whose leaves are arrays or plain Python values."""
+"""A nest of lists, tuples, dicts and dataclasses whose leaves are arrays or plain Python values."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,8 @@ def rebuild(tree: Tree, arrays: Sequence[object], is_array: Callable[[object], b
             return make(children)
         if isinstance(node, list):
             return [visit(child) for child in node]
+        if _is_record(node):
+            return _record(node, [(name, visit(child)) for name, child in _children(node)])
         return node
 
     return visit(tree)
@@ -49,4 +51,20 @@ def _children(tree: Tree) -> Sequence[tuple[object, Tree]]:
         return list(tree.items())
     if isinstance(tree, list | tuple):
         return list(enumerate(tree))
+    if _is_record(tree):
+        return [(f.name, getattr(tree, f.name)) for f in fields(tree)]  # type: ignore[arg-type]
     return []
+
+
+def _is_record(tree: Tree) -> bool:
+    """Say whether a value is an object of a dataclass that only holds values, and no module."""
+    is_object = is_dataclass(tree) and not isinstance(tree, type)
+    return is_object and not callable(tree) and hasattr(tree, "__dict__")
+
+
+def _record(like: Tree, values: Sequence[tuple[object, Tree]]) -> Tree:
+    """Return an object of a dataclass with other values, as its `__init__` left the rest."""
+    made = type(like).__new__(type(like))
+    for name, value in (*vars(like).items(), *values):
+        object.__setattr__(made, str(name), value)
+    return made

@@ -140,7 +140,12 @@ def _captured(example: "_Example", recorder: Recorder | None = None) -> Graph:
         with _unchanged_parameters(kept, _name(example.fn)):
             trace = _traced(example, recorder)
         if trace.is_complete:
-            return trace.graph(example.keywords, example.names)
+            try:
+                return trace.graph(example.keywords, example.names)
+            except RuntimeError:
+                # Names that were watched within mx.vmap are those of arrays without values.
+                if recorder is None:
+                    raise
         # The names that it saw are those of arrays of the trace that failed.
         recorder = None
     raise UnsupportedError(

@@ -22,6 +22,7 @@ from kernelwright.service.export_source import (
     lookup_in,
     tried_in,
 )
+from kernelwright.service.user_output import shown_once
 from kernelwright.store import CandidateDetail, KernelStore
 
 Warn = Callable[[str], None]
@@ -71,7 +72,8 @@ def export_targets(
             for detail in details:
                 require_gain(detail)
         return [_of_candidates(store, details, request)]
-    found = [f for t in functions for f in function_targets(t, inputs, store)]
+    with shown_once(functions[0].partition(":")[0]):
+        found = [f for t in functions for f in function_targets(t, inputs, store)]
     return export_functions(store, found, request, warn)
 
 
@@ -127,17 +129,19 @@ def _of_function(
         )
     wanted = request.name or target.name
     folder = request.folder
-    module = export_target(
-        target.function,
-        ExportFolder(folder).free_name(wanted, target.origin),
-        target.calls,
-        lookup_in(store),
-        identity=target.origin,
-        layout="package" if format_name == "package" else "module",
-        force=request.force,
-        tried=tried_in(store),
-        owner=target.owner,
-    )
+    # The function runs many times: traced, compared, tested.
+    with shown_once(target.name):
+        module = export_target(
+            target.function,
+            ExportFolder(folder).free_name(wanted, target.origin),
+            target.calls,
+            lookup_in(store),
+            identity=target.origin,
+            layout="package" if format_name == "package" else "module",
+            force=request.force,
+            tried=tried_in(store),
+            owner=target.owner,
+        )
     if format_name == "package" and (not is_alone or _has_package(folder, module.name)):
         # Each of several packages has a folder of its own; the index stays one.
         module = module.in_its_own_folder()

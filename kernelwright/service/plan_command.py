@@ -14,6 +14,7 @@ from kernelwright.errors import InputError
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo, DeviceName
 from kernelwright.metal.device.registry import open_device
 from kernelwright.service.console import console, error_console
+from kernelwright.service.export_outlook import export_remarks
 from kernelwright.service.option import (
     ChipOption,
     JsonOption,
@@ -73,6 +74,8 @@ def plan(
     for outlined in outlines:
         print_plan(console(), outlined)
     for remark in (r for function in captured.functions for r in function.remarks):
+        error_console().print(remark, style="warn", markup=False, soft_wrap=True)
+    for remark in export_remarks(function.subject for function in captured.functions):
         error_console().print(remark, style="warn", markup=False, soft_wrap=True)
     for refused in captured.refused:
         error_console().print(f"{refused.function}: {refused.reason}", style="warn")

@@ -25,6 +25,7 @@ from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES
 from kernelwright.metal.device.registry import default_device
 from kernelwright.search.priority import SecondsToSave
 from kernelwright.service.console import console, error_console
+from kernelwright.service.export_outlook import export_remarks
 from kernelwright.service.option import (
     BaseUrlOption,
     BudgetOption,
@@ -126,6 +127,8 @@ def search(
     if (expected := forecast((f.graph for f in captured.functions), spec)) is not None:
         progress.print(expected.sentence, highlight=False, soft_wrap=True)
     for remark in (r for function in captured.functions for r in function.remarks):
+        progress.print(remark, style="warn", markup=False, soft_wrap=True)
+    for remark in export_remarks(function.subject for function in captured.functions):
         progress.print(remark, style="warn", markup=False, soft_wrap=True)
     for function in captured.functions if spec.device == "simulator" else ():
         if warning := size_warning(function.subject.name, function.graph):

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from kernelwright.runtime.export.format import ExportedFile, ExportedModule
     from kernelwright.runtime.export.function.alone import ExampleCall
     from kernelwright.runtime.export.function.export import export_target
+    from kernelwright.runtime.export.function.function_export import export_obstacle
     from kernelwright.runtime.export.module import export_module
     from kernelwright.runtime.export.reference_code import function_source
     from kernelwright.runtime.export.selection import fits_metal, require_gain
@@ -27,6 +28,7 @@ __all__ = [
     "export_as",
     "export_into",
     "export_module",
+    "export_obstacle",
     "export_target",
     "fits_metal",
     "function_source",

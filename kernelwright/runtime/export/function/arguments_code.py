@@ -19,7 +19,7 @@ class ArgumentsText:
     """The expression of `(args, kwargs)`."""
 
     text: str
-    """Reads the arrays as `a[0]`, `a[1]`, …, the module as `exported`, and `_DATA`."""
+    """Reads arrays as `a[0]`, `a[1]`, …, the module as `exported`, `_DATA`, and `_made`."""
     data: Mapping[str, mx.array]
     """Arrays that objects among the arguments hold."""
 
@@ -35,7 +35,7 @@ def arguments_source(call: _Call, source: CarriedSource) -> ArgumentsText | None
         return None
     if printer.before:
         return None
-    return ArgumentsText(text.replace("_made(", "exported._made("), printer.data)
+    return ArgumentsText(text, printer.data)
 
 
 def _in_module(source: CarriedSource, name: str, value: object) -> str:

@@ -103,6 +103,23 @@ def export_function(
     return FunctionFiles(whole, files_of(whole), tuple(served))
 
 
+def export_obstacle(
+    function: Callable[..., object], name: str, calls: Sequence[ExampleCall], *, owner: str = ""
+) -> str:
+    """Say why no export could take kernels of a function; nothing where one could.
+
+    It asks before there are kernels, so that nobody searches for what cannot be taken along.
+    """
+    pure, impure = _pure(function, calls)
+    if not pure:
+        return impure[0] if impure else ""
+    try:
+        prepared = _prepared(function, _named(function, name, owner or name), pure)
+    except KernelwrightError as e:
+        return str(e)
+    return "" if prepared.traced else next(iter(prepared.reasons), "")
+
+
 def _pure(
     function: Callable[..., object], calls: Sequence[ExampleCall]
 ) -> tuple[list[ExampleCall], list[str]]:

@@ -26,6 +26,7 @@ from kernelwright.runtime.export.function.dispatch import _Call, _leaves
 from kernelwright.runtime.export.function.function_export import FunctionFiles
 from kernelwright.runtime.export.function.likeness import noise_of, unlike
 from kernelwright.runtime.export.function.module_file import imported
+from kernelwright.runtime.export.function.object_code import MADE
 from kernelwright.runtime.export.function.simulated import Launch, simulated_kernels
 from kernelwright.runtime.export.function.test_code import has_order
 from kernelwright.runtime.export.function.ways import outcome, ways
@@ -160,6 +161,8 @@ from {export.module.name} import {imported_name(export.module.source)}
 given = mx.load({str(folder / "inputs.safetensors")!r})
 _DATA = mx.load({str(folder / "objects.safetensors")!r})
 made = {{}}
+
+{MADE}
 
 def flat(*a):
     args, kwargs = {nest}

@@ -13,6 +13,7 @@ from kernelwright.runtime.export.function.arguments_code import (
 from kernelwright.runtime.export.function.dispatch import _Call, _leaves
 from kernelwright.runtime.export.function.literal import literal
 from kernelwright.runtime.export.function.module_code import FunctionModule
+from kernelwright.runtime.export.function.object_code import MADE
 
 _SAMPLED = 8
 ORDERLESS = frozenset({"argpartition", "argsorted_slice", "partition", "sorted_slice"})
@@ -37,7 +38,7 @@ CALLS = [
 {example}
 
 
-def called(call):
+{made}def called(call):
     def function(*a):
         args, kwargs = call[1](a)
         return exported._leaves(exported.{target}(*args, **kwargs))
@@ -141,6 +142,7 @@ def function_tests(
         name=module.name,
         calls="".join(printed),
         example=_EXAMPLE,
+        made=f"{MADE}\n\n" if any("_made(" in text for text in printed) else "",
         target=target_source(module.source),
         has_order=has_order(module),
         ways=ways[ways.index("def ways") :],

@@ -137,6 +137,7 @@ def _read_whole(
     function: Callable[..., object], call: _Call
 ) -> "tuple[_Shown, frozenset[str] | None]":
     found = NamesRead()
+    mx.eval([call.array_at(i) for i in range(len(call.slots))])
 
     def watched(*args: object, **kwargs: object) -> object:
         with reading(found):
@@ -166,16 +167,19 @@ def trace(
         KernelwrightError: no kernel may take the function's place; a sentence says why.
     """
     mx.eval([call.array_at(i) for i in range(len(call.slots))])
-    # A search writes arrays of one element into its tasks.
+    kept = {(_identity(holder), key) for holder, key in loaded.slots}
+    places = [(_identity(holder), key) for holder, key in call.slots]
+    # A search writes arrays of one element into its tasks; arguments are inputs to it.
     live = [
         i
         for i, (holder, _) in enumerate(call.slots)
-        if call.array_at(i).size > 1 and not isinstance(holder, tuple)
+        if not isinstance(holder, tuple) and (call.array_at(i).size > 1 or places[i] not in kept)
     ]
+    given = [i for i in live if places[i] not in kept]
     first = _traced(function, call, names, live, loaded)
-    if not live or any(place >= len(call.arrays) for place, _, _ in first.changed):
+    if live == given or any(place >= len(call.arrays) for place, _, _ in first.changed):
         return (first,)
-    return (first, _traced(function, call, names, [], loaded))
+    return (first, _traced(function, call, names, given, loaded))
 
 
 def _traced(
@@ -203,7 +207,7 @@ def _traced(
     fixed = [(i, (_identity(h), k)) for i, (h, k) in enumerate(call.slots) if i not in live]
     if any(place not in places for _, place in fixed):
         raise UnsupportedError(
-            "an object among its arguments holds an array of one element, or one in a tuple."
+            "an object among its arguments holds an array in a tuple; keep it in a list."
         )
     pairs = tuple((i, places[place]) for i, place in fixed)
     return Traced(
@@ -262,7 +266,7 @@ def _captured(
     flat = _original(observed, call, slots)
     kept = [call.array_at(i) for i in used]
     # Others may hold the same array, which is a constant to them.
-    arrays = [*call.arrays, *(mx.zeros(a.shape, a.dtype) for a in kept)]
+    arrays = [mx.zeros(a.shape, a.dtype) for a in (*call.arrays, *kept)]
     # Theirs are the values of the graph's constants; all others are inputs of the first capture.
     small = [a for i in every if i not in used and (a := call.array_at(i)).size <= 1]
     before_it = [a.astype(a.dtype) for a in small]
