@@ -75,7 +75,7 @@ endif()
 """
 
 _TEST = """\
-// Tests of {name}: what fits, what does not, and the fallback; the kernels where Metal is.
+{notice}// Tests of {name}: what fits, what does not, and the fallback; the kernels where Metal is.
 
 #include <iostream>
 #include <stdexcept>
@@ -197,6 +197,7 @@ class _Printed:
         other = "mx::zeros(mx::Shape{3, 1, 2, 1, 5})"
         is_one = len(self.bound.outputs) == 1
         return _TEST.format(
+            notice=self.notice,
             name=self.name,
             namespace=self.namespace,
             arrays=arrays,

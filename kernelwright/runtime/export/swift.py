@@ -24,7 +24,7 @@ _LIMITS = (
 
 _PACKAGE = """\
 // swift-tools-version: 5.9
-import PackageDescription
+{notice}import PackageDescription
 
 let package = Package(
     name: "{module}",
@@ -41,7 +41,7 @@ let package = Package(
 """
 
 _TESTS = """\
-import MLX
+{notice}import MLX
 import XCTest
 
 @testable import {module}
@@ -112,7 +112,9 @@ class SwiftFormat:
         sources, tests = f"Sources/{module}", f"Tests/{module}Tests"
         return (
             ExportedFile(name=f"{sources}/{chosen.name}.swift", text=_source(chosen)),
-            ExportedFile(name="Package.swift", text=_PACKAGE.format(module=module)),
+            ExportedFile(
+                name="Package.swift", text=_PACKAGE.format(module=module, notice=_notice(chosen))
+            ),
             ExportedFile(name=f"{tests}/{module}Tests.swift", text=_tests(chosen, module)),
             ExportedFile(name="LICENSE", text=license_text()),
             ExportedFile(name="VERIFICATION.md", text=verification_text(chosen, _LIMITS)),
@@ -121,6 +123,10 @@ class SwiftFormat:
     def use(self, name: str) -> str:
         """Return an import."""
         return f"import {_module(name)}"
+
+
+def _notice(chosen: Selection) -> str:
+    return "" if chosen.is_verified else f"// {WARNING}\n"
 
 
 def _module(name: str) -> str:
@@ -136,12 +142,11 @@ def _source(chosen: Selection) -> str:
     bound = chosen.detail.program.bind(chosen.detail.graph.input_types)
     names = _arguments(chosen)
     takes, gives = ", ".join(map(str, bound.inputs)), ", ".join(map(str, bound.outputs))
-    notice = "" if chosen.is_verified else f"// {WARNING}\n"
     result = "MLXArray" if len(bound.outputs) == 1 else "[MLXArray]"
     parameters = ", ".join(f"_ {name}: MLXArray" for name in names)
     given = ", ".join(names)
     lines = [
-        f"{notice}// Found by Kernelwright; VERIFICATION.md says what was checked.",
+        f"{_notice(chosen)}// Found by Kernelwright; VERIFICATION.md says what was checked.",
         "",
         "import MLX",
         "",
@@ -192,6 +197,7 @@ def _tests(chosen: Selection, module: str) -> str:
     is_one = len(graph.output_types) == 1
     tolerance = 2 * max(Tolerance.of(type_.dtype).relative for type_ in graph.output_types)
     return _TESTS.format(
+        notice=_notice(chosen),
         module=module,
         name=chosen.name,
         examples=",\n".join(
