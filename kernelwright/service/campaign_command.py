@@ -5,15 +5,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
+from kernelwright.agents.session.spec import Rewire
 from kernelwright.campaign import Engine, SearchReport, judges_on, offline_team
 from kernelwright.campaign.event import Event
 from kernelwright.campaign.execution.power_monitor import climate_here, staying_awake
 from kernelwright.campaign.execution.retry_policy import Endurance
+from kernelwright.campaign.fleet.evaluators import evaluators_for
 from kernelwright.campaign.history.pausing import Pause
 from kernelwright.campaign.history.resuming import (
     LargerCaps,
@@ -42,12 +44,14 @@ from kernelwright.ir import partition
 from kernelwright.runtime.export import export_into, fits_metal
 from kernelwright.search.priority import SecondsToSave
 from kernelwright.service.console import console
-from kernelwright.service.option import RunArgument, StoreOption
+from kernelwright.service.option import FleetOption, RunArgument, StoreOption
 from kernelwright.service.view.figure import MLX_IS_BEST, short
 from kernelwright.service.view.progress import progress_view
 from kernelwright.service.view.summary import print_search_summary
 from kernelwright.store import KernelStore
-from kernelwright.testing.fault import Rehearsal
+
+if TYPE_CHECKING:
+    from kernelwright.testing.fault import Rehearsal
 
 FileArgument = Annotated[
     Path | None,
@@ -82,10 +86,11 @@ def run(
     quiet: QuietOption = False,
     store: StoreOption = None,
     faults: FaultsOption = None,
+    fleet: FleetOption = False,
 ) -> None:
     """Search every function of a night's file, device after device, and export at the end."""
     specs = _nights_of(file, store, wanted=wanted)
-    _run_all(specs, store, faults, quiet=quiet, resumes=False)
+    _run_all(specs, store, faults, quiet=quiet, resumes=False, fleet=fleet)
 
 
 def resume(
@@ -93,6 +98,7 @@ def resume(
     quiet: QuietOption = False,
     store: StoreOption = None,
     faults: FaultsOption = None,
+    fleet: FleetOption = False,
     dollars: Annotated[float | None, typer.Option(min=0, help="A new cap on spending.")] = None,
     tokens: Annotated[int | None, typer.Option(min=1, help="A new cap on tokens.")] = None,
     calls: Annotated[int | None, typer.Option(min=1, help="A new cap on model calls.")] = None,
@@ -113,7 +119,7 @@ def resume(
         )
         found = to_resume(opened, campaign, larger)
     specs = found.spec.to_the_end()
-    _run_all(specs, store, faults, quiet=quiet, resumes=True, root_id=found.root_id)
+    _run_all(specs, store, faults, quiet=quiet, resumes=True, root_id=found.root_id, fleet=fleet)
 
 
 def _nights_of(file: Path | None, url: str | None, *, wanted: bool) -> tuple[NightSpec, ...]:
@@ -140,12 +146,13 @@ def _run_all(
     quiet: bool,
     resumes: bool,
     root_id: str | None = None,
+    fleet: bool = False,
 ) -> None:
     """Let devices take turns; one that fails leaves the night to the others.
 
     What `resumes` is the first search.
     """
-    rehearsal, failed = Rehearsal(faults), 0
+    rehearsal, failed = _rehearsal(faults, fleet=fleet), 0
     for place, spec in enumerate(specs):
         try:
             failed += not _run(
@@ -155,6 +162,7 @@ def _run_all(
                 quiet=quiet,
                 resumes=resumes and not place,
                 root_id=None if place else root_id,
+                fleet=fleet,
             )
         except DeviceError as e:
             if len(specs) == 1:
@@ -165,24 +173,37 @@ def _run_all(
         raise typer.Exit(1)
 
 
+def _rehearsal(plan: Path | None, *, fleet: bool) -> "Rehearsal | None":
+    """Read a plan of faults; what injects them is imported for rehearsals only."""
+    if plan is None:
+        return None
+    if fleet:
+        raise InputError("expected --faults or --fleet, found both; rehearse on this machine.")
+    from kernelwright.testing.fault import Rehearsal
+
+    return Rehearsal(plan)
+
+
 def _run(
     spec: NightSpec,
     url: str | None,
-    rehearsal: Rehearsal,
+    rehearsal: "Rehearsal | None",
     *,
     quiet: bool,
     resumes: bool,
     root_id: str | None,
+    fleet: bool,
 ) -> bool:
     """Run one device's search; False when the device was parked."""
     captured = _captured(spec, url)
     priorities = {f.subject.name: n.priority for n, c in captured.items() for f in c.functions}
     pause = Pause()
+    rewire: Rewire = rehearsal.rewire if rehearsal else lambda wire: wire
     with (
         staying_awake(),
-        rehearsal.opened(url) as opened,
+        rehearsal.opened(url) if rehearsal else KernelStore(url) as opened,
         progress_view(console(), spec.candidates_per_task, quiet=quiet) as view,
-        hiring(opened, spec, listen=view.show, rewire=rehearsal.rewire) as hire,
+        hiring(opened, spec, listen=view.show, rewire=rewire) as hire,
     ):
         watch = StopWatch(opened, pause, lambda words: console().print(words, style="warn"))
 
@@ -190,13 +211,14 @@ def _run(
             watch.show(event)
             view.show(event)
 
+        evaluators = evaluators_for(spec, opened, fleet=fleet)
+        if rehearsal is not None:
+            evaluators = rehearsal.judges(judges_on(spec.device, opened))
         engine = Engine(
             opened,
             spec,
             offline_team(),
-            rehearsal.judges(
-                judges_on(spec.device, opened, threadgroup_bytes=spec.threadgroup_bytes)
-            ),
+            evaluators,
             listen=listen,
             hire=hire,
             order=SecondsToSave(priorities),

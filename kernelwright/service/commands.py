@@ -26,8 +26,9 @@ _CAMPAIGN = {
 }
 _STORE = {
     name: _command(f"store_group:{name}")
-    for name in ("stats", "wanted", "backup", "merge", "prune", "verify")
+    for name in ("stats", "wanted", "backup", "merge", "sync", "prune", "verify")
 }
+_FLEET = {name: _command(f"fleet_group:{name}") for name in ("up", "status")}
 _METAL = {
     name: _command(f"metal_commands:{name}") for name in ("check", "run", "sanitize", "profile")
 }
@@ -39,6 +40,8 @@ COMMANDS: dict[str, Entry] = {
     "campaign": GroupEntry(
         "Nights over many functions, that survive whatever happens.", _CAMPAIGN, _FIND
     ),
+    "worker": _command("worker_command:worker", _FIND),
+    "fleet": GroupEntry("Many machines for one campaign.", _FLEET, _FIND),
     "best": _command("store_commands:best", _ASK),
     "show": _command("store_commands:show", _ASK),
     "history": _command("store_commands:history", _ASK),

@@ -31,6 +31,10 @@ RunArgument = Annotated[
     str | None,
     typer.Argument(metavar="[CAMPAIGN]", help="An id's first digits, or a name; the latest."),
 ]
+FleetOption = Annotated[
+    bool,
+    typer.Option("--fleet", help="Let the workers of the store's fleet evaluate."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 ModelOption = Annotated[
     list[str] | None,

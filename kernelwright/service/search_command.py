@@ -14,10 +14,10 @@ from kernelwright.campaign import (
     SearchSpec,
     Subject,
     capture_subjects,
-    judges_on,
     load_subjects,
     offline_team,
 )
+from kernelwright.campaign.fleet.evaluators import evaluators_for
 from kernelwright.campaign.planning.forecast import forecast, size_warning
 from kernelwright.campaign.team.model_team import hiring
 from kernelwright.errors import InputError
@@ -32,6 +32,7 @@ from kernelwright.service.option import (
     CallsOption,
     ChipOption,
     DeviceOption,
+    FleetOption,
     JsonOption,
     ModelOption,
     StoreOption,
@@ -102,6 +103,7 @@ def search(
         bool, typer.Option("--quiet", "-q", help="Show no progress, only the result.")
     ] = False,
     chip: ChipOption = None,
+    fleet: FleetOption = False,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -142,7 +144,7 @@ def search(
             opened,
             spec,
             offline_team(),
-            judges_on(spec.device, opened, threadgroup_bytes=spec.threadgroup_bytes),
+            evaluators_for(spec, opened, fleet=fleet),
             listen=view.show,
             hire=hire,
             order=SecondsToSave(),

@@ -18,6 +18,7 @@ from kernelwright.service.view.upkeep import (
     print_pruned,
     print_recheck,
     print_recheck_summary,
+    print_synced,
 )
 from kernelwright.store import KernelStore, merge_stores
 
@@ -71,6 +72,34 @@ def merge(
         print_json(merged)
     else:
         print_merged(console(), merged)
+
+
+def sync(
+    other: Annotated[str, typer.Argument(metavar="OTHER", help="The team's store: a path or URL.")],
+    pull: Annotated[bool, typer.Option("--pull", help="Only take from it.")] = False,
+    push: Annotated[bool, typer.Option("--push", help="Only give to it.")] = False,
+    device: Annotated[
+        DeviceName | None, typer.Option(help="Only its champions.", show_default=False)
+    ] = None,
+    chip: Annotated[
+        str | None, typer.Option(help="Only this chip's champions.", show_default=False)
+    ] = None,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Share verified champions with another store, both ways."""
+    both = pull == push
+    with KernelStore(store) as mine, KernelStore(other, must_exist=not push) as theirs:
+        done = []
+        if pull or both:
+            done.append(theirs.push(mine, device=device, chip=chip))
+        if push or both:
+            done.append(mine.push(theirs, device=device, chip=chip))
+    if json:
+        print_json(done)
+    else:
+        for one in done:
+            print_synced(console(), one)
 
 
 def prune(

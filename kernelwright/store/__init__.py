@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kernelwright.store.serving import ServedProgram
     from kernelwright.store.standing import Standing
     from kernelwright.store.store import KernelStore
+    from kernelwright.store.sync import Synced
     from kernelwright.store.verdict import Verdict
 else:
     offer_lazily(__name__)
@@ -69,6 +70,7 @@ __all__ = [
     "Spend",
     "Standing",
     "StoreStatistics",
+    "Synced",
     "TaskSummary",
     "Trial",
     "Verdict",

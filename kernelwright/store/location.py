@@ -66,3 +66,10 @@ def secrets_of(url: str) -> set[str]:
     found |= {secret.rpartition("@")[2] for secret in found if "@" in secret and "?" in rest}
     found |= {unquote(secret) for secret in found}
     return {secret for secret in found if secret}
+
+
+def libpq_url(place: str) -> str | None:
+    """Return a PostgreSQL store's URL as its own client library reads it; None for others."""
+    scheme, _, rest = url_of(place).partition("://")
+    is_postgresql = scheme.partition("+")[0] in ("postgresql", "postgres")
+    return f"postgresql://{rest}" if is_postgresql else None

@@ -1,4 +1,4 @@
-"""Forgets what nobody will miss: old timings, and old candidates that failed."""
+"""Forgets what nobody will miss: old timings, failed candidates, calls and log lines."""
 
 from datetime import datetime
 
@@ -8,15 +8,20 @@ from sqlalchemy.orm import Session, aliased
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.metal.diagnostic import Record
 from kernelwright.store.schema import (
+    CallRow,
+    CampaignRow,
     CandidateRow,
     ChampionRow,
     EvaluationRow,
+    EventRow,
     ProgramRow,
     RegressionCaseRow,
     SampleSetRow,
     TrialRow,
 )
 
+_REPEATED = ("CandidateProposed", "CandidateJudged", "CandidateConfirmed")
+"""Kinds of lines whose content trials and evaluations hold, too."""
 _CORRECT = (Status.CORRECT.value, Status.PROMOTED.value)
 
 
@@ -27,6 +32,10 @@ class Pruned(Record):
     candidates: int
     evaluations: int
     programs: int
+    calls: int = 0
+    """To models, in campaigns that are over, for tasks without a champion."""
+    events: int = 0
+    """Lines on candidates in the logs of campaigns that are over; verdicts stay."""
     is_dry_run: bool
     bytes_freed: int = 0
 
@@ -50,17 +59,29 @@ def prune(session: Session, before: datetime, *, dry_run: bool) -> Pruned:
         candidates=_count(session, CandidateRow, CandidateRow.id.in_(doomed)),
         evaluations=_count(session, EvaluationRow, of_doomed),
         programs=len(programs),
+        calls=_count(session, CallRow, _old_calls(before)),
+        events=_count(session, EventRow, _old_events(before)),
         is_dry_run=dry_run,
     )
     if not dry_run:
-        _delete(session, samples, list(session.scalars(doomed)), programs)
+        _delete(session, samples, list(session.scalars(doomed)), programs, before)
     return counted
 
 
 def _delete(
-    session: Session, samples: ColumnElement[bool], doomed: list[str], programs: list[str]
+    session: Session,
+    samples: ColumnElement[bool],
+    doomed: list[str],
+    programs: list[str],
+    before: datetime,
 ) -> None:
     session.execute(delete(SampleSetRow).where(samples))
+    session.execute(delete(EventRow).where(_old_events(before)))
+    calls = list(session.scalars(select(CallRow.id).where(_old_calls(before))))
+    for ids in _batches(calls):
+        session.execute(update(CallRow).where(CallRow.parent_id.in_(ids)).values(parent_id=None))
+    for ids in _batches(calls):
+        session.execute(delete(CallRow).where(CallRow.id.in_(ids)))
     for ids in _batches(doomed):
         session.execute(
             update(RegressionCaseRow)
@@ -85,6 +106,25 @@ def _rejected(before: datetime, lines: Select[str]) -> Select[str]:
         ~exists().where(TrialRow.candidate_id == CandidateRow.id, TrialRow.state != "done"),
         CandidateRow.id.not_in(lines),
     )
+
+
+def _over(before: datetime) -> Select[str]:
+    """Select the runs of campaigns that came to an end, the last of them before `before`."""
+    late = select(CampaignRow.root_id).where(CampaignRow.heartbeat_at >= before)
+    ended = select(CampaignRow.root_id).where(CampaignRow.state.in_(("finished", "failed")))
+    return select(CampaignRow.id).where(
+        CampaignRow.root_id.in_(ended), CampaignRow.root_id.not_in(late)
+    )
+
+
+def _old_calls(before: datetime) -> ColumnElement[bool]:
+    """Say which calls nobody goes on with; what led to a champion stays readable."""
+    is_of_champion = exists().where(ChampionRow.task_id == CallRow.task_id)
+    return CallRow.campaign_id.in_(_over(before)) & ~is_of_champion
+
+
+def _old_events(before: datetime) -> ColumnElement[bool]:
+    return EventRow.campaign_id.in_(_over(before)) & EventRow.kind.in_(_REPEATED)
 
 
 def _lineages() -> Select[str]:

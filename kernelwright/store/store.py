@@ -22,6 +22,7 @@ from kernelwright.store import (
     reading,
     serving,
     standing,
+    sync,
     tuning,
     verdict,
     wanting,
@@ -34,6 +35,7 @@ from kernelwright.store.commands.leasing import Beat
 from kernelwright.store.commands.trial import Intent
 from kernelwright.store.connection import BUSY_TIMEOUT_S, connect, translated
 from kernelwright.store.dialogue_store import DialogueStore
+from kernelwright.store.fleet import FleetStore
 from kernelwright.store.lasting import Lasting, give_up, lasting
 from kernelwright.store.location import default_url, label_of, url_of
 from kernelwright.store.machine import MachineTrial
@@ -59,6 +61,7 @@ from kernelwright.store.record import (
 from kernelwright.store.schema import SCHEMA_VERSION, EnvironmentRow
 from kernelwright.store.serving import ServedProgram
 from kernelwright.store.standing import Standing
+from kernelwright.store.sync import SharedChampion, Synced
 from kernelwright.store.upsert import exclusive
 from kernelwright.store.verdict import Verdict
 
@@ -89,6 +92,8 @@ class KernelStore(Lasting):
         self.hold_on = give_up
         self.dialogue = DialogueStore(self._read, self._write, lambda e: self.hold_on(e))
         """Model calls, conversations, lessons and regression cases."""
+        self.fleet = FleetStore(self._read, self._write, lambda e: self.hold_on(e))
+        """Workers of a fleet and verdicts on their way back."""
         self.browse = BrowsingStore(self._read)
         """Reads page by page, for screens."""
 
@@ -447,6 +452,31 @@ class KernelStore(Lasting):
             connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
         freed = size - (self._size_bytes() or 0)
         return pruned.model_copy(update={"bytes_freed": max(freed, 0)})
+
+    def push(
+        self, target: "KernelStore", *, device: DeviceName | None = None, chip: str | None = None
+    ) -> Synced:
+        """Give another store the verified champions that lead there, with their verdicts.
+
+        A champion holds on its chip alone, and takes no place of another chip's. It keeps its
+        environment, samples and author; the same again copies nothing.
+        """
+        with self._read() as session:
+            shared, unproven = sync.shared_champions(session, device=device, chip=chip)
+        copied = tuple(one.candidate_id for one in shared if target.take(one))
+        return Synced(
+            source=self.label,
+            target=target.label,
+            copied=copied,
+            behind=len(shared) - len(copied),
+            unproven=unproven,
+        )
+
+    @lasting
+    def take(self, shared: SharedChampion) -> bool:
+        """Write another store's champion with what it rests on; True when it leads here now."""
+        with self._write() as session:
+            return sync.take_champion(session, shared)
 
     def _log(self, session: Session, campaign_id: str, event: NewEvent | None) -> None:
         # First of all: it locks the campaign's row, which every other lock comes after.

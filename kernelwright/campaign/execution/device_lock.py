@@ -1,13 +1,14 @@
 """One candidate at a time on a device that measures, whichever process of this machine asks."""
 
 import fcntl
+import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 
-from kernelwright.errors import DeviceError
+from kernelwright.errors import DeviceError, InputError
 from kernelwright.evaluator.worker.cache import shared_cache
 from kernelwright.metal.device.base import DeviceName
 
@@ -38,6 +39,33 @@ def turn_on(device: DeviceName, is_over: Callable[[], bool]) -> Iterator[None]:
         _THREADS[device].release()
 
 
+@contextmanager
+def sole_worker(device: DeviceName) -> Iterator[None]:
+    """Be the only worker of a fleet on this machine's GPU, by its index; the system frees it.
+
+    Raises:
+        InputError: another process is.
+    """
+    if device == "simulator":
+        yield
+        return
+    folder = shared_cache()
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{_name_of(device)}.worker").open("w") as file:
+        if not _took(file.fileno()):
+            raise InputError(
+                f"{_name_of(device)} of this machine has a worker already; stop that one, or "
+                "choose another GPU with --gpu."
+            )
+        yield
+
+
+def _name_of(device: DeviceName) -> str:
+    """Name a device for locks; each NVIDIA GPU has its own."""
+    index = os.environ.get("CUDA_VISIBLE_DEVICES", "") if device == "cuda" else ""
+    return f"{device}-{index}" if index.isdigit() else device
+
+
 def _give_up_if(is_over: bool, device: DeviceName) -> None:
     if is_over:
         raise DeviceError(f"interrupted while somebody else used the {device} device.")
@@ -47,7 +75,7 @@ def _give_up_if(is_over: bool, device: DeviceName) -> None:
 def _turn_of_process(device: DeviceName, is_over: Callable[[], bool]) -> Iterator[None]:
     folder = shared_cache()
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{device}.turn").open("w") as file:
+    with (folder / f"{_name_of(device)}.turn").open("w") as file:
         while not _took(file.fileno()):
             _give_up_if(is_over(), device)
             time.sleep(_LOOK_S)

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from kernelwright.metal.diagnostic import Record
 from kernelwright.service.view.figure import in_bytes, short
-from kernelwright.store import Merged, Pruned
+from kernelwright.store import Merged, Pruned, Synced
 
 _STYLES = {
     "current": "quiet",
@@ -51,12 +51,22 @@ def print_merged(console: Console, merged: Merged) -> None:
     console.print(f"new from the second: {added or 'nothing'}", style="quiet")
 
 
+def print_synced(console: Console, synced: Synced) -> None:
+    """Say what one store took from another."""
+    console.print(
+        f"[task]{synced.target}[/] takes {len(synced.copied):,} champions from {synced.source}; "
+        f"{synced.behind:,} more lead nothing there"
+        + (f", {synced.unproven:,} want verifying first" if synced.unproven else "")
+    )
+
+
 def print_pruned(console: Console, pruned: Pruned) -> None:
     """Say what was forgotten."""
     verb = "would forget" if pruned.is_dry_run else "forgot"
     console.print(
         f"{verb} {pruned.candidates:,} failed candidates with {pruned.evaluations:,} evaluations "
-        f"and {pruned.programs:,} programs, and {pruned.sample_sets:,} sets of samples"
+        f"and {pruned.programs:,} programs, {pruned.sample_sets:,} sets of samples, "
+        f"{pruned.calls:,} calls and {pruned.events:,} lines of logs"
         + ("" if pruned.is_dry_run else f"; {in_bytes(pruned.bytes_freed)} freed")
     )
 

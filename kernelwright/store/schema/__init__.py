@@ -7,6 +7,7 @@ from kernelwright.store.schema.dialogue import (
     RegressionCaseRow,
 )
 from kernelwright.store.schema.finding import EVERY, LONGEST_INDEXED_SHAPES, ChampionWordRow
+from kernelwright.store.schema.fleet import FleetJobRow, FleetWorkerRow
 from kernelwright.store.schema.machine import MachineTrialRow
 from kernelwright.store.schema.search import (
     CampaignRow,
@@ -24,7 +25,7 @@ from kernelwright.store.schema.search import (
 )
 from kernelwright.store.schema.wanted import WantedRow
 
-SCHEMA_VERSION = "0006"
+SCHEMA_VERSION = "0007"
 """The newest migration; a file of a later one belongs to a newer Kernelwright."""
 
 __all__ = [
@@ -41,6 +42,8 @@ __all__ = [
     "EnvironmentRow",
     "EvaluationRow",
     "EventRow",
+    "FleetJobRow",
+    "FleetWorkerRow",
     "LessonRow",
     "MachineTrialRow",
     "Moment",

@@ -1,0 +1,64 @@
+"""The queue of a fleet: Procrastinate's tables beside the store's, in one PostgreSQL database."""
+
+from typing import TYPE_CHECKING
+
+from kernelwright.errors import InputError, StoreError
+from kernelwright.store.location import libpq_url
+
+if TYPE_CHECKING:
+    from procrastinate import App
+
+TASK = "kernelwright.evaluate"
+HEARTBEAT_S = 10.0
+DEAD_AFTER_S = 60.0
+"""Without a sign of life a worker is dead: its machine rebooted, hangs or is cut off."""
+_SCHEMA_LOCK = 0x6B77_0002
+
+
+def queue_app(url: str) -> "App":
+    """Return the queue in a store's database, not opened yet.
+
+    Raises:
+        InputError: the store is no PostgreSQL, or Procrastinate is not installed.
+    """
+    address = _address(url)
+    try:
+        from procrastinate import App, PsycopgConnector
+    except ImportError as e:
+        raise InputError(
+            "a fleet needs an extra package; install it with: pip install 'kernelwright[fleet]'"
+        ) from e
+    return App(connector=PsycopgConnector(conninfo=address, min_size=1, max_size=4))
+
+
+def prepare_queue(url: str) -> None:
+    """Make the queue's tables where they are missing; several processes may do so at once.
+
+    Raises:
+        InputError: the store is no PostgreSQL, or Procrastinate is not installed.
+        StoreError: the database refuses it.
+    """
+    address = _address(url)
+    queue_app(url)
+    import psycopg
+    from procrastinate.schema import SchemaManager
+
+    try:
+        with psycopg.connect(address) as connection:
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_SCHEMA_LOCK,))
+            found = connection.execute("SELECT to_regclass('procrastinate_jobs')").fetchone()
+            if found is None or found[0] is None:
+                connection.execute(SchemaManager.get_schema())
+    except psycopg.Error as e:
+        said = str(e).strip().partition("\n")[0]
+        raise StoreError(f"the fleet's queue cannot be made: {said}") from e
+
+
+def _address(url: str) -> str:
+    address = libpq_url(url)
+    if address is None:
+        raise InputError(
+            "expected a PostgreSQL store for a fleet, such as postgresql://user@host/database; "
+            "start one on this machine with: kernelwright fleet up"
+        )
+    return address

@@ -1,0 +1,180 @@
+"""A worker of a fleet: takes jobs for its chip from the queue, and answers with verdicts."""
+
+import asyncio
+import os
+import platform
+import queue
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from pydantic import ValidationError
+
+from kernelwright.campaign.execution.judge import environment_of
+from kernelwright.campaign.execution.retry_policy import Stamina
+from kernelwright.campaign.fleet.job import (
+    FleetJob,
+    FleetVerdict,
+    job_version,
+    queue_of,
+)
+from kernelwright.campaign.fleet.job_judge import JobJudge, MakeJobJudge
+from kernelwright.campaign.fleet.job_queue import (
+    DEAD_AFTER_S,
+    HEARTBEAT_S,
+    TASK,
+    prepare_queue,
+    queue_app,
+)
+from kernelwright.errors import DeviceError, KernelwrightError, StoreError
+from kernelwright.store import KernelStore
+from kernelwright.store.fleet import FleetWorker
+from kernelwright.store.record import digest
+
+Say = Callable[[str], None]
+_STAMINA = Stamina(failures=3)
+
+
+class Worker:
+    """Evaluates jobs until it is told to stop, or until its device fails again and again."""
+
+    def __init__(
+        self,
+        store: KernelStore,
+        make_judge: MakeJobJudge,
+        *,
+        jobs: int = 1,
+        heartbeat_s: float = HEARTBEAT_S,
+        dead_after_s: float = DEAD_AFTER_S,
+        stamina: Stamina = _STAMINA,
+        say: Say = lambda sentence: None,
+    ) -> None:
+        """Open the device and make the queue where it is missing.
+
+        Raises:
+            DeviceError: the device does not open.
+            InputError: the store is no PostgreSQL.
+        """
+        prepare_queue(store.url)
+        self._store = store
+        self._make_judge = make_judge
+        self._heartbeat_s = heartbeat_s
+        self._dead_after_s = dead_after_s
+        self._stamina = stamina
+        self._say = say
+        self._idle: queue.SimpleQueue[JobJudge] = queue.SimpleQueue()
+        judges = [make_judge() for _ in range(jobs)]
+        for judge in judges:
+            self._idle.put(judge)
+        self._judges = judges
+        environment = environment_of(judges[0].info)
+        version = job_version()
+        self.listed = FleetWorker(
+            id=digest(uuid.uuid4().hex),
+            queue=queue_of(environment.device, version),
+            version=version,
+            environment=environment,
+            host=platform.node() or "unknown",
+            process=os.getpid(),
+            jobs=jobs,
+        )
+        self._serving: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._failed = ""
+
+    def run(self, *, handles_signals: bool = True) -> None:
+        """Work until SIGINT or SIGTERM; what is being evaluated then is finished first.
+
+        Raises:
+            DeviceError: the device failed again and again.
+        """
+        self._store.fleet.announce(self.listed)
+        self._say(f"{self.listed.label} serves {self.listed.queue}, {self.listed.jobs} at once")
+        try:
+            asyncio.run(self._serve(handles_signals=handles_signals))
+        finally:
+            self._store.fleet.leave(self.listed.id)
+            for judge in self._judges:
+                judge.close()
+        if self._failed:
+            raise DeviceError(self._failed)
+
+    def stop(self) -> None:
+        """Take no further job, from any thread."""
+        if self._loop is not None and self._serving is not None:
+            self._loop.call_soon_threadsafe(self._serving.cancel)
+
+    async def _serve(self, *, handles_signals: bool) -> None:
+        app = queue_app(self._store.url)
+        app.task(name=TASK)(self._evaluate)
+        self._loop = asyncio.get_running_loop()
+        async with app.open_async():
+            self._serving = asyncio.create_task(
+                app.run_worker_async(
+                    queues=[self.listed.queue],
+                    concurrency=self.listed.jobs,
+                    delete_jobs="always",
+                    update_heartbeat_interval=self._heartbeat_s,
+                    stalled_worker_timeout=self._dead_after_s,
+                    install_signal_handlers=handles_signals,
+                )
+            )
+            beating = asyncio.create_task(self._beat())
+            with suppress(asyncio.CancelledError):
+                await self._serving
+            beating.cancel()
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(self._heartbeat_s)
+            with suppress(StoreError):
+                await asyncio.to_thread(self._store.fleet.beat, self.listed.id)
+
+    def _evaluate(self, job: Mapping[str, object]) -> None:
+        """Judge one job; whatever happens, there is an answer."""
+        job_id = str(job.get("id"))
+        self._store.fleet.began(job_id, self.listed.label)
+        started = time.monotonic()
+        verdict = self._verdict(job)
+        self._store.fleet.finish(job_id, verdict.model_dump_json())
+        found = verdict.evaluation.status if verdict.evaluation else verdict.failure
+        self._say(f"{job_id[:8]} {found or verdict.error}, {time.monotonic() - started:.1f} s")
+        if verdict.failure and self._failed:
+            self.stop()
+
+    def _verdict(self, sent: Mapping[str, object]) -> FleetVerdict:
+        blank = FleetVerdict(environment=self.listed.environment, worker=self.listed.label)
+        if sent.get("version") != self.listed.version:
+            return blank.model_copy(
+                update={"failure": f"it judges jobs of {self.listed.version}, not of "
+                        f"{sent.get('version')}; install the same version everywhere"}
+            )  # fmt: skip
+        try:
+            job = FleetJob.model_validate(sent)
+        except ValidationError as e:
+            return blank.model_copy(update={"failure": f"the job cannot be read: {e}"})
+        judge = self._idle.get()
+        try:
+            return self._judged(judge, job, blank)
+        except KernelwrightError as e:
+            return blank.model_copy(update={"failure": str(e)})
+        except Exception as e:
+            return blank.model_copy(update={"error": f"{type(e).__name__}: {e}"})
+        finally:
+            self._idle.put(judge)
+
+    def _judged(self, judge: JobJudge, job: FleetJob, blank: FleetVerdict) -> FleetVerdict:
+        for failures in range(1, self._stamina.failures + 1):
+            if job.alone or failures > 1:
+                judge.start_again()
+            try:
+                evaluation, cases = judge.judge(job)
+            except DeviceError as e:
+                if failures < self._stamina.failures:
+                    time.sleep(self._stamina.pause_s(failures - 1))
+                    continue
+                self._failed = f"{self.listed.label} is parked, its device failed {failures} times in a row; the last time: {e}"  # noqa: E501
+                return blank.model_copy(update={"failure": self._failed})
+            return blank.model_copy(update={"evaluation": evaluation, "cases": tuple(cases)})
+        raise AssertionError("a stamina allows one try at least")

@@ -1,0 +1,56 @@
+"""`kernelwright fleet`: a fleet on one machine, and who works for one."""
+
+from pathlib import Path
+from typing import Annotated
+
+import platformdirs
+import typer
+
+from kernelwright.campaign.fleet.local_fleet import local_fleet
+from kernelwright.metal.device.registry import default_device
+from kernelwright.service.console import console
+from kernelwright.service.option import DeviceOption, JsonOption, StoreOption, print_json
+from kernelwright.store import KernelStore
+
+
+def up(
+    workers: Annotated[int, typer.Option(min=1, help="How many worker processes.")] = 3,
+    device: DeviceOption = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="Where the server's data lies.", show_default="in your data directory"),
+    ] = None,
+) -> None:
+    """Start a PostgreSQL server and workers on this machine, until Ctrl-C; nothing to install."""
+    chosen = device or default_device()
+    place = folder or platformdirs.user_data_path("kernelwright") / "fleet"
+    printed = console()
+
+    def say(sentence: str) -> None:
+        printed.print(sentence, highlight=False, markup=False, soft_wrap=True)
+
+    with local_fleet(place, workers if chosen == "simulator" else 1, chosen) as fleet:
+        say(f"the fleet's store is {fleet.url}")
+        say(f"use it   export KERNELWRIGHT_STORE='{fleet.url}'")
+        say("search   kernelwright search --fleet catalog:softmax")
+        fleet.wait(say)
+
+
+def status(store: StoreOption = None, json: JsonOption = False) -> None:
+    """List the workers that gave a sign of life within a minute."""
+    with KernelStore(store, must_exist=True) as opened:
+        found = opened.fleet.workers()
+    if json:
+        print_json(found)
+        return
+    if not found:
+        console().print("no worker; start one with: kernelwright worker --database URL")
+    for worker in found:
+        environment = worker.environment
+        console().print(
+            f"{worker.label}  {worker.queue}  {worker.jobs} at once  "
+            f"MLX {environment.mlx}, {environment.system}",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )

@@ -1,0 +1,53 @@
+"""`kernelwright worker`: lets this machine evaluate for the campaigns of a fleet."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from kernelwright.campaign.execution.device_lock import sole_worker
+from kernelwright.campaign.fleet.job_judge import EvaluatorJobJudge
+from kernelwright.campaign.fleet.worker import Worker
+from kernelwright.errors import InputError
+from kernelwright.metal.device.registry import default_device
+from kernelwright.service.console import console
+from kernelwright.service.option import DeviceOption
+from kernelwright.store import KernelStore
+
+
+def worker(
+    database: Annotated[
+        str,
+        typer.Option(
+            "--database",
+            envvar="KERNELWRIGHT_STORE",
+            help="The fleet's PostgreSQL store, such as postgresql://user@host/kernels.",
+        ),
+    ],
+    device: DeviceOption = None,
+    gpu: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Which NVIDIA GPU, by index; one worker each.", show_default=False
+        ),
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Candidates at once; a device that measures takes one.")
+    ] = 1,
+) -> None:
+    """Take jobs for this machine's chip from the queue until Ctrl-C; what runs then is finished."""
+    if gpu is not None:
+        if device not in (None, "cuda"):
+            raise InputError(f"expected --gpu with --device cuda, found --device {device}.")
+        device = "cuda"
+        # Before anything opens the device: this process and its workers see one GPU.
+        os.environ["CUDA_VISIBLE_DEVICES"] = str(gpu)
+    chosen = device or default_device()
+    printed = console()
+    with sole_worker(chosen), KernelStore(database) as store:
+        Worker(
+            store,
+            lambda: EvaluatorJobJudge(chosen),
+            jobs=jobs if chosen == "simulator" else 1,
+            say=lambda sentence: printed.print(sentence, highlight=False, markup=False),
+        ).run()

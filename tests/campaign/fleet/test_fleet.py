@@ -1,0 +1,181 @@
+"""A campaign on a fleet finds what one machine finds, whoever dies meanwhile."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kernelwright.campaign import Engine, SearchReport, SearchSpec, capture_subjects
+from kernelwright.campaign.execution.retry_policy import USUAL_ENDURANCE
+from kernelwright.campaign.fleet import fleet_executor, worker
+from kernelwright.campaign.fleet.fleet_executor import FleetExecutors
+from kernelwright.campaign.fleet.job import FleetJob, TaskText, job_version
+from kernelwright.errors import DeviceError, InputError
+from kernelwright.evaluator import Status
+from kernelwright.evaluator.config import EvaluatorConfig
+from kernelwright.evaluator.task import Task, Tolerance
+from kernelwright.store import KernelStore
+from tests.campaign.fleet.scripted_worker import ScriptedJobJudge, working
+from tests.campaign.scripted import INFO, ScriptedJudge, proposal, subjects, team
+from tests.store.conftest import task_of
+
+_ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def store(postgresql_url: str) -> Iterator[KernelStore]:
+    with KernelStore(postgresql_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    return tmp_path / "asked.txt"
+
+
+def _engine(store: KernelStore, dead_after_s: float = 600.0) -> Engine:
+    executors = FleetExecutors(store, "simulator", dead_after_s=dead_after_s)
+    return Engine(store, SearchSpec(jobs=2), team(), executors)
+
+
+def _calm(tmp_path: Path) -> SearchReport:
+    with KernelStore(str(tmp_path / "calm.db")) as store:
+        engine = Engine(store, SearchSpec(jobs=2), team(), ScriptedJudge)
+        return engine.run(capture_subjects(subjects()))
+
+
+def _asked(journal: Path) -> Counter[str]:
+    return Counter(journal.read_text().splitlines())
+
+
+def test_two_workers_find_what_one_process_finds(
+    store: KernelStore, journal: Path, tmp_path: Path
+) -> None:
+    there = INFO.model_copy(update={"runtime": "there"})
+    with (
+        working(store.url, ScriptedJobJudge(journal, info=there)),
+        working(store.url, ScriptedJobJudge(journal, info=there)),
+    ):
+        report = _engine(store).run(capture_subjects(subjects()))
+    calm = _calm(tmp_path)
+    assert [t.champion_id for t in report.tasks] == [t.champion_id for t in calm.tasks]
+    assert [(t.tried, t.failures) for t in report.tasks] == [
+        (t.tried, t.failures) for t in calm.tasks
+    ]
+    assert set(_asked(journal).values()) == {1}
+    # Verdicts hold where they were given.
+    environment = store.campaigns()[0].environment
+    assert environment.device.runtime == "there"
+    assert report.device.runtime == "there"
+
+
+def test_a_worker_that_is_killed_costs_its_candidate_a_turn_alone(
+    store: KernelStore, journal: Path, tmp_path: Path
+) -> None:
+    doomed = "norm correct 3"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.campaign.fleet.scripted_worker", store.url, journal, doomed],
+        cwd=_ROOT,
+        env={**os.environ, "PYTHONPATH": str(_ROOT)},
+    )
+    reports: list[SearchReport] = []
+    engine = _engine(store, dead_after_s=8.0)
+    search = threading.Thread(
+        target=lambda: reports.append(engine.run(capture_subjects(subjects())))
+    )
+    search.start()
+    try:
+        assert process.wait(120) == -signal.SIGKILL
+        # Whoever comes later finds the work that is left.
+        with working(store.url, ScriptedJobJudge(journal)):
+            search.join(240)
+    finally:
+        process.kill()
+        engine.stop()
+        search.join()
+    calm = _calm(tmp_path)
+    assert [t.champion_id for t in reports[0].tasks] == [t.champion_id for t in calm.tasks]
+    asked = _asked(journal)
+    assert asked.pop(f"{doomed} alone") == 1
+    assert set(asked.values()) == {1}
+
+
+def test_what_workers_did_for_a_run_that_died_is_taken_up(
+    store: KernelStore, journal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernelwright.campaign.execution.run_control.GRACE_S", 0.0)
+    held = threading.Event()
+    with working(store.url, ScriptedJobJudge(journal, before=held)):
+        engine = _engine(store)
+        ended: list[SearchReport] = []
+        search = threading.Thread(
+            target=lambda: ended.append(engine.run(capture_subjects(subjects())))
+        )
+        search.start()
+        while not journal.exists():
+            search.join(0.05)
+        engine.stop()
+        search.join()
+        assert ended[0].ended.interrupted
+        held.set()
+        report = _engine(store).run(capture_subjects(subjects()))
+    assert [t.champion_id for t in report.tasks] == [t.champion_id for t in _calm(tmp_path).tasks]
+    assert set(_asked(journal).values()) == {1}
+
+
+def test_a_job_whose_device_fails_goes_to_another_machine(
+    store: KernelStore, journal: Path
+) -> None:
+    with (
+        working(store.url, ScriptedJobJudge(journal, breaks=True)),
+        working(store.url, ScriptedJobJudge(journal)),
+    ):
+        report = _engine(store).run(capture_subjects(subjects()))
+    assert {task.rank.value for task in report.tasks if task.rank} == {2.0}
+    assert all(Status.CRASHED not in task.failures for task in report.tasks)
+
+
+def test_workers_of_another_version_are_named_and_get_nothing(
+    store: KernelStore, journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "job_version", lambda: "0.0-e1")
+    monkeypatch.setattr(fleet_executor, "_WAIT_S", 0.0)
+    with working(store.url, ScriptedJobJudge(journal)) as old:
+        while not store.fleet.workers():
+            pass
+        with pytest.raises(DeviceError, match=r"there are workers of 0\.0-e1 only"):
+            FleetExecutors(store, "simulator").open(1, lambda _, __: True, USUAL_ENDURANCE)
+        refusal = old._verdict({"id": "1", "version": job_version()})
+    assert "it judges jobs of 0.0-e1, not of" in refusal.failure
+    assert not journal.exists()
+
+
+def test_a_fleet_needs_a_server(tmp_path: Path) -> None:
+    with (
+        KernelStore(str(tmp_path / "kernels.db")) as store,
+        pytest.raises(InputError, match="expected a PostgreSQL store for a fleet"),
+    ):
+        _engine(store).run(capture_subjects(subjects()))
+
+
+def test_a_job_is_json_and_carries_all_that_decides_its_verdict() -> None:
+    task = Task(task_of((4, 8)).graph, "f/1", (Tolerance(1e-3, 1e-4),), (task_of((2, 8)).graph,))
+    job = FleetJob(
+        id="1",
+        version=job_version(),
+        task=TaskText.of(task),
+        program=proposal(task, "correct 1").program,
+        config=EvaluatorConfig(secret="s"),
+        tried=3,
+    )
+    read = FleetJob.model_validate_json(job.model_dump_json())
+    assert read == job
+    assert read.task.task() == task
+    assert read.task.task().variants == task.variants
+    assert (read.config.secret, read.tried) == ("s", 3)
