@@ -36,7 +36,14 @@ class CampaignView {
 
   linked(isUp) {
     this.link.className = `link ${isUp ? "up" : "down"}`;
-    replace(this.link, isUp ? "live" : "reconnecting …");
+    this.isUp = isUp;
+    this.tellLink();
+  }
+
+  // Of a campaign that is over nothing new is awaited.
+  tellLink() {
+    const words = this.found.is_alive ? "live" : "";
+    replace(this.link, this.isUp === false ? "reconnecting …" : this.isUp ? words : "");
   }
 
   heard(event) {
@@ -69,9 +76,10 @@ class CampaignView {
     const focused = document.activeElement?.dataset?.command;
     replace(this.head,
       heading(state.name, badge(state.state), this.link),
-      el("p", { cls: "quiet" }, `${format.short(state.id)} · ${state.kind} on ${device} · ${environment.mlx} · ${environment.system}`),
+      el("p", { cls: "quiet" }, `${format.short(state.id)} · ${state.kind} on ${device} · MLX ${environment.mlx} · ${environment.system}`),
       reason && el("p", {}, reason),
       el("div", { cls: "actions" }, this.buttons(), advice && copied(advice), state.state === "finished" && copied(`kernelwright report ${format.short(state.id)} --html report.html`)));
+    this.tellLink();
     if (focused) this.head.querySelector(`[data-command="${focused}"]`)?.focus();
     this.drawFigures();
   }
@@ -99,7 +107,7 @@ class CampaignView {
       tile("right", format.count(state.correct), state.tried ? `${Math.round((100 * state.correct) / state.tried)} %` : ""),
       tile("time", format.seconds(state.seconds), of(limits.seconds, format.seconds)),
       tile("spent", format.dollars(state.dollars), of(limits.dollars, format.dollars)),
-      tile("now", this.found.is_alive ? format.count(now.length) : "–", this.found.is_alive ? `${waiting} waiting` : ""),
+      this.found.is_alive ? tile("now", format.count(now.length), `${waiting} waiting`) : null,
     ));
   }
 

@@ -6,7 +6,7 @@ import { tile, tiles } from "./parts.js";
 
 const WIDTH = 640;
 const HEIGHT = 340;
-const EDGE = { left: 62, right: 18, top: 18, bottom: 44 };
+const EDGE = { left: 82, right: 18, top: 18, bottom: 44 };
 
 const logScale = (low, high, from, to) => (value) => from + ((Math.log10(value) - Math.log10(low)) / (Math.log10(high) - Math.log10(low))) * (to - from);
 const scale = (low, high, from, to) => (value) => from + ((value - low) / (high - low || 1)) * (to - from);
@@ -29,7 +29,7 @@ function axes(x, y, xTicks, yTicks, xLabel, yLabel, tell = plain, tellX = plain)
     xTicks.map((tick) => svg("g", {}, svg("line", { cls: "grid", x1: x(tick), x2: x(tick), y1: top, y2: bottom }), svg("text", { x: x(tick), y: bottom + 16, cls: "tick middle" }, tellX(tick)))),
     yTicks.map((tick) => svg("g", {}, svg("line", { cls: "grid", x1: left, x2: right, y1: y(tick), y2: y(tick) }), svg("text", { x: left - 8, y: y(tick) + 4, cls: "tick end" }, tell(tick)))),
     svg("text", { x: (left + right) / 2, y: HEIGHT - 8, cls: "axis middle" }, xLabel),
-    svg("text", { x: 14, y: (top + bottom) / 2, cls: "axis middle", transform: `rotate(-90 14 ${(top + bottom) / 2})` }, yLabel),
+    svg("text", { x: 13, y: (top + bottom) / 2, cls: "axis middle", transform: `rotate(-90 13 ${(top + bottom) / 2})` }, yLabel),
   ];
 }
 
@@ -48,8 +48,8 @@ export function roofline(found, chosen, taskId) {
   const drawn = frame(`Roofline of ${found.chip}`, `${found.points.length} candidates.`, "group",
     axes(x, y, decades(xLow, xHigh), decades(yLow, yHigh), "operations per byte of memory", "GFLOP/s"),
     svg("path", { d: roof, cls: "roof" }),
-    svg("text", { x: WIDTH - EDGE.right - 4, y: y(found.peak_gflops) - 7, cls: "tick end" }, `${plain(Math.round(found.peak_gflops))} GFLOP/s`),
-    svg("text", { x: x(ridge) - 12, y: y(found.peak_gflops) + 4, cls: "tick end" }, `${plain(found.bandwidth_gb_s)} GB/s`),
+    svg("text", { x: WIDTH - EDGE.right - 4, y: y(found.peak_gflops) - 7, cls: "tick end" }, `${format.count(Math.round(found.peak_gflops))} GFLOP/s`),
+    svg("text", { x: x(ridge) - 12, y: y(found.peak_gflops) + 4, cls: "tick end" }, `${format.count(found.bandwidth_gb_s)} GB/s`),
     [...found.points].sort((a, b) => weight(a, chosen) - weight(b, chosen)).map((point) => dot(point, x, y, chosen, taskId)));
   const kinds = measured === found.points.length ? "Times were measured." : measured ? "Hollow points are predicted from counted work, not timed." : "All times are predicted from counted work; nothing was timed.";
   const cut = found.total > found.points.length ? ` The best ${format.count(found.points.length)} of ${format.count(found.total)} are drawn.` : "";

@@ -40,7 +40,7 @@ export const TASK_COLUMNS = [
   { key: "name", head: "task", order: "name", first: "ascending", cls: "wide", cell: (row) => el("a", { href: `#/task/${row.task.id.slice(0, 16)}` }, taskName(row.task)) },
   { key: "gain", head: "gain", order: "gain", first: "descending", cls: "gain-column", cell: (row) => gainCell(row.speedup) },
   { key: "best", head: "best", order: "best", first: "ascending", cls: "number", cell: (row) => format.rank(row.best) },
-  { key: "tried", head: "tried", order: "tried", first: "descending", cls: "number", cell: (row) => format.count(row.tried) },
+  { key: "tried", head: "tried", order: "tried", first: "descending", cls: "number rare", cell: (row) => format.count(row.tried) },
   { key: "right", head: "right", order: "right", first: "descending", cls: "number optional", cell: (row) => format.count(row.right) },
   { key: "spent", head: "spent", order: "spent", first: "descending", cls: "number optional", cell: (row) => (row.spend.calls ? format.dollars(row.spend.microdollars / 1e6) : "–") },
 ];

@@ -35,7 +35,7 @@ export class Tree {
     const label = el("div", { cls: "node", onclick: (event) => this.click(event, node) },
       el("span", { cls: `twist ${node.children ? "" : "leaf"}`, "aria-hidden": "true" }),
       el("span", { cls: `spot ${kind}`, "aria-hidden": "true" }),
-      el("span", { cls: "idea" }, node.idea || "(no words)", el("span", { cls: "under" }, `${format.short(node.id)} · ${node.author}`)),
+      el("span", { cls: "idea" }, el("span", { cls: "text" }, node.idea || "(no words)"), el("span", { cls: "under" }, `${format.short(node.id)} · ${node.author}`)),
       node.is_champion ? el("span", { cls: "badge good" }, "champion") : null,
       el("span", { cls: "figure" }, node.rank ? format.rank(node.rank) : (node.status ?? "not judged")));
     const item = el("li", { role: "treeitem", tabindex: "-1", "aria-level": level, "aria-selected": "false", "aria-label": `${node.idea || "no words"}, ${node.status ?? "not judged"}, ${format.rank(node.rank)}${node.is_champion ? ", champion" : ""}`, "aria-expanded": node.children ? "false" : null, "data-id": node.id }, label);
