@@ -66,7 +66,7 @@ class CampaignResult(Sequence[SearchResult]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield from self.results
         for sentence in self.remarks:
-            yield Text(sentence, style="warn")
+            yield Text(sentence, style="yellow")
 
     def __repr__(self) -> str:
         return as_text(self)

@@ -38,9 +38,9 @@ class RegistryTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         rows = of_process.calls()
         if not rows:
-            yield Text(_NOTHING, style="quiet")
+            yield Text(_NOTHING, style="bright_black")
             return
-        table = Table(box=None, padding=(0, 2, 0, 0), header_style="label", pad_edge=False)
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="bright_black", pad_edge=False)
         for head in _HEADS:
             is_number = head in ("calls", "a call takes")
             table.add_column(head, justify="right" if is_number else "left", overflow="fold")

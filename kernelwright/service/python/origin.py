@@ -3,12 +3,14 @@
 import inspect
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import MethodType
 
 from kernelwright.errors import InputError
 
 Function = Callable[..., object]
 _UNNAMED = "unnamed"
+_NOWHERE = "<program>"
 
 
 def parameters_of(function: Function) -> tuple[str, ...]:
@@ -24,6 +26,21 @@ def file_of(function: Function) -> str:
     inner = inspect.unwrap(getattr(function, "__func__", function))
     code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
     return code.co_filename if code is not None else getattr(inner, "__module__", "<unknown>")
+
+
+def place_of(function: Function) -> str:
+    """Return the file from which a command finds a function by its name, else `<program>`.
+
+    No command finds what another function made, a lambda without a name, or a notebook's.
+    """
+    inner = inspect.unwrap(getattr(function, "__func__", function))
+    is_local = "<" in getattr(inner, "__qualname__", "")
+    try:
+        name_of(function)
+    except InputError:
+        return _NOWHERE
+    file = file_of(function)
+    return _NOWHERE if is_local or not Path(file).is_file() else file
 
 
 def name_of(function: Function) -> str:

@@ -76,7 +76,7 @@ class PlanResult:
         for outlined in self.outlines:
             yield page(lambda inner, o=outlined: print_plan(inner, o), options.max_width)  # type: ignore[misc]
         for sentence in self._sentences():
-            yield Text(sentence, style="warn")
+            yield Text(sentence, style="yellow")
 
     def __repr__(self) -> str:
         return as_text(self)

@@ -14,6 +14,7 @@ from kernelwright.metal.device.registry import default_device
 from kernelwright.metal.device.threadgroup_memory import read_size
 from kernelwright.metal.perf import find_profile
 from kernelwright.search.spec import SearchSpec
+from kernelwright.store import default_url, url_of
 
 DeviceChoice = DeviceName | Literal["auto"]
 """`auto` is the best that this machine has: metal, else cuda, else the simulator."""
@@ -45,15 +46,17 @@ def _is_device(choice: object) -> TypeGuard[DeviceName]:
     return choice in get_args(DeviceName)
 
 
-def store_of(store: str | Path | None) -> str | None:
-    """Return a store's path or URL; None for the default one.
+def store_of(store: str | Path | None) -> str:
+    """Return a store's URL, which means the same wherever the program goes on to work.
 
     Raises:
-        InputError: it is neither.
+        InputError: it is neither a path nor a URL.
     """
-    if store is not None and not isinstance(store, str | Path):
+    if store is None:
+        return default_url()
+    if not isinstance(store, str | Path) or not str(store):
         raise InputError(f"expected store to be a path or a database's URL, found {store!r}.")
-    return None if store is None else str(store)
+    return url_of(str(store))
 
 
 def chip_of(chip: str | None) -> str | None:

@@ -15,14 +15,23 @@ from kernelwright.evaluator.gain import Gain
 from kernelwright.runtime.export import FormatName
 from kernelwright.service.export_function import ExportResult, export
 from kernelwright.service.python.champion import Champion
-from kernelwright.service.python.html import BAD, GOOD, QUIET, Cell, as_text, line_html, table_html
+from kernelwright.service.python.html import (
+    BAD,
+    GOOD,
+    QUIET,
+    Cell,
+    as_text,
+    line_html,
+    page,
+    table_html,
+)
 from kernelwright.service.python.picture import Picture
 from kernelwright.service.python.plan import PlanResult
 from kernelwright.service.python.plot import draw_result
 from kernelwright.service.python.speedup import Speedup
 from kernelwright.service.view.figure import MLX_IS_BEST, short
 from kernelwright.service.view.speedup import speedup_note
-from kernelwright.service.view.summary import search_summary
+from kernelwright.service.view.summary import print_search_summary
 from kernelwright.store import HistoryEntry, KernelStore
 
 _MOST_HISTORY = 10_000
@@ -182,7 +191,7 @@ class SearchResult:
             yield _row(function.function, task, uses)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield search_summary(self.report, options.max_width)
+        yield page(lambda inner: print_search_summary(inner, self.report), options.max_width)
 
     def __repr__(self) -> str:
         return as_text(self)

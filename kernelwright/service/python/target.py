@@ -1,5 +1,6 @@
 """What a person wants faster, as Python holds it: functions, files, and their example inputs."""
 
+import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,14 +15,15 @@ from kernelwright.campaign.spec.input_text import read_inputs
 from kernelwright.campaign.spec.search_target import subject_of
 from kernelwright.errors import InputError
 from kernelwright.ir.graph import TensorType
-from kernelwright.service.python.origin import file_of, name_to_show, parameters_of
+from kernelwright.service.python.origin import name_to_show, parameters_of, place_of
 
 Function = Callable[..., object]
 Target = Function | str | Path
 """A function, a method, an object that is called, or `FILE.py:function` as on the command line."""
 Inputs = object
 """Arrays, types such as `f16[8,512]` and plain values: one, a sequence, or a mapping by name."""
-_WRITTEN = re.compile(r"\s*(?:(?P<name>[A-Za-z_]\w*)\s*=)?\s*\w+\s*\[[^\]]*\]\s*")
+_WRITTEN = re.compile(r"\s*\w+\s*\[[^\]]*\]\s*")
+_NAMED = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*=(?P<value>[^=].*)", flags=re.DOTALL)
 
 _NOTHING = Example(())
 
@@ -57,7 +59,7 @@ def subjects(target: Target, inputs: Inputs | None = None) -> tuple[Subject, ...
             f"'FILE.py:function', found {found}."
         )
     function = original_of(target)
-    name, file = name_to_show(function), file_of(function)
+    name, file = name_to_show(function), place_of(function)
     examples: Sequence[Example] = examples_of(function) or examples_of(type(function).__call__)
     if inputs is not None:
         examples = calls(inputs, parameters_of(function))
@@ -95,10 +97,16 @@ class _Item:
 
     @classmethod
     def of(cls, value: object) -> "_Item":
-        match = _WRITTEN.fullmatch(value) if isinstance(value, str) else None
-        if match is None or match["name"] is None:
+        named = _NAMED.fullmatch(value) if isinstance(value, str) else None
+        if named is None:
             return cls(None, value)
-        return cls(match["name"], str(value).partition("=")[2])
+        if _WRITTEN.fullmatch(named["value"]):
+            return cls(named["name"], named["value"])
+        try:
+            return cls(named["name"], ast.literal_eval(named["value"].strip()))
+        except (ValueError, SyntaxError):
+            # A text that is no input of the command line, such as the name of a mode.
+            return cls(None, value)
 
     @property
     def is_text(self) -> bool:

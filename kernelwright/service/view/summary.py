@@ -226,6 +226,6 @@ def _exports(report: SearchReport, best: TaskReport) -> Iterator[str]:
     """Yield the command that exports the function of the best kernel, and the kernel's alone."""
     uses = [f for f in report.functions if best.task_id in f.task_ids]
     place = max(uses, key=lambda f: f.gain.ratio if f.gain else 0.0).place
-    if place and not place.startswith(CATALOG):
+    if place and not place.startswith((CATALOG, "<")):
         yield f"kernelwright export {quote(place)} -o vendored/"
     yield f"kernelwright export {short(str(best.champion_id))} -o vendored/"

@@ -1,5 +1,6 @@
 """One search from Python, and everything that its result and the store answer afterwards."""
 
+import io
 import threading
 from dataclasses import asdict
 from pathlib import Path
@@ -7,12 +8,14 @@ from pathlib import Path
 import mlx.core as mx
 import numpy as np
 import pytest
+from rich.console import Console
 
 import kernelwright as kw
 from kernelwright.errors import InputError
 from kernelwright.evaluator import Status
 from kernelwright.service.python.html import as_text
 from kernelwright.service.python.result import SearchResult
+from kernelwright.service.python.target import subjects
 from kernelwright.store import KernelStore
 
 
@@ -172,3 +175,51 @@ def test_the_engine_that_a_search_runs_is_the_command_lines(
 ) -> None:
     with KernelStore(str(store), must_exist=True) as opened:
         assert opened.campaign(found.campaign_id).name == "shifted"
+
+
+def test_results_show_themselves_on_any_console(found: SearchResult, store: Path) -> None:
+    console = Console(file=io.StringIO(), width=100)
+    console.print(found, found.plan, kw.best(store=store), found.champion, kw.registry)
+    assert isinstance(console.file, io.StringIO)
+    assert "search finished" in console.file.getvalue()
+
+
+def test_a_function_that_no_command_finds_is_not_offered_to_one(found: SearchResult) -> None:
+    def inner(x: mx.array) -> mx.array:
+        return x + 1
+
+    assert [s.file for s in subjects(inner, "f32[8]")] == ["<program>"]
+    assert [s.file for s in subjects(lambda x: x + 1, "f32[8]")] == ["<program>"]
+    assert [s.file for s in subjects(shifted, ["f32[8]", "f32[8]"])] == [__file__]
+    assert f"kernelwright export {__file__}:shifted" in repr(found)
+
+
+def test_a_result_outlives_the_folder_that_its_store_was_named_from(
+    found: SearchResult, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(store.parent)
+    champions = kw.best(store=store.name, device="simulator")
+    monkeypatch.chdir(tmp_path)
+    assert champions[0].program == found.champion.program
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        ["f32[n,64]", "f32[n,64]", "n=7"],
+        {"x": "f32[n,64]", "y": "f32[7,64]", "n": 7},
+        [mx.zeros((7, 64)), np.zeros((7, 64), np.float32)],
+        ["f32[7,64]", "y=f32[7,64]"],
+    ],
+)
+def test_inputs_are_types_arrays_names_and_sizes(inputs: object) -> None:
+    planned = kw.plan(shifted, inputs=inputs, device="simulator")
+    assert planned.outlines[0].inputs == "f32[7,64], f32[7,64]"
+
+
+def test_inputs_may_be_texts_that_are_no_types() -> None:
+    def moded(x: mx.array, mode: str) -> mx.array:
+        return (mx.tanh if mode == "mode=tanh" else mx.exp)(x) * 2
+
+    planned = kw.plan(moded, inputs=["f32[7]", "mode=tanh"], device="simulator")
+    assert "tanh" in planned.outlines[0].steps[0].ops

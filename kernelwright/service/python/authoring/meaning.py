@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import mlx.core as mx
+import numpy as np
 
 from kernelwright.errors import InputError
 from kernelwright.service.python.authoring.expression import Expression, free_names, parse
@@ -91,7 +92,9 @@ class Meaning:
             raise InputError(f"expected {self.name}({wanted}), found a call with {e}.") from None
         bound.apply_defaults()
         for name, value in bound.arguments.items():
-            if not isinstance(value, mx.array | int | float):
+            if isinstance(value, np.ndarray | np.generic):
+                bound.arguments[name] = mx.array(value)  # type: ignore[arg-type]
+            elif not isinstance(value, mx.array | int | float):
                 raise InputError(
                     f"expected an MLX array or a number as {name} of {self.name}, found "
                     f"{type(value).__name__}."
