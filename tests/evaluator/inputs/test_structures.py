@@ -11,6 +11,11 @@ from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.inputs.case import Case
 from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.evaluator.inputs.structures.placing import structure_plan
+from kernelwright.evaluator.inputs.structures.real_rows import (
+    REAL_ROWS,
+    SPECIAL_ROWS,
+    mixed_rows,
+)
 from kernelwright.evaluator.inputs.suite_plan import visible_cases
 from kernelwright.ir.capture import capture
 from kernelwright.ir.graph import Graph
@@ -209,3 +214,20 @@ def test_large_shapes_cost_one_further_case() -> None:
     assert len(drawn(graph, "one")) == 1
     assert structure_plan(graph_of(lambda x: x + 1, mx.zeros((8, 8)))).parts <= 40
     assert Case(graph, Distribution.STRUCTURED).part == 0
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 33])
+def test_special_rows_are_of_every_length(length: int) -> None:
+    random = np.random.default_rng(0)
+
+    made = [draw(12, length, random) for draw in (*REAL_ROWS, *SPECIAL_ROWS)]
+
+    assert {rows.shape for rows in made} == {(12, length)}
+
+
+def test_rows_of_nan_begin_or_end_anywhere() -> None:
+    drawn = mixed_rows(SPECIAL_ROWS, 60, 64, np.random.default_rng(0))
+
+    tails = [np.isnan(row[-1]) and np.isnan(row).sum() > 2 for row in drawn]
+
+    assert any(tails)

@@ -285,12 +285,22 @@ def _whole(count: int, length: int, random: Random) -> Values:
     return random.integers(-9, 10, (count, length)).astype(np.float32)
 
 
+def _late_jump(count: int, length: int, random: Random) -> Values:
+    """Draw rows that lie close until one number far above, as sums that are rescaled meet it."""
+    values = np.float32(0.01) * _normal(count, length, random)
+    jumps = random.choice(np.array([2, 4.5, 8.125, 8.5, 12], np.float32), count)
+    late = length - 1 - random.integers(0, max(length // 4, 1), count)
+    values[np.arange(count), late] += jumps
+    return values
+
+
 REAL_ROWS: tuple[RowDraw, ...] = (
     *(_ramp, _centred_ramp, _steps, _unit, _probabilities, _log_probabilities, _bytes),
     *(_palindromes, _periodic, _positive, _negative, _all_but_one_negative, _bounded_powers),
     *(_hot, _two_hot, padded, _slightly_padded, _half_padded, _nearly_empty, _rising, _falling),
     *(_peak, _normalised, _balanced, _zeros_and_ones, _signs, _runs, _rotated, _one_descent),
     *(_tied, _constant_but_one, _octave, _ascending_ties, _fractions, _turns, _low_but_one, _whole),
+    _late_jump,
 )
 """Rows whose results are ordinary numbers."""
 
@@ -299,6 +309,15 @@ def _two_nan(count: int, length: int, random: Random) -> Values:
     values = _normal(count, length, random)
     for row in values:
         row[random.permutation(length)[:2]] = np.nan
+    return values
+
+
+def _nan_tail(count: int, length: int, random: Random) -> Values:
+    """Draw rows that are NaN from a place on, or up to one."""
+    values = _normal(count, length, random)
+    for number, row in enumerate(values, _anywhere(random)):
+        place = int(random.integers(0, max(length // 2, 1)))
+        row[slice(place, None) if number % 3 else slice(None, place + 1)] = np.nan
     return values
 
 
@@ -316,7 +335,9 @@ def _hidden_half(count: int, length: int, random: Random) -> Values:
     return values
 
 
-SPECIAL_ROWS: tuple[RowDraw, ...] = (_two_nan, _several_infinite, _hidden_half, _powers)
+SPECIAL_ROWS: tuple[RowDraw, ...] = (
+    *(_two_nan, _nan_tail, _several_infinite, _hidden_half, _powers),
+)
 """Rows that would flood an output of which they are not a row alone."""
 
 
