@@ -7,7 +7,7 @@ import mlx.core as mx
 import pytest
 from typer.testing import CliRunner, Result
 
-from kernelwright.campaign import load_subjects
+from kernelwright.campaign import capture_subjects, load_subjects
 from kernelwright.errors import InputError
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.ir import canonicalize, capture, idioms
@@ -108,6 +108,8 @@ def test_a_method_of_a_class_means_that_of_its_only_object(model: Path) -> None:
         (["f32[rows,16]", "n=3"], [(128, 16)], {"n": 3}),
         (["f32[1..64,16]", "n=3"], [(64, 16), (1, 16)], {"n": 3}),
         (["f32[8,16]", "n=1.5"], [(8, 16)], {"n": 1.5}),
+        (["f32[8,16]", "n=true"], [(8, 16)], {"n": True}),
+        (["f32[8,16]", "n='sum'"], [(8, 16)], {"n": "sum"}),
     ],
 )
 def test_scalars_sizes_and_ranges_are_inputs(
@@ -123,6 +125,18 @@ def test_scalars_sizes_and_ranges_are_inputs(
 def test_what_is_no_input_is_said_in_a_sentence(model: Path, text: str) -> None:
     with pytest.raises(InputError, match="expected"):
         load_subjects(f"{model}:takes", [text])
+
+
+@pytest.mark.parametrize("make", ["mx.vmap(rows)", "mx.vmap(mx.vmap(rows))"])
+def test_a_function_that_mx_vmap_returns_is_planned(tmp_path: Path, make: str) -> None:
+    file = tmp_path / "mapped.py"
+    file.write_text(
+        "import mlx.core as mx\ndef rows(x):\n    for _ in range(2):\n"
+        f"        x = mx.softmax(x * 2, axis=-1)\n    return x\nmapped = {make}\n"
+    )
+    (captured,) = capture_subjects(load_subjects(f"{file}:mapped", ["f32[2,8,16]"])).functions
+    assert captured.subject.name == "mapped"
+    assert sum(node.op == "softmax" for node in captured.graph.nodes) == 2
 
 
 def test_what_a_trace_refuses_names_the_line_of_the_file(tmp_path: Path) -> None:

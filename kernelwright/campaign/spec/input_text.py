@@ -17,6 +17,7 @@ _EXTENT = rf"\s*(?:\d+(?:\.\.\d+)?|{_NAME})\s*"
 _TYPE = re.compile(
     rf"(?:(?P<name>{_NAME})=)?(?P<dtype>\w+)\[(?P<shape>\s*|{_EXTENT}(?:,{_EXTENT})*,?\s*)\]"
 )
+_CONSTANTS = {"true": "True", "false": "False", "none": "None"}
 _VALUE = re.compile(rf"(?:(?P<name>{_NAME})=)?(?P<value>.+)", flags=re.DOTALL)
 
 
@@ -87,11 +88,12 @@ def _read(text: str) -> tuple[str | None, object]:
     match = _VALUE.fullmatch(text.strip())
     try:
         assert match is not None
-        return match["name"], ast.literal_eval(match["value"].strip())
+        value = match["value"].strip()
+        return match["name"], ast.literal_eval(_CONSTANTS.get(value.lower(), value))
     except (AssertionError, ValueError, SyntaxError):
         raise InputError(
             f"expected an input such as 'bf16[2048,4096]', 'mask=bool[16,16]', 'f16[1..4096,64]' "
-            f"or 'n=3', found {text!r}."
+            f"or 'n=3', or text in quotes such as \"mode='sum'\", found {text!r}."
         ) from None
 
 
