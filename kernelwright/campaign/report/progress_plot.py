@@ -15,7 +15,7 @@ _HEADROOM = 1.08
 _WIDE = 3.0
 """Times that the greatest multiple is the least from which logarithms show more."""
 # Okabe and Ito's colours, which people tell apart whatever they see; black left out.
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#b39b00", "#7f7f7f")
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#9467bd", "#7f7f7f")
 
 
 @dataclass(frozen=True)

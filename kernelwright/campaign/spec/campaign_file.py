@@ -1,5 +1,6 @@
 """A night's work as a TOML file, and the searches that it stands for."""
 
+import json
 import tomllib
 from collections.abc import Mapping
 from importlib.resources import files
@@ -153,7 +154,8 @@ class NightSpec(SearchSpec):
 def template(path: Path = Path("nightly.toml")) -> str:
     """Return the commented file to start from, as it stands at a path."""
     text = files("kernelwright.campaign.spec").joinpath("nightly.toml").read_text()
-    return text.replace("nightly.toml", str(path))
+    named = text.replace('name = "nightly" ', f"name = {json.dumps(path.stem)} ")
+    return named.replace("nightly.toml", str(path))
 
 
 def night_of_wishes() -> NightSpec:

@@ -12,6 +12,13 @@ from kernelwright.errors import InputError
 _SOFTMAX = '[[functions]]\ntarget = "catalog:softmax"\n'
 
 
+def test_the_template_is_called_as_its_file_is(tmp_path: Path) -> None:
+    text = template(Path("weekend.toml"))
+    (spec,) = _read(tmp_path, text)
+    assert spec.name == "weekend"
+    assert "nightly" not in text
+
+
 def test_the_template_is_a_night_by_itself(tmp_path: Path) -> None:
     (spec,) = _read(tmp_path, template())
     assert (spec.name, spec.device, spec.seconds) == ("nightly", "simulator", 8 * 3600)
