@@ -2,6 +2,7 @@
 
 from kernelwright.campaign.planning.whole_function import FunctionWork
 from kernelwright.evaluator.evaluation import Status
+from kernelwright.evaluator.gain import Gain
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.diagnostic import Record
 from kernelwright.store import Rank, TaskSummary
@@ -105,6 +106,8 @@ class TaskEnded(Record):
 
     task_id: str
     reason: str
+    gain: Gain | None = None
+    """Of the best right candidate, where it was timed and MLX is faster; a champion has its own."""
 
 
 class CampaignHeldUp(Record):

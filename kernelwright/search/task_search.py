@@ -145,6 +145,13 @@ class TaskSearch:
         self.champion = Champion(program_id, evaluation, rank)
         return True
 
+    @property
+    def best_right(self) -> Evaluation | None:
+        """Return the verdict on the best right candidate, before any confirmation."""
+        ranked = [(r, a) for a in self.history if (r := rank_of(a.evaluation)) is not None]
+        best = min(ranked, key=lambda pair: _key(pair[0]), default=None)
+        return best[1].evaluation if best else None
+
     def abandon(self, proposals: Collection[Proposal]) -> None:
         """Take out proposals that will not be evaluated."""
         left = [proposal for proposal in self.in_flight if proposal not in proposals]

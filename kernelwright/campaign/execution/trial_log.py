@@ -14,6 +14,7 @@ from kernelwright.campaign.event import (
 )
 from kernelwright.campaign.execution.candidate_queue import Work
 from kernelwright.campaign.execution.executor import JobVerdict
+from kernelwright.campaign.report.search_report import loss_of
 from kernelwright.evaluator.evaluation import EVALUATOR_VERSION, Evaluation
 from kernelwright.search.ranking import is_confirmed, is_final, rank_of, was_put_to_the_test
 from kernelwright.search.search import Search, Suggestion
@@ -119,7 +120,9 @@ class TrialLog:
     def say_what_ended(self) -> None:
         """Log the tasks that ended since the last time."""
         for search in self._search.ended():
-            event = TaskEnded(task_id=search.task.fingerprint, reason=search.reason)
+            event = TaskEnded(
+                task_id=search.task.fingerprint, reason=search.reason, gain=loss_of(search)
+            )
             self._store.log(self._campaign_id, *logged(event))
             self._listen(event)
 

@@ -103,7 +103,7 @@ def _stayed(morning: Morning) -> str:
 def advice(morning: Morning) -> str:
     """Say in a sentence what is most worth doing next."""
     hopeless = [t.task.name for t in morning.tasks if t.tried and not t.right]
-    even = [t.task.name for t in morning.tasks if t.champion is not None and t not in morning.won]
+    even = [t.task.name for t in morning.even]
     if morning.state in ("running", "paused"):
         return "Wait: the night goes on."
     if morning.state != "finished":

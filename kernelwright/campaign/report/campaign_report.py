@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from kernelwright.campaign.event import CampaignEnded, FunctionPlanned, FunctionRefused
+from kernelwright.campaign.event import CampaignEnded, FunctionPlanned, FunctionRefused, TaskEnded
 from kernelwright.campaign.history.ledger import abandoned
 from kernelwright.campaign.history.prior_runs import lasted_s
 from kernelwright.campaign.history.resuming import shown_id
@@ -166,6 +166,12 @@ def morning_of(store: KernelStore, campaign: Campaign, chip: str | None = None) 
         for event in log
         if event.kind == FunctionPlanned.__name__
     ]
+    ended_tasks = [
+        TaskEnded.model_validate_json(event.body)
+        for event in log
+        if event.kind == TaskEnded.__name__
+    ]
+    lost = {task.task_id: task.gain for task in ended_tasks}
     planned = [task for plan in plans for task in plan.tasks]
     tasks = {t.id: t for t in [*planned, *(entry.task for entry in latest.values())]}
     paid = payments(store, runs)
@@ -174,7 +180,15 @@ def morning_of(store: KernelStore, campaign: Campaign, chip: str | None = None) 
     ended = [e for e in store.events(campaign.id) if e.kind == CampaignEnded.__name__]
     refusals = [e for e in store.events(campaign.id) if e.kind == FunctionRefused.__name__]
     became = tuple(
-        _task(store, task, latest, champions.get(task.id), points.get(task.id, ()), chip)
+        _task(
+            store,
+            task,
+            latest,
+            champions.get(task.id),
+            points.get(task.id, ()),
+            chip=chip,
+            lost=lost.get(task.id),
+        )
         for task in tasks.values()
     )
     return Morning(
@@ -215,9 +229,11 @@ def _task(
     latest: Mapping[str, HistoryEntry],
     champion: Champion | None,
     points: Sequence[Point],
+    *,
     chip: str | None,
+    lost: Gain | None,
 ) -> TaskMorning:
-    gain = predicted = None
+    gain = predicted = None if champion else lost
     if champion is not None:
         detail = store.show(champion.candidate_id)
         known = next(e for e in detail.evaluations if e.id == champion.evaluation_id)

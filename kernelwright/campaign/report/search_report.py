@@ -86,7 +86,8 @@ class TaskReport(Record):
             reason=pursuit.reason,
         )
         if evaluation is None:
-            return report
+            lost = loss_of(pursuit)
+            return report.model_copy(update={"gain": lost, "predicted": lost})
         gain = gain_of(evaluation, task.graph, chip)
         for_chip = chip or predicted_chip(evaluation.device)
         predicted = predicted_gain(evaluation, task.graph, for_chip)
@@ -96,6 +97,19 @@ class TaskReport(Record):
     def beats_mlx(self) -> bool:
         """True where there is a champion to take."""
         return self.gain is not None and self.gain.beats_mlx
+
+
+def loss_of(pursuit: TaskSearch) -> Gain | None:
+    """Return what the best right candidate of an ended task loses to MLX, as it was timed.
+
+    Where time is measured, what is no faster than MLX is never a champion; without its times
+    nobody would see that MLX is best.
+    """
+    best = pursuit.best_right
+    if not pursuit.reason or pursuit.champion or best is None or not best.device.measures_time:
+        return None
+    gain = gain_of(best, pursuit.task.graph)
+    return gain if gain.kind == "measured" and not gain.beats_mlx else None
 
 
 class SearchReport(Record):

@@ -141,9 +141,9 @@ def _verdict_cells(task: TaskReport) -> list[RenderableType]:
     right = Text.assemble(
         (str(task.tried - failed), "good" if task.tried > failed else "bad"), f"/{task.tried}"
     )
-    if task.champion_id is None or task.gain is None:
+    if task.gain is None:
         return [right, Text(), *(_with_mlx() if task.reason else _with_mlx("open"))]
-    kernel = Text(short(task.champion_id), style="id" if task.beats_mlx else "quiet")
+    kernel = Text(short(task.champion_id or ""), style="id" if task.beats_mlx else "quiet")
     return [right, kernel, *gain_cells(task.gain)]
 
 
