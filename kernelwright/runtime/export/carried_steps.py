@@ -61,3 +61,36 @@ def _update(x: mx.array, places: tuple, updates: mx.array, how: str) -> mx.array
     made = mx.array(x)
     made[places] = updates
     return made
+
+
+def _random_bits(key: mx.array, shape: tuple, dtype: mx.Dtype) -> mx.array:
+    """Return the bits that MLX draws for keys, each of which fills its part of the shape."""
+    pairs = key.reshape(-1, 2)
+    count = 1
+    for size in shape:
+        count *= size
+    count //= pairs.shape[0]
+    words = -(-count * dtype.size // 4)
+    rows = []
+    for place in range(pairs.shape[0]):
+        row = mx.random.split(pairs[place], -(-words // 2)).reshape(-1)
+        if words % 2:
+            # MLX hashes the last counter of an odd number alone.
+            half = words // 2
+            row[half] = _threefry(pairs[place], half, 0)
+        rows.append(row.view(dtype)[:count])
+    return mx.stack(rows).reshape(shape)
+
+
+def _threefry(key: mx.array, first: int, second: int) -> mx.array:
+    """Hash two words: Threefry-2x32 with 20 rounds, by Salmon et al., SC 2011."""
+    words = [key[0], key[1], key[0] ^ key[1] ^ mx.array(0x1BD11BDA, mx.uint32)]
+    x, y = mx.array(first, mx.uint32) + words[0], mx.array(second, mx.uint32) + words[1]
+    for block in range(5):
+        for turn in ((13, 15, 26, 6), (17, 29, 16, 24))[block % 2]:
+            x = x + y
+            left, right = mx.array(turn, mx.uint32), mx.array(32 - turn, mx.uint32)
+            y = (mx.left_shift(y, left) | mx.right_shift(y, right)) ^ x
+        x = x + words[(block + 1) % 3]
+        y = y + words[(block + 2) % 3] + mx.array(block + 1, mx.uint32)
+    return x

@@ -119,6 +119,9 @@ RENDERERS: Mapping[str, Renderer] = {
     "view": lambda call, x: f"mx.view({x[0]}, {dtype_source(call.dtype('dtype'))})",
     "divmod": lambda call, x: f"mx.divmod({', '.join(x)})",
     "fft": _fft,
+    "random_bits": lambda call, x: (
+        f"_random_bits({x[0]}, {call.outputs[0].shape!r}, {dtype_source(call.outputs[0].dtype)})"
+    ),
     # MLX factorises on the CPU alone.
     "inverse": _inverse,
     "cholesky": lambda call, x: f"mx.linalg.cholesky({x[0]}, {call.flag('upper')}, stream=mx.cpu)",

@@ -10,7 +10,7 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph, Node, TensorType, ValueId
 from kernelwright.ir.region import Region
 from kernelwright.metal.device.array import to_numpy
-from kernelwright.runtime.effect import check_same_calls
+from kernelwright.runtime.effect import ImpureError, check_same_calls
 from kernelwright.runtime.export.function.dispatch import (
     _Call,
     _fields_of,
@@ -196,12 +196,15 @@ def _traced(
     used = [i for place, i in enumerate(live) if graph.inputs[count + place] in read]
     shown = _captured(function, call, used, names)
     graph = shown.graph
-    if any(node.op == "random_bits" for node in graph.nodes):
-        raise UnsupportedError(
-            "the function draws random numbers (mx.random), which no kernel does; draw them "
-            "outside of it and pass the array as an argument."
-        )
-    check_same_calls((first.graph, first.result), (shown.graph, shown.result))
+    try:
+        check_same_calls((first.graph, first.result), (shown.graph, shown.result))
+    except ImpureError:
+        if any(node.op == "random_bits" for node in graph.nodes):
+            raise ImpureError(
+                "the function draws random numbers (mx.random) without a key; pass a key as an "
+                "argument, or the array that is drawn."
+            ) from None
+        raise
     whole = ir.gather_attention(ir.canonicalize(graph))
     places = {(_identity(holder), key): i for i, (holder, key) in enumerate(loaded.slots)}
     fixed = [(i, (_identity(h), k)) for i, (h, k) in enumerate(call.slots) if i not in live]
