@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from pydantic import ValidationError
@@ -116,7 +116,23 @@ class Trial:
         key = self.compile(graph)
         self.worker.held = None
         options = RunOptions(watch=True, timeout_s=timeout_s)
-        return _read_result(self.call(Run(key, inputs, options), self._patience_s))
+        return _read_result(self._asked(Run(key, inputs, options)))
+
+    def _asked(self, request: Run) -> Reply:
+        """Run; what gets too little processor time for a short limit runs again with the usual one.
+
+        Raises:
+            Failure: the program fails.
+            DeviceError: it gets too little even so.
+        """
+        usual_s = self.config.run_timeout_s
+        try:
+            return self.call(request, self._patience_s)
+        except DeviceError:
+            if request.options.timeout_s >= usual_s:
+                raise
+        options = request.options.model_copy(update={"timeout_s": usual_s})
+        return self.call(replace(request, options=options), self._patience_s)
 
     def run_parts(self, rows: SweptRows) -> RunResult:
         """Run once on each part of a sweep; outputs hold the parts' one after the other."""
@@ -151,7 +167,7 @@ class Trial:
         self.worker.held = None
         request = Run(key, inputs, options, reference.case.layout)
         try:
-            reply = self.call(request, self._patience_s)
+            reply = self._asked(request)
             self.worker.held = reference.inputs
         except Failure as failure:
             if failure.status is Status.LAUNCH_ERROR:

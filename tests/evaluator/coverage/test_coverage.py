@@ -5,10 +5,14 @@ from collections.abc import Iterator
 import mlx.core as mx
 import pytest
 
+from kernelwright.errors import DeviceError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Evaluation, Stage
+from kernelwright.evaluator.stages.trial import Trial
 from kernelwright.evaluator.task import Task
+from kernelwright.evaluator.worker.service import Request, Run
+from kernelwright.evaluator.worker.wire import Reply
 from kernelwright.ir import canonicalize, capture
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Kernel, Program, Tensor
@@ -195,3 +199,23 @@ def test_a_place_that_every_lane_finds_may_be_asked_for(
     found = _judge(evaluator, doubled, _ROW + body)
 
     assert found.is_correct, found.summary
+
+
+def test_a_busy_machine_changes_no_verdict(
+    evaluator: Evaluator, doubled: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call, limits = Trial.call, list[float]()
+
+    def starved(trial: Trial, request: Request, timeout_s: float) -> Reply:
+        if isinstance(request, Run) and request.options.watch:
+            limits.append(request.options.timeout_s)
+            if request.options.timeout_s < _CONFIG.run_timeout_s:
+                raise DeviceError("it got too little processor time for a verdict.")
+        return call(trial, request, timeout_s)
+
+    monkeypatch.setattr(Trial, "call", starved)
+
+    found = _judge(evaluator, doubled, _ROW + _EACH.format(value="isnan(r[i]) ? r[i] : r[i] * 2"))
+
+    assert found.is_correct, found.summary
+    assert min(limits) < _CONFIG.run_timeout_s
