@@ -53,9 +53,16 @@ _ROOMS = ("campaign", "search")
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'kernelwright' has no attribute {name!r}")
-    if name in _ROOMS:
-        return import_module(f"kernelwright.{name}")
-    return getattr(import_module(_MODULES[name]), name)
+    try:
+        if name in _ROOMS:
+            return import_module(f"kernelwright.{name}")
+        return getattr(import_module(_MODULES[name]), name)
+    except ImportError as e:
+        from kernelwright.extra import missing_extra
+
+        if (missing := missing_extra(e)) is not None:
+            raise missing from e
+        raise
 
 
 def __dir__() -> list[str]:

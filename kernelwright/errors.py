@@ -9,6 +9,10 @@ class InputError(KernelwrightError):
     """What the user gave cannot be used: a file, a function, a shape, a program."""
 
 
+class UsageError(InputError):
+    """A command was called with arguments that do not go together; it exits 2."""
+
+
 class UnsupportedError(KernelwrightError):
     """A valid request that Kernelwright cannot serve yet; it names what is missing."""
 

@@ -28,7 +28,14 @@ class _LazyPackage(ModuleType):
         if name.startswith("__") or name not in self.__dict__["_lazy_names"]:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         source, attribute = self._lazy_names[name]
-        module = import_module(source)
+        try:
+            module = import_module(source)
+        except ImportError as e:
+            from kernelwright.extra import missing_extra
+
+            if (missing := missing_extra(e)) is not None:
+                raise missing from e
+            raise
         value: object = module if attribute is None else getattr(module, attribute)
         self.__dict__[name] = value
         return value

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from kernelwright.agents.session.spec import Rewire
 from kernelwright.campaign import Engine, SearchReport, judges_on, offline_team
-from kernelwright.campaign.event import Event
+from kernelwright.campaign.event import Event, FunctionRefused
 from kernelwright.campaign.execution.power_monitor import climate_here, staying_awake
 from kernelwright.campaign.execution.retry_policy import Endurance
 from kernelwright.campaign.fleet.evaluators import evaluators_for
@@ -26,8 +26,9 @@ from kernelwright.campaign.history.resuming import (
     shown_id,
     to_resume,
 )
+from kernelwright.campaign.history.run_state import state_of
 from kernelwright.campaign.planning.capturing import Captured
-from kernelwright.campaign.planning.forecast import forecast
+from kernelwright.campaign.planning.forecast import Forecast, forecast
 from kernelwright.campaign.planning.wanted_calls import capture_night, joined, with_wishes
 from kernelwright.campaign.report.wording import counted, in_seconds
 from kernelwright.campaign.spec.campaign_file import (
@@ -39,12 +40,20 @@ from kernelwright.campaign.spec.campaign_file import (
     read_night,
 )
 from kernelwright.campaign.team.model_team import hiring
-from kernelwright.errors import DeviceError, InputError
+from kernelwright.errors import DeviceError, UsageError
 from kernelwright.ir import partition
+from kernelwright.metal.diagnostic import Record
 from kernelwright.runtime.export import export_into, fits_metal
 from kernelwright.search.priority import SecondsToSave
-from kernelwright.service.console import console
-from kernelwright.service.option import FleetOption, RunArgument, StoreOption
+from kernelwright.service.console import console, output_for_json
+from kernelwright.service.exit_code import FAILED, INTERRUPTED
+from kernelwright.service.option import (
+    FleetOption,
+    JsonOption,
+    RunArgument,
+    StoreOption,
+    print_json,
+)
 from kernelwright.service.view.figure import MLX_IS_BEST, short
 from kernelwright.service.view.progress import progress_view
 from kernelwright.service.view.summary import print_search_summary
@@ -71,11 +80,20 @@ QuietOption = Annotated[
 
 
 def check(
-    file: FileArgument = None, wanted: WantedOption = False, store: StoreOption = None
+    file: FileArgument = None,
+    wanted: WantedOption = False,
+    store: StoreOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Say what a night would do and what it may cost; nothing runs."""
-    for spec in _nights_of(file, store, wanted=wanted):
-        _describe(spec, _captured(spec, store))
+    with output_for_json(json):
+        checked = [
+            _describe(spec, _captured(spec, store))
+            for spec in _nights_of(file, store, wanted=wanted)
+        ]
+    if json:
+        print_json(checked)
+        return
     typed = " ".join([*([str(file)] if file else []), *(["--wanted"] if wanted else [])])
     _print_next("next  ", f"kernelwright campaign run {typed}")
 
@@ -87,10 +105,12 @@ def run(
     store: StoreOption = None,
     faults: FaultsOption = None,
     fleet: FleetOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Search every function of a night's file, device after device, and export at the end."""
-    specs = _nights_of(file, store, wanted=wanted)
-    _run_all(specs, store, faults, quiet=quiet, resumes=False, fleet=fleet)
+    with output_for_json(json):
+        specs = _nights_of(file, store, wanted=wanted)
+        _run_all(specs, store, faults, quiet=quiet, resumes=False, fleet=fleet, json=json)
 
 
 def resume(
@@ -104,6 +124,7 @@ def resume(
     calls: Annotated[int | None, typer.Option(min=1, help="A new cap on model calls.")] = None,
     evaluations: Annotated[int | None, typer.Option(min=1, help="A new cap on these.")] = None,
     hours: Annotated[float | None, typer.Option(min=0, help="A new cap on time.")] = None,
+    json: JsonOption = False,
 ) -> None:
     """Go on where a campaign was paused, killed, stopped or capped.
 
@@ -112,20 +133,33 @@ def resume(
     with KernelStore(store, must_exist=True) as opened:
         if (held := find_paused(opened, nights(opened), campaign)) is not None:
             ask_to_go_on(opened, held.id)
-            console().print(f"asked {short(shown_id(held))} ({held.name}) to go on")
+            if json:
+                print_json([state_of(opened, held)])
+            else:
+                console().print(f"asked {short(shown_id(held))} ({held.name}) to go on")
             return
         larger = LargerCaps(
             dollars=dollars, tokens=tokens, calls=calls, evaluations=evaluations, hours=hours
         )
         found = to_resume(opened, campaign, larger)
     specs = found.spec.to_the_end()
-    _run_all(specs, store, faults, quiet=quiet, resumes=True, root_id=found.root_id, fleet=fleet)
+    with output_for_json(json):
+        _run_all(
+            specs,
+            store,
+            faults,
+            quiet=quiet,
+            resumes=True,
+            root_id=found.root_id,
+            fleet=fleet,
+            json=json,
+        )
 
 
 def _nights_of(file: Path | None, url: str | None, *, wanted: bool) -> tuple[NightSpec, ...]:
     """Return one search for each device, with the wanted calls named in each."""
     if file is None and not wanted:
-        raise InputError(
+        raise UsageError(
             "expected a night's file or --wanted, found neither; write a file with: "
             "kernelwright campaign init"
         )
@@ -147,18 +181,52 @@ def _run_all(
     resumes: bool,
     root_id: str | None = None,
     fleet: bool = False,
+    json: bool = False,
 ) -> None:
     """Let devices take turns; one that fails leaves the night to the others.
 
     What `resumes` is the first search.
     """
-    rehearsal, failed = _rehearsal(faults, fleet=fleet), 0
+    rehearsal = _rehearsal(faults, fleet=fleet)
+    reports: list[SearchReport] = []
+    try:
+        failed = _turns(
+            specs,
+            url,
+            rehearsal,
+            reports,
+            quiet=quiet,
+            resumes=resumes,
+            root_id=root_id,
+            fleet=fleet,
+        )
+    finally:
+        if json and reports:
+            print_json(reports)
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def _turns(
+    specs: Sequence[NightSpec],
+    url: str | None,
+    rehearsal: "Rehearsal | None",
+    reports: list[SearchReport],
+    *,
+    quiet: bool,
+    resumes: bool,
+    root_id: str | None,
+    fleet: bool,
+) -> int:
+    """Run one search after another, adding each report; return how many did not end well."""
+    failed = 0
     for place, spec in enumerate(specs):
         try:
             failed += not _run(
                 spec,
                 url,
                 rehearsal,
+                reports,
                 quiet=quiet,
                 resumes=resumes and not place,
                 root_id=None if place else root_id,
@@ -169,8 +237,7 @@ def _run_all(
                 raise
             console().print(f"{spec.device} is left out: {e}", style="bad", markup=False)
             failed += 1
-    if failed:
-        raise typer.Exit(1)
+    return failed
 
 
 def _rehearsal(plan: Path | None, *, fleet: bool) -> "Rehearsal | None":
@@ -178,7 +245,7 @@ def _rehearsal(plan: Path | None, *, fleet: bool) -> "Rehearsal | None":
     if plan is None:
         return None
     if fleet:
-        raise InputError("expected --faults or --fleet, found both; rehearse on this machine.")
+        raise UsageError("expected --faults or --fleet, found both; rehearse on this machine.")
     from kernelwright.testing.fault import Rehearsal
 
     return Rehearsal(plan)
@@ -188,6 +255,7 @@ def _run(
     spec: NightSpec,
     url: str | None,
     rehearsal: "Rehearsal | None",
+    reports: list[SearchReport],
     *,
     quiet: bool,
     resumes: bool,
@@ -229,11 +297,12 @@ def _run(
         )
         with _ending_in_order(engine), watch.calling(engine.stop):
             report = engine.run(joined(tuple(captured.values())))
+    reports.append(report)
     print_search_summary(console(), report)
     if report.ended.interrupted:
         _print_next("go on ", f"kernelwright campaign resume {short(report.campaign_id)}")
         if not report.ended.parked:
-            raise typer.Exit(130)
+            raise typer.Exit(INTERRUPTED)
     with KernelStore(url) as opened:
         export_champions(opened, spec, report, console().print)
     return not report.ended.parked
@@ -246,7 +315,20 @@ def _captured(spec: NightSpec, url: str | None) -> Mapping[NightFunction, Captur
         return capture_night(spec, opened)
 
 
-def _describe(spec: NightSpec, captured: Mapping[NightFunction, Captured]) -> None:
+class CheckedSearch(Record):
+    """What one device's search of a night would do."""
+
+    name: str
+    device: str
+    functions: tuple[str, ...]
+    refused: tuple[FunctionRefused, ...]
+    tasks: int
+    most_candidates: int
+    forecast: Forecast | None
+    """None where no live model is asked."""
+
+
+def _describe(spec: NightSpec, captured: Mapping[NightFunction, Captured]) -> CheckedSearch:
     printed = console()
     everything = joined(tuple(captured.values()))
     tasks = sum(len(partition(f.graph)) for f in everything.functions)
@@ -276,6 +358,15 @@ def _describe(spec: NightSpec, captured: Mapping[NightFunction, Captured]) -> No
                 f"champions that gain at least {spec.minimum_effect:.0%}, to {folder}",
             )
         )
+    return CheckedSearch(
+        name=spec.name,
+        device=spec.device,
+        functions=tuple(f.subject.name for f in everything.functions),
+        refused=everything.refused,
+        tasks=tasks,
+        most_candidates=tasks * spec.candidates_per_task,
+        forecast=expected,
+    )
 
 
 def _shortened(target: str) -> str:

@@ -1,5 +1,6 @@
 """`kernelwright campaign status`, `pause` and `stop`: for any terminal, by the store alone."""
 
+import typer
 from rich.console import OverflowMethod
 from rich.table import Table
 from rich.text import Text
@@ -19,6 +20,7 @@ from kernelwright.campaign.history.run_state import RunState, state_of
 from kernelwright.campaign.report.wording import in_seconds
 from kernelwright.errors import InputError
 from kernelwright.service.console import console
+from kernelwright.service.exit_code import FAILED
 from kernelwright.service.option import JsonOption, RunArgument, StoreOption, print_json
 from kernelwright.service.view.figure import short
 from kernelwright.store import Campaign, KernelStore
@@ -28,7 +30,9 @@ _MOST_RUNS = 20
 _COLUMNS = ("campaign", "kind", "name", "device", "state", "tried", "right", "time", "spent")
 
 
-def pause(campaign: RunArgument = None, store: StoreOption = None) -> None:
+def pause(
+    campaign: RunArgument = None, store: StoreOption = None, json: JsonOption = False
+) -> None:
     """Let a campaign hold still, from any terminal; `resume` lets it go on."""
     with KernelStore(store, must_exist=True) as opened:
         found = _living(opened, campaign)
@@ -38,16 +42,23 @@ def pause(campaign: RunArgument = None, store: StoreOption = None) -> None:
                 f"with: kernelwright campaign resume {short(shown_id(found))}"
             )
         ask_to_pause(opened, found.id)
-        name = called(found)
+        name, state = called(found), state_of(opened, found)
+    if json:
+        print_json(state)
+        return
     console().print(f"asked {name} to hold still; what runs ends, nothing new begins")
     _print_next(f"kernelwright campaign resume {short(shown_id(found))}")
 
 
-def stop(campaign: RunArgument = None, store: StoreOption = None) -> None:
+def stop(campaign: RunArgument = None, store: StoreOption = None, json: JsonOption = False) -> None:
     """Ask a campaign to end in order, from any terminal."""
     with KernelStore(store, must_exist=True) as opened:
         found = _living(opened, campaign)
         ask_to_stop(opened, found.id)
+        state = state_of(opened, found)
+    if json:
+        print_json(state)
+        return
     console().print(
         f"asked {short(shown_id(found))} ({found.name}) to stop; it ends within seconds"
     )
@@ -63,17 +74,18 @@ def status(
         states = [state_of(opened, run) for run in chosen]
     if json:
         print_json(states)
-        return
-    if not states:
+    elif not states:
         console().print(
             "No campaign or search in this store yet; `kernelwright campaign init` writes a file "
             "for a campaign.",
             style="quiet",
         )
-        return
-    console().print(status_table(states))
-    if command := _next_of(states[0]):
-        _print_next(command)
+    else:
+        console().print(status_table(states))
+        if command := _next_of(states[0]):
+            _print_next(command)
+    if not states:
+        raise typer.Exit(FAILED)
 
 
 def called(run: Campaign) -> str:

@@ -2,11 +2,11 @@
 
 import sys
 
-INTERRUPTED = 130
+from kernelwright.service.exit_code import FAILED, INTERRUPTED, MISUSED, UNREAD
 
 
 def main() -> None:
-    """Run the command line; a `KernelwrightError` is one line and exit code 1."""
+    """Run the command line; a `KernelwrightError` is one line."""
     try:
         # Loading the commands takes a second, in which Ctrl-C may come.
         status = _run()
@@ -16,12 +16,13 @@ def main() -> None:
     except BrokenPipeError:
         # The reader, such as `head`, has seen enough.
         sys.stderr.close()
-        status = 141
+        status = UNREAD
     sys.exit(status)
 
 
 def _run() -> int:
-    from kernelwright.errors import KernelwrightError
+    from kernelwright.errors import KernelwrightError, UsageError
+    from kernelwright.extra import missing_extra
     from kernelwright.service.commands import app
     from kernelwright.service.console import error_console
 
@@ -30,7 +31,12 @@ def _run() -> int:
     except KernelwrightError as e:
         one_line = " ".join(str(e).split("\n")) if str(e).count("\n") < 2 else str(e)
         error_console().print(f"[bad]error[/bad] {_escaped(one_line)}", soft_wrap=True)
-        return 1
+        return MISUSED if isinstance(e, UsageError) else FAILED
+    except ImportError as e:
+        if (missing := missing_extra(e)) is None:
+            raise
+        error_console().print(f"[bad]error[/bad] {_escaped(str(missing))}", soft_wrap=True)
+        return FAILED
     except SystemExit as e:
         # Typer ends a command that Ctrl-C broke off without a word.
         if e.__context__ is not None and isinstance(e.__context__.__cause__, KeyboardInterrupt):

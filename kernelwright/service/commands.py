@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from kernelwright.service.lazy_group import CommandEntry, Entry, GroupEntry, LazyGroup
+from kernelwright.service.setting_default import TAKEN, defaults_of
 
 _SERVICE = "kernelwright.service"
 _FIND, _ASK, _TAKE, _CHECK = "Find", "Ask", "Take", "Check"
@@ -87,6 +88,7 @@ def _print_version(is_asked: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     show_version: Annotated[
         bool,
         typer.Option(
@@ -95,3 +97,8 @@ def _root(
     ] = False,
 ) -> None:
     """Carry the options of the program itself."""
+    command = context.invoked_subcommand
+    if command in TAKEN:
+        from kernelwright.settings import current_settings
+
+        context.default_map = {command: defaults_of(command, current_settings())}

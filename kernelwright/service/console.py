@@ -1,5 +1,8 @@
 """The terminal: one theme, one console for results and one for errors."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 
 from rich.console import Console
@@ -21,9 +24,30 @@ THEME = Theme(
 )
 
 
-@cache
+_prints_json: ContextVar[bool] = ContextVar("prints_json", default=False)
+
+
 def console() -> Console:
-    """Return the one console for results; it follows NO_COLOR and the terminal's width."""
+    """Return the one console for results; it follows NO_COLOR and the terminal's width.
+
+    While standard output is kept for JSON, that is the one for errors and progress.
+    """
+    return error_console() if _prints_json.get() else result_console()
+
+
+@contextmanager
+def output_for_json(is_asked: bool = True) -> Iterator[None]:
+    """Keep standard output for JSON, if that is asked: what is printed meanwhile goes to errors."""
+    token = _prints_json.set(is_asked)
+    try:
+        yield
+    finally:
+        _prints_json.reset(token)
+
+
+@cache
+def result_console() -> Console:
+    """Return the console of standard output."""
     return Console(theme=THEME, highlight=False)
 
 

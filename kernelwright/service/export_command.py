@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from kernelwright.errors import InputError
+from kernelwright.errors import UsageError
 from kernelwright.runtime.export import FORMATS, FormatName
 from kernelwright.service.console import console, error_console
 from kernelwright.service.exporting import (
@@ -61,9 +61,9 @@ def export(
 ) -> None:
     """Write code that needs no Kernelwright, proven equal to the original, and VERIFICATION.md."""
     if output is None:
-        raise InputError("expected a folder to write to; add -o, such as -o vendored/.")
+        raise UsageError("expected a folder to write to; add -o, such as -o vendored/.")
     if not targets and campaign is None:
-        raise InputError("expected FILE.py:function, a candidate's id, or --campaign ID.")
+        raise UsageError("expected FILE.py:function, a candidate's id, or --campaign ID.")
     request = ExportRequest(
         folder=output, name=name, format_name=format_name, force=force, slower=slower
     )

@@ -18,6 +18,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from kernelwright.service.placeholder import name_placeholders
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -58,6 +60,7 @@ class CommandEntry:
         )(getattr(import_module(module), function))
         command = get_command(app)
         assert isinstance(command, TyperCommand)
+        name_placeholders(command)
         return command
 
 

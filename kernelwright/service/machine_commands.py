@@ -2,7 +2,6 @@
 
 import typer
 
-from kernelwright.agents.roles.model_check import doctor_model
 from kernelwright.campaign.execution.machine import Finding, examine, find_devices
 from kernelwright.service.console import console
 from kernelwright.service.option import (
@@ -26,6 +25,9 @@ def doctor(
     With --model, ask each model one cheap question instead.
     """
     if model:
+        # The clients of all providers come with it.
+        from kernelwright.agents.roles.model_check import doctor_model
+
         reports = [doctor_model(name, base_url) for name in model]
         if json:
             print_json(reports)

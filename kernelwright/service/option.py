@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from pydantic import TypeAdapter
 
+from kernelwright.errors import InputError, UsageError
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.device.threadgroup_memory import read_size
 from kernelwright.metal.diagnostic import Record
@@ -68,7 +69,10 @@ CallsOption = Annotated[
 
 def _size(text: str | int) -> int:
     """Read an option's text; its default is a number."""
-    return text if isinstance(text, int) else read_size(text)
+    try:
+        return text if isinstance(text, int) else read_size(text)
+    except InputError as e:
+        raise UsageError(str(e)) from e
 
 
 ThreadgroupMemoryOption = Annotated[
@@ -86,7 +90,10 @@ ThreadgroupMemoryOption = Annotated[
 
 def _chip(text: str | None) -> str | None:
     """Read a chip's name."""
-    return None if text is None else find_profile(text).name
+    try:
+        return None if text is None else find_profile(text).name
+    except InputError as e:
+        raise UsageError(str(e)) from e
 
 
 ChipOption = Annotated[

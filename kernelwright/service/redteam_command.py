@@ -18,6 +18,7 @@ from kernelwright.campaign.redteam import (
 )
 from kernelwright.metal.device.registry import open_device
 from kernelwright.service.console import console, error_console
+from kernelwright.service.exit_code import FAILED
 from kernelwright.service.option import (
     BaseUrlOption,
     BudgetOption,
@@ -31,8 +32,6 @@ from kernelwright.service.option import (
 from kernelwright.store import KernelStore
 
 _DEFAULTS = RedTeamSpec()
-_BREACHED = 2
-"""Exit status when the evaluator accepted what is wrong."""
 _STYLES = {"refused": "good", "accepted": "quiet", "breach": "bad", "no verdict": "warn"}
 
 
@@ -97,7 +96,7 @@ def redteam(
     else:
         _print(report)
     if report.breaches:
-        raise typer.Exit(_BREACHED)
+        raise typer.Exit(FAILED)
 
 
 def _targets(targets: list[str], inputs: list[str], store: KernelStore) -> list[Target]:

@@ -20,11 +20,12 @@ from kernelwright.campaign import (
 from kernelwright.campaign.fleet.evaluators import evaluators_for
 from kernelwright.campaign.planning.forecast import forecast, size_warning
 from kernelwright.campaign.team.model_team import hiring
-from kernelwright.errors import InputError
+from kernelwright.errors import UsageError
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES
 from kernelwright.metal.device.registry import default_device
 from kernelwright.search.priority import SecondsToSave
 from kernelwright.service.console import console, error_console
+from kernelwright.service.exit_code import FAILED, INTERRUPTED
 from kernelwright.service.export_outlook import export_remarks
 from kernelwright.service.option import (
     BaseUrlOption,
@@ -157,12 +158,14 @@ def search(
     else:
         print_search_summary(console(), report)
     if report.ended.interrupted:
-        raise typer.Exit(130)
+        raise typer.Exit(INTERRUPTED)
+    if not any(task.champion_id for task in report.tasks):
+        raise typer.Exit(FAILED)
 
 
 def _load(targets: Sequence[str], inputs: Sequence[str]) -> list[Subject]:
     if inputs and len(targets) > 1:
-        raise InputError(
+        raise UsageError(
             f"expected one function for the inputs {', '.join(inputs)}, found "
             f"{len(targets)} targets; search them one by one."
         )

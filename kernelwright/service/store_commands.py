@@ -16,6 +16,7 @@ from kernelwright.campaign.report.champion_list import (
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.service.console import console
+from kernelwright.service.exit_code import FAILED
 from kernelwright.service.option import ChipOption, JsonOption, LimitOption, StoreOption, print_json
 from kernelwright.service.view.candidate import print_candidate
 from kernelwright.service.view.listing import print_champions, print_history
@@ -48,6 +49,8 @@ def best(
         print_json(champions)
     else:
         print_champions(console(), champions, label, spending)
+    if not champions:
+        raise typer.Exit(FAILED)
 
 
 def show(
@@ -109,3 +112,5 @@ def history(
         print_json(entries)
     else:
         print_history(console(), entries)
+    if not entries:
+        raise typer.Exit(FAILED)

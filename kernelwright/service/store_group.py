@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kernelwright.campaign import recheck
+from kernelwright import campaign
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.service.console import console
 from kernelwright.service.option import JsonOption, LimitOption, StoreOption, print_json
@@ -130,7 +130,7 @@ def verify(
     """Judge champions again after MLX, the system, the chip or the evaluator changed."""
     found = []
     with KernelStore(store, must_exist=True) as opened:
-        for result in recheck(opened, device=device, everything=everything):
+        for result in campaign.recheck(opened, device=device, everything=everything):
             found.append(result)
             if not json:
                 print_recheck(console(), result)

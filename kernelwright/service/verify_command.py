@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from kernelwright.campaign import capture_subjects, load_subjects
-from kernelwright.errors import InputError
+from kernelwright.errors import InputError, UsageError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Stage
@@ -17,6 +17,7 @@ from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
 from kernelwright.metal.kernel import Program
 from kernelwright.service.console import console
+from kernelwright.service.exit_code import FAILED
 from kernelwright.service.option import (
     JsonOption,
     StoreOption,
@@ -33,8 +34,6 @@ _HeaderOption = Annotated[
     Path | None,
     typer.Option(help="A file with what stands before a Metal body.", show_default=False),
 ]
-_REJECTED = 2
-"""Exit status for a kernel that did not pass; 1 is for a command that could not run."""
 
 
 def verify(
@@ -84,7 +83,7 @@ def verify(
     """Judge a kernel: static rules, sanitizer, correctness, determinism, speed, hidden gate.
 
     With --case only the named case runs, and what went in and came out at the failing place is
-    printed. The exit status is 0 when it passes and 2 when it does not.
+    printed. The exit status is 0 when it passes and 1 when it does not.
     """
     path = Path(program)
     if path.suffix in (".json", ".metal") or path.exists():
@@ -99,7 +98,7 @@ def verify(
         kept = _kept_case(case, chosen, store)
         again = replay(chosen, candidate, kept, device=device, config=config)
         console().print("\n".join(again.lines), markup=False, highlight=False)
-        raise typer.Exit(0 if again.holds else _REJECTED)
+        raise typer.Exit(0 if again.holds else FAILED)
     with Evaluator(device, config) as evaluator:
         evaluation = evaluator.evaluate(chosen, candidate)
         for kept in evaluator.regressions:
@@ -111,7 +110,7 @@ def verify(
         if evaluation.case:
             console().print(f"See it again: add --case {evaluation.case}", markup=False)
     if not evaluation.is_correct:
-        raise typer.Exit(_REJECTED)
+        raise typer.Exit(FAILED)
 
 
 def _kept_case(case_id: str, task: Task, url: str | None) -> CaughtCase:
@@ -129,7 +128,7 @@ def _kept_case(case_id: str, task: Task, url: str | None) -> CaughtCase:
 
 def _task_of(target: str | None, inputs: list[str]) -> Task:
     if target is None:
-        raise InputError("a file does not say what it must compute; add --task FILE.py:function.")
+        raise UsageError("a file does not say what it must compute; add --task FILE.py:function.")
     functions = capture_subjects(load_subjects(target, inputs)).functions
     if len(functions) != 1:
         found = ", ".join(f.subject.name for f in functions)
@@ -149,7 +148,7 @@ def _launch(
     if path.suffix != ".metal":
         return None
     if grid is None:
-        raise InputError(f"{path} holds a kernel's body only; say how to launch it with --grid.")
+        raise UsageError(f"{path} holds a kernel's body only; say how to launch it with --grid.")
     takes, _, gives = (names or "").partition("->")
     return LaunchText(
         grid=grid,

@@ -7,13 +7,15 @@ from urllib.parse import parse_qsl, unquote
 
 import platformdirs
 
+from kernelwright.settings import current_settings
+
 _PASSWORD = re.compile(r":[^:]+@")
 VARIABLE = "KERNELWRIGHT_STORE"
 
 
 def default_url() -> str:
-    """Return what `KERNELWRIGHT_STORE` names, else `kernels.db` in the user's data directory."""
-    if named := os.environ.get(VARIABLE):
+    """Return what `KERNELWRIGHT_STORE` or the project's settings name, else the user's own file."""
+    if named := os.environ.get(VARIABLE) or current_settings().store:
         return url_of(named)
     return url_of(str(platformdirs.user_data_path("kernelwright") / "kernels.db"))
 

@@ -13,7 +13,7 @@ from kernelwright.campaign import (
     judges_on,
     offline_team,
 )
-from kernelwright.service.console import console, error_console
+from kernelwright.service.console import error_console, result_console
 from kernelwright.store import KernelStore
 
 
@@ -28,7 +28,7 @@ class Searched:
 @pytest.fixture(autouse=True)
 def fresh_consoles() -> None:
     """Let each test have the terminal that its environment asks for."""
-    console.cache_clear()
+    result_console.cache_clear()
     error_console.cache_clear()
 
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from kernelwright.service.bench_command import FunctionBenchmark
 from kernelwright.service.commands import app
-from kernelwright.service.console import console
+from kernelwright.service.console import result_console
 
 _FILE = """
 import mlx.core as mx
@@ -23,7 +23,7 @@ _SHORT = ("--rounds", "5", "--seconds", "0.1")
 
 
 def _run(*arguments: str, columns: str = "120") -> str:
-    console.cache_clear()
+    result_console.cache_clear()
     result = CliRunner().invoke(app, list(arguments), env={"COLUMNS": columns})
     assert result.exit_code == 0, result.output
     return result.stdout

@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal, get_args
 
-from kernelwright.agents.providers.key import find_key, variable_of
+from kernelwright import evaluator
 from kernelwright.errors import KernelwrightError
-from kernelwright.evaluator.evaluate import Evaluator
+from kernelwright.extra import MissingExtraError, missing_extra
 from kernelwright.metal.device.base import DeviceInfo, DeviceName
 from kernelwright.metal.diagnostic import Record
+from kernelwright.settings import DEFAULT, origins
 from kernelwright.store import KernelStore
+from kernelwright.store.location import label_of, url_of
 
-Kind = Literal["device", "compiler", "key", "package", "store"]
+Kind = Literal["device", "compiler", "key", "package", "store", "setting"]
 _PROVIDERS = ("anthropic", "openai")
 _OPTIONAL = {"mlx-lm": "the Llama example", "matplotlib": "plots in reports"}
 _REMEDIES: dict[DeviceName, str] = {
@@ -58,12 +60,25 @@ def examine(store_url: str | None = None) -> Iterator[Finding]:
     yield from map(_key, _PROVIDERS)
     yield from _packages()
     yield _store(store_url)
+    yield from _settings()
+
+
+def _settings() -> Iterator[Finding]:
+    """Yield each setting that somebody chose, with where."""
+    for origin in origins():
+        value = label_of(url_of(str(origin.value))) if origin.name == "store" else origin.value
+        if origin.source != DEFAULT:
+            words = ", ".join(value) if isinstance(value, tuple) else str(value)
+            detail = f"{words}, from {origin.source}"
+            yield Finding(kind="setting", name=origin.name, works=True, detail=detail)
 
 
 def _find_device(name: DeviceName) -> DeviceFinding:
     try:
-        with Evaluator(name) as evaluator:
-            return DeviceFinding(name=name, info=evaluator.info)
+        with evaluator.Evaluator(name) as opened:
+            return DeviceFinding(name=name, info=opened.info)
+    except MissingExtraError as e:
+        return DeviceFinding(name=name, info=None, reason="needs the extra", remedy=str(e))
     except KernelwrightError as e:
         return DeviceFinding(name=name, info=None, reason=str(e), remedy=_REMEDIES[name])
 
@@ -114,6 +129,14 @@ def _first_line(command: list[str]) -> str:
 
 
 def _key(provider: str) -> Finding:
+    # The keyring comes with the extra that asks models.
+    try:
+        from kernelwright.agents.providers.key import find_key, variable_of
+    except ImportError as e:
+        if (missing := missing_extra(e)) is None:
+            raise
+        detail = "none; the offline agents need no key"
+        return Finding(kind="key", name=provider, works=False, detail=detail, remedy=str(missing))
     works = _answers(lambda: find_key(provider))
     return Finding(
         kind="key",

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from mcp_types import ToolAnnotations
+from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field
 
 from kernelwright.metal.device.base import DeviceName

@@ -14,6 +14,7 @@ from kernelwright.metal.device.registry import default_device
 from kernelwright.metal.device.threadgroup_memory import read_size
 from kernelwright.metal.perf import find_profile
 from kernelwright.search.spec import SearchSpec
+from kernelwright.settings import current_settings
 from kernelwright.store import default_url, url_of
 
 DeviceChoice = DeviceName | Literal["auto"]
@@ -98,19 +99,25 @@ def search_spec(
         InputError: one of them is out of range; the sentence names the argument.
         DeviceError: the device cannot have so much threadgroup memory.
     """
+    settings = current_settings()
+    budget = settings.budget if budget is None else budget
+    tokens = settings.tokens if tokens is None else tokens
+    calls = settings.calls if calls is None else calls
+    model = settings.model if model is None else model
     for name, value in (("budget", budget), ("tokens", tokens), ("calls", calls)):
         least = 0 if name == "budget" else 1
         if value is not None and not (isinstance(value, int | float) and value >= least):
             raise InputError(f"expected {name} of at least {least}, found {value!r}.")
+    base_url = settings.base_url if base_url is None else base_url
     models = _models(model, base_url)
     given: dict[str, object] = {
         "device": device_of(device),
         "models": models,
-        "candidates_per_task": candidates,
-        "repairs": repairs,
+        "candidates_per_task": settings.candidates if candidates is None else candidates,
+        "repairs": settings.repairs if repairs is None else repairs,
         "evaluations": evaluations,
         "seconds": seconds,
-        "jobs": jobs,
+        "jobs": settings.jobs if jobs is None else jobs,
         "base_url": base_url,
         "threadgroup_bytes": threadgroup_bytes_of(threadgroup_memory),
     }

@@ -16,6 +16,7 @@ _TITLES = {
     "key": "model keys",
     "package": "packages",
     "store": "store",
+    "setting": "settings",
 }
 
 

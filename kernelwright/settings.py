@@ -1,0 +1,209 @@
+"""A project's settings: `kernelwright.toml`, or `[tool.kernelwright]` of a `pyproject.toml`.
+
+The nearest folder upwards that has one counts. An option on the command line wins over an
+environment variable, that over the file, and the file over the default.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Literal, cast
+
+from pydantic import BeforeValidator, Field, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from kernelwright.errors import InputError
+
+FILE = "kernelwright.toml"
+PROJECT_FILE = "pyproject.toml"
+TABLE = "kernelwright"
+PREFIX = "KERNELWRIGHT_"
+DEFAULT = "default"
+"""The origin of a setting that nobody chose."""
+_KEPT_FOLDERS = 64
+
+
+def _listed(value: object) -> object:
+    """Read one name, or several between commas, as a list."""
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+class Settings(BaseSettings):
+    """What a project or a machine chooses once; None leaves the default."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True
+    )
+
+    store: str | None = Field(None, description="A path or any SQLAlchemy URL.")
+    device: Literal["metal", "cuda", "simulator"] | None = Field(
+        None, description="Where candidates run."
+    )
+    chip: str | None = Field(None, description="Whose time is predicted, such as m4-pro.")
+    threadgroup_memory: str | None = Field(
+        None, description="What a threadgroup may take, such as 32K."
+    )
+    model: Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(_listed)] = Field(
+        None, description="Whom to ask: provider:NAME; several step in for one another."
+    )
+    base_url: str | None = Field(None, description="Where the models are served.")
+    budget: float | None = Field(None, ge=0, description="The most dollars that models may cost.")
+    tokens: int | None = Field(None, ge=1, description="The most tokens that models may use.")
+    calls: int | None = Field(None, ge=1, description="The most calls to models.")
+    candidates: int | None = Field(None, ge=1, description="The most candidates for a task.")
+    repairs: int | None = Field(None, ge=0, description="How often a failed program is repaired.")
+    jobs: int | None = Field(None, ge=1, description="Candidates to evaluate at once.")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Let the environment win over what a file says, which is given as arguments."""
+        return env_settings, init_settings
+
+
+@dataclass(frozen=True)
+class SettingsFile:
+    """A file with settings, as it was found."""
+
+    path: Path
+    values: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """One setting, its value and where that came from."""
+
+    name: str
+    value: object
+    source: str
+    """A file's path, an environment variable, or `default`."""
+
+
+def current_settings(folder: Path | None = None) -> Settings:
+    """Return the settings that hold in a folder, the working folder by default.
+
+    Raises:
+        InputError: a file or a variable says what no setting takes.
+    """
+    folder = (folder or Path.cwd()).resolve()
+    held = {name: value for name, value in os.environ.items() if name.startswith(PREFIX)}
+    return _read(folder, tuple(sorted(held.items())), _stamp(folder))
+
+
+def origins(folder: Path | None = None) -> tuple[Origin, ...]:
+    """Say of each setting what it is and where that was said.
+
+    Raises:
+        InputError: as of `current_settings`.
+    """
+    settings = current_settings(folder)
+    file = find_settings_file(folder or Path.cwd())
+    found = []
+    for name in Settings.model_fields:
+        source = DEFAULT
+        if os.environ.get(variable_of(name)):
+            source = variable_of(name)
+        elif file is not None and name in file.values:
+            source = str(file.path)
+        found.append(Origin(name, getattr(settings, name), source))
+    return tuple(found)
+
+
+def variable_of(name: str) -> str:
+    """Return the environment variable of a setting."""
+    return f"{PREFIX}{name.upper()}"
+
+
+def find_settings_file(folder: Path) -> SettingsFile | None:
+    """Return the settings of the nearest folder upwards that has any.
+
+    Raises:
+        InputError: its file is no TOML.
+    """
+    for parent in (folder.resolve(), *folder.resolve().parents):
+        if (path := parent / FILE).is_file():
+            return SettingsFile(path, _toml(path))
+        if (path := parent / PROJECT_FILE).is_file():
+            tools = _toml(path).get("tool")
+            table = tools.get(TABLE) if isinstance(tools, dict) else None
+            if isinstance(table, dict):
+                return SettingsFile(path, table)
+    return None
+
+
+@lru_cache(_KEPT_FOLDERS)
+def _read(
+    folder: Path, variables: tuple[tuple[str, str], ...], stamp: tuple[tuple[Path, int], ...]
+) -> Settings:
+    """Read settings once for each folder, environment and version of the file."""
+    file = find_settings_file(folder)
+    values = dict(file.values) if file else {}
+    if file is not None:
+        _check_names(file)
+        if isinstance(store := values.get("store"), str) and "://" not in store:
+            values["store"] = str(file.path.parent / Path(store).expanduser())
+    try:
+        return Settings(**cast("dict[str, None]", values))
+    except ValidationError as e:
+        raise InputError(_sentence(e, file)) from e
+
+
+def _stamp(folder: Path) -> tuple[tuple[Path, int], ...]:
+    """Return what changes when a file of settings is written, changed or removed."""
+    found = []
+    for parent in (folder, *folder.parents):
+        for name in (FILE, PROJECT_FILE):
+            try:
+                found.append((parent / name, (parent / name).stat().st_mtime_ns))
+            except OSError:
+                continue
+    return tuple(found)
+
+
+def _check_names(file: SettingsFile) -> None:
+    for name in file.values:
+        if name in Settings.model_fields:
+            continue
+        near = get_close_matches(name, Settings.model_fields, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known are {_known()}."
+        raise InputError(f"{file.path} sets {name!r}, which is no setting; {hint}")
+
+
+def _known() -> str:
+    return ", ".join(Settings.model_fields)
+
+
+def _sentence(error: ValidationError, file: SettingsFile | None) -> str:
+    first = error.errors()[0]
+    name = str(first["loc"][0])
+    is_variable = bool(os.environ.get(variable_of(name))) or file is None
+    place = variable_of(name) if is_variable else f"{name} in {file.path}"  # type: ignore[union-attr]
+    reason = first["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    return f"expected {place} to be {reason}, found {first['input']!r}."
+
+
+def _toml(path: Path) -> dict[str, object]:
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except tomllib.TOMLDecodeError as e:
+        raise InputError(f"{path} is no TOML: {e}.") from e
+    except OSError as e:
+        raise InputError(f"{path} cannot be read: {e.strerror}.") from e

@@ -1,0 +1,94 @@
+"""Settings: which source wins, where each came from, and what a wrong file is told."""
+
+from pathlib import Path
+
+import pytest
+
+from kernelwright.errors import InputError
+from kernelwright.metal.device.registry import default_device
+from kernelwright.settings import DEFAULT, Settings, current_settings, origins
+from kernelwright.store.location import default_url
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"KERNELWRIGHT_{name.upper()}", raising=False)
+    folder = tmp_path / "project" / "part"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    return folder.parent
+
+
+def test_without_a_file_every_setting_is_its_default() -> None:
+    assert all(o.source == DEFAULT and o.value is None for o in origins())
+
+
+def test_the_nearest_folder_upwards_counts(project: Path) -> None:
+    (project / "kernelwright.toml").write_text('device = "metal"\nmodel = "anthropic:a"\n')
+    assert current_settings().device == "metal"
+    assert current_settings().model == ("anthropic:a",)
+    (project / "part" / "pyproject.toml").write_text('[tool.kernelwright]\ndevice = "cuda"\n')
+    assert current_settings().device == "cuda"
+    assert current_settings().model is None
+
+
+def test_a_project_file_without_the_table_is_passed_over(project: Path) -> None:
+    (project / "kernelwright.toml").write_text("budget = 2.5\n")
+    (project / "part" / "pyproject.toml").write_text('[project]\nname = "other"\n')
+    assert current_settings().budget == 2.5
+
+
+def test_the_environment_wins_over_the_file_and_an_empty_variable_says_nothing(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "kernelwright.toml").write_text('device = "metal"\njobs = 3\n')
+    monkeypatch.setenv("KERNELWRIGHT_DEVICE", "simulator")
+    monkeypatch.setenv("KERNELWRIGHT_JOBS", "")
+    monkeypatch.setenv("KERNELWRIGHT_MODEL", "anthropic:a, openai:b")
+    found = {o.name: (o.value, o.source) for o in origins()}
+    assert found["device"] == ("simulator", "KERNELWRIGHT_DEVICE")
+    assert found["jobs"] == (3, str(project / "kernelwright.toml"))
+    assert found["model"] == (("anthropic:a", "openai:b"), "KERNELWRIGHT_MODEL")
+    assert found["budget"] == (None, DEFAULT)
+
+
+def test_a_store_of_the_file_lies_beside_it_and_serves_whoever_opens_one(project: Path) -> None:
+    (project / "kernelwright.toml").write_text('store = "kernels/mine.db"\n')
+    assert default_url() == f"sqlite:///{project}/kernels/mine.db"
+
+
+def test_the_device_of_the_file_is_the_default_one(project: Path) -> None:
+    (project / "kernelwright.toml").write_text('device = "metal"\n')
+    assert default_device() == "metal"
+
+
+def test_a_changed_file_is_read_again(project: Path) -> None:
+    file = project / "kernelwright.toml"
+    file.write_text("jobs = 1\n")
+    assert current_settings().jobs == 1
+    file.unlink()
+    assert current_settings().jobs is None
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('devcie = "metal"\n', r"sets 'devcie', which is no setting; did you mean 'device'\?"),
+        ('colour = "red"\n', r"sets 'colour', which is no setting; known are store, device"),
+        ('device = "gpu"\n', r"expected device in .*kernelwright\.toml to be .*, found 'gpu'"),
+        ("jobs = 0\n", r"expected jobs in .* greater than or equal to 1, found 0"),
+        ("jobs = = 1\n", r"kernelwright\.toml is no TOML"),
+    ],
+)
+def test_a_wrong_file_is_answered_in_one_sentence(project: Path, text: str, sentence: str) -> None:
+    (project / "kernelwright.toml").write_text(text)
+    with pytest.raises(InputError, match=sentence) as error:
+        current_settings()
+    assert "\n" not in str(error.value)
+
+
+def test_a_wrong_variable_is_answered_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNELWRIGHT_BUDGET", "much")
+    with pytest.raises(InputError, match=r"expected KERNELWRIGHT_BUDGET to be .*, found 'much'"):
+        current_settings()
