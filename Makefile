@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 WHEELS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kernelwright/wheels
 READY := $(VENV)/ready
 
-.PHONY: demo test check lint types contract lock clean
+.PHONY: demo test check docs lock clean
 
 demo: $(READY)
 	@$(BIN)/python scripts/demo.py
@@ -20,9 +20,13 @@ $(READY): requirements.lock pyproject.toml scripts/setup
 	@PYTHON=$(PYTHON) VENV=$(VENV) WHEELS=$(WHEELS) scripts/setup
 	@touch $@
 
+# Builds the documentation site into build/site; a broken link is an error.
+docs: $(READY)
+	@$(BIN)/mkdocs --quiet build
+
 # Rewrites the pinned versions for every supported platform; needs network.
 lock: $(READY)
 	@BIN=$(BIN) scripts/lock
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

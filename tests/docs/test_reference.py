@@ -1,0 +1,62 @@
+"""The reference is written from the code: nothing that a user can type is missing in it."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from kernelwright.campaign.spec.campaign_file import NightCaps
+from kernelwright.service.commands import COMMANDS
+from kernelwright.service.lazy_group import GroupEntry
+from kernelwright.settings import Settings
+from kernelwright.store.schema import Base
+
+_ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def reference() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("ref", _ROOT / "scripts" / "docs_reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_command_stands_in_the_reference(reference: ModuleType) -> None:
+    page = reference.command_page()
+    for name, entry in COMMANDS.items():
+        assert f"## {name}\n" in page
+        for inner in entry.commands if isinstance(entry, GroupEntry) else ():
+            assert f"### {name} {inner}\n" in page
+    assert "`-o`, `--output` `FOLDER`" in page
+
+
+def test_every_setting_and_every_extra_stands_in_the_reference(reference: ModuleType) -> None:
+    page = reference.settings_page()
+    assert all(f"| `{name}` | `KERNELWRIGHT_" in page for name in Settings.model_fields)
+    assert "| `search` | anthropic, httpx2" in page
+
+
+def test_every_key_of_a_campaign_stands_in_the_reference(reference: ModuleType) -> None:
+    page = reference.campaign_page()
+    assert "## `[[functions]]`" in page
+    assert all(f"| `{key}` |" in page for key in NightCaps.model_fields)
+    assert "| `plateau` | int | `8` | correct candidates in a row" in page
+
+
+def test_every_table_of_the_store_stands_in_the_reference(reference: ModuleType) -> None:
+    page = reference.store_page()
+    assert all(f"## {name}\n" in page for name in Base.metadata.tables)
+
+
+@pytest.mark.slow
+def test_the_site_builds_and_its_links_hold(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert (tmp_path / "reference" / "cli" / "index.html").is_file()
