@@ -4,12 +4,13 @@ import inspect
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from types import ModuleType
+
+from kernelwright.lazy_import import LazyPackage
 
 _FACE = "kernelwright.service.python"
 
 
-class CallableRoom(ModuleType):
+class CallableRoom(LazyPackage):
     """A package that can be called as the function of its name, which is imported at that time.
 
     Python binds a package's name in its parent when anything of the package is imported, so that

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 
 
 def offer_lazily(package: str) -> None:
@@ -18,14 +18,16 @@ def offer_lazily(package: str) -> None:
     if module.__file__ is None:
         raise ImportError(f"{package} has no file to read its names from")
     module.__dict__["_lazy_names"] = _names_in(Path(module.__file__))
-    module.__class__ = _LazyPackage
+    module.__class__ = LazyPackage
 
 
-class _LazyPackage(ModuleType):
-    _lazy_names: Mapping[str, tuple[str, str | None]]
+class LazyPackage(ModuleType):
+    """A package that imports a name's module at the name's first use."""
+
+    _lazy_names: Mapping[str, tuple[str, str | None]] = MappingProxyType({})
 
     def __getattr__(self, name: str) -> object:
-        if name.startswith("__") or name not in self.__dict__["_lazy_names"]:
+        if name.startswith("__") or name not in self._lazy_names:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         source, attribute = self._lazy_names[name]
         try:

@@ -23,3 +23,13 @@ def test_dispatch_is_imported_when_it_is_used() -> None:
 def test_unknown_names_are_attribute_errors() -> None:
     with pytest.raises(AttributeError, match="no attribute 'optimise'"):
         getattr(kernelwright, "optimise")  # noqa: B009
+
+
+def test_what_is_called_is_callable_whatever_was_imported_before() -> None:
+    code = (
+        "import kernelwright.search.spec, kernelwright as kw\n"
+        "from kernelwright.search import Search\n"
+        "print([n for n in kw.__all__ if not callable(getattr(kw, n))], Search.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[] Search"

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from kernelwright.agents.budget import UNLIMITED, Caps
 from kernelwright.agents.message import RoleName
 from kernelwright.agents.providers.price import Price
-from kernelwright.agents.session.tools.toolbox import ToolCaps
+from kernelwright.agents.session.tools.caps import ToolCaps
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
 from kernelwright.metal.device.threadgroup_memory import check_threadgroup_bytes
 from kernelwright.metal.diagnostic import Record

@@ -18,8 +18,9 @@ from kernelwright.agents.roles.graph_text import mlx_text
 from kernelwright.agents.roles.lesson import Lesson
 from kernelwright.agents.session.async_bridge import AsyncBridge
 from kernelwright.agents.session.session import Advance, Session
+from kernelwright.agents.session.tools.caps import ToolCaps
 from kernelwright.agents.session.tools.report import verdict_report
-from kernelwright.agents.session.tools.toolbox import Toolbox, ToolCaps
+from kernelwright.agents.session.tools.toolbox import Toolbox
 from kernelwright.agents.session.workbench import Workbench
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.describe import describe

@@ -15,7 +15,8 @@ from kernelwright.agents.roles.coder import CoderOptions, ModelCoder
 from kernelwright.agents.roles.coder_prompt import Start
 from kernelwright.agents.roles.task_signature import Interface
 from kernelwright.agents.session import AsyncBridge, MemoryLedger, ModelSpec, open_model
-from kernelwright.agents.session.tools.toolbox import Toolbox, ToolCaps
+from kernelwright.agents.session.tools.caps import ToolCaps
+from kernelwright.agents.session.tools.toolbox import Toolbox
 from kernelwright.agents.session.transcript import transcript_lines, transcripts
 from kernelwright.agents.session.workbench import Sibling
 from kernelwright.errors import DeviceError

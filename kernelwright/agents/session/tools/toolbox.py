@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from kernelwright.agents.message import ToolCall, ToolResult
 from kernelwright.agents.protocols import Attempt
@@ -12,6 +12,7 @@ from kernelwright.agents.roles.dedup import signature
 from kernelwright.agents.roles.reply_schema import ProgramDraft, drafted
 from kernelwright.agents.roles.task_signature import Interface
 from kernelwright.agents.session.parse import InvalidReplyError, parse
+from kernelwright.agents.session.tools.caps import ToolCaps
 from kernelwright.agents.session.tools.draft_book import DraftBook, NamedDraft, program_lines
 from kernelwright.agents.session.tools.report import LONGEST, check_report, measure_report
 from kernelwright.agents.session.tools.schema import (
@@ -29,22 +30,11 @@ from kernelwright.errors import BudgetError, DeviceError, InputError
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.inputs.stated_case import InputRecipe, Recipe
 from kernelwright.evaluator.task import Task
-from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.kernel import Program
 
 _MOST_SHOWN_LINES = 150
 _MOST_VALUES = 64
 _MOST_REFERENCE_ELEMENTS = 1 << 20
-
-
-class ToolCaps(Record):
-    """How much one conversation may have its tools do."""
-
-    calls: int = Field(default=80, ge=1)
-    evaluations: int = Field(default=24, ge=0)
-    turns: int = Field(default=40, ge=1)
-    idle_turns: int = Field(default=3, ge=1)
-    """Turns in a row without one tool call that can be carried out."""
 
 
 @dataclass(frozen=True)
