@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from typer.core import TyperArgument, TyperCommand, TyperOption
 
+import kernelwright
 from kernelwright.campaign.spec.campaign_file import NightFile
 from kernelwright.service.commands import COMMANDS
 from kernelwright.service.lazy_group import GroupEntry
@@ -46,6 +47,9 @@ check` says what it would do. Every key but the targets has a default."""
 _PRICES = """\
 Dollars per million tokens by `provider:NAME`, where the packaged table is out of date:
 `"openai:NAME" = { input = 2.5, output = 15.0, cache_read = 0.25 }`."""
+_PYTHON_INTRO = """\
+`import kernelwright as kw` is light: MLX, the store and the evaluator are imported with the
+first name that needs them."""
 _STORE_INTRO = """\
 Read it with `kernelwright best`, `show`, `history` and `report --json`, or by
 `KernelStore`; the tables may change with a migration. [The store](../store.md) explains it."""
@@ -58,6 +62,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         "reference/settings.md": settings_page(),
         "reference/campaign-file.md": campaign_page(),
         "reference/store.md": store_page(),
+        "reference/python.md": python_page(),
     }
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
@@ -190,6 +195,12 @@ def _shown(field: FieldInfo) -> str:
         return "required"
     value = field.default
     return "" if value is None else f"`{list(value) if isinstance(value, tuple) else value}`"
+
+
+def python_page() -> str:
+    """Return every public name, for mkdocstrings to fill in."""
+    names = [f"::: kernelwright.{name}" for name in kernelwright.__all__]
+    return "\n\n".join(["# Python", _PYTHON_INTRO, *names]) + "\n"
 
 
 def store_page() -> str:

@@ -8,6 +8,7 @@ from types import ModuleType
 
 import pytest
 
+import kernelwright
 from kernelwright.campaign.spec.campaign_file import NightCaps
 from kernelwright.service.commands import COMMANDS
 from kernelwright.service.lazy_group import GroupEntry
@@ -47,6 +48,11 @@ def test_every_key_of_a_campaign_stands_in_the_reference(reference: ModuleType) 
     assert "## `[[functions]]`" in page
     assert all(f"| `{key}` |" in page for key in NightCaps.model_fields)
     assert "| `plateau` | int | `8` | correct candidates in a row" in page
+
+
+def test_every_public_name_stands_in_the_reference(reference: ModuleType) -> None:
+    page = reference.python_page()
+    assert all(f"::: kernelwright.{name}\n" in page for name in kernelwright.__all__)
 
 
 def test_every_table_of_the_store_stands_in_the_reference(reference: ModuleType) -> None:
