@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from kernelwright import campaign
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.service.console import console
 from kernelwright.service.option import JsonOption, LimitOption, StoreOption, print_json
@@ -128,9 +127,12 @@ def verify(
     json: JsonOption = False,
 ) -> None:
     """Judge champions again after MLX, the system, the chip or the evaluator changed."""
+    # The evaluator, which the other commands of the group do without.
+    from kernelwright.campaign import recheck
+
     found = []
     with KernelStore(store, must_exist=True) as opened:
-        for result in campaign.recheck(opened, device=device, everything=everything):
+        for result in recheck(opened, device=device, everything=everything):
             found.append(result)
             if not json:
                 print_recheck(console(), result)
