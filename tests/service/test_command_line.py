@@ -16,7 +16,7 @@ from kernelwright.service.setting_default import TAKEN, defaults_of
 from kernelwright.settings import Settings
 from kernelwright.store import KernelStore
 
-_NO_RESULT = {"run", "serve", "mcp", "campaign init"}
+_NO_RESULT = {"run", "serve", "mcp", "campaign init", "worker", "fleet up"}
 """They start a program or a server, or write one file."""
 
 
