@@ -24,7 +24,7 @@ class ListedTask(Record):
 
     task: TaskSummary
     tried: int
-    """Candidates."""
+    """Candidates with a verdict."""
     right: int
     """Candidates with a verdict that is correct."""
     best: Rank | None

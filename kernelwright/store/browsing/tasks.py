@@ -138,14 +138,15 @@ def _tried_in(runs: Collection[str]) -> Select[str]:
 
 
 def _tried(session: Session, runs: Runs) -> dict[str, int]:
-    query = select(CandidateRow.task_id, func.count(CandidateRow.id.distinct()))
-    if runs is None:
-        query = select(CandidateRow.task_id, func.count())
-    else:
-        query = query.join(TrialRow, TrialRow.candidate_id == CandidateRow.id).where(
-            TrialRow.campaign_id.in_(runs),
-            (TrialRow.state == "done") | TrialRow.evaluation_id.is_not(None),
-        )
+    """Count candidates by task; what waits, or was cut off in flight, was not tried."""
+    has_verdict = (TrialRow.state == "done") | TrialRow.evaluation_id.is_not(None)
+    query = (
+        select(CandidateRow.task_id, func.count(CandidateRow.id.distinct()))
+        .join(TrialRow, TrialRow.candidate_id == CandidateRow.id)
+        .where(has_verdict)
+    )
+    if runs is not None:
+        query = query.where(TrialRow.campaign_id.in_(runs))
     return {row[0]: row[1] for row in session.execute(query.group_by(CandidateRow.task_id))}
 
 

@@ -4,9 +4,15 @@ import { el, empty, svg } from "./dom.js";
 import * as format from "./format.js";
 import { tile, tiles } from "./parts.js";
 
-const WIDTH = 640;
-const HEIGHT = 340;
+let WIDTH = 640;
+let HEIGHT = 340;
 const EDGE = { left: 82, right: 18, top: 18, bottom: 44 };
+
+// On a phone a chart is drawn smaller rather than scaled down with its words.
+function measure() {
+  const isNarrow = matchMedia("(max-width: 640px)").matches;
+  [WIDTH, HEIGHT] = isNarrow ? [360, 290] : [640, 340];
+}
 
 const logScale = (low, high, from, to) => (value) => from + ((Math.log10(value) - Math.log10(low)) / (Math.log10(high) - Math.log10(low))) * (to - from);
 const scale = (low, high, from, to) => (value) => from + ((value - low) / (high - low || 1)) * (to - from);
@@ -35,6 +41,7 @@ function axes(x, y, xTicks, yTicks, xLabel, yLabel, tell = plain, tellX = plain)
 
 export function roofline(found, chosen, taskId) {
   if (!found || !found.points.length) return empty("Nothing was counted for this task, so there is no roofline.");
+  measure();
   const ridge = found.peak_gflops / found.bandwidth_gb_s;
   const xs = found.points.map((p) => p.intensity);
   const ys = found.points.map((p) => p.gflops);
@@ -73,6 +80,7 @@ export function spendChart(curve) {
     byModel.set(p.model, { calls: sum.calls + 1, tokens: sum.tokens + p.tokens, dollars: sum.dollars + p.dollars, failed: sum.failed + p.is_failed });
   }
   if (!paid.length) return empty("No model was asked, so nothing was spent.");
+  measure();
   const isMoney = curve.dollars > 0;
   const begin = Date.parse(curve.started_at);
   const end = Math.max(Date.parse(curve.ended_at), Date.parse(paid.at(-1).at));
@@ -88,7 +96,7 @@ export function spendChart(curve) {
     path += `L${at} ${y(sum).toFixed(1)}`;
   }
   path += `L${x((end - begin) / 1000)} ${y(sum)}`;
-  const ticks = [0, 0.25, 0.5, 0.75, 1];
+  const ticks = WIDTH < 500 ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1];
   const span = (end - begin) / 1000;
   const about = isMoney ? format.dollars(curve.dollars) : `${format.count(curve.tokens)} tokens`;
   return [

@@ -1,0 +1,131 @@
+"""Pages, trees and sums of a store, on every database."""
+
+import pytest
+
+from kernelwright.evaluator.evaluation import Status
+from kernelwright.store import Campaign, KernelStore, ModelCall, ModelOutcome
+from kernelwright.store.browsing import CandidateOrder, TrialFilter
+from tests.store.conftest import Evaluate, intent, program_of, task_of
+
+
+def pay(store: KernelStore, campaign: Campaign, task_id: str, microdollars: int) -> None:
+    call = ModelCall(
+        id=f"{microdollars:064x}",
+        campaign_id=campaign.id,
+        task_id=task_id,
+        provider="openai",
+        model="gpt",
+        role="coder",
+        request_hash="0" * 64,
+        request="{}",
+    )
+    store.dialogue.begin_call(call)
+    store.dialogue.finish_call(
+        call.id, ModelOutcome(input_tokens=7, output_tokens=3, cost_microdollars=microdollars)
+    )
+
+
+def test_the_task_table_adds_up_trials_verdicts_and_spend(
+    store: KernelStore, campaign: Campaign, evaluate: Evaluate
+) -> None:
+    other = task_of((4, 16), name="wide")
+    evaluate("a", cost=5.0)
+    best = evaluate("b", cost=3.0)
+    evaluate("c", status=Status.WRONG)
+    evaluate("d", of=other, status=Status.WRONG)
+    store.intend(intent(campaign, other, program_of("waits")))
+    pay(store, campaign, other.fingerprint, 40)
+    pay(store, campaign, other.fingerprint, 2)
+    for runs in (None, [campaign.id]):
+        narrow, wide = store.browse.tasks(runs)
+        assert (narrow.tried, narrow.right, narrow.champion_id) == (3, 2, best)
+        assert narrow.best is not None
+        assert narrow.best.value == 3.0
+        assert (wide.tried, wide.right, wide.best, wide.champion_id) == (1, 0, None, None)
+        assert (wide.spend.calls, wide.spend.tokens, wide.spend.microdollars) == (2, 20, 42)
+    assert store.browse.tasks(["0" * 64]) == ()
+    assert store.browse.tasks(device=("metal", "M4"))[0].champion_id is None
+
+
+def test_totals_are_those_of_the_runs_that_are_asked_for(
+    store: KernelStore, campaign: Campaign, evaluate: Evaluate
+) -> None:
+    evaluate("a", cost=5.0)
+    evaluate("b", status=Status.WRONG)
+    store.intend(intent(campaign, task_of((4, 8)), program_of("c")))
+    pay(store, campaign, task_of((4, 8)).fingerprint, 9)
+    totals = store.browse.totals([campaign.id])
+    assert (totals.tried, totals.evaluated, totals.right) == (2, 2, 1)
+    assert (totals.under_way, totals.waiting) == (0, 1)
+    assert totals.spend.microdollars == 9
+    assert [p.dollars for p in store.browse.payments([campaign.id])] == [9e-6]
+    nothing = store.browse.totals(["0" * 64])
+    assert (nothing.tried, nothing.evaluated, nothing.spend.calls) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("order", ["at", "rank", "status", "author", "idea", "task"])
+@pytest.mark.parametrize("descending", [True, False])
+def test_pages_join_to_the_whole(
+    store: KernelStore,
+    campaign: Campaign,
+    evaluate: Evaluate,
+    order: CandidateOrder,
+    descending: bool,
+) -> None:
+    for cost, body in enumerate("abcde"):
+        evaluate(body, cost=float(cost) or None)
+    wanted = TrialFilter(run_ids=(campaign.id,))
+    whole = store.browse.trials(wanted, order=order, descending=descending)
+    parts = [
+        store.browse.trials(wanted, order=order, descending=descending, offset=at, limit=2)
+        for at in (0, 2, 4)
+    ]
+    assert [entry for part in parts for entry in part.items] == list(whole.items)
+    assert {part.total for part in parts} == {whole.total} == {5}
+    if order == "rank":
+        assert whole.items[-1].rank is None
+
+
+def test_words_are_looked_for_as_they_are_written(store: KernelStore, evaluate: Evaluate) -> None:
+    candidate = evaluate("a", cost=1.0)
+
+    def found(text: str) -> int:
+        return store.browse.trials(TrialFilter(text=text)).total
+
+    assert [found(t) for t in ("ROW PER", candidate[:9], "%", "_", "'", "\\")] == [1, 1, 0, 0, 0, 0]
+    assert [t.task.name for t in store.browse.find_tasks("SOFT")] == ["row_softmax"]
+    assert store.browse.find_tasks("%") == ()
+
+
+def test_the_tree_holds_every_candidate_once(
+    store: KernelStore, campaign: Campaign, evaluate: Evaluate
+) -> None:
+    task = task_of((4, 8))
+    root = evaluate("root", cost=2.0)
+    child = store.intend(
+        intent(campaign, task, program_of("child"), parent=program_of("root").id)
+    ).candidate_id
+    orphan = store.intend(
+        intent(campaign, task, program_of("orphan"), parent=program_of("unknown").id)
+    ).candidate_id
+    first = store.browse.children(task.fingerprint)
+    assert {(n.id, n.children, n.is_champion) for n in first} == {
+        (root, 1, True),
+        (orphan, 0, False),
+    }
+    (below,) = store.browse.children(task.fingerprint, root)
+    assert (below.id, below.parent_id, below.status) == (child, root, None)
+    assert store.browse.children(task.fingerprint, child) == ()
+
+
+def test_a_log_is_read_on_from_its_end(store: KernelStore, campaign: Campaign) -> None:
+    for number in range(5):
+        store.log(campaign.id, "Line", str(number))
+    ends = store.browse.last_event_ids([campaign.id])
+    store.log(campaign.id, "Line", "later")
+    assert [e.body for e in store.browse.latest_events(ends, limit=2)] == ["3", "4"]
+    assert store.browse.event_count(ends) == 5
+    assert [e.body for e in store.browse.events_after(campaign.id, ends[campaign.id])] == ["later"]
+    assert store.browse.end_of_log() > ends[campaign.id]
+    assert store.browse.latest_events({}) == ()
+    assert store.browse.event_count({}) == 0
