@@ -82,6 +82,8 @@ def test_pages_join_to_the_whole(
     ]
     assert [entry for part in parts for entry in part.items] == list(whole.items)
     assert {part.total for part in parts} == {whole.total} == {5}
+    ids = store.browse.trial_ids(wanted, order=order, descending=descending)
+    assert store.browse.trials_by_id(ids) == whole.items
     if order == "rank":
         assert whole.items[-1].rank is None
 

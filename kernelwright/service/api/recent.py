@@ -10,18 +10,23 @@ from weakref import WeakKeyDictionary
 from kernelwright.campaign.history.resuming import is_alive
 from kernelwright.campaign.history.run_state import RunState, state_of
 from kernelwright.store import Campaign, KernelStore
-from kernelwright.store.browsing import ListedTask
+from kernelwright.store.browsing import CandidateOrder, ListedTask, TrialFilter, TrialPage
 
 _MOST = 64
 _LONGEST_S = 10.0
 """A champion may be settled again without a word in any log."""
+_NEAR = 1_000
+"""Rows that are found quicker than the whole order."""
+_MOST_ORDERS = 4
+"""Each may hold 100,000 ids, some 10 MB."""
 Answer = TypeVar("Answer")
 
 
 class Recent(Generic[Answer]):
     """Answers by question, each with the mark that the store had then."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = _MOST) -> None:
+        self._most = most
         self._lock = threading.Lock()
         self._known: OrderedDict[Hashable, tuple[Hashable, float, Answer]] = OrderedDict()
 
@@ -34,12 +39,13 @@ class Recent(Generic[Answer]):
         answer = ask()
         with self._lock:
             self._known[question] = (mark, time.monotonic(), answer)
-            while len(self._known) > _MOST:
+            while len(self._known) > self._most:
                 self._known.popitem(last=False)
         return answer
 
 
 _TABLES: WeakKeyDictionary[KernelStore, Recent[tuple[ListedTask, ...]]] = WeakKeyDictionary()
+_ORDERS: WeakKeyDictionary[KernelStore, Recent[tuple[str, ...]]] = WeakKeyDictionary()
 _STATES: WeakKeyDictionary[KernelStore, Recent[RunState]] = WeakKeyDictionary()
 
 
@@ -52,6 +58,31 @@ def task_rows(store: KernelStore, runs: tuple[Campaign, ...] | None) -> tuple[Li
     device = runs[-1].environment.device
     mark = tuple(store.browse.last_event_ids(ids).items())
     return table.get(ids, mark, lambda: store.browse.tasks(ids, device=(device.name, device.chip)))
+
+
+def trial_page(
+    store: KernelStore,
+    wanted: TrialFilter,
+    *,
+    order: CandidateOrder,
+    descending: bool,
+    offset: int,
+    limit: int,
+) -> TrialPage:
+    """Return a page of trials; who scrolls far has the whole order looked up once."""
+    if offset < _NEAR:
+        return store.browse.trials(
+            wanted, order=order, descending=descending, offset=offset, limit=limit
+        )
+    runs = wanted.run_ids
+    mark = store.browse.last_event_ids(runs) if runs else {"": store.browse.end_of_log()}
+    ids = _ORDERS.setdefault(store, Recent(_MOST_ORDERS)).get(
+        (wanted, order, descending),
+        tuple(mark.items()),
+        lambda: store.browse.trial_ids(wanted, order=order, descending=descending),
+    )
+    items = store.browse.trials_by_id(ids[offset : offset + limit])
+    return TrialPage(items=items, total=len(ids))
 
 
 def known_state(store: KernelStore, run: Campaign) -> RunState:

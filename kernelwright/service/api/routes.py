@@ -20,6 +20,7 @@ from kernelwright.evaluator.evaluation import Status
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.service.api import campaigns, plans, tasks
 from kernelwright.service.api.cursor import read_cursor
+from kernelwright.service.api.recent import trial_page
 from kernelwright.service.api.record import (
     CampaignPage,
     CandidateDiff,
@@ -270,9 +271,7 @@ def list_candidates(
         status=status,
         text=q or None,
     )
-    return store.browse.trials(
-        wanted, order=order, descending=descending, offset=offset, limit=limit
-    )
+    return trial_page(store, wanted, order=order, descending=descending, offset=offset, limit=limit)
 
 
 @routes.get("/candidates/{id}", tags=["candidates"])

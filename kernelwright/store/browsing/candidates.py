@@ -45,13 +45,25 @@ def trial_page(
 ) -> TrialPage:
     """Return some trials in an order; what has no rank or no verdict comes last."""
     # Ids first: whole rows are wide, and only those of one page are read.
+    ids = _ordered(wanted, order, descending=descending).offset(offset).limit(limit)
+    page = session.scalars(ids).all()
+    total = session.scalar(_joined(select(func.count()).select_from(TrialRow), wanted, "at")) or 0
+    return TrialPage(items=entries(session, page), total=total)
+
+
+def trial_ids(
+    session: Session, wanted: TrialFilter, *, order: CandidateOrder, descending: bool
+) -> tuple[str, ...]:
+    """Return the ids of all trials that are wanted, in an order."""
+    return tuple(session.scalars(_ordered(wanted, order, descending=descending)))
+
+
+def _ordered(wanted: TrialFilter, order: CandidateOrder, *, descending: bool) -> Select[str]:
     ids = _joined(select(TrialRow.id), wanted, order)
     for column in _ORDERS[order]:
         key = column.desc() if descending and column is not _ORDERS["rank"][0] else column.asc()
         ids = ids.order_by(*([] if order in ("at", "task") else [column.is_(None)]), key)
-    page = session.scalars(ids.order_by(TrialRow.id).offset(offset).limit(limit)).all()
-    total = session.scalar(_joined(select(func.count()).select_from(TrialRow), wanted, "at")) or 0
-    return TrialPage(items=_entries(session, page), total=total)
+    return ids.order_by(TrialRow.id)
 
 
 def _joined(query: Select[Row], wanted: TrialFilter, order: CandidateOrder) -> Select[Row]:
@@ -82,7 +94,8 @@ def _joined(query: Select[Row], wanted: TrialFilter, order: CandidateOrder) -> S
     return query
 
 
-def _entries(session: Session, trial_ids: Sequence[str]) -> tuple[HistoryEntry, ...]:
+def entries(session: Session, trial_ids: Sequence[str]) -> tuple[HistoryEntry, ...]:
+    """Return trials by their ids, in that order."""
     query = (
         select(TrialRow, CandidateRow, TaskRow, EvaluationRow)
         .join(CandidateRow, CandidateRow.id == TrialRow.candidate_id)

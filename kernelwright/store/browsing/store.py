@@ -1,6 +1,6 @@
 """The part of the store for readers who turn pages; reached as `KernelStore.browse`."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from kernelwright.store.browsing import candidates, runs, tasks
 from kernelwright.store.browsing.record import (
@@ -16,7 +16,13 @@ from kernelwright.store.browsing.record import (
 )
 from kernelwright.store.dialogue_store import Transaction
 from kernelwright.store.reading import resolve_candidate, resolve_task
-from kernelwright.store.record import Champion, LoggedEvent, RecordedModelCall, TaskSummary
+from kernelwright.store.record import (
+    Champion,
+    HistoryEntry,
+    LoggedEvent,
+    RecordedModelCall,
+    TaskSummary,
+)
 
 
 class BrowsingStore:
@@ -74,6 +80,18 @@ class BrowsingStore:
             return candidates.trial_page(
                 session, wanted, order=order, descending=descending, offset=offset, limit=limit
             )
+
+    def trial_ids(
+        self, wanted: TrialFilter, *, order: CandidateOrder = "at", descending: bool = True
+    ) -> tuple[str, ...]:
+        """Return the ids of all trials that are wanted, in an order."""
+        with self._read() as session:
+            return candidates.trial_ids(session, wanted, order=order, descending=descending)
+
+    def trials_by_id(self, trial_ids: Sequence[str]) -> tuple[HistoryEntry, ...]:
+        """Return trials by their ids, in that order."""
+        with self._read() as session:
+            return candidates.entries(session, trial_ids)
 
     def children(
         self, task_id: str, parent_id: str | None = None, *, offset: int = 0, limit: int = 200
