@@ -18,7 +18,7 @@ from kernelwright.evaluator.evaluation import Samples, Speedup
 from kernelwright.metal import Program
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.service.commands import app
-from kernelwright.service.console import THEME, console
+from kernelwright.service.console import THEME, result_console
 from kernelwright.service.view.figure import MLX_IS_BEST
 from kernelwright.service.view.summary import print_search_summary
 from kernelwright.store import KernelStore
@@ -149,7 +149,7 @@ def _summary(report: SearchReport) -> str:
 
 
 def _run(measured: Measured, *arguments: str) -> str:
-    console.cache_clear()
+    result_console.cache_clear()
     line = [*arguments, "--store", measured.url]
     result = CliRunner().invoke(app, line, env={"COLUMNS": "140"})
     assert result.exit_code == 0, result.output
