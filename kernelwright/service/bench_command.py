@@ -84,20 +84,25 @@ def bench(
         ).model_copy(update={"function": subject.name})
         predicted = None if measured.is_gpu else _predicted(function, store, chip)
         is_known = measured.gain is not None or predicted is not None
-        search = "" if is_known else _search_command(subject, inputs or [])
+        search = "" if is_known else _search_command(_place(subject, target), inputs or [])
         reports.append(FunctionBenchmark(measured=measured, predicted=predicted, search=search))
         if not json:
             print_benchmark(console(), measured, predicted, search)
     if json:
         print_json(reports)
-    for remark in (r for function in captured.functions for r in function.remarks):
+    remarks = [r for function in captured.functions for r in function.remarks]
+    # They are of what kernels keep: MLX's own times are of the function as it is.
+    for remark in remarks if any(not report.search for report in reports) else ():
         error_console().print(remark, style="warn", markup=False, soft_wrap=True)
     for refused in captured.refused:
         error_console().print(f"{refused.function}: {refused.reason}", style="warn")
 
 
-def _search_command(subject: Subject, inputs: Sequence[str]) -> str:
-    place = subject.file if subject.file.startswith(CATALOG) else subject.place
+def _place(subject: Subject, target: str) -> str:
+    return target if target.startswith(CATALOG) else subject.place
+
+
+def _search_command(place: str, inputs: Sequence[str]) -> str:
     given = [word for text in inputs for word in ("-i", quote(text))]
     return " ".join(["kernelwright search", quote(place), *given])
 

@@ -64,3 +64,22 @@ def test_a_chip_chooses_whose_time_is_predicted_and_inputs_are_repeated_in_the_h
     url = ("--store", str(tmp_path / "none.db"), "--device", "simulator")
     text = _run("bench", f"{file}:smooth", "-i", "f32[8,32]", *_SHORT, *url)
     assert f"kernelwright search {file}:smooth -i 'f32[8,32]'" in "".join(text.splitlines())
+
+
+def test_a_ready_task_keeps_its_dtype_in_the_hint(tmp_path: Path) -> None:
+    url = ("--store", str(tmp_path / "none.db"), "--device", "simulator")
+    text = _run("bench", "catalog:softmax:f16", "-i", "f16[8,32]", *_SHORT, *url)
+    assert "kernelwright search catalog:softmax:f16 -i 'f16[8,32]'" in "".join(text.splitlines())
+
+
+def test_work_on_a_stream_of_the_cpu_is_timed_where_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "streams.py"
+    file.write_text(
+        "import mlx.core as mx\ndef mixed(x):\n"
+        "    return mx.softmax(mx.exp(x, stream=mx.cpu) * 2, axis=-1)\n"
+    )
+    line = ["bench", f"{file}:mixed", "-i", "f32[8,32]", *_SHORT]
+    line += ["--store", str(tmp_path / "none.db"), "--device", "simulator"]
+    result = CliRunner().invoke(app, line)
+    assert result.exit_code == 0, result.output
+    assert "MLX's times are of the GPU" not in result.output
