@@ -1,5 +1,6 @@
 """What a notebook shows: small tables and text as HTML that suits light and dark pages."""
 
+import base64
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -48,8 +49,16 @@ def page(write: Callable[[Console], None], width: int = _WIDTH) -> Text:
 
 def as_text(renderable: RenderableType, width: int = _WIDTH) -> str:
     """Write what a terminal would show, without colours."""
+    # A notebook's kernel asks every program for colours, by FORCE_COLOR.
     console = Console(
-        file=io.StringIO(), width=width, theme=THEME, highlight=False, force_jupyter=False
+        file=io.StringIO(),
+        width=width,
+        theme=THEME,
+        highlight=False,
+        force_jupyter=False,
+        force_terminal=False,
+        color_system=None,
+        no_color=True,
     )
     console.print(renderable)
     assert isinstance(console.file, io.StringIO)
@@ -72,7 +81,8 @@ def as_html(renderable: RenderableType, width: int = _WIDTH) -> str:
 
 def table_html(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
     """Write a table; every text is escaped."""
-    head = "".join(f'<th scope="col" style="text-align:left">{escape(h)}</th>' for h in heads)
+    numbers = [bool(rows) and rows[0][place].is_number for place in range(len(heads))]
+    head = "".join(_head(h, is_number=n) for h, n in zip(heads, numbers, strict=True))
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     return (
         '<div style="overflow-x:auto"><table><thead>'
@@ -86,7 +96,21 @@ def line_html(text: str, color: str = "") -> str:
     return f"<div{style}>{escape(text)}</div>"
 
 
+def picture_html(svg: str, words: str) -> str:
+    """Write a drawing as an image: its styles are its own, and not the notebook's."""
+    data = base64.b64encode(svg.encode()).decode()
+    return (
+        f'<img alt="{escape(words, quote=True)}" style="max-width:100%" '
+        f'src="data:image/svg+xml;base64,{data}"/>'
+    )
+
+
+def _head(text: str, *, is_number: bool) -> str:
+    align = "right" if is_number else "left"
+    return f'<th scope="col" style="text-align:{align};padding:2px 10px">{escape(text)}</th>'
+
+
 def _cell(cell: Cell) -> str:
-    style = f"text-align:{'right' if cell.is_number else 'left'}"
+    style = f"text-align:{'right' if cell.is_number else 'left'};padding:2px 10px"
     style += f";color:{cell.color}" if cell.color else ""
     return f'<td style="{style}">{escape(cell.text)}</td>'

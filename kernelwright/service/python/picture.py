@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kernelwright.errors import InputError
+from kernelwright.service.python.html import picture_html
 
 
 @dataclass(frozen=True)
@@ -11,6 +12,8 @@ class Picture:
     """An SVG document."""
 
     svg: str = field(repr=False)
+    words: str = "a drawing"
+    """What it shows, for those who do not see it."""
 
     def save(self, path: str | Path) -> Path:
         """Write it, and return its path.
@@ -29,3 +32,6 @@ class Picture:
 
     def _repr_svg_(self) -> str:
         return self.svg
+
+    def _repr_html_(self) -> str:
+        return picture_html(self.svg, self.words)

@@ -82,7 +82,7 @@ class PlanResult:
         return as_text(self)
 
     def _repr_html_(self) -> str:
-        drawn = "".join(f"<div>{picture.svg}</div>" for picture in self.pictures)
+        drawn = "".join(f"<div>{picture._repr_html_()}</div>" for picture in self.pictures)
         return drawn + "".join(line_html(sentence, BAD) for sentence in self._sentences())
 
     def _sentences(self) -> list[str]:
@@ -136,7 +136,10 @@ def plan_result(
     """Describe and draw plans."""
     outlines = tuple(outline(planned, known, chip) for planned in plans)
     pictures = tuple(
-        Picture(draw_plan(Flow(planned.graph, planned.regions), outlined))
+        Picture(
+            draw_plan(Flow(planned.graph, planned.regions), outlined),
+            f"the plan of {outlined.function}: {len(outlined.regions)} kernels",
+        )
         for planned, outlined in zip(plans, outlines, strict=True)
     )
     return PlanResult(outlines, pictures, remarks, refused)

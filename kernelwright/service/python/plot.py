@@ -1,5 +1,6 @@
 """Bars of MLX's times and the kernels', as an SVG that needs nothing else."""
 
+import textwrap
 from collections.abc import Sequence
 from html import escape
 
@@ -14,6 +15,7 @@ _BAR = 280
 _ROW = 44
 _HEAD = 40
 _LONGEST_NAME = 30
+_LONGEST_LINE = 100
 _STYLE = """\
 text{font:13px system-ui,sans-serif;fill:#24292f}.quiet{fill:#6e7781}
 .mlx{fill:#8c959f}.ours{fill:#0969da}.stays{fill:#d0d7de}.page{fill:#ffffff}
@@ -24,14 +26,18 @@ text{font:13px system-ui,sans-serif;fill:#24292f}.quiet{fill:#6e7781}
 def draw_result(report: SearchReport) -> str:
     """Draw both times of each task as bars of one scale per task, the gain beside them."""
     timed = [task for task in report.tasks if task.gain is not None]
-    height = _HEAD + _ROW * max(1, len(timed)) + 30
+    note = textwrap.wrap(_note([task.gain for task in timed if task.gain]), _LONGEST_LINE)
+    height = _HEAD + _ROW * max(1, len(timed)) + 18 * len(note) + 12
     names = ", ".join(function.function for function in report.functions) or "nothing"
     parts = [f'<text x="12" y="24">{escape(names)}: time of a call</text>']
     parts += [_task(task, _HEAD + _ROW * place) for place, task in enumerate(timed)]
     if not timed:
         parts.append(f'<text class="quiet" x="12" y="{_HEAD + 22}">no kernel was right</text>')
-    note = _note([task.gain for task in timed if task.gain])
-    parts.append(f'<text class="quiet" x="12" y="{height - 10}">{escape(note)}</text>')
+    top = height - 18 * len(note)
+    parts += [
+        f'<text class="quiet" x="12" y="{top + 18 * place + 4}">{escape(line)}</text>'
+        for place, line in enumerate(note)
+    ]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
         f'width="{_WIDTH}" height="{height}" role="img"><title>{escape(names)}</title>'

@@ -137,7 +137,8 @@ class SearchResult:
 
     def plot(self) -> Picture:
         """Draw MLX's times and the kernels' as bars: an SVG that a notebook shows."""
-        return Picture(draw_result(self.report))
+        names = ", ".join(function.function for function in self.report.functions)
+        return Picture(draw_result(self.report), f"MLX's times and the kernels' of {names}")
 
     def export(
         self,

@@ -66,6 +66,16 @@ def test_a_result_shows_itself_in_terminals_and_notebooks(found: SearchResult) -
     assert "shifted" in found.plan.picture.svg
 
 
+def test_text_has_no_escapes_where_colours_are_forced(
+    found: SearchResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As a notebook's kernel has it.
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("CLICOLOR_FORCE", "1")
+    assert "\x1b" not in repr(found)
+    assert "\x1b" not in repr(found.plan)
+
+
 def test_the_plan_of_a_result_has_what_its_champions_gain(found: SearchResult) -> None:
     (region,) = found.plan.regions
     assert region.gain == found.champion.gain
@@ -165,7 +175,7 @@ def test_plan_compiles_nothing_and_opens_no_store(tmp_path: Path) -> None:
     assert [region.name for region in planned.regions] == ["shifted"]
     assert str(planned.limit).startswith("~")
     assert "shifted" in repr(planned)
-    assert "<svg" in planned._repr_html_()
+    assert "data:image/svg+xml;base64," in planned._repr_html_()
     assert planned.save(tmp_path / "plan.svg").read_text().startswith("<svg")
     assert not (tmp_path / "none.db").exists()
 
