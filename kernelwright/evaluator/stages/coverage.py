@@ -19,6 +19,8 @@ from kernelwright.evaluator.stages.trial import Failure, check_answer
 from kernelwright.metal.device.base import Condition
 
 _BEYOND_THE_SIMULATOR = (Status.TIMEOUT, Status.OUT_OF_MEMORY, Status.CRASHED)
+_MOST_ROUNDS = 4
+"""A case that takes a side may come to conditions behind it."""
 Runs = list[tuple[Reference, tuple[Condition, ...]]]
 
 
@@ -58,29 +60,48 @@ class _Coverage:
 
     def prove(self) -> str:
         """Return what was found, in one sentence."""
-        words = self._cover()
+        for reference in self._references:
+            self._watch(reference)
+            if not self._tally.missing:
+                break
+        drawn = len(self._runs)
+        tried = self._settle()
         own = self._references[0]
-        if not self._tally.seen or own.elements > MOST_ELEMENTS:
-            return words
+        hidden = self._show() if self._tally.seen and own.elements <= MOST_ELEMENTS else 0
+        tried |= self._settle(tried)
+        words = f"{len(self._tally.seen)} conditions on loaded data"
+        if not tried:
+            words += f", both sides taken in {drawn} cases"
+        else:
+            words += f", one side of {len(tried)} taken by none of {drawn} cases and settled"
+        return f"{words}; {hidden} sides were tried among other numbers" if hidden else words
+
+    def _show(self) -> int:
+        """Judge further cases where a side matters in none; return of how many sides."""
         showing = Showing(self._trial, self._search.tolerances, self._search.random)
         hidden = list(showing.hidden(self._runs))
         for side, taken in hidden:
             for reference in showing.cases(side, taken):
                 self._judge(reference)
-        made = f"; {len(hidden)} sides were tried among other numbers" if hidden else ""
-        return f"{words}{made}"
+        return len(hidden)
 
-    def _cover(self) -> str:
-        for reference in self._references:
-            self._watch(reference)
-            if not self._tally.missing:
+    def _settle(self, tried: frozenset[Side] = frozenset()) -> frozenset[Side]:
+        """Settle the sides that are missing, and those behind them that made cases come to.
+
+        Raises:
+            Failure: one of them matters, and nothing takes it.
+        """
+        for _ in range(_MOST_ROUNDS):
+            missing = [side for side in self._tally.missing if side not in tried]
+            ranges = ranges_of(self._references, self._context.program) if missing else {}
+            suspects = [s for s in missing if not is_out_of_reach(s, self._tally, ranges)]
+            if not suspects:
                 break
-        words = f"{len(self._tally.seen)} conditions on loaded data"
-        missing = self._tally.missing
-        ranges = ranges_of(self._references, self._context.program) if missing else {}
-        suspects = [s for s in missing if not is_out_of_reach(s, self._tally, ranges)]
-        if not suspects:
-            return f"{words}, both sides taken in {len(self._runs)} cases"
+            self._settle_some(suspects)
+            tried |= frozenset(suspects)
+        return tried
+
+    def _settle_some(self, suspects: Sequence[Side]) -> None:
         forcing = Forcing(self._trial, self._runs, self._tally)
         harmful = [side for side in suspects if forcing.matters((side,))]
         for reference in self._search.reach(harmful):
@@ -89,8 +110,6 @@ class _Coverage:
         unproven = [side for side in left if not is_guard(side, self._tally)]
         if unproven:
             raise Failure(Status.WRONG, self._complaint(unproven))
-        made = f"; cases were made for {len(harmful) - len(left)}" if harmful else ""
-        return f"{words}, one side of {len(suspects)} taken by no drawn case{made}"
 
     def _judge(self, made: Reference) -> None:
         """Judge a case that was made for this program, as any other is judged."""
