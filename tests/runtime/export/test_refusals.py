@@ -14,7 +14,10 @@ from kernelwright.runtime.export.function.alone import ExampleCall
 from kernelwright.runtime.export.function.function_export import export_function
 
 _USER = """\
+from __future__ import annotations
+
 import threading
+from dataclasses import dataclass
 from functools import partial
 
 import mlx.core as mx
@@ -39,6 +42,26 @@ class Locked:
 LOCKED = Locked()
 LOCKED.factor = 3.0
 STATE = {"m": mx.ones((8,))}
+
+
+class Registry:
+    items = {}
+
+
+Registry.items["exp"] = mx.exp
+
+
+@dataclass(frozen=True)
+class Config:
+    scale: float | None = None
+
+
+def registered(x):
+    return Registry.items["exp"](x) * 2
+
+
+def configured(x, config=Config(2.0)):
+    return mx.exp(x) * config.scale
 
 
 def of_another_package(x):
@@ -105,18 +128,19 @@ def _said(user: ModuleType, name: str, *rest: object) -> str:
         (
             "of_another_package",
             (),
-            ["needs pytest as a whole", "(elsewhere, /refused_of_a_test.py:30)"],
+            ["needs pytest as a whole", "(elsewhere, /refused_of_a_test.py:53)"],
         ),
-        ("imports_another_package", (), ["needs pytest", "(pytest, /refused_of_a_test.py:34)"]),
+        ("imports_another_package", (), ["needs pytest", "(pytest, /refused_of_a_test.py:57)"]),
         (
             "gives_an_object",
             (),
-            ["an object of Opaque", ":41: return Opaque(y)", "make Opaque a dataclass"],
+            ["an object of Opaque", ":64: return Opaque(y)", "make Opaque a dataclass"],
         ),
-        ("changes_a_dict", ({"m": mx.zeros((8,))},), ["a list or dict", "_test.py:45)"]),
-        ("changes_a_nested_list", ({"seen": []},), ["a list or dict", "_test.py:51)"]),
-        ("changes_its_own_dict", (), ["replaces arrays that it keeps", "_test.py:56)"]),
+        ("changes_a_dict", ({"m": mx.zeros((8,))},), ["a list or dict", "_test.py:68)"]),
+        ("changes_a_nested_list", ({"seen": []},), ["a list or dict", "_test.py:74)"]),
+        ("changes_its_own_dict", (), ["replaces arrays that it keeps", "_test.py:79)"]),
         ("LOCKED.run", (), ["LOCKED.lock", "has no text"]),
+        ("registered", (), ["works in its file", "KeyError: 'exp'", "such as a registry"]),
     ],
 )
 def test_a_refusal_names_the_line_and_the_variable(
@@ -126,3 +150,9 @@ def test_a_refusal_names_the_line_and_the_variable(
     assert all(part in said for part in parts), said
     assert said.endswith(".")
     assert "\n" not in said
+
+
+def test_a_dataclass_may_have_its_annotations_as_text(user: ModuleType) -> None:
+    call = ExampleCall((mx.zeros((4, 8)),), {})
+    with pytest.raises(KernelwrightError, match="found none in the store"):
+        export_function(user.configured, "f", [call], lambda _: {}, admits=lambda _: True)

@@ -10,6 +10,7 @@ import mlx.core as mx
 
 from kernelwright.errors import KernelwrightError, UnsupportedError
 from kernelwright.runtime.change_line import line_of_change
+from kernelwright.runtime.effect import ImpureError
 from kernelwright.runtime.export.function.arguments_code import arguments_with
 from kernelwright.runtime.export.function.dispatch import _Call
 from kernelwright.runtime.export.function.return_line import line_of_return
@@ -21,6 +22,7 @@ from kernelwright.runtime.export.function.variant import (
     ResultError,
     Traced,
     names_read,
+    names_run,
     nest_of,
     trace,
 )
@@ -79,6 +81,23 @@ class FunctionAlone:
         reference, _ = _reference(self.module, self.source)
         return trace(reference, given, names_of(reference, given), self.loaded(read))
 
+    def _check_fails_at_home(self, call: ExampleCall, error: KernelwrightError) -> None:
+        """Tell what fails in the module alone from what fails in the user's file, too."""
+        if isinstance(error, EffectError | ResultError | ImpureError):
+            return
+        theirs, args, kwargs, captured = _theirs(self.function, self.source, call)
+        try:
+            names_run(theirs, seen(theirs, args, kwargs, captured))
+        except KernelwrightError:
+            return
+        cause = error.__cause__
+        said = f"{type(cause).__name__}: {cause}" if cause is not None else str(error)
+        raise UnsupportedError(
+            f"the function works in its file and not in a module of its own ({said}); what a "
+            "statement changes in an object or class, such as a registry, is not carried: let its "
+            "definition hold it."
+        ) from error
+
     def names_in(self, calls: Sequence[ExampleCall], name: str) -> "NamesOfCalls":
         """Find what the calls read; those that cannot be traced are left out, with a reason."""
         reference, _ = _reference(self.module, self.source)
@@ -88,9 +107,10 @@ class FunctionAlone:
                 given, theirs = self.seen(call, None), self.theirs(call, None)
                 try:
                     names = names_read(reference, given)
-                except KernelwrightError:
+                except KernelwrightError as e:
                     # In another state the statements of the file may not be right.
                     check_same_state(given, theirs, name)
+                    self._check_fails_at_home(call, e)
                     raise
                 found.read = both_names(found.read, names)
                 found.calls.append(call)

@@ -1,6 +1,7 @@
 """Writes an exported module into files, and imports it from them."""
 
 import importlib.util
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -46,6 +47,8 @@ def imported(
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
+        # A dataclass looks its annotations up in the modules that are imported.
+        sys.modules[spec.name] = module
         try:
             with around or nullcontext():
                 spec.loader.exec_module(module)
@@ -53,4 +56,8 @@ def imported(
             raise UnsupportedError(
                 f"{name} does not work in a module of its own: {type(e).__name__}: {e}."
             ) from e
-        yield module
+        else:
+            yield module
+        finally:
+            if sys.modules.get(spec.name) is module:
+                del sys.modules[spec.name]
