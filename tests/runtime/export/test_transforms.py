@@ -133,8 +133,9 @@ def test_a_changed_state_is_named(user: ModuleType) -> None:
         check_same_state(before, after, "box")
 
 
-def test_random_numbers_are_refused_with_what_to_do(user: ModuleType) -> None:
-    with pytest.raises(InputError, match="draw them outside"):
+def test_random_numbers_of_a_key_are_not_refused(user: ModuleType) -> None:
+    # All that is missing is a kernel.
+    with pytest.raises(InputError, match="found none in the store"):
         export_function(
             user.keyed, "keyed", [ExampleCall(ROWS, {})], lambda _: {}, admits=lambda _: True
         )
