@@ -113,6 +113,8 @@ def _listen(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host.strip("[]"), port))
+        # Who opens the address as soon as it is printed waits, and is not refused.
+        listening.listen()
     except OSError as e:
         listening.close()
         raise InputError(

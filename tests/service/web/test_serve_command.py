@@ -1,0 +1,80 @@
+"""`kernelwright serve`, as typed."""
+
+import json
+import re
+import socket
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from kernelwright.errors import InputError, StoreError, UnsupportedError
+from kernelwright.service.commands import app
+from tests.service.web.browser import served
+from tests.service.web.conftest import Filled
+
+
+def error_of(*words: str) -> Exception:
+    outcome = CliRunner().invoke(app, ["serve", *words])
+    assert isinstance(outcome.exception, Exception)
+    return outcome.exception
+
+
+def test_an_exported_file_holds_the_campaign_and_no_address(filled: Filled, tmp_path: Path) -> None:
+    path = tmp_path / "night.html"
+    words = ["serve", "--store", filled.url, "--export", str(path)]
+    outcome = CliRunner().invoke(app, words)
+    assert outcome.exit_code == 0, outcome.output
+    page = path.read_text(encoding="utf-8")
+    held = re.search(r'<script type="application/json" id="held">(.*?)</script>', page, re.DOTALL)
+    assert held is not None
+    answers = json.loads(held[1])["answers"]
+    assert answers[f"/campaigns/{filled.campaign_id[:16]}"]["state"]["id"] == filled.campaign_id
+    assert not re.search(r'(?:src|href)="(?:https?:)?//', page)
+    assert "connect-src" not in page
+    assert "default-src 'none'" in page
+
+
+def test_a_server_that_others_reach_makes_up_a_token(filled: Filled) -> None:
+    with served(filled.url, "--host", "0.0.0.0") as address:
+        found = re.fullmatch(r"http://0\.0\.0\.0:(\d+)/\?token=([\w-]{20,})", address)
+        assert found is not None
+        asked = f"http://127.0.0.1:{found[1]}/api/v1/store"
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(asked, timeout=60)
+        request = urllib.request.Request(asked, headers={"Authorization": f"Bearer {found[2]}"})
+        with urllib.request.urlopen(request, timeout=60) as response:
+            assert json.load(response)["rows"]["task"] == 1
+
+
+def test_a_port_that_is_taken_is_one_sentence(filled: Filled) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        error = error_of("--store", filled.url, "--port", port)
+    assert isinstance(error, InputError)
+    assert f"cannot listen at 127.0.0.1:{port}" in str(error)
+
+
+def test_a_store_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    error = error_of("--store", str(tmp_path / "none.db"))
+    assert isinstance(error, StoreError)
+    assert "there is no store" in str(error)
+
+
+def test_a_campaign_without_an_export_is_one_sentence(filled: Filled) -> None:
+    error = error_of("--store", filled.url, "--campaign", "x")
+    assert isinstance(error, InputError)
+    assert "--export" in str(error)
+
+
+def test_without_the_extra_the_command_names_it(
+    filled: Filled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "uvicorn", None)
+    error = error_of("--store", filled.url)
+    assert isinstance(error, UnsupportedError)
+    assert "kernelwright[serve]" in str(error)
