@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, StrictBool, StrictInt, model_validator
@@ -123,11 +124,17 @@ class Program(Record):
         """True when the program claims to serve more than one shape."""
         return any(isinstance(e, str) for t in self.inputs for e in t.shape)
 
-    @property
+    @cached_property
     def id(self) -> str:
         """64 hex digits over the whole content; the same text is the same program."""
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def model_copy(self, *, update: Mapping[str, object] | None = None, deep: bool = False) -> Self:
+        """Copy, with an id of its own: pydantic would copy the one that was computed."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("id", None)
+        return copied
 
     def tuned(self, values: Mapping[str, int]) -> "Program":
         """Return the program with some tunables set to other choices."""

@@ -46,6 +46,8 @@ class SecondsToSave:
         """Take weights by function name; a task is worth its function's."""
         self._weights = weights or {}
         self._estimates: dict[tuple[str, str], Estimate] = {}
+        self._rates: dict[tuple[str, str], tuple[int, int, float]] = {}
+        """By task and chip: which search, how long its history was, and its rate then."""
 
     def __call__(self, tasks: Sequence[TaskSearch], device: DeviceInfo) -> Sequence[TaskSearch]:
         """Return the tasks, most worth while first; equal ones as they were found."""
@@ -53,6 +55,14 @@ class SecondsToSave:
 
     def rate(self, search: TaskSearch, device: DeviceInfo) -> float:
         """Return the expected saving for a second of evaluation."""
+        # A task's rate changes with its history alone; thousands of tasks are asked for each time.
+        key, judged = (search.task.fingerprint, device.chip), len(search.history)
+        known = self._rates.get(key)
+        if known is None or known[:2] != (id(search), judged):
+            known = self._rates[key] = (id(search), judged, self._rate(search, device))
+        return known[2]
+
+    def _rate(self, search: TaskSearch, device: DeviceInfo) -> float:
         weight = self._weights.get(search.task.name.partition("/")[0], 1.0)
         estimate = self._estimate(search.task, device)
         seconds = [attempt.evaluation.duration_s for attempt in search.history]

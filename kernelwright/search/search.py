@@ -58,7 +58,8 @@ class Search:
         for a strategy that `is_pending`, or for nobody when the search `is_over`.
         """
         asked = self._due()
-        for search in self._order(self.tasks, self._device):
+        ready = [search for search in self.tasks if search.is_ready] if room > 0 else []
+        for search in self._order(ready, self._device):
             while room > 0 and search.is_ready:
                 batch = self._batch(search)
                 if not batch:

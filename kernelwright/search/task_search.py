@@ -1,7 +1,7 @@
 """One task under way: what was tried for it, in the order of proposal, and what is in flight."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from itertools import takewhile
 
@@ -44,6 +44,8 @@ class TaskSearch:
     """Proposed and not in the history yet, in order."""
     verdicts: dict[str, Evaluation] = field(default_factory=dict)
     """Of programs in flight."""
+    best_known: Rank | None = None
+    """The best of the history, which proposals may know of."""
     best: Rank | None = None
     best_program_id: str | None = None
     since_best: int = 0
@@ -99,7 +101,7 @@ class TaskSearch:
     def advance(self, *, to_the_end: bool = False) -> None:
         """Move what the next proposals may know of into the history."""
         count = len(self.in_flight) if to_the_end else self._due()
-        before = _best_of(self.history)
+        before = self.best_known
         for proposal in self.in_flight[:count]:
             evaluation = self.verdicts.pop(proposal.program.id)
             self.history.append(Attempt(proposal=proposal, evaluation=evaluation))
@@ -111,6 +113,7 @@ class TaskSearch:
                 before, self.since_best = rank, 0
             else:
                 self.since_best += 1
+        self.best_known = before
         del self.in_flight[:count]
 
     def _due(self) -> int:
@@ -120,11 +123,6 @@ class TaskSearch:
     def _judged_in_order(self) -> int:
         judged = (p.program.id in self.verdicts for p in self.in_flight)
         return sum(1 for _ in takewhile(bool, judged))
-
-    @property
-    def best_known(self) -> Rank | None:
-        """Return the best of the history, which proposals may know of."""
-        return _best_of(self.history)
 
     def next_to_confirm(self) -> Proposal | None:
         """Return the best correct program that nothing has refuted yet."""
@@ -174,11 +172,6 @@ class TaskSearch:
     def proposals(self) -> list[Proposal]:
         """Return everything that was proposed, in order."""
         return [*(attempt.proposal for attempt in self.history), *self.in_flight]
-
-
-def _best_of(history: Iterable[Attempt]) -> Rank | None:
-    ranks = [rank for attempt in history if (rank := rank_of(attempt.evaluation)) is not None]
-    return min(ranks, key=_key, default=None)
 
 
 def _is_better(rank: Rank, than: Rank) -> bool:

@@ -1,7 +1,7 @@
 """`kernelwright best`, `show` and `history`: what the store knows."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -35,6 +35,9 @@ def best(
     ] = None,
     device: Annotated[DeviceName | None, typer.Option(help="Only this device.")] = None,
     chip: ChipOption = None,
+    sort: Annotated[
+        Literal["speedup", "newest"], typer.Option(help="What comes first.")
+    ] = "speedup",
     limit: LimitOption = 50,
     store: StoreOption = None,
     json: JsonOption = False,
@@ -42,7 +45,14 @@ def best(
     """List the champions in the store, those that gain most over MLX first."""
     with KernelStore(store, must_exist=True) as opened:
         champions = champions_by_gain(
-            opened, op=op, dtype=dtype, shape=shape, device=device, chip=chip, limit=limit
+            opened,
+            op=op,
+            dtype=dtype,
+            shape=shape,
+            device=device,
+            chip=chip,
+            limit=limit,
+            newest_first=sort == "newest",
         )
         label, spending = opened.label, opened.dialogue.spending()
     if json:

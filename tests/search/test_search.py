@@ -6,7 +6,7 @@ import pytest
 
 from kernelwright.evaluator import Evaluation, Task
 from kernelwright.search import Search, Suggestion, share_workers
-from kernelwright.search.priority import in_given_order
+from kernelwright.search.priority import SecondsToSave, in_given_order
 from kernelwright.search.spec import SearchSpec
 from kernelwright.search.strategy import RepairThenWrite
 from kernelwright.search.task_search import TaskSearch
@@ -90,3 +90,23 @@ def test_a_strategy_that_fails_costs_its_task_alone() -> None:
     search = _search(coder=Failing())
     assert set(_run(search, 0, 2)) == {"t1"}
     assert "no idea" in search.tasks[0].reason
+
+
+def test_a_copy_of_a_program_has_an_id_of_its_own() -> None:
+    (one,) = _search(tasks=1).ask(1)[:1]
+    program = one.proposal.program
+    kernel = program.kernels[0].model_copy(update={"source": "other"})
+    assert program.id != program.model_copy(update={"kernels": (kernel,)}).id
+    assert program.id == program.model_copy().id
+
+
+def test_a_task_is_weighed_again_when_its_verdicts_came() -> None:
+    order = SecondsToSave()
+    search, judge = _search(tasks=1), ScriptedJudge()
+    (task,) = search.tasks
+    before = order.rate(task, INFO)
+    for one in search.ask(4):
+        search.tell(one, _verdict(judge, one))
+    assert order.rate(task, INFO) == before
+    task.advance()
+    assert order.rate(task, INFO) != before

@@ -29,15 +29,19 @@ def champions_by_gain(
     device: DeviceName | None = None,
     chip: str | None = None,
     limit: int = 50,
+    newest_first: bool = False,
 ) -> tuple[RankedChampion, ...]:
     """Return champions, the greatest gain first; `chip` chooses whose time is predicted.
+
+    With `newest_first` they come in the order of promotion, the latest in front.
 
     Raises:
         InputError: the dtype or the chip is not known.
     """
     found = store.best(op=op, dtype=dtype, shape=shape, device=device, limit=_MOST)
     ranked = [_ranked(c, gain) for c, gain in zip(found, _gains(store, found, chip), strict=True)]
-    return tuple(sorted(ranked, key=lambda c: -c.gain.ratio))[:limit]
+    ordered = ranked if newest_first else sorted(ranked, key=lambda c: -c.gain.ratio)
+    return tuple(ordered[:limit])
 
 
 class CandidatePage(CandidateDetail):
