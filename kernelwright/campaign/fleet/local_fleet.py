@@ -1,5 +1,6 @@
 """A fleet on one machine: an embedded PostgreSQL server and workers as processes of their own."""
 
+import signal
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from kernelwright.store.embedded import embedded_server
 
 _LOOK_S = 0.5
 _END_S = 60.0
+_ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass
@@ -52,6 +54,18 @@ def local_fleet(folder: Path, workers: int, device: DeviceName) -> Iterator[Loca
         InputError: the server or Procrastinate is not installed.
         StoreError: the server does not start.
     """
+    # A terminated fleet leaves no worker and no server behind, as after Ctrl-C.
+    before = [signal.signal(n, signal.default_int_handler) for n in _ENDING]
+    try:
+        with _started(folder, workers, device) as fleet:
+            yield fleet
+    finally:
+        for number, handler in zip(_ENDING, before, strict=True):
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _started(folder: Path, workers: int, device: DeviceName) -> Iterator[LocalFleet]:
     with embedded_server(folder) as server:
         url = server.replace("postgresql://", "postgresql+psycopg://", 1)
         KernelStore(url).close()
