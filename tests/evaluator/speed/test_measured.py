@@ -144,6 +144,6 @@ def test_a_device_is_kept_while_it_works_and_free_while_the_host_does(
         *("mine", "free"),  # a driver starts in a turn
         *("static rules", "compile", "sanitize"),
         *("mine", "correctness", "mx.allclose", "determinism", "free"),
-        "count",
+        *("coverage", "count"),
         *("mine", "timing", "free"),
     ]
