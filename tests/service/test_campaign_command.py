@@ -109,7 +109,6 @@ def test_a_bad_file_is_one_sentence(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("campaign", "run"), "expected a night's file or --wanted, found neither"),
         (("campaign", "run", "--wanted"), "nothing is wanted in"),
         (("campaign", "pause"), "(tiny) does not run"),
         (("campaign", "stop", "tiny"), "(tiny) does not run"),
@@ -127,6 +126,12 @@ def test_what_cannot_be_done_is_one_sentence(
     code, _, err = run(*arguments)
     assert (code, err.count("\n")) == (1, 1)
     assert words in err
+
+
+def test_a_run_without_a_file_is_a_usage_error(run: Run) -> None:
+    code, _, err = run("campaign", "run")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "expected a night's file or --wanted, found neither" in err
 
 
 @pytest.mark.parametrize("command", ["status", "watch", "pause", "resume", "stop", "run"])
