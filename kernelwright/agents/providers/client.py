@@ -38,6 +38,12 @@ class Limits(Record):
     reply_bytes: int = 2_000_000
     """Of what the model says; the stream around it may be ten times as long."""
     connect_s: float = 10.0
+    batch_s: float = 86_400.0
+    """What `total_s` is for a model that is asked by the batch: providers promise a day."""
+    gather_s: float = 2.0
+    """How long a batch waits for more requests before it is sent."""
+    poll_s: float = 20.0
+    """Between two looks at a batch that runs."""
 
 
 class ReplyShape(Record):
@@ -150,6 +156,40 @@ class Endpoint:
     def name(self) -> str:
         """`provider:model`."""
         return f"{self.provider}:{self.model}"
+
+
+class SdkClient:
+    """What the clients of all providers share: a name, features, how what broke is told."""
+
+    def __init__(self, endpoint: Endpoint, words: Mapping[str, tuple[str, ...]]) -> None:
+        """Take an endpoint and the words by which its servers name each feature in an error."""
+        self._endpoint = endpoint
+        self._features = Features(words)
+
+    @property
+    def name(self) -> str:
+        """Return `provider:model`."""
+        return self._endpoint.name
+
+    @property
+    def mode(self) -> ReplyMode:
+        """Return how replies are held to their shape at present."""
+        return self._features.mode
+
+    def _broken(self, error: Exception) -> Fault:
+        """Return the fault that a broken connection stands for, the key left out."""
+        fault = broken_fault(error)
+        fault.message = self._endpoint.key.redact(fault.message)
+        return fault
+
+    def _refused(
+        self, status: int, said: str, in_use: Collection[str], headers: Mapping[str, str]
+    ) -> Fault:
+        """Return the fault of a refused request, a concession where it names a feature in use."""
+        message = self._endpoint.key.redact(said)
+        if status in (400, 422) and self._features.concede(message, in_use):
+            return Fault(FaultKind.UNSUPPORTED, message)
+        return status_fault(status, message, headers)
 
 
 def status_fault(status: int, message: str, headers: Mapping[str, str]) -> Fault:

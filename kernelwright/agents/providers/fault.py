@@ -92,7 +92,8 @@ def kind_of_status(status: int, message: str) -> FaultKind:
 
 def sentence(model: str, fault: Fault) -> str:
     """Say in one sentence what happened and what to do."""
-    provider = model.split(":", 1)[0]
+    # `openai-responses` and `anthropic-batch` take the key of the provider.
+    provider = model.split(":", 1)[0].partition("-")[0]
     said = fault.message.strip().rstrip(".")
     match fault.kind:
         case FaultKind.BAD_KEY:

@@ -1,7 +1,5 @@
 """OpenAI's Chat Completions format through the official SDK, for any server that speaks it."""
 
-import asyncio
-
 import openai
 from openai.types.chat import (
     ChatCompletionAssistantMessageParam,
@@ -15,22 +13,9 @@ from openai.types.completion_usage import CompletionUsage
 from openai.types.shared_params import FunctionDefinition, ResponseFormatJSONSchema
 
 from kernelwright.agents.message import Prompt, Reply, Stop, ToolCall, Turn, Usage
-from kernelwright.agents.providers.client import (
-    BROKEN,
-    BoundedTransport,
-    Endpoint,
-    Features,
-    Limits,
-    ReplyMode,
-    ReplyShape,
-    Text,
-    broken_fault,
-    spelled_out,
-    timeouts,
-    with_tools_as_text,
-)
+from kernelwright.agents.providers.client import Endpoint, Limits, ReplyMode, ReplyShape, Text
 from kernelwright.agents.providers.fault import Fault, FaultKind
-from kernelwright.agents.providers.openai_errors import fault_of_status, watched
+from kernelwright.agents.providers.openai_sdk import OpenAIClient, watched
 
 _WORDS = {
     "usage": ("stream_options", "include_usage"),
@@ -45,49 +30,13 @@ _THOUGHTS = ("reasoning_content", "reasoning")
 """What vLLM, LM Studio and Ollama call a model's thinking."""
 
 
-class OpenAIChatClient:
+class OpenAIChatClient(OpenAIClient):
     """Chat Completions; gives up what a server refuses: usage in streams, schemas, tools."""
 
     def __init__(self, endpoint: Endpoint, limits: Limits) -> None:
-        self._endpoint = endpoint
-        self._features = Features(_WORDS)
+        super().__init__(endpoint, limits, _WORDS)
         # OpenAI's reasoning models refuse the old name, most local servers know no other.
         self._uses_old_limit = endpoint.base_url is not None
-        self._client = openai.AsyncOpenAI(
-            api_key=endpoint.key.reveal() or "none",
-            base_url=endpoint.base_url,
-            max_retries=0,
-            timeout=timeouts(limits, read_s=limits.first_event_s),
-            http_client=openai.DefaultAsyncHttpxClient(transport=BoundedTransport(limits)),
-        )
-
-    @property
-    def name(self) -> str:
-        """Return `provider:model`."""
-        return self._endpoint.name
-
-    @property
-    def mode(self) -> ReplyMode:
-        """Return how replies are held to their shape at present."""
-        return self._features.mode
-
-    async def send(self, prompt: Prompt, shape: ReplyShape | None, limits: Limits) -> Reply:
-        """Send one request; see `ProviderClient.send`."""
-        gathered, in_use = _Gathered(limits), self._in_use(prompt, shape)
-        if prompt.tools and "tools" not in in_use:
-            prompt = with_tools_as_text(prompt)
-        try:
-            async with asyncio.timeout(limits.total_s):
-                await self._stream(prompt, shape, limits, gathered, in_use)
-        except openai.APIStatusError as e:
-            fault = self._status_fault(e, in_use)
-        except (openai.OpenAIError, *BROKEN) as e:
-            fault = broken_fault(e)
-            fault.message = self._endpoint.key.redact(fault.message)
-        else:
-            return gathered.reply(self.name, prompt, is_record=shape is not None)
-        # Not chained: an SDK's exception carries the request, and that carries the key.
-        raise fault from None
 
     def _in_use(self, prompt: Prompt, shape: ReplyShape | None) -> set[str]:
         """Choose which features this request asks for."""
@@ -103,16 +52,10 @@ class OpenAIChatClient:
         in_use.add("old limit" if self._uses_old_limit else "new limit")
         return in_use
 
-    async def _stream(
-        self,
-        prompt: Prompt,
-        shape: ReplyShape | None,
-        limits: Limits,
-        gathered: "_Gathered",
-        in_use: set[str],
-    ) -> None:
-        if shape is not None and not {"schema", "tools"} & in_use:
-            prompt = spelled_out(prompt, shape)
+    async def _exchange(
+        self, prompt: Prompt, shape: ReplyShape | None, limits: Limits, in_use: set[str]
+    ) -> Reply:
+        gathered = _Gathered(limits)
         tools, choice = _tools(prompt, shape, in_use)
         most, effort = limits.output_tokens, self._endpoint.effort
         stream = await self._client.chat.completions.create(
@@ -132,9 +75,10 @@ class OpenAIChatClient:
         async with stream:
             async for chunk in watched(aiter(stream), limits):
                 gathered.add(chunk)
+        return gathered.reply(self.name, prompt, is_record=shape is not None)
 
     def _status_fault(self, error: openai.APIStatusError, in_use: set[str]) -> Fault:
-        fault = fault_of_status(error, self._endpoint.key, self._features, in_use)
+        fault = super()._status_fault(error, in_use)
         refused = "old limit" if self._uses_old_limit else "new limit"
         if fault.kind is FaultKind.UNSUPPORTED and refused not in self._features:
             other = "new limit" if self._uses_old_limit else "old limit"
@@ -142,10 +86,6 @@ class OpenAIChatClient:
                 fault.kind = FaultKind.BAD_REQUEST
             self._uses_old_limit = not self._uses_old_limit
         return fault
-
-    async def close(self) -> None:
-        """Release the SDK's connections."""
-        await self._client.close()
 
 
 def _format(shape: ReplyShape, in_use: set[str]) -> ResponseFormatJSONSchema:

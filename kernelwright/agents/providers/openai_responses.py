@@ -1,40 +1,27 @@
 """OpenAI's Responses format through the official SDK: reasoning kept from turn to turn."""
 
-import asyncio
 import hashlib
 import json
 from typing import cast
 
-import openai
 from openai.types.responses import (
     FunctionToolParam,
     Response,
     ResponseInputItemParam,
     ResponseOutputItem,
     ResponseStreamEvent,
-    ResponseTextConfigParam,
     ResponseUsage,
-    ToolChoiceFunctionParam,
+)
+from openai.types.responses.response_create_params import ResponseCreateParamsBase
+from openai.types.responses.response_format_text_json_schema_config_param import (
+    ResponseFormatTextJSONSchemaConfigParam,
 )
 from openai.types.shared_params import Reasoning
 
 from kernelwright.agents.message import Prompt, Reply, Stop, ToolCall, Turn, Usage
-from kernelwright.agents.providers.client import (
-    BROKEN,
-    BoundedTransport,
-    Endpoint,
-    Features,
-    Limits,
-    ReplyMode,
-    ReplyShape,
-    Text,
-    broken_fault,
-    spelled_out,
-    timeouts,
-    with_tools_as_text,
-)
+from kernelwright.agents.providers.client import Endpoint, Limits, ReplyMode, ReplyShape, Text
 from kernelwright.agents.providers.fault import Fault, FaultKind, kind_of_status
-from kernelwright.agents.providers.openai_errors import fault_of_status, watched
+from kernelwright.agents.providers.openai_sdk import OpenAIClient, watched
 
 FORMAT = "openai-responses"
 _WORDS = {
@@ -48,47 +35,11 @@ _WORDS = {
 }
 
 
-class OpenAIResponsesClient:
+class OpenAIResponsesClient(OpenAIClient):
     """The Responses API, nothing kept by the server; gives up what a model refuses."""
 
     def __init__(self, endpoint: Endpoint, limits: Limits) -> None:
-        self._endpoint = endpoint
-        self._features = Features(_WORDS)
-        self._client = openai.AsyncOpenAI(
-            api_key=endpoint.key.reveal() or "none",
-            base_url=endpoint.base_url,
-            max_retries=0,
-            timeout=timeouts(limits, read_s=limits.first_event_s),
-            http_client=openai.DefaultAsyncHttpxClient(transport=BoundedTransport(limits)),
-        )
-
-    @property
-    def name(self) -> str:
-        """Return `provider:model`."""
-        return self._endpoint.name
-
-    @property
-    def mode(self) -> ReplyMode:
-        """Return how replies are held to their shape at present."""
-        return self._features.mode
-
-    async def send(self, prompt: Prompt, shape: ReplyShape | None, limits: Limits) -> Reply:
-        """Send one request; see `ProviderClient.send`."""
-        gathered, in_use = _Gathered(limits), self._in_use(prompt, shape)
-        if prompt.tools and "tools" not in in_use:
-            prompt = with_tools_as_text(prompt)
-        try:
-            async with asyncio.timeout(limits.total_s):
-                await self._stream(prompt, shape, limits, gathered, in_use)
-        except openai.APIStatusError as e:
-            fault = fault_of_status(e, self._endpoint.key, self._features, in_use)
-        except (openai.OpenAIError, *BROKEN) as e:
-            fault = broken_fault(e)
-            fault.message = self._endpoint.key.redact(fault.message)
-        else:
-            return gathered.reply(self.name, is_record=shape is not None)
-        # Not chained: an SDK's exception carries the request, and that carries the key.
-        raise fault from None
+        super().__init__(endpoint, limits, _WORDS)
 
     def _in_use(self, prompt: Prompt, shape: ReplyShape | None) -> set[str]:
         """Choose which features this request asks for."""
@@ -106,46 +57,43 @@ class OpenAIResponsesClient:
             in_use -= {"summary", "encrypted", "effort"}
         return in_use
 
-    async def _stream(
-        self,
-        prompt: Prompt,
-        shape: ReplyShape | None,
-        limits: Limits,
-        gathered: "_Gathered",
-        in_use: set[str],
-    ) -> None:
-        if shape is not None and not {"schema", "tools"} & in_use:
-            prompt = spelled_out(prompt, shape)
-        text: ResponseTextConfigParam = {}
-        tools = [_tool(t.name, t.description, t.json_schema) for t in prompt.tools]
-        choice: ToolChoiceFunctionParam | None = None
-        if shape is not None and "schema" in in_use:
-            text["format"] = {
-                "type": "json_schema",
-                "name": shape.name,
-                "schema": shape.json_schema,
-                "strict": True,
-            }
-        elif shape is not None and "tools" in in_use:
-            tools = [_tool(shape.name, shape.description, shape.json_schema)]
-            choice = {"type": "function", "name": shape.name}
-        stream = await self._client.responses.create(
-            model=self._endpoint.model,
-            instructions=prompt.system,
-            input=_items(prompt),
-            max_output_tokens=limits.output_tokens,
-            store=False,
-            reasoning=self._reasoning(in_use) or openai.omit,
-            include=["reasoning.encrypted_content"] if "encrypted" in in_use else openai.omit,
-            prompt_cache_key=_cache_key(prompt) if "cache key" in in_use else openai.omit,
-            text=text or openai.omit,
-            tools=tools or openai.omit,
-            tool_choice=choice or openai.omit,
-            stream=True,
-        )
+    async def _exchange(
+        self, prompt: Prompt, shape: ReplyShape | None, limits: Limits, in_use: set[str]
+    ) -> Reply:
+        gathered = GatheredResponse(limits)
+        parameters = self._parameters(prompt, shape, limits, in_use)
+        stream = await self._client.responses.create(**parameters, stream=True)
         async with stream:
             async for event in watched(aiter(stream), limits):
                 gathered.add(event)
+        return gathered.reply(self.name, is_record=shape is not None)
+
+    def _parameters(
+        self, prompt: Prompt, shape: ReplyShape | None, limits: Limits, in_use: set[str]
+    ) -> ResponseCreateParamsBase:
+        """Return a request with the features that it asks for."""
+        parameters: ResponseCreateParamsBase = {
+            "model": self._endpoint.model,
+            "instructions": prompt.system,
+            "input": _items(prompt),
+            "max_output_tokens": limits.output_tokens,
+            "store": False,
+        }
+        tools = [_tool(t.name, t.description, t.json_schema) for t in prompt.tools]
+        if shape is not None and "schema" in in_use:
+            parameters["text"] = {"format": _format(shape)}
+        elif shape is not None and "tools" in in_use:
+            tools = [_tool(shape.name, shape.description, shape.json_schema)]
+            parameters["tool_choice"] = {"type": "function", "name": shape.name}
+        if tools:
+            parameters["tools"] = tools
+        if reasoning := self._reasoning(in_use):
+            parameters["reasoning"] = reasoning
+        if "encrypted" in in_use:
+            parameters["include"] = ["reasoning.encrypted_content"]
+        if "cache key" in in_use:
+            parameters["prompt_cache_key"] = _cache_key(prompt)
+        return parameters
 
     def _reasoning(self, in_use: set[str]) -> Reasoning:
         reasoning: Reasoning = {}
@@ -155,14 +103,19 @@ class OpenAIResponsesClient:
             reasoning["summary"] = "auto"
         return reasoning
 
-    async def close(self) -> None:
-        """Release the SDK's connections."""
-        await self._client.close()
-
 
 def _cache_key(prompt: Prompt) -> str:
     """Name the prefix that calls on one task share, so that one machine gets them all."""
     return hashlib.sha256(f"{prompt.system}\0{prompt.context}".encode()).hexdigest()[:32]
+
+
+def _format(shape: ReplyShape) -> ResponseFormatTextJSONSchemaConfigParam:
+    return {
+        "type": "json_schema",
+        "name": shape.name,
+        "schema": shape.json_schema,
+        "strict": True,
+    }
 
 
 def _tool(name: str, description: str, schema: dict[str, object]) -> FunctionToolParam:
@@ -203,14 +156,15 @@ def _turn_items(turn: Turn) -> list[ResponseInputItemParam]:
     return items
 
 
-class _Gathered:
+class GatheredResponse:
     """A reply as far as it has arrived."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, response: Response | None = None) -> None:
         self._room = Text(limits.reply_bytes)
-        self._response: Response | None = None
+        self._response = response
 
     def add(self, event: ResponseStreamEvent) -> None:
+        """Take in an event of the stream."""
         if event.type in ("response.completed", "response.incomplete"):
             self._response = event.response
         elif event.type == "response.failed":
@@ -226,6 +180,11 @@ class _Gathered:
             self._room.add(event.delta)
 
     def reply(self, model: str, *, is_record: bool) -> Reply:
+        """Return the whole reply.
+
+        Raises:
+            Fault: the stream ended before it was there.
+        """
         response = self._response
         if response is None:
             raise Fault(FaultKind.DROPPED, "the stream ended in the middle of the reply")

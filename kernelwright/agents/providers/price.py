@@ -44,6 +44,11 @@ class Price(Record):
         )
         return total / _MILLION
 
+    def shared(self, share: float) -> "Price":
+        """Return a share of every price, as for what a provider answers when it has time."""
+        told = self.model_dump(exclude_none=True)
+        return Price.model_validate({name: dollars * share for name, dollars in told.items()})
+
     @property
     def _hour_write(self) -> float:
         return 2 * self.input if self.hour_write is None else self.hour_write

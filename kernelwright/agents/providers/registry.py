@@ -18,6 +18,8 @@ class Provider:
     client: str
     key_of: str
     """The provider whose key it takes: its `NAME_API_KEY`."""
+    asks_by_the_batch: bool = False
+    """True where a reply may take hours and costs half."""
 
     def open(self, endpoint: Endpoint, limits: Limits) -> ProviderClient:
         """Return a client; the SDKs take a second to import, which other runs need not pay."""
@@ -33,6 +35,8 @@ PROVIDERS = {
     "openai": _RESPONSES,
     "openai-responses": _RESPONSES,
     "openai-chat": _CHAT,
+    "anthropic-batch": Provider("anthropic_batch", "AnthropicBatchClient", "anthropic", True),
+    "openai-batch": Provider("openai_batch", "OpenAIBatchClient", "openai", True),
 }
 
 

@@ -5,6 +5,7 @@ from typing import Self, get_args
 from urllib.parse import urlsplit
 
 from kernelwright.agents.budget import Budget
+from kernelwright.agents.providers.batch import PRICE_SHARE
 from kernelwright.agents.providers.client import Effort, Endpoint, Limits, ProviderClient
 from kernelwright.agents.providers.key import find_key
 from kernelwright.agents.providers.price import FREE, Price, PriceTable, load_prices
@@ -64,6 +65,11 @@ class ModelSpec(Record):
         """True when using it means sending requests."""
         return self.provider in PROVIDERS
 
+    @property
+    def asks_by_the_batch(self) -> bool:
+        """True when replies may take hours and cost half."""
+        return self.is_live and PROVIDERS[self.provider].asks_by_the_batch
+
     def __str__(self) -> str:
         return f"{self.provider}:{self.name}" if self.name else self.provider
 
@@ -88,16 +94,25 @@ def open_client(spec: ModelSpec, limits: Limits) -> ProviderClient:
         ModelError: no key can be found.
     """
     provider = provider_of(spec.provider, spec.base_url)
+    limits = limits_of(spec, limits)
     # A server of one's own seldom wants a key.
     key = find_key(provider.key_of, is_required=spec.base_url is None)
     endpoint = Endpoint(spec.provider, spec.name, key, spec.base_url, spec.effort)
     return provider.open(endpoint, limits)
 
 
+def limits_of(spec: ModelSpec, limits: Limits) -> Limits:
+    """Return a model's limits: one that is asked by the batch may take a day."""
+    if not spec.asks_by_the_batch:
+        return limits
+    return limits.model_copy(update={"total_s": limits.batch_s})
+
+
 def price_of(spec: ModelSpec, table: PriceTable) -> Price | None:
     """Return a model's price; a server of one's own is free unless the table says otherwise."""
     key_of = PROVIDERS[spec.provider].key_of if spec.is_live else spec.provider
-    return table.find(f"{key_of}:{spec.name}") or (FREE if spec.base_url is not None else None)
+    price = table.find(f"{key_of}:{spec.name}") or (FREE if spec.base_url is not None else None)
+    return price.shared(PRICE_SHARE) if price and spec.asks_by_the_batch else price
 
 
 def open_model(
@@ -132,7 +147,7 @@ def open_model(
                     ledger=ledger,
                     budget=budget,
                     recollection=recollection,
-                    limits=settings.limits,
+                    limits=limits_of(spec, settings.limits),
                     patience=settings.patience,
                 )
             )

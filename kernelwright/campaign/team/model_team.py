@@ -31,6 +31,7 @@ from kernelwright.search.spec import SearchSpec
 from kernelwright.search.strategy import Team
 from kernelwright.store import KernelStore
 
+_BATCHED_AT_ONCE = 32
 Listen = Callable[[ModelRemarked], None]
 Recorded = Callable[[str], Sequence[RecordedCall]]
 """Gives the calls that `replay:NAME` answers from."""
@@ -61,6 +62,10 @@ def hiring(
     for model in named:
         if model.provider == "replay" and recorded is None:
             runs_to_replay(store, model.name)
+    if any(model.asks_by_the_batch for model in named):
+        # A batch is worth waiting for when many tasks ask at once.
+        at_once = max(spec.calls_at_once, _BATCHED_AT_ONCE)
+        spec = spec.model_copy(update={"calls_at_once": at_once})
     settings = settings or ChatSettings(concurrency=spec.calls_at_once)
     agency = _Agency(store, spec, named, settings, listen, rewire, recorded)
     try:

@@ -11,9 +11,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Literal, Self
 
+from tests.agents.loopback.batch import Batched, Batches, is_about_batches
 from tests.agents.loopback.cache import PromptCache
 from tests.agents.loopback.events import events
-from tests.agents.loopback.wire import Billed, Heard, Said, billed, heard
+from tests.agents.loopback.wire import Billed, Body, Heard, Said, billed, heard
 
 FaultName = Literal[
     "busy",
@@ -61,6 +62,7 @@ class LoopbackServer:
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self.cache = PromptCache()
+        self.batches = Batches(self.answer, self.root_of)
         self._server = _Http(("127.0.0.1", 0), _Handler)
         self._server.loopback = self
         self._thread = threading.Thread(
@@ -94,6 +96,19 @@ class LoopbackServer:
             self.requests.append(request)
             return self.script(request)
 
+    def answer(self, path: str, body: Body) -> Batched:
+        """Answer one request of a batch as it would be by itself."""
+        size = len(json.dumps(body))
+        request = heard(path, body, "", size, self.cache.share(path, body))
+        response = self.respond(request)
+        if isinstance(response, Said):
+            self.charge(billed(request, response))
+        return Batched(request, response if isinstance(response, Said) else None,
+                       response.message if isinstance(response, Refused) else "")  # fmt: skip
+
+    def root_of(self) -> str:
+        return self.root
+
     def charge(self, bill: Billed) -> None:
         with self._lock:
             self.bills.append(bill)
@@ -116,9 +131,16 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Stay quiet; pytest shows what matters."""
 
+    def do_GET(self) -> None:
+        self._json(self.server.loopback.batches.get(self.path))
+
     def do_POST(self) -> None:
         size = int(self.headers["Content-Length"])
-        body = json.loads(self.rfile.read(size))
+        data = self.rfile.read(size)
+        if is_about_batches(self.path):
+            self._json(self.server.loopback.batches.post(self.path, data))
+            return
+        body = json.loads(data)
         secret = self.headers.get("x-api-key") or self.headers.get("Authorization") or ""
         cached = self.server.loopback.cache.share(self.path, body)
         request = heard(self.path, body, secret, size, cached)
@@ -138,6 +160,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._chunk(b"")
         else:
             self._misbehave(request, response)
+
+    def _json(self, text: str) -> None:
+        data = text.encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
 
     def _misbehave(self, request: Heard, fault: Misbehaviour) -> None:
         statuses = {"busy": 429, "overloaded": 529, "unavailable": 503}

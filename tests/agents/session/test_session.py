@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain, repeat
 
 import mlx.core as mx
@@ -14,12 +14,19 @@ from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.agents.roles.coder import CoderOptions, ModelCoder
 from kernelwright.agents.roles.coder_prompt import Start
 from kernelwright.agents.roles.task_signature import Interface
-from kernelwright.agents.session import AsyncBridge, MemoryLedger, ModelSpec, open_model
+from kernelwright.agents.session import (
+    AsyncBridge,
+    MemoryLedger,
+    ModelSpec,
+    load_prices,
+    open_model,
+)
+from kernelwright.agents.session.spec import price_of
 from kernelwright.agents.session.tools.caps import ToolCaps
 from kernelwright.agents.session.tools.toolbox import Toolbox
 from kernelwright.agents.session.transcript import transcript_lines, transcripts
 from kernelwright.agents.session.workbench import Sibling
-from kernelwright.errors import DeviceError
+from kernelwright.errors import BudgetError, DeviceError
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import canonicalize, capture
@@ -262,9 +269,34 @@ def test_what_is_spent_is_what_is_billed_to_the_cent(wire: str, judge: Shared) -
         spent, bills = talker.budget.spent(), talker.server.bills
     assert spent.tokens == sum(b.input_tokens + b.output_tokens for b in bills)
     assert sum(b.thinking_tokens for b in bills) > 0
-    assert spent.dollars == pytest.approx(
-        sum(recorded.cost.dollars for recorded in talker.ledger.calls()), abs=1e-9
+    # Computed from what the server billed and the price table alone; thinking is output.
+    price = price_of(ModelSpec.parse(f"{wire}:{NAMES[wire]}"), load_prices())
+    assert price is not None
+    read = price.input if price.cache_read is None else price.cache_read
+    billed = sum(
+        (b.input_tokens - b.cached_tokens) * price.input
+        + b.cached_tokens * read
+        + b.output_tokens * price.output
+        for b in bills
     )
+    assert spent.dollars == pytest.approx(billed / 1e6, abs=1e-9)
+
+
+@pytest.mark.parametrize("dollars", [0.02, 0.03, 0.045, 0.06])
+def test_a_cap_in_dollars_is_never_passed_by_what_is_billed(
+    wire: str, judge: Shared, dollars: float
+) -> None:
+    # Small replies leave room for several turns under a small cap.
+    small = QUICK.limits.model_copy(update={"output_tokens": 200})
+    settings = QUICK.model_copy(update={"limits": small})
+    script = turns(*ENGINEER)
+    with LoopbackServer(lambda _: next(script)) as server:
+        talker = Partner(server, wire, caps=Caps(dollars=dollars), settings=settings)
+        with AsyncBridge(talker.open()) as bridge, suppress(BudgetError):
+            ModelCoder(bridge, Bench(judge)).write(TASK, DEVICE, (), count=1)
+        tokens = sum(b.input_tokens + b.output_tokens for b in server.bills)
+    assert talker.budget.spent().dollars <= dollars
+    assert talker.budget.spent().tokens == tokens
 
 
 def test_a_cap_holds_in_the_middle_of_a_conversation(wire: str, judge: Shared) -> None:

@@ -1,0 +1,150 @@
+"""A reply of Anthropic's Messages API, gathered from a stream or taken as a whole."""
+
+import json
+from collections.abc import Mapping
+
+from anthropic.types import Message, RawContentBlockDelta, RawMessageStreamEvent
+from anthropic.types import Usage as ReportedUsage
+
+from kernelwright.agents.message import Reply, Stop, ToolCall, Usage
+from kernelwright.agents.providers.anthropic_request import FORMAT, object_of
+from kernelwright.agents.providers.client import Limits, Text
+from kernelwright.agents.providers.fault import Fault, FaultKind
+
+
+class GatheredMessage:
+    """A reply as far as it has arrived."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._room = Text(limits.reply_bytes)
+        self._blocks: dict[int, dict[str, object]] = {}
+        self._pieces: dict[int, dict[str, list[str]]] = {}
+        self.usage = Usage()
+        self.has_begun = False
+        self.stop_reason: str | None = None
+        self.is_complete = False
+
+    def take(self, message: Message) -> None:
+        """Take in a reply that comes as a whole."""
+        self.has_begun = self.is_complete = True
+        self.usage = _usage(message.usage)
+        self.stop_reason = message.stop_reason
+        for index, block in enumerate(message.content):
+            self._blocks[index] = block.model_dump(exclude_none=True)
+            if block.type == "tool_use":
+                self._pieces[index] = {"partial_json": [json.dumps(block.input)]}
+
+    def add(self, event: RawMessageStreamEvent) -> None:
+        """Take in an event of the stream."""
+        if event.type == "message_start":
+            self.has_begun = True
+            self.usage = _usage(event.message.usage)
+        elif event.type == "content_block_start":
+            self._blocks[event.index] = event.content_block.model_dump(exclude_none=True)
+        elif event.type == "content_block_delta":
+            self._grow(event.index, event.delta)
+        elif event.type == "message_delta":
+            self.stop_reason = event.delta.stop_reason
+            details = event.usage.output_tokens_details
+            self.usage = self.usage.model_copy(
+                update={
+                    "output_tokens": event.usage.output_tokens,
+                    "reasoning_tokens": details.thinking_tokens if details else 0,
+                }
+            )
+        elif event.type == "message_stop":
+            self.is_complete = True
+
+    def _grow(self, index: int, delta: RawContentBlockDelta) -> None:
+        self._blocks.setdefault(index, {"type": "text", "text": ""})
+        pieces: Mapping[str, str] = delta.model_dump(
+            include={"text", "thinking", "signature", "partial_json"}, exclude_none=True
+        )
+        for name, piece in pieces.items():
+            self._room.add(piece)
+            self._pieces.setdefault(index, {}).setdefault(name, []).append(piece)
+
+    def _text(self, index: int, name: str) -> str:
+        """What arrived of a block's field, after what it began with."""
+        begun = self._blocks[index].get(name)
+        pieces = self._pieces.get(index, {}).get(name, ())
+        return (begun if isinstance(begun, str) else "") + "".join(pieces)
+
+    def _joined(self, kind: str) -> str:
+        places = (i for i, block in sorted(self._blocks.items()) if block.get("type") == kind)
+        return "".join(self._text(place, kind) for place in places)
+
+    def _calls(self) -> tuple[ToolCall, ...]:
+        return tuple(
+            ToolCall(
+                id=str(block.get("id") or ""),
+                name=str(block.get("name") or ""),
+                arguments=self._text(index, "partial_json") or "{}",
+            )
+            for index, block in sorted(self._blocks.items())
+            if block.get("type") == "tool_use"
+        )
+
+    def reply(self, model: str, *, is_record: bool) -> Reply:
+        """Return the whole reply.
+
+        Raises:
+            Fault: the stream ended before it was there.
+        """
+        if not self.is_complete:
+            raise Fault(
+                FaultKind.DROPPED,
+                "the stream ended in the middle of the reply",
+                usage=self.usage if self.has_begun else None,
+            )
+        calls, text = self._calls(), self._joined("text")
+        stop = _STOPS.get(self.stop_reason or "", "done")
+        if is_record:
+            text = "".join(call.arguments for call in calls) or text
+            calls = ()
+        return Reply(
+            text=text,
+            calls=calls,
+            reasoning=self._joined("thinking"),
+            # A block that was cut off is refused when it is sent back.
+            native="" if is_record or stop != "done" else self._native(),
+            native_format=FORMAT,
+            stop=stop,
+            usage=self.usage,
+            model=model,
+        )
+
+    def _native(self) -> str:
+        """The reply's blocks as the next request has to repeat them."""
+        blocks: list[dict[str, object]] = []
+        for index, block in sorted(self._blocks.items()):
+            names = {n: self._text(index, n) for n in self._pieces.get(index, {})}
+            if block.get("type") == "tool_use":
+                names = {}
+                block = {**block, "input": object_of(self._text(index, "partial_json"))}
+            whole = {**block, **names}
+            # The API refuses empty text that it has sent itself.
+            if whole.get("type") != "text" or whole.get("text"):
+                blocks.append(whole)
+        return json.dumps(blocks) if blocks else ""
+
+
+_STOPS: dict[str, Stop] = {
+    "max_tokens": "truncated",
+    "model_context_window_exceeded": "truncated",
+    "refusal": "refused",
+}
+
+
+def _usage(reported: ReportedUsage) -> Usage:
+    written = reported.cache_creation_input_tokens or 0
+    for_an_hour = 0
+    if reported.cache_creation is not None:
+        for_an_hour = reported.cache_creation.ephemeral_1h_input_tokens
+    return Usage(
+        input_tokens=reported.input_tokens,
+        output_tokens=reported.output_tokens,
+        cache_read_tokens=reported.cache_read_input_tokens or 0,
+        cache_write_tokens=max(written - for_an_hour, 0),
+        hour_write_tokens=for_an_hour,
+    )

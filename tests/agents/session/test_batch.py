@@ -1,0 +1,128 @@
+"""Batches through the real SDKs: gathered, half the price, the same protocol."""
+
+import json
+
+import pytest
+
+from kernelwright.agents.budget import Budget, Caps
+from kernelwright.agents.providers.price import Price
+from kernelwright.agents.roles.coder import ModelCoder
+from kernelwright.agents.session import (
+    AsyncBridge,
+    ChatSettings,
+    MemoryLedger,
+    ModelSpec,
+    PriceTable,
+    load_prices,
+    open_model,
+)
+from kernelwright.agents.session.spec import limits_of, price_of
+from kernelwright.errors import ModelError
+from tests.agents.loopback.loop import Shared
+from tests.agents.loopback.partner import PURPOSE, QUICK, Verse, prompt
+from tests.agents.loopback.scene import DEVICE, TASK
+from tests.agents.loopback.server import LoopbackServer, Refused, Script
+from tests.agents.loopback.wire import Heard, Said
+from tests.agents.session.test_session import ENGINEER, Bench, turns
+
+FAST = ChatSettings(
+    limits=QUICK.limits.model_copy(update={"gather_s": 0.2, "poll_s": 0.01, "batch_s": 60.0}),
+    patience=QUICK.patience,
+    concurrency=8,
+)
+VERSE = json.dumps({"line": "waves", "times": 3})
+PRICES = {"anthropic:x": Price(input=2.0, output=10.0), "openai:x": Price(input=2.0, output=10.0)}
+
+
+@pytest.fixture(params=["anthropic-batch", "openai-batch"])
+def kind(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+class Talk:
+    """A model that is asked by the batch, with its ledger and budget."""
+
+    def __init__(self, server: LoopbackServer, kind: str, caps: Caps | None = None) -> None:
+        url = server.base_url("anthropic" if kind.startswith("anthropic") else "openai")
+        self.ledger = MemoryLedger()
+        self.budget = Budget(caps or Caps())
+        model = open_model(
+            [ModelSpec.parse(f"{kind}:x", url)],
+            ledger=self.ledger,
+            budget=self.budget,
+            recorded=lambda _: (),
+            settings=FAST,
+            prices=PRICES,
+        )
+        assert model is not None
+        self.bridge = AsyncBridge(model)
+
+
+def test_what_is_asked_together_is_one_batch_at_half_the_price(kind: str) -> None:
+    with LoopbackServer(lambda _: Said(VERSE)) as server:
+        talk = Talk(server, kind)
+        with talk.bridge as bridge:
+            answers = [bridge.submit(prompt(str(n)), Verse, PURPOSE) for n in range(5)]
+            found = [answer.result(timeout=120) for answer in answers]
+        bills, sizes = server.bills, server.batches.sizes
+    assert all(answer.record.times == 3 for answer in found)
+    assert sum(sizes) == 5
+    assert len(sizes) < 5
+    dollars = sum(b.input_tokens * 1.0 + b.output_tokens * 5.0 for b in bills) / 1e6
+    assert talk.budget.spent().dollars == pytest.approx(dollars, abs=1e-9)
+
+
+def test_a_conversation_with_tools_is_held_by_the_batch(kind: str, judge: Shared) -> None:
+    script = turns(*ENGINEER)
+    with LoopbackServer(lambda _: next(script)) as server:
+        talk = Talk(server, kind)
+        with talk.bridge as bridge:
+            (proposal,) = ModelCoder(bridge, Bench(judge)).write(TASK, DEVICE, (), count=1)
+        second = json.loads(server.requests[1].body)
+    assert proposal.author == f"{kind}:x"
+    said = json.dumps(second.get("input") or second["messages"])
+    assert "5igned" in said or "5ealed" in said
+
+
+def test_what_expires_with_its_batch_is_asked_again_and_not_paid_for(kind: str) -> None:
+    with LoopbackServer(lambda _: Said(VERSE)) as server:
+        server.batches.loses = 1
+        talk = Talk(server, kind)
+        with talk.bridge as bridge:
+            assert bridge.ask(prompt("One."), Verse, PURPOSE).record.times == 3
+        assert server.batches.sizes == [1, 1]
+    lost, paid = talk.ledger.calls()
+    assert lost.cost.dollars == 0
+    assert paid.cost.dollars > 0
+
+
+def test_a_feature_that_a_batch_refuses_is_given_up(kind: str) -> None:
+    def script(request: Heard) -> Said | Refused:
+        if request.has_schema:
+            return Refused(400, "output_config.format / text.format is not supported")
+        return Said(VERSE, style="text")
+
+    answering: Script = script
+    with LoopbackServer(answering) as server:
+        with Talk(server, kind).bridge as bridge:
+            assert bridge.ask(prompt("One."), Verse, PURPOSE).record.times == 3
+        assert server.batches.sizes == [1, 1]
+
+
+def test_what_no_retry_mends_is_said_in_a_sentence(kind: str) -> None:
+    with (
+        LoopbackServer(lambda _: Refused(400, "temperature is unknown")) as server,
+        Talk(server, kind).bridge as bridge,
+        pytest.raises(ModelError, match="refused the request"),
+    ):
+        bridge.ask(prompt("One."), Verse, PURPOSE)
+
+
+def test_prices_are_halved_and_a_reply_may_take_a_day(kind: str) -> None:
+    spec = ModelSpec.parse(f"{kind}:x")
+    table = PriceTable(load_prices().date, PRICES)
+    price = price_of(spec, table)
+    assert price is not None
+    assert (price.input, price.output) == (1.0, 5.0)
+    assert limits_of(spec, QUICK.limits).total_s == QUICK.limits.batch_s == 86_400
