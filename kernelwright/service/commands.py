@@ -54,6 +54,7 @@ COMMANDS: dict[str, Entry] = {
     "mcp": _command("mcp_command:mcp", _TAKE),
     "bench": _command("bench_command:bench", _CHECK),
     "verify": _command("verify_command:verify", _CHECK),
+    "bench-agents": _command("bench_agents_command:bench_agents", _CHECK),
     "redteam": _command("redteam_command:redteam", _CHECK),
     "doctor": _command("machine_commands:doctor", _CHECK),
     "devices": _command("machine_commands:devices", _CHECK),

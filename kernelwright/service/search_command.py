@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from kernelwright.agents.budget import Caps
+from kernelwright.agents.session.tools.toolbox import ToolCaps
 from kernelwright.campaign import (
     Engine,
     SearchSpec,
@@ -24,6 +25,7 @@ from kernelwright.errors import UsageError
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES
 from kernelwright.metal.device.registry import default_device
 from kernelwright.search.priority import SecondsToSave
+from kernelwright.search.spec import TeamSpec
 from kernelwright.service.console import console, error_console
 from kernelwright.service.exit_code import FAILED, INTERRUPTED
 from kernelwright.service.export_outlook import export_remarks
@@ -46,6 +48,7 @@ from kernelwright.service.view.summary import print_search_summary
 from kernelwright.store import KernelStore
 
 _DEFAULTS = SearchSpec()
+_TOOLS = _DEFAULTS.team.tool_caps
 
 
 def search(
@@ -100,6 +103,15 @@ def search(
             show_default=False,
         ),
     ] = None,
+    turns: Annotated[
+        int, typer.Option(min=1, help="The most turns of one conversation with a model.")
+    ] = _TOOLS.turns,
+    tool_calls: Annotated[
+        int, typer.Option(min=1, help="The most tool calls of one conversation.")
+    ] = _TOOLS.calls,
+    tool_evaluations: Annotated[
+        int, typer.Option(min=0, help="The most programs that one conversation may have tried.")
+    ] = _TOOLS.evaluations,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Show no progress, only the result.")
     ] = False,
@@ -124,6 +136,9 @@ def search(
         caps=Caps(dollars=budget, tokens=tokens, calls=calls),
         task_caps=Caps(
             dollars=task_budget, tokens=task_tokens, calls=task_calls, seconds=task_seconds
+        ),
+        team=TeamSpec(
+            tool_caps=ToolCaps(turns=turns, calls=tool_calls, evaluations=tool_evaluations)
         ),
     )
     progress = error_console() if json else console()

@@ -11,13 +11,14 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 
 from kernelwright.agents.budget import Caps
 from kernelwright.agents.providers.price import Price
+from kernelwright.agents.session.tools.toolbox import ToolCaps
 from kernelwright.campaign.spec.search_target import Subject, load_subjects
 from kernelwright.campaign.spec.toml_line import line_of
 from kernelwright.errors import InputError, KernelwrightError
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.device.threadgroup_memory import check_threadgroup_bytes, read_size
 from kernelwright.metal.diagnostic import Record
-from kernelwright.search.spec import SearchSpec
+from kernelwright.search.spec import SearchSpec, TeamSpec
 
 _SECONDS_PER_HOUR = 3600.0
 WANTED = "wanted:"
@@ -105,6 +106,8 @@ class NightFile(Record):
     models: NightModels = NightModels()
     caps: NightCaps = NightCaps()
     task_caps: NightTaskCaps = NightTaskCaps()
+    tools: ToolCaps = ToolCaps()
+    """What one conversation with a model may have its tools do."""
     prices: dict[str, Price] = Field(default_factory=dict)
     export: NightExport | None = None
 
@@ -230,6 +233,7 @@ def _spec(night: NightFile, path: Path) -> NightSpec:
             seconds=None if each.minutes is None else each.minutes * 60 / share,
         ),
         prices=night.prices,
+        team=TeamSpec(tool_caps=night.tools),
         functions=night.functions,
         wanted=night.wanted,
         folder=str(path.resolve().parent),

@@ -1,0 +1,65 @@
+"""The yardstick for models and prompts, as a table and as lines of progress."""
+
+from rich.console import Console
+from rich.table import Table
+
+from kernelwright.campaign.agent_bench.score import BenchReport, TaskScore
+
+_COLUMNS = (
+    *("level", "tasks", "solved", "beats", "×floor", "offline"),
+    *("tokens", "dollars", "minutes"),
+)
+
+
+def score_line(score: TaskScore) -> str:
+    """Say in a line how a variant fared with a task."""
+    floor = "" if score.times_floor is None else f", {score.times_floor:.2f} × floor"
+    mark = "~" if score.kind != "measured" else ""
+    cost = f", ${score.dollars:.4f}" if score.tokens else ""
+    by = f" by {score.author}" if score.author else ""
+    solved = "solved" if score.solved else "not solved"
+    return (
+        f"{score.variant.value} {score.task}: {solved}, {mark}{score.best_us:.3g} µs{by}"
+        f"{floor}{cost}"
+    )
+
+
+def print_bench_table(console: Console, report: BenchReport) -> None:
+    """Print a line for each variant, and one for each level below it."""
+    table = Table(box=None, header_style="label", pad_edge=False, padding=(0, 1))
+    table.add_column("variant")
+    for column in _COLUMNS:
+        table.add_column(column, justify="left" if column == "level" else "right", no_wrap=True)
+    for line in report.table:
+        is_sum = line.level == "all"
+        table.add_row(
+            line.variant.value if is_sum else "",
+            line.level,
+            str(line.tasks),
+            str(line.solved),
+            str(line.beats_offline) if line.variant.value != "offline" else "–",
+            _figure(line.times_floor),
+            _figure(line.offline_times_floor),
+            f"{line.tokens:,}" if line.tokens else "–",
+            f"{line.dollars:.2f}" if line.tokens else "–",
+            f"{line.minutes:.1f}",
+            style="" if is_sum else "quiet",
+        )
+    console.print(table)
+    console.print(
+        "beats: clearly faster than the offline agents; ×floor: how many times the least time that "
+        "a right kernel can take, the offline agents beside it.",
+        style="quiet",
+        soft_wrap=True,
+    )
+    versions = ", ".join(f"{role} {version}" for role, version in report.prompts.items())
+    console.print(
+        f"{', '.join(report.models) or 'no model'} on {report.device.chip}; prompts: {versions}",
+        style="quiet",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
