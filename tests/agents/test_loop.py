@@ -46,6 +46,7 @@ ENDINGS = {
     "truncated": [("One element a thread.", Status.CORRECT)],
     "calls as text": [("One element a thread.", Status.CORRECT)],
     "loops": [],
+    "giant program": [("One element a thread.", Status.CORRECT)],
     "wrong JSON": [("One element a thread.", Status.CORRECT)],
 }
 

@@ -97,6 +97,10 @@ SCENARIOS: dict[str, Scenario] = {
     "loops": lambda: ScriptedModel(
         *[Said(calls=(Calls.of("show", what="best", from_line=0),))] * 60
     ),
+    "giant program": lambda: ScriptedModel(
+        Said(calls=(checked(draft(f"{BODY}\n{'// unrolled' * 12_000}")),)),
+        submitted(draft(BODY)),
+    ),
     "wrong JSON": lambda: ScriptedModel(
         Said(calls=(Calls("check", '{"program": "'),)),
         Said(calls=(Calls("compile", "{}"), Calls("edit", "[1, 2]"))),

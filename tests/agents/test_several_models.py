@@ -1,0 +1,75 @@
+"""Two models in one search: the cheap one drafts, the dear one improves, and a replay does both."""
+
+from pathlib import Path
+
+import pytest
+
+from kernelwright.agents.providers.price import Price
+from kernelwright.campaign import Engine, SearchReport, SearchSpec, capture_subjects, offline_team
+from kernelwright.campaign.history.ledger import recorded_calls
+from kernelwright.campaign.team.model_team import hiring
+from kernelwright.store import KernelStore
+from tests.agents.loopback.loop import SUBJECT, Shared
+from tests.agents.loopback.model import role_of, whole
+from tests.agents.loopback.partner import QUICK
+from tests.agents.loopback.scene import BODY, DONE, FIXED_RACE, draft, submitted
+from tests.agents.loopback.server import LoopbackServer, Response
+from tests.agents.loopback.wire import Heard
+
+PRICES = {
+    "openai:small": Price(input=0.1, output=0.5),
+    "openai:large": Price(input=5.0, output=25.0),
+}
+
+
+def script(request: Heard) -> Response:
+    if role_of(request) == "planner":
+        return whole(request)
+    if len(request.messages) > 1 or role_of(request) != "coder":
+        return DONE
+    if request.model == "small":
+        return submitted(draft(BODY, "A draft."))
+    return submitted(draft(FIXED_RACE, "Through a tile."))
+
+
+def run(
+    store: KernelStore, judge: Shared, models: tuple[str, ...], url: str | None
+) -> SearchReport:
+    spec = SearchSpec(
+        models=models,
+        base_url=url,
+        prices=PRICES,
+        candidates_per_task=12,
+        batch=2,
+        jobs=1,
+    )
+    with hiring(store, spec, QUICK) as hire:
+        engine = Engine(store, spec, offline_team(), lambda: judge, hire=hire)
+        return engine.run(capture_subjects([SUBJECT]))
+
+
+def conversations(store: KernelStore, report: SearchReport) -> list[tuple[int, str]]:
+    """Which model began which conversation with a coder."""
+    calls = [c.call for c in recorded_calls(store, report.campaign_id)]
+    held = [(c.purpose.conversation, c.model) for c in calls if c.purpose.role == "coder"]
+    return list(dict.fromkeys(held))
+
+
+def test_the_cheap_model_drafts_the_dear_one_improves_and_a_replay_asks_the_same(
+    judge: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The task is so small that its templates are at the floor, where nobody would be asked.
+    for module in ("agents.roles.coder", "search.bandit_strategy"):
+        monkeypatch.setattr(f"kernelwright.{module}.is_at_floor", lambda *_: False)
+    with KernelStore(str(tmp_path / "kernels.db")) as store:
+        with LoopbackServer(script) as server:
+            url = server.base_url("openai")
+            report = run(store, judge, ("openai:large", "openai:small"), url)
+        held = conversations(store, report)
+        authors = {e.author for e in store.history(campaign=report.campaign_id)}
+        monkeypatch.delenv("OPENAI_API_KEY")
+        again = run(store, judge, (f"replay:{report.campaign_id[:8]}",), None)
+        assert conversations(store, again) == held
+    assert held[0] == (1, "openai:small")
+    assert held[1][1] == "openai:large"
+    assert {"openai:small", "openai:large"} <= authors
