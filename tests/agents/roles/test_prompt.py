@@ -4,16 +4,23 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright.agents.protocols import Proposal
 from kernelwright.agents.roles import prompt
 from kernelwright.agents.roles.coder_prompt import Brief, Start, coder_prompt
 from kernelwright.agents.roles.lesson import Advice, Lesson
 from kernelwright.agents.roles.planner import planner_prompt
 from kernelwright.agents.roles.prompt import source, version
 from kernelwright.agents.roles.repairer import repairer_prompt
+from kernelwright.agents.roles.task_signature import Interface
+from kernelwright.agents.session.tools.schema import WITHOUT_TRIALS
+from kernelwright.agents.session.workbench import Sibling
 from tests.agents.loopback.scene import (
     DEVICE,
+    FIXED_TAIL,
+    QUARTER,
     TASK,
     correct,
+    draft,
     racing,
     timed_out,
     uncompiled,
@@ -89,3 +96,38 @@ def test_a_template_version_follows_what_it_includes(monkeypatch: pytest.MonkeyP
 def test_prompts_stay_short() -> None:
     assert len(RENDERINGS["coder-first"]().system) < 14_000
     assert len(RENDERINGS["repairer-race"]().text) < 11_000
+
+
+def sibling() -> Sibling:
+    program = draft(FIXED_TAIL, grid=QUARTER).program(Interface(TASK))
+    return Sibling(name="5ib11ng0", task="other f32[7,71]", idea="Quarters.", program=program)
+
+
+def test_a_task_without_a_program_begins_from_a_siblings() -> None:
+    first = coder_prompt(TASK, DEVICE, (), Brief(siblings=(sibling(),))).request
+    assert "Begin from the first of them where it fits" in first
+    assert "uint start = thread_position_in_grid.x * 4;" in first
+    later = coder_prompt(TASK, DEVICE, (correct(),), Brief(siblings=(sibling(),))).request
+    assert "`5ib11ng0` for other f32[7,71]: Quarters." in later
+    assert "Begin from" not in later
+
+
+def test_another_island_is_shown_with_what_bounds_it_and_may_be_combined() -> None:
+    other = correct().model_copy(update={"proposal": sibling_proposal()})
+    start = Start(improve=correct(), inspirations=(other,), combines=True)
+    text = coder_prompt(TASK, DEVICE, (correct(), other), Brief(start=start)).request
+    assert "Right programs that go about it in another way" in text
+    assert "Bound by launch." in text
+    assert "uint start = thread_position_in_grid.x * 4;" in text
+    assert "Write one program that keeps what is good about each of them" in text
+
+
+def sibling_proposal() -> Proposal:
+    return Proposal(program=sibling().program, author="openai:gpt-5", idea="Quarters.")
+
+
+def test_a_model_without_trials_is_offered_and_told_of_none() -> None:
+    blind = coder_prompt(TASK, DEVICE, (), Brief(tool_names=WITHOUT_TRIALS))
+    assert [tool.name for tool in blind.tools] == ["submit", "done"]
+    assert "Nothing can be tried before it is submitted" in blind.system
+    assert "`measure(" not in blind.system
