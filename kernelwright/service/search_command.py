@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from kernelwright.agents.budget import Caps
-from kernelwright.agents.session.tools.toolbox import ToolCaps
+from kernelwright.agents.session.tools.caps import ToolCaps
 from kernelwright.campaign import (
     Engine,
     SearchSpec,

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 
 from kernelwright.agents.budget import Caps
 from kernelwright.agents.providers.price import Price
-from kernelwright.agents.session.tools.toolbox import ToolCaps
+from kernelwright.agents.session.tools.caps import ToolCaps
 from kernelwright.campaign.spec.search_target import Subject, load_subjects
 from kernelwright.campaign.spec.toml_line import line_of
 from kernelwright.errors import InputError, KernelwrightError
