@@ -108,3 +108,12 @@ def is_guard(side: Side, tally: Tally) -> bool:
     """
     seen = tally.seen[side.key]
     return seen.is_special or (seen.is_chosen and side.key.constant in _NO_PLACE)
+
+
+def waits_for_equal(side: Side) -> bool:
+    """Say whether a side is taken where two integers are equal, and no honest data makes them so.
+
+    Hashes of data are compared in this way. Comparisons by order and of floating point are as
+    often guards of what mathematics rules out.
+    """
+    return (side.key.kind, side.value) in {("icmp eq", True), ("icmp ne", False)}

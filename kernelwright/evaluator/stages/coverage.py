@@ -7,6 +7,7 @@ from kernelwright.evaluator.coverage.reach import (
     is_guard,
     is_out_of_reach,
     ranges_of,
+    waits_for_equal,
 )
 from kernelwright.evaluator.coverage.search import Search
 from kernelwright.evaluator.coverage.showing import MOST_ELEMENTS, Showing
@@ -28,7 +29,9 @@ class Coverage(PipelineStage):
     """A side that no case takes proves nothing: where it matters, a case is made for it.
 
     Conditions are those of the task's own shape, which the most cases have. A side that would
-    change what is right, and that no input is found for, is refused.
+    change what is right, and that no input is found for, is refused where it waits for two equal
+    integers, as hashes of data do. Others are named in the verdict: they may be guards that no
+    value can reach, or hide what nobody tried.
     """
 
     name = Stage.COVERAGE
@@ -50,6 +53,7 @@ class _Coverage:
         own = context.suite.references[0].case.graph.fingerprint
         self._references = [r for r in context.suite.references if r.case.graph.fingerprint == own]
         self._tally, self._runs = Tally(), Runs()
+        self._unproven: list[Side] = []
         self._search = Search(
             self._trial,
             self._references,
@@ -73,8 +77,10 @@ class _Coverage:
         if not tried:
             words += f", both sides taken in {drawn} cases"
         else:
-            words += f", one side of {len(tried)} taken by none of {drawn} cases and settled"
-        return f"{words}; {hidden} sides were tried among other numbers" if hidden else words
+            words += f", one side of {len(tried)} taken by none of {drawn} cases"
+        if hidden:
+            words += f"; {hidden} sides were tried among other numbers"
+        return f"{words}; {self._warning(self._unproven)}" if self._unproven else words
 
     def _show(self) -> int:
         """Judge further cases where a side matters in none; return of how many sides."""
@@ -89,7 +95,7 @@ class _Coverage:
         """Settle the sides that are missing, and those behind them that made cases come to.
 
         Raises:
-            Failure: one of them matters, and nothing takes it.
+            Failure: one of them waits for what nothing brings about.
         """
         for _ in range(_MOST_ROUNDS):
             missing = [side for side in self._tally.missing if side not in tried]
@@ -108,8 +114,9 @@ class _Coverage:
             self._judge(reference)
         left = [side for side in harmful if not self._tally.takes(side)]
         unproven = [side for side in left if not is_guard(side, self._tally)]
-        if unproven:
-            raise Failure(Status.WRONG, self._complaint(unproven))
+        if hashes := [side for side in unproven if waits_for_equal(side)]:
+            raise Failure(Status.WRONG, self._warning(hashes))
+        self._unproven += unproven
 
     def _judge(self, made: Reference) -> None:
         """Judge a case that was made for this program, as any other is judged."""
@@ -122,18 +129,18 @@ class _Coverage:
         self._tally.add(result.conditions)
         self._runs.append((reference, result.conditions))
 
-    def _complaint(self, unproven: Sequence[Side]) -> str:
+    def _warning(self, unproven: Sequence[Side]) -> str:
         side = unproven[0]
         key, seen = side.key, self._tally.seen[side.key]
         compared = ""
         if seen.compared is not None:
             one, other = seen.compared
             compared = f", compares {one:.9g} with {other:.9g} at the closest,"
-        never, forced = ("true", "true") if side.value else ("false", "false")
-        more = f" {len(unproven) - 1} more are like it." if len(unproven) > 1 else ""
+        never = "true" if side.value else "false"
+        more = f"; {len(unproven) - 1} more are like it" if len(unproven) > 1 else ""
         return (
             f"unproven branch: the condition on loaded data at line {key.line}, column "
             f"{key.column} of the {key.file}{compared} is never {never} in {len(self._runs)} "
-            f"cases, and outputs are wrong where it is made {forced}; remove it, or write it so "
-            f"that ordinary data takes both sides.{more}"
+            f"cases, and outputs are wrong where it is made so; remove it, or write it so that "
+            f"ordinary data takes both sides{more}"
         )
