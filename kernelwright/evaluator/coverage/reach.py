@@ -25,6 +25,8 @@ _PREDICATES: Mapping[str, Callable[[float, float], bool]] = {
 
 _NO_PLACE = frozenset(("-1", "2147483647", "-2147483648", "65535"))
 """What stands for a place where none was found."""
+_LARGEST_MARK = 32
+"""Integers up to here count places and mark what was found."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,9 @@ def is_guard(side: Side, tally: Tally) -> bool:
 def waits_for_equal(side: Side) -> bool:
     """Say whether a side is taken where two integers are equal, and no honest data makes them so.
 
-    Hashes of data are compared in this way. Comparisons by order and of floating point are as
-    often guards of what mathematics rules out.
+    Hashes of data are compared in this way. Comparisons by order, of floating point and with
+    small numbers, which count and mark, are as often guards of what mathematics rules out.
     """
-    return (side.key.kind, side.value) in {("icmp eq", True), ("icmp ne", False)}
+    constant = side.key.constant
+    is_mark = constant.lstrip("-").isdigit() and abs(int(constant)) <= _LARGEST_MARK
+    return (side.key.kind, side.value) in {("icmp eq", True), ("icmp ne", False)} and not is_mark
