@@ -43,6 +43,7 @@ from kernelwright.store.browsing import CandidateNode, CandidateOrder, TrialFilt
 _MOST_ROWS = 1_000
 Limit = Annotated[int, Query(ge=1, le=_MOST_ROWS)]
 Offset = Annotated[int, Query(ge=0, le=100_000_000)]
+Words = Annotated[str, Query(max_length=200)]
 
 routes = APIRouter(prefix="/api/v1")
 
@@ -114,7 +115,7 @@ def list_campaign_tasks(
     id: str,  # noqa: A002
     order: TaskOrder = "gain",
     descending: bool = True,
-    q: Annotated[str, Query(max_length=200)] = "",
+    q: Words = "",
     offset: Offset = 0,
     limit: Limit = 100,
 ) -> TaskTable:
@@ -211,7 +212,7 @@ def list_tasks(
     store: Store,
     order: TaskOrder = "gain",
     descending: bool = True,
-    q: Annotated[str, Query(max_length=200)] = "",
+    q: Words = "",
     offset: Offset = 0,
     limit: Limit = 100,
 ) -> TaskTable:
@@ -257,7 +258,7 @@ def list_candidates(
     campaign: str | None = None,
     task: str | None = None,
     status: Status | None = None,
-    q: Annotated[str, Query(max_length=200)] = "",
+    q: Words = "",
     order: CandidateOrder = "at",
     descending: bool = True,
     offset: Offset = 0,

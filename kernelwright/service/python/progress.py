@@ -26,7 +26,13 @@ from kernelwright.evaluator.evaluation import Status
 from kernelwright.service.console import error_console
 from kernelwright.service.python.html import BAD, GOOD, QUIET, Cell, line_html, table_html
 from kernelwright.service.view.figure import ranked
-from kernelwright.service.view.progress import LiveTable, PlainLines, ProgressView, held_up
+from kernelwright.service.view.progress import (
+    LiveTable,
+    PlainLines,
+    ProgressView,
+    held_up,
+    progress_view,
+)
 from kernelwright.store import Rank, TaskSummary
 
 Progress = Literal["auto", "live", "lines", "notebook", "none"]
@@ -50,7 +56,9 @@ def follow(progress: Progress | bool, candidates_per_task: int) -> ProgressView:
     console = error_console()
     if kind == "live":
         return LiveTable(console, candidates_per_task)
-    return PlainLines(console)
+    if kind == "lines":
+        return PlainLines(console)
+    return progress_view(console, candidates_per_task)
 
 
 def _kind(progress: Progress | bool) -> Progress:
@@ -61,10 +69,7 @@ def _kind(progress: Progress | bool) -> Progress:
         return "none"
     if progress is not True and progress != "auto":
         return progress
-    if is_notebook():
-        return "notebook"
-    console = error_console()
-    return "live" if console.is_terminal and not console.is_dumb_terminal else "lines"
+    return "notebook" if is_notebook() else "auto"
 
 
 def is_notebook() -> bool:
