@@ -13,6 +13,7 @@ from kernelwright.runtime.export import (
     export_target,
     require_gain,
 )
+from kernelwright.runtime.export.huggingface import VARIANT
 from kernelwright.service.export_source import (
     FunctionTarget,
     campaign_places,
@@ -98,7 +99,9 @@ def export_functions(
 
 def _has_package(folder: Path, name: str) -> bool:
     """Say whether a folder is a package already, of something else than this name."""
-    return (folder / "pyproject.toml").exists() and not (folder / name).is_dir()
+    is_package = (folder / "pyproject.toml").exists() or (folder / VARIANT).exists()
+    names = [folder / name, folder / "tests" / f"test_{name}.py"]
+    return is_package and not any(path.exists() for path in names)
 
 
 def _each(
@@ -122,7 +125,7 @@ def _of_function(
     store: KernelStore, target: FunctionTarget, request: ExportRequest, *, is_alone: bool = True
 ) -> list[Exported]:
     format_name = request.format_name
-    if format_name not in ("module", "package"):
+    if format_name not in ("module", "package", "huggingface"):
         raise InputError(
             f"--format {format_name} takes a candidate's id, found the function {target.name!r}; "
             "`kernelwright best` lists the ids."
@@ -137,12 +140,12 @@ def _of_function(
             target.calls,
             lookup_in(store),
             identity=target.origin,
-            layout="package" if format_name == "package" else "module",
+            layout=format_name,
             force=request.force,
             tried=tried_in(store),
             owner=target.owner,
         )
-    if format_name == "package" and (not is_alone or _has_package(folder, module.name)):
+    if format_name != "module" and (not is_alone or _has_package(folder, module.name)):
         # Each of several packages has a folder of its own; the index stays one.
         module = module.in_its_own_folder()
     return [_written(module, folder, force=request.force)]

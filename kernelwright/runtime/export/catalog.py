@@ -8,6 +8,7 @@ from kernelwright.errors import InputError
 from kernelwright.runtime.export.cpp import CppFormat
 from kernelwright.runtime.export.folder import ExportFolder
 from kernelwright.runtime.export.format import ExportedModule, Format
+from kernelwright.runtime.export.huggingface import HuggingFaceFormat
 from kernelwright.runtime.export.metal_text import MetalFormat
 from kernelwright.runtime.export.mlxfn import MlxfnFormat
 from kernelwright.runtime.export.module import ModuleFormat
@@ -16,7 +17,7 @@ from kernelwright.runtime.export.selection import select
 from kernelwright.runtime.export.swift import SwiftFormat
 from kernelwright.store import CandidateDetail
 
-FormatName = Literal["module", "package", "metal", "mlxfn", "swift", "cpp"]
+FormatName = Literal["module", "package", "metal", "mlxfn", "swift", "cpp", "huggingface"]
 FORMATS: Mapping[FormatName, Format] = {
     "module": ModuleFormat(),
     "package": PackageFormat(),
@@ -24,6 +25,7 @@ FORMATS: Mapping[FormatName, Format] = {
     "mlxfn": MlxfnFormat(),
     "swift": SwiftFormat(),
     "cpp": CppFormat(),
+    "huggingface": HuggingFaceFormat(),
 }
 
 

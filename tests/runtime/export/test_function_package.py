@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import json
 import subprocess
 import sys
 import zipfile
@@ -15,7 +16,7 @@ import pytest
 from kernelwright.ir import Graph
 from kernelwright.runtime.export.format import ExportedModule
 from kernelwright.runtime.export.function.alone import ExampleCall
-from kernelwright.runtime.export.function.export import export_target
+from kernelwright.runtime.export.function.export import Layout, export_target
 from kernelwright.runtime.export.function.variant import Lookup
 
 KernelsOf = Callable[[Callable[[Graph], tuple[str, ...]]], Lookup]
@@ -53,14 +54,14 @@ def user(tmp_path: Path) -> Iterator[ModuleType]:
     del sys.modules[file.stem]
 
 
-def _exported(user: ModuleType, lookup: Lookup) -> ExportedModule:
+def _exported(user: ModuleType, lookup: Lookup, layout: Layout = "package") -> ExportedModule:
     return export_target(
         user.mixed,
         "mixed",
         [ONE, TWO, HALF],
         lookup,
         identity="a test",
-        layout="package",
+        layout=layout,
         force=True,
     )
 
@@ -162,3 +163,38 @@ def test_several_packages_share_an_index(
     assert "`mixed (package)`" in told
     assert "`other (package)`" in told
     assert (folder / "mixed" / "VERIFICATION.md").exists()
+
+
+def test_as_a_hugging_face_repository_it_loads_under_its_id(
+    user: ModuleType, kernels_of: KernelsOf, tmp_path: Path
+) -> None:
+    exported = _exported(user, kernels_of(_chips), "huggingface")
+    assert exported.use == 'mixed = kernels.get_local_kernel(Path("FOLDER")).mixed'
+    exported.write(tmp_path)
+    build = tmp_path / "build" / "torch-universal"
+    metadata = json.loads((build / "metadata.json").read_text())
+    # What `kernels` 0.17 demands of a build's metadata.
+    assert {"id", "name", "version", "license", "python-depends", "backend"} == set(metadata)
+    assert metadata["id"].isidentifier()
+    assert (tmp_path / "README.md").read_text().startswith("---\nlibrary_name: kernels\n")
+    assert not (tmp_path / "pyproject.toml").exists()
+    # It imports a build's `__init__.py` under the id, beside other builds of the same function.
+    spec = importlib.util.spec_from_file_location(metadata["id"], build / "__init__.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[metadata["id"]] = module
+    try:
+        spec.loader.exec_module(module)
+        x, w = mx.ones((4, 32)), mx.zeros((32, 32))
+        assert mx.array_equal(module.mixed(x, w), user.mixed(x, w)).item()
+    finally:
+        del sys.modules[metadata["id"]]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout

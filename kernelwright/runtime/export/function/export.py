@@ -17,12 +17,13 @@ from kernelwright.runtime.export.function.stub_code import stub_text
 from kernelwright.runtime.export.function.test_code import function_tests
 from kernelwright.runtime.export.function.variant import Lookup
 from kernelwright.runtime.export.function.verification_code import function_verification
+from kernelwright.runtime.export.huggingface import loading_line, repository_files
 from kernelwright.runtime.export.license_text import license_text
 from kernelwright.runtime.export.package import pyproject_text
 from kernelwright.runtime.export.selection import fits_metal, is_verified, verdict_of
 from kernelwright.store import CandidateDetail
 
-Layout = Literal["module", "package"]
+Layout = Literal["module", "package", "huggingface"]
 
 
 def export_target(
@@ -45,7 +46,8 @@ def export_target(
         calls: examples; those with champions are served.
         lookup: finds kernels.
         identity: what tells this function from another of the same name.
-        layout: a module with its data beside it, or a package that pip installs.
+        layout: a module with its data beside it, a package that pip installs, or a repository
+            for Hugging Face's `kernels`.
         force: also take kernels that are not verified, and what differs from the original.
         tried: says what became of candidates where there is no champion.
         owner: the object whose method it is; it keeps this name.
@@ -67,6 +69,7 @@ def export_target(
     limit = max(d.evaluations[0].evaluation.device.threadgroup_bytes for d in details)
     checks = prove(export, function, limit, is_strict=not force)
     files = _laid_out(export, function, checks, layout)
+    imported = imported_name(export.module.source)
     return ExportedModule(
         name=name,
         files=files,
@@ -74,7 +77,7 @@ def export_target(
         identity=identity,
         title=f"`{name}{export.module.signature}`",
         kind=layout,
-        use=f"from {name} import {imported_name(export.module.source)}",
+        use=loading_line(imported) if layout == "huggingface" else f"from {name} import {imported}",
     )
 
 
@@ -98,10 +101,9 @@ def _laid_out(
         for f in export.files
     ]
     tested = [ExportedFile(name=f"tests/test_{name}.py", text=tests)] if tests else []
-    project = pyproject_text(
-        name, f"{name} with Metal kernels for MLX.", needs_numpy=export.module.source.needs_numpy
-    )
-    return (
+    needs_numpy = export.module.source.needs_numpy
+    project = pyproject_text(name, f"{name} with Metal kernels for MLX.", needs_numpy=needs_numpy)
+    package = (
         ExportedFile(name="pyproject.toml", text=project),
         ExportedFile(name="LICENSE", text=license_text(holds_function=True)),
         ExportedFile(name=f"{name}/py.typed"),
@@ -110,6 +112,10 @@ def _laid_out(
         *tested,
         verification,
     )
+    if layout == "package":
+        return package
+    public = imported_name(export.module.source)
+    return repository_files(name, package, public=public, needs_numpy=needs_numpy)
 
 
 def _differs(check: Check) -> bool:
