@@ -42,7 +42,7 @@ def test_by_force_the_files_say_so(recorded: Recorder, format_name: FormatName) 
         assert b"NOT VERIFIED" in (file.data or file.text.encode()), file.name
 
 
-@pytest.mark.parametrize("format_name", [n for n in FORMATS if n != "package"])
+@pytest.mark.parametrize("format_name", [n for n in FORMATS if not FORMATS[n].takes_several])
 def test_a_format_for_one_kernel_refuses_two(recorded: Recorder, format_name: FormatName) -> None:
     detail = recorded(X)
     with pytest.raises(InputError, match="takes one kernel, found 2"):
