@@ -91,6 +91,7 @@ def _show(written: Sequence[Exported], request: ExportRequest) -> None:
         printed.print("This kernel is not verified; the files say so.", style="warn")
     for exported in written:
         use = exported.use or FORMATS[request.format_name].use(exported.name)
+        use = use.replace("FOLDER", str(request.folder))
         printed.print(Text.assemble(("use   ", "label"), (use, "command")))
     if any(Path(file).name.startswith("test_") for e in written for file in e.files):
         printed.print(Text.assemble(("test  ", "label"), (f"pytest {request.folder}", "command")))

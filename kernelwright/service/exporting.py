@@ -125,7 +125,7 @@ def _of_function(
     store: KernelStore, target: FunctionTarget, request: ExportRequest, *, is_alone: bool = True
 ) -> list[Exported]:
     format_name = request.format_name
-    if format_name not in ("module", "package", "huggingface"):
+    if format_name not in ("module", "package", "huggingface", "patch"):
         raise InputError(
             f"--format {format_name} takes a candidate's id, found the function {target.name!r}; "
             "`kernelwright best` lists the ids."
@@ -145,7 +145,9 @@ def _of_function(
             tried=tried_in(store),
             owner=target.owner,
         )
-    if format_name != "module" and (not is_alone or _has_package(folder, module.name)):
+    if format_name in ("package", "huggingface") and (
+        not is_alone or _has_package(folder, module.name)
+    ):
         # Each of several packages has a folder of its own; the index stays one.
         module = module.in_its_own_folder()
     return [_written(module, folder, force=request.force)]

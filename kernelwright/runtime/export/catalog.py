@@ -17,7 +17,8 @@ from kernelwright.runtime.export.selection import select
 from kernelwright.runtime.export.swift import SwiftFormat
 from kernelwright.store import CandidateDetail
 
-FormatName = Literal["module", "package", "metal", "mlxfn", "swift", "cpp", "huggingface"]
+FormatName = Literal["module", "package", "metal", "mlxfn", "swift", "cpp", "huggingface", "patch"]
+"""Those that take kernels by id."""
 FORMATS: Mapping[FormatName, Format] = {
     "module": ModuleFormat(),
     "package": PackageFormat(),
@@ -42,7 +43,12 @@ def export_as(
         InputError: one is not verified or was revoked, or the format takes one kernel only.
         UnsupportedError: a kernel cannot be expressed in the format.
     """
-    format_ = FORMATS[format_name]
+    format_ = FORMATS.get(format_name)
+    if format_ is None:
+        raise InputError(
+            f"--format {format_name} takes a function, found a candidate's id; name it as "
+            "FILE.py:function."
+        )
     if len(details) != 1 and not format_.takes_several:
         raise InputError(
             f"--format {format_name} takes one kernel, found {len(details)}; pick one."

@@ -13,6 +13,7 @@ from types import ModuleType
 import mlx.core as mx
 import pytest
 
+from kernelwright.errors import KernelwrightError
 from kernelwright.ir import Graph
 from kernelwright.runtime.export.format import ExportedModule
 from kernelwright.runtime.export.function.alone import ExampleCall
@@ -198,3 +199,46 @@ def test_as_a_hugging_face_repository_it_loads_under_its_id(
         check=False,
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_a_patch_gives_a_file_its_kernels_in_place(
+    kernels_of: KernelsOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "repository" / "patched_models"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    # No line break at its end, and more that follows the function.
+    (package / "mixer.py").write_text(_USER + "\n\ndef twice(x, w):\n    return mixed(x, w) * 2")
+    monkeypatch.syspath_prepend(str(package.parent))
+    module = importlib.import_module("patched_models.mixer")
+    wanted = module.twice(mx.ones((4, 32)), mx.ones((32, 32)))
+    exported = _exported(module, kernels_of(_chips), "patch")
+    assert exported.use == "git apply FOLDER/mixed.patch"
+    exported.write(tmp_path / "out")
+    apply = ["git", "apply", "--verbose", str(tmp_path / "out" / "mixed.patch")]
+    done = subprocess.run(
+        apply,
+        cwd=package.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for name in [n for n in sys.modules if n.startswith("patched_models")]:
+        monkeypatch.delitem(sys.modules, name)
+    patched = importlib.import_module("patched_models.mixer")
+    assert patched.mixed.serves(*ONE.args)
+    assert mx.array_equal(patched.twice(mx.ones((4, 32)), mx.ones((32, 32))), wanted).item()
+
+
+def test_a_patch_is_refused_where_no_file_binds_the_function(kernels_of: KernelsOf) -> None:
+    with pytest.raises(KernelwrightError, match="defined at the top level of a file"):
+        export_target(
+            lambda x, w: mx.softmax(x, axis=-1) @ w,
+            "other",
+            [ONE],
+            kernels_of(_chips),
+            identity="a test",
+            layout="patch",
+            force=True,
+        )

@@ -12,6 +12,7 @@ from kernelwright.runtime.export.function.function_export import (
     Tried,
     export_function,
 )
+from kernelwright.runtime.export.function.patch_file import patch_of
 from kernelwright.runtime.export.function.proof import Check, prove
 from kernelwright.runtime.export.function.stub_code import stub_text
 from kernelwright.runtime.export.function.test_code import function_tests
@@ -23,7 +24,7 @@ from kernelwright.runtime.export.package import pyproject_text
 from kernelwright.runtime.export.selection import fits_metal, is_verified, verdict_of
 from kernelwright.store import CandidateDetail
 
-Layout = Literal["module", "package", "huggingface"]
+Layout = Literal["module", "package", "huggingface", "patch"]
 
 
 def export_target(
@@ -46,8 +47,8 @@ def export_target(
         calls: examples; those with champions are served.
         lookup: finds kernels.
         identity: what tells this function from another of the same name.
-        layout: a module with its data beside it, a package that pip installs, or a repository
-            for Hugging Face's `kernels`.
+        layout: a module with its data beside it, a package that pip installs, a repository
+            for Hugging Face's `kernels`, or a patch of the user's file.
         force: also take kernels that are not verified, and what differs from the original.
         tried: says what became of candidates where there is no champion.
         owner: the object whose method it is; it keeps this name.
@@ -77,8 +78,16 @@ def export_target(
         identity=identity,
         title=f"`{name}{export.module.signature}`",
         kind=layout,
-        use=loading_line(imported) if layout == "huggingface" else f"from {name} import {imported}",
+        use=_use(layout, name, imported),
     )
+
+
+def _use(layout: Layout, name: str, imported: str) -> str:
+    if layout == "patch":
+        return f"git apply FOLDER/{imported}.patch"
+    if layout == "huggingface":
+        return loading_line(imported)
+    return f"from {name} import {imported}"
 
 
 def _laid_out(
@@ -91,6 +100,9 @@ def _laid_out(
     calls = [seen(function, call.args, call.kwargs, ()) for call in export.calls]
     tests = function_tests(export.module, function, calls)
     verification = ExportedFile(name=SHARED, text=function_verification(export.module, checks))
+    if layout == "patch":
+        public = imported_name(export.module.source)
+        return (patch_of(function, public, export.files), verification)
     if layout == "module":
         tested = [ExportedFile(name=f"test_{name}.py", text=tests)] if tests else []
         return (*export.files, *tested, verification)

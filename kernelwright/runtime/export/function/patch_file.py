@@ -1,0 +1,84 @@
+"""A patch that gives a module's function its kernels where it stands, for `git apply`."""
+
+import ast
+import difflib
+import inspect
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from kernelwright.errors import UnsupportedError
+from kernelwright.runtime.export.format import ExportedFile
+
+_ADDED = """\
+
+
+# Metal kernels for the calls that they serve, and the function above for all others.
+from {module} import {name}  # noqa: E402, F811
+"""
+
+
+def patch_of(
+    function: Callable[..., object], name: str, files: Sequence[ExportedFile]
+) -> ExportedFile:
+    """Return the patch: the exported module beside the user's file, and an import after the `def`.
+
+    Paths in it begin at the folder that holds the user's top-level package, so that it applies in
+    a repository's root.
+
+    Args:
+        function: the user's, defined at the top level of a file.
+        name: the function's.
+        files: of the exported module: its text alone.
+
+    Raises:
+        UnsupportedError: the function is no top-level one of a file, or the module has data.
+    """
+    if any(f.data is not None for f in files):
+        raise UnsupportedError(
+            f"a patch holds text, and {name} reads arrays of its module; use --format module."
+        )
+    file = inspect.getsourcefile(inspect.unwrap(function))
+    path = Path(file) if file else None
+    before = path.read_text(encoding="utf-8") if path else ""
+    last = _last_line(before, name)
+    if path is None or last is None:
+        raise UnsupportedError(
+            f"a patch needs a function that is defined at the top level of a file, found {name!r}; "
+            "use --format module."
+        )
+    root = path.parent
+    while (root / "__init__.py").exists():
+        root = root.parent
+    module = f"_{name.strip('_')}_kernels"
+    is_in_package = root != path.parent
+    added = _ADDED.format(module=f".{module}" if is_in_package else module, name=name)
+    lines = before.splitlines(keepends=True)
+    if not lines[last - 1].endswith("\n"):
+        lines[last - 1] += "\n"
+    after = [*lines[:last], *added.splitlines(keepends=True), *lines[last:]]
+    place = path.relative_to(root)
+    beside = place.with_name(f"{module}.py").as_posix()
+    text = _diff(before.splitlines(keepends=True), after, place.as_posix(), place.as_posix())
+    text += _diff([], files[0].text.splitlines(keepends=True), None, beside)
+    return ExportedFile(name=f"{name}.patch", text=text)
+
+
+def _last_line(text: str, name: str) -> int | None:
+    """Return the last line of the last top-level statement that binds a name."""
+    found = None
+    for statement in ast.parse(text).body:
+        bound = [statement.name] if isinstance(statement, ast.FunctionDef) else []
+        if isinstance(statement, ast.Assign):
+            bound = [t.id for t in statement.targets if isinstance(t, ast.Name)]
+        if name in bound:
+            found = statement.end_lineno
+    return found
+
+
+def _diff(before: Sequence[str], after: Sequence[str], old: str | None, new: str) -> str:
+    source = f"a/{old}" if old else "/dev/null"
+    lines = difflib.unified_diff(before, after, source, f"b/{new}")
+    # A last line without a break is marked as `patch` and `git apply` expect it.
+    body = "".join(x if x.endswith("\n") else f"{x}\n\\ No newline at end of file\n" for x in lines)
+    header = f"diff --git a/{new} b/{new}\n"
+    return header + ("" if old else "new file mode 100644\n") + body
