@@ -5,27 +5,9 @@ from dataclasses import dataclass, field
 from itertools import starmap
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernelwright.evaluator.inputs.lone import Sweep
-from kernelwright.metal.device.base import Array
-
-
-@dataclass(frozen=True)
-class Moves:
-    """What one input holds elsewhere than its ground, a row of positions for each part."""
-
-    place: int
-    """The input's."""
-    positions: NDArray[np.intp]
-    """In the flat input."""
-    values: Array
-
-    def applied(self, ground: Array, part: int) -> Array:
-        """Return the input of a part, by its place in `positions`."""
-        made = ground.copy()
-        made.reshape(-1)[self.positions[part]] = self.values[part]
-        return made
+from kernelwright.metal.device.base import Array, Changes
 
 
 @dataclass(frozen=True)
@@ -37,17 +19,17 @@ class SweptInputs:
     low: tuple[Array, ...] = field(repr=False)
     sweeps: tuple[Sweep | None, ...]
 
-    def moves(self, parts: Sequence[int]) -> tuple[Moves, ...]:
+    def moves(self, parts: Sequence[int]) -> tuple[Changes, ...]:
         """Return what inputs hold in these parts beside their ground."""
         found = starmap(lambda i, sweep: self._moved(i, sweep, parts), enumerate(self.sweeps))
         return tuple(moves for moves in found if moves is not None)
 
-    def _moved(self, place: int, sweep: Sweep | None, parts: Sequence[int]) -> Moves | None:
+    def _moved(self, place: int, sweep: Sweep | None, parts: Sequence[int]) -> Changes | None:
         if sweep is None or not parts:
             return None
         low, high = (np.array([where(p) for p in parts]) for where in (sweep.low, sweep.high))
         values = (self.low[place].reshape(-1)[low], self.high[place].reshape(-1)[high])
-        return Moves(place, np.concatenate((low, high), axis=1), np.concatenate(values, axis=1))
+        return Changes(place, np.concatenate((low, high), axis=1), np.concatenate(values, axis=1))
 
     def inputs(self, part: int) -> tuple[Array, ...]:
         """Return the inputs of one part."""

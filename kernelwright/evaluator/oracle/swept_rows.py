@@ -23,12 +23,12 @@ from kernelwright.evaluator.inputs.lone import (
     parts_wanted,
     turns,
 )
-from kernelwright.evaluator.inputs.swept import Moves, SweptInputs
+from kernelwright.evaluator.inputs.swept import SweptInputs
 from kernelwright.evaluator.oracle.mlx_answer import run_mlx
 from kernelwright.evaluator.oracle.reference import Reference, calibrate, prepare
 from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.graph import Graph
-from kernelwright.metal.device.base import Array
+from kernelwright.metal.device.base import Array, Changes
 
 _LEAST_WORK = 1 << 14
 """In elements: what a launch takes however small it is."""
@@ -54,7 +54,7 @@ class SweptRows:
         return self.swept.ground
 
     @cached_property
-    def moves(self) -> tuple[Moves, ...]:
+    def moves(self) -> tuple[Changes, ...]:
         """What each part holds elsewhere."""
         return self.swept.moves(self.parts)
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from kernelwright.errors import DeviceError, InputError, KernelwrightError
 from kernelwright.evaluator.inputs.case import Layout
-from kernelwright.evaluator.inputs.swept import Moves
 from kernelwright.evaluator.speed.measuring import Measure, SetUp, Workbench, measure, set_up
 from kernelwright.evaluator.static.normal_form import plain_texts
 from kernelwright.evaluator.static.rules import check_program
@@ -25,8 +24,10 @@ from kernelwright.metal.device import registry
 from kernelwright.metal.device.base import (
     METAL_THREADGROUP_BYTES,
     Array,
+    Changes,
     Device,
     Executable,
+    RepeatingExecutable,
     RunOptions,
     RunResult,
 )
@@ -106,7 +107,7 @@ class RunParts:
 
     key: str
     ground: tuple[Array, ...]
-    moves: tuple[Moves, ...]
+    moves: tuple[Changes, ...]
     """What the inputs of each part hold beside what they share."""
     options: RunOptions
 
@@ -235,6 +236,9 @@ class CandidateService:
 
 def _run_parts(executable: Executable, request: RunParts) -> Reply:
     started, results = time.perf_counter(), list[RunResult]()
+    if isinstance(executable, RepeatingExecutable):
+        result = executable.run_changed(request.ground, request.moves, request.options)
+        return _reply(result, time.perf_counter() - started)
     for part in range(request.parts):
         inputs = list(request.ground)
         for moves in request.moves:

@@ -2,7 +2,8 @@
 
 import hashlib
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -218,6 +219,38 @@ class Executable(Protocol):
 
         Raises:
             LaunchError: the launch is impossible on this device (limits, timeout).
+            DeviceError: the machine failed, not the candidate.
+        """
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What one input holds elsewhere in each of many runs, beside what all of them share."""
+
+    place: int
+    """The input's."""
+    positions: NDArray[np.intp]
+    """In the flat input, a row for each run."""
+    values: Array
+
+    def applied(self, shared: Array, run: int) -> Array:
+        """Return the input of one run."""
+        made = shared.copy()
+        made.reshape(-1)[self.positions[run]] = self.values[run]
+        return made
+
+
+@runtime_checkable
+class RepeatingExecutable(Protocol):
+    """An executable that runs many times on nearly the same inputs at little cost."""
+
+    def run_changed(
+        self, inputs: Sequence[Array], changes: Sequence[Changes], options: RunOptions
+    ) -> RunResult:
+        """Run once for each row of `changes`; outputs hold those of all runs, stacked.
+
+        Raises:
+            LaunchError: a launch is impossible on this device (limits, timeout).
             DeviceError: the machine failed, not the candidate.
         """
 

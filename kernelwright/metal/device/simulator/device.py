@@ -8,10 +8,14 @@ from functools import cached_property
 from importlib.metadata import version
 from math import prod
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kernelwright.errors import InputError
 from kernelwright.metal.device.base import (
     METAL_THREADGROUP_BYTES,
     Array,
+    Changes,
     Condition,
     DeviceInfo,
     RunOptions,
@@ -126,13 +130,44 @@ class SimulatorExecutable:
             counted = self.run(inputs, options.model_copy(update={"sanitize": False}))
             sanitized = self.run(inputs, options.model_copy(update={"count": False}))
             return sanitized.model_copy(update={"counters": counted.counters})
+        run = self._prepared(inputs, options)
+        run.execute()
+        return run.result()
+
+    def run_changed(
+        self, inputs: Sequence[Array], changes: Sequence[Changes], options: RunOptions
+    ) -> RunResult:
+        """Run in the same memory again and again: results are poisoned, inputs compared each time.
+
+        A kernel's build is chosen for the work of all runs together.
+        """
+        self._check(inputs)
+        run = self._prepared([np.array(array) for array in inputs], options)
+        run.repeats = len(changes[0].positions)
+        outputs, canaries, intact = list[tuple[Array, ...]](), list[tuple[bool, ...]](), True
+        for number in range(run.repeats):
+            shared = [
+                run.change(one.place, one.positions[number], one.values[number]) for one in changes
+            ]
+            run.execute()
+            outputs.append(tuple(made.result for made in run.outputs))
+            canaries.append(tuple(made.is_intact for made in run.outputs))
+            intact = intact and run.inputs_intact
+            for one, values in zip(changes, shared, strict=True):
+                run.change(one.place, one.positions[number], values)
+        return RunResult(
+            outputs=tuple(map(np.stack, zip(*outputs, strict=True))),
+            canaries_intact=tuple(map(all, zip(*canaries, strict=True))),
+            inputs_intact=intact,
+            elapsed_s=sum(outcome.elapsed_s for outcome in run.outcomes),
+        )
+
+    def _prepared(self, inputs: Sequence[Array], options: RunOptions) -> "_Run":
         variant = _variant(options)
         # Threadgroups outside of a counting launch's sample run the plain build.
         uncounted = self.images("plain" if options.count else variant)
         builds = tuple(zip(self.images(variant), uncounted, strict=True))
-        run = _Run(self, self._program, self._launches, builds, inputs, options)
-        run.execute()
-        return run.result()
+        return _Run(self, self._program, self._launches, builds, inputs, options)
 
     def _check(self, inputs: Sequence[Array]) -> None:
         wanted = self._program.inputs
@@ -172,6 +207,19 @@ class _Run:
         self.made: dict[str, GuardedArray] = {}
         self.outcomes: list[Outcome] = []
         self.conditions: list[Condition] = []
+        self.repeats = 1
+        """How often it executes: a build that takes longer and runs faster pays sooner."""
+
+    def change(self, place: int, positions: NDArray[np.intp], values: Array) -> Array:
+        """Give elements of a dense input other values, in its copies too; return the old ones."""
+        name = self.program.program.inputs[place].name
+        original = self.originals[name].reshape(-1)
+        old = original[positions]
+        original[positions] = values
+        for (copied, _), copy in self.copies.items():
+            if copied == name:
+                copy.storage[positions] = values
+        return old
 
     def execute(self) -> None:
         """Run every launch on what the ones before it made."""
@@ -204,6 +252,9 @@ class _Run:
                 f"found {threads}; lower the threadgroup size."
             )
         for name in one.kernel.outputs:
+            if name in self.made:
+                self.made[name].refill(self.options.poison, one.kernel.init_value)
+                continue
             self.made[name] = GuardedArray.of(
                 self.program.type_of(name),
                 poison=self.options.poison,
@@ -229,7 +280,7 @@ class _Run:
         prepared = self.launches[number]
         entry = self._entry(prepared, image)
         code = image.code(entry)
-        threads = prod(prepared.launch.grid)
+        threads = prod(prepared.launch.grid) * self.repeats
         if image.gains_from_width(entry, self.options, threads):
             return self.executable.form("wide", number).widen(code)
         if image.gains_from_vetting(entry, self.options, threads):
@@ -273,13 +324,22 @@ class _Run:
             )
         return self.copies[name, contiguous]
 
+    @property
+    def outputs(self) -> tuple[GuardedArray, ...]:
+        """Return the program's outputs."""
+        return tuple(self.made[t.name] for t in self.program.program.outputs)
+
+    @property
+    def inputs_intact(self) -> bool:
+        """Say whether no launch changed an input, or what surrounds it."""
+        return all(copy.is_intact for copy in self.copies.values())
+
     def result(self) -> RunResult:
         """Gather what the run left behind."""
-        outputs = [self.made[t.name] for t in self.program.program.outputs]
         return RunResult(
-            outputs=tuple(o.result for o in outputs),
-            canaries_intact=tuple(o.is_intact for o in outputs),
-            inputs_intact=all(c.is_intact for c in self.copies.values()),
+            outputs=tuple(o.result for o in self.outputs),
+            canaries_intact=tuple(o.is_intact for o in self.outputs),
+            inputs_intact=self.inputs_intact,
             reports=tuple(report for o in self.outcomes for report in o.reports),
             counters=tuple(
                 outcome.counters.model_copy(update={"thread_array_bytes": _array_bytes(one.launch)})

@@ -110,8 +110,7 @@ class InputCopy:
     @property
     def is_intact(self) -> bool:
         """Say whether the copy still holds the original's bytes, and its canaries theirs."""
-        is_same = np.ascontiguousarray(self.array).tobytes() == self.original.tobytes()
-        return is_same and self.memory.is_intact
+        return _holds_same_bytes(self.array, self.original) and self.memory.is_intact
 
 
 @dataclass(frozen=True)
@@ -136,12 +135,16 @@ class GuardedArray:
         memory = FencedMemory.of(
             type_.nbytes, canary=poison, padding=padding, before=before, placement=placement
         )
-        inner = memory.data.view(type_.dtype.numpy)
+        made = cls(memory.data.view(type_.dtype.numpy).reshape(type_.shape), memory)
+        made.refill(poison, init_value)
+        return made
+
+    def refill(self, poison: int, init_value: float | None) -> None:
+        """Fill the array as before its first launch; the canaries stay what they are."""
         if init_value is None:
-            memory.data.fill(poison)
+            self.memory.data.fill(poison)
         else:
-            inner.fill(init_value)
-        return cls(inner.reshape(type_.shape), memory)
+            self.array.fill(init_value)
 
     @property
     def result(self) -> Array:
@@ -152,6 +155,11 @@ class GuardedArray:
     def is_intact(self) -> bool:
         """Say whether the bytes before and after the array are as they were."""
         return self.memory.is_intact
+
+
+def _holds_same_bytes(copy: Array, original: Array) -> bool:
+    one, other = np.ascontiguousarray(copy), np.ascontiguousarray(original)
+    return np.array_equal(one.reshape(-1).view(np.uint8), other.reshape(-1).view(np.uint8))
 
 
 def layout(array: Array) -> tuple[Array, Array, Array]:

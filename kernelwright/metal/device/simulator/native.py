@@ -4,6 +4,7 @@ import ctypes
 import re
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from kernelwright.errors import DeviceError
@@ -141,6 +142,7 @@ def perform(runtime: ctypes.CDLL, request: RawRequest, timeout_s: float) -> Perf
     return Performed(outcome, work_s, is_starved)
 
 
+@lru_cache(maxsize=4096)
 def load_library(library: Path) -> ctypes.CDLL:
     """Load a compiled kernel, or return it where it is loaded already.
 
@@ -166,6 +168,7 @@ def _undefined(symbol: str) -> Diagnostic:
     return Diagnostic(message=f"{name} is used and has no definition; define it in the header.")
 
 
+@lru_cache(maxsize=4096)
 def load_code(code: Code) -> RawCode:
     """Load one entry of a compiled kernel; the runtime must have been loaded.
 

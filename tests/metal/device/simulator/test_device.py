@@ -7,7 +7,7 @@ import pytest
 from kernelwright import metal
 from kernelwright.errors import InputError
 from kernelwright.ir.graph import TensorType
-from kernelwright.metal.device.base import Array, RunOptions, RunResult
+from kernelwright.metal.device.base import Array, Changes, RunOptions, RunResult
 from kernelwright.metal.device.simulator.device import SimulatorDevice
 from kernelwright.metal.diagnostic import LaunchError, ReportKind
 from kernelwright.metal.kernel import BoundProgram, Kernel, Program, Tensor
@@ -305,3 +305,40 @@ def test_a_lifted_limit_names_itself_where_it_is_exceeded() -> None:
     fits.run((X,), RunOptions())
     with pytest.raises(LaunchError, match="needs 98308 bytes, this device has 98304"):
         exceeds.run((X,), RunOptions())
+
+
+def changes(runs: int) -> Changes:
+    """Put a large number at another place of `X` in each run."""
+    places = np.arange(runs, dtype=np.intp)[:, None] * 7
+    return Changes(0, places, np.full((runs, 1), 1000, np.float32))
+
+
+@pytest.mark.parametrize("contiguous", [True, False])
+def test_many_runs_in_one_memory_give_what_single_runs_give(contiguous: bool) -> None:
+    double = kernel(f"{I}t[i] = 2 * x[i];", "x", "t", ensure_row_contiguous=contiguous)
+    shift = kernel(f"{I}if (i != 3) y[i] = t[i] + x[i];", "x t", "y")
+    bound = program(
+        double,
+        shift,
+        inputs={"x": "f32[64]"},
+        outputs={"y": "f32[64]"},
+        temporaries={"t": "f32[64]"},
+    )
+    executable, options = SimulatorDevice().compile(bound), RunOptions(padding_seed=5)
+    given, many = X.copy(), changes(9)
+    result = executable.run_changed([given], [many], options)
+    single = [executable.run([many.applied(X, run)], options) for run in range(9)]
+    wanted = np.stack([one.outputs[0] for one in single])
+    assert result.outputs[0].tobytes() == wanted.tobytes(), "the place left out holds poison"
+    assert result.inputs_intact
+    assert result.canaries_intact == (True,)
+    assert given.tobytes() == X.tobytes()
+
+
+def test_one_run_of_many_that_changes_an_input_is_noticed() -> None:
+    text = f"{I}y[i] = x[i]; if (x[i] == 1000 && i == 14) const_cast<device float*>(x)[i] = 1;"
+    text = text.replace("const_cast<device float*>(x)", "((device float*)x)")
+    bound = program(kernel(text, "x", "y"), inputs={"x": "f32[64]"}, outputs={"y": "f32[64]"})
+    executable = SimulatorDevice().compile(bound)
+    assert executable.run_changed([X], [changes(2)], RunOptions()).inputs_intact
+    assert not executable.run_changed([X], [changes(9)], RunOptions()).inputs_intact
