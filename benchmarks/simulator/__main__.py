@@ -192,5 +192,15 @@ def _compilation() -> str:
     return f"compile and link, median of {_TURNS - 1}: {'; '.join(medians)}"
 
 
+def _load(words: list[str]) -> int:
+    """Compare verdicts under load: `load [programs [busy processes]]`."""
+    # The evaluator is much to import for the other figures.
+    from benchmarks.simulator import load
+
+    return load.main(*map(int, words))
+
+
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["load"]:
+        sys.exit(_load(sys.argv[2:]) > 0)
     main()

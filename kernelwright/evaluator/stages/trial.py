@@ -37,8 +37,14 @@ _BUSY_COMPILE_SLACK_S = 60.0
 """A machine with eight others at work compiles what a run needs besides."""
 _MOST_JUDGED = 4
 """Parts of a sweep that differ from MLX's answer and are judged: one that is wrong is enough."""
-_PATIENCE = 12
+_PATIENCE = 24
 """More than the simulator's own."""
+
+_RUNS = (Run, RunParts)
+_NO_VERDICT = (
+    "a run did not come to its end in {timeout_s:g} s, which leaves it without a verdict; try "
+    "again when the machine is less busy."
+)
 
 
 @dataclass(eq=False)
@@ -179,7 +185,7 @@ class Trial:
     def _patience_s(self) -> float:
         """How long a run may keep its process: on the simulator, until that ends it by itself.
 
-        A launch there has a budget of processor time, and several times as long to spend it.
+        A launch there has a budget of work, and a clock on the wall that says nothing of it.
         """
         if self.worker.drives_gpu:
             return self.config.run_timeout_s + _COMPILE_SLACK_S
@@ -204,10 +210,16 @@ class Trial:
         check_answer(judged, reference)
 
     def call(self, request: Request, timeout_s: float) -> Reply:
-        """Send a request; what goes wrong is the candidate's `Failure` unless a machine failed."""
+        """Send a request; what goes wrong is the candidate's `Failure` unless a machine failed.
+
+        The simulator's own budget ends what does too much; what its process is lost over instead
+        is a machine that is too busy.
+        """
         try:
             reply = self.worker.call(request, timeout_s)
         except WorkerLost as e:
+            if e.loss == "timeout" and not self.worker.drives_gpu and isinstance(request, _RUNS):
+                raise DeviceError(_NO_VERDICT.format(timeout_s=timeout_s)) from e
             raise _of_loss(e, timeout_s) from e
         if reply.failure:
             raise _of_reply(reply)

@@ -108,7 +108,8 @@ class RunOptions(Record):
     counts_all: bool = False
     """A counting run counts every threadgroup, however many there are."""
     timeout_s: float = 30.0
-    """When to give up; the simulator counts processor time, as two cores spend it."""
+    """When to give up; the simulator counts work instead, as much as a machine does in that time.
+    """
 
     def padding_before(self, array: str) -> int:
         """Return the canary bytes before an array, a multiple of what Metal aligns buffers to.

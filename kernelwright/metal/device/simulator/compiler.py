@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from kernelwright.metal.device.simulator.conversion import (
 )
 from kernelwright.metal.device.simulator.examine import examine
 from kernelwright.metal.device.simulator.fold import is_spoilt, may_be_spoilt
+from kernelwright.metal.device.simulator.metered import metered
 from kernelwright.metal.device.simulator.mirror import Mirror
 from kernelwright.metal.device.simulator.reach import waiting_entries
 from kernelwright.metal.device.simulator.record import Code, ThreadgroupVariable
@@ -27,6 +29,7 @@ from kernelwright.metal.device.simulator.toolchain import (
     COMPILE_TIMEOUT_S,
     DIAGNOSTIC_FLAGS,
     JOINED_FLAGS,
+    METERED_FLAGS,
     SCALAR_FLAGS,
     TIMED_OUT,
     WHOLE_FLAGS,
@@ -72,8 +75,8 @@ _UNFOLDED = "checked for folded loads"
 _CHECKED = "checked for foreign symbols"
 _EXAMINED = {True: "examined for its language", False: "examined for looks at addresses too"}
 """Not in the names of what was built before these were checked."""
-_WIDENING = Path(__file__).parent / "wide"
-_WATCHING = Path(__file__).parent / "branches"
+_HERE = Path(__file__).parent
+_WIDENING, _WATCHING = _HERE / "wide", _HERE / "branches"
 _WATCHED_FLAGS = ("-O1", "-fno-vectorize", "-fno-slp-vectorize", "-fPIC", "-ffunction-sections")
 """Of the second half of a watching build."""
 _DESCRIPTION = re.compile(r".+_(?:shape|strides|ndim)")
@@ -158,11 +161,13 @@ def compile_unit(
         CompileError: clang refuses the text.
         DeviceError: the compiler failed.
     """
-    text = unit.text(constants or {}, rows=variant == "plain")
+    text = unit.text(constants or {}, rows=variant in ("plain", "metered"))
     header = precompiled_header(prelude_text(unit.prelude), variant, unit.math_mode)
     options = (*flags(variant, unit.math_mode), *DIAGNOSTIC_FLAGS, _CHECKED)
     if variant in ("wide", "vet"):
         options += (*WIDENED_FLAGS, *JOINED_FLAGS, digest_of(_WIDENING, "*.py"))
+    if variant == "metered":
+        options += (*METERED_FLAGS, digest_of(_HERE, "metered.py"))
     if variant == "branches":
         options += (*_WATCHED_FLAGS, digest_of(_WATCHING, "*.py"))
     if variant == "plain":
@@ -362,6 +367,17 @@ def _compile_vetting(command: Sequence[str], source: Path, built: Path) -> tuple
     return run(last)
 
 
+def _compile_metered(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
+    """Compile by way of the optimised listing, with its back edges counted."""
+    listing = source.with_suffix(".ll")
+    status, said = run([*command, "-S", "-emit-llvm", str(source), "-o", str(listing)])
+    if status != 0:
+        return status, said
+    listing.write_text(metered(listing.read_text(), is_linux=sys.platform == "linux"))
+    last = ["clang", "-x", "ir", *target_flags(), *METERED_FLAGS]
+    return run([*last, "-c", str(listing), "-o", str(built)])
+
+
 @dataclass
 class _Watching:
     """Compiles by way of a listing whose conditions are watched."""
@@ -391,9 +407,14 @@ def _descriptions(unit: Unit) -> dict[str, list[int]]:
     }
 
 
-_COMPILED_TWICE: frozenset[Variant] = frozenset(("wide", "vet", "branches"))
+_COMPILED_TWICE: frozenset[Variant] = frozenset(("wide", "vet", "branches", "metered"))
 """These say nothing of errors, which an earlier build of the same text has had."""
-_COMPILED = {"plain": _compile_plain, "wide": _compile_wide, "vet": _compile_vetting}
+_COMPILED = {
+    "plain": _compile_plain,
+    "wide": _compile_wide,
+    "vet": _compile_vetting,
+    "metered": _compile_metered,
+}
 """How the builds that are more than one call of clang are made."""
 
 

@@ -24,7 +24,6 @@ from kernelwright.metal.device.base import (
 from kernelwright.metal.device.simulator.branches.table import ConditionTable
 from kernelwright.metal.device.simulator.compiler import Image, compile_unit
 from kernelwright.metal.device.simulator.memory import GuardedArray, InputCopy, layout
-from kernelwright.metal.device.simulator.native import BUDGET_CORES
 from kernelwright.metal.device.simulator.record import Buffer, Code, Outcome
 from kernelwright.metal.device.simulator.runtime import launch
 from kernelwright.metal.device.simulator.toolchain import Variant, compiler_version
@@ -118,7 +117,7 @@ class SimulatorExecutable:
         return self._images[variant]
 
     def form(self, variant: Variant, number: int) -> Image:
-        """Return the build of one launch that runs 32 lanes at a time, plainly or vetted."""
+        """Return a build of one launch alone, for 32 lanes at a time or metered."""
         if (variant, number) not in self._forms:
             self._forms[variant, number] = compile_unit(self._launches[number].unit, variant)
         return self._forms[variant, number]
@@ -223,15 +222,13 @@ class _Run:
 
     def execute(self) -> None:
         """Run every launch on what the ones before it made."""
-        remaining_s = self.options.timeout_s
         for number in range(len(self.launches)):
             table = self._table(number)
-            outcome = self._launch(number, remaining_s)
+            outcome = self._launch(number)
             self.outcomes.append(outcome)
             if table is not None:
                 names = [b.array for b in self.launches[number].rendered.buffers]
                 self.conditions += table.read(number, names)
-            remaining_s = max(remaining_s - outcome.work_s / BUDGET_CORES, 0.001)
 
     def _table(self, number: int) -> ConditionTable | None:
         """Return what notes the conditions of a launch that is to be watched, emptied."""
@@ -242,7 +239,7 @@ class _Run:
         table.reset(one for one in self.options.forced if one.launch == number)
         return table
 
-    def _launch(self, number: int, timeout_s: float) -> Outcome:
+    def _launch(self, number: int) -> Outcome:
         prepared, (image, uncounted) = self.launches[number], self.builds[number]
         one = prepared.launch
         # MLX compares the whole threadgroup with the limit before it clamps it to the grid.
@@ -272,8 +269,13 @@ class _Run:
             threadgroup_variables=image.variables,
             uncounted=self._code(number, uncounted),
             threadgroup_bytes=self.executable.threadgroup_bytes,
-            options=self.options.model_copy(update={"timeout_s": timeout_s}),
+            metered=lambda: self._metered(number),
+            options=self.options,
         )
+
+    def _metered(self, number: int) -> Code:
+        image = self.executable.form("metered", number)
+        return image.code(self._entry(self.launches[number], image))
 
     def _code(self, number: int, image: Image) -> Code:
         """Return what a launch runs of a build, with the form that is faster where one is."""

@@ -148,11 +148,11 @@ class SimulatedKernel:
             sanitize: Look for what a GPU hides.
             count: Count what the launch costs; not together with `sanitize`.
             order_seed: Seeds the order in which threads run.
-            timeout_s: When to give up, in processor time as two cores spend it.
+            timeout_s: What it may do: some 2e9 rounds of loops a second.
 
         Raises:
             LaunchError: the arguments do not fit the kernel, a limit is exceeded, or it did not
-                end in time.
+                end within its budget.
             DeviceError: the machine failed.
         """
         if sanitize and count:
@@ -172,6 +172,7 @@ class SimulatedKernel:
             threadgroup_arguments=_threadgroups(entry, threadgroup_bytes or {}),
             threadgroup_variables=image.variables,
             uncounted=self._code(entry, "plain", options, prod(grid)) if count else None,
+            metered=lambda: self.library.image("metered", self.constants).code(entry),
             options=options,
         )
 

@@ -13,10 +13,8 @@ from kernelwright.metal.device.simulator.record import Code, UInt3
 from kernelwright.metal.device.simulator.sanitizer import RawReports
 from kernelwright.metal.diagnostic import CompileError, Diagnostic
 
-BUDGET_CORES = 2
-"""A launch may spend what so many cores do in its `timeout_s`, on any number of them."""
-PATIENCE = 10
-"""So many times its `timeout_s` a launch may take to spend its budget."""
+TIMEOUT = 1
+"""`Failure` of launch.h: the launch was interrupted from here."""
 _TICK_S, _SHORTEST_TICK_S = 0.1, 0.001
 # What the loaders of Linux and macOS say of a function without a body; C++ puts its name's length
 # before it.
@@ -81,6 +79,8 @@ class RawRequest(ctypes.Structure):
         ("block_count", ctypes.c_uint64),
         ("block_work", ctypes.POINTER(ctypes.c_uint32)),
         ("sample_seed", ctypes.c_uint64),
+        ("work_limit", ctypes.c_uint64),
+        ("group_work_limit", ctypes.c_uint64),
     )
 
 
@@ -93,6 +93,7 @@ class RawOutcome(ctypes.Structure):
         ("address", ctypes.c_uint64),
         ("thread", UInt3),
         ("elapsed_s", ctypes.c_double),
+        ("work", ctypes.c_uint64),
     )
 
 
@@ -103,8 +104,10 @@ class Performed:
     outcome: RawOutcome
     work_s: float
     """Processor time that this process has spent on it, of all cores together."""
-    is_starved: bool = False
-    """It was given up for the clock on the wall, before it had spent its budget."""
+    is_spent: bool = False
+    """It was interrupted, because it had spent the processor time that it was lent."""
+    is_late: bool = False
+    """It was interrupted by the clock on the wall."""
 
 
 def processor_s() -> float:
@@ -112,11 +115,16 @@ def processor_s() -> float:
     return time.process_time()
 
 
-def perform(runtime: ctypes.CDLL, request: RawRequest, timeout_s: float) -> Performed:
-    """Run a launch to its end, or until it has spent as much as two cores do in `timeout_s`.
+def perform(
+    runtime: ctypes.CDLL, request: RawRequest, *, loan_s: float, deadline: float
+) -> Performed:
+    """Run a launch to its end, or until it has spent the processor time that it is lent.
 
-    What else runs on the machine changes how long that takes, not whether it is enough. The clock
-    on the wall ends only what gets next to no processor time.
+    Args:
+        runtime: Where it runs.
+        request: What runs.
+        loan_s: Seconds of processor time, of all cores together; infinite where there is no end.
+        deadline: When the clock on the wall, `time.monotonic`, ends it in any case.
 
     Raises:
         DeviceError: the launch could not start.
@@ -125,21 +133,21 @@ def perform(runtime: ctypes.CDLL, request: RawRequest, timeout_s: float) -> Perf
     team = ctypes.c_void_p(runtime.kw_start(ctypes.byref(request)))
     if not team:
         raise DeviceError("the simulator cannot start a launch: memory or descriptors ran out.")
-    outcome, is_starved = RawOutcome(), False
-    started_s, deadline = processor_s(), time.monotonic() + PATIENCE * timeout_s
+    outcome, is_late, has_ended = RawOutcome(), False, False
+    started_s = processor_s()
     try:
         # In ticks, so that an interrupt from the keyboard is seen.
-        while (rest_s := BUDGET_CORES * timeout_s - (processor_s() - started_s)) > 0:
+        while (rest_s := loan_s - (processor_s() - started_s)) > 0 and not is_late:
             # As soon as it can be spent, were every core at work on it.
             tick_s = min(max(rest_s / (request.workers or 1), _SHORTEST_TICK_S), _TICK_S)
-            if runtime.kw_wait(team, int(1000 * tick_s) + 1):
+            if has_ended := bool(runtime.kw_wait(team, int(1000 * tick_s) + 1)):
                 break
-            if is_starved := time.monotonic() > deadline:
-                break
+            is_late = time.monotonic() > deadline
     finally:
         work_s = processor_s() - started_s
         runtime.kw_finish(team, ctypes.byref(outcome))
-    return Performed(outcome, work_s, is_starved)
+    is_cut = not has_ended and outcome.failure == TIMEOUT
+    return Performed(outcome, work_s, is_spent=is_cut and not is_late, is_late=is_cut and is_late)
 
 
 @lru_cache(maxsize=4096)

@@ -1,14 +1,19 @@
 """Runs a compiled kernel: one fiber per GPU thread, threadgroups over all cores."""
 
 import ctypes
+import math
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+import numpy as np
+
 from kernelwright.errors import DeviceError
-from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Counters, RunOptions
+from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Array, Counters, RunOptions
 from kernelwright.metal.device.simulator import native
+from kernelwright.metal.device.simulator.budget import Budget
 from kernelwright.metal.device.simulator.build import load_runtime
 from kernelwright.metal.device.simulator.counters import (
     BlockTally,
@@ -34,7 +39,6 @@ SAMPLED_THREADGROUPS = 128
 """At least so many are in the sample."""
 _MOST_BUFFERS, _MOST_ARGUMENTS = 64, 32
 _SMALL_THREADS = 1 << 12
-_SHORTEST_S = 0.001
 _OTHER_POISONS = (0x7B, 0xFB)
 """Large positive and negative numbers in each of float, half and bfloat."""
 
@@ -46,6 +50,7 @@ def launch(
     kernel: str,
     grid: tuple[int, int, int],
     threadgroup: tuple[int, int, int],
+    metered: Callable[[], Code],
     threadgroup_arguments: Sequence[ThreadgroupArgument] = (),
     threadgroup_variables: Sequence[ThreadgroupVariable] = (),
     threads: int | None = None,
@@ -56,14 +61,16 @@ def launch(
     """Run an entry of a compiled library over `grid` threads, on `threads` cores.
 
     The entry's i-th argument is `buffers[i]`; the threadgroup arguments follow. Sanitizing and
-    counting need a library that was compiled for it. A counting launch runs the threadgroups that
+    counting need a library that was compiled for it; `metered` gives the build that counts its own
+    work, which a launch that takes long is judged by. A counting launch runs the threadgroups that
     are not in its sample faster when it is given the plain build as `uncounted`. A threadgroup
     takes `threadgroup_bytes` of memory at most.
 
     Raises:
-        LaunchError: the launch exceeds a limit, does not end in time, overflows a stack or
-            touches memory that is not its own.
-        DeviceError: the runtime cannot be built, or the library not loaded.
+        LaunchError: the launch exceeds a limit, does more than its budget allows, overflows a
+            stack or touches memory that is not its own.
+        DeviceError: the runtime cannot be built, the library not loaded, or the machine gives the
+            launch too little time.
     """
     size = tuple(min(t, g) for t, g in zip(threadgroup, grid, strict=True))
     dispatch = _Dispatch(
@@ -78,28 +85,78 @@ def launch(
         threadgroup_bytes=threadgroup_bytes,
     )
     _check(dispatch, buffers)
+    budget = Budget.of(options)
+    clock = _Clock(budget.loan_s, time.monotonic() + budget.patience_s)
     if options.sanitize and code.vet is not None:
-        vetted = dispatch.vet(buffers, options)
+        vetted = dispatch.vet(buffers, options, clock)
         if vetted.is_clean:
             return Outcome(elapsed_s=vetted.elapsed_s, work_s=vetted.work_s, vetted=True)
-        rest_s = options.timeout_s - vetted.work_s / native.BUDGET_CORES
-        options = options.model_copy(update={"timeout_s": max(rest_s, _SHORTEST_S)})
-        outcome = _sanitized(dispatch, buffers, options)
+        outcome = _counted_if_long(dispatch, buffers, options, clock, metered)
         return replace(
             outcome,
             elapsed_s=outcome.elapsed_s + vetted.elapsed_s,
             work_s=outcome.work_s + vetted.work_s,
         )
-    return _sanitized(dispatch, buffers, options)
+    return _counted_if_long(dispatch, buffers, options, clock, metered)
 
 
-def _sanitized(dispatch: "_Dispatch", buffers: Sequence[Buffer], options: RunOptions) -> Outcome:
+def _counted_if_long(
+    dispatch: "_Dispatch",
+    buffers: Sequence[Buffer],
+    options: RunOptions,
+    clock: "_Clock",
+    metered: Callable[[], Code],
+) -> Outcome:
+    """Run on the loan; count what does not end within it, then let it run to its end."""
+    before = [b.data.copy() if b.writable and _is_kept(b, options) else None for b in buffers]
+    try:
+        return _sanitized(dispatch, buffers, options, clock)
+    except _LoanSpentError:
+        dispatch.count(metered(), _restored(buffers, before, options), options, clock)
+        endless = replace(clock, loan_s=math.inf)
+        return _sanitized(dispatch, _restored(buffers, before, options), options, endless)
+
+
+def _is_kept(buffer: Buffer, options: RunOptions) -> bool:
+    """Say whether a second run needs what an output holds; a fresh one holds one byte alone."""
+    return buffer.initialised or options.sanitize
+
+
+def _restored(
+    buffers: Sequence[Buffer], before: Sequence[Array | None], options: RunOptions
+) -> Sequence[Buffer]:
+    """Make outputs again what they were."""
+    for buffer, was in zip(buffers, before, strict=True):
+        if was is not None:
+            np.copyto(buffer.data, was)
+        elif buffer.writable:
+            buffer.data.view(np.uint8)[...] = options.poison
+    return buffers
+
+
+@dataclass(frozen=True)
+class _Clock:
+    """What time a launch has left."""
+
+    loan_s: float
+    """Of the processors'."""
+    deadline: float
+    """On the wall."""
+
+
+class _LoanSpentError(Exception):
+    """A launch must be counted before it goes on."""
+
+
+def _sanitized(
+    dispatch: "_Dispatch", buffers: Sequence[Buffer], options: RunOptions, clock: _Clock
+) -> Outcome:
     if not options.sanitize or not (dispatch.arguments or dispatch.variables):
-        return dispatch.run(buffers, options)
+        return dispatch.run(buffers, options, clock)
     before = [_copy(b) for b in buffers]
-    outcome = dispatch.run(buffers, options)
+    outcome = dispatch.run(buffers, options, clock)
     if any(r.kind is ReportKind.UNINITIALISED_THREADGROUP_READ for r in outcome.reports) and (
-        dispatch.agrees(before, buffers, options)
+        dispatch.agrees(before, buffers, options, clock)
     ):
         outcome = replace(outcome, reports=_without_first_reads(outcome.reports))
     return outcome
@@ -140,7 +197,7 @@ class _Dispatch:
     workers: int
     threadgroup_bytes: int
 
-    def run(self, buffers: Sequence[Buffer], options: RunOptions) -> Outcome:
+    def run(self, buffers: Sequence[Buffer], options: RunOptions, clock: _Clock) -> Outcome:
         """Launch once."""
         runtime = load_runtime()
         request = self._request(buffers, options)
@@ -153,7 +210,9 @@ class _Dispatch:
             request.tally = ctypes.pointer(tally)
             request.blocks, request.block_count = blocks, len(blocks)
             request.block_work = block_work(self.code.library, len(blocks))
-        performed = native.perform(runtime, request, options.timeout_s)
+        performed = native.perform(runtime, request, loan_s=clock.loan_s, deadline=clock.deadline)
+        if performed.is_spent:
+            raise _LoanSpentError
         outcome = performed.outcome
         names = Names(self.code.library, buffers, self.arguments, self.variables)
         reports = read_reports(raw, names) if raw is not None else ()
@@ -168,20 +227,51 @@ class _Dispatch:
             counters=counters,
         )
 
-    def vet(self, buffers: Sequence[Buffer], options: RunOptions) -> "_Vetted":
+    def count(
+        self, code: Code, buffers: Sequence[Buffer], options: RunOptions, clock: _Clock
+    ) -> None:
+        """Run the build that counts its own work, and refuse what does more than its budget.
+
+        Raises:
+            LaunchError: it does, or fails in another way.
+            DeviceError: the machine gives it too little time.
+        """
+        budget = Budget.of(options)
+        plain = options.model_copy(update={"sanitize": False, "count": False})
+        request = replace(self, code=code, uncounted=code)._request(buffers, plain)
+        request.work_limit, request.group_work_limit = budget.units, budget.group_units
+        performed = native.perform(
+            load_runtime(), request, loan_s=math.inf, deadline=clock.deadline
+        )
+        outcome = performed.outcome
+        if outcome.failure == _WORK or (not outcome.failure and outcome.work > budget.units):
+            raise LaunchError(
+                f"{self.kernel}: it did not end within its budget, {budget.units:.1e} rounds of "
+                f"loops in a launch and {budget.group_units:.1e} in a threadgroup; look for an "
+                f"endless loop, or do less in one launch."
+            )
+        if outcome.failure == native.TIMEOUT:
+            _raise_failure(self.kernel, performed, options, self.threadgroup_bytes)
+
+    def vet(self, buffers: Sequence[Buffer], options: RunOptions, clock: _Clock) -> "_Vetted":
         """Run with each access vetted; the buffers change only when nothing is suspicious."""
         runtime = load_runtime()
         request = self._request(buffers, options.model_copy(update={"sanitize": False}))
         request.vets = 1
         if not request.code.vet:
             return _Vetted(is_clean=False)
-        # What does not end here in half the time does not end on fibers in the other half.
-        performed = native.perform(runtime, request, options.timeout_s / 2)
+        performed = native.perform(
+            runtime, request, loan_s=clock.loan_s / 2, deadline=clock.deadline
+        )
         outcome = performed.outcome
         return _Vetted(outcome.failure == 0, outcome.elapsed_s, performed.work_s)
 
     def agrees(
-        self, before: Sequence[Buffer], after: Sequence[Buffer], options: RunOptions
+        self,
+        before: Sequence[Buffer],
+        after: Sequence[Buffer],
+        options: RunOptions,
+        clock: _Clock,
     ) -> bool:
         """Say whether the results are the same whatever threadgroup memory held at the start.
 
@@ -191,7 +281,7 @@ class _Dispatch:
         results = [b.data.tobytes() for b in after if b.writable]
         for poison in _OTHER_POISONS:
             again = [_copy(b) for b in before]
-            self.run(again, options.model_copy(update={"poison": poison}))
+            self.run(again, options.model_copy(update={"poison": poison}), clock)
             if [b.data.tobytes() for b in again if b.writable] != results:
                 return False
         return True
@@ -298,7 +388,7 @@ def _raw_arguments(
 
 
 _MEMORY = 5
-_TIMEOUT, _INVALID_ADDRESS, _TRAP, _NO_MEMORY, _PROTECTION = 1, 3, 4, 6, 7
+_INVALID_ADDRESS, _TRAP, _NO_MEMORY, _PROTECTION, _WORK = 3, 4, 6, 7, 9
 _FAILURES = {
     2: "a thread overflowed its stack of 64 KB; use smaller thread arrays",
     3: "a thread accessed memory of no buffer (address {address:#x}); sanitize it to see where",
@@ -314,16 +404,11 @@ def _raise_failure(
     outcome = performed.outcome
     if outcome.failure == 0:
         return
-    if outcome.failure == _TIMEOUT and performed.is_starved:
+    if outcome.failure == native.TIMEOUT:
         raise DeviceError(
             f"{kernel}: it got {performed.work_s:.1f} s of processor time in "
-            f"{native.PATIENCE * options.timeout_s:g} s, too little for a verdict; try again when "
-            f"the machine is less busy."
-        )
-    if outcome.failure == _TIMEOUT:
-        raise LaunchError(
-            f"{kernel}: it did not end within {options.timeout_s:g} s of two cores; look for an "
-            f"endless loop, or do less in one launch."
+            f"{Budget.of(options).patience_s:g} s, too little for a verdict; try again when the "
+            f"machine is less busy."
         )
     if outcome.failure == _NO_MEMORY:
         raise DeviceError("the simulator has no memory or threads left for a launch.")

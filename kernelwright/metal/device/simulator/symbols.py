@@ -30,6 +30,8 @@ _MATH = frozenset(
 _MEMORY = frozenset(("memcpy", "memmove", "memset", "memcmp", "bcmp"))
 _INSTRUMENTS = ("__tsan_", "__ubsan_handle_", "__sanitizer_cov_", "__start___", "__stop___")
 _INSTRUMENTED: frozenset[Variant] = frozenset(("sanitize", "count", "vet", "branches"))
+_COUNTED = frozenset(("kw_work_left", "kw_work_spent"))
+"""What a metered build counts its work with."""
 _MANGLED = re.compile(r"_Z(?:N|L|NK)?(\d+)(\w+)")
 _CONSTRUCTORS = (b".init_array", b".preinit_array", b".fini_array", b".ctors", b".dtors")
 # ELF-64, https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.sheader.html and ch4.symtab.html
@@ -61,7 +63,7 @@ def foreign_parts(built: Path, variant: Variant) -> tuple[Diagnostic, ...]:
 
 
 def _is_known(name: str, variant: Variant) -> bool:
-    if name in _library_symbols():
+    if name in _library_symbols() or (variant == "metered" and name in _COUNTED):
         return True
     return variant in _INSTRUMENTED and name.startswith(_INSTRUMENTS)
 

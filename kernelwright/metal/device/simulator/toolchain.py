@@ -19,7 +19,7 @@ from platformdirs import user_cache_path
 from kernelwright.errors import DeviceError
 from kernelwright.metal.kernel import MathMode
 
-Variant = Literal["plain", "sanitize", "count", "wide", "vet", "branches"]
+Variant = Literal["plain", "sanitize", "count", "wide", "vet", "branches", "metered"]
 INCLUDE = Path(__file__).parent / "include"
 COMPILE_TIMEOUT_S = 60.0
 TIMED_OUT = 124
@@ -41,6 +41,8 @@ SCALAR_FLAGS = (
 LANGUAGE_FLAGS = (
     *("-std=c++23", "-Xclang", "-fsycl-is-device", "-fdeclspec"),
     *("-fno-strict-aliasing", "-fsigned-char", "-fno-char8_t"),
+    # A loop that never ends must not, as on a GPU; C++ would let it be left out.
+    "-fno-finite-loops",
     *("-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-unwind-tables"),
     *("-fno-asynchronous-unwind-tables", "-fno-stack-protector", "-fno-math-errno"),
     # What each function refers to can then be read from the object: see reach.py.
@@ -97,6 +99,8 @@ VARIANT_FLAGS: dict[Variant, tuple[str, ...]] = {
     "wide": ("-O2", "-DKW_WIDE", "-fno-vectorize", "-fno-slp-vectorize", *WHOLE_FLAGS, *_ONES),
     # Exactly the accesses and checks of the sanitizing build; see wide/marked.py for the rest.
     "vet": (*_JUDGE, "-DKW_WIDE", *_ZEROS),
+    # The plain build's listing, in which each back edge is then counted; see metered.py.
+    "metered": ("-O2", "-fno-slp-vectorize", *_ONES),
     # Only the first half: its listing is watched at each condition (see branches/), then compiled.
     # All that a kernel calls stands in it, and a condition stays one of the text's.
     "branches": (
@@ -119,6 +123,12 @@ JOINED_FLAGS = (
     *("-mllvm", "-simplifycfg-sink-common=false"),
 )
 """Of the half between in a vetting build, which makes one function of each kernel."""
+
+METERED_FLAGS = (
+    *("-O1", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops", "-fPIC"),
+    *("-ffunction-sections", "-ffp-contract=on", "-Wno-pass-failed"),
+)
+"""Of the second half of a metered build."""
 
 
 _RELAXED = ("-ffast-math", "-fhonor-infinities", "-fhonor-nans")

@@ -294,7 +294,7 @@ def test_kernels_are_cut_for_other_machines_too(machine: str, system: str, tmp_p
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("while (simd_any(x[0] < 100)) {} y[i] = 0;", r"did not end within 0\.2 s"),
+        ("while (simd_any(x[0] < 100)) {} y[i] = 0;", r"did not end within its budget"),
         ("y[i] = simd_sum(x[i]) + x[n * 10000000ul];", "memory of no buffer"),
     ],
 )

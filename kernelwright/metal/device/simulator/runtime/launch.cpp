@@ -18,6 +18,7 @@
 #include "stack.h"
 #include "vet.h"
 #include "wide.h"
+#include "work.h"
 
 namespace kw {
 
@@ -81,7 +82,13 @@ void run_batch(Worker& worker, uint64_t first, uint64_t last) {
     enter_group(worker, order(i));
     if (worker.memory.count != 0) worker.memory.poison((unsigned char)launch.request.poison);
     if (worker.meter != nullptr) meter_group(worker);
+    if (launch.request.work_limit == 0) {
+      run_group(worker);
+      continue;
+    }
+    open_account(worker);
     run_group(worker);
+    close_account(worker);
   }
 }
 
@@ -296,6 +303,7 @@ KW_EXPORT void kw_finish(Team* team, Outcome* outcome) {
     close_vetting();
   }
   for (uint32_t i = 0; i < team->count; i++) give_worker(team->workers[i]);
+  team->launch.outcome.work = team->launch.work;
   team->launch.outcome.elapsed_s = now_s() - team->start_s;
   leave_faults();
   pthread_mutex_unlock(&launching);

@@ -64,6 +64,8 @@ struct Request {
   uint64_t block_count;
   const uint32_t* block_work;  // operations in a run of each block
   uint64_t sample_seed;        // draws the threadgroups that a counting launch counts
+  // Units that a metered launch and one threadgroup of it may spend, see work.h; 0 elsewhere.
+  uint64_t work_limit, group_work_limit;
 };
 
 enum Failure : uint32_t {
@@ -76,6 +78,7 @@ enum Failure : uint32_t {
   NO_MEMORY,
   PROTECTION,
   SUSPICION,  // of a vetted launch: the sanitizer should look at it
+  WORK,       // of a metered launch: it does more than it may
 };
 
 struct Outcome {
@@ -84,6 +87,7 @@ struct Outcome {
   uint64_t address;  // that could not be accessed
   kw_uint3 thread;   // position in grid
   double elapsed_s;
+  uint64_t work;  // of a metered launch, its units
 };
 
 struct Arena;
@@ -96,6 +100,7 @@ struct Launch {
   uint64_t group_count;
   uint64_t group_batch;  // threadgroups that a worker takes at a time
   uint64_t next_group;   // atomic
+  uint64_t work;         // atomic; units that a metered launch has taken, see work.h
   uint32_t stop;         // atomic; not zero once the launch must end
   uint32_t failed;       // atomic; the first failure writes the outcome
   Outcome outcome;

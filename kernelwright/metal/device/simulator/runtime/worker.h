@@ -78,6 +78,8 @@ struct Worker {
   OwnAtomics own_atomics;
   uint64_t constants_low, constants_high;  // addresses known to be the library's own
 
+  int64_t group_work;  // of a metered launch, what the threadgroup has taken, see work.h
+
   Meter* meter;  // of a counting launch, else null
   Examiner* examiner;  // of vetted launches; kept between them
 
