@@ -15,15 +15,17 @@ from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import get_args
 
 from benchmarks.reliability.inspection import Finding
 from benchmarks.reliability.page import Figures, write
-from benchmarks.reliability.sweep import TIGHT, Sweep, Tally, opened
+from benchmarks.reliability.place import Kind, Place, opened_place
+from benchmarks.reliability.sweep import TIGHT, TIMED, Sweep, Tally, opened
 
 _KILLS_EACH = 25
 _FAULTS_EACH = 12
 _SHARE_TIGHT = 5
-"""Every fifth campaign has caps that bind."""
+"""Every fifth campaign has caps on money and evaluations that bind, another one on time."""
 _REAL: dict[str, object] = {"judge": "real"}
 
 
@@ -34,6 +36,7 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=200)
     parser.add_argument("--real-kills", type=int, default=100, help="On the simulator itself.")
     parser.add_argument("--real-faults", type=int, default=40, help="On the simulator itself.")
+    parser.add_argument("--place", choices=get_args(Kind), default="sqlite", help="Of the stores.")
     parser.add_argument("--jobs", type=int, default=2, help="Processes that share the work.")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="Leave every store in this folder.")
@@ -41,11 +44,19 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="Write docs/reliability.md.")
     asked = parser.parse_args()
     begun = time.monotonic()
-    figures = Figures(machine=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores")
-    with tempfile.TemporaryDirectory(prefix="reliability-") as scratch:
+    figures = Figures(
+        place=asked.place,
+        machine=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+    )
+    with (
+        tempfile.TemporaryDirectory(prefix="reliability-") as scratch,
+        opened_place(asked.place) as place,
+    ):
         folder = asked.keep or Path(scratch)
-        calm = _calm(folder, "invent" if asked.invent else "record")
-        parts = [_begun(partial(_share, folder, calm, asked, job)) for job in range(asked.jobs)]
+        calm = _calm(folder, place, asked)
+        parts = [
+            _begun(partial(_share, folder, place, calm, asked, job)) for job in range(asked.jobs)
+        ]
         for process, pipe in parts:
             figures.add(_received(pipe))
             os.waitpid(process, 0)
@@ -65,9 +76,10 @@ class Calm:
     read_s: float
 
 
-def _calm(folder: Path, judge: str) -> Calm:
+def _calm(folder: Path, place: Place, asked: argparse.Namespace) -> Calm:
     """Record what the simulator says, and see that campaigns end alike."""
-    with opened(folder) as sweep:
+    judge = "invent" if asked.invent else "record"
+    with opened(folder, place, fleet=asked.place == "fleet") as sweep:
         finding, real_s = sweep.calm(judge=judge)
         again, read_s = sweep.calm(judge=_then(judge))
         if finding.champions != again.champions:
@@ -75,16 +87,17 @@ def _calm(folder: Path, judge: str) -> Calm:
     return Calm(finding, real_s, read_s)
 
 
-def _share(folder: Path, calm: Calm, asked: argparse.Namespace, job: int) -> Figures:
+def _share(folder: Path, place: Place, calm: Calm, asked: argparse.Namespace, job: int) -> Figures:
     """Do one process's share of everything."""
-    figures = Figures(machine="")
+    figures = Figures(machine="", place=asked.place)
     seed = asked.seed + 100_000 * job
     kills, faults, real_kills, real_faults = (
         -(-number // asked.jobs)
         for number in (asked.kills, asked.faults, asked.real_kills, asked.real_faults)
     )
     judge = _then("invent" if asked.invent else "record")
-    with opened(folder, keeps=asked.keep is not None) as sweep:
+    keeps, fleet = asked.keep is not None, asked.place == "fleet"
+    with opened(folder, place, keeps=keeps, fleet=fleet) as sweep:
         for tally in _kills(sweep, calm, seed, kills, judge):
             figures.killed.add(_told(tally))
         for tally in _faults(sweep, calm, seed, faults, judge):
@@ -127,6 +140,8 @@ def _kills(sweep: Sweep, calm: Calm, seed: int, kills: int, judge: str) -> Itera
         how: dict[str, object] = {"judge": judge}
         if number % _SHARE_TIGHT == 0:
             how |= {"caps": TIGHT, "evaluations": 15}
+        elif number % _SHARE_TIGHT == 1:
+            how |= {"caps": TIMED, "seconds": calm.read_s / 2}
         tally = sweep.killed(calm.finding, seed + number, most, calm.read_s, how=how)
         done += tally.kills.total()
         yield tally

@@ -14,7 +14,14 @@ from typing import NoReturn
 import kernelwright.agents.providers.openai_chat
 import kernelwright.store.migration  # noqa: F401
 from benchmarks.reliability import scene
-from benchmarks.reliability.verdicts import InventingJudge, reading, recording
+from benchmarks.reliability.verdicts import (
+    InventingJudge,
+    Journal,
+    JournalingJudge,
+    KnownJobJudge,
+    reading,
+    recording,
+)
 from kernelwright.agents.budget import Caps
 from kernelwright.agents.providers.client import ProviderClient
 from kernelwright.campaign import (
@@ -24,18 +31,26 @@ from kernelwright.campaign import (
     judges_on,
 )
 from kernelwright.campaign.event import CandidateConfirmed, CandidateJudged, Event
-from kernelwright.campaign.execution import run_control
+from kernelwright.campaign.execution import crash_quarantine, run_control
+from kernelwright.campaign.execution.executor import ExecutorFactory
 from kernelwright.campaign.execution.retry_policy import Endurance, Stamina
+from kernelwright.campaign.fleet.fleet_executor import FleetExecutors
+from kernelwright.campaign.fleet.job_judge import JobJudge
 from kernelwright.campaign.history import heartbeat
 from kernelwright.campaign.team.model_team import hiring
 from kernelwright.campaign.team.offline_team import offline_team
-from kernelwright.errors import StoreError
+from kernelwright.errors import BlockedError, StoreError
 from kernelwright.search import bandit_strategy
+from kernelwright.store import KernelStore
 from kernelwright.testing.fault import Fault, Sabotage, SabotagedClient, sabotaged
 from kernelwright.testing.fault.faulty_store import FaultyStore
+from kernelwright.testing.fault.fleet import SabotagedExecutors
+from kernelwright.testing.fault.judge import Employer
 from tests.agents.loopback.partner import QUICK
 
 ENDED, TO_BE_TAKEN_UP, BROKEN = 0, 75, 70
+DEAD_AFTER_S = 5.0
+"""Without a sign of life a worker of a fleet is dead; a minute where nothing hurries."""
 _STAMINA = Stamina(first_pause_s=0.02, longest_pause_s=0.1)
 
 
@@ -44,11 +59,16 @@ class Order:
     """What a life is to do."""
 
     folder: Path
-    """Where the store, the journal and the memory of faults are."""
+    """Where the journals and the memory of faults are, and a store that is a file."""
+    url: str
+    """Of the store."""
     verdicts: Path
     base_url: str
     caps: Caps
     evaluations: int | None = None
+    seconds: float | None = None
+    fleet: bool = False
+    """True when workers of a fleet evaluate, False when the life does so itself."""
     judge: str = "read"
     """`record` and `real` ask the simulator; `read` gives the verdicts that were recorded, and
     `invent` makes them up."""
@@ -57,9 +77,9 @@ class Order:
     """True when faults that were injected are not injected again."""
 
     @property
-    def store(self) -> Path:
-        """The store's file."""
-        return self.folder / "kernels.db"
+    def work(self) -> Path:
+        """What was evaluated, by whomever, a line each."""
+        return self.folder / "work.txt"
 
     @property
     def journal(self) -> Path:
@@ -86,37 +106,40 @@ def _live(order: Order, captured: Captured) -> NoReturn:
     try:
         code = _run(order, captured)
     except StoreError as e:
-        code = TO_BE_TAKEN_UP if "full disk" in str(e) else BROKEN
-        _append(order.errors, str(e))
+        code = TO_BE_TAKEN_UP if isinstance(e, BlockedError) else BROKEN
+        append(order.errors, str(e))
     except BaseException:
-        _append(order.errors, traceback.format_exc())
+        append(order.errors, traceback.format_exc())
     finally:
         os._exit(code)
 
 
 def _run(order: Order, captured: Captured) -> int:
     _hurry()
+    if order.fleet:
+        # A worker that is killed at random says nothing about its candidate, twice neither.
+        crash_quarantine._MOST_LOSSES = scene.NEVER
     memory = order.folder / "injected.txt" if order.remembers else None
     sabotage = Sabotage(order.faults, memory)
     sabotage.count_seconds()
-    spec = scene.spec(order.base_url, order.caps, order.evaluations)
+    spec = scene.spec(order.base_url, order.caps, order.evaluations, order.seconds)
 
     def listen(event: Event) -> None:
         if isinstance(event, CandidateJudged | CandidateConfirmed) and not event.reused:
-            _append(order.journal, [type(event).__name__, event.candidate_id])
+            append(order.journal, [type(event).__name__, event.candidate_id])
 
     def rewire(wire: ProviderClient) -> ProviderClient:
         return SabotagedClient(wire, sabotage)
 
     with (
-        FaultyStore(str(order.store), sabotage) as store,
+        FaultyStore(order.url, sabotage) as store,
         hiring(store, spec, QUICK, rewire=rewire) as hire,
     ):
         engine = Engine(
             store,
             spec,
             offline_team(),
-            _judges(order, sabotage),
+            _evaluators(order, sabotage, store),
             listen=listen,
             hire=hire,
             resumes=True,
@@ -131,14 +154,28 @@ def _run(order: Order, captured: Captured) -> int:
     return TO_BE_TAKEN_UP if report.ended.interrupted else ENDED
 
 
-def _judges(order: Order, sabotage: Sabotage) -> MakeJudge:
+def _evaluators(
+    order: Order, sabotage: Sabotage, store: KernelStore
+) -> MakeJudge | ExecutorFactory:
+    if order.fleet:
+        fleet = FleetExecutors(store, "simulator", dead_after_s=DEAD_AFTER_S)
+        return SabotagedExecutors(fleet, sabotage)
     if order.judge == "record":
         return recording(order.verdicts)
-    if order.judge == "invent":
-        return sabotaged(InventingJudge, sabotage)
-    if order.judge == "read":
-        return sabotaged(reading(order.verdicts), sabotage)
-    return sabotaged(judges_on("simulator"), sabotage)
+    if order.judge == "real":
+        return sabotaged(judges_on("simulator"), sabotage)
+    return sabotaged(lambda: known_judge(order), sabotage)
+
+
+def known_judge(order: Order) -> Employer:
+    """Return a judge whose verdicts are known, which writes down what it evaluates."""
+    inner = InventingJudge() if order.judge == "invent" else reading(order.verdicts)()
+    return JournalingJudge(inner, Journal(order.work))
+
+
+def job_judge(order: Order) -> JobJudge:
+    """Return the same for a worker of a fleet."""
+    return KnownJobJudge(known_judge(order))
 
 
 def _hurry() -> None:
@@ -151,8 +188,6 @@ def _hurry() -> None:
     os.environ["NO_PROXY"] = "127.0.0.1"
 
 
-def _append(path: Path, line: object) -> None:
+def append(path: Path, line: object) -> None:
     """Append a line as one write, which a kill cannot cut in two."""
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.write(file, (json.dumps(line) + "\n").encode())
-    os.close(file)
+    Journal(path).write(json.dumps(line))

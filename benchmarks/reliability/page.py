@@ -14,6 +14,7 @@ class Figures:
     """What the three parts of a sweep did and found."""
 
     machine: str
+    place: str = "sqlite"
     killed: Tally = field(default_factory=Tally)
     faulty: Tally = field(default_factory=Tally)
     real: Tally = field(default_factory=Tally)
@@ -39,12 +40,12 @@ class Figures:
             "on the simulator itself": self.real,
         }
         head = (
-            "| part | campaigns | lives | kills | faults | evaluations | calls "
-            "| other champions | broken promises |"
+            "| part | campaigns | lives | kills | faults | caps raised | evaluations | again "
+            "| calls | other champions | broken promises |"
         )
         rows = [
             f"| {name} | {t.campaigns} | {t.lives} | {t.kills.total():,} | {t.faults.total():,} "
-            f"| {t.evaluations:,} | {t.calls:,} | {t.other_champions} "
+            f"| {t.raised} | {t.evaluations:,} | {t.repeated} | {t.calls:,} | {t.other_champions} "
             f"| {len(t.problems)} |"
             for name, t in parts.items()
         ]
@@ -52,7 +53,7 @@ class Figures:
             f"{self.machine}; {self.minutes:.0f} minutes.",
             "",
             head,
-            "|---|" + "---:|" * 8,
+            "|---|" + "---:|" * 10,
             *rows,
             "",
             "Kills: " + _counts(self.killed.kills + self.real.kills) + ".",

@@ -51,7 +51,9 @@ def captured() -> Captured:
     )
 
 
-def spec(base_url: str, caps: Caps, evaluations: int | None = None) -> NightSpec:
+def spec(
+    base_url: str, caps: Caps, evaluations: int | None = None, seconds: float | None = None
+) -> NightSpec:
     """Return what every campaign is asked to do."""
     return NightSpec(
         name="reliability",
@@ -62,6 +64,7 @@ def spec(base_url: str, caps: Caps, evaluations: int | None = None) -> NightSpec
         base_url=base_url,
         caps=caps,
         evaluations=evaluations,
+        seconds=seconds,
         candidates_per_task=8,
         patience=8,
         batch=2,

@@ -1,17 +1,21 @@
 """Verdicts of the simulator, found once and then read: the evaluator is not on trial here."""
 
 import json
+import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from kernelwright.campaign import MakeJudge, judges_on
 from kernelwright.campaign.execution.judge import Judge
+from kernelwright.campaign.fleet.job import AnyCase, FleetJob
 from kernelwright.evaluator import Evaluation, Stage, Status, Task
 from kernelwright.evaluator.evaluation import StageResult
 from kernelwright.metal import Program
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.testing.fault.judge import Employer
 
 PACE_S = (0.002, 0.03)
 """How long reading a verdict takes: long enough to be killed in it."""
@@ -85,6 +89,77 @@ class ReadingJudge:
 
     def close(self) -> None:
         """There is nothing to end."""
+
+
+@dataclass(frozen=True)
+class Journal:
+    """A file that several processes write lines to, each as one write."""
+
+    path: Path
+
+    def write(self, line: str) -> None:
+        """Append a line."""
+        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(file, f"{line}\n".encode())
+        os.close(file)
+
+
+class JournalingJudge:
+    """Writes down what it evaluates."""
+
+    def __init__(self, judge: Employer, journal: Journal) -> None:
+        self._judge = judge
+        self._journal = journal
+
+    @property
+    def info(self) -> DeviceInfo:
+        """Return what identifies the device."""
+        return self._judge.info
+
+    @property
+    def processes(self) -> Sequence[int]:
+        """Return who works."""
+        return self._judge.processes
+
+    def evaluate(self, task: Task, program: Program) -> Evaluation:
+        """Return the verdict on a program."""
+        evaluation = self._judge.evaluate(task, program)
+        self._journal.write(_name("screen", task.fingerprint, program.id))
+        return evaluation
+
+    def confirm(self, task: Task, program: Program) -> Evaluation:
+        """Return the verdict of every stage."""
+        evaluation = self._judge.confirm(task, program)
+        self._journal.write(_name("confirm", task.fingerprint, program.id))
+        return evaluation
+
+    def close(self) -> None:
+        """End the worker."""
+        self._judge.close()
+
+
+class KnownJobJudge:
+    """Judges the jobs of a fleet as a judge would that has no fleet."""
+
+    def __init__(self, judge: Employer) -> None:
+        self._judge = judge
+
+    @property
+    def info(self) -> DeviceInfo:
+        """Return what identifies the device."""
+        return self._judge.info
+
+    def judge(self, job: FleetJob) -> tuple[Evaluation, Sequence[AnyCase]]:
+        """Return the verdict."""
+        judge = self._judge.confirm if job.confirms else self._judge.evaluate
+        return judge(job.task.task(), job.program), ()
+
+    def start_again(self) -> None:
+        """There is nothing to start."""
+
+    def close(self) -> None:
+        """End the worker."""
+        self._judge.close()
 
 
 class InventingJudge:

@@ -9,9 +9,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Literal
 
 from kernelwright.store.clock import CLOCK
 from kernelwright.testing.fault.plan import Fault, FaultKind, Moment
+
+WriteTrouble = Literal["disk_full", "store_away"]
+"""What may fail a write to the store."""
 
 
 class Sabotage:
@@ -44,9 +48,12 @@ class Sabotage:
                 self._remember(place, fault)
         return [fault for _, fault in due if not _strike(fault)]
 
-    def before_write(self) -> bool:
-        """Count a write to the store; True when its disk is full."""
-        return any(fault.kind == "disk_full" for fault in self.at("write"))
+    def before_write(self) -> WriteTrouble | None:
+        """Count a write to the store; return what shall fail it."""
+        kinds = {fault.kind for fault in self.at("write")}
+        if "store_away" in kinds:
+            return "store_away"
+        return "disk_full" if "disk_full" in kinds else None
 
     def after_write(self) -> None:
         """Count a write that is durable."""
