@@ -51,6 +51,10 @@ from tests.agents.loopback.partner import QUICK
 ENDED, TO_BE_TAKEN_UP, BROKEN = 0, 75, 70
 DEAD_AFTER_S = 5.0
 """Without a sign of life a worker of a fleet is dead; a minute where nothing hurries."""
+_PATIENT = QUICK.model_copy(
+    update={"limits": QUICK.limits.model_copy(update={"first_event_s": 10.0, "stall_s": 2.0})}
+)
+"""A machine that is busy with other jobs is no server that stalls."""
 _STAMINA = Stamina(first_pause_s=0.02, longest_pause_s=0.1)
 
 
@@ -133,7 +137,7 @@ def _run(order: Order, captured: Captured) -> int:
 
     with (
         FaultyStore(order.url, sabotage) as store,
-        hiring(store, spec, QUICK, rewire=rewire) as hire,
+        hiring(store, spec, _PATIENT, rewire=rewire) as hire,
     ):
         engine = Engine(
             store,

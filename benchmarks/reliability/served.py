@@ -57,7 +57,7 @@ class Book:
             return Said('{"programs": [{"idea": "Half a', style="tool")
         if fault == "no_json":
             return Said("Kernels are hard.", style="text")
-        return Misbehaviour(cast("FaultName", fault), stall_s=0.5)
+        return Misbehaviour(cast("FaultName", fault), stall_s=3.0)
 
 
 def mark(request: Heard) -> str:

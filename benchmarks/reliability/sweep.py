@@ -215,7 +215,7 @@ class Sweep:
             problems.append(f"{finding.repeated} evaluated again, {disturbed.total()} disturbances")
         if code != life.ENDED:
             problems.append(f"ended with {code}: {_said(order)}")
-        if finding.champions != calm.champions:
+        if not _are_alike(finding, calm, were_capped=bool(tally.raised)):
             tally.other_champions = 1
             problems.append(f"other champions: {finding.champions}")
         tally.evaluations, tally.calls = finding.evaluations, finding.calls
@@ -251,6 +251,13 @@ class Sweep:
             fleet=self._fleet,
         )
         return replace(order, **how)  # type: ignore[arg-type]
+
+
+def _are_alike(found: Finding, calm: Finding, *, were_capped: bool) -> bool:
+    """Compare champions; a cap may have ended a night between two that are equally fast."""
+    if not were_capped:
+        return found.champions == calm.champions
+    return [(c.task, c.rank) for c in found.champions] == [(c.task, c.rank) for c in calm.champions]
 
 
 def _kill_at(moment: str, number: int) -> Fault:

@@ -99,10 +99,15 @@ class Bandit:
             share = min(1.0, _MOST_REMEMBERED / arm.tries)
             self.arms[move] = Arm(arm.tries * share, arm.gain * share, arm.dollars * share)
 
-    def choose(self, available: Collection[Move]) -> Move | None:
-        """Return the available move with the best upper bound on gain for a dollar."""
+    def choose(self, available: Collection[Move], pending: Iterable[Move] = ()) -> Move | None:
+        """Return the available move with the best upper bound on gain for a dollar.
+
+        Moves that are `pending`, whose programs are being judged, count as tries without a gain
+        until their verdicts are there: several workers are not all given the same move.
+        """
+        arms = self._with(pending)
         ordered = sorted(available, key=self._place)
-        return max(ordered, key=self._bound, default=None)
+        return max(ordered, key=lambda move: self._bound(move, arms), default=None)
 
     def credit(self, move: Move, *, gain: float, dollars: float, seconds: float) -> Credited:
         """Count a step: `gain` is the logarithm of how many times faster the best became."""
@@ -130,14 +135,26 @@ class Bandit:
         cheapest = min((offer.dollars for offer in self.offers if offer.dollars), default=0.0)
         return max(self._price(model) / cheapest, 1.0) if cheapest else 1.0
 
-    def _bound(self, move: Move) -> float:
-        tried = sum(arm.tries for other, arm in self.arms.items() if other.step is move.step)
+    def _with(self, pending: Iterable[Move]) -> Mapping[Move, Arm]:
+        """Return the arms with every pending move counted as one that cost what it usually does."""
+        arms = dict(self.arms)
+        for move in pending:
+            arm = arms.get(move, Arm())
+            cost = arm.dollars / arm.tries if arm.tries else self._prior(move)
+            arms[move] = Arm(arm.tries + 1, arm.gain, arm.dollars + cost)
+        return arms
+
+    def _prior(self, move: Move) -> float:
+        """Return what a move is believed to cost before it was tried."""
+        return PRIOR_DOLLARS * self._dearness(move.model)
+
+    def _bound(self, move: Move, arms: Mapping[Move, Arm]) -> float:
+        tried = sum(arm.tries for other, arm in arms.items() if other.step is move.step)
         if not tried:
             return math.inf
-        arm = self.arms.get(move, Arm())
-        total = sum(a.tries for a in self.arms.values())
-        prior = PRIOR_DOLLARS * self._dearness(move.model)
-        rate = (arm.gain + PRIOR_GAIN) / (arm.dollars + prior)
+        arm = arms.get(move, Arm())
+        total = sum(a.tries for a in arms.values())
+        rate = (arm.gain + PRIOR_GAIN) / (arm.dollars + self._prior(move))
         return rate * (1 + math.sqrt(2 * math.log(total + 1) / (arm.tries + 1)))
 
 

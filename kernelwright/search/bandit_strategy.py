@@ -215,7 +215,8 @@ class BanditStrategy:
             play.move, play.before = Move(Step.TUNE), _best(pursuit)
             return _take(play, recalled)
         while not (ending := self._ending(pursuit)):
-            move = play.bandit.choose(self._available(play, pursuit))
+            pending = [taken.move for taken in play.taken]
+            move = play.bandit.choose(self._available(play, pursuit), pending)
             if move is None:
                 return self._nothing_left(play, pursuit)
             play.move, play.before = move, _best(pursuit)

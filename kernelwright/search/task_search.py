@@ -125,9 +125,12 @@ class TaskSearch:
         return sum(1 for _ in takewhile(bool, judged))
 
     def next_to_confirm(self) -> Proposal | None:
-        """Return the best correct program that nothing has refuted yet."""
+        """Return the best correct program that nothing has refuted yet.
+
+        Of equally fast ones the choice does not depend on which was tried first.
+        """
         ranked = [
-            (_key(rank), attempt.proposal)
+            ((_key(rank), attempt.proposal.program.id), attempt.proposal)
             for attempt in self.history
             if (rank := rank_of(attempt.evaluation)) is not None
             and attempt.proposal.program.id not in self.refuted

@@ -51,6 +51,14 @@ def test_the_step_that_gains_most_for_its_cost_is_preferred() -> None:
     assert bandit.choose(MOVES) == IMPROVE
 
 
+def test_a_step_whose_verdicts_are_outstanding_counts_as_tried() -> None:
+    bandit = Bandit()
+    first = bandit.choose({TUNE, IDEA})
+    assert first == TUNE
+    assert bandit.choose({TUNE, IDEA}, [TUNE]) == IDEA
+    assert bandit.arms == {}
+
+
 def test_a_dear_step_needs_a_larger_gain() -> None:
     bandit = Bandit()
     bandit.credit(IDEA, gain=0.2, dollars=2.0, seconds=5)

@@ -10,7 +10,7 @@ from kernelwright.agents.protocols import Attempt, Plan, Proposal
 from kernelwright.agents.providers.fault import OutageError
 from kernelwright.agents.roles.coder_prompt import NEW_IDEA, Start
 from kernelwright.errors import BudgetError, ModelError
-from kernelwright.evaluator.evaluation import Evaluation
+from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph
 from kernelwright.metal.device.base import DeviceInfo
@@ -19,7 +19,7 @@ from kernelwright.search.bandit_strategy import BanditStrategy, Batch
 from kernelwright.search.spec import SearchSpec
 from kernelwright.search.strategy import Enough, Later, Team
 from kernelwright.search.task_search import TaskSearch
-from tests.agents.loopback.scene import DEVICE, TASK, correct, racing
+from tests.agents.loopback.scene import BODY, DEVICE, TASK, attempt, correct, draft, racing
 
 SLOW = correct().evaluation.model_copy(update={"predicted_us": 40.0})
 """Right, and far above the floor."""
@@ -105,6 +105,31 @@ def wagers(clock: Clock) -> Iterator[Open]:
     yield make
     for wager in opened:
         wager.close()
+
+
+class Templates(Offline):
+    """Writes as many programs as are asked for."""
+
+    def write(
+        self, task: Task, device: DeviceInfo, history: Sequence[Attempt], *, count: int
+    ) -> Sequence[Proposal]:
+        bodies = [BODY.replace("2.0f", f"{number}.0f") for number in range(2, count + 2)]
+        return [
+            attempt(draft(body, "A schedule."), Status.CORRECT, "right").proposal for body in bodies
+        ]
+
+
+def test_a_search_of_two_candidates_asks_its_model_before_the_first_verdict() -> None:
+    templates, coder = Templates(), Asked([correct().proposal])
+    spec = SearchSpec(models=("openai:x",), candidates_per_task=2, jobs=2)
+    strategy = BanditStrategy(Team(templates, templates, templates), coder, DEVICE, spec)
+    pursuit = TaskSearch(TASK, "double", lag=2)
+    first = strategy.next(pursuit)
+    assert isinstance(first, list)
+    pursuit.begin(first)
+    assert isinstance(strategy.next(pursuit), Later)
+    strategy.close()
+    assert coder.count == 1
 
 
 def judged(wager: BanditStrategy, pursuit: TaskSearch) -> Batch | Enough | Later:
