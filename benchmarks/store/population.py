@@ -94,6 +94,7 @@ def _campaign(index: int, environment: str) -> Row:
         at,
         at,
         elapsed_s,
+        _id("campaign", index),
     )
 
 
@@ -102,7 +103,16 @@ def _task(index: int) -> Row:
     op, dtype = _op(draw), draw.choice(DTYPES)
     shapes = f"{dtype}[{draw.choice(EXTENTS)},{draw.choice(EXTENTS)}]"
     graph = Graph(types=(), inputs=(), constants=(), nodes=(), outputs=()).to_json()
-    return (_id("task", index), f"{op}_{index}", op, dtype, shapes, graph * 8, _moment(index))
+    return (
+        _id("task", index),
+        f"{op}_{index}",
+        op,
+        dtype,
+        shapes,
+        graph * 8,
+        _moment(index),
+        _id("tuning", index),
+    )
 
 
 def _words(index: int) -> list[Row]:
@@ -185,6 +195,7 @@ def _champions(
             "measured",
             float(index % 997),
             _moment(winner),
+            *[1.5, 1.4, 1.6, "measured", "compile"],
         )
 
 

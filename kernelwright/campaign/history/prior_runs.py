@@ -1,6 +1,6 @@
 """What the runs that a search takes over from have used up, and what was in flight at their end."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.campaign.event import CampaignEnded
@@ -9,8 +9,7 @@ from kernelwright.campaign.history.ledger import abandoned
 from kernelwright.campaign.history.pausing import GO_ON, PAUSE, paused_s
 from kernelwright.store import Campaign, KernelStore
 
-_MOST_CAMPAIGNS = 1000
-_MOST_TRIALS = 1_000_000
+_AT_WORK = ("evaluating", "confirming")
 
 
 @dataclass(frozen=True)
@@ -26,23 +25,28 @@ class Earlier:
 def earlier_runs(store: KernelStore, campaign_id: str) -> Earlier:
     """Add up the runs of the same search since it last finished."""
     runs = abandoned(store, campaign_id)
-    campaigns = {c.id: c for c in store.campaigns(limit=_MOST_CAMPAIGNS)}
-    trials = {run: store.history(campaign=run, limit=_MOST_TRIALS)[::-1] for run in runs}
+    return Earlier(
+        seconds=sum(lasted_s(store, store.campaign(run)) for run in runs),
+        evaluations=store.browse.evaluations_begun(runs),
+        in_flight=_in_flight(store, runs),
+    )
+
+
+def _in_flight(store: KernelStore, runs: Sequence[str]) -> dict[str, int]:
+    """Count, for each candidate that was in flight and has no verdict since, the runs that died."""
+    began = {t.candidate_id for t in store.browse.open_trials(runs) if t.state in _AT_WORK}
+    turns = store.browse.turns_of(runs, began)
     open_: dict[str, int] = {}
     for run in runs:
         died = int(not store.events(run, kinds=(CampaignEnded.__name__,)))
-        for trial in trials[run]:
-            if trial.state in ("evaluating", "confirming"):
-                open_[trial.candidate_id] = open_.get(trial.candidate_id, 0) + died
-            elif trial.state == "done":
-                open_.pop(trial.candidate_id, None)
-    return Earlier(
-        seconds=sum(lasted_s(store, campaigns[run]) for run in runs),
-        evaluations=sum(
-            trial.state != "intended" and not trial.reused for run in runs for trial in trials[run]
-        ),
-        in_flight=open_,
-    )
+        for turn in turns:
+            if turn.campaign_id != run:
+                continue
+            if turn.state in _AT_WORK:
+                open_[turn.candidate_id] = open_.get(turn.candidate_id, 0) + died
+            elif turn.state == "done":
+                open_.pop(turn.candidate_id, None)
+    return open_
 
 
 def lasted_s(store: KernelStore, campaign: Campaign) -> float:

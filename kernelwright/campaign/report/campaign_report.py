@@ -1,15 +1,17 @@
 """What a campaign leaves in the morning, gathered from the store as one record."""
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal
 
 from kernelwright.campaign.event import CampaignEnded, FunctionPlanned, FunctionRefused, TaskEnded
-from kernelwright.campaign.history.ledger import abandoned
 from kernelwright.campaign.history.prior_runs import lasted_s
 from kernelwright.campaign.history.resuming import shown_id
-from kernelwright.campaign.history.run_state import word_for
+from kernelwright.campaign.history.run_state import RIGHT, word_for
 from kernelwright.campaign.planning.whole_function import whole_gain
-from kernelwright.campaign.report.spend import Payment, Spending, payments, spending
+from kernelwright.campaign.report.spend import Spending, payments, spending
 from kernelwright.campaign.spec.spec_reading import night_spec_of
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.gain import Gain, gain_of, predicted_chip, predicted_gain
@@ -18,14 +20,11 @@ from kernelwright.store import (
     Campaign,
     Champion,
     Environment,
-    HistoryEntry,
     KernelStore,
     Rank,
     TaskSummary,
 )
-
-_ALL = 1_000_000
-_RIGHT = (Status.CORRECT, Status.PROMOTED)
+from kernelwright.store.browsing import FailedVerdicts, TaskVerdicts
 
 
 class Point(Record):
@@ -151,46 +150,21 @@ class Morning(Record):
 
 def morning_of(store: KernelStore, campaign: Campaign, chip: str | None = None) -> Morning:
     """Gather a run and the dead runs that it took up; `chip` chooses whose time is predicted."""
-    campaigns = {c.id: c for c in store.campaigns(limit=_ALL)}
-    runs = [campaigns[run] for run in [*abandoned(store, campaign.id), campaign.id]]
-    trials = [(run, store.history(campaign=run.id, limit=_ALL)[::-1]) for run in runs]
-    latest = _latest(trials)
-    champions = {
-        c.task.id: c
-        for c in store.best(device=campaign.environment.device.name, limit=_ALL)
-        if c.chip == campaign.environment.device.chip
-    }
-    log = [event for run in runs for event in store.events(run.id)]
-    plans = [
-        FunctionPlanned.model_validate_json(event.body)
-        for event in log
-        if event.kind == FunctionPlanned.__name__
-    ]
-    ended_tasks = [
-        TaskEnded.model_validate_json(event.body)
-        for event in log
-        if event.kind == TaskEnded.__name__
-    ]
-    lost = {task.task_id: task.gain for task in ended_tasks}
-    planned = [task for plan in plans for task in plan.tasks]
-    tasks = {t.id: t for t in [*planned, *(entry.task for entry in latest.values())]}
-    paid = payments(store, runs)
-    points = _points(store, trials, paid)
+    runs = _runs_until(store, campaign)
+    run_ids = [run.id for run in runs]
+    plans, lost = _planned(store, run_ids)
+    found = {verdicts.task.id: verdicts for verdicts in store.browse.verdicts(run_ids)}
+    tasks = {task.id: task for plan in plans for task in plan.tasks}
+    tasks |= {id_: verdicts.task for id_, verdicts in found.items() if id_ not in tasks}
+    gains = _gains(store, campaign, list(tasks), chip)
+    points = _points(store, runs)
     is_over = word_for(store, campaign) not in ("running", "paused")
-    ended = [e for e in store.events(campaign.id) if e.kind == CampaignEnded.__name__]
-    refusals = [e for e in store.events(campaign.id) if e.kind == FunctionRefused.__name__]
     became = tuple(
-        _task(
-            store,
-            task,
-            latest,
-            champions.get(task.id),
-            points.get(task.id, ()),
-            chip=chip,
-            lost=lost.get(task.id),
-        )
-        for task in tasks.values()
+        _task(task, found.get(id_), gains.get(id_), points.get(id_, ()), lost.get(id_))
+        for id_, task in tasks.items()
     )
+    ended = store.events(campaign.id, kinds=(CampaignEnded.__name__,))
+    refusals = store.events(campaign.id, kinds=(FunctionRefused.__name__,))
     return Morning(
         campaign_id=shown_id(campaign),
         name=campaign.name,
@@ -202,52 +176,71 @@ def morning_of(store: KernelStore, campaign: Campaign, chip: str | None = None) 
         environment=campaign.environment,
         functions=_functions(plans, became, chip or predicted_chip(campaign.environment.device)),
         tasks=became,
-        failures=_failures(store, latest),
-        quarantined=_quarantined(trials if is_over else trials[:-1], latest),
-        spending=spending(store, runs, tasks),
+        failures=tuple(map(_failure, store.browse.failures(run_ids))),
+        quarantined=_quarantined(store, run_ids, run_ids if is_over else run_ids[:-1]),
+        spending=spending(store, run_ids, tasks),
         refused=tuple(FunctionRefused.model_validate_json(e.body) for e in refusals),
     )
 
 
-_Trials = Sequence[tuple[Campaign, Sequence[HistoryEntry]]]
+@dataclass(frozen=True)
+class _Champion:
+    """A champion, what it gains, and what is predicted of it."""
+
+    champion: Champion
+    gain: Gain
+    predicted: Gain
 
 
-def _latest(trials: _Trials) -> dict[str, HistoryEntry]:
-    """Return each candidate's last turn that has a verdict, else its last."""
-    latest: dict[str, HistoryEntry] = {}
-    for _, entries in trials:
-        for entry in entries:
-            known = latest.get(entry.candidate_id)
-            if known is None or entry.status is not None or known.status is None:
-                latest[entry.candidate_id] = entry
-    return latest
+def _runs_until(store: KernelStore, campaign: Campaign) -> list[Campaign]:
+    """Return the runs of a campaign up to one of them, the first one first."""
+    runs = list(store.runs(shown_id(campaign))) or [campaign]
+    ids = [run.id for run in runs]
+    return runs[: ids.index(campaign.id) + 1]
+
+
+def _planned(
+    store: KernelStore, run_ids: Sequence[str]
+) -> tuple[list[FunctionPlanned], dict[str, Gain | None]]:
+    """Return the plans of some runs, and by how much MLX was left ahead of ended tasks."""
+    kinds = (FunctionPlanned.__name__, TaskEnded.__name__)
+    log = [event for run in run_ids for event in store.events(run, kinds=kinds)]
+    plans = [FunctionPlanned.model_validate_json(e.body) for e in log if e.kind == kinds[0]]
+    ended = [TaskEnded.model_validate_json(e.body) for e in log if e.kind == kinds[1]]
+    return plans, {task.task_id: task.gain for task in ended}
+
+
+def _gains(
+    store: KernelStore, campaign: Campaign, task_ids: Sequence[str], chip: str | None
+) -> dict[str, _Champion]:
+    """Return the champions of tasks on the campaign's chip, by task."""
+    device = campaign.environment.device
+    champions = store.champions(task_ids, device=device.name, chip=device.chip)
+    verdicts = store.verdicts([champion.evaluation_id for champion in champions])
+    found = {}
+    for champion in champions:
+        verdict = verdicts[champion.evaluation_id]
+        evaluation, graph = verdict.evaluation, verdict.graph
+        gain = gain_of(evaluation, graph, chip)
+        predicted = predicted_gain(evaluation, graph, chip or predicted_chip(evaluation.device))
+        found[champion.task.id] = _Champion(champion, gain, predicted or gain)
+    return found
 
 
 def _task(
-    store: KernelStore,
     task: TaskSummary,
-    latest: Mapping[str, HistoryEntry],
-    champion: Champion | None,
+    verdicts: TaskVerdicts | None,
+    leader: _Champion | None,
     points: Sequence[Point],
-    *,
-    chip: str | None,
     lost: Gain | None,
 ) -> TaskMorning:
-    gain = predicted = None if champion else lost
-    if champion is not None:
-        detail = store.show(champion.candidate_id)
-        known = next(e for e in detail.evaluations if e.id == champion.evaluation_id)
-        gain = gain_of(known.evaluation, detail.graph, chip)
-        for_chip = chip or predicted_chip(known.evaluation.device)
-        predicted = predicted_gain(known.evaluation, detail.graph, for_chip) or gain
-    entries = [entry for entry in latest.values() if entry.task.id == task.id]
     return TaskMorning(
         task=task,
-        tried=sum(entry.state == "done" or entry.status is not None for entry in entries),
-        right=sum(entry.status in _RIGHT for entry in entries),
-        champion=champion,
-        gain=gain,
-        predicted=predicted,
+        tried=verdicts.tried if verdicts else 0,
+        right=sum(verdicts.verdicts.get(status, 0) for status in RIGHT) if verdicts else 0,
+        champion=leader.champion if leader else None,
+        gain=leader.gain if leader else lost,
+        predicted=leader.predicted if leader else lost,
         points=tuple(points),
     )
 
@@ -271,66 +264,60 @@ def _functions(
     return tuple(found)
 
 
-def _points(store: KernelStore, trials: _Trials, paid: Sequence[Payment]) -> dict[str, list[Point]]:
+def _points(store: KernelStore, runs: Sequence[Campaign]) -> dict[str, list[Point]]:
+    """Draw each task's best over running time and what models had been paid by then."""
+    paid = payments(store, [run.id for run in runs])
+    moments = [payment.at for payment in paid]
+    dollars = [0.0, *accumulate(payment.dollars for payment in paid)]
+    before = dict(
+        zip(
+            (run.id for run in runs),
+            accumulate((lasted_s(store, run) for run in runs), initial=0.0),
+            strict=False,
+        )
+    )
+    began = {run.id: run.started_at for run in runs}
     points: dict[str, list[Point]] = {}
-    before = 0.0
-    for run, entries in trials:
-        for entry in entries:
-            if entry.rank is None or entry.status not in _RIGHT:
-                continue
-            line = points.setdefault(entry.task.id, [])
-            if not line or entry.rank.value < line[-1].rank.value:
-                seconds = before + max((entry.at - run.started_at).total_seconds(), 0.0)
-                dollars = sum(p.dollars for p in paid if p.at <= entry.at)
-                line.append(Point(seconds=seconds, dollars=dollars, rank=entry.rank))
-        before += lasted_s(store, run)
+    for one in store.browse.improvements(list(began)):
+        point = Point(
+            seconds=before[one.run_id] + max((one.at - began[one.run_id]).total_seconds(), 0.0),
+            dollars=dollars[bisect_right(moments, one.at)],
+            rank=one.rank,
+        )
+        points.setdefault(one.task_id, []).append(point)
     return points
 
 
-def _failures(store: KernelStore, latest: Mapping[str, HistoryEntry]) -> tuple[Failure, ...]:
-    by_status: dict[Status, list[HistoryEntry]] = {}
-    for entry in latest.values():
-        if entry.status is not None and entry.status not in _RIGHT:
-            by_status.setdefault(entry.status, []).append(entry)
-    mended = _mended(store, latest) if by_status else frozenset[str]()
-    return tuple(
-        _failure(status, entries, mended)
-        for status, entries in sorted(by_status.items(), key=lambda pair: -len(pair[1]))
-    )
-
-
-def _failure(status: Status, entries: Sequence[HistoryEntry], mended: frozenset[str]) -> Failure:
-    """A failure that somebody mended teaches most; else the one that says most about itself."""
-    best = max(entries, key=lambda e: (e.candidate_id in mended, len(e.summary)))
+def _failure(found: FailedVerdicts) -> Failure:
     return Failure(
-        status=status,
-        count=len(entries),
-        example_id=best.candidate_id,
-        task=best.task.name,
-        idea=best.idea,
-        summary=best.summary,
-        was_repaired=best.candidate_id in mended,
+        status=found.status,
+        count=found.count,
+        example_id=found.example.candidate_id,
+        task=found.example.task.name,
+        idea=found.example.idea,
+        summary=found.example.summary,
+        was_repaired=found.was_mended,
     )
 
 
-def _mended(store: KernelStore, latest: Mapping[str, HistoryEntry]) -> frozenset[str]:
-    right = [entry.candidate_id for entry in latest.values() if entry.status in _RIGHT]
-    parents = [store.show(candidate_id).lineage[:1] for candidate_id in right]
-    return frozenset(parent.id for line in parents for parent in line)
-
-
-def _quarantined(trials: _Trials, latest: Mapping[str, HistoryEntry]) -> tuple[Quarantined, ...]:
+def _quarantined(
+    store: KernelStore, run_ids: Sequence[str], dead: Sequence[str]
+) -> tuple[Quarantined, ...]:
+    """Return what was judged when a run died, and what became of it."""
     in_flight = {
         entry.candidate_id: entry
-        for run, entries in trials
-        for entry in entries
-        if entry.state in ("evaluating", "confirming") and entry.campaign_id == run.id
+        for entry in store.browse.open_trials(dead)
+        if entry.state in ("evaluating", "confirming")
     }
+    outcome: dict[str, Status] = {}
+    for turn in store.browse.turns_of(run_ids, list(in_flight)):
+        if turn.status is not None:
+            outcome[turn.candidate_id] = turn.status
     return tuple(
         Quarantined(
             candidate_id=id_,
             task=entry.task.name,
-            outcome=str(latest[id_].status or "not tried again yet"),
+            outcome=str(outcome.get(id_, "not tried again yet")),
         )
         for id_, entry in in_flight.items()
     )

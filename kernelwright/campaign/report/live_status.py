@@ -7,7 +7,7 @@ from typing import Literal
 
 from kernelwright.campaign.event import CampaignEnded, FunctionPlanned, TaskEnded
 from kernelwright.campaign.history.ledger import abandoned
-from kernelwright.campaign.history.pausing import paused_s
+from kernelwright.campaign.history.pausing import GO_ON, PAUSE, paused_s
 from kernelwright.campaign.history.prior_runs import lasted_s
 from kernelwright.campaign.history.resuming import shown_id
 from kernelwright.campaign.history.run_state import RIGHT, word_for
@@ -25,8 +25,10 @@ from kernelwright.store import (
     Rank,
     TaskSummary,
 )
+from kernelwright.store.browsing import RunTotals
 
-_ALL = 1_000_000
+_SHOWN = (FunctionPlanned.__name__, TaskEnded.__name__, CampaignEnded.__name__, PAUSE, GO_ON)
+AT_WORK = ("evaluating", "confirming")
 
 
 class TaskOutlook(Record):
@@ -123,7 +125,10 @@ class Outlook(Record):
 
 
 class Lookout:
-    """Looks at one run again and again; what cannot change is read once."""
+    """Looks at one run again and again; the database adds up, and the log is read once.
+
+    Each look reads the log from behind a cursor.
+    """
 
     def __init__(self, store: KernelStore, campaign: Campaign, chip: str | None = None) -> None:
         self._store = store
@@ -131,18 +136,20 @@ class Lookout:
         self._id = campaign.id
         self._spec = search_spec_of(campaign) or SearchSpec()
         self._before = [store.campaign(run) for run in abandoned(store, campaign.id)]
-        self._earlier = [e for run in self._before for e in self._trials(run.id)]
+        self._run_ids = [*(run.id for run in self._before), campaign.id]
         self._earlier_s = sum(lasted_s(store, run) for run in self._before)
         self._gains: dict[str, Gain] = {}
+        self._log: list[LoggedEvent] = []
 
     def look(self) -> Outlook:
         """Return how the run stands now."""
         run = self._store.campaign(self._id)
-        log, own = self._store.events(self._id), self._trials(self._id)
-        trials = [*self._earlier, *own]
-        seconds = self._lasted_s(run, log)
-        tasks = self._tasks(run, log, trials, own)
-        ended = [e for e in log if e.kind == CampaignEnded.__name__]
+        self._read_log()
+        open_ = self._store.browse.open_trials([self._id])
+        totals = self._store.browse.totals(self._run_ids)
+        seconds = self._lasted_s(run)
+        tasks = self._tasks(run, open_)
+        ended = [e for e in self._log if e.kind == CampaignEnded.__name__]
         device = run.environment.device
         return Outlook(
             id=shown_id(run),
@@ -151,36 +158,38 @@ class Lookout:
             chip=device.chip,
             state=word_for(self._store, run),
             reason=CampaignEnded.model_validate_json(ended[-1].body).reason if ended else "",
-            runs=len(self._before) + 1,
+            runs=len(self._run_ids),
             tasks=tasks,
-            now=_under_way(own, ("evaluating", "confirming")),
+            now=_under_way(open_, AT_WORK),
             asked=self._asked(),
-            next=_under_way(own, ("intended",)),
-            used=self._used(trials, seconds),
+            next=_under_way(open_, ("intended",)),
+            used=Used(
+                seconds=seconds,
+                evaluations=self._store.browse.evaluations_begun(self._run_ids),
+                dollars=totals.spend.microdollars / 1_000_000,
+                tokens=totals.spend.tokens,
+                calls=totals.spend.calls,
+            ),
             limits=limits_of(self._spec),
-            left_s=self._left_s(tasks, own, seconds),
+            left_s=self._left_s(tasks, self._ended(totals), seconds),
         )
 
-    def _trials(self, run_id: str) -> Sequence[HistoryEntry]:
-        return self._store.history(campaign=run_id, limit=_ALL)[::-1]
+    def _read_log(self) -> None:
+        """Read what is new of the few kinds that are shown."""
+        after = self._log[-1].id if self._log else 0
+        self._log += self._store.events(self._id, after=after, kinds=_SHOWN)
 
-    def _lasted_s(self, run: Campaign, log: Sequence[LoggedEvent]) -> float:
+    def _lasted_s(self, run: Campaign) -> float:
         if run.ended_at is not None or word_for(self._store, run) == "dead":
             return self._earlier_s + lasted_s(self._store, run)
         now = datetime.now(UTC)
-        own = (now - run.started_at).total_seconds() - paused_s(log, now)
+        own = (now - run.started_at).total_seconds() - paused_s(self._log, now)
         return self._earlier_s + max(own, 0.0)
 
-    def _tasks(
-        self,
-        run: Campaign,
-        log: Sequence[LoggedEvent],
-        trials: Iterable[HistoryEntry],
-        own: Iterable[HistoryEntry],
-    ) -> tuple[TaskOutlook, ...]:
+    def _tasks(self, run: Campaign, open_: Sequence[HistoryEntry]) -> tuple[TaskOutlook, ...]:
         planned = [
             task
-            for event in log
+            for event in self._log
             if event.kind == FunctionPlanned.__name__
             for task in FunctionPlanned.model_validate_json(event.body).tasks
         ]
@@ -190,17 +199,17 @@ class Lookout:
             c.task.id: c
             for c in self._store.champions(list(tasks), device=device.name, chip=device.chip)
         }
-        reasons = {e.task_id: e.reason for e in _ends(log)}
-        latest = {e.candidate_id: e for e in trials if e.status is not None}
+        reasons = {e.task_id: e.reason for e in _ends(self._log)}
+        found = {one.task.id: one for one in self._store.browse.verdicts(self._run_ids)}
+        under_way = Counter(e.task.id for e in open_ if e.state in AT_WORK)
+        waiting = Counter(e.task.id for e in open_ if e.state == "intended")
         return tuple(
             TaskOutlook(
                 task=task,
-                verdicts=Counter(
-                    e.status for e in latest.values() if e.task.id == id_ and e.status
-                ),
-                under_way=sum(e.state in ("evaluating", "confirming") for e in _of(own, id_)),
-                waiting=sum(e.state == "intended" for e in _of(own, id_)),
-                best=_best(e for e in latest.values() if e.task.id == id_),
+                verdicts=found[id_].verdicts if id_ in found else {},
+                under_way=under_way[id_],
+                waiting=waiting[id_],
+                best=found[id_].best if id_ in found else None,
                 champion=champions.get(id_),
                 gain=self._gain(champions[id_]) if id_ in champions else None,
                 limit=self._spec.candidates_per_task,
@@ -210,35 +219,23 @@ class Lookout:
         )
 
     def _gain(self, champion: Champion) -> Gain:
-        if champion.evaluation_id not in self._gains:
-            detail = self._store.show(champion.candidate_id)
-            known = next(e for e in detail.evaluations if e.id == champion.evaluation_id)
-            gain = gain_of(known.evaluation, detail.graph, self._chip)
-            self._gains[champion.evaluation_id] = gain
-        return self._gains[champion.evaluation_id]
+        id_ = champion.evaluation_id
+        if id_ not in self._gains:
+            verdict = self._store.verdicts([id_])[id_]
+            self._gains[id_] = gain_of(verdict.evaluation, verdict.graph, self._chip)
+        return self._gains[id_]
 
     def _asked(self) -> tuple[str, ...]:
-        calls = self._store.dialogue.calls(self._id)
-        return tuple(f"{c.call.model} ({c.call.role})" for c in calls if c.outcome is None)
+        calls = self._store.browse.calls_under_way(self._id)
+        return tuple(f"{call.model} ({call.role})" for call in calls)
 
-    def _used(self, trials: Iterable[HistoryEntry], seconds: float) -> Used:
-        runs = [*(run.id for run in self._before), self._id]
-        outcomes = [c.outcome for run in runs for c in self._store.dialogue.calls(run)]
-        paid = [outcome for outcome in outcomes if outcome is not None]
-        return Used(
-            seconds=seconds,
-            evaluations=sum(e.state != "intended" and not e.reused for e in trials),
-            dollars=sum(o.cost_microdollars for o in paid) / 1_000_000,
-            tokens=sum(o.input_tokens + o.output_tokens for o in paid),
-            calls=len(outcomes),
-        )
+    def _ended(self, totals: RunTotals) -> int:
+        """Count the verdicts of this run alone."""
+        return (self._store.browse.totals([self._id]) if self._before else totals).ended
 
-    def _left_s(
-        self, tasks: Sequence[TaskOutlook], own: Sequence[HistoryEntry], seconds: float
-    ) -> float | None:
+    def _left_s(self, tasks: Sequence[TaskOutlook], done: int, seconds: float) -> float | None:
         """Bound what is left: every open task to its last candidate, at the pace so far."""
         most = None if self._spec.seconds is None else max(self._spec.seconds - seconds, 0.0)
-        done = sum(entry.state == "done" for entry in own)
         if not done:
             return most
         # Each open task has its leader confirmed at the end.
@@ -247,18 +244,8 @@ class Lookout:
         return paced if most is None else min(most, paced)
 
 
-def _of(entries: Iterable[HistoryEntry], task_id: str) -> Iterable[HistoryEntry]:
-    return (entry for entry in entries if entry.task.id == task_id)
-
-
 def _ends(log: Iterable[LoggedEvent]) -> Iterable[TaskEnded]:
     return (TaskEnded.model_validate_json(e.body) for e in log if e.kind == TaskEnded.__name__)
-
-
-def _best(entries: Iterable[HistoryEntry]) -> Rank | None:
-    ranks = [e.rank for e in entries if e.rank is not None and e.status in RIGHT]
-    order = ("measured", "predicted", "traffic")
-    return min(ranks, key=lambda rank: (order.index(rank.kind), rank.value), default=None)
 
 
 def _under_way(entries: Iterable[HistoryEntry], states: Sequence[str]) -> tuple[UnderWay, ...]:

@@ -65,12 +65,54 @@ class RunTotals(Record):
     """What the runs of a campaign did, added up."""
 
     tried: int
+    ended: int
+    """Trials with a verdict, those that the store knew among them."""
     evaluated: int
     right: int
     under_way: int
     """Candidates that are evaluated or confirmed now, or were when a run died."""
     waiting: int
     spend: Spend
+
+
+class TaskVerdicts(Record):
+    """What some runs found for a task; each candidate counts by its last verdict."""
+
+    task: TaskSummary
+    tried: int
+    """Candidates whose last turn ended."""
+    verdicts: dict[Status, int]
+    best: Rank | None
+    """Of the right ones."""
+
+
+class Improvement(Record):
+    """A right candidate that was better than all of its task before it."""
+
+    task_id: str
+    run_id: str
+    at: datetime
+    rank: Rank
+
+
+class FailedVerdicts(Record):
+    """Candidates that failed in one way, and the one that teaches most."""
+
+    status: Status
+    count: int
+    example: HistoryEntry
+    was_mended: bool
+    """True when a right candidate descends from the example."""
+
+
+class ModelSpend(Record):
+    """What one model took for one task, or for none."""
+
+    task_id: str | None
+    model: str
+    calls: int
+    tokens: int
+    microdollars: int
 
 
 class ModelPayment(Record):

@@ -19,10 +19,11 @@ def run_totals(session: Session, runs: Collection[str]) -> RunTotals:
     """Add up the trials and the paid calls of some runs."""
     is_done = (TrialRow.state == "done") & ~TrialRow.reused
     has_verdict = (TrialRow.state == "done") | TrialRow.evaluation_id.is_not(None)
-    tried, evaluated, under_way, waiting = session.execute(
+    tried, ended, evaluated, under_way, waiting = session.execute(
         select(
             # What waits, or was cut off in flight, has no verdict and was not tried.
             func.count(case((has_verdict, TrialRow.candidate_id)).distinct()),
+            func.sum(case((TrialRow.state == "done", 1), else_=0)),
             func.sum(case((is_done, 1), else_=0)),
             func.sum(case((TrialRow.state.in_(("evaluating", "confirming")), 1), else_=0)),
             func.sum(case((TrialRow.state == "intended", 1), else_=0)),
@@ -42,12 +43,23 @@ def run_totals(session: Session, runs: Collection[str]) -> RunTotals:
     ).one()
     return RunTotals(
         tried=tried,
+        ended=ended or 0,
         evaluated=evaluated or 0,
         right=right or 0,
         under_way=under_way or 0,
         waiting=waiting or 0,
         spend=Spend(calls=calls, tokens=tokens or 0, microdollars=microdollars or 0),
     )
+
+
+def calls_under_way(session: Session, run: str) -> tuple[RecordedModelCall, ...]:
+    """Return the calls of a run that no model has answered yet."""
+    query = (
+        select(CallRow)
+        .where(CallRow.campaign_id == run, CallRow.state == "begun")
+        .order_by(CallRow.created_at, CallRow.ordinal)
+    )
+    return tuple(recorded_call(row) for row in session.scalars(query))
 
 
 def payments(session: Session, runs: Collection[str]) -> tuple[ModelPayment, ...]:

@@ -2,15 +2,19 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from kernelwright.store.browsing import candidates, runs, tasks
+from kernelwright.store.browsing import candidates, outcomes, runs, tasks
 from kernelwright.store.browsing.record import (
     CandidateNode,
     CandidateOrder,
+    FailedVerdicts,
     FoundTask,
+    Improvement,
     ListedTask,
     ModelPayment,
+    ModelSpend,
     RunTotals,
     StoredEvaluation,
+    TaskVerdicts,
     TrialFilter,
     TrialPage,
 )
@@ -20,6 +24,7 @@ from kernelwright.store.record import (
     Champion,
     HistoryEntry,
     LoggedEvent,
+    ModelCall,
     RecordedModelCall,
     TaskSummary,
 )
@@ -115,6 +120,48 @@ class BrowsingStore:
         """Return what models were paid when."""
         with self._read() as session:
             return runs.payments(session, run_ids)
+
+    def verdicts(self, run_ids: Collection[str]) -> tuple[TaskVerdicts, ...]:
+        """Count each task's candidates by their last verdict."""
+        with self._read() as session:
+            return outcomes.task_verdicts(session, run_ids)
+
+    def improvements(self, run_ids: Collection[str]) -> tuple[Improvement, ...]:
+        """Return every candidate that led its task when it was tried, in order."""
+        with self._read() as session:
+            return outcomes.improvements(session, run_ids)
+
+    def failures(self, run_ids: Collection[str]) -> tuple[FailedVerdicts, ...]:
+        """Return each kind of failure with an example, the most frequent first."""
+        with self._read() as session:
+            return outcomes.failures(session, run_ids)
+
+    def open_trials(self, run_ids: Collection[str]) -> tuple[HistoryEntry, ...]:
+        """Return what waits or is judged, or was when a run died, in the order of proposal."""
+        with self._read() as session:
+            return outcomes.open_trials(session, run_ids)
+
+    def turns_of(
+        self, run_ids: Collection[str], candidate_ids: Collection[str]
+    ) -> tuple[HistoryEntry, ...]:
+        """Return all turns of a few candidates in some runs, in order."""
+        with self._read() as session:
+            return outcomes.turns_of(session, run_ids, candidate_ids)
+
+    def evaluations_begun(self, run_ids: Collection[str]) -> int:
+        """Count the trials of some runs that were begun and not reused."""
+        with self._read() as session:
+            return outcomes.evaluations_begun(session, run_ids)
+
+    def spending(self, run_ids: Collection[str]) -> tuple[ModelSpend, ...]:
+        """Add up what each model took for each task."""
+        with self._read() as session:
+            return outcomes.model_spend(session, run_ids)
+
+    def calls_under_way(self, run_id: str) -> tuple[ModelCall, ...]:
+        """Return the calls of a run that no model has answered yet."""
+        with self._read() as session:
+            return tuple(recorded.call for recorded in runs.calls_under_way(session, run_id))
 
     def calls_about(self, task_id: str) -> tuple[RecordedModelCall, ...]:
         """Return the calls that models got about a task."""

@@ -13,6 +13,7 @@ from kernelwright.campaign.history.run_state import state_of
 from kernelwright.campaign.report.campaign_page import advice, as_html, as_markdown
 from kernelwright.campaign.report.campaign_report import Morning, morning_of
 from kernelwright.campaign.report.gain_bars import gain_bars
+from kernelwright.campaign.report.live_status import Lookout
 from kernelwright.campaign.report.progress_plot import best_for_money, best_so_far
 from kernelwright.campaign.report.spend import payments
 from kernelwright.campaign.report.wording import in_seconds
@@ -21,6 +22,7 @@ from kernelwright.evaluator.evaluation import Speedup
 from kernelwright.evaluator.gain import Gain, gain_of
 from kernelwright.ir import capture
 from kernelwright.store import KernelStore, ModelCall, ModelOutcome
+from tests.campaign.mortal_night import night, spec_in, three_subjects
 from tests.campaign.scripted import INFO, ScriptedCoder, ScriptedJudge, subjects, team
 
 GAIN = Gain(kind="predicted", baseline="mx.fast", chip="m4-pro", ratio=1.0)
@@ -104,7 +106,7 @@ def test_money_is_added_up_to_the_moment_of_each_point(store: KernelStore) -> No
     )  # fmt: skip
     store.dialogue.begin_call(call)
     store.dialogue.finish_call("c", ModelOutcome(cost_microdollars=250_000))
-    (paid,) = payments(store, [run])
+    (paid,) = payments(store, [run.id])
     assert paid.dollars == 0.25
     assert paid.at >= run.started_at
     assert {p.dollars for t in morning.tasks for p in t.points} == {0.0}
@@ -257,3 +259,19 @@ def test_a_verdict_stands_beside_its_figures_and_never_before_the_end(
     for text in (as_html(found), as_markdown(found)):
         assert ("MLX is best" in text) == is_over
         assert "What is open" in text
+
+
+def test_reports_and_views_let_the_database_add_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with KernelStore(str(tmp_path / "kernels.db")) as store:
+        night(store, ScriptedJudge(), spec_in(tmp_path), resumes=False).run(
+            capture_subjects(three_subjects())
+        )
+        run = store.campaigns()[0]
+        # Either reads whole trials, of which a night may have 100,000.
+        for name in ("history", "show"):
+            monkeypatch.delattr(KernelStore, name)
+        report, outlook = morning_of(store, run), Lookout(store, run).look()
+    assert report.tried == sum(task.tried for task in outlook.tasks) > 0
+    assert [t.champion for t in report.tasks] == [t.champion for t in outlook.tasks]
