@@ -11,8 +11,13 @@ from kernelwright.metal.device.execution import MlxExecutable
 
 
 def runner(executable: Executable) -> RunRegion:
-    """Return what launches a program: lazily on a GPU, at once on the simulator."""
+    """Return what launches a program: lazily on a GPU, at once on the simulator.
+
+    Raises:
+        KernelwrightError: the program does not run on this GPU.
+    """
     if isinstance(executable, MlxExecutable):
+        executable.load()
         return executable.graph
 
     def run(arrays: Sequence[mx.array]) -> Sequence[mx.array]:

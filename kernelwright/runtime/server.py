@@ -283,10 +283,9 @@ class KernelServer:
     def _prepare(self, served: ServedProgram, task: Graph) -> RunRegion | None:
         assert self.device is not None
         try:
-            executable = self.device.compile(served.program.bind(task.input_types))
+            return runner(self.device.compile(served.program.bind(task.input_types)))
         except KernelwrightError:
             return None
-        return runner(executable)
 
 
 def _limit(chip: str) -> str:

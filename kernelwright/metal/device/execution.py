@@ -36,6 +36,9 @@ class CompiledLaunch(Protocol):
         An output's type may be longer than the program's, so that its end is a canary.
         """
 
+    def load(self, arrays: Sequence[mx.array], types: Sequence[TensorType]) -> list[mx.array]:
+        """Run once on arrays and return what it made, so that later launches cost the host less."""
+
     def error(self, error: Exception) -> Exception:
         """Translate what evaluating the graph raised: a CompileError or a LaunchError."""
 
@@ -84,6 +87,22 @@ class MlxExecutable:
                 made = [_unpadded(a, t) for a, t in zip(made, step.types, strict=True)]
             arrays.update(zip(step.writes, made, strict=True))
         return [arrays[t.name] for t in self.program.program.outputs]
+
+    def load(self) -> None:
+        """Run every launch once on zeros, so that MLX has all of them ready.
+
+        Raises:
+            LaunchError: one did not run.
+            CompileError: one does not compile, where MLX does that at the first launch.
+        """
+        inputs = self.program.program.inputs
+        arrays = {t.name: _zeros(self.program.type_of(t.name)) for t in inputs}
+        for step in self._steps:
+            try:
+                made = step.launch.load([arrays[name] for name in step.reads], step.types)
+            except (RuntimeError, ValueError) as e:
+                raise step.launch.error(e) from e
+            arrays.update(zip(step.writes, made, strict=True))
 
     def buffers(self, padding_bytes: int) -> list[TensorType]:
         """Return the types of all arrays that a run allocates, in front of a canary."""
@@ -153,6 +172,10 @@ def poisoned(types: Sequence[TensorType], pattern: int = 0xFF) -> list[mx.array]
     launch finds in its outputs is then this, and never a right answer that somebody left.
     """
     return [mx.full(t.shape, _poison(pattern, [t]), dtype=getattr(mx, _mlx_name(t))) for t in types]
+
+
+def _zeros(type_: TensorType) -> mx.array:
+    return mx.zeros(type_.shape, getattr(mx, _mlx_name(type_)))
 
 
 def _mlx_name(type_: TensorType) -> str:

@@ -78,6 +78,12 @@ class MetalLaunch:
             stream=mx.gpu,
         )
 
+    def load(self, arrays: Sequence[mx.array], types: Sequence[TensorType]) -> list[mx.array]:
+        """Run once on arrays: MLX compiles the library."""
+        made = self.call(arrays, types, self.kernel.init_value)
+        mx.eval(made)
+        return made
+
     def error(self, error: Exception) -> Exception:
         """Read MLX's exception: a compiler's messages, or a launch that cannot be."""
         if _COMPILE_FAILURE in str(error):

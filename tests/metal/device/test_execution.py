@@ -42,6 +42,11 @@ class DoublingLaunch:
         written = mx.concatenate([value, mx.zeros(self.beyond)])
         return [mx.concatenate([written, output[written.size :]])]
 
+    def load(self, arrays: Sequence[mx.array], types: Sequence[TensorType]) -> list[mx.array]:
+        made = self.call(arrays, [TensorType((t.size,), t.dtype) for t in types], 0.0)
+        mx.eval(made)
+        return made
+
     def error(self, error: Exception) -> Exception:
         return launch_error(self.kernel, error)
 
@@ -100,3 +105,12 @@ def test_arrays_survive_the_way_to_mlx_and_back(dtype: type, shape: tuple[int, .
     assert back.dtype == array.dtype
     assert back.shape == array.shape
     assert back.tobytes() == array.tobytes()
+
+
+def test_load_runs_every_launch_on_zeros() -> None:
+    doubling().load()
+
+
+def test_load_names_the_kernel_that_does_not_run() -> None:
+    with pytest.raises(LaunchError, match="kernel double did not run: the GPU is gone"):
+        doubling(beyond=-1).load()

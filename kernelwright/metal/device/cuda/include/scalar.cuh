@@ -22,9 +22,10 @@ using uint64_t = ulong;
 using size_t = ulong;
 using ptrdiff_t = long;
 
-template <class A, class B> struct is_same { static constexpr bool value = false; };
-template <class A> struct is_same<A, A> { static constexpr bool value = true; };
-template <class A, class B> constexpr bool is_same_v = is_same<A, B>::value;
+template <class A, class B> constexpr bool is_same_v = false;
+template <class A> constexpr bool is_same_v<A, A> = true;
+// Nothing of our own reads a member: each that is read becomes a variable of the binary.
+template <class A, class B> struct is_same { static constexpr bool value = is_same_v<A, B>; };
 template <bool B, class T = void> struct enable_if {};
 template <class T> struct enable_if<true, T> { using type = T; };
 template <bool B, class T = void> using enable_if_t = typename enable_if<B, T>::type;
