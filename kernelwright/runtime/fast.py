@@ -7,12 +7,15 @@ import mlx.core as mx
 from kernelwright import ir
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.idioms import Idiom
+from kernelwright.ir.ops import Kind, op_named
 from kernelwright.ir.region import Region
 from kernelwright.ir.stitch import RunRegion
 
 _NORMS = frozenset({"rms_norm", "layer_norm"})
 _APART = frozenset({"rms_norm", "layer_norm", "rope"})
 """What MLX has one kernel for, and a trace on the CPU has in pieces."""
+_IN_ORDER = frozenset({"reshape", "broadcast"})
+"""Views that leave the elements of an array of the same size in their order."""
 
 
 def put_back(graph: Graph, taken: frozenset[int]) -> tuple[dict[Region, RunRegion], str]:
@@ -35,13 +38,14 @@ def put_back(graph: Graph, taken: frozenset[int]) -> tuple[dict[Region, RunRegio
 def _norm(graph: Graph, idiom: Idiom) -> Callable[[Mapping[str, mx.array]], mx.array] | None:
     operands = dict(idiom.operands)
     parameters = dict(idiom.parameters)
-    shape = graph.types[operands["x"]].shape
+    given, made = graph.types[operands["x"]], graph.types[idiom.output]
+    shape = made.shape
     epsilon = parameters.get("epsilon")
     if parameters.get("axes") != (len(shape) - 1,) or not isinstance(epsilon, float):
         return None
     if any(graph.types[v].size != shape[-1] for role, v in idiom.operands if role != "x"):
         return None
-    if graph.types[idiom.output] != graph.types[operands["x"]]:
+    if (given.dtype, given.size) != (made.dtype, made.size) or not _keeps_order(graph, idiom):
         # The idiom looks through casts and broadcasts, which MLX's kernel does not make.
         return None
     width = shape[-1]
@@ -51,10 +55,18 @@ def _norm(graph: Graph, idiom: Idiom) -> Callable[[Mapping[str, mx.array]], mx.a
             given[role].reshape(width) if role in given else None for role in ("weight", "bias")
         )
         if idiom.name == "rms_norm":
-            return mx.fast.rms_norm(given["x"], weight, epsilon)
-        return mx.fast.layer_norm(given["x"], weight, bias, epsilon)
+            return mx.fast.rms_norm(given["x"].reshape(shape), weight, epsilon)
+        return mx.fast.layer_norm(given["x"].reshape(shape), weight, bias, epsilon)
 
     return run
+
+
+def _keeps_order(graph: Graph, idiom: Idiom) -> bool:
+    """Say whether rows come out as they lie in memory: heads are told apart by a reshape."""
+    views = {
+        graph.nodes[i].op for i in idiom.indices if op_named(graph.nodes[i].op).kind is Kind.VIEW
+    }
+    return views <= _IN_ORDER
 
 
 def _reading(

@@ -42,6 +42,8 @@ class CachedAttention:
     state_place: int
     """Of the cache in the environment."""
     made_place: int
+    taken: int
+    """Number of the call by which the cache takes the token in."""
 
     def nbytes(self, capacity: int) -> int:
         """Return what buffers of a length hold."""
@@ -73,20 +75,20 @@ def _zeros(shape: tuple[int, ...], like: TensorType) -> mx.array:
 
 def cached_attentions(trace: Trace) -> tuple[CachedAttention, ...]:
     """Find the calls of a trace that attend with one query a head to all that a cache keeps."""
-    fetched: dict[int, tuple[OpaqueCall, int]] = {}
+    fetched: dict[int, tuple[int, int]] = {}
     found: list[CachedAttention] = []
     for number, call in enumerate(trace.calls):
         if call.kind == "method" and call.name == "update_and_fetch":
             kept = call.result
             if isinstance(kept, tuple) and len(kept) == 2 and all(type(k) is Ref for k in kept):
-                fetched |= {ref.place: (call, role) for role, ref in enumerate(kept)}
+                fetched |= {ref.place: (number, role) for role, ref in enumerate(kept)}
         elif call.kind == "function" and (one := _attention(trace, number, call, fetched)):
             found.append(one)
     return tuple(found)
 
 
 def _attention(
-    trace: Trace, number: int, call: OpaqueCall, fetched: dict[int, tuple[OpaqueCall, int]]
+    trace: Trace, number: int, call: OpaqueCall, fetched: dict[int, tuple[int, int]]
 ) -> CachedAttention | None:
     given = dict(zip(("queries", "keys", "values", "cache", "scale"), call.args, strict=False))
     given |= call.kwargs
@@ -105,9 +107,9 @@ def _attention(
     assert isinstance(values, Ref)
     assert isinstance(cache, Ref)
     one, other = fetched.get(keys.place), fetched.get(values.place)
-    if one is None or other is None or one[0] is not other[0] or (one[1], other[1]) != (0, 1):
+    if one is None or other is None or one[0] != other[0] or (one[1], other[1]) != (0, 1):
         return None
-    taken = one[0]
+    taken = trace.calls[one[0]]
     types = trace.graph.types
     refs = taken.args
     if taken.target != cache or not all(type(r) is Ref and r.place < len(types) for r in refs):
@@ -118,7 +120,15 @@ def _attention(
     if types[query.place].shape[2] != 1 or key.shape[2] != 1 or key.dtype is not value.dtype:
         return None
     return CachedAttention(
-        number, types[query.place], key, value, scale, query.place, cache.place, made.place
+        number=number,
+        query=types[query.place],
+        key=key,
+        value=value,
+        scale=scale,
+        query_place=query.place,
+        state_place=cache.place,
+        made_place=made.place,
+        taken=one[0],
     )
 
 
@@ -219,6 +229,33 @@ def capacities(value: object) -> list[int]:
         if type(leaf) is KVCache and leaf.keys is not None
     }
     return sorted(found)
+
+
+Fetched = tuple[mx.array, mx.array]
+
+
+def append(cache: object, keys: mx.array, values: mx.array) -> Fetched | None:
+    """Let a cache take keys and values in; None where what it holds was not fetched for that."""
+    from mlx_lm.models.cache import KVCache
+
+    if type(cache) is KVCache and cache.keys is not None:
+        before, after = cache.offset, cache.offset + keys.shape[2]
+        if after <= cache.keys.shape[2]:
+            cache.offset = after
+            cache.keys[..., before:after, :] = keys
+            assert cache.values is not None
+            cache.values[..., before:after, :] = values
+            return None
+    fetched: Fetched = cache.update_and_fetch(keys, values)  # type: ignore[attr-defined]
+    return fetched
+
+
+def fetched_from(cache: object, fetched: Fetched | None) -> Fetched:
+    """Return what a cache holds behind `append`, which returned `fetched`."""
+    if fetched is not None:
+        return fetched
+    count = cache.offset  # type: ignore[attr-defined]
+    return cache.keys[..., :count, :], cache.values[..., :count, :]  # type: ignore[attr-defined]
 
 
 @lru_cache(maxsize=8)

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from mlx.nn.layers.base import Module
 
 from kernelwright.runtime.models.nest import Key
-from kernelwright.runtime.models.route import Plan, Run, bind, restricted
+from kernelwright.runtime.models.route import Plan, bind, restricted
 from kernelwright.runtime.models.site import Site, activate
+from kernelwright.runtime.models.straight_line import Run
 from kernelwright.runtime.models.tree import own_class
 from kernelwright.runtime.server import KernelServer
 

@@ -1,6 +1,7 @@
 """How one call of a module is answered: kernels, MLX, and state in the order of the trace."""
 
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -13,16 +14,20 @@ from kernelwright.ir.interpret import constant_array, to_mlx_dtype
 from kernelwright.ir.stitch import stitch
 from kernelwright.runtime.derivative import Flat, with_derivatives_of
 from kernelwright.runtime.fast import put_back
-from kernelwright.runtime.models.cached_attention import AttentionKernels, cached_attentions
+from kernelwright.runtime.models.cached_attention import (
+    AttentionKernels,
+    append,
+    cached_attentions,
+    fetched_from,
+)
 from kernelwright.runtime.models.first_use import FirstUse
-from kernelwright.runtime.models.nest import Ref, fill, leaves
+from kernelwright.runtime.models.nest import Ref, leaves
 from kernelwright.runtime.models.segment import Segment, segments_of
-from kernelwright.runtime.models.trace import Call, OpaqueCall, Trace
+from kernelwright.runtime.models.straight_line import Run, StraightLine, place_name
+from kernelwright.runtime.models.trace import OpaqueCall, Trace
 from kernelwright.runtime.models.translated import FunctionTrial
 from kernelwright.runtime.models.tree import at
 from kernelwright.runtime.server import KernelServer, Service
-
-Run = Callable[[tuple[object, ...], Mapping[str, object]], object]
 
 
 class StaleError(KernelwrightError):
@@ -154,16 +159,26 @@ def _function(service: Service) -> Flat:
     graph = service.graph
     expected = tuple((type_.shape, to_mlx_dtype(type_.dtype)) for type_ in graph.input_types)
     run = stitch(graph, service.replacements)
+    derived = run
     if service.programs:
-        run = with_derivatives_of(stitch(graph, {}), run, is_lazy=service.is_lazy)
+        derived = with_derivatives_of(stitch(graph, {}), run, is_lazy=service.is_lazy)
+    recording = threading.local()
 
     def checked(*arrays: mx.array) -> list[mx.array]:
         # Asked when MLX records the call, or when it has other shapes than were recorded.
         if tuple((a.shape, a.dtype) for a in arrays) != expected:
             raise StaleError("a parameter has another shape or dtype than when it was traced.")
-        return run(*arrays)
+        return run(*arrays) if getattr(recording, "is_on", False) else derived(*arrays)
 
-    return mx.compile(checked) if service.is_lazy else checked
+    if not service.is_lazy:
+        return checked
+    compiled = cast("Flat", mx.compile(checked))
+    # MLX calls the function itself where it differentiates; what is recorded here need not be
+    # differentiated, and a node for that costs as much host time as two launches.
+    recording.is_on = True
+    compiled(*[mx.zeros(shape, dtype) for shape, dtype in expected])
+    recording.is_on = False
+    return compiled
 
 
 def bind(plan: Plan, module: Module) -> Run:
@@ -238,114 +253,86 @@ def _single(plan: Plan, held: Held) -> Run:
 
 def _general(plan: Plan, module: Module, held: Held) -> Run:
     trace = plan.trace
-    size = trace.places
-    start: list[object] = [None] * size
+    line = StraightLine()
     for value, array in _constants(trace.graph).items():
-        start[value] = array
-    given = [(i, place) for i, place in enumerate(_given_places(trace)) if place is not None]
+        line.say(f"{place_name(value)} = {line.name(array)}")
+    line.take(trace.call[0], "args")
+    line.take(trace.call[1], "kwargs")
+    for holder, key, place in held:
+        line.say(f"{place_name(place)} = {line.name(holder)}[{line.expression(key)}]")
     attending = {kernels.attention.number: kernels for kernels, _ in plan.attentions}
-    actions: list[Callable[[list[object]], None]] = []
+    appended = {kernels.attention.taken: n for n, kernels in attending.items()}
+    appended = {n: at for n, at in appended.items() if _feeds_alone(trace, n, at)}
     for number in range(len(trace.calls) + 1):
-        actions += [_running(s) for s in plan.steps if s.segment.before == number]
-        if number in attending:
-            actions.append(_attending(attending[number], _calling(trace.calls[number], module)))
+        for step in plan.steps:
+            if step.segment.before == number:
+                _run_step(line, step)
+        if number in appended:
+            _append(line, trace.calls[number])
+        elif number in attending:
+            taken = attending[number].attention.taken
+            fetch = trace.calls[taken] if taken in appended else None
+            _attend(line, attending[number], trace.calls[number], fetch, module)
         elif number < len(trace.calls):
-            actions.append(_calling(trace.calls[number], module))
-
-    def answer(args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
-        environment = start.copy()
-        flat = leaves((args, dict(kwargs)))
-        for i, place in given:
-            environment[place] = flat[i]
-        for holder, key, place in held:
-            environment[place] = holder[key]  # type: ignore[index]
-        for action in actions:
-            action(environment)
-        return fill(trace.result, environment)
-
-    return answer
+            _call(line, trace.calls[number], module)
+    line.say(f"return {line.expression(trace.result)}")
+    return line.function()
 
 
-def _running(step: _Step) -> Callable[[list[object]], None]:
-    reads, makes, run = step.segment.reads, step.segment.makes, step.run
-
-    def act(environment: list[object]) -> None:
-        made = run(*[cast("mx.array", environment[v]) for v in reads])
-        for value, array in zip(makes, made, strict=True):
-            environment[value] = array
-
-    return act
+def _feeds_alone(trace: Trace, taking: int, attending: int) -> bool:
+    """Say whether what a cache fetched is read by one attention, and by nothing else."""
+    fetched = {leaf.place for leaf in leaves(trace.calls[taking].result) if type(leaf) is Ref}
+    others = [(c.target, c.args, c.kwargs) for n, c in enumerate(trace.calls) if n != attending]
+    read = {leaf.place for leaf in leaves([*others, trace.result]) if type(leaf) is Ref}
+    return not fetched & read
 
 
-def _attending(
-    kernels: AttentionKernels, otherwise: Callable[[list[object]], None]
-) -> Callable[[list[object]], None]:
+def _run_step(line: StraightLine, step: _Step) -> None:
+    reads = ", ".join(map(place_name, step.segment.reads))
+    makes = ", ".join(map(place_name, step.segment.makes))
+    line.say(f"{makes}, = {line.name(step.run)}({reads})")
+
+
+def _append(line: StraightLine, call: OpaqueCall) -> None:
+    """Let a cache take keys and values in; views of what it holds are made where they are read."""
+    given = line.arguments((call.target, *call.args), call.kwargs)
+    line.say(f"fetched = {line.name(append)}({given})")
+
+
+def _attend(
+    line: StraightLine,
+    kernels: AttentionKernels,
+    call: OpaqueCall,
+    fetch: OpaqueCall | None,
+    module: Module,
+) -> None:
+    """Attend by a kernel, or as mlx-lm does where none serves the cache as it is now."""
     attention = kernels.attention
-    query, state, made = attention.query_place, attention.state_place, attention.made_place
-
-    def act(environment: list[object]) -> None:
-        found = kernels.answer(cast("mx.array", environment[query]), environment[state])
-        if found is None:
-            otherwise(environment)
-        else:
-            environment[made] = found
-
-    return act
+    query, state, made = map(
+        place_name, (attention.query_place, attention.state_place, attention.made_place)
+    )
+    line.say(f"{made} = {line.name(kernels.answer)}({query}, {state})")
+    line.say(f"if {made} is None:")
+    if fetch is not None:
+        line.keep(fetch.result, f"{line.name(fetched_from)}({state}, fetched)", depth=1)
+    _call(line, call, module, depth=1)
 
 
-def _keeping(call: OpaqueCall) -> Callable[[list[object]], None]:
-    """Read or write what a cache keeps under a number."""
-    assert isinstance(call.target, Ref)
-    state, key = call.target.place, int(call.name)
+def _call(line: StraightLine, call: OpaqueCall, module: Module, depth: int = 0) -> None:
+    """Call what was called, as it was."""
+    target = line.expression(call.target) if type(call.target) is Ref else ""
     if call.kind == "item":
-        assert isinstance(call.result, Ref)
-        made = call.result.place
-
-        def read(environment: list[object]) -> None:
-            environment[made] = environment[state][key]  # type: ignore[index]
-
-        return read
-    (value,) = call.args
-    assert isinstance(value, Ref)
-    given = value.place
-
-    def write(environment: list[object]) -> None:
-        environment[state][key] = environment[given]  # type: ignore[index]
-
-    return write
-
-
-def _calling(call: OpaqueCall, module: Module) -> Callable[[list[object]], None]:
-    if call.kind in ("item", "set_item"):
-        return _keeping(call)
-    child = at(module, call.target) if call.kind == "module" else None  # type: ignore[arg-type]
-
-    def function(environment: list[object]) -> Callable[..., object]:
+        line.keep(call.result, f"{target}[{int(call.name)}]", depth=depth)
+    elif call.kind == "set_item":
+        line.say(f"{target}[{int(call.name)}] = {line.expression(call.args[0])}", depth=depth)
+    elif call.kind == "attribute":
+        line.keep(call.result, f"{target}.{call.name}", depth=depth)
+    else:
         if call.kind == "module":
-            return child  # type: ignore[return-value]
-        if call.kind == "function":
-            return call.target  # type: ignore[return-value]
-        assert isinstance(call.target, Ref)
-        return getattr(environment[call.target.place], call.name)  # type: ignore[no-any-return]
-
-    def act(environment: list[object]) -> None:
-        if call.kind == "attribute":
-            found: object = function(environment)
+            function = line.name(at(module, call.target))  # type: ignore[arg-type]
+        elif call.kind == "function":
+            function = line.name(call.target)
         else:
-            filled = fill((call.args, call.kwargs), environment)
-            args, kwargs = cast("Call", filled)
-            found = function(environment)(*args, **kwargs)
-        _keep(call.result, found, environment)
-
-    return act
-
-
-def _keep(template: object, value: object, environment: list[object]) -> None:
-    if type(template) is Ref:
-        environment[template.place] = value
-    elif isinstance(template, tuple | list):
-        for item, part in zip(template, value, strict=True):  # type: ignore[call-overload]
-            _keep(item, part, environment)
-    elif isinstance(template, dict):
-        for key, item in template.items():
-            _keep(item, value[key], environment)  # type: ignore[index]
+            function = f"{target}.{call.name}"
+        given = line.arguments(call.args, call.kwargs)
+        line.keep(call.result, f"{function}({given})", depth=depth)

@@ -25,6 +25,7 @@ ATTENTION = CachedAttention(
     query_place=0,
     state_place=1,
     made_place=2,
+    taken=0,
 )
 
 
