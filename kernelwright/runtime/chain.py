@@ -13,6 +13,7 @@ from typing import cast
 import mlx.core as mx
 
 from kernelwright.ir.graph import Graph
+from kernelwright.ir.ops import Kind, op_named
 from kernelwright.ir.stitch import stitch
 from kernelwright.runtime.fast import put_back
 
@@ -32,16 +33,21 @@ class _Link:
 
     @classmethod
     def of(cls, task: Graph) -> "_Link | None":
-        """Link the smallest input that an output of its dtype can stand for."""
+        """Link an input that an output of its dtype can stand for, the one used earliest.
+
+        Where a later one waits, such as what is added at the end, MLX's first kernels of a run
+        would overlap the last of the run before, which in a model they cannot.
+        """
+        depths = _depths(task)
         pairs = [
-            (math.ceil(given.size / made.size), given.size, place, output)
+            (-depths[place], math.ceil(given.size / made.size), given.size, place, output)
             for place, given in enumerate(task.input_types)
             for output, made in enumerate(task.output_types)
             if given.dtype is made.dtype and given.dtype.is_float and made.size and given.size
         ]
         if not pairs:
             return None
-        copies, _, place, output = min(pairs)
+        _, copies, _, place, output = min(pairs)
         return cls(output, place, copies)
 
     def feed(self, made: mx.array, given: mx.array) -> mx.array:
@@ -50,6 +56,17 @@ class _Link:
         if self.copies > 1:
             flat = mx.concatenate([flat] * self.copies)
         return flat[: given.size].reshape(given.shape)
+
+
+def _depths(task: Graph) -> list[int]:
+    """Count the ops between each input and the output furthest from it; views do not count."""
+    behind = dict.fromkeys(task.outputs, 0)
+    for node in reversed(task.nodes):
+        reached = [behind[v] for v in node.outputs if v in behind]
+        if reached:
+            depth = max(reached) + (op_named(node.op).kind is not Kind.VIEW)
+            behind |= {v: max(behind.get(v, 0), depth) for v in node.inputs}
+    return [behind.get(v, 0) for v in task.inputs]
 
 
 def mlx_chain(task: Graph) -> Run:

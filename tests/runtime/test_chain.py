@@ -1,0 +1,29 @@
+"""Runs of a part in a chain wait for each other where a model's would."""
+
+import mlx.core as mx
+
+from kernelwright import ir
+from kernelwright.runtime.chain import _Link
+
+
+def projected(residual: mx.array, x: mx.array, w: mx.array) -> mx.array:
+    return residual + x @ w.T
+
+
+def convolved(bias: mx.array, state: mx.array, x: mx.array, w: mx.array) -> mx.array:
+    return mx.conv1d(mx.concatenate([state, x], axis=1), w, groups=8) + bias
+
+
+def test_the_input_of_a_product_is_linked_and_not_what_is_added_to_it() -> None:
+    row, weights = mx.zeros((1, 1, 64)), mx.zeros((64, 64))
+    link = _Link.of(ir.canonicalize(ir.capture(projected, row, row, weights)))
+    assert link is not None
+    assert link.place == 1
+
+
+def test_what_is_read_first_is_linked_although_a_bias_is_smaller() -> None:
+    arrays = (mx.zeros((8,)), mx.zeros((1, 3, 8)), mx.zeros((1, 1, 8)), mx.zeros((8, 4, 1)))
+    task = ir.canonicalize(ir.capture(convolved, *arrays))
+    link = _Link.of(task)
+    assert link is not None
+    assert task.input_types[link.place].shape in ((1, 1, 8), (1, 3, 8))
