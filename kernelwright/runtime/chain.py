@@ -20,6 +20,8 @@ from kernelwright.runtime.fast import put_back
 Run = Callable[..., Sequence[mx.array]]
 _LINKS = 24
 _LEAST_REPEATS = 3
+_MOST_COPIES = 4
+"""Of an output to make up an input that is read earlier than others."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +42,14 @@ class _Link:
         """
         depths = _depths(task)
         pairs = [
-            (-depths[place], math.ceil(given.size / made.size), given.size, place, output)
+            (*_cost(given.size, made.size, depths[place]), given.size, place, output)
             for place, given in enumerate(task.input_types)
             for output, made in enumerate(task.output_types)
             if given.dtype is made.dtype and given.dtype.is_float and made.size and given.size
         ]
         if not pairs:
             return None
-        _, copies, _, place, output = min(pairs)
+        _, _, copies, _, place, output = min(pairs)
         return cls(output, place, copies)
 
     def feed(self, made: mx.array, given: mx.array) -> mx.array:
@@ -56,6 +58,12 @@ class _Link:
         if self.copies > 1:
             flat = mx.concatenate([flat] * self.copies)
         return flat[: given.size].reshape(given.shape)
+
+
+def _cost(given: int, made: int, depth: int) -> tuple[bool, int, int]:
+    """Rank links: copying an output many times over takes longer than what is timed."""
+    copies = math.ceil(given / made)
+    return copies > _MOST_COPIES, -depth, copies
 
 
 def _depths(task: Graph) -> list[int]:

@@ -27,3 +27,17 @@ def test_what_is_read_first_is_linked_although_a_bias_is_smaller() -> None:
     link = _Link.of(task)
     assert link is not None
     assert task.input_types[link.place].shape in ((1, 1, 8), (1, 3, 8))
+
+
+def attending(q: mx.array, k: mx.array, v: mx.array, count: mx.array) -> mx.array:
+    seen = mx.arange(k.shape[2]) < count
+    v = mx.where(seen[:, None], v, mx.array(0, v.dtype))
+    return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.1, mask=seen)
+
+
+def test_an_output_is_not_copied_many_times_over_to_make_a_link() -> None:
+    q, k = mx.zeros((1, 4, 1, 32)), mx.zeros((1, 2, 256, 32))
+    raw = ir.capture(attending, q, k, k, mx.array(3, mx.int32))
+    link = _Link.of(ir.gather_attention(ir.canonicalize(raw)))
+    assert link is not None
+    assert (link.place, link.copies) == (0, 1)
