@@ -9,7 +9,7 @@ import typer
 from kernelwright.campaign import Subject, capture_subjects, load_subjects, offline_team
 from kernelwright.campaign.planning.capturing import CapturedFunction, plan_function
 from kernelwright.campaign.planning.plan_summary import outline
-from kernelwright.campaign.report.champion_list import known_gains
+from kernelwright.campaign.report.known_champions import known_gains
 from kernelwright.campaign.spec.search_target import CATALOG
 from kernelwright.errors import InputError
 from kernelwright.evaluator.gain import Gain

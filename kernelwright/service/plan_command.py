@@ -9,7 +9,7 @@ from kernelwright.campaign import capture_subjects, load_subjects, offline_team
 from kernelwright.campaign.planning.capturing import plan_function
 from kernelwright.campaign.planning.launch_graph import Flow
 from kernelwright.campaign.planning.plan_summary import KnownGains, outline
-from kernelwright.campaign.report.champion_list import known_gains
+from kernelwright.campaign.report.known_champions import known_gains
 from kernelwright.errors import InputError
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo, DeviceName
 from kernelwright.metal.device.registry import open_device

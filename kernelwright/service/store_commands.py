@@ -1,13 +1,10 @@
 """`kernelwright best`, `show` and `history`: what the store knows."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from kernelwright.agents.session.transcript import Transcript, transcript_lines
-from kernelwright.campaign.history.ledger import conversations_about
-from kernelwright.campaign.history.resuming import history_of
 from kernelwright.campaign.report.champion_list import (
     CandidatePage,
     candidate_gain,
@@ -18,9 +15,13 @@ from kernelwright.metal.device.base import DeviceName
 from kernelwright.service.console import console
 from kernelwright.service.exit_code import FAILED
 from kernelwright.service.option import ChipOption, JsonOption, LimitOption, StoreOption, print_json
-from kernelwright.service.view.candidate import print_candidate
 from kernelwright.service.view.listing import print_champions, print_history
 from kernelwright.store import KernelStore
+
+if TYPE_CHECKING:
+    from kernelwright.agents.session.transcript import Transcript
+
+# Each command imports what it alone needs: `best` answers before the others' modules are read.
 
 
 def best(
@@ -77,6 +78,9 @@ def show(
     json: JsonOption = False,
 ) -> None:
     """Show one candidate: source, launch, lineage, diagnostics, accuracy, samples."""
+    from kernelwright.campaign.history.ledger import conversations_about
+    from kernelwright.service.view.candidate import print_candidate
+
     with KernelStore(store, must_exist=True) as opened:
         detail = opened.show(candidate)
         spent = opened.dialogue.spending().get(detail.candidate.task.id)
@@ -93,7 +97,9 @@ def show(
         print_candidate(console(), detail, gain, spent)
 
 
-def _print_conversations(held: Sequence[Transcript], *, as_json: bool) -> None:
+def _print_conversations(held: Sequence["Transcript"], *, as_json: bool) -> None:
+    from kernelwright.agents.session.transcript import transcript_lines
+
     if as_json:
         print_json(held)
         return
@@ -116,6 +122,8 @@ def history(
     json: JsonOption = False,
 ) -> None:
     """List what was tried, newest first."""
+    from kernelwright.campaign.history.resuming import history_of
+
     with KernelStore(store, must_exist=True) as opened:
         entries = history_of(opened, campaign, task=task, status=status, limit=limit)
     if json:

@@ -18,7 +18,6 @@ from sqlalchemy.exc import (
     SQLAlchemyError,
 )
 from sqlalchemy.pool import ConnectionPoolEntry
-from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
 from kernelwright.errors import BlockedError, ConflictError, StoreError
 from kernelwright.store.location import label_of, without_secrets
@@ -296,6 +295,9 @@ def _check_references(connection: Connection, url: str) -> None:
 
 
 def _use_write_ahead_log(engine: Engine, busy_timeout_s: float) -> None:
+    # Needed once for each store, and slow to import.
+    from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
+
     # Of two processes that switch at once SQLite fails one without letting it wait.
     retrying = Retrying(
         retry=retry_if_exception(_is_locked),

@@ -1,7 +1,6 @@
 """Inserts that another writer may have made first: they change nothing then, and say so."""
 
 from sqlalchemy import insert, text
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from kernelwright.store.schema import Base
@@ -13,11 +12,15 @@ def insert_once(session: Session, table: type[Base], **values: object) -> bool:
     Where another transaction has inserted the row and not ended yet, PostgreSQL waits for it.
     """
     if session.get_bind().dialect.name == "postgresql":
+        from sqlalchemy.dialects import postgresql
+
         done = session.execute(
             postgresql.insert(table).values(values).on_conflict_do_nothing().returning(1)
         )
         return done.first() is not None
     if session.get_bind().dialect.name == "sqlite":
+        from sqlalchemy.dialects import sqlite
+
         done = session.execute(
             sqlite.insert(table).values(values).on_conflict_do_nothing().returning(1)
         )

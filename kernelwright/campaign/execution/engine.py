@@ -21,7 +21,7 @@ from kernelwright.campaign.history.resuming import shown_id
 from kernelwright.campaign.history.warm_start import recall
 from kernelwright.campaign.planning.capturing import Captured, FunctionPlan
 from kernelwright.campaign.planning.plan_record import record_of
-from kernelwright.campaign.report.champion_list import leaders
+from kernelwright.campaign.report.known_champions import leaders
 from kernelwright.campaign.report.search_report import SearchReport, TaskReport, with_whole_gains
 from kernelwright.campaign.spec.spec_reading import is_same_search
 from kernelwright.search.priority import Order

@@ -1,11 +1,9 @@
 """What the champions and candidates of a store gain over MLX."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
-from kernelwright.campaign.planning.plan_summary import KnownGains
-from kernelwright.evaluator.gain import Gain, gain_of, predicted_chip, predicted_gain
-from kernelwright.metal.device.base import DeviceInfo, DeviceName
-from kernelwright.search.task_search import Champion as Leader
+from kernelwright.evaluator.gain import Gain, gain_of
+from kernelwright.metal.device.base import DeviceName
 from kernelwright.store import CandidateDetail, Champion, KernelStore
 
 _MOST = 5_000
@@ -78,40 +76,3 @@ def _gains(store: KernelStore, champions: Sequence[Champion], chip: str | None) 
 def _ranked(champion: Champion, gain: Gain) -> RankedChampion:
     given = {name: getattr(champion, name) for name in Champion.model_fields}
     return RankedChampion(**given, gain=gain, beats_mlx=gain.beats_mlx)
-
-
-def known_gains(
-    store: KernelStore, task_ids: Collection[str], device: DeviceInfo, chip: str | None = None
-) -> KnownGains:
-    """Return what a device's champions of some tasks gain; stale and revoked ones are left out.
-
-    Raises:
-        InputError: the chip is not known.
-    """
-    found = store.champions(list(task_ids), device=device.name, chip=device.chip)
-    fresh = [c for c in found if c.freshness == "fresh"]
-    verdicts = store.verdicts([c.evaluation_id for c in fresh])
-    gains: dict[str, Gain] = {}
-    predicted: dict[str, Gain] = {}
-    for champion in fresh:
-        verdict = verdicts[champion.evaluation_id]
-        evaluation, graph = verdict.evaluation, verdict.graph
-        gain = gains[champion.task.id] = gain_of(evaluation, graph, chip)
-        for_chip = chip or predicted_chip(evaluation.device)
-        predicted[champion.task.id] = predicted_gain(evaluation, graph, for_chip) or gain
-    return KnownGains(gains, predicted)
-
-
-def leaders(store: KernelStore, task_ids: Collection[str], device: DeviceInfo) -> dict[str, Leader]:
-    """Return a device's fresh champions of some tasks, by the tasks' ids."""
-    found = store.champions(list(task_ids), device=device.name, chip=device.chip)
-    fresh = [c for c in found if c.freshness == "fresh"]
-    verdicts = store.verdicts([c.evaluation_id for c in fresh])
-    return {
-        c.task.id: Leader(
-            store.show(c.candidate_id).candidate.program_id,
-            verdicts[c.evaluation_id].evaluation,
-            c.rank,
-        )
-        for c in fresh
-    }

@@ -4,7 +4,7 @@ from kernelwright.campaign.event import PlanDrawn
 from kernelwright.campaign.planning.launch_graph import Flow
 from kernelwright.campaign.planning.plan_record import plan_from
 from kernelwright.campaign.planning.plan_summary import outline
-from kernelwright.campaign.report.champion_list import known_gains
+from kernelwright.campaign.report.known_champions import known_gains
 from kernelwright.errors import InputError
 from kernelwright.service.api.campaigns import planned_functions, runs_of
 from kernelwright.service.api.record import PlannedFunction

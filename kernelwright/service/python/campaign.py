@@ -12,7 +12,7 @@ from kernelwright.campaign import Captured, capture_subjects
 from kernelwright.campaign.execution.power_monitor import climate_here, staying_awake
 from kernelwright.campaign.execution.retry_policy import Endurance
 from kernelwright.campaign.planning.wanted_calls import capture_night, joined, with_wishes
-from kernelwright.campaign.report.champion_list import known_gains
+from kernelwright.campaign.report.known_champions import known_gains
 from kernelwright.campaign.spec.campaign_file import (
     WANTED,
     NightFunction,

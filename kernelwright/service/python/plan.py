@@ -17,7 +17,7 @@ from kernelwright.campaign.planning.plan_summary import (
     RegionOutline,
     outline,
 )
-from kernelwright.campaign.report.champion_list import known_gains
+from kernelwright.campaign.report.known_champions import known_gains
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo
 from kernelwright.metal.device.registry import open_device
 from kernelwright.service.python.html import BAD, as_text, line_html, page

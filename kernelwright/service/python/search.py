@@ -26,7 +26,7 @@ from kernelwright.campaign.history.pausing import Pause
 from kernelwright.campaign.history.resuming import StopWatch
 from kernelwright.campaign.planning.capturing import FunctionPlan, plan_function
 from kernelwright.campaign.planning.forecast import forecast, size_warning
-from kernelwright.campaign.report.champion_list import known_gains
+from kernelwright.campaign.report.known_champions import known_gains
 from kernelwright.campaign.team.model_team import hiring
 from kernelwright.ir import Graph
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo
