@@ -37,6 +37,8 @@ class FunctionPlanned(Record):
     author: str
     place: str = ""
     """The file and name, by which the function is found again; empty in older logs."""
+    written: tuple[str, ...] = ()
+    """The inputs as they were typed; empty where the file gives them, and in older logs."""
     work: FunctionWork | None = None
     """What MLX does for one call; None in older logs."""
 

@@ -3,13 +3,18 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kernelwright.annotation import examples_of, original_of
+from kernelwright.annotation import Example, examples_of, original_of
 from kernelwright.campaign.spec.input_text import read_inputs
 from kernelwright.campaign.spec.search_target import subject_of
 from kernelwright.errors import InputError
 from kernelwright.metal.diagnostic import Record
 from kernelwright.runtime.export import FormatName
-from kernelwright.service.export_source import FunctionTarget, searched_inputs, target_of
+from kernelwright.service.export_source import (
+    FunctionTarget,
+    searched_as,
+    searched_inputs,
+    target_of,
+)
 from kernelwright.service.exporting import (
     Exported,
     ExportRequest,
@@ -98,6 +103,11 @@ def _target(function: Function, inputs: Sequence[str], store: KernelStore) -> Fu
     if inputs:
         examples = read_inputs(inputs, parameters_of(function))
     elif not examples:
+        origin = subject_of(name, function, file, Example(())).origin
+        parameters = parameters_of(function)
+        typed = searched_as(store, origin)
+        examples = [call for texts in typed for call in read_inputs(texts, parameters)]
+    if not examples:
         # Every call of arrays alone that it was searched for can be made again.
         texts = [[f"{t.strip(', ')}]" for t in s.split("]")[:-1]] for s in searched]
         examples = [example for text in texts for example in read_inputs(text)]

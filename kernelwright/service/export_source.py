@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import cast
 
 import mlx.core as mx
@@ -46,7 +47,7 @@ def function_targets(
         InputError: the file, the function or the inputs are not there or do not parse.
     """
     subjects: dict[str, list[Subject]] = {}
-    for subject in load_subjects(target, inputs):
+    for subject in load_subjects(target, inputs, recall=partial(searched_as, store)):
         subjects.setdefault(subject.name, []).append(subject)
     return tuple(
         target_of(name, found, () if inputs else searched_inputs(store, name))
@@ -119,6 +120,16 @@ def searched_inputs(store: KernelStore, name: str) -> tuple[str, ...]:
     for campaign in store.campaigns(limit=200):
         with suppress(KernelwrightError):
             found |= {p.inputs: None for p in _planned(store, campaign.id) if p.function == name}
+    return tuple(found)
+
+
+def searched_as(store: KernelStore, origin: str) -> tuple[tuple[str, ...], ...]:
+    """Return the inputs that were typed in searches of a function, the latest first."""
+    found: dict[tuple[str, ...], None] = {}
+    for campaign in store.campaigns(limit=200):
+        with suppress(KernelwrightError):
+            planned = [p for p in _planned(store, campaign.id) if p.place == origin]
+            found |= {p.written: None for p in planned if p.written}
     return tuple(found)
 
 

@@ -161,10 +161,12 @@ def test_an_object_with_its_parameters_is_exported_and_nothing_is_overwritten(
     store, folder = str(tmp_path / "kernels.db"), tmp_path / "vendored"
     folder.mkdir()
     (folder / "block.py").write_text("mine = 1\n")
-    options = ["--store", store, "-i", "f32[8,16]"]
-    done = _run("search", f"{model}:block", *options, "-q", "--candidates", "2")
+    searched = ("search", f"{model}:block", "--store", store, "-i", "f32[8,16]")
+    done = _run(*searched, "-q", "--candidates", "2")
     assert done.exit_code == 0, done.output
-    exported = _run("export", f"{model}:block", *options, "-o", str(folder), "--force")
+    # As the search's last lines say it: without the inputs, which the store knows.
+    command = ("export", f"{model}:block", "--store", store, "-o", str(folder), "--force")
+    exported = _run(*command)
     assert exported.exit_code == 0, exported.output
     assert (folder / "block.py").read_text() == "mine = 1\n"
     text = (folder / "block_2.py").read_text()
@@ -172,6 +174,27 @@ def test_an_object_with_its_parameters_is_exported_and_nothing_is_overwritten(
     verification = (folder / "VERIFICATION.md").read_text()
     assert "differs" not in verification
     assert "- [x] kernels on the" in verification
+
+
+def test_inputs_that_were_typed_before_are_recalled_where_they_still_fit(model: Path) -> None:
+    typed: list[tuple[str, ...]] = [
+        ("f32[4,4]", "n=1"),
+        ("f32[4,4]", "gone=1"),
+        ("f32[1..8,4]", "2"),
+    ]
+    asked: list[str] = []
+
+    def recall(origin: str) -> list[tuple[str, ...]]:
+        asked.append(origin)
+        return typed
+
+    subjects = load_subjects(f"{model}:takes", recall=recall)
+    assert asked == [f"{model}:takes"]
+    shapes = [[getattr(value, "shape", value) for value in s.inputs] for s in subjects]
+    assert shapes == [[(4, 4)], [(8, 4), 2], [(1, 4), 2]]
+    assert subjects[0].keywords == {"n": 1}
+    with pytest.raises(InputError, match="does not say what its inputs look like"):
+        load_subjects(f"{model}:takes")
 
 
 def test_a_searchs_functions_are_exported_by_the_first_digits_of_its_id(tmp_path: Path) -> None:

@@ -84,6 +84,7 @@ class FunctionPlan:
             left=self.left,
             author=self.author,
             place=self.subject.origin,
+            written=self.subject.written,
             work=self.work,
         )
 

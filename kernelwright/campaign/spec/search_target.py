@@ -8,7 +8,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 
@@ -40,6 +40,8 @@ class Subject:
     inputs: tuple[object, ...]
     keywords: Mapping[str, object]
     file: str
+    written: tuple[str, ...] = ()
+    """The inputs as somebody typed them; empty where the file gives them."""
 
     @property
     def place(self) -> str:
@@ -53,14 +55,23 @@ class Subject:
         return f"{path.absolute() if path.is_file() else path}:{self.name}"
 
 
+Recall = Callable[[str], Sequence[tuple[str, ...]]]
+"""Returns the inputs that were typed for a function before, by its `origin`."""
+
+
 def load_subjects(
-    target: str, inputs: Sequence[str] = (), *, folder: Path = Path()
+    target: str,
+    inputs: Sequence[str] = (),
+    *,
+    folder: Path = Path(),
+    recall: Recall = lambda origin: (),
 ) -> tuple[Subject, ...]:
     """Read `FILE.py[:function]`, `package.module[:function]` or `catalog:NAME[:dtype]`.
 
     The function may be a dotted name: a method of an object, such as `model.forward`, or an
     object that is called. `inputs` are written as on the command line and win over the file's
-    own. Files and modules are found from `folder`, modules also where Python finds them.
+    own. Files and modules are found from `folder`, modules also where Python finds them. Without
+    `inputs`, those that `recall` returns are added to the file's own.
 
     Raises:
         InputError: the file, the function or the inputs are not there or do not parse.
@@ -77,8 +88,10 @@ def load_subjects(
     subjects = [s for f in functions for s in _from_decorators(f, path)]
     decorated = {s.name for s in subjects}
     undecorated = [f for f in functions if f.name not in decorated]
-    subjects += _from_example_inputs(module, undecorated, path, is_needed=not subjects)
-    return tuple(subjects)
+    recalled = [s for f in functions for s in _recalled(f, path, recall)]
+    is_needed = not subjects and not recalled
+    subjects += _from_example_inputs(module, undecorated, path, is_needed=is_needed)
+    return (*subjects, *recalled)
 
 
 def parse_input(text: str) -> tuple[str | None, TensorType]:
@@ -264,8 +277,24 @@ def _only(functions: Sequence[_Named], path: Path, inputs: Sequence[str]) -> tup
             f"{path} has several functions ({names}); say which one the inputs are for, "
             f"as {path}:{functions[0].name}."
         )
-    calls = read_inputs(inputs, _parameters(functions[0].function))
-    return tuple(_subject(functions[0], path, call) for call in calls)
+    return _typed(functions[0], path, inputs)
+
+
+def _typed(named: _Named, path: Path, inputs: Sequence[str]) -> tuple[Subject, ...]:
+    calls = read_inputs(inputs, _parameters(named.function))
+    made = [_subject(named, path, call) for call in calls]
+    return tuple(replace(subject, written=tuple(inputs)) for subject in made)
+
+
+def _recalled(named: _Named, path: Path, recall: Recall) -> Iterator[Subject]:
+    """Yield the calls that were typed before, if the function still takes them."""
+    for written in recall(_subject(named, path, Example(())).origin):
+        for subject in _typed(named, path, written):
+            try:
+                inspect.signature(named.function).bind(*subject.inputs, **subject.keywords)
+            except (TypeError, ValueError):
+                continue
+            yield subject
 
 
 def _parameters(function: Function) -> tuple[str, ...]:
