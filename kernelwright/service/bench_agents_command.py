@@ -26,6 +26,7 @@ from kernelwright.service.option import (
     TokensOption,
     print_json,
 )
+from kernelwright.service.output_file import write_output
 from kernelwright.service.view.agent_bench import print_bench_table, score_line
 
 _DEFAULTS = BenchSpec()
@@ -123,7 +124,7 @@ def bench_agents(
     if save is not None:
         save.write_text(report.model_dump_json(indent=1) + "\n")
     if plot is not None:
-        plot.write_text(bench_plot(report))
+        write_output(plot, bench_plot(report))
     if json:
         print_json(report)
     else:

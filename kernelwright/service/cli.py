@@ -1,8 +1,12 @@
 """The command line's entry: an expected error, or Ctrl-C at any moment, is one line."""
 
+import os
 import sys
 
 from kernelwright.service.exit_code import FAILED, INTERRUPTED, MISUSED, UNREAD
+
+TRACEBACK = "KERNELWRIGHT_TRACEBACK"
+"""Shows where an error that nobody expected came from."""
 
 
 def main() -> None:
@@ -36,6 +40,18 @@ def _run() -> int:
         if (missing := missing_extra(e)) is None:
             raise
         error_console().print(f"[bad]error[/bad] {_escaped(str(missing))}", soft_wrap=True)
+        return FAILED
+    except (KeyboardInterrupt, BrokenPipeError):
+        raise
+    except Exception as e:
+        if os.environ.get(TRACEBACK):
+            raise
+        found = _escaped(f"{type(e).__name__}: {e}".split("\n")[0])
+        error_console().print(
+            f"[bad]error[/bad] Kernelwright failed ({found}), which is a fault of its own; "
+            f"set {TRACEBACK}=1 to see where.",
+            soft_wrap=True,
+        )
         return FAILED
     except SystemExit as e:
         # Typer ends a command that Ctrl-C broke off without a word.

@@ -48,10 +48,10 @@ def output_for_json(is_asked: bool = True) -> Iterator[None]:
 @cache
 def result_console() -> Console:
     """Return the console of standard output."""
-    return Console(theme=THEME, highlight=False)
+    return Console(theme=THEME, highlight=False, emoji=False)
 
 
 @cache
 def error_console() -> Console:
     """Return the console for errors and for progress that is no result."""
-    return Console(theme=THEME, highlight=False, stderr=True)
+    return Console(theme=THEME, highlight=False, emoji=False, stderr=True)

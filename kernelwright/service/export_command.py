@@ -93,5 +93,6 @@ def _show(written: Sequence[Exported], request: ExportRequest) -> None:
         use = exported.use or FORMATS[request.format_name].use(exported.name)
         use = use.replace("FOLDER", str(request.folder))
         printed.print(Text.assemble(("use   ", "label"), (use, "command")))
-    if any(Path(file).name.startswith("test_") for e in written for file in e.files):
+    tests = [f for e in written for f in e.files if Path(f).match("test_*.py")]
+    if tests:
         printed.print(Text.assemble(("test  ", "label"), (f"pytest {request.folder}", "command")))

@@ -108,10 +108,6 @@ def _target(function: Function, inputs: Sequence[str], store: KernelStore) -> Fu
         typed = searched_as(store, origin)
         examples = [call for texts in typed for call in read_inputs(texts, parameters)]
     if not examples:
-        # Every call of arrays alone that it was searched for can be made again.
-        texts = [[f"{t.strip(', ')}]" for t in s.split("]")[:-1]] for s in searched]
-        examples = [example for text in texts for example in read_inputs(text)]
-    if not examples:
         raise InputError(
             f"expected inputs for {name}, found none: it has no @kernelwright.example and was "
             "never searched under this name; add inputs=['f16[8,512]', …]."

@@ -124,13 +124,20 @@ def searched_inputs(store: KernelStore, name: str) -> tuple[str, ...]:
 
 
 def searched_as(store: KernelStore, origin: str) -> tuple[tuple[str, ...], ...]:
-    """Return the inputs that were typed in searches of a function, the latest first."""
+    """Return the inputs that were typed in searches of a function, the latest first.
+
+    Where none were, its calls of arrays alone can be made again by their types.
+    """
     found: dict[tuple[str, ...], None] = {}
     for campaign in store.campaigns(limit=200):
         with suppress(KernelwrightError):
             planned = [p for p in _planned(store, campaign.id) if p.place == origin]
-            found |= {p.written: None for p in planned if p.written}
+            found |= {p.written or _types_of(p.inputs): None for p in planned}
     return tuple(found)
+
+
+def _types_of(inputs: str) -> tuple[str, ...]:
+    return tuple(f"{text.strip(', ')}]" for text in inputs.split("]")[:-1])
 
 
 def target_of(name: str, subjects: Sequence[Subject], searched: Sequence[str]) -> FunctionTarget:
@@ -147,7 +154,7 @@ def target_of(name: str, subjects: Sequence[Subject], searched: Sequence[str]) -
 def _resized(subject: Subject, inputs: str) -> ExampleCall | None:
     """Return a call with arrays of other types in the places of the example's."""
     keywords = {name: subject.keywords[name] for name in sorted(subject.keywords)}
-    types = [TensorType.parse(f"{text.strip(', ')}]") for text in inputs.split("]")[:-1]]
+    types = [TensorType.parse(text) for text in _types_of(inputs)]
     if len(types) != len(input_leaves(subject.inputs, keywords)):
         return None
     arrays = [mx.zeros(t.shape, mlx_dtype(t.dtype), stream=mx.cpu) for t in types]

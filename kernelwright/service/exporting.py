@@ -14,6 +14,7 @@ from kernelwright.runtime.export import (
     require_gain,
 )
 from kernelwright.runtime.export.huggingface import VARIANT
+from kernelwright.runtime.export.selection import check_name
 from kernelwright.service.export_source import (
     FunctionTarget,
     campaign_places,
@@ -131,6 +132,7 @@ def _of_function(
             "`kernelwright best` lists the ids."
         )
     wanted = request.name or target.name
+    check_name(wanted)
     folder = request.folder
     # The function runs many times: traced, compared, tested.
     with shown_once(target.name):

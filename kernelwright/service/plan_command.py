@@ -22,6 +22,7 @@ from kernelwright.service.option import (
     ThreadgroupMemoryOption,
     print_json,
 )
+from kernelwright.service.output_file import write_output
 from kernelwright.service.view.plan import print_plan
 from kernelwright.service.view.plan_svg import draw_plan
 from kernelwright.store import KernelStore, has_store
@@ -67,7 +68,7 @@ def plan(
     outlines = [outline(planned, known, chip) for planned in plans]
     if svg is not None:
         drawing = draw_plan(Flow(plans[0].graph, plans[0].regions), outlines[0])
-        _write(svg, drawing)
+        write_output(svg, drawing)
     if json:
         print_json(outlines)
         return
@@ -89,12 +90,3 @@ def _known(url: str | None, tasks: set[str], info: DeviceInfo, chip: str | None)
         return KnownGains()
     with KernelStore(url, must_exist=True) as opened:
         return known_gains(opened, tasks, info, chip)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as e:
-        raise InputError(
-            f"{path} cannot be written: {e.strerror}; choose another place for the drawing."
-        ) from e

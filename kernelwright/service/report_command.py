@@ -9,9 +9,9 @@ from rich.text import Text
 from kernelwright.campaign.history.resuming import find_night
 from kernelwright.campaign.report.campaign_page import as_html, as_markdown
 from kernelwright.campaign.report.campaign_report import morning_of
-from kernelwright.errors import InputError
 from kernelwright.service.console import console
 from kernelwright.service.option import ChipOption, JsonOption, StoreOption, print_json
+from kernelwright.service.output_file import write_output
 from kernelwright.store import KernelStore
 
 _MOST_CAMPAIGNS = 1000
@@ -47,9 +47,6 @@ def report(
 
 
 def _write(path: Path, text: str, *, is_quiet: bool) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as e:
-        raise InputError(f"{path} cannot be written: {e.strerror}; name another file.") from e
+    write_output(path, text)
     if not is_quiet:
         console().print(Text.assemble(("wrote ", "label"), str(path)))

@@ -11,6 +11,7 @@ from rich.text import Text
 from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.service.console import console
 from kernelwright.service.option import StoreOption
+from kernelwright.service.output_file import write_output
 from kernelwright.store import KernelStore
 
 _PORT = 8737
@@ -100,10 +101,7 @@ def _write(store: KernelStore, path: Path, campaign: str | None) -> None:
 
     run = find_night(searches(store), campaign)
     page = exported_page(store, run.id)
-    try:
-        path.write_text(page, encoding="utf-8")
-    except OSError as e:
-        raise InputError(f"{path} cannot be written: {e.strerror}; name another file.") from e
+    write_output(path, page)
     console().print(Text.assemble(("wrote ", "label"), str(path)), soft_wrap=True)
 
 

@@ -1,5 +1,6 @@
 """`kernelwright best`, `show` and `history`: what the store knows."""
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,6 +11,7 @@ from kernelwright.campaign.report.champion_list import (
     candidate_gain,
     champions_by_gain,
 )
+from kernelwright.errors import UsageError
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.service.console import console
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from kernelwright.agents.session.transcript import Transcript
 
 # Each command imports what it alone needs: `best` answers before the others' modules are read.
+_SHAPE = re.compile(r"(?=.*\d)[\w\s,\[\]]+")
 
 
 def best(
@@ -44,6 +47,10 @@ def best(
     json: JsonOption = False,
 ) -> None:
     """List the champions in the store, those that gain most over MLX first."""
+    if shape is not None and not _SHAPE.fullmatch(shape):
+        raise UsageError(
+            f"expected a part of the inputs' types such as 2048,4096 or f16[8, found {shape!r}."
+        )
     with KernelStore(store, must_exist=True) as opened:
         champions = champions_by_gain(
             opened,
@@ -102,9 +109,11 @@ def _print_conversations(held: Sequence["Transcript"], *, as_json: bool) -> None
 
     if as_json:
         print_json(held)
-        return
-    lines = [line for transcript in held for line in (*transcript_lines(transcript), "")]
-    typer.echo("\n".join(lines) if lines else "No model was asked about its task.")
+    else:
+        lines = [line for transcript in held for line in (*transcript_lines(transcript), "")]
+        typer.echo("\n".join(lines) if lines else "No model was asked about its task.")
+    if not held:
+        raise typer.Exit(FAILED)
 
 
 def history(

@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, unquote
 
 import platformdirs
 
+from kernelwright.errors import StoreError
 from kernelwright.settings import current_settings
 
 _PASSWORD = re.compile(r":[^:]+@")
@@ -21,8 +22,17 @@ def default_url() -> str:
 
 
 def url_of(place: str) -> str:
-    """Read a path or a URL as a URL."""
-    return place if "://" in place else f"sqlite:///{Path(place).expanduser().absolute()}"
+    """Read a path or a URL as a URL.
+
+    Raises:
+        StoreError: the path is a folder.
+    """
+    if "://" in place:
+        return place
+    path = Path(place).expanduser().absolute()
+    if path.is_dir():
+        raise StoreError(f"expected a file for the store, found the folder {path}; name a file.")
+    return f"sqlite:///{path}"
 
 
 def has_store(place: str | None) -> bool:

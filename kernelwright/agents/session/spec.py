@@ -14,7 +14,7 @@ from kernelwright.agents.session.conversation import Conversations, Exchange
 from kernelwright.agents.session.ledger import Ledger, RecordedCall
 from kernelwright.agents.session.live import LiveExchange, Patience, Recollection
 from kernelwright.agents.session.replay import ReplayExchange
-from kernelwright.errors import InputError
+from kernelwright.errors import UsageError
 from kernelwright.metal.diagnostic import Record
 
 _NOT_LIVE = ("replay", "none")
@@ -35,12 +35,12 @@ class ModelSpec(Record):
         """Read `provider:name`, or `provider:name@effort`.
 
         Raises:
-            InputError: the provider is unknown, the name is missing or the URL is none.
+            UsageError: the provider is unknown, the name is missing or the URL is none.
         """
         provider, _, name = text.strip().partition(":")
         known = (*PROVIDERS, *_NOT_LIVE)
         if provider not in known or bool(name) is (provider == "none"):
-            raise InputError(
+            raise UsageError(
                 "expected a model as anthropic:NAME, openai:NAME, replay:CAMPAIGN or none, "
                 f"found {text!r}."
             )
@@ -48,7 +48,7 @@ class ModelSpec(Record):
         if not (stem and effort in _EFFORTS and provider in PROVIDERS):
             stem, effort = name, ""
         if base_url is not None and urlsplit(base_url).scheme not in ("http", "https"):
-            raise InputError(
+            raise UsageError(
                 f"expected a base URL such as http://127.0.0.1:8080/v1, found {base_url!r}."
             )
         return cls.model_validate(

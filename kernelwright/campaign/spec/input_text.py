@@ -4,14 +4,18 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from kernelwright.annotation import Example
-from kernelwright.errors import InputError
+from kernelwright.errors import InputError, UsageError
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
 
 FREE_SIZE = 128
 """Stands for a named size that nobody sets."""
+_LARGEST_SIZE = 2**31 - 1
+"""What MLX holds as one size of an array."""
+_MOST_ELEMENTS = 2**40
 _NAME = r"[A-Za-z_]\w*"
 _EXTENT = rf"\s*(?:\d+(?:\.\.\d+)?|{_NAME})\s*"
 _TYPE = re.compile(
@@ -27,7 +31,12 @@ class _Type:
     extents: tuple[str, ...]
 
     def at(self, sizes: Mapping[str, int], *, least: bool) -> TensorType:
-        return TensorType(tuple(_size(e, sizes, least=least) for e in self.extents), self.dtype)
+        shape = tuple(_size(e, sizes, least=least) for e in self.extents)
+        if max(shape, default=1) > _LARGEST_SIZE or prod(shape) > _MOST_ELEMENTS:
+            raise UsageError(
+                f"expected sizes that fit a machine's memory, found {list(shape)}; choose smaller."
+            )
+        return TensorType(shape, self.dtype)
 
     @property
     def has_range(self) -> bool:
@@ -42,7 +51,7 @@ def read_inputs(texts: Sequence[str], parameters: Sequence[str] | None = None) -
     parameter, or no type has such a size.
 
     Raises:
-        InputError: one of them is neither a type nor a value.
+        UsageError: one of them is neither a type nor a value.
     """
     read = [_read(text) for text in texts]
     values = {name: v for name, v in read if name is not None and not isinstance(v, _Type)}
@@ -50,9 +59,24 @@ def read_inputs(texts: Sequence[str], parameters: Sequence[str] | None = None) -
     types = [value for _, value in read if isinstance(value, _Type)]
     used = {extent for type_ in types for extent in type_.extents if not extent[0].isdigit()}
     for name in used & values.keys() - sizes.keys():
-        raise InputError(f"expected a whole number for the size {name!r}, found {values[name]!r}.")
+        raise UsageError(f"expected a whole number for the size {name!r}, found {values[name]!r}.")
+    _check_names(values, used, parameters)
     ends = [False, True] if any(t.has_range for t in types) else [False]
     return [_example(read, sizes, used, parameters, least=least) for least in ends]
+
+
+def _check_names(
+    values: Mapping[str, object], used: set[str], parameters: Sequence[str] | None
+) -> None:
+    """Refuse a misspelt size: a number that no type and no parameter has a place for."""
+    free = used - values.keys()
+    stray = [n for n in values if n not in used and n not in (parameters or ())]
+    if free and stray and parameters is not None:
+        raise UsageError(
+            f"expected a size for {', '.join(sorted(free))}, found {stray[0]}="
+            f"{values[stray[0]]!r}, "
+            "which is no size in a type and no parameter; check the name."
+        )
 
 
 def _example(
@@ -78,23 +102,30 @@ def _read(text: str) -> tuple[str | None, object]:
         extents = tuple(e.strip() for e in match["shape"].split(",") if e.strip())
         numbers = [int(n) for e in extents if e[0].isdigit() for n in e.split("..")]
         if 0 in numbers:
-            raise InputError(f"expected sizes of at least 1, found {text!r}.")
+            raise UsageError(f"expected sizes of at least 1, found {text!r}.")
         backwards = [
             e for e in extents if ".." in e and int(e.split("..")[0]) > int(e.split("..")[1])
         ]
         if backwards:
-            raise InputError(f"expected a range from small to large, found {backwards[0]!r}.")
-        return match["name"], _Type(Dtype.parse(match["dtype"]), extents)
+            raise UsageError(f"expected a range from small to large, found {backwards[0]!r}.")
+        return match["name"], _Type(_dtype(match["dtype"]), extents)
     match = _VALUE.fullmatch(text.strip())
     try:
         assert match is not None
         value = match["value"].strip()
         return match["name"], ast.literal_eval(_CONSTANTS.get(value.lower(), value))
     except (AssertionError, ValueError, SyntaxError):
-        raise InputError(
+        raise UsageError(
             f"expected an input such as 'bf16[2048,4096]', 'mask=bool[16,16]', 'f16[1..4096,64]' "
             f"or 'n=3', or text in quotes such as \"mode='sum'\", found {text!r}."
         ) from None
+
+
+def _dtype(text: str) -> Dtype:
+    try:
+        return Dtype.parse(text)
+    except InputError as e:
+        raise UsageError(str(e)) from e
 
 
 def _size(extent: str, sizes: Mapping[str, int], *, least: bool) -> int:
@@ -104,7 +135,7 @@ def _size(extent: str, sizes: Mapping[str, int], *, least: bool) -> int:
         return int(extent)
     size = sizes.get(extent, FREE_SIZE)
     if size < 1:
-        raise InputError(f"expected sizes of at least 1, found {extent}={size}.")
+        raise UsageError(f"expected sizes of at least 1, found {extent}={size}.")
     return size
 
 

@@ -15,7 +15,7 @@ from types import ModuleType
 from kernelwright.annotation import Example, examples_of, original_of
 from kernelwright.campaign.spec.input_text import read_inputs, read_type
 from kernelwright.campaign.spec.target_name import resolved
-from kernelwright.errors import InputError, KernelwrightError
+from kernelwright.errors import InputError, KernelwrightError, UsageError
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
 
@@ -102,7 +102,7 @@ def parse_input(text: str) -> tuple[str | None, TensorType]:
     """
     match = _TYPE.fullmatch(text.strip())
     if match is None:
-        raise InputError(
+        raise UsageError(
             f"expected an input such as 'bf16[2048,4096]' or 'mask=bool[16,16]', found {text!r}."
         )
     extents = [extent.strip() for extent in match["shape"].split(",") if extent.strip()]

@@ -1,9 +1,11 @@
 """Decides what may leave the store: verified kernels, or others by force and labelled so."""
 
 import re
+import sys
 from dataclasses import dataclass, replace
+from keyword import iskeyword
 
-from kernelwright.errors import InputError
+from kernelwright.errors import InputError, UsageError
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.gain import gain_of
 from kernelwright.store import CandidateDetail
@@ -26,6 +28,21 @@ class Selection:
         return verdict_of(self.detail)
 
 
+def check_name(name: str) -> None:
+    """Refuse what no module can be called.
+
+    Raises:
+        UsageError: the name is no identifier, or Python's own.
+    """
+    if not name.isidentifier() or iskeyword(name):
+        raise UsageError(f"expected a Python identifier as the name, found {name!r}.")
+    if name in {*sys.stdlib_module_names, "mlx", "numpy"}:
+        raise UsageError(
+            f"expected a name of your own, found {name!r}, which is a module of Python's or MLX's; "
+            "choose another with --name."
+        )
+
+
 def select(detail: CandidateDetail, *, name: str | None, force: bool) -> Selection:
     """Admit a candidate to an export.
 
@@ -33,8 +50,7 @@ def select(detail: CandidateDetail, *, name: str | None, force: bool) -> Selecti
         InputError: it is not verified, was revoked or fits no Mac, or the name is no identifier.
     """
     function = name or _identifier(detail.candidate.task.name)
-    if not function.isidentifier():
-        raise InputError(f"expected a Python identifier as the name, found {function!r}.")
+    check_name(function)
     evaluation = verdict_of(detail)
     is_revoked = any(champion.freshness == "revoked" for champion in detail.champion_on)
     is_verified = evaluation is not None and evaluation.is_correct and not is_revoked

@@ -1,0 +1,74 @@
+"""Values that no command takes: one sentence, the documented exit code, and nothing lost."""
+
+from pathlib import Path
+
+import pytest
+
+from kernelwright.campaign.spec.input_text import read_inputs
+from kernelwright.errors import InputError, StoreError, UsageError
+from kernelwright.runtime.export.selection import check_name
+from kernelwright.service import cli
+from kernelwright.service.console import error_console
+from kernelwright.service.output_file import write_output
+from kernelwright.store.location import url_of
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (["f16[99999999999,64]"], "fit a machine's memory"),
+        (["f16[n,64]", "n=99999999999"], "fit a machine's memory"),
+        (["f16[2147483647,2147483647]"], "fit a machine's memory"),
+        (["f99[8]"], "expected a dtype"),
+        (["f16[8,64"], "expected an input such as"),
+        (["f16[n,64]", "N=3"], "found N=3, which is no size"),
+    ],
+)
+def test_inputs_that_cannot_be_are_misuse(texts: list[str], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        read_inputs(texts, ["x"])
+
+
+@pytest.mark.parametrize("name", ["class", "my-name", "3d", "os", "mlx"])
+def test_an_export_has_a_name_that_can_be_imported(name: str) -> None:
+    with pytest.raises(UsageError, match="expected a"):
+        check_name(name)
+
+
+def test_a_folder_is_no_store(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="found the folder"):
+        url_of(str(tmp_path))
+    with pytest.raises(StoreError, match="found the folder"):
+        url_of("/")
+
+
+def test_a_page_replaces_pages_and_nothing_else(tmp_path: Path) -> None:
+    mine, page = tmp_path / "attention.py", tmp_path / "night.html"
+    mine.write_text("import mlx")
+    with pytest.raises(InputError, match=r"attention\.py exists and was not written"):
+        write_output(mine, "# a report")
+    assert mine.read_text() == "import mlx"
+    write_output(page, "<!doctype html>first")
+    write_output(page, "<!doctype html>second")
+    assert page.read_text().endswith("second")
+
+
+def test_an_error_that_nobody_expected_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError("[bold]by zero\nand more")
+
+    monkeypatch.setattr("kernelwright.service.commands.app", fail)
+    monkeypatch.delenv(cli.TRACEBACK, raising=False)
+    error_console.cache_clear()
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "ZeroDivisionError: [bold]by zero" in said
+    monkeypatch.setenv(cli.TRACEBACK, "1")
+    with pytest.raises(ZeroDivisionError):
+        cli.main()
+    error_console.cache_clear()
