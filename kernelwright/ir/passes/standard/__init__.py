@@ -26,9 +26,10 @@ def standardize(graph: Graph) -> Graph:
     """Return the graph that stands for all safe ways to write the same real function.
 
     Where `canonicalize` keeps every bit, this keeps the function and its accuracy: the result
-    overflows nowhere that the graph does not, and rounds no more coarsely. What is rounded to
-    which dtype stays, and so does what is written unsafely: an exponential without its shift,
-    a variance as a difference of squares, a logarithm of a softmax.
+    overflows nowhere that the graph does not, rounds no more coarsely, and is NaN or infinite where
+    the graph is, for infinite and undefined inputs too. What is rounded to which dtype stays, and
+    so does what is written unsafely: an exponential without its shift, a variance as a difference
+    of squares, a logarithm of a softmax.
     """
     for _ in range(_MOST_SWEEPS):
         simpler = rewrite(graph, _RULES, merge=True)

@@ -1,13 +1,16 @@
-"""Softmax, log-sum-exp and what is made of them, shifted by the row's maximum."""
+"""Softmax and log-sum-exp, seen where they are written out with the row's maximum.
+
+A log-sum-exp beside what it is subtracted from keeps the form in which it is written: shifted, a
+row with an infinity gives NaN where the other form gives a number or an infinity.
+"""
 
 from collections.abc import Sequence
 
 from kernelwright.ir.builder import GraphBuilder, Rule
 from kernelwright.ir.dtype import Dtype
-from kernelwright.ir.graph import Node, TensorType, ValueId
+from kernelwright.ir.graph import Node, ValueId
 from kernelwright.ir.ops import Call
 from kernelwright.ir.passes.standard.reading import is_float, number, row_value, same
-from kernelwright.ir.passes.view import broadcast
 
 
 def _shifted(builder: GraphBuilder, value: ValueId) -> ValueId | None:
@@ -26,15 +29,6 @@ def _shifted(builder: GraphBuilder, value: ValueId) -> ValueId | None:
 
 def _is_along_rows(node: Node, shape: tuple[int, ...]) -> bool:
     return dict(node.attributes)["axes"] == (len(shape) - 1,)
-
-
-def _shift(builder: GraphBuilder, x: ValueId) -> ValueId:
-    """Return x less the maximum of its row."""
-    if _shifted(builder, x) is not None:
-        return x
-    shape = builder.types[x].shape
-    peak = builder.apply("max", x, axes=(len(shape) - 1,))
-    return same(builder, "subtract", x, broadcast(builder, peak, shape))
 
 
 def _total_of(builder: GraphBuilder, total: ValueId, exponential: ValueId) -> bool:
@@ -78,17 +72,6 @@ def _make(builder: GraphBuilder, x: ValueId) -> ValueId:
     return builder.add("softmax", (x,), [builder.types[x]], (("precise", False),))[0]
 
 
-def _exponential(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
-    """See a softmax in the exponential of a logarithm of one."""
-    difference = builder.made_by(node.inputs[0], "subtract") if node.op == "exp" else None
-    if difference is None or not is_float(builder, difference):
-        return None
-    x, total = difference.inputs
-    row = row_value(builder, total, call.outputs[0].shape)
-    found = builder.made_by(row, "logsumexp") if row is not None else None
-    return [_make(builder, x)] if found is not None and found.inputs[0] == x else None
-
-
 def _bare_softmax(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
     """Take a shift from a softmax that shifts by itself, and a precision that says nothing."""
     if node.op != "softmax":
@@ -118,54 +101,6 @@ def _logsumexp(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueI
     return builder.add("logsumexp", (shifted,), call.outputs)
 
 
-def _whole_logsumexp(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
-    """Put the maximum back into the log-sum-exp that it was taken from."""
-    if node.op != "add":
-        return None
-    for peak, rest in (node.inputs, node.inputs[::-1]):
-        inner, found = builder.made_by(rest, "logsumexp"), builder.made_by(peak, "max")
-        x = _shifted(builder, inner.inputs[0]) if inner is not None else None
-        if x is not None and found is not None and found.inputs[0] == x:
-            return builder.add("logsumexp", (x,), call.outputs)
-    return None
-
-
-def _log_softmax(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
-    """Shift before a log-sum-exp is subtracted: rows far from zero then cancel nothing."""
-    if node.op != "subtract" or not is_float(builder, node):
-        return None
-    x, total = node.inputs
-    row = row_value(builder, total, call.outputs[0].shape)
-    found = builder.made_by(row, "logsumexp") if row is not None else None
-    if found is None or found.inputs[0] != x or _shifted(builder, x) is not None:
-        return None
-    shifted = _shift(builder, x)
-    inner = _sum_of(builder, shifted)
-    return [same(builder, "subtract", shifted, broadcast(builder, inner, call.outputs[0].shape))]
-
-
-def _sum_of(builder: GraphBuilder, shifted: ValueId) -> ValueId:
-    type_ = builder.types[shifted]
-    row = TensorType((*type_.shape[:-1], 1), type_.dtype)
-    return builder.add("logsumexp", (shifted,), [row])[0]
-
-
-def _cross_entropy(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
-    """Shift before a score is taken from a log-sum-exp, as MLX's own loss does."""
-    if node.op != "subtract" or not is_float(builder, node):
-        return None
-    total, score = (builder.producer(v) for v in node.inputs)
-    if total is None or score is None or (total.op, score.op) != ("logsumexp", "gather_axis"):
-        return None
-    x = total.inputs[0]
-    if score.inputs[0] != x or _shifted(builder, x) is not None:
-        return None
-    shifted = _shift(builder, x)
-    types = [builder.types[node.inputs[1]]]
-    picked = builder.add("gather_axis", (shifted, score.inputs[1]), types, score.attributes)[0]
-    return [same(builder, "subtract", _sum_of(builder, shifted), picked)]
-
-
 def _picked_difference(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
     """Pick one element of a row before the row's own value is subtracted."""
     if node.op != "gather_axis" or call.outputs[0].shape[-1:] != (1,):
@@ -184,11 +119,7 @@ def _picked_difference(builder: GraphBuilder, node: Node, call: Call) -> Sequenc
 
 RULES: tuple[Rule, ...] = (
     _softmax,
-    _exponential,
     _bare_softmax,
     _logsumexp,
-    _whole_logsumexp,
-    _log_softmax,
-    _cross_entropy,
     _picked_difference,
 )
