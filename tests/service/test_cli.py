@@ -112,7 +112,8 @@ def test_a_bad_request_is_one_line_and_leaves_no_store(
     file.write_text(text)
     outcome = run("search", *(a.format(file=file) for a in arguments))
     # An option that cannot be read is misuse; what the function or the machine cannot do fails.
-    assert outcome.code == (2 if sentence.startswith("expected a size") else 1)
+    unread = ("expected a size", "expected a dtype", "expected an input")
+    assert outcome.code == (2 if sentence.startswith(unread) else 1)
     assert sentence in outcome.err
     assert outcome.err.count("\n") == 1
     assert not (tmp_path / "own.db").exists()
