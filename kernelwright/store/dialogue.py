@@ -22,6 +22,19 @@ from kernelwright.store.schema import (
 )
 from kernelwright.store.upsert import insert_once
 
+HAS_REPLY = CallRow.state == "finished"
+PAID_AT_MOST = case(
+    (CallRow.state == "begun", CallRow.reserved_microdollars), else_=CallRow.cost_microdollars
+)
+"""What a call took; its worst case where its end is not known, which a killed process leaves."""
+SUMS = (
+    func.count(),
+    func.sum(case((HAS_REPLY, CallRow.input_tokens + CallRow.output_tokens), else_=0)),
+    func.sum(PAID_AT_MOST),
+    func.sum(case((HAS_REPLY, CallRow.cost_microdollars), else_=0)),
+)
+"""Calls, tokens of whole replies, microdollars at most and of whole replies, for `spend_of`."""
+
 
 def begin_call(session: Session, call: ModelCall) -> None:
     """Write a call before it is sent; beginning the same id again changes nothing."""
@@ -83,23 +96,19 @@ def replies(session: Session, request_hash: str) -> tuple[RecordedModelCall, ...
 
 def spending(session: Session) -> dict[str, Spend]:
     """Return what the models were paid for each task; a call of unknown end at its worst."""
-    paid = case((CallRow.state == "begun", CallRow.reserved_microdollars),
-                else_=CallRow.cost_microdollars)  # fmt: skip
-    rows = session.execute(
-        select(
-            CallRow.task_id,
-            func.count(),
-            func.sum(CallRow.input_tokens + CallRow.output_tokens),
-            func.sum(paid),
-        )
-        .where(CallRow.task_id.is_not(None))
-        .group_by(CallRow.task_id)
+    query = select(CallRow.task_id, *SUMS).where(CallRow.task_id.is_not(None))
+    rows = session.execute(query.group_by(CallRow.task_id))
+    return {task: spend_of(*sums) for task, *sums in rows if task is not None}
+
+
+def spend_of(calls: int, tokens: int | None, most: int | None, known: int | None) -> Spend:
+    """Read what `SUMS` add up to."""
+    return Spend(
+        calls=calls,
+        tokens=int(tokens or 0),
+        microdollars=int(most or 0),
+        known_microdollars=int(known or 0),
     )
-    return {
-        task: Spend(calls=calls, tokens=tokens, microdollars=microdollars)
-        for task, calls, tokens, microdollars in rows
-        if task is not None
-    }
 
 
 def keep_lesson(session: Session, lesson: Lesson) -> None:

@@ -283,12 +283,21 @@ class Spend(Record):
 
     calls: int
     tokens: int
+    """Of whole replies alone."""
     microdollars: int
+    """At most: a call whose reply never came whole counts at its worst, as caps count it."""
+    known_microdollars: int = 0
+    """Of whole replies alone."""
 
     @property
     def dollars(self) -> float:
-        """The cost in dollars."""
+        """The cost in dollars, at most."""
         return self.microdollars / 1_000_000
+
+    @property
+    def known_dollars(self) -> float:
+        """The cost of whole replies in dollars."""
+        return self.known_microdollars / 1_000_000
 
 
 class RecordedModelCall(Record):

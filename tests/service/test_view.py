@@ -174,6 +174,7 @@ def test_the_state_of_a_campaign_keeps_its_id_and_figures(width: int) -> None:
         correct=1234,
         seconds=7500,
         dollars=12.34,
+        known_dollars=12.34,
     )
     console = _console(width)
     console.print(status_table([state]))

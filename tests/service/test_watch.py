@@ -57,7 +57,15 @@ def outlook(tasks: int, state: str = "running") -> Outlook:
         now=(work,),
         asked=("opus (coder)",),
         next=(work.model_copy(update={"state": "intended"}),) * 5,
-        used=Used(seconds=4000, evaluations=321, dollars=1.25, tokens=123456, calls=40),
+        used=Used(
+            seconds=4000,
+            evaluations=321,
+            dollars=1.25,
+            tokens=123456,
+            calls=40,
+            known_dollars=1.25,
+            known_tokens=123456,
+        ),
         limits=Limits(seconds=28800, evaluations=2000, dollars=5, tokens=None, calls=None),
         left_s=5400.0,
     )

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kernelwright.campaign.report.spend import spending
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.store import Campaign, KernelStore, ModelCall, ModelOutcome
 from kernelwright.store.browsing import CandidateOrder, TrialFilter
@@ -61,6 +62,39 @@ def test_totals_are_those_of_the_runs_that_are_asked_for(
     assert [p.dollars for p in store.browse.payments([campaign.id])] == [9e-6]
     nothing = store.browse.totals(["0" * 64])
     assert (nothing.tried, nothing.evaluated, nothing.spend.calls) == (0, 0, 0)
+
+
+def test_a_call_without_a_whole_reply_is_told_at_most(
+    store: KernelStore, campaign: Campaign
+) -> None:
+    of = task_of((4, 8))
+    store.keep_task(of)
+    pay(store, campaign, of.fingerprint, 9)
+    for name, failure in (("killed", ""), ("reset", "dropped: the connection broke")):
+        call = ModelCall(
+            id=name,
+            campaign_id=campaign.id,
+            task_id=of.fingerprint,
+            provider="openai",
+            model="gpt",
+            role="coder",
+            request_hash="1" * 64,
+            request='{"worst": {"tokens": 500}}',
+            reserved_microdollars=70,
+        )
+        store.dialogue.begin_call(call)
+        if failure:
+            outcome = ModelOutcome(
+                reply='{"cost": {"tokens": 500}}', failure=failure, cost_microdollars=70
+            )
+            store.dialogue.finish_call(name, outcome)
+    totals = store.browse.totals([campaign.id])
+    for spend in (totals.spend, store.dialogue.spending()[of.fingerprint]):
+        assert (spend.calls, spend.known_microdollars, spend.microdollars) == (3, 9, 149)
+    assert sum(p.dollars for p in store.browse.payments([campaign.id])) == pytest.approx(149e-6)
+    (row,) = spending(store, [campaign.id], {})
+    assert (row.known_tokens, row.tokens) == (10, 1010)
+    assert (row.calls, row.paid) == (3, "$0.0000, at most $0.0001")
 
 
 @pytest.mark.parametrize("order", ["at", "rank", "status", "author", "idea", "task"])

@@ -67,5 +67,5 @@ def test_what_models_took_is_added_up_by_task_and_model(
     pay(store, campaign, task_id, 40)
     pay(store, campaign, task_id, 2)
     (spent,) = store.browse.spending([campaign.id])
-    assert (spent.task_id, spent.model, spent.calls) == (task_id, "openai:gpt", 2)
-    assert (spent.tokens, spent.microdollars) == (20, 42)
+    assert (spent.task_id, spent.model, spent.spend.calls) == (task_id, "openai:gpt", 2)
+    assert (spent.spend.tokens, spent.spend.microdollars) == (20, 42)

@@ -22,6 +22,7 @@ from kernelwright.agents.providers.client import (
     with_tools_as_text,
 )
 from kernelwright.agents.providers.fault import Fault, FaultKind
+from kernelwright.agents.providers.reported import with_estimate
 
 _WORDS = {
     "effort": ("effort",),
@@ -59,7 +60,7 @@ class AnthropicClient(SdkClient):
         except (anthropic.AnthropicError, *BROKEN) as e:
             fault = self._broken(e)
         else:
-            return gathered.reply(self.name, is_record=shape is not None)
+            return with_estimate(gathered.reply(self.name, is_record=shape is not None), prompt)
         fault.usage = gathered.usage if gathered.has_begun else None
         # Not chained: an SDK's exception carries the request, and that carries the key.
         raise fault from None

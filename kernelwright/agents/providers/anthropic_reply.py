@@ -4,12 +4,13 @@ import json
 from collections.abc import Mapping
 
 from anthropic.types import Message, RawContentBlockDelta, RawMessageStreamEvent
-from anthropic.types import Usage as ReportedUsage
+from pydantic import BaseModel
 
 from kernelwright.agents.message import Reply, Stop, ToolCall, Usage
 from kernelwright.agents.providers.anthropic_request import FORMAT, object_of
 from kernelwright.agents.providers.client import Limits, Text
 from kernelwright.agents.providers.fault import Fault, FaultKind
+from kernelwright.agents.providers.reported import UNREPORTED, count
 
 
 class GatheredMessage:
@@ -19,18 +20,23 @@ class GatheredMessage:
         self._room = Text(limits.reply_bytes)
         self._blocks: dict[int, dict[str, object]] = {}
         self._pieces: dict[int, dict[str, list[str]]] = {}
-        self.usage = Usage()
+        self._reported: dict[str, object] = {}
         self.has_begun = False
         self.stop_reason: str | None = None
         self.is_complete = False
 
+    @property
+    def usage(self) -> Usage:
+        """What the server has reported so far; later counts stand for the whole reply."""
+        return _usage(self._reported)
+
     def take(self, message: Message) -> None:
         """Take in a reply that comes as a whole."""
         self.has_begun = self.is_complete = True
-        self.usage = _usage(message.usage)
+        self._report(message.usage)
         self.stop_reason = message.stop_reason
         for index, block in enumerate(message.content):
-            self._blocks[index] = block.model_dump(exclude_none=True)
+            self._blocks[index] = block.model_dump(exclude_none=True, warnings=False)
             if block.type == "tool_use":
                 self._pieces[index] = {"partial_json": [json.dumps(block.input)]}
 
@@ -38,22 +44,25 @@ class GatheredMessage:
         """Take in an event of the stream."""
         if event.type == "message_start":
             self.has_begun = True
-            self.usage = _usage(event.message.usage)
+            self._report(event.message.usage)
         elif event.type == "content_block_start":
-            self._blocks[event.index] = event.content_block.model_dump(exclude_none=True)
+            self._blocks[event.index] = event.content_block.model_dump(
+                exclude_none=True, warnings=False
+            )
         elif event.type == "content_block_delta":
             self._grow(event.index, event.delta)
         elif event.type == "message_delta":
             self.stop_reason = event.delta.stop_reason
-            details = event.usage.output_tokens_details
-            self.usage = self.usage.model_copy(
-                update={
-                    "output_tokens": event.usage.output_tokens,
-                    "reasoning_tokens": details.thinking_tokens if details else 0,
-                }
-            )
+            self._report(event.usage)
         elif event.type == "message_stop":
             self.is_complete = True
+
+    def _report(self, usage: BaseModel) -> None:
+        """Take in counts: they grow with the reply, so a smaller one corrects nothing."""
+        for name, value in usage.model_dump(exclude_none=True, warnings=False).items():
+            known = count(self._reported.get(name))
+            if known is None or (count(value) or 0) > known:
+                self._reported[name] = value
 
     def _grow(self, index: int, delta: RawContentBlockDelta) -> None:
         self._blocks.setdefault(index, {"type": "text", "text": ""})
@@ -136,15 +145,25 @@ _STOPS: dict[str, Stop] = {
 }
 
 
-def _usage(reported: ReportedUsage) -> Usage:
-    written = reported.cache_creation_input_tokens or 0
-    for_an_hour = 0
-    if reported.cache_creation is not None:
-        for_an_hour = reported.cache_creation.ephemeral_1h_input_tokens
+def _usage(reported: Mapping[str, object]) -> Usage:
+    read, output = count(reported.get("input_tokens")), count(reported.get("output_tokens"))
+    if read is None or output is None:
+        return UNREPORTED
+    written = count(reported.get("cache_creation_input_tokens")) or 0
+    by_time = _counts(reported.get("cache_creation"))
+    for_an_hour = by_time.get("ephemeral_1h_input_tokens", 0)
+    for_minutes = by_time.get("ephemeral_5m_input_tokens", 0)
+    thinking = _counts(reported.get("output_tokens_details")).get("thinking_tokens", 0)
     return Usage(
-        input_tokens=reported.input_tokens,
-        output_tokens=reported.output_tokens,
-        cache_read_tokens=reported.cache_read_input_tokens or 0,
-        cache_write_tokens=max(written - for_an_hour, 0),
+        input_tokens=read,
+        output_tokens=output,
+        cache_read_tokens=count(reported.get("cache_read_input_tokens")) or 0,
+        cache_write_tokens=max(written - for_an_hour, for_minutes),
         hour_write_tokens=for_an_hour,
+        reasoning_tokens=min(thinking, output),
     )
+
+
+def _counts(parts: object) -> dict[str, int]:
+    found = parts if isinstance(parts, dict) else {}
+    return {str(name): count(value) or 0 for name, value in found.items()}

@@ -16,6 +16,7 @@ from kernelwright.agents.message import Prompt, Reply, Stop, ToolCall, Turn, Usa
 from kernelwright.agents.providers.client import Endpoint, Limits, ReplyMode, ReplyShape, Text
 from kernelwright.agents.providers.fault import Fault, FaultKind
 from kernelwright.agents.providers.openai_sdk import OpenAIClient, watched
+from kernelwright.agents.providers.reported import UNREPORTED, Reported
 
 _WORDS = {
     "usage": ("stream_options", "include_usage"),
@@ -75,7 +76,7 @@ class OpenAIChatClient(OpenAIClient):
         async with stream:
             async for chunk in watched(aiter(stream), limits):
                 gathered.add(chunk)
-        return gathered.reply(self.name, prompt, is_record=shape is not None)
+        return gathered.reply(self.name, is_record=shape is not None)
 
     def _status_fault(self, error: openai.APIStatusError, in_use: set[str]) -> Fault:
         fault = super()._status_fault(error, in_use)
@@ -167,7 +168,7 @@ class _Gathered:
                 call.name = piece.function.name or call.name
                 call.arguments.add(piece.function.arguments or "")
 
-    def reply(self, model: str, prompt: Prompt, *, is_record: bool) -> Reply:
+    def reply(self, model: str, *, is_record: bool) -> Reply:
         if self.finish_reason is None:
             raise Fault(FaultKind.DROPPED, "the stream ended in the middle of the reply")
         calls = tuple(
@@ -179,7 +180,6 @@ class _Gathered:
             for place, call in sorted(self.calls.items())
         )
         text = str(self.text)
-        written = "".join((text, str(self.thoughts), *(c.name + c.arguments for c in calls)))
         if is_record:
             text = "".join(call.arguments for call in calls) or text
             calls = ()
@@ -190,7 +190,7 @@ class _Gathered:
             calls=calls,
             reasoning=str(self.thoughts),
             stop=stop,
-            usage=_usage(self.usage, prompt, written),
+            usage=_usage(self.usage),
             model=model,
         )
 
@@ -198,23 +198,17 @@ class _Gathered:
 _STOPS: dict[str, Stop] = {"length": "truncated", "content_filter": "refused"}
 
 
-def _usage(reported: CompletionUsage | None, prompt: Prompt, written: str) -> Usage:
+def _usage(reported: CompletionUsage | None) -> Usage:
     if reported is None:
-        # No token is shorter than a byte, so this errs upwards only.
-        return Usage(
-            input_tokens=prompt.bytes_sent,
-            output_tokens=len(written.encode()),
-            is_estimate=True,
-        )
-    details = reported.prompt_tokens_details
-    cached = (details.cached_tokens if details else None) or 0
-    thought = reported.completion_tokens_details
-    return Usage(
-        input_tokens=max(reported.prompt_tokens - cached, 0),
-        output_tokens=reported.completion_tokens,
-        cache_read_tokens=cached,
-        reasoning_tokens=(thought.reasoning_tokens if thought else None) or 0,
-    )
+        return UNREPORTED
+    details, thought = reported.prompt_tokens_details, reported.completion_tokens_details
+    return Reported(
+        prompt=reported.prompt_tokens,
+        output=reported.completion_tokens,
+        cached=details.cached_tokens if details else None,
+        written=details.cache_write_tokens if details else None,
+        reasoning=thought.reasoning_tokens if thought else None,
+    ).usage
 
 
 def _messages(prompt: Prompt) -> list[ChatCompletionMessageParam]:

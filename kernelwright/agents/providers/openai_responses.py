@@ -16,12 +16,14 @@ from openai.types.responses.response_create_params import ResponseCreateParamsBa
 from openai.types.responses.response_format_text_json_schema_config_param import (
     ResponseFormatTextJSONSchemaConfigParam,
 )
+from openai.types.responses.response_usage import InputTokensDetails, OutputTokensDetails
 from openai.types.shared_params import Reasoning
 
 from kernelwright.agents.message import Prompt, Reply, Stop, ToolCall, Turn, Usage
 from kernelwright.agents.providers.client import Endpoint, Limits, ReplyMode, ReplyShape, Text
 from kernelwright.agents.providers.fault import Fault, FaultKind, kind_of_status
 from kernelwright.agents.providers.openai_sdk import OpenAIClient, watched
+from kernelwright.agents.providers.reported import UNREPORTED, Reported
 
 FORMAT = "openai-responses"
 _WORDS = {
@@ -245,17 +247,23 @@ def _reasoning_text(output: list[ResponseOutputItem]) -> str:
 
 
 def _native(output: list[ResponseOutputItem]) -> str:
-    return json.dumps([item.model_dump(mode="json", exclude_none=True, exclude={"status"})
-                       for item in output])  # fmt: skip
+    items = [
+        item.model_dump(mode="json", exclude_none=True, warnings=False, exclude={"status"})
+        for item in output
+    ]
+    return json.dumps(items)
 
 
 def _usage(reported: ResponseUsage | None) -> Usage:
     if reported is None:
-        return Usage(is_estimate=True)
-    cached = reported.input_tokens_details.cached_tokens
-    return Usage(
-        input_tokens=max(reported.input_tokens - cached, 0),
-        output_tokens=reported.output_tokens,
-        cache_read_tokens=cached,
-        reasoning_tokens=reported.output_tokens_details.reasoning_tokens,
-    )
+        return UNREPORTED
+    # Other servers than OpenAI's leave details out, which the SDK does not check.
+    read: InputTokensDetails | None = reported.input_tokens_details
+    thought: OutputTokensDetails | None = reported.output_tokens_details
+    return Reported(
+        prompt=reported.input_tokens,
+        output=reported.output_tokens,
+        cached=getattr(read, "cached_tokens", None),
+        written=getattr(read, "cache_write_tokens", None),
+        reasoning=getattr(thought, "reasoning_tokens", None),
+    ).usage

@@ -20,6 +20,7 @@ from kernelwright.agents.providers.client import (
     with_tools_as_text,
 )
 from kernelwright.agents.providers.fault import Fault
+from kernelwright.agents.providers.reported import with_estimate
 
 _Event = TypeVar("_Event")
 
@@ -49,7 +50,8 @@ class OpenAIClient(SdkClient, ABC):
             prompt = spelled_out(prompt, shape)
         try:
             async with asyncio.timeout(limits.total_s):
-                return await self._exchange(prompt, shape, limits, in_use)
+                reply = await self._exchange(prompt, shape, limits, in_use)
+                return with_estimate(reply, prompt)
         except openai.APIStatusError as e:
             fault = self._status_fault(e, in_use)
         except (openai.OpenAIError, *BROKEN) as e:

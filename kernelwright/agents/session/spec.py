@@ -108,10 +108,15 @@ def limits_of(spec: ModelSpec, limits: Limits) -> Limits:
     return limits.model_copy(update={"total_s": limits.batch_s})
 
 
+def price_name(spec: ModelSpec) -> str:
+    """Return under which name a model's price is found, whichever way it is asked."""
+    key_of = PROVIDERS[spec.provider].key_of if spec.is_live else spec.provider
+    return f"{key_of}:{spec.name}"
+
+
 def price_of(spec: ModelSpec, table: PriceTable) -> Price | None:
     """Return a model's price; a server of one's own is free unless the table says otherwise."""
-    key_of = PROVIDERS[spec.provider].key_of if spec.is_live else spec.provider
-    price = table.find(f"{key_of}:{spec.name}") or (FREE if spec.base_url is not None else None)
+    price = table.find(price_name(spec)) or (FREE if spec.base_url is not None else None)
     return price.shared(PRICE_SHARE) if price and spec.asks_by_the_batch else price
 
 

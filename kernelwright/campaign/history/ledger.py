@@ -1,8 +1,10 @@
 """The ledger of a campaign's model calls, kept in the store."""
 
+import json
 import math
 from collections.abc import Iterable, Sequence
 
+from kernelwright.agents.budget import Cost
 from kernelwright.agents.session import Call, Outcome, RecordedCall
 from kernelwright.agents.session.transcript import Transcript, transcripts
 from kernelwright.errors import InputError
@@ -59,6 +61,22 @@ class StoreLedger:
         """Return the calls of the runs before this one and its own, in order."""
         own = self._dialogue.calls(self._campaign_id)
         return [*self._earlier, *(_recorded(c.call, c.outcome) for c in own)]
+
+
+def tokens_at_most(recorded: RecordedModelCall) -> int:
+    """Return what a call without a whole reply may have taken, as caps count it."""
+    if recorded.outcome is None:
+        return _tokens_in(recorded.call.request, "worst")
+    return _tokens_in(recorded.outcome.reply, "cost")
+
+
+def _tokens_in(text: str, key: str) -> int:
+    """Read one cost out of a record, without the long prompt around it."""
+    try:
+        return Cost.model_validate(json.loads(text)[key]).tokens
+    except (ValueError, LookupError, TypeError):
+        # Written by something else than the agents.
+        return 0
 
 
 def recorded_calls(store: KernelStore, campaign_id: str) -> list[RecordedCall]:

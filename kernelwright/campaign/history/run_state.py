@@ -29,6 +29,9 @@ class RunState(Record):
     correct: int
     seconds: float
     dollars: float
+    """At most, as caps count: a call whose reply never came whole may cost its worst case."""
+    known_dollars: float
+    """Of whole replies alone."""
 
 
 def state_of(store: KernelStore, run: Campaign) -> RunState:
@@ -46,6 +49,7 @@ def state_of(store: KernelStore, run: Campaign) -> RunState:
         correct=totals.right,
         seconds=sum(lasted_s(store, r) for r in runs),
         dollars=totals.spend.dollars,
+        known_dollars=totals.spend.known_dollars,
     )
 
 

@@ -1,14 +1,14 @@
 """What a search will roughly take, said before it starts."""
 
-import datetime
 import math
 from collections.abc import Iterable, Iterator
 
 from kernelwright.agents.budget import Caps
+from kernelwright.agents.providers.price import PriceTable
 from kernelwright.agents.roles.coder_prompt import Brief, coder_prompt
 from kernelwright.agents.roles.planner import planner_prompt
 from kernelwright.agents.session import ModelSpec, Usage, load_prices
-from kernelwright.agents.session.spec import price_of
+from kernelwright.agents.session.spec import price_name, price_of
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph, partition
 from kernelwright.metal.device.base import DeviceInfo
@@ -40,16 +40,19 @@ class Forecast(Record):
     tokens: int
     dollars: float | None
     """None where no price is known."""
-    prices_of: datetime.date
+    prices_of: str
+    """Where the price comes from."""
     cap: str
+    others: tuple[str, ...] = ()
+    """What the same calls would take from each further model, each in a few words."""
 
     @property
     def sentence(self) -> str:
         """Say it to a person."""
-        money = "no price known" if self.dollars is None else f"${self.dollars:.2f}"
+        alone = f"; from {'; from '.join(self.others)}" if self.others else ""
         return (
-            f"{self.model}: about {self.calls} calls, {self.tokens:,} tokens, {money} "
-            f"(prices of {self.prices_of}); {self.cap}"
+            f"{self.model}: about {self.calls} calls, {self.tokens:,} tokens, "
+            f"{_money(self.dollars)} ({self.prices_of}){alone}; {self.cap}"
         )
 
 
@@ -66,15 +69,35 @@ def forecast(graphs: Iterable[Graph], spec: SearchSpec) -> Forecast | None:
         output_tokens=sum(call.output_tokens for call in expected),
     )
     prices = load_prices(spec.prices)
-    price = price_of(live[0], prices)
+    first, *further = [(model, _dollars(model, prices, usage)) for model in live]
     return Forecast(
-        model=str(live[0]),
+        model=str(first[0]),
         calls=len(expected),
         tokens=usage.total_tokens,
-        dollars=None if price is None else price.dollars(usage),
-        prices_of=prices.date,
+        dollars=first[1],
+        prices_of=_origin(first[0], prices),
         cap=_cap(spec),
+        others=tuple(
+            f"{model} alone {_money(dollars)} ({_origin(model, prices)})"
+            for model, dollars in further
+        ),
     )
+
+
+def _dollars(model: ModelSpec, prices: PriceTable, usage: Usage) -> float | None:
+    price = price_of(model, prices)
+    return None if price is None else price.dollars(usage)
+
+
+def _money(dollars: float | None) -> str:
+    return "no price known" if dollars is None else f"${dollars:.2f}"
+
+
+def _origin(model: ModelSpec, prices: PriceTable) -> str:
+    name = price_name(model)
+    if prices.find(name) is None and model.base_url is not None:
+        return "your own server's calls are free"
+    return prices.origin(name)
 
 
 def size_warning(name: str, graph: Graph) -> str:

@@ -12,6 +12,7 @@ from kernelwright.campaign.history.resuming import shown_id
 from kernelwright.campaign.history.run_state import RIGHT, word_for
 from kernelwright.campaign.planning.whole_function import whole_gain
 from kernelwright.campaign.report.spend import Spending, payments, spending
+from kernelwright.campaign.report.wording import in_money, in_tokens
 from kernelwright.campaign.spec.spec_reading import night_spec_of
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.gain import Gain, gain_of, predicted_chip, predicted_gain
@@ -139,8 +140,28 @@ class Morning(Record):
 
     @property
     def dollars(self) -> float:
-        """What models were paid."""
+        """What models were paid, at most."""
         return sum(row.dollars for row in self.spending)
+
+    @property
+    def paid(self) -> str:
+        """The same as people read it."""
+        return in_money(self._known_dollars, self.dollars)
+
+    @property
+    def paid_in_cents(self) -> str:
+        """The same in cents."""
+        return in_money(self._known_dollars, self.dollars, digits=2)
+
+    @property
+    def tokens_read_and_written(self) -> str:
+        """The tokens of all calls as people read them."""
+        known = sum(row.known_tokens for row in self.spending)
+        return in_tokens(known, sum(row.tokens for row in self.spending)).rstrip(",")
+
+    @property
+    def _known_dollars(self) -> float:
+        return sum(row.known_dollars for row in self.spending)
 
     @property
     def tried(self) -> int:

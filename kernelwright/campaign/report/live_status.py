@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from kernelwright.campaign.event import CampaignEnded, FunctionPlanned, TaskEnded
-from kernelwright.campaign.history.ledger import abandoned
+from kernelwright.campaign.history.ledger import abandoned, tokens_at_most
 from kernelwright.campaign.history.pausing import GO_ON, PAUSE, paused_s
 from kernelwright.campaign.history.prior_runs import lasted_s
 from kernelwright.campaign.history.resuming import shown_id
@@ -73,8 +73,12 @@ class Used(Record):
     seconds: float
     evaluations: int
     dollars: float
+    """At most, as caps count: a call whose reply never came whole may cost its worst case."""
     tokens: int
+    """At most, too."""
     calls: int
+    known_dollars: float
+    known_tokens: int
 
 
 class Limits(Record):
@@ -147,6 +151,7 @@ class Lookout:
         self._read_log()
         open_ = self._store.browse.open_trials([self._id])
         totals = self._store.browse.totals(self._run_ids)
+        lost = self._store.browse.calls_without_reply(self._run_ids)
         seconds = self._lasted_s(run)
         tasks = self._tasks(run, open_)
         ended = [e for e in self._log if e.kind == CampaignEnded.__name__]
@@ -166,9 +171,11 @@ class Lookout:
             used=Used(
                 seconds=seconds,
                 evaluations=self._store.browse.evaluations_begun(self._run_ids),
-                dollars=totals.spend.microdollars / 1_000_000,
-                tokens=totals.spend.tokens,
+                dollars=totals.spend.dollars,
+                tokens=totals.spend.tokens + sum(map(tokens_at_most, lost)),
                 calls=totals.spend.calls,
+                known_dollars=totals.spend.known_dollars,
+                known_tokens=totals.spend.tokens,
             ),
             limits=limits_of(self._spec),
             left_s=self._left_s(tasks, self._ended(totals), seconds),

@@ -13,3 +13,15 @@ def in_seconds(seconds: float) -> str:
 def counted(number: int, noun: str, plural: str = "") -> str:
     """Render `1 task`, `3 tasks`."""
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def in_money(known: float, most: float, digits: int = 4) -> str:
+    """Write what was paid: what is known, and what it is at most where a reply never came whole."""
+    told = f"${known:.{digits}f}"
+    bound = f"${most:.{digits}f}"
+    return told if told == bound else f"{told}, at most {bound}"
+
+
+def in_tokens(known: int, most: int) -> str:
+    """Write how many tokens were paid, in the same way."""
+    return f"{known:,}" if known == most else f"{known:,}, at most {most:,},"

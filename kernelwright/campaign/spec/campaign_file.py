@@ -10,7 +10,7 @@ from typing import Self
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from kernelwright.agents.budget import Caps
-from kernelwright.agents.providers.price import Price
+from kernelwright.agents.providers.price import Price, prices_in
 from kernelwright.agents.session.tools.caps import ToolCaps
 from kernelwright.campaign.spec.search_target import Subject, load_subjects
 from kernelwright.campaign.spec.toml_line import line_of
@@ -110,6 +110,11 @@ class NightFile(Record):
     """What one conversation with a model may have its tools do."""
     prices: dict[str, Price] = Field(default_factory=dict)
     export: NightExport | None = None
+
+    @field_validator("prices", mode="before")
+    @classmethod
+    def _are_prices(cls, rows: object) -> object:
+        return prices_in(rows) if isinstance(rows, Mapping) else rows
 
     @model_validator(mode="after")
     def _has_work(self) -> Self:
@@ -266,5 +271,10 @@ def _sentence(path: Path, text: str, error: ValidationError) -> str:
         return f"{where}: {place} is missing; see: kernelwright campaign init"
     if not steps:
         return f"{where}: {place} is missing, and so is [wanted]; see: kernelwright campaign init"
+    if first["type"] == "value_error":
+        # Our own words, which say what was found.
+        told = first["msg"].removeprefix("Value error, ")
+        found = "" if isinstance(first["input"], Mapping) else f", found {first['input']!r}"
+        return f"{where}: {place}: {told}{found}."
     words = first["msg"][0].lower() + first["msg"][1:]
     return f"{where}: {place}: {words}, found {first['input']!r}."

@@ -1,5 +1,6 @@
 """Figures for people: bytes, times, ratios and short ids."""
 
+from kernelwright.campaign.report.wording import in_money
 from kernelwright.evaluator.gain import in_microseconds, three_digits
 from kernelwright.store import Rank
 from kernelwright.store.record import Spend
@@ -34,4 +35,4 @@ def ranked(rank: Rank | None) -> str:
 
 def in_dollars(spent: Spend | None) -> str:
     """Write what models were paid; a dash where none was asked."""
-    return "–" if spent is None else f"${spent.dollars:.4f}"
+    return "–" if spent is None else in_money(spent.known_dollars, spent.dollars)

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelwright.campaign.report.live_status import Outlook, TaskOutlook, UnderWay
-from kernelwright.campaign.report.wording import counted, in_seconds
+from kernelwright.campaign.report.wording import counted, in_money, in_seconds, in_tokens
 from kernelwright.evaluator.gain import Gain
 from kernelwright.service.view.figure import MLX_IS_BEST, ranked, short
 
@@ -203,8 +203,10 @@ def _spent(outlook: Outlook) -> Iterator[Text]:
     dollars = limits.dollars is not None and f"${limits.dollars:.2f}"
     yield _line(
         "spent",
-        f"${used.dollars:.4f}{_of(dollars)}, {used.calls}{_of(limits.calls)} calls, "
-        f"{used.tokens:,}{_of(limits.tokens and f'{limits.tokens:,}')} tokens",
+        f"{in_money(used.known_dollars, used.dollars)}{_of(dollars)}, "
+        f"{used.calls}{_of(limits.calls)} calls, "
+        f"{in_tokens(used.known_tokens, used.tokens)}"
+        f"{_of(limits.tokens and f'{limits.tokens:,}')} tokens",
     )
 
 

@@ -14,6 +14,7 @@ from kernelwright.store.browsing.record import (
 )
 from kernelwright.store.browsing.tasks import RIGHT, summaries
 from kernelwright.store.commands.champion import RANK_KINDS
+from kernelwright.store.dialogue import SUMS, spend_of
 from kernelwright.store.reading import entry_of
 from kernelwright.store.record import HistoryEntry, Rank
 from kernelwright.store.schema import CallRow, CandidateRow, EvaluationRow, TaskRow, TrialRow
@@ -176,31 +177,15 @@ def evaluations_begun(session: Session, runs: Collection[str]) -> int:
 
 
 def model_spend(session: Session, runs: Collection[str]) -> tuple[ModelSpend, ...]:
-    """Add up calls, tokens and costs by task and model; a call without an end cost nothing yet."""
-    is_over = CallRow.state != "begun"
-    tokens = case((is_over, CallRow.input_tokens + CallRow.output_tokens), else_=0)
-    cost = case((is_over, CallRow.cost_microdollars), else_=0)
+    """Add up calls, tokens and costs by task and model."""
     query = (
-        select(
-            CallRow.task_id,
-            CallRow.provider,
-            CallRow.model,
-            func.count(),
-            func.sum(tokens),
-            func.sum(cost),
-        )
+        select(CallRow.task_id, CallRow.provider, CallRow.model, *SUMS)
         .where(CallRow.campaign_id.in_(runs))
         .group_by(CallRow.task_id, CallRow.provider, CallRow.model)
     )
     return tuple(
-        ModelSpend(
-            task_id=task,
-            model=f"{provider}:{model}",
-            calls=calls,
-            tokens=int(used or 0),
-            microdollars=int(paid or 0),
-        )
-        for task, provider, model, calls, used, paid in session.execute(query)
+        ModelSpend(task_id=task, model=f"{provider}:{model}", spend=spend_of(*sums))
+        for task, provider, model, *sums in session.execute(query)
     )
 
 

@@ -110,9 +110,7 @@ class ModelSpend(Record):
 
     task_id: str | None
     model: str
-    calls: int
-    tokens: int
-    microdollars: int
+    spend: Spend
 
 
 class ModelPayment(Record):

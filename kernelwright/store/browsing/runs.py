@@ -8,8 +8,8 @@ from sqlalchemy.orm import Session
 
 from kernelwright.store.browsing.record import ModelPayment, RunTotals
 from kernelwright.store.browsing.tasks import RIGHT
-from kernelwright.store.dialogue import recorded_call
-from kernelwright.store.record import LoggedEvent, RecordedModelCall, Spend
+from kernelwright.store.dialogue import HAS_REPLY, PAID_AT_MOST, SUMS, recorded_call, spend_of
+from kernelwright.store.record import LoggedEvent, RecordedModelCall
 from kernelwright.store.schema import CallRow, EvaluationRow, EventRow, TrialRow
 
 _MICRO = 1_000_000
@@ -34,13 +34,7 @@ def run_totals(session: Session, runs: Collection[str]) -> RunTotals:
         .join(EvaluationRow, EvaluationRow.id == TrialRow.evaluation_id)
         .where(TrialRow.campaign_id.in_(runs), EvaluationRow.status.in_(RIGHT))
     )
-    calls, tokens, microdollars = session.execute(
-        select(
-            func.count(),
-            func.sum(CallRow.input_tokens + CallRow.output_tokens),
-            func.sum(CallRow.cost_microdollars),
-        ).where(CallRow.campaign_id.in_(runs))
-    ).one()
+    sums = session.execute(select(*SUMS).where(CallRow.campaign_id.in_(runs))).one()
     return RunTotals(
         tried=tried,
         ended=ended or 0,
@@ -48,7 +42,7 @@ def run_totals(session: Session, runs: Collection[str]) -> RunTotals:
         right=right or 0,
         under_way=under_way or 0,
         waiting=waiting or 0,
-        spend=Spend(calls=calls, tokens=tokens or 0, microdollars=microdollars or 0),
+        spend=spend_of(*sums),
     )
 
 
@@ -62,8 +56,14 @@ def calls_under_way(session: Session, run: str) -> tuple[RecordedModelCall, ...]
     return tuple(recorded_call(row) for row in session.scalars(query))
 
 
+def calls_without_reply(session: Session, runs: Collection[str]) -> tuple[RecordedModelCall, ...]:
+    """Return the calls of some runs whose reply never came whole, those under way among them."""
+    query = select(CallRow).where(CallRow.campaign_id.in_(runs), ~HAS_REPLY)
+    return tuple(recorded_call(row) for row in session.scalars(query))
+
+
 def payments(session: Session, runs: Collection[str]) -> tuple[ModelPayment, ...]:
-    """Return what models were paid when, in the order in which they answered."""
+    """Return what models were paid when; a call without an end at its worst, when it began."""
     query = select(
         CallRow.created_at,
         CallRow.latency_s,
@@ -72,9 +72,9 @@ def payments(session: Session, runs: Collection[str]) -> tuple[ModelPayment, ...
         CallRow.role,
         CallRow.task_id,
         CallRow.input_tokens + CallRow.output_tokens,
-        CallRow.cost_microdollars,
+        PAID_AT_MOST,
         CallRow.state,
-    ).where(CallRow.campaign_id.in_(runs), CallRow.state != "begun")
+    ).where(CallRow.campaign_id.in_(runs))
     found = [
         ModelPayment(
             at=at + timedelta(seconds=latency or 0.0),

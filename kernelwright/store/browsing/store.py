@@ -163,6 +163,11 @@ class BrowsingStore:
         with self._read() as session:
             return tuple(recorded.call for recorded in runs.calls_under_way(session, run_id))
 
+    def calls_without_reply(self, run_ids: Collection[str]) -> tuple[RecordedModelCall, ...]:
+        """Return the calls whose reply never came whole, those under way among them."""
+        with self._read() as session:
+            return runs.calls_without_reply(session, run_ids)
+
     def calls_about(self, task_id: str) -> tuple[RecordedModelCall, ...]:
         """Return the calls that models got about a task."""
         with self._read() as session:

@@ -2,11 +2,12 @@
 
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import ColumnElement, Select, case, func, select
+from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import Session
 
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.store.browsing.record import FoundTask, ListedTask
+from kernelwright.store.dialogue import SUMS, spend_of
 from kernelwright.store.reading import champion_of, freshness_of, speedup_of
 from kernelwright.store.record import Champion, Rank, Spend, TaskSummary
 from kernelwright.store.schema import (
@@ -197,20 +198,11 @@ def _gains(row: ChampionRow) -> tuple[bool, bool, float]:
 
 
 def _spent(session: Session, runs: Runs) -> dict[str, Spend]:
-    paid = case(
-        (CallRow.state == "begun", CallRow.reserved_microdollars),
-        else_=CallRow.cost_microdollars,
-    )
-    query = select(
-        CallRow.task_id,
-        func.count(),
-        func.sum(CallRow.input_tokens + CallRow.output_tokens),
-        func.sum(paid),
-    ).where(CallRow.task_id.is_not(None))
+    query = select(CallRow.task_id, *SUMS).where(CallRow.task_id.is_not(None))
     if runs is not None:
         query = query.where(CallRow.campaign_id.in_(runs))
     return {
-        task: Spend(calls=calls, tokens=tokens, microdollars=microdollars)
-        for task, calls, tokens, microdollars in session.execute(query.group_by(CallRow.task_id))
+        task: spend_of(*sums)
+        for task, *sums in session.execute(query.group_by(CallRow.task_id))
         if task is not None
     }

@@ -34,11 +34,18 @@ def _event(kind: str, **fields: object) -> bytes:
 def _anthropic(
     request: Heard, said: Said, bill: Billed, text: str, calls: tuple[Calls, ...]
 ) -> Iterator[bytes]:
-    usage = {
+    usage: dict[str, object] = {
         "input_tokens": bill.input_tokens - bill.cached_tokens,
         "cache_read_input_tokens": bill.cached_tokens,
         "output_tokens": 1,
     }
+    final: dict[str, object] = {
+        "output_tokens": bill.output_tokens,
+        "output_tokens_details": {"thinking_tokens": bill.thinking_tokens},
+    }
+    if said.usage is not None:
+        late = {name: told for name, told in said.usage.items() if name.startswith("output")}
+        usage, final = {**said.usage, "output_tokens": 1}, late
     message: dict[str, object] = {
         "id": "msg_1",
         "type": "message",
@@ -80,10 +87,7 @@ def _anthropic(
     yield _event(
         "message_delta",
         delta={"stop_reason": stop, "stop_sequence": None},
-        usage={
-            "output_tokens": bill.output_tokens,
-            "output_tokens_details": {"thinking_tokens": bill.thinking_tokens},
-        },
+        usage=final,
     )
     yield _event("message_stop")
 
@@ -101,7 +105,7 @@ def _chat(
             "choices": choices,
         }
         if delta is None:
-            data["usage"] = {
+            data["usage"] = said.usage or {
                 "prompt_tokens": bill.input_tokens,
                 "completion_tokens": bill.output_tokens,
                 "total_tokens": bill.input_tokens + bill.output_tokens,
@@ -185,7 +189,7 @@ def _responses(
             logprobs=[],
             sequence_number=number + 1,
         )
-    usage = {
+    usage = said.usage or {
         "input_tokens": bill.input_tokens,
         "input_tokens_details": {"cached_tokens": bill.cached_tokens, "cache_write_tokens": 0},
         "output_tokens": bill.output_tokens,

@@ -35,6 +35,8 @@ class Said:
     calls: tuple[Calls, ...] = ()
     """Tools of a conversation that it calls after its text."""
     thinking: str = ""
+    usage: dict[str, object] | None = None
+    """What the server reports, word for word, instead of what it would count."""
 
 
 @dataclass(frozen=True)
