@@ -62,7 +62,9 @@ def _run() -> int:
 
 
 def _escaped(text: str) -> str:
-    return text.replace("[", "\\[")
+    from rich.markup import escape
+
+    return escape(text)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,15 @@
 """The terminal: one theme, one console for results and one for errors."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.theme import Theme
+
+from kernelwright.service.printable import printable
 
 THEME = Theme(
     {
@@ -22,6 +25,21 @@ THEME = Theme(
         "title": "bold cyan",
     }
 )
+
+
+class SafeConsole(Console):
+    """A console on which only rich steers the terminal, whatever the text that it is given holds.
+
+    Models, servers and users write names, conversations and errors, whose control characters could
+    rewrite the screen, the window's title or the clipboard; here they are spelled.
+    """
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Yield what a renderable becomes, its text without control characters."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=printable(segment.text))
 
 
 _prints_json: ContextVar[bool] = ContextVar("prints_json", default=False)
@@ -48,10 +66,10 @@ def output_for_json(is_asked: bool = True) -> Iterator[None]:
 @cache
 def result_console() -> Console:
     """Return the console of standard output."""
-    return Console(theme=THEME, highlight=False, emoji=False)
+    return SafeConsole(theme=THEME, highlight=False, emoji=False)
 
 
 @cache
 def error_console() -> Console:
     """Return the console for errors and for progress that is no result."""
-    return Console(theme=THEME, highlight=False, emoji=False, stderr=True)
+    return SafeConsole(theme=THEME, highlight=False, emoji=False, stderr=True)

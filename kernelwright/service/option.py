@@ -12,6 +12,7 @@ from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.device.threadgroup_memory import read_size
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.perf import PROFILES, find_profile
+from kernelwright.service.printable import printable_json
 
 StoreOption = Annotated[
     str | None,
@@ -117,4 +118,4 @@ def print_json(result: Record | Sequence[Record]) -> None:
     else:
         adapter = TypeAdapter(list[Record])
         text = adapter.dump_json(list(result), indent=2, serialize_as_any=True).decode()
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(printable_json(text) + "\n")

@@ -12,6 +12,7 @@ from kernelwright.campaign.report.campaign_report import morning_of
 from kernelwright.service.console import console
 from kernelwright.service.option import ChipOption, JsonOption, StoreOption, print_json
 from kernelwright.service.output_file import write_output
+from kernelwright.service.printable import printable
 from kernelwright.store import KernelStore
 
 _MOST_CAMPAIGNS = 1000
@@ -39,7 +40,7 @@ def report(
     if json:
         print_json(morning)
     elif html is None and md is None:
-        typer.echo(as_markdown(morning), nl=False)
+        typer.echo(printable(as_markdown(morning)), nl=False)
     if html is not None:
         _write(html, as_html(morning), is_quiet=json)
     if md is not None:

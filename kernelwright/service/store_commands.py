@@ -1,6 +1,7 @@
 """`kernelwright best`, `show` and `history`: what the store knows."""
 
 import re
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -17,6 +18,7 @@ from kernelwright.metal.device.base import DeviceName
 from kernelwright.service.console import console
 from kernelwright.service.exit_code import FAILED
 from kernelwright.service.option import ChipOption, JsonOption, LimitOption, StoreOption, print_json
+from kernelwright.service.printable import printable
 from kernelwright.service.view.listing import print_champions, print_history
 from kernelwright.store import KernelStore
 
@@ -99,7 +101,9 @@ def show(
         print_json(CandidatePage.of(detail, gain))
     elif source:
         for kernel in detail.program.kernels:
-            typer.echo(f"{kernel.header}\n{kernel.source}" if kernel.header else kernel.source)
+            text = f"{kernel.header}\n{kernel.source}" if kernel.header else kernel.source
+            # A file gets the source to the byte; a terminal is not steered by it.
+            typer.echo(printable(text) if sys.stdout.isatty() else text)
     else:
         print_candidate(console(), detail, gain, spent)
 
@@ -111,7 +115,8 @@ def _print_conversations(held: Sequence["Transcript"], *, as_json: bool) -> None
         print_json(held)
     else:
         lines = [line for transcript in held for line in (*transcript_lines(transcript), "")]
-        typer.echo("\n".join(lines) if lines else "No model was asked about its task.")
+        text = "\n".join(lines) if lines else "No model was asked about its task."
+        typer.echo(printable(text))
     if not held:
         raise typer.Exit(FAILED)
 

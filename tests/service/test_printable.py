@@ -1,0 +1,72 @@
+"""No text steers the terminal that it is printed on."""
+
+import io
+import json
+
+import pytest
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from kernelwright.service.console import THEME, SafeConsole
+from kernelwright.service.printable import printable, printable_json
+
+ATTACKS = {
+    "title": "\x1b]0;pwn\x07",
+    "clipboard": "\x1b]52;c;cHdu\x1b\\",
+    "colour": "\x1b[31mred",
+    "one byte CSI": "\x9b31m",
+    "carriage return": "safe\rpwn",
+    "backspace": "ab\x08\x08",
+    "direction": "a\u202eb\u2066c",
+    "line separator": "a\u2028b",
+    "half a character": "a\ud800b",
+    "nothing": "\x00",
+}
+
+
+def console_into(file: io.StringIO) -> SafeConsole:
+    return SafeConsole(
+        theme=THEME, file=file, force_terminal=True, color_system=None, width=60, emoji=False
+    )
+
+
+def is_steering(text: str) -> bool:
+    return any(not c.isprintable() and c not in "\n\t" for c in text)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_console_spells_what_would_steer_it(name: str) -> None:
+    file, attack = io.StringIO(), ATTACKS[name]
+    console = console_into(file)
+    table = Table(attack.replace("\r", " "), title=Text(attack))
+    table.add_row(Panel(Text(attack)))
+    console.print(attack, markup=False)
+    console.print(attack, markup=False, soft_wrap=True)
+    console.print(Text(attack), style="bad")
+    console.print(table)
+    assert not is_steering(file.getvalue())
+    file.getvalue().encode()
+
+
+def test_a_live_view_still_moves_the_cursor_itself() -> None:
+    file = io.StringIO()
+    with Live(Text("one\x1b]0;pwn\x07\ntwo"), console=console_into(file), auto_refresh=False):
+        pass
+    text = file.getvalue()
+    assert "\x1b[" in text
+    assert "\x1b]" not in text
+    assert "one\\x1b]0;pwn" in text
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_json_stays_the_same_value(name: str) -> None:
+    written = printable_json(json.dumps({"name": ATTACKS[name]}, ensure_ascii=False))
+    assert not is_steering(written)
+    assert json.loads(written) == {"name": ATTACKS[name]}
+
+
+def test_plain_text_is_left_alone() -> None:
+    plain = "µs → 1.97×\n\tkernel :m: [bold] 核"
+    assert printable(plain) == plain
