@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from benchmarks.verdicts.judging import judge
-from benchmarks.verdicts.result import Comparison, Finding
+from benchmarks.verdicts.result import Comparison, Finding, Row
 from benchmarks.verdicts.subject import KINDS, Selection, subjects
 from kernelwright.errors import KernelwrightError
 from kernelwright.evaluator.config import EvaluatorConfig
@@ -55,11 +55,14 @@ def _run(chosen: argparse.Namespace) -> int:
     # Samples of two programs on one GPU at once would time each other.
     jobs = chosen.jobs if chosen.through == "determinism" else 1
     limit_s = chosen.limit_s - (time.monotonic() - started)
-    rows = []
-    for row in judge(groups, devices, config, jobs=jobs, limit_s=limit_s, known=known):
-        rows.append(row)
-        if len(rows) % 100 == 0:
-            print(f"{len(rows)} judged, {time.monotonic() - started:.0f} s", flush=True)
+    rows = list[Row]()
+    try:
+        for row in judge(groups, devices, config, jobs=jobs, limit_s=limit_s, known=known):
+            rows.append(row)
+            if len(rows) % 100 == 0:
+                print(f"{len(rows)} judged, {time.monotonic() - started:.0f} s", flush=True)
+    except KeyboardInterrupt:
+        print(f"interrupted after {len(rows)} of {sum(map(len, groups))}", file=sys.stderr)
     found = Comparison(
         devices=devices,
         through=chosen.through,

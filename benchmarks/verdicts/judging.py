@@ -36,12 +36,15 @@ def judge(
         waiting: set[Future[list[Row]]] = {
             pool.submit(_judge_group, group, devices, config, known) for group in groups
         }
-        while waiting and time.monotonic() < deadline:
-            done, waiting = wait(waiting, deadline - time.monotonic(), FIRST_COMPLETED)
-            for future in done:
-                yield from future.result()
-        for future in waiting:
-            future.cancel()
+        try:
+            while waiting and time.monotonic() < deadline:
+                done, waiting = wait(waiting, deadline - time.monotonic(), FIRST_COMPLETED)
+                for future in done:
+                    yield from future.result()
+        finally:
+            # Also when somebody interrupts: the pool waits for all that it still holds.
+            for future in waiting:
+                future.cancel()
 
 
 def _judge_group(

@@ -165,10 +165,10 @@ class Case:
             else _rounded(reals[place], self._draw(place, random), type_, domains[place])
             for place, type_ in enumerate(types)
         )
-        if self.distribution is not Distribution.STRUCTURED:
-            return drawn
-        order = replace(self, part=0)._random(secret)
-        return structure(self.graph, drawn, domains, self.part, order, random)
+        if self.distribution is Distribution.STRUCTURED:
+            order = replace(self, part=0)._random(secret)
+            drawn = structure(self.graph, drawn, domains, self.part, order, random)
+        return tuple(map(_within_its_table, drawn, domains))
 
     def _meet_integers(
         self, exact: dict[int, Array], domains: Sequence[Domain], random: Random
@@ -344,6 +344,19 @@ def _rounded(values: Values, draws: Draw, type_: TensorType, domain: Domain) -> 
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = np.asarray(values).astype(type_.dtype.numpy)
     return _with_landmarks(rounded, kind, domain, random)
+
+
+def _within_its_table(array: Array, domain: Domain) -> Array:
+    """Let floats that become indices, as times of a schedule do, stay where there are elements."""
+    if domain.index_limit is None or array.dtype.kind in "biuc":
+        return array
+    values = array.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        folded = np.where(np.isfinite(values), np.abs(values) % domain.index_limit, 0)
+    rounded = folded.astype(array.dtype)
+    last = max(domain.index_limit - 1, 0)
+    is_beyond = rounded.astype(np.float64) >= domain.index_limit
+    return np.where(is_beyond, np.asarray(last, array.dtype), rounded).astype(array.dtype)
 
 
 def _with_landmarks(
