@@ -36,6 +36,8 @@ _FEWEST_STEPS = 16
 """Sizes up to this one are drawn however large every step is."""
 _LEAST_RANGE = 300
 _MOST_SIZED = 6
+_STEPS_ASIDE = (1, 2, 4, 8, 32)
+"""To sizes that a task may have if it may have any other."""
 _SHARES_OF_OWN = ((0.4, 0.65), (0.7, 0.95))
 """What is left of each open size where an unseen shape is timed."""
 
@@ -45,7 +47,7 @@ def visible_graphs(task: Task, program: Program, config: EvaluatorConfig) -> tup
     if not program.is_generic:
         return ()
     given = (graph for graph in task.variants if _fits(program, graph))
-    awkward = _off_grid(names_of(program), 2 * config.generic_shapes)
+    awkward = _off_grid(open_names(task, program), 2 * config.generic_shapes)
     sizes = [_lowered(task, program, chosen, config.generic_elements) for chosen in awkward]
     resized = graphs_at(task, program, sizes)
     return tuple({g.fingerprint: g for g in (*given, *resized)}.values())
@@ -62,10 +64,13 @@ def hidden_graphs(
     if not program.is_generic:
         return ()
     random = np.random.default_rng(_seed("hidden", task, config))
-    names, count = names_of(program), _HIDDEN_PER_VISIBLE * config.generic_shapes
+    names, count = open_names(task, program), _HIDDEN_PER_VISIBLE * config.generic_shapes
+    if not names:
+        return ()
     drawn = _drawn(task, program, count, random, first=count if again else 0)
     most = config.generic_elements
-    sizes = [_within(task, program, sizes, random, most) for sizes in drawn]
+    related = _related(names, random)
+    sizes = [_within(task, program, sizes, random, most) for sizes in (*drawn, *related)]
     if not again:
         many = _many_rows(names, random)
         sizes += [many] if _fits_in(task, program, many, most) else []
@@ -75,7 +80,7 @@ def hidden_graphs(
 
 def sized_graphs(task: Task, program: Program, config: EvaluatorConfig) -> tuple[Graph, ...]:
     """Return graphs whose sizes stand in the program's own text, or are one larger."""
-    names, written = names_of(program), sizes_of(program)
+    names, written = open_names(task, program), sizes_of(program)
     if not names or not written:
         return ()
     chosen = []
@@ -102,7 +107,7 @@ def timed_graphs(task: Task, program: Program, config: EvaluatorConfig) -> tuple
     if not program.is_generic:
         return ()
     random = np.random.default_rng(_seed("hidden timing", task, config))
-    own = own_sizes(task, program)
+    own = {name: own_sizes(task, program)[name] for name in open_names(task, program)}
     sizes = [
         {name: max(int(size * random.uniform(low, high)), 1) for name, size in own.items()}
         for low, high in _SHARES_OF_OWN
@@ -128,13 +133,16 @@ def _seed(purpose: str, task: Task, config: EvaluatorConfig) -> int:
 
 
 def graphs_at(task: Task, program: Program, sizes: Iterable[Sizes]) -> Iterator[Graph]:
-    """Yield the task's graph at each of the sizes that graph and program both allow."""
+    """Yield the task's graph at each of the sizes that graph and program both allow.
+
+    Names that have no size there keep the task's own.
+    """
     for chosen in sizes:
         axes = {
             (position, axis): chosen[extent]
             for position, tensor in enumerate(program.inputs)
             for axis, extent in enumerate(tensor.shape)
-            if isinstance(extent, str)
+            if isinstance(extent, str) and extent in chosen
         }
         try:
             graph = resize(task.graph, axes)
@@ -167,9 +175,27 @@ def names_of(program: Program) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+def open_names(task: Task, program: Program) -> tuple[str, ...]:
+    """Return the names whose sizes can change without making another task of it.
+
+    Where a constant may have been computed of one size, as 1 / 512 of a mean, the others still
+    can. Names that change together alone are all open.
+    """
+    names = names_of(program)
+    own = own_sizes(task, program)
+
+    def can_change(some: Iterable[str]) -> bool:
+        tried = [{name: own[name] + step for name in some} for step in _STEPS_ASIDE]
+        return any(True for _ in graphs_at(task, program, tried))
+
+    if can_change(names):
+        return names
+    return tuple(name for name in names if can_change((name,)))
+
+
 def _off_grid(names: tuple[str, ...], count: int) -> Iterator[Sizes]:
     """Give each name in turn an awkward size, then each a large one, and the others small ones."""
-    awkward = max(count, len(names))
+    awkward = max(count, len(names)) if names else 0
     for number in range(awkward + len(names)):
         chosen = len(names) - 1 - number % len(names)
         large = _LARGE_COLUMNS if chosen == len(names) - 1 else _LARGE
@@ -184,7 +210,7 @@ def _drawn(
     task: Task, program: Program, count: int, random: np.random.Generator, *, first: int
 ) -> Iterator[Sizes]:
     """Draw sizes log-uniformly, each name in turn up to twice its own; residues come in turn."""
-    names, own = names_of(program), own_sizes(task, program)
+    names, own = open_names(task, program), own_sizes(task, program)
     residues = {
         name: random.permutation([(first + i) * _STEP % _RESIDUES for i in range(count)])
         for name in names
@@ -197,6 +223,14 @@ def _drawn(
             drawn = int(np.exp(random.uniform(0, np.log(most))))
             sizes[name] = _with_residue(drawn, int(residues[name][number]))
         yield sizes
+
+
+def _related(names: tuple[str, ...], random: np.random.Generator) -> Iterator[Sizes]:
+    """Draw sizes that hang together: all equal, and all but one of them one."""
+    if len(names) > 1:
+        yield dict.fromkeys(names, int(random.integers(2, _LEAST_RANGE)))
+        large = names[int(random.integers(len(names)))]
+        yield {**dict.fromkeys(names, 1), large: int(random.integers(_LEAST_RANGE, _LARGE_COLUMNS))}
 
 
 def _with_residue(size: int, residue: int) -> int:

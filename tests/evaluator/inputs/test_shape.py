@@ -7,11 +7,14 @@ from kernelwright.evaluator.attacks.corpus import bases
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.inputs.shape import (
     hidden_graphs,
+    open_names,
     timed_graphs,
     visible_graphs,
 )
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import canonicalize, capture
+from kernelwright.ir.graph import Graph
+from kernelwright.metal.kernel import Kernel, Program, Tensor
 from kernelwright.metal.lower import lower
 from kernelwright.metal.schedule import parse
 
@@ -87,3 +90,41 @@ def test_sizes_reach_beyond_what_a_threadgroup_and_16_bits_hold() -> None:
     hidden = [g.input_types[0].shape for g in hidden_graphs(task, program, config)]
     assert any(rows > 1 << 16 for rows, _ in hidden)
     assert any(columns > 300 for _, columns in hidden)
+
+
+def _symbolic(graph: Graph, *shapes: tuple[str, ...]) -> Program:
+    inputs = tuple(
+        Tensor(name=f"x{place}", dtype=type_.dtype, shape=shape)
+        for place, (type_, shape) in enumerate(zip(graph.input_types, shapes, strict=True))
+    )
+    output = Tensor(name="y", dtype=graph.output_types[0].dtype, shape=shapes[0])
+    kernel = Kernel(
+        name="k",
+        inputs=tuple(tensor.name for tensor in inputs),
+        outputs=("y",),
+        source="y[thread_position_in_grid.x] = x0[thread_position_in_grid.x];",
+        grid=("a*b", 1, 1),
+        threadgroup=(32, 1, 1),
+    )
+    return Program(inputs=inputs, outputs=(output,), kernels=(kernel,))
+
+
+def test_one_size_that_a_task_fixes_keeps_no_other_from_changing() -> None:
+    def centred(x: mx.array) -> mx.array:
+        return x - mx.sum(x, axis=-1, keepdims=True) * (1 / 48)
+
+    graph = capture(centred, mx.zeros((16, 48)))
+    task, program, config = Task(graph, "task"), _symbolic(graph, ("a", "b")), EvaluatorConfig()
+    assert open_names(task, program) == ("a",)
+    for graphs in (visible_graphs(task, program, config), hidden_graphs(task, program, config)):
+        rows, columns = zip(*(g.input_types[0].shape for g in graphs), strict=True)
+        assert len(set(rows)) >= config.generic_shapes
+        assert set(columns) == {48}
+
+
+def test_unseen_sizes_are_also_equal_and_alone() -> None:
+    graph = canonicalize(capture(lambda x, w: mx.abs(x) * w, mx.zeros((16, 48)), mx.zeros((48,))))
+    task, program = Task(graph, "task"), _symbolic(graph, ("a", "b"), ("b",))
+    shapes = [g.input_types[0].shape for g in hidden_graphs(task, program, EvaluatorConfig())]
+    assert any(rows == columns > 1 for rows, columns in shapes)
+    assert any(min(shape) == 1 and max(shape) >= 300 for shape in shapes)
