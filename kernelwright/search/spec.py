@@ -32,6 +32,8 @@ class SearchSpec(Record):
     name: str = ""
     """What people call the search; its functions' names by default."""
     device: DeviceName = "simulator"
+    chip: str = ""
+    """Of a fleet's workers, whose it must be; empty means that of most of them."""
     threadgroup_bytes: int = METAL_THREADGROUP_BYTES
     """What a threadgroup may take; with more than Metal's 32 KB kernels may fit no Mac."""
     candidates_per_task: int = Field(default=12, ge=1)

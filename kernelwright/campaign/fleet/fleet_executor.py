@@ -80,17 +80,23 @@ class FleetExecutors(ExecutorFactory):
         return (
             worker.version == job_version()
             and device.name == self._device
-            and self._chip in (None, device.chip, device.bare_chip)
+            and (self._chip is None or _is_called(device, self._chip))
         )
 
     def _why_none(self) -> str:
         wanted = f"{self._device} {self._chip or ''}".strip()
+        chips = {w.environment.device.chip for w in self._store.fleet.workers()}
+        there = f"; workers have {', '.join(sorted(chips))}" if chips and self._chip else ""
         others = {w.version for w in self._store.fleet.workers()} - {job_version()}
         older = f"; there are workers of {', '.join(sorted(others))} only" if others else ""
         return (
-            f"no worker of version {job_version()} serves {wanted}{older}; "
+            f"no worker of version {job_version()} serves {wanted}{older}{there}; "
             "start one with: kernelwright worker --database URL"
         )
+
+
+def _is_called(device: DeviceInfo, chip: str) -> bool:
+    return chip.casefold() in (device.chip.casefold(), device.bare_chip.casefold())
 
 
 @dataclass

@@ -48,11 +48,23 @@ class NightSettings(Record):
     devices: tuple[DeviceName, ...] = Field(default=("simulator",), min_length=1)
     threadgroup_memory: str = "32K"
     """What a threadgroup may take on each of the devices."""
+    chips: tuple[str, ...] = ()
+    """Of a fleet, for one device, each with a search of its own; none is what most workers have."""
     jobs: int = Field(default=2, ge=1)
     candidates: int = Field(default=12, ge=1)
     repairs: int = Field(default=2, ge=0)
     plateau: int = Field(default=8, ge=1)
     minimum_effect: float = Field(default=0.02, ge=0, lt=1)
+
+    @field_validator("chips")
+    @classmethod
+    def _are_of_one_device(cls, chips: tuple[str, ...], known: ValidationInfo) -> tuple[str, ...]:
+        devices = known.data.get("devices", ())
+        if chips and len(devices) > 1:
+            raise ValueError(f"chips belong to one device, and there are {len(devices)}")
+        if any(not chip.strip() for chip in chips):
+            raise ValueError("expected names of chips, such as 'Apple M4 Pro'")
+        return chips
 
     @field_validator("threadgroup_memory")
     @classmethod
@@ -131,6 +143,8 @@ class NightSpec(SearchSpec):
     """None once the wanted calls are among the functions."""
     devices: tuple[DeviceName, ...] = ()
     """All of the night's, in the order in which they take turns."""
+    chips: tuple[str, ...] = ()
+    """All that the one device is searched on, in that order; empty where none is named."""
     folder: str
     """From where targets and exports are found."""
     minimum_effect: float = 0.02
@@ -149,7 +163,10 @@ class NightSpec(SearchSpec):
         }
 
     def to_the_end(self) -> "tuple[NightSpec, ...]":
-        """Return this search and those of the devices after it."""
+        """Return this search and those of the devices, or of the chips, after it."""
+        if self.chips:
+            place = self.chips.index(self.chip)
+            return tuple(self.model_copy(update={"chip": c}) for c in self.chips[place:])
         place = self.devices.index(self.device)
         return tuple(self.model_copy(update={"device": d}) for d in self.devices[place:])
 
@@ -210,13 +227,16 @@ def night_of(settings: Mapping[str, object], folder: Path = Path()) -> NightSpec
 def _spec(night: NightFile, path: Path) -> NightSpec:
     """Return the first device's search."""
     devices = tuple(dict.fromkeys(night.campaign.devices))
+    chips = tuple(dict.fromkeys(night.campaign.chips))
     # Devices take turns and share the caps evenly, so that none can exceed them.
-    share = len(devices)
+    share = len(chips or devices)
     caps, each, settings = night.caps, night.task_caps, night.campaign
     return NightSpec(
         name=settings.name,
         device=devices[0],
         devices=devices,
+        chip=chips[0] if chips else "",
+        chips=chips,
         threadgroup_bytes=read_size(settings.threadgroup_memory),
         candidates_per_task=settings.candidates,
         repairs=settings.repairs,
@@ -249,7 +269,9 @@ def _spec(night: NightFile, path: Path) -> NightSpec:
 
 def _shared(cap: int | None, share: int, path: Path, key: str) -> int | None:
     if cap is not None and cap < share:
-        raise InputError(f"{path}: {key} = {cap} is less than one for each of {share} devices.")
+        raise InputError(
+            f"{path}: {key} = {cap} is less than one for each of {share} devices or chips."
+        )
     return None if cap is None else cap // share
 
 

@@ -14,6 +14,7 @@ import pytest
 from kernelwright.campaign import Engine, SearchReport, SearchSpec, capture_subjects
 from kernelwright.campaign.execution.retry_policy import USUAL_ENDURANCE
 from kernelwright.campaign.fleet import fleet_executor, worker
+from kernelwright.campaign.fleet.evaluators import evaluators_for
 from kernelwright.campaign.fleet.fleet_executor import FleetExecutors
 from kernelwright.campaign.fleet.job import FleetJob, TaskText, job_version
 from kernelwright.errors import DeviceError, InputError
@@ -154,6 +155,42 @@ def test_workers_of_another_version_are_named_and_get_nothing(
         refusal = old._verdict({"id": "1", "version": job_version()})
     assert "it judges jobs of 0.0-e1, not of" in refusal.failure
     assert not journal.exists()
+
+
+def test_jobs_go_to_the_chip_that_the_campaign_names(store: KernelStore, journal: Path) -> None:
+    rare = INFO.model_copy(update={"chip": "rare"})
+    others = journal.with_name("others.txt")
+    spec = SearchSpec(jobs=2, chip="Rare")
+    with (
+        working(store.url, ScriptedJobJudge(others)),
+        working(store.url, ScriptedJobJudge(others)),
+        working(store.url, ScriptedJobJudge(journal, info=rare)),
+    ):
+        executors = evaluators_for(spec, store, fleet=True)
+        report = Engine(store, spec, team(), executors).run(capture_subjects(subjects()))
+    assert report.device.chip == "rare"
+    assert journal.exists()
+    assert not others.exists()
+
+
+def test_a_chip_that_nobody_has_is_named_with_those_that_are_there(
+    store: KernelStore, journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet_executor, "_WAIT_S", 0.0)
+    with working(store.url, ScriptedJobJudge(journal)):
+        while not store.fleet.workers():
+            pass
+        executors = FleetExecutors(store, "simulator", chip="Apple M9")
+        with pytest.raises(DeviceError, match=r"serves simulator Apple M9; workers have scripted"):
+            executors.open(1, lambda _, __: True, USUAL_ENDURANCE)
+
+
+def test_a_chip_needs_a_fleet(tmp_path: Path) -> None:
+    with (
+        KernelStore(str(tmp_path / "kernels.db")) as store,
+        pytest.raises(InputError, match=r"names the chip 'Apple M2'.* give --fleet"),
+    ):
+        evaluators_for(SearchSpec(chip="Apple M2"), store, fleet=False)
 
 
 def test_a_fleet_needs_a_server(tmp_path: Path) -> None:

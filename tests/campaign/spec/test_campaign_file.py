@@ -47,6 +47,10 @@ def test_the_template_is_a_night_by_itself(tmp_path: Path) -> None:
             _SOFTMAX + '[campaign]\nthreadgroup_memory = "much"',
             r"line 4: \[campaign\] threadgroup_memory: .*expected a size such as 96K.*found 'much'",
         ),
+        (
+            _SOFTMAX + '[campaign]\ndevices = ["metal", "cuda"]\nchips = ["Apple M2"]',
+            r"\[campaign\] chips: .*chips belong to one device, and there are 2.*",
+        ),
         ("[campaign]", r"\[\[functions\]\] is missing, and so is \[wanted\]"),
         ("\n[campaign\n", r"is no TOML: .*at line 2, column 10"),
     ],
@@ -55,6 +59,16 @@ def test_a_bad_field_gets_one_sentence(tmp_path: Path, text: str, words: str) ->
     with pytest.raises(InputError, match=words) as caught:
         _read(tmp_path, text)
     assert "\n" not in str(caught.value)
+
+
+def test_each_chip_gets_a_search_and_its_share_of_the_caps(tmp_path: Path) -> None:
+    text = 'devices = ["metal"]\nchips = ["Apple M4 Pro", "Apple M2"]\n[caps]\nevaluations = 10'
+    first, second = _read(tmp_path, f"{_SOFTMAX}[campaign]\n{text}")
+    assert [(s.device, s.chip, s.evaluations) for s in (first, second)] == [
+        ("metal", "Apple M4 Pro", 5),
+        ("metal", "Apple M2", 5),
+    ]
+    assert second.to_the_end() == (second,)
 
 
 def test_devices_share_the_caps(tmp_path: Path) -> None:
