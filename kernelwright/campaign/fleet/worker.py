@@ -81,6 +81,8 @@ class Worker:
         )
         self._serving: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_stopping = False
+        self._is_cancelled = False
         self._failed = ""
 
     def run(self, *, handles_signals: bool = True) -> None:
@@ -101,9 +103,17 @@ class Worker:
             raise DeviceError(self._failed)
 
     def stop(self) -> None:
-        """Take no further job, from any thread."""
-        if self._loop is not None and self._serving is not None:
-            self._loop.call_soon_threadsafe(self._serving.cancel)
+        """Take no further job, from any thread and as often as anybody likes."""
+        self._is_stopping = True
+        if self._loop is not None:
+            with suppress(RuntimeError):  # The loop is closed: it has stopped.
+                self._loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        """Cancel once: a second time would break off how connections are closed."""
+        if self._serving is not None and not self._is_cancelled:
+            self._is_cancelled = True
+            self._serving.cancel()
 
     async def _serve(self, *, handles_signals: bool) -> None:
         app = queue_app(self._store.url)
@@ -120,6 +130,8 @@ class Worker:
                     install_signal_handlers=handles_signals,
                 )
             )
+            if self._is_stopping:
+                self._cancel()
             beating = asyncio.create_task(self._beat())
             with suppress(asyncio.CancelledError):
                 await self._serving
