@@ -8,6 +8,7 @@ from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Node, ValueId
 from kernelwright.ir.ops import Call
 from kernelwright.ir.ops.indexing import COMBINING
+from kernelwright.ir.ops.view import slices
 from kernelwright.metal.lower.index import Index, moved, within
 from kernelwright.metal.lower.operator import NOUNS, conversion, meaning
 from kernelwright.metal.lower.term import Ranked, Term, computed
@@ -162,17 +163,20 @@ def _pad(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Ter
 def _slice_update(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Term:
     whole, part = node.inputs
     shape = builder.graph.types[whole].shape
-    bounds = list(
-        zip(call.integers("start"), call.integers("stop"), call.integers("strides"), strict=True)
-    )
+    spans = [range(*p.indices(n)) for p, n in zip(slices(call), shape, strict=True)]
     inside = places
-    for axis, (start, stop, stride) in enumerate(bounds):
-        inside = moved(within(inside, axis, start, stop), axis, -start)
-        inside = (*inside[:axis], inside[axis] // stride, *inside[axis + 1 :])
+    for axis, span in enumerate(spans):
+        first, stop, stride = _upwards(span)
+        inside = moved(within(inside, axis, first, stop), axis, -first)
+        place = inside[axis] // stride
+        # What is updated from behind takes the last of the new elements first.
+        place = place * -1 + (len(span) - 1) if span.step < 0 else place
+        inside = (*inside[:axis], place, *inside[axis + 1 :])
     kept = builder.element(whole, places)
-    with builder.inside(*((p, b, e) for p, (b, e, _) in zip(places, bounds, strict=True))):
+    ends = [_upwards(span) for span in spans]
+    with builder.inside(*((p, b, e) for p, (b, e, _) in zip(places, ends, strict=True))):
         term = _combined(builder, node, kept, builder.element(part, inside))
-    for axis, (start, stop, stride) in enumerate(bounds):
+    for axis, (start, stop, stride) in enumerate(ends):
         if stride > 1:
             term = builder.terms.choose((places[axis] + -start) % stride, [1], [term, kept])
         edges, arms = [stop], [term, kept]
@@ -182,6 +186,12 @@ def _slice_update(builder: "Builder", node: Node, call: Call, places: Coordinate
             edges, arms = edges[:-1], arms[:-1]
         term = builder.terms.choose(places[axis], edges, arms)
     return term
+
+
+def _upwards(span: range) -> tuple[int, int, int]:
+    """Return the first place, the end and the step of the same places in rising order."""
+    rising = span if span.step > 0 else span[::-1]
+    return rising.start, max(rising.start, rising.stop), rising.step
 
 
 def _scatter_axis(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Term:

@@ -63,6 +63,11 @@ _METAL = """
 RESERVED = frozenset((*_WORDS.split(), *_METAL.split(), *FUNCTIONS))
 """Words that an array cannot be called: MSL's, and those that the kernels use themselves."""
 
+_LETTERS = re.compile(r"[^A-Za-z0-9_]")
+_PREFIXES = ("metal", "mlx", "kw_")
+"""How names of Metal's, MLX's and the simulator's own headers begin."""
+_LONGEST_CAPITALS = 2
+"""Capitals alone, such as `INT_MAX`, are macros of Metal, unless they are as short as `Q`."""
 # MLX looks for these after an input's name in the source and then changes the signature.
 _TRAPS = re.compile(r"_(shape|strides|ndim)")
 
@@ -118,10 +123,13 @@ class Signature:
 
 
 def _safe(name: str, reserved: frozenset[str]) -> str:
-    word = _TRAPS.sub(r"_of_\1", re.sub(r"\W", "_", name)) or "x"
-    if word[0].isdigit() or word.startswith("__"):
+    word = _TRAPS.sub(r"_of_\1", _LETTERS.sub("_", name)) or "x"
+    if word[0] in "_0123456789":
         word = f"x{word}"
-    return f"{word}_in" if word in reserved or word.startswith("out") else word
+    elif word.lower().startswith(_PREFIXES):
+        word = f"x_{word}"
+    is_macro = len(word) > _LONGEST_CAPITALS and word.isupper()
+    return f"{word}_in" if word in reserved or is_macro or word.startswith("out") else word
 
 
 def _distinct(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:

@@ -24,6 +24,7 @@ from kernelwright.evaluator.task import Task, Tolerance
 from kernelwright.ir.capture import capture
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.partition import partition
 from kernelwright.ir.passes import canonicalize
 
 CONFIG = EvaluatorConfig(secret="tests")
@@ -532,3 +533,13 @@ def test_rows_far_from_zero_are_judged_though_mlx_normalises_them_badly(
     task = task_of("layer_norm")
     prepared = prepare(Case(task.graph, kind), task.output_tolerances, secret)
     assert not prepared.dropped
+
+
+def test_a_task_without_inputs_has_cases_without_arrays() -> None:
+    def scaled(x: mx.array) -> mx.array:
+        table = mx.cos(mx.arange(8, dtype=mx.float32)[:, None] * mx.arange(16, dtype=mx.float32))
+        return mx.softmax(x, axis=-1) @ table
+
+    graph = canonicalize(capture(scaled, mx.zeros((4, 8))))
+    (task,) = [Task(t, "table") for r in partition(graph) if not (t := r.extract()).inputs]
+    assert visible_suite(task, (), CONFIG).is_proof

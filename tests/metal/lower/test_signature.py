@@ -9,7 +9,7 @@ from kernelwright.evaluator.static import vocabulary
 from kernelwright.metal.device.registry import open_device
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.lower.library import FUNCTIONS
-from kernelwright.metal.lower.signature import RESERVED
+from kernelwright.metal.lower.signature import RESERVED, _safe
 
 
 def test_no_array_has_a_name_that_the_evaluator_refuses() -> None:
@@ -18,6 +18,22 @@ def test_no_array_has_a_name_that_the_evaluator_refuses() -> None:
 
 def test_no_array_has_the_name_of_a_function_of_the_library() -> None:
     assert FUNCTIONS.keys() <= RESERVED
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *sorted(vocabulary.RESERVED | vocabulary.PUBLIC_MACROS),
+        *("kw_", "KW_COUNT", "metal_x", "mlx_like", "__x", "_Up", "_", "größe", "2d"),
+    ],
+)
+def test_whatever_a_parameter_is_called_its_array_has_a_legal_name(name: str) -> None:
+    word = _safe(name, RESERVED)
+    assert word.isidentifier()
+    assert word.isascii()
+    assert not vocabulary.is_internal(word)
+    assert word not in vocabulary.RESERVED | vocabulary.PUBLIC_MACROS
+    assert not word.startswith(("metal", "_"))
 
 
 def _blend(mix: mx.array, distance: mx.array) -> mx.array:

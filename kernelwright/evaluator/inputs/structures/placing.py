@@ -112,6 +112,8 @@ def structure(
     mode = Mode((part - plan.defaults) % len(Mode)) if part >= plan.defaults else Mode.ROWS
     turn = max(part - plan.defaults, 0)
     made = list(arrays)
+    if not made:
+        return ()
     offsets = order.integers(0, 1 << 16, len(made))
     for place, type_ in enumerate(graph.input_types):
         if type_.size < 2:
