@@ -6,7 +6,7 @@ import sys
 import sysconfig
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
@@ -24,6 +24,7 @@ from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.trace.exporter import DTYPES, Trace
 from kernelwright.ir.trace.recorder import Recorder
+from kernelwright.ir.trace.value_look import ValueLook
 
 Function = Callable[..., object]
 _MOST_OBJECTS = 100_000
@@ -155,8 +156,18 @@ def _captured(example: "_Example", recorder: Recorder | None = None) -> Graph:
 
 
 def _traced(example: "_Example", recorder: Recorder | None = None) -> Trace:
-    trace = Trace()
-    call = example.call if recorder is None else partial(trace.watched, example.call, recorder)
+    trace, look = Trace(), ValueLook()
+
+    def looking(*traced: mx.array) -> list[mx.array]:
+        with look.watching():
+            made = example.call(*traced)
+        if look.error is not None:
+            # The function caught what MLX said: without a trace it would have gone on otherwise.
+            name, line = _name(example.fn), _line_in(look.frames())
+            raise _translated(look.error, name, line) from look.error
+        return made
+
+    call = looking if recorder is None else partial(trace.watched, looking, recorder)
     with _tracing():
         try:
             mx.export_function(trace.record, call, *example.arrays)
@@ -458,8 +469,13 @@ def _compile_is_enabled() -> bool:
 def _line(error: BaseException) -> str:
     """Return where in the user's file an error came up, or nothing."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if not is_library_file(f.filename)]
-    return f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
+    return _line_in((f.filename, f.lineno or 0) for f in reversed(frames))
+
+
+def _line_in(frames: Iterable[tuple[str, int]]) -> str:
+    """Return the first of the user's lines, the innermost call's first."""
+    own = (f" ({file}:{line})" for file, line in frames if not is_library_file(file))
+    return next(own, "")
 
 
 def is_library_file(file: str) -> bool:
@@ -469,7 +485,7 @@ def is_library_file(file: str) -> bool:
 
 def _translated(error: BaseException, function: str, line: str) -> KernelwrightError:
     text, name = str(error), f"{function}{line}"
-    if text.startswith("[eval]"):
+    if text.startswith(("[eval]", "[async_eval]")):
         return InputError(
             f"{name} looks at the values of an array while it is traced (a Python `if`, `float()`, "
             f"`.item()` or NumPy call on it); use mx.where, or pass the value as a Python number."

@@ -35,7 +35,18 @@ _ENVIRONMENT = frozenset(
     vars(type(os.environ))[name].__code__
     for name in ("__getitem__", "__setitem__", "__delitem__", "__iter__", "__len__")
 )
-_LOG: CodeType = logging.Logger._log.__code__
+_LOGS: frozenset[CodeType] = frozenset(
+    vars(kind)[name].__code__
+    for kind in (logging.Logger, logging.LoggerAdapter)
+    for name in ("debug", "info", "warning", "error", "exception", "critical", "log", "_log")
+    if name in vars(kind)
+)
+"""Whether a log writes depends on its level, which may be another one at the next call."""
+_LOG_LEVELS: frozenset[CodeType] = frozenset(
+    vars(kind)[name].__code__
+    for kind in (logging.Logger, logging.LoggerAdapter)
+    for name in ("isEnabledFor", "getEffectiveLevel")
+)
 _MOST_BYTES = 1 << 20
 """Of a constant that is compared: weights are arguments of a trace, not its constants."""
 
@@ -120,8 +131,10 @@ class _Watch:
 def _entered(code: CodeType) -> str:
     if code.co_name in ("__getattr__", "__getitem__") and code.co_qualname.startswith("CDLL."):
         return "calls compiled code that cannot be looked into (ctypes)"
-    if code is _LOG:
+    if code in _LOGS:
         return "writes to a log"
+    if code in _LOG_LEVELS:
+        return "reads the level of a log"
     if code in _ENVIRONMENT:
         return "reads the environment (os.environ)"
     return ""

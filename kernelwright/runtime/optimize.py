@@ -21,6 +21,7 @@ from kernelwright.runtime.call import Key, flatten, plain_key
 from kernelwright.runtime.calling import captured, name_of
 from kernelwright.runtime.demand import save_at_exit, without_weights
 from kernelwright.runtime.explanation import Explanation
+from kernelwright.runtime.guard import State
 from kernelwright.runtime.method import method_of
 from kernelwright.runtime.registry import LoadedCall, registry
 from kernelwright.runtime.server import KernelServer, Service
@@ -31,6 +32,10 @@ from kernelwright.store import KernelStore, Wanted
 P = ParamSpec("P")
 R = TypeVar("R")
 M = TypeVar("M")
+_MOST_STATES = 8
+"""Of what a function reads, for which kernels are looked up; more means that it always changes."""
+_UNCOMPARED = "what the function reads cannot be compared at each call"
+_CHANGES = "what the function reads besides its arguments keeps changing"
 _UNCHECKED = "padding cannot be checked while MLX traces; call it once outside of that"
 
 
@@ -44,6 +49,8 @@ class Route:
     calls: int = 0
     timed: Timed | None = None
     """What calls take, where that is asked for."""
+    is_guarded: bool = False
+    """True where kernels run: what the function reads has to be what it was."""
 
     def time_calls(self, *, is_timed: bool) -> None:
         """Begin or cease to time calls; what was timed is kept."""
@@ -67,7 +74,10 @@ class Optimized:
         self.function = function
         self._buckets = buckets
         self._server = server
+        self._state: State | None = None
+        self._states: list[tuple[State, dict[Key, Route]]] = []
         self._routes: dict[Key, Route] = {}
+        """Those of what the function reads now."""
         self._saved: Counter[Key] = Counter()
         self._modules = state_of(function).modules
         save_at_exit(self)
@@ -101,6 +111,8 @@ class Optimized:
                 route = self._routes[key + self._flags() if self._modules else key]
             except (AttributeError, KeyError, TypeError):
                 route = self._route(args, kwargs)
+        if route.is_guarded and not self._state.holds():  # type: ignore[union-attr]
+            route = self._route(args, kwargs)
         route.calls += 1
         return route.run(*args, **kwargs)
 
@@ -132,12 +144,17 @@ class Optimized:
         return sum(call.calls for call in wanted)
 
     def _calls(self) -> Counter[Key]:
-        return Counter({key: route.calls for key, route in self._routes.items()})
+        return Counter({key: route.calls for key, route in self._all_routes()})
+
+    def _all_routes(self) -> list[tuple[Key, Route]]:
+        """List the routes of every state, each with a key of its own."""
+        spaces = [routes for _, routes in self._states]
+        return [((i, *key), r) for i, space in enumerate(spaces) for key, r in list(space.items())]
 
     def _wanted(self, calls: Mapping[Key, int]) -> tuple[Wanted, ...]:
         rows = [
             _wanted_call(route.explanation, without_weights(route.graph), calls[key])
-            for key, route in self._routes.items()
+            for key, route in self._all_routes()
             if route.explanation.path == "original" and route.graph is not None and calls[key]
         ]
         return tuple(sorted(rows, key=lambda w: (-w.calls, w.fingerprint)))
@@ -146,6 +163,8 @@ class Optimized:
         key = _key(args, kwargs)
         if key is None:
             return self._original((), "an argument is neither an array nor a plain value", None)
+        if self._state is None or not self._state.holds():
+            self._look_around()
         route = self._routes.get((*key, *self._flags()))
         if route is None:
             # A function may name a module that was made after it.
@@ -155,9 +174,18 @@ class Optimized:
                 route.time_calls(is_timed=True)
         return route
 
+    def _look_around(self) -> None:
+        """Find what the function reads now, and the routes for that."""
+        state = State(self.function)
+        known = (pair for pair in self._states if pair[0].identity == state.identity)
+        _, routes = next(known, (state, {}))
+        self._states = [pair for pair in self._states if pair[1] is not routes]
+        self._states.append((state, routes))
+        self._state, self._routes = state, routes
+
     def loaded(self) -> tuple[LoadedCall, ...]:
         """Return a row for each combination of shapes and dtypes that it was called with."""
-        rows = [(route, route.explanation, route.timed) for route in list(self._routes.values())]
+        rows = [(route, route.explanation, route.timed) for _, route in self._all_routes()]
         return tuple(
             LoadedCall(
                 function=told.function,
@@ -174,7 +202,7 @@ class Optimized:
 
     def time_calls(self, *, is_timed: bool) -> None:
         """Begin or cease to time calls; what is timed is evaluated at once."""
-        for route in list(self._routes.values()):
+        for _, route in self._all_routes():
             route.time_calls(is_timed=is_timed)
 
     def _found(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Route:
@@ -191,11 +219,20 @@ class Optimized:
         flat = flatten((args, kwargs))
         assert flat is not None
         types = tuple(_type(a) for a in flat.arrays)
+        state = self._state
+        assert state is not None
+        if len(self._states) > _MOST_STATES:
+            return self._original(types, _CHANGES, None)
+        if state.obstacle:
+            return self._original(types, f"{_UNCOMPARED} ({state.obstacle})", None)
         zeros = [mx.zeros(a.shape, a.dtype, stream=mx.cpu) for a in flat.arrays]
         try:
             calling, graph = captured(self.function, (args, kwargs), zeros)
         except KernelwrightError as e:
             return self._original(types, str(e), None)
+        if place := _constant_of(graph, state.arrays_besides(state_of(self.function).slots)):
+            words = f"it reads the array {place}, which is no argument, global or attribute"
+            return self._original(types, f"{words}; keep it in one", None)
         service = self._server.serve(ir.gather_attention(graph))
         if not service.programs:
             exact = self._original(types, service.reason, graph)
@@ -212,6 +249,7 @@ class Optimized:
             is_plain=is_plain,
             is_lazy=service.is_lazy,
         )
+        route.is_guarded = True
         return route
 
     def _padded(self, args: tuple[object, ...], exact: Route) -> Route:
@@ -234,7 +272,7 @@ class Optimized:
         run = whole.run
         if told.path == "kernels":
             run = through(buckets, run, size, extent)
-        return Route(run, told, whole.graph)
+        return Route(run, told, whole.graph, is_guarded=whole.is_guarded)
 
     def _noting(self, route: Route) -> Note:
         """Return what hears how a call's gradient is computed; one in vain is wanted, too."""
@@ -261,6 +299,12 @@ class Optimized:
         return Explanation.model_validate(
             {"function": name_of(self.function), "inputs": types, "path": path, "reason": reason}
         )
+
+
+def _constant_of(graph: Graph, arrays: Sequence[tuple[str, mx.array]]) -> str:
+    """Name an array that may have become a constant of a graph; nothing where none did."""
+    types = {str(constant.type) for _, constant in graph.constants}
+    return next((name for name, array in arrays if _type(array) in types), "")
 
 
 def _wanted_call(explanation: Explanation, graph: Graph, calls: int) -> Wanted:

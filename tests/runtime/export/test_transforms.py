@@ -40,8 +40,12 @@ def helper(x, w=W):
     return x * w
 
 
-def by_helper(x):
+def logged(x):
     LOG.debug("never shown")
+    return mx.softmax(x, axis=-1)
+
+
+def by_helper(x):
     return mx.softmax(helper(x), axis=-1)
 
 
@@ -97,6 +101,17 @@ def test_an_export_asks_for_the_kernels_that_a_search_finds(name: str, user: Mod
         )
     whole = ir.gather_attention(ir.canonicalize(ir.capture(function, *arrays)))
     assert {region.extract().fingerprint for region in ir.partition(whole)} <= asked
+
+
+def test_a_log_is_refused_whatever_its_level(user: ModuleType) -> None:
+    with pytest.raises(UnsupportedError, match=r"writes to a log .*user_of_transforms.py:\d+"):
+        export_function(
+            user.logged,
+            "logged",
+            [ExampleCall(ROWS, {})],
+            lambda tasks: {},
+            admits=lambda _: True,
+        )
 
 
 def test_an_optimized_vmap_is_traced_as_a_vmap(user: ModuleType) -> None:

@@ -15,6 +15,9 @@ from types import CodeType, ModuleType
 
 import mlx.core as mx
 
+from kernelwright.runtime.code_names import _MISSING, _slot_names
+from kernelwright.runtime.reads import _attribute, _Unchanged
+
 
 class _Call:
     """What a call passes: arrays in order, the places of those that objects hold, and the rest.
@@ -34,6 +37,8 @@ class _Call:
         self.paths: list[str] = []
         # What an object holds and no line reads.
         self.unread: list[tuple[dict, object]] = []
+        # Functions and classes, which have to be those of this module, or to say the same.
+        self.definitions: list[object] = []
         self._words: list[str] = []
         self._seen: set[int] = set()
         self._read(arguments)
@@ -85,6 +90,8 @@ class _Call:
         if isinstance(value, (bool, int, float, complex, str, bytes, mx.Dtype, type(None))):
             self._words.append(repr(value))
         elif isinstance(value, (type, ModuleType)) or _is_of_the_system(value):
+            if isinstance(value, type):
+                self.definitions.append(value)
             # A module, a class, a log, a path or a lock says by its name alone what it is.
             self._words.append(getattr(value, "__qualname__", type(value).__qualname__))
         elif isinstance(value, functools.partial):
@@ -101,13 +108,14 @@ class _Call:
         elif id(value) not in self._seen:
             self._seen.add(id(value))
             self._words.append(type(value).__qualname__)
+            self.definitions.append(type(value))
             is_container = isinstance(value, (list, tuple, dict))
             if is_container:
                 # An mlx.nn.Module is a dict of its attributes.
                 is_object = isinstance(value, dict) and type(value) is not dict
                 self._inside(value, path, is_object)
             self._of_the_class(type(value))
-            slots = _slots_of(type(value))
+            slots = _slot_names(type(value))
             if slots:
                 self._inside(_Slots(value, slots), path, True)
             if hasattr(value, "__dict__"):
@@ -121,12 +129,15 @@ class _Call:
         code = getattr(value, "__code__", None)
         if not isinstance(code, CodeType):
             return
+        self.definitions.append(value)
         self._words.append(repr((code.co_names, code.co_varnames)))
         if "<" in value.__qualname__:
             self._words.append(_digest(code))
-        kept = [cell.cell_contents for cell in value.__closure__ or ()]
+        kept = [_attribute(cell, "cell_contents") for cell in value.__closure__ or ()]
+        kept = [content for content in kept if content is not _MISSING]
+        given = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).items()]
         owner = [value.__self__] if hasattr(value, "__self__") else []
-        self._describe_all((*kept, *(value.__defaults__ or ()), *owner), path)
+        self._describe_all((*kept, *given, *owner), path)
 
     def _of_the_class(self, kind: type) -> None:
         """Describe what the methods read of the class itself, such as a factor."""
@@ -178,14 +189,6 @@ class _Slots:
 
     def pop(self, key: str) -> None:
         object.__delattr__(self.owner, key)
-
-
-@functools.cache
-def _slots_of(kind: type) -> tuple[str, ...]:
-    """List the slots of a program's own class, not of a class that is written in C."""
-    found = [vars(base).get("__slots__", ()) for base in kind.__mro__]
-    names = [name for slots in found for name in ((slots,) if isinstance(slots, str) else slots)]
-    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
 
 
 _SYSTEM = ("_io", "_thread", "io", "logging", "pathlib", "threading", "weakref")
@@ -386,6 +389,7 @@ def _with_kernels(
     variants: Mapping[str, Sequence[_Variant]],
     captured: Sequence[tuple[dict, str]] = (),
     names: frozenset[str] | None = None,
+    passed: Sequence[object] = (),
 ) -> Callable:
     """Return `function` with kernels where they serve a call; it runs itself everywhere else.
 
@@ -394,7 +398,9 @@ def _with_kernels(
         variants: what serves the calls of a key.
         captured: (namespace, name) of what the function reads besides its arguments.
         names: attributes and variables that its lines read; what others hold plays no part.
+        passed: the object whose method it is, and classes of arguments.
     """
+    is_unchanged = _Unchanged(function, names, passed)
     signature = inspect.signature(function)
 
     def bound(args: tuple, kwargs: dict) -> tuple[tuple, dict]:
@@ -404,6 +410,8 @@ def _with_kernels(
 
     def serving(call: _Call) -> _Variant | None:
         found = [v for v in variants.get(call.key, ()) if v.suits(call)]
+        if not found or not is_unchanged() or not is_unchanged.knows(call.definitions):
+            return None
         if len(found) > 1:
             # Kernels that were judged on this chip come before all others.
             found.sort(key=lambda v: v.chip != _chip())

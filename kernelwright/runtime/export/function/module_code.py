@@ -3,7 +3,6 @@
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import mlx.core as mx
 
@@ -12,6 +11,12 @@ from kernelwright.ir.graph import ValueId
 from kernelwright.ir.interpret import constant_array
 from kernelwright.metal.kernel import Program
 from kernelwright.runtime.export.function import dispatch
+from kernelwright.runtime.export.function.carried_names import is_library
+from kernelwright.runtime.export.function.carried_text import (
+    dispatch_imports,
+    dispatch_names,
+    dispatch_text,
+)
 from kernelwright.runtime.export.function.literal import array_literal
 from kernelwright.runtime.export.function.source import CarriedSource
 from kernelwright.runtime.export.function.variant import (
@@ -61,7 +66,15 @@ class FunctionModule:
         return tuple(found.values())
 
     def text(self) -> str:
-        """Return the module's text."""
+        """Return the module's text.
+
+        Raises:
+            UnsupportedError: the user's lines use a name of the code that every export carries.
+        """
+        if taken := sorted(dispatch_names().intersection(self.source.names)):
+            raise UnsupportedError(
+                f"{self.name} uses the name {taken[0]}, which exported modules use, too; rename it."
+            )
         definitions = self._definitions()
         kernels = self._kernels()
         parts = [
@@ -188,6 +201,7 @@ class FunctionModule:
             own = f"(({self.source.name},), {{}})" if self.source.attributes else "()"
             lines.append(f"_kept = _Call({own}, _CAPTURED, _NAMES).array_at")
         keys = list(dict.fromkeys(v.traced.key for v in self.variants))
+        lines.append(f"_PASSED = [{', '.join(self._passed())}]")
         lines.append("_VARIANTS = {")
         for key in keys:
             lines.append(f"    {key!r}: [")
@@ -208,6 +222,12 @@ class FunctionModule:
         text = textwrap.fill(" ".join(names), 88, break_long_words=False, break_on_hyphens=False)
         begin = "# Attributes and variables that the function reads; it depends on no other."
         return f'{begin}\n_NAMES = frozenset(\n    """\n{text}\n""".split()\n)'
+
+    def _passed(self) -> list[str]:
+        """List the object whose method it is, and the classes of arguments."""
+        kinds = (n for n, v in self.source.names.items() if isinstance(v, type))
+        users = [n for n in kinds if not is_library(self.source.names[n].__module__)]
+        return [*users, *([self.source.name] if self.source.attributes else [])]
 
     @property
     def captured(self) -> tuple[str, ...]:
@@ -241,10 +261,10 @@ class FunctionModule:
     def _installed(self) -> str:
         name = self.source.name
         if not self.source.attributes:
-            return f"{name} = _with_kernels({name}, _VARIANTS, _CAPTURED, _NAMES)"
+            return f"{name} = _with_kernels({name}, _VARIANTS, _CAPTURED, _NAMES, _PASSED)"
         (method,) = self.source.attributes
         place = f"type({name}).{method}"
-        made = f"_with_kernels({place}, _VARIANTS, _CAPTURED, _NAMES)"
+        made = f"_with_kernels({place}, _VARIANTS, _CAPTURED, _NAMES, _PASSED)"
         bound = f"\n{self.source.public} = {name}.{method}" if self.source.public else ""
         if self.has_own_class:
             return f"{place} = {made}{bound}"
@@ -265,15 +285,3 @@ class FunctionModule:
 
 def _is_the_class(one: type, other: type) -> bool:
     return one is other or one.__qualname__ == other.__qualname__
-
-
-def dispatch_imports() -> list[str]:
-    """List the imports of the code that dispatches."""
-    text = Path(str(dispatch.__file__)).read_text(encoding="utf-8")
-    return [line for line in text.splitlines() if line.startswith(("import ", "from "))]
-
-
-def dispatch_text() -> str:
-    """Return the code that dispatches, without its imports."""
-    text = Path(str(dispatch.__file__)).read_text(encoding="utf-8")
-    return text[text.index("class _Call") :]

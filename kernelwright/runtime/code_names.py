@@ -1,0 +1,80 @@
+"""The names in code, and whose code it is; the text of this file is part of every export."""
+
+# The text is read by people who have no use for generic arguments and casts.
+# mypy: ignore-errors
+
+import dis
+import functools
+import sys
+import types
+
+import mlx.core as mx
+
+_MISSING = object()
+_NOT_THE_USERS = frozenset({"mlx", "numpy", "kernelwright", *sys.stdlib_module_names})
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), mx.Dtype)
+
+
+def _is_special(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
+@functools.cache
+def _slot_names(kind: type) -> tuple[str, ...]:
+    """List the slots of a program's own class, not of a class that is written in C."""
+    found = [vars(base).get("__slots__", ()) for base in kind.__mro__]
+    names = [name for slots in found for name in ((slots,) if isinstance(slots, str) else slots)]
+    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
+
+
+@functools.cache
+def _names_in(code: types.CodeType) -> frozenset[str]:
+    """Return the names in code, those that stand in it as text among them."""
+    found = set(code.co_names)
+    waiting = list(code.co_consts)
+    while waiting:
+        constant = waiting.pop()
+        if isinstance(constant, types.CodeType):
+            found |= _names_in(constant)
+        elif isinstance(constant, str) and constant.isidentifier():
+            found.add(constant)
+        elif isinstance(constant, (tuple, frozenset)):
+            waiting.extend(constant)
+    return frozenset(found)
+
+
+@functools.cache
+def _globals_in(code: types.CodeType) -> frozenset[str]:
+    """Return the names that code looks up outside of itself."""
+    inner = [_globals_in(c) for c in code.co_consts if isinstance(c, types.CodeType)]
+    own = (i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+    return frozenset(own).union(*inner)
+
+
+def _modules_in(code: types.CodeType, space: dict) -> list[str]:
+    """List the modules that code itself imports."""
+    found = []
+    before = [None, None]
+    for line in dis.get_instructions(code):
+        if line.opname == "IMPORT_NAME":
+            level = before[0] if isinstance(before[0], int) else 0
+            package = str(space.get("__package__") or "").split(".")
+            base = package[: len(package) - level + 1] if level else []
+            whole = ".".join([*base, *([line.argval] if line.argval else [])])
+            found += [whole, *(f"{whole}.{name}" for name in before[1] or ())]
+        before = [before[1], line.argval]
+    inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]
+    return [*found, *(name for c in inner for name in _modules_in(c, space))]
+
+
+def _is_the_users(value: object) -> bool:
+    """Say whether a class or function is the program's own, and not MLX's or a library's."""
+    module = getattr(value, "__module__", None)
+    return isinstance(module, str) and _is_from_the_users(module)
+
+
+def _is_from_the_users(module: str) -> bool:
+    # A program's own file may have a name of the standard library's, as `__main__` is.
+    if module in ("__main__", __name__):
+        return True
+    return module.partition(".")[0] not in _NOT_THE_USERS

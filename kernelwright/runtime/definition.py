@@ -1,0 +1,62 @@
+"""Says whether two definitions are alike; the text of this file is part of every export."""
+
+# The text is read by people who have no use for generic arguments and casts.
+# mypy: ignore-errors
+
+import types
+from collections.abc import Callable
+
+from kernelwright.runtime.code_names import _MISSING, _PLAIN, _globals_in
+
+_OF_EVERY_CLASS = frozenset(
+    {"__module__", "__doc__", "__dict__", "__weakref__", "__slots__", "__annotations__"}
+    | {"__dataclass_fields__", "__dataclass_params__", "__orig_bases__", "__parameters__"}
+    | {"__firstlineno__", "__static_attributes__", "__abstractmethods__", "_abc_impl"}
+)
+
+
+def _has_like(one: Callable) -> Callable:
+    return lambda other: other.__qualname__ == one.__qualname__ and _are_alike(one, other)
+
+
+def _are_alike(one: object, other: object, depth: int = 0) -> bool:
+    """Say whether two definitions say the same, such as a class and the one it was copied from."""
+    if one is other or depth > 8:
+        return one is other
+    if isinstance(one, (staticmethod, classmethod, types.MethodType)):
+        return type(one) is type(other) and _are_alike(one.__func__, other.__func__, depth + 1)
+    if isinstance(one, property):
+        return type(one) is type(other) and _are_alike(one.fget, other.fget, depth + 1)
+    if isinstance(one, _PLAIN):
+        return type(one) is type(other) and repr(one) == repr(other)
+    if type(one) is tuple and type(other) is tuple:
+        pairs = zip(one, other, strict=False)
+        return len(one) == len(other) and all(_are_alike(a, b, depth + 1) for a, b in pairs)
+    if isinstance(one, type) and isinstance(other, type):
+        if [b.__qualname__ for b in one.__mro__] != [b.__qualname__ for b in other.__mro__]:
+            return False
+        names = (set(vars(one)) | set(vars(other))) - _OF_EVERY_CLASS
+        spaces = [(vars(one).get(n, _MISSING), vars(other).get(n, _MISSING)) for n in names]
+        bases = zip(one.__mro__[1:], other.__mro__[1:], strict=True)
+        return all(_are_alike(a, b, depth + 1) for a, b in (*spaces, *bases))
+    if not (type(one) is type(other) is types.FunctionType):
+        # A description of a slot, or what else a class has by itself.
+        return type(one) is type(other) and type(one).__module__ == "builtins" and callable(one)
+    codes, names = (one.__code__, other.__code__), _globals_in(one.__code__)
+    held = [
+        (f.__globals__.get(n, _MISSING), g.__globals__.get(n, _MISSING))
+        for f, g in ((one, other),)
+        for n in names
+    ]
+    return (
+        _text_of(codes[0]) == _text_of(codes[1])
+        and not set(codes[0].co_freevars) - {"__class__"}
+        and _are_alike(one.__defaults__, other.__defaults__, depth + 1)
+        and one.__kwdefaults__ == other.__kwdefaults__
+        and all(_are_alike(a, b, depth + 1) for a, b in held)
+    )
+
+
+def _text_of(code: types.CodeType) -> tuple:
+    inner = [_text_of(c) if isinstance(c, types.CodeType) else repr(c) for c in code.co_consts]
+    return code.co_code, code.co_names, code.co_varnames, tuple(inner)

@@ -1,0 +1,60 @@
+"""The code that every exported function carries: what sees a call, and what it compares."""
+
+import ast
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+from kernelwright.runtime import code_names, definition, reads
+from kernelwright.runtime.export.function import dispatch
+
+_MODULES = (code_names, definition, reads, dispatch)
+_OWN = "kernelwright"
+
+
+@cache
+def dispatch_imports() -> tuple[str, ...]:
+    """List the imports of the code that dispatches."""
+    whole: dict[str, None] = {}
+    names: dict[str, set[str]] = {}
+    for module in _MODULES:
+        for node in _imports(module):
+            if isinstance(node, ast.Import):
+                whole[ast.unparse(node)] = None
+            elif not str(node.module).startswith(_OWN):
+                names.setdefault(str(node.module), set()).update(a.name for a in node.names)
+    lines = [f"from {module} import {', '.join(sorted(names[module]))}" for module in sorted(names)]
+    last = [line for line in whole if "mlx" in line]
+    return (*sorted(line for line in whole if line not in last), *lines, "", *last)
+
+
+@cache
+def dispatch_text() -> str:
+    """Return the code that dispatches, without its imports."""
+    parts = []
+    for module in _MODULES:
+        lines = _text(module).splitlines()
+        last = max(node.end_lineno or 0 for node in _imports(module))
+        parts.append("\n".join(lines[last:]).strip())
+    return "\n\n\n".join(parts) + "\n"
+
+
+@cache
+def dispatch_names() -> frozenset[str]:
+    """Return the names that the code defines, which no line of the user's may use."""
+    found: set[str] = set()
+    for node in ast.parse(dispatch_text()).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign):
+            found |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+    return frozenset(found)
+
+
+def _imports(module: ModuleType) -> list[ast.Import | ast.ImportFrom]:
+    body = ast.parse(_text(module)).body
+    return [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+def _text(module: ModuleType) -> str:
+    return Path(str(module.__file__)).read_text(encoding="utf-8")

@@ -1,0 +1,435 @@
+"""What a function reads besides its arguments, and whether that is still what it was.
+
+`kernelwright.optimize` and exports ask the same question here: the text of this file is part of
+every export, so it imports MLX alone.
+"""
+
+# The text is read by people who have no use for generic arguments and casts.
+# mypy: ignore-errors
+
+import collections
+import contextvars
+import functools
+import gc
+import sys
+import types
+import weakref
+from collections.abc import Callable, Iterable
+
+import mlx.core as mx
+
+from kernelwright.runtime.code_names import (
+    _MISSING,
+    _PLAIN,
+    _globals_in,
+    _is_from_the_users,
+    _is_special,
+    _is_the_users,
+    _modules_in,
+    _names_in,
+    _slot_names,
+)
+from kernelwright.runtime.definition import _are_alike, _has_like
+
+
+class _Reads:
+    """The definitions and values that a function's code can reach, as they are now.
+
+    Code reads names; what they mean is walked: functions with their defaults and variables,
+    classes with all that they inherit, objects, lists and dicts. Of objects, classes and modules
+    only what is in `names` counts: every name in any code that was reached, where none are given.
+    """
+
+    def __init__(
+        self,
+        function: Callable,
+        names: frozenset[str] | None = None,
+        passed: Iterable[object] = (),
+        fixes_variables: bool = False,
+    ) -> None:
+        """Walk from a function.
+
+        Args:
+            function: takes the calls.
+            names: what counts of objects.
+            passed: objects that may be others at each call; their classes stay.
+            fixes_variables: an array in a variable of an enclosing function is a constant.
+        """
+        passed = tuple(passed)
+        found = _Walk(names or frozenset(), names is not None, False, fixes_variables)
+        found.over(function, passed)
+        while names is None and (found.named > found.names or found.needs_all > found.takes_all):
+            found = _Walk(found.named, False, found.needs_all, fixes_variables)
+            found.over(function, passed)
+        self.watches, self.tokens, self.places = found.watches, tuple(found.tokens), found.places
+        self.holders = tuple(id(holder) for holder, _ in found.places)
+        self.fixed_arrays, self.too_large = found.fixed_arrays, found.too_large
+        self._codes, self._kinds, self._kept = found.codes, found.kinds, found.seen
+
+    def hold(self) -> bool:
+        """Say whether everything is the very same; False may mean that equals were put there."""
+        return all(_holds(*watch) for watch in self.watches)
+
+    def knows(self, definition: object) -> bool:
+        """Say whether a function or class is one that the walk met, or says the same."""
+        if isinstance(definition, type):
+            definition = _class_of(definition)
+            if id(definition) in self._kinds or not _is_the_users(definition):
+                return True
+            name = definition.__qualname__
+            known = [k for k in self._kinds.values() if k.__qualname__ == name]
+            return any(_are_alike(definition, kind) for kind in known)
+        code = getattr(definition, "__code__", None)
+        if not isinstance(code, types.CodeType) or not _is_the_users(definition):
+            return True
+        return id(code) in self._codes or any(map(_has_like(definition), self._functions))
+
+    @property
+    def _functions(self) -> list[types.FunctionType]:
+        return [v for v in self._kept.values() if type(v) is types.FunctionType]
+
+
+class _Unchanged:
+    """Says whether what a function reads is what it was when this was made."""
+
+    def __init__(
+        self, function: Callable, names: frozenset[str] | None, passed: Iterable[object]
+    ) -> None:
+        self._walk = lambda: _Reads(function, names, passed, fixes_variables=True)
+        self._loaded = self._now = self._walk()
+        self._is_same = True
+
+    def __call__(self) -> bool:
+        if not self._now.hold():
+            self._now = self._walk()
+            self._is_same = self._now.tokens == self._loaded.tokens
+        return self._is_same
+
+    def knows(self, definitions: Iterable[object]) -> bool:
+        """Say whether functions and classes are those that the walk met."""
+        return all(self._now.knows(definition) for definition in definitions)
+
+
+_BY_COMPUTED_NAMES = frozenset(
+    {"getattr", "hasattr", "vars", "dir", "locals", "globals", "eval", "exec", "__dict__"}
+    | {"attrgetter", "methodcaller"}
+)
+_CONSTRUCTORS = frozenset({"__init__", "__new__", "__post_init__"})
+_MOST_BYTES = 1 << 16
+_MOST_WATCHES = 20_000
+
+
+class _Walk:
+    """One walk; what it finds is a list of places to look at, and what they hold."""
+
+    def __init__(
+        self, names: frozenset[str], is_given: bool, takes_all: bool, fixes_variables: bool
+    ) -> None:
+        self.names, self.takes_all, self._is_given = names, takes_all, is_given
+        self._variable = self._fixed if fixes_variables else self._held
+        self.named, self.needs_all = names, takes_all
+        self.watches: list[tuple] = []
+        self.tokens: list[object] = []
+        # Where arrays stand that may be others at the next call.
+        self.places: list[tuple] = []
+        self.codes: dict[int, object] = {}
+        self.kinds: dict[int, object] = {}
+        self.seen: dict[int, object] = {}
+        # Arrays where no other array could be put, and values that are too large to compare.
+        self.fixed_arrays: list[tuple[str, mx.array]] = []
+        self.too_large: list[str] = []
+        self._is_passed = False
+
+    def over(self, function: Callable, passed: Iterable[object]) -> None:
+        self._is_passed = True
+        for value in passed:
+            self._visit(value, "an argument")
+        self._is_passed = False
+        self._visit(function, "the function")
+
+    def _token(self, *tokens: object) -> None:
+        if not self._is_passed:
+            self.tokens.extend(tokens)
+
+    def _watch(self, what: str, holder: object, key: object, expected: object) -> None:
+        if len(self.watches) < _MOST_WATCHES:
+            self.watches.append((what, holder, key, expected))
+        elif not self.too_large:
+            self.too_large.append("more than can be compared at each call")
+
+    def _reads(self, name: object) -> bool:
+        return self.takes_all or name in self.names
+
+    def _held(self, what: str, holder: object, key: object, value: object, name: str = "") -> None:
+        """Note what a place holds; an array there may be another one later."""
+        if not self._is_passed:
+            if isinstance(value, mx.array):
+                self._watch(f"{what} type", holder, key, mx.array)
+            else:
+                self._watch(what, holder, key, value)
+        self._token(key)
+        if isinstance(value, mx.array):
+            self._token("array")
+            self.places.append((holder, key))
+        else:
+            self._visit(value, name or str(key))
+
+    def _fixed(self, what: str, holder: object, key: object, value: object, name: str = "") -> None:
+        """Note what a place holds where an array would be a constant of kernels."""
+        self._watch(what, holder, key, value)
+        self._token(key)
+        self._visit(value, name or str(key))
+
+    def _visit(self, value: object, name: str) -> None:
+        value = _original_of(value)
+        if isinstance(value, _PLAIN):
+            self._token((type(value).__name__, repr(value)))
+            return
+        if id(value) in self.seen:
+            self._token(id(value))
+            return
+        self.seen[id(value)] = value
+        if isinstance(value, mx.array):
+            self._token(id(value))
+            self.fixed_arrays.append((name, value))
+        elif isinstance(value, types.FunctionType) and type(value) is types.FunctionType:
+            self._token(id(value))
+            self._function(value)
+        elif isinstance(value, types.MethodType):
+            self._visit(value.__func__, name)
+            self._visit(value.__self__, name)
+        elif isinstance(value, (staticmethod, classmethod)):
+            self._visit(value.__func__, name)
+        elif isinstance(value, property):
+            self._token(id(value))
+            for part in (value.fget, value.fset):
+                if part is not None:
+                    self._visit(part, name)
+        elif isinstance(value, functools.partial):
+            for part in (value.func, value.args, value.keywords):
+                self._visit(part, name)
+        elif isinstance(value, type):
+            self._token(id(value))
+            self._class(value)
+            self._constructors(value)
+        elif isinstance(value, types.ModuleType):
+            self._token(id(value))
+            if _is_from_the_users(value.__name__):
+                self._space(vars(value), self.names.intersection(vars(value)))
+        elif hasattr(value, "__wrapped__") and callable(value):
+            # What functools.lru_cache and its like return.
+            self._token(id(value))
+            self._visit(value.__wrapped__, name)
+        elif type(value).__module__ == "mlx.core":
+            # What mx.compile, mx.grad and mx.vmap return.
+            self._token(id(value))
+            for part in gc.get_referents(value):
+                if isinstance(part, types.FunctionType | types.MethodType):
+                    self._visit(part, name)
+        else:
+            self._data(value, name)
+
+    def _data(self, value: object, name: str) -> None:
+        watch = self._watch if not self._is_passed else _nothing
+        if isinstance(value, tuple) and type(value).__module__ != "types":
+            self._token((type(value).__qualname__, len(value)))
+            for item in value:
+                self._visit(item, name)
+        elif isinstance(value, (list, collections.deque)):
+            watch("len", value, "", len(value))
+            self._token((type(value).__qualname__, len(value)))
+            for key, item in enumerate(value):
+                self._held("item", value, key, item)
+        elif isinstance(value, (set, frozenset)):
+            watch("equal", value, "", frozenset(value))
+            self._token(frozenset(value))
+        elif isinstance(value, (bytearray, memoryview)) or hasattr(value, "tobytes"):
+            size = getattr(value, "nbytes", None) or len(value)
+            if size > _MOST_BYTES:
+                self.too_large.append(name)
+            else:
+                data = _bytes_of(value)
+                watch("bytes", value, "", data)
+                self._token(data)
+        elif isinstance(value, weakref.ref):
+            watch("call", value, "", value())
+            self._visit(value(), name)
+        elif isinstance(value, contextvars.ContextVar):
+            current = value.get(None)
+            watch("context", value, "", current)
+            self._visit(current, name)
+        else:
+            self._object(value, name)
+
+    def _object(self, value: object, name: str) -> None:
+        kind = type(value)
+        if isinstance(value, dict):
+            # An mlx.nn.Module is a dict of its attributes.
+            is_object = kind is not dict and hasattr(value, "__dict__")
+            self._items(value, is_object)
+        elif not (_is_the_users(kind) or kind.__name__ in ("SimpleNamespace", "Namespace")):
+            self._token(id(value))
+            return
+        self._token(id(kind))
+        if not self._is_passed:
+            self._watch("attr", value, "__class__", kind)
+        self._class(kind)
+        fields = getattr(value, "__dict__", None)
+        if isinstance(fields, dict):
+            self._items(fields, True)
+        for key in _slot_names(kind):
+            if self._reads(key) and hasattr(value, key):
+                item = getattr(value, key)
+                if self._is_passed:
+                    self._held("attr", value, key, item)
+                else:
+                    self._fixed("attr", value, key, item)
+
+    def _items(self, holder: dict, is_object: bool) -> None:
+        keys = [k for k in dict.keys(holder) if k != "__kernelwright_methods__"]
+        if not self._is_passed:
+            # A name that is read and not there yet makes an object longer.
+            shape = ("len", len(holder)) if is_object else ("keys", tuple(dict.keys(holder)))
+            self._watch(shape[0], holder, "", shape[1])
+        read = [key for key in keys if not is_object or self._reads(key)]
+        self._token(len(read))
+        for key in read:
+            self._held("item", holder, key, dict.__getitem__(holder, key))
+
+    def _class(self, kind: type) -> None:
+        """Note what a class says, and all that it inherits: a change of either changes a call."""
+        was_passed, self._is_passed = self._is_passed, False
+        for base in kind.__mro__:
+            if id(base) in self.kinds or base is object:
+                continue
+            self.kinds[id(base)] = base
+            space, is_the_users = vars(base), _is_the_users(base)
+            self._token(id(base))
+            if is_the_users:
+                self._watch("len", space, "", len(space))
+            for key in list(space):
+                value = space[key]
+                if not is_the_users:
+                    # Layers of MLX: their lines name the attributes that count.
+                    is_method = type(value) is types.FunctionType
+                    if is_method and (key == "__call__" or key in self.names):
+                        self._watch("item", space, key, value)
+                        self._visit(value, key)
+                elif self._reads(key) or (
+                    _is_special(key) and callable(value) and key not in _CONSTRUCTORS
+                ):
+                    self._fixed("item", space, key, value)
+        self._is_passed = was_passed
+
+    def _constructors(self, kind: type) -> None:
+        """Note what makes an object of a class: code that names the class may do so."""
+        for base in kind.__mro__ if _is_the_users(kind) else ():
+            space = vars(base)
+            for key in sorted(_CONSTRUCTORS.intersection(space)) if _is_the_users(base) else ():
+                if not self._reads(key):
+                    self._fixed("item", space, key, space[key])
+
+    def _space(self, space: dict, names: Iterable[str]) -> None:
+        for name in sorted(names):
+            if name in space:
+                self._held("item", space, name, space[name])
+            else:
+                self._watch("missing", space, name, _MISSING)
+                self._token(name, "missing")
+
+    def _function(self, value: types.FunctionType) -> None:
+        code = value.__code__
+        self.codes[id(code)] = code
+        if not self._is_given:
+            self.named |= _names_in(code)
+        if not _is_the_users(value):
+            return
+        self.needs_all |= bool(_BY_COMPUTED_NAMES & _names_in(code))
+        was_passed, self._is_passed = self._is_passed, False
+        self._watch("attr", value, "__code__", code)
+        self._watch("attr", value, "__defaults__", value.__defaults__)
+        self._watch("attr", value, "__kwdefaults__", value.__kwdefaults__)
+        self._token(id(code))
+        self._visit(value.__defaults__ or (), "a default")
+        for name in value.__kwdefaults__ or ():
+            self._variable("item", value.__kwdefaults__, name, value.__kwdefaults__[name])
+        for name, cell in zip(code.co_freevars, value.__closure__ or (), strict=True):
+            content = _attribute(cell, "cell_contents")
+            if content is _MISSING:
+                self._watch("attr", cell, "cell_contents", _MISSING)
+            elif name != "__class__":
+                self._variable("attr", cell, "cell_contents", content, name)
+        for name in sorted(vars(value)):
+            if self._reads(name) and not name.startswith("__"):
+                self._variable("item", vars(value), name, vars(value)[name])
+        self._space(value.__globals__, _globals_in(code))
+        for name in _modules_in(code, value.__globals__):
+            if name in sys.modules and _is_from_the_users(name):
+                self._held("item", sys.modules, name, sys.modules[name])
+        self._is_passed = was_passed
+
+
+def _holds(what: str, holder: object, key: object, expected: object) -> bool:
+    """Say whether a place holds what it did."""
+    if what == "item":
+        return _item(holder, key) is expected or _original_of(_item(holder, key)) is expected
+    if what == "item type":
+        return isinstance(_item(holder, key), expected)
+    if what == "attr":
+        return _attribute(holder, key) is expected
+    if what == "attr type":
+        return isinstance(_attribute(holder, key), expected)
+    if what == "missing":
+        return key not in holder
+    if what == "keys":
+        return tuple(dict.keys(holder)) == expected
+    if what == "len":
+        return len(holder) == expected
+    if what == "bytes":
+        return _bytes_of(holder) == expected
+    if what == "equal":
+        return holder == expected
+    return (holder() if what == "call" else holder.get(None)) is expected
+
+
+def _nothing(*_: object) -> None:
+    """Note nothing of what a call passes."""
+
+
+def _item(holder: object, key: object) -> object:
+    try:
+        return dict.__getitem__(holder, key) if isinstance(holder, dict) else holder[key]
+    except (KeyError, IndexError):
+        return _MISSING
+
+
+def _attribute(holder: object, key: str) -> object:
+    try:
+        return getattr(holder, key)
+    except (AttributeError, ValueError):
+        # A variable that has no value yet.
+        return _MISSING
+
+
+def _bytes_of(value: object) -> bytes:
+    """Return the content of what shares its memory, such as an array of NumPy's."""
+    shape = getattr(value, "shape", ())
+    return repr((shape, str(getattr(value, "dtype", "")))).encode() + bytes(
+        value.tobytes() if hasattr(value, "tobytes") else value
+    )
+
+
+def _class_of(kind: type) -> type:
+    """Return the class of a library that kernels stand before; any other as it is."""
+    base = kind.__mro__[min(1, len(kind.__mro__) - 1)]
+    is_ours = any("serves" in getattr(v, "__dict__", ()) for v in vars(kind).values())
+    return base if is_ours and base.__name__ == kind.__name__ else kind
+
+
+def _original_of(value: object) -> object:
+    """Return the function that kernels stand before; anything else as it is."""
+    if hasattr(type(value), "__kernelwright_original__"):
+        return value.__kernelwright_original__
+    if type(value) is types.FunctionType and "serves" in vars(value):
+        return vars(value).get("reference", value)
+    return value

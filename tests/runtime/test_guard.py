@@ -1,0 +1,290 @@
+"""A kernel runs only while what its function reads besides its arguments is what it was."""
+
+# mypy: disable-error-code="no-untyped-call,no-any-return,unused-ignore"
+# mypy: disable-error-code="attr-defined,assignment,arg-type"
+
+import functools
+import sys
+from collections import deque
+from collections.abc import Callable
+from contextvars import ContextVar
+from types import FunctionType, ModuleType, SimpleNamespace
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from mlx.nn.layers.base import Module
+from mlx.nn.layers.normalization import RMSNorm
+
+from kernelwright import ir
+from kernelwright.errors import InputError
+from kernelwright.runtime.guard import State
+
+USER = """
+import functools
+import mlx.core as mx
+
+SCALE = 2.0
+TABLE = {"a": [1.0, {"b": 3.0}]}
+PLACES = {1, 2}
+UNREAD = 1
+
+def act(x):
+    return x * 2
+
+def helper(x, k=2.0, *, shift=0.5):
+    return x * k + shift * DEEP
+
+DEEP = 4.0
+ACTS = {"silu": act}
+
+class Base:
+    GAIN = 2.0
+    HEADS = [4]
+
+    @property
+    def gain(self):
+        return self.GAIN * 2
+
+    @staticmethod
+    def st(x):
+        return act(x) + 1
+
+    @classmethod
+    def cl(cls, x):
+        return x * cls.GAIN
+
+class Norm(Base):
+    def __init__(self):
+        self.eps, self.steps, self.cfg = 1e-5, 0, {"post": 1.5}
+
+    def forward(self, x):
+        return self.cl(self.st(x)) * self.gain * self.cfg["post"] + self.HEADS[0] + self.eps
+
+block = Norm()
+
+@functools.lru_cache
+def factor(n):
+    return n * SCALE
+
+def make(k):
+    kept = [k]
+    def inner(x):
+        return x * k + kept[0]
+    return inner
+
+inner = make(3.0)
+compiled = mx.compile(act)
+
+def function(x):
+    import settings_of_a_test
+    y = ACTS["silu"](helper(x)) * SCALE * TABLE["a"][1]["b"] + len(PLACES) + inner(x)
+    return block.forward(compiled(y)) * factor(2) + settings_of_a_test.bias(x) + function.rate
+
+function.rate = 1.0
+"""
+
+
+@pytest.fixture
+def user(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    settings = ModuleType("settings_of_a_test")
+    exec("OFFSET = 1.0\ndef bias(x):\n    return x + OFFSET", vars(settings))
+    monkeypatch.setitem(sys.modules, settings.__name__, settings)
+    found = ModuleType("user_of_a_guard")
+    monkeypatch.setitem(sys.modules, found.__name__, found)
+    exec(USER, vars(found))
+    return found
+
+
+def renamed(user: ModuleType) -> FunctionType:
+    space: dict[str, object] = dict(vars(user))
+    exec("def act(x):\n    return x * 3", space)
+    return space["act"]  # type: ignore[return-value]
+
+
+CHANGES: dict[str, Callable[[ModuleType], object]] = {
+    "a global": lambda u: setattr(u, "SCALE", 5.0),
+    "an int for a float": lambda u: setattr(u, "SCALE", 2),
+    "a builtin that is shadowed": lambda u: setattr(u, "len", lambda _: 7),
+    "an item of an item": lambda u: u.TABLE["a"][1].update(b=1.0),
+    "an item of a list": lambda u: u.TABLE["a"].__setitem__(1, {"b": 9.0}),
+    "a set": lambda u: u.PLACES.add(5),
+    "a helper": lambda u: setattr(u, "helper", lambda x: x),
+    "defaults of a helper": lambda u: setattr(u.helper, "__defaults__", (4.0,)),
+    "keyword defaults of a helper": lambda u: u.helper.__kwdefaults__.update(shift=9.0),
+    "code of a helper": lambda u: setattr(
+        u.helper, "__code__", (lambda x, k=2, *, shift=0: x).__code__
+    ),
+    "a global of a helper": lambda u: setattr(u, "DEEP", 5.0),
+    "a function in a dict": lambda u: u.ACTS.update(silu=renamed(u)),
+    "a variable": lambda u: setattr(u.inner.__closure__[0], "cell_contents", 9.0),
+    "a list in a variable": lambda u: u.inner.__closure__[1].cell_contents.append(1),
+    "what mx.compile was given": lambda u: setattr(u.act, "__code__", renamed(u).__code__),
+    "what lru_cache was given": lambda u: setattr(u.factor.__wrapped__, "__defaults__", (3,)),
+    "an attribute of a function": lambda u: setattr(u.function, "rate", 2.0),
+    "a base class's number": lambda u: setattr(u.Base, "GAIN", 5.0),
+    "a base class's list": lambda u: u.Base.HEADS.__setitem__(0, 9),
+    "a class's own number": lambda u: setattr(u.Norm, "GAIN", 5.0),
+    "an object's own number": lambda u: setattr(u.block, "GAIN", 5.0),
+    "a property": lambda u: setattr(u.Base, "gain", property(lambda s: 1.0)),
+    "a static method": lambda u: setattr(u.Base, "st", staticmethod(lambda x: x)),
+    "a class method": lambda u: setattr(u.Base, "cl", classmethod(lambda c, x: x)),
+    "a method": lambda u: setattr(u.Norm, "forward", lambda s, x: x),
+    "an attribute": lambda u: setattr(u.block, "eps", 1.0),
+    "an item of an attribute": lambda u: u.block.cfg.update(post=2.0),
+    "another object": lambda u: setattr(u, "block", type("Norm", (u.Norm,), {})()),
+    "the class of an object": lambda u: setattr(u.block, "__class__", type("N", (u.Norm,), {})),
+    "a module that is imported inside": lambda u: setattr(
+        sys.modules["settings_of_a_test"], "OFFSET", 3.0
+    ),
+    "a function of such a module": lambda u: setattr(
+        sys.modules["settings_of_a_test"], "bias", lambda x: x
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_of_what_is_read_is_noticed(user: ModuleType, change: str) -> None:
+    before = State(user.function)
+    assert before.holds()
+    CHANGES[change](user)
+    assert not before.holds()
+    after = State(user.function)
+    assert after.identity != before.identity
+    assert after.holds()
+
+
+UNSEEN: dict[str, Callable[[ModuleType], object]] = {
+    "a global that no line reads": lambda u: setattr(u, "UNREAD", 5),
+    "an attribute that no line reads": lambda u: setattr(u.block, "steps", 5),
+    "an equal number": lambda u: setattr(u, "SCALE", float("2.0")),
+    "an equal list": lambda u: setattr(u.Base, "HEADS", [4]),
+    "an equal dict": lambda u: setattr(u.block, "cfg", {"post": 1.5}),
+    "a new attribute": lambda u: setattr(u.block, "seen", 5),
+}
+
+
+@pytest.mark.parametrize("change", UNSEEN)
+def test_what_computes_the_same_is_the_same_state(user: ModuleType, change: str) -> None:
+    before = State(user.function)
+    UNSEEN[change](user)
+    after = State(user.function)
+    assert after.identity == before.identity
+    assert after.holds()
+
+
+class Layer(Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.scale, self.bias = RMSNorm(8), 0.5, mx.zeros(8)
+
+    def __call__(self, x: mx.array) -> mx.array:
+        return x + self.norm(x) * self.scale + self.bias
+
+
+def test_other_weights_are_the_same_state_and_other_layers_are_not() -> None:
+    layer = Layer()
+    before = State(layer)
+    layer.bias = layer.bias + 1
+    layer.norm.weight = mx.ones(8) * 3
+    assert before.holds()
+    layer.norm.eps = 0.5
+    assert not before.holds()
+    layer.norm.eps = 1e-5
+    assert State(layer).identity == before.identity
+    layer.norm = type("RMSNorm", (RMSNorm,), {})(8)
+    assert State(layer).identity != before.identity
+
+
+def test_places_of_every_kind_are_compared() -> None:
+    class Slotted:
+        __slots__ = ("rate",)
+
+    slotted, flag = Slotted(), ContextVar("flag", default=1)
+    slotted.rate = 2.0
+    table, space, queue = np.ones(3), SimpleNamespace(k=1), deque([1, 2])
+    part = functools.partial(lambda x, k: x * k, k=[2.0])
+
+    def function(x: mx.array) -> mx.array:
+        made: mx.array = part(x) * slotted.rate * float(table[0]) * space.k * queue[0] * flag.get()
+        return made
+
+    changes: list[Callable[[], object]] = [
+        lambda: setattr(slotted, "rate", 3.0),
+        lambda: table.__setitem__(0, 5.0),
+        lambda: setattr(space, "k", 2),
+        lambda: queue.append(3),
+        lambda: part.keywords["k"].append(1.0),
+        lambda: flag.set(4),
+    ]
+    for change in changes:
+        state = State(function)
+        assert state.holds()
+        change()
+        assert not state.holds()
+        assert State(function).identity != state.identity
+
+
+def test_what_is_too_large_to_compare_is_said() -> None:
+    table = np.zeros(100_000)
+
+    def function(x: mx.array) -> mx.array:
+        return x * float(table[0])
+
+    assert State(function).obstacle == "table"
+
+
+def test_a_chain_of_values_that_never_ends_is_said() -> None:
+    nest: list[object] = []
+    for _ in range(5000):
+        nest = [nest]
+
+    def function(x: mx.array) -> mx.array:
+        return x * len(nest)
+
+    assert "nested" in State(function).obstacle
+
+
+def caught(x: mx.array) -> mx.array:
+    try:
+        if mx.sum(x) > 0:
+            return x
+    except Exception:
+        pass
+    return x * 6
+
+
+def swallowed(x: mx.array) -> mx.array:
+    try:
+        count = len(set(x.tolist()))  # type: ignore[arg-type]
+    except BaseException:
+        count = 1
+    return x * count
+
+
+def evaluated(x: mx.array) -> mx.array:
+    try:
+        mx.eval(x)
+    except ValueError:
+        return x * 2
+    return x
+
+
+@pytest.mark.parametrize("function", [caught, swallowed, evaluated])
+def test_a_look_at_values_is_noticed_whatever_the_function_catches(
+    function: Callable[[mx.array], mx.array],
+) -> None:
+    with pytest.raises(InputError, match=r"test_guard.py:\d+\) looks at the values"):
+        ir.capture(function, mx.zeros(4))
+
+
+def test_an_error_of_the_users_own_is_no_look_at_values() -> None:
+    table: dict[int, mx.array] = {}
+
+    def function(x: mx.array) -> mx.array:
+        try:
+            return mx.exp(table[x.ndim])
+        except KeyError:
+            return mx.exp(x)
+
+    assert [node.op for node in ir.capture(function, mx.zeros(4)).nodes] == ["exp"]
