@@ -194,11 +194,18 @@ def test_a_constant_that_differs_between_two_calls_is_none() -> None:
         captured(noisy, ((mx.zeros(SHAPE),), {}), [mx.zeros(SHAPE)])
 
 
+@pytest.mark.parametrize("log", [LOG, logging.LoggerAdapter(LOG, {})])
+def test_a_log_is_an_effect_below_its_level_too(log: logging.Logger) -> None:
+    with pytest.raises(ImpureError, match=r"writes to a log .*test_effect.py"), refusing_effects():
+        log.debug("not shown")
+    with pytest.raises(ImpureError, match="reads the level of a log"), refusing_effects():
+        log.isEnabledFor(logging.DEBUG)
+
+
 def test_what_only_computes_is_let_through() -> None:
     def plain(x: mx.array) -> tuple[mx.array, dict[str, object]]:
         import json
 
-        LOG.debug("not shown")
         return mx.softmax(x * 2, axis=-1), {"rows": x.shape[0], "text": json.dumps([1])}
 
     with refusing_effects():

@@ -21,6 +21,7 @@ def safe_softmax(s, mask, axis=-1):
     return mx.softmax(masked(s, mask), axis=axis)
 """
 _POOLS = """
+from types import SimpleNamespace
 import mlx.core as mx
 import carriedpkg.layers.util
 from . import util as _u
@@ -40,6 +41,11 @@ def by_alias(x, mask):
 
 def by_path(x, mask):
     return carriedpkg.layers.util.safe_softmax(x, mask) * util.TABLE
+
+TAG = SimpleNamespace(length=len(__name__))
+
+def tagged(x, mask):
+    return x * TAG.length + (0 if __name__ else 1)
 
 def whole(x, mask):
     return vars(util)["safe_softmax"](x, mask)
@@ -80,3 +86,14 @@ def test_a_helper_of_the_package_is_carried(pools: ModuleType, name: str) -> Non
 def test_a_module_as_a_value_is_refused_in_a_sentence(pools: ModuleType) -> None:
     with pytest.raises(NotPortableError, match=r"needs carriedpkg\.layers\.util as a whole"):
         carry(pools.whole, "whole")
+
+
+def test_what_a_module_is_told_of_itself_is_the_exports_own(pools: ModuleType) -> None:
+    source = carry(pools.tagged, "tagged")
+    assert "TAG = SimpleNamespace(length=len('carriedpkg.layers.pool'))" in source.blocks
+    assert not any(block.startswith("__name__") for block in source.blocks)
+    space: dict[str, object] = {"__name__": "of_its_own"}
+    exec("\n".join([*dict.fromkeys(source.imports), *source.blocks]), space)
+    assert getattr(space["tagged"], "__module__", "") == "of_its_own"
+    given = mx.array([[0.5, 2.0, 1.0]])
+    assert mx.array_equal(space["tagged"](given, None), pools.tagged(given, None)).item()  # type: ignore[operator]

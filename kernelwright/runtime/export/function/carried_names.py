@@ -15,6 +15,10 @@ ALLOWED = frozenset({"mlx", *sys.stdlib_module_names}) - {"__main__"}
 
 
 NUMPY = "numpy"
+OF_EVERY_MODULE = frozenset({"__name__", "__file__", "__package__", "__spec__", "__loader__"})
+"""What a module is told of itself, which an exported module is told anew."""
+_SUBJECT = "kernelwright_subject_"
+"""How the name begins under which a user's file is imported."""
 
 
 def absolute_module(statement: ast.ImportFrom, space: Mapping[str, object]) -> str:
@@ -93,6 +97,15 @@ def attributes_read(path: str, node: ast.AST) -> tuple[list[str], bool]:
 def main_names() -> dict[str, object]:
     """Return the names of the program that runs, a notebook's or a shell's among them."""
     return dict(vars(sys.modules.get("__main__", ModuleType("none"))))
+
+
+def named_as_at_home(expression: ast.expr, text: str, space: Mapping[str, object]) -> str:
+    """Write the name of the user's module where an expression says `__name__`, as for a log."""
+    name = str(space.get("__name__", "")).removeprefix(_SUBJECT)
+    told = [n for n in ast.walk(expression) if isinstance(n, ast.Name) and n.id == "__name__"]
+    for node in told if name else ():
+        node.id = repr(name)
+    return ast.unparse(expression) if told and name else text
 
 
 def has_source(value: object) -> bool:

@@ -14,6 +14,7 @@ import mlx.core as mx
 from kernelwright.runtime.export.function.carried_names import (
     ALLOWED,
     NUMPY,
+    OF_EVERY_MODULE,
     absolute_module,
     attributes_read,
     classes_in,
@@ -26,6 +27,7 @@ from kernelwright.runtime.export.function.carried_names import (
     library_home,
     loaded_names,
     main_names,
+    named_as_at_home,
     namespace_of,
 )
 from kernelwright.runtime.export.function.literal import is_literal, literal
@@ -266,7 +268,7 @@ class _Carrier:
             with _naming(name, node, at):
                 self._allow(name)
         for name in loaded_names(node):
-            if name == own or name not in space:
+            if name == own or name not in space or name in OF_EVERY_MODULE:
                 continue
             value = space[name]
             with _naming(name, node, at):
@@ -399,7 +401,8 @@ class _Carrier:
     ) -> None:
         assert statement.expression is not None
         self._names_in(statement.expression, space, at=_in_file(space))
-        self._found.blocks.append(f"{name} = {statement.expression_text}")
+        text = named_as_at_home(statement.expression, statement.expression_text, space)
+        self._found.blocks.append(f"{name} = {text}")
         if not callable(value) or not hasattr(value, "__qualname__"):
             self._found.objects[name] = value
 
