@@ -25,6 +25,8 @@ def main() -> None:
 
 
 def _run() -> int:
+    from rich.text import Text
+
     from kernelwright.errors import KernelwrightError, UsageError
     from kernelwright.extra import missing_extra
     from kernelwright.service.commands import app
@@ -34,24 +36,24 @@ def _run() -> int:
         app()
     except KernelwrightError as e:
         one_line = " ".join(str(e).split("\n")) if str(e).count("\n") < 2 else str(e)
-        error_console().print(f"[bad]error[/bad] {_escaped(one_line)}", soft_wrap=True)
+        error_console().print(Text.assemble(("error", "bad"), f" {one_line}"), soft_wrap=True)
         return MISUSED if isinstance(e, UsageError) else FAILED
     except ImportError as e:
         if (missing := missing_extra(e)) is None:
             raise
-        error_console().print(f"[bad]error[/bad] {_escaped(str(missing))}", soft_wrap=True)
+        error_console().print(Text.assemble(("error", "bad"), f" {missing}"), soft_wrap=True)
         return FAILED
     except (KeyboardInterrupt, BrokenPipeError):
         raise
     except Exception as e:
         if os.environ.get(TRACEBACK):
             raise
-        found = _escaped(f"{type(e).__name__}: {e}".split("\n")[0])
-        error_console().print(
-            f"[bad]error[/bad] Kernelwright failed ({found}), which is a fault of its own; "
-            f"set {TRACEBACK}=1 to see where.",
-            soft_wrap=True,
+        found = f"{type(e).__name__}: {e}".split("\n")[0]
+        said = (
+            f" Kernelwright failed ({found}), which is a fault of its own; "
+            f"set {TRACEBACK}=1 to see where."
         )
+        error_console().print(Text.assemble(("error", "bad"), said), soft_wrap=True)
         return FAILED
     except SystemExit as e:
         # Typer ends a command that Ctrl-C broke off without a word.
@@ -59,12 +61,6 @@ def _run() -> int:
             raise KeyboardInterrupt from e
         raise
     return 0
-
-
-def _escaped(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,8 @@
-"""The terminal: one theme, one console for results and one for errors."""
+"""The terminal: one theme, one console for results and one for errors.
+
+No console reads markup: a name such as `[/red]` or `:x:` is printed as it is. What has several
+styles is a `Text`.
+"""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -66,10 +70,10 @@ def output_for_json(is_asked: bool = True) -> Iterator[None]:
 @cache
 def result_console() -> Console:
     """Return the console of standard output."""
-    return SafeConsole(theme=THEME, highlight=False, emoji=False)
+    return SafeConsole(theme=THEME, highlight=False, markup=False, emoji=False)
 
 
 @cache
 def error_console() -> Console:
     """Return the console for errors and for progress that is no result."""
-    return SafeConsole(theme=THEME, highlight=False, emoji=False, stderr=True)
+    return SafeConsole(theme=THEME, highlight=False, markup=False, emoji=False, stderr=True)

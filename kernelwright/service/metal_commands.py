@@ -5,6 +5,7 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from rich.text import Text
 
 from kernelwright.errors import InputError
 from kernelwright.metal import simulator
@@ -113,7 +114,7 @@ def check(file: FileArgument, include: IncludeOption = None, json: JsonOption = 
         return
     print_diagnostics(error_console(), library.warnings, str(file))
     names = ", ".join(library.kernels) or "no kernel"
-    console().print(f"[good]compiles[/good]  {names}")
+    console().print(Text.assemble(("compiles", "good"), f"  {names}"))
 
 
 def run(

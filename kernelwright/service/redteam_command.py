@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from kernelwright.agents.budget import Caps
 from kernelwright.campaign import capture_subjects, load_subjects
@@ -106,11 +107,11 @@ def _targets(targets: list[str], inputs: list[str], store: KernelStore) -> list[
     return targets_of(capture_subjects(subjects), open_device("simulator").info)
 
 
-def _line(strike: Strike) -> str:
+def _line(strike: Strike) -> Text:
     where = f", {strike.stage}" if strike.stage else ""
-    idea = " ".join(strike.idea.split())[:100].replace("[", "\\[")
-    style = _STYLES[strike.result]
-    return f"[task]{strike.task}[/] [{style}]{strike.result}[/]{where} [quiet]{idea}[/]"
+    idea = " ".join(strike.idea.split())[:100]
+    result = (strike.result, _STYLES[strike.result])
+    return Text.assemble((strike.task, "task"), " ", result, where, " ", (idea, "quiet"))
 
 
 def _print(report: RedTeamReport) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from kernelwright.campaign.report.search_report import SearchReport
 from kernelwright.runtime.models.choosing import Choice
@@ -42,11 +43,14 @@ def print_tuning(
     if speed is not None:
         before, after = speed.tokens_per_s("untouched"), speed.tokens_per_s("tuned")
         console.print(
-            f"[title]{model}[/title]: decode {before:.1f} -> {after:.1f} tokens/s, "
-            f"{_ratio(speed.decode_speedup)}; prefill of {speed.prompt} "
-            f"{_ratio(speed.prefill_speedup)}; control {_ratio(speed.decode_control)}; peak "
-            f"{speed.arms['untouched'].peak_bytes / 1e9:.2f} -> "
-            f"{speed.arms['tuned'].peak_bytes / 1e9:.2f} GB",
+            Text.assemble(
+                (model, "title"),
+                f": decode {before:.1f} -> {after:.1f} tokens/s, "
+                f"{_ratio(speed.decode_speedup)}; prefill of {speed.prompt} "
+                f"{_ratio(speed.prefill_speedup)}; control {_ratio(speed.decode_control)}; peak "
+                f"{speed.arms['untouched'].peak_bytes / 1e9:.2f} -> "
+                f"{speed.arms['tuned'].peak_bytes / 1e9:.2f} GB",
+            ),
             highlight=False,
         )
     else:

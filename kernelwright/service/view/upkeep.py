@@ -34,7 +34,11 @@ class BackedUp(Record):
 def print_backup(console: Console, copied: BackedUp) -> None:
     """Say where the copy is."""
     console.print(
-        f"{copied.url} is copied to [task]{copied.file}[/], {in_bytes(copied.size_bytes)}."
+        Text.assemble(
+            f"{copied.url} is copied to ",
+            (copied.file, "task"),
+            f", {in_bytes(copied.size_bytes)}.",
+        )
     )
 
 
@@ -45,8 +49,11 @@ def print_merged(console: Console, merged: Merged) -> None:
         f"{count:,} {table.replace('_', ' ')}" for table, count in merged.added.items()
     )
     console.print(
-        f"[task]{merged.url}[/] has {rows.get('evaluation', 0):,} evaluations of "
-        f"{rows.get('candidate', 0):,} candidates, {rows.get('champion', 0):,} champions."
+        Text.assemble(
+            (merged.url, "task"),
+            f" has {rows.get('evaluation', 0):,} evaluations of "
+            f"{rows.get('candidate', 0):,} candidates, {rows.get('champion', 0):,} champions.",
+        )
     )
     console.print(f"new from the second: {added or 'nothing'}", style="quiet")
 
@@ -54,9 +61,12 @@ def print_merged(console: Console, merged: Merged) -> None:
 def print_synced(console: Console, synced: Synced) -> None:
     """Say what one store took from another."""
     console.print(
-        f"[task]{synced.target}[/] takes {len(synced.copied):,} champions from {synced.source}; "
-        f"{synced.behind:,} more lead nothing there"
-        + (f", {synced.unproven:,} want verifying first" if synced.unproven else "")
+        Text.assemble(
+            (synced.target, "task"),
+            f" takes {len(synced.copied):,} champions from {synced.source}; "
+            f"{synced.behind:,} more lead nothing there",
+            f", {synced.unproven:,} want verifying first" if synced.unproven else "",
+        )
     )
 
 

@@ -7,7 +7,11 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 
 from kernelwright.errors import InputError
-from kernelwright.service.python.authoring.expression import Expression, build
+from kernelwright.service.python.authoring.expression import (
+    Expression,
+    build,
+    refused_as_both,
+)
 from kernelwright.service.python.authoring.intrinsic import Value
 from kernelwright.service.python.authoring.meaning import Assignment, Meaning
 
@@ -81,6 +85,7 @@ class _Reader:
         self._file = file
         self._first = first
         self._known = set(parameters)
+        self._called: set[str] = set()
         self.lines: list[Assignment] = []
         self.results: list[Expression] = []
 
@@ -112,9 +117,13 @@ class _Reader:
     def _assign(self, name: str, value: ast.expr) -> None:
         self.lines.append(Assignment(name, self._expression(value)))
         self._known.add(name)
+        if name in self._called:
+            raise InputError(refused_as_both(name, self._place(value)))
 
     def _expression(self, tree: ast.expr) -> Expression:
-        return build(tree, ast.unparse(tree), self._place, known=self._known, may_reduce=True)
+        made = build(tree, ast.unparse(tree), self._place, known=self._known, may_reduce=True)
+        self._called.update(made.calls)
+        return made
 
     def _place(self, node: ast.AST) -> str:
         line = self._first + getattr(node, "lineno", 1) - 1

@@ -32,9 +32,10 @@ def elementwise(
 ) -> AuthoredFunction[mx.array]:
     """Make a function of a line such as `"x * sigmoid(y)"`, computed element by element.
 
-    The line is Python's or Metal's spelling: numbers, names, `+ - * / % **`, comparisons, `and`,
-    `or`, `not`, `a if c else b` or `c ? a : b`, and functions such as `exp`, `sigmoid`, `fma`.
-    Arrays broadcast and promote as in MLX; numbers take the arrays' dtype. The first call at
+    The line means what Python and MLX compute: numbers, names, `+ - * / % **`, comparisons, `and`,
+    `or`, `not`, `a if c else b`, and functions such as `exp` and `sigmoid`. `c ? a : b`, `&&`,
+    `||`, `!` and `1.0f` are taken too, and a function behind `metal::` means Metal's. Arrays and
+    numbers broadcast and promote as in MLX. The first call at
     some shapes and dtypes has a kernel written and verified where the machine has a GPU; calls at
     others run MLX, until `prepare` or `kernelwright.search` found kernels for them.
 

@@ -8,15 +8,17 @@ from dataclasses import dataclass
 import mlx.core as mx
 
 from kernelwright.errors import InputError
+from kernelwright.service.python.authoring.grouping import check_grouping
 from kernelwright.service.python.authoring.intrinsic import (
     CONSTANTS,
     INTRINSICS,
-    PREFIXES,
+    PREFIXED,
     REDUCTIONS,
     Intrinsic,
     Value,
 )
 from kernelwright.service.python.authoring.spelling import spelled
+from kernelwright.service.python.authoring.wording import quoted, quoted_at
 
 Names = Mapping[str, Value]
 Run = Callable[[Names], Value]
@@ -57,6 +59,8 @@ class Expression:
     run: Run
     reduces: bool
     """True where it takes rows to one value each."""
+    calls: tuple[str, ...] = ()
+    """The functions that it calls by a name without a prefix."""
 
 
 def parse(text: str, *, known: Collection[str] = (), may_reduce: bool = False) -> Expression:
@@ -71,24 +75,28 @@ def parse(text: str, *, known: Collection[str] = (), may_reduce: bool = False) -
         InputError: it is none; the sentence names the column.
     """
     if not isinstance(text, str) or not text.strip():
-        raise InputError(f"expected an expression such as 'x * sigmoid(y)', found {text!r}.")
+        raise InputError(f"expected an expression such as 'x * sigmoid(y)', found {quoted(text)}.")
     written = spelled(text)
+    inside = f"({written.text})"
+
+    def place(node: ast.AST) -> str:
+        column = written.column(_in_characters(node, inside) - 1)
+        return f"at column {column} of {quoted_at(text, column)}"
+
     try:
-        tree = ast.parse(f"({written.text})", mode="eval").body
+        tree = ast.parse(inside, mode="eval").body
     except SyntaxError as e:
         column = written.column((e.offset or 2) - 2)
         raise InputError(
-            f"expected an expression such as 'x * sigmoid(y)', found {text!r}: "
+            f"expected an expression such as 'x * sigmoid(y)', found {quoted_at(text, column)}: "
             f"{e.msg} at column {column}."
         ) from e
     except (ValueError, RecursionError, MemoryError) as e:
-        raise InputError(f"expected an expression that Python parses, found {text!r}: {e}.") from e
-
-    def place(node: ast.AST) -> str:
-        column = written.column(_in_characters(node, f"({written.text})") - 1)
-        return f"at column {column} of {text!r}"
-
-    return build(tree, text, place, known=known, may_reduce=may_reduce)
+        raise InputError(
+            f"expected an expression that Python parses, found {quoted(text)}: {e}."
+        ) from e
+    check_grouping(tree, inside, place)
+    return build(tree, text, place, known=known, may_reduce=may_reduce, is_line=True)
 
 
 def _in_characters(node: ast.AST, text: str) -> int:
@@ -104,23 +112,40 @@ def build(
     *,
     known: Collection[str] = (),
     may_reduce: bool = False,
+    is_line: bool = False,
 ) -> Expression:
     """Check a tree and make it a function of its names.
+
+    `is_line` says that the tree is a line's, in which `!` is spelled as `~`.
 
     Raises:
         InputError: a node is no part of the language; the sentence names its place.
     """
-    builder = _Builder(place, known, may_reduce=may_reduce)
+    builder = _Builder(place, known, may_reduce=may_reduce, is_line=is_line)
     run = builder.node(tree, 0)
-    return Expression(text, tuple(builder.names), run, builder.reduces)
+    if both := sorted(builder.calls & {*builder.names, *known}):
+        raise InputError(refused_as_both(both[0], f"in {quoted(text)}"))
+    return Expression(text, tuple(builder.names), run, builder.reduces, tuple(builder.calls))
+
+
+def refused_as_both(name: str, where: str) -> str:
+    """Say that a name is an array's and a function's."""
+    return (
+        f"expected {name!r} to name an array or a function, found both {where}; give the array "
+        "another name."
+    )
 
 
 class _Builder:
-    def __init__(self, place: Place, known: Collection[str], *, may_reduce: bool) -> None:
+    def __init__(
+        self, place: Place, known: Collection[str], *, may_reduce: bool, is_line: bool
+    ) -> None:
         self._place = place
         self._known = known
         self._may_reduce = may_reduce
+        self._is_line = is_line
         self.names: dict[str, None] = {}
+        self.calls: set[str] = set()
         self.reduces = False
 
     def node(self, node: ast.expr, depth: int) -> Run:
@@ -148,8 +173,9 @@ class _Builder:
                 return lambda names: _applied(mx.where, [test(names), body(names), other(names)])
             case ast.Call():
                 return self._call(node, depth)
-            case ast.Attribute() if (found := _dotted(node)) and found in CONSTANTS:
-                return self._name(found, node)
+            case ast.Attribute() if (found := _dotted(node)) and found[1] in CONSTANTS:
+                constant = CONSTANTS[found[1]]
+                return lambda names: constant
         raise InputError(
             f"expected numbers, names, operators, comparisons, 'a if c else b' and functions, "
             f"found {_kind(node)} {self._place(node)}."
@@ -173,6 +199,8 @@ class _Builder:
                 return lambda names: -value(names)
             case ast.UAdd():
                 return value
+            case ast.Invert() if self._is_line:
+                return lambda names: _applied(mx.logical_not, [value(names)])
             case ast.Not():
                 return lambda names: _applied(mx.logical_not, [value(names)])
         raise InputError(f"expected -, + or not, found {_kind(node.op)} {self._place(node)}.")
@@ -194,16 +222,21 @@ class _Builder:
         return _chain(pairs, mx.logical_and)
 
     def _call(self, node: ast.Call, depth: int) -> Run:
-        name = _dotted(node.func) or ast.unparse(node.func)
+        prefix, name = _dotted(node.func) or ("", ast.unparse(node.func))
         given = len(node.args)
         if node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
             raise InputError(f"expected arguments by position alone {self._place(node)}.")
-        intrinsic = self._intrinsic(name, given, node)
+        if prefix:
+            intrinsic = self._prefixed(prefix, name, node)
+        else:
+            intrinsic = self._intrinsic(name, given, node)
+            self.calls.add(name)
         most = intrinsic.most
         if given < intrinsic.least or (most is not None and given > most):
             more = "" if most == intrinsic.least else " or more"
+            noun = "argument" if intrinsic.least == 1 and not more else "arguments"
             raise InputError(
-                f"expected {intrinsic.least}{more} arguments of {name}, found {given} "
+                f"expected {intrinsic.least}{more} {noun} of {name}, found {given} "
                 f"{self._place(node)}."
             )
         self.reduces |= intrinsic.reduces
@@ -220,11 +253,34 @@ class _Builder:
             )
         if name in INTRINSICS:
             return INTRINSICS[name]
-        close = difflib.get_close_matches(name, [*INTRINSICS, *REDUCTIONS], n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(INTRINSICS)}."
+        hint = _nearest(name, [*INTRINSICS, *REDUCTIONS])
         raise InputError(
-            f"expected a function of expressions, found {name!r} {self._place(node)}; {hint}"
+            f"expected a function of expressions, found {quoted(name)} {self._place(node)}; {hint}"
         )
+
+    def _prefixed(self, prefix: str, name: str, node: ast.Call) -> Intrinsic:
+        functions = PREFIXED[prefix]
+        if name in functions:
+            return functions[name]
+        language = {"mx": "MLX", "np": "NumPy", "math": "Python's math"}.get(prefix, "Metal")
+        found = f"found {name!r} {self._place(node)}"
+        if name in REDUCTIONS:
+            raise InputError(
+                f"expected a function of single elements behind a prefix, {found}; write "
+                f"{name}(x) for a row, or {name}imum(x, y) of two arrays."
+                if name in ("min", "max")
+                else f"expected a function of single elements behind a prefix, {found}; write "
+                f"{name}(x) for a row."
+            )
+        hint = (
+            f"write {name} without a prefix." if name in INTRINSICS else _nearest(name, functions)
+        )
+        raise InputError(f"expected a function of {language}, {found}; {hint}")
+
+
+def _nearest(name: str, known: Collection[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}."
 
 
 def _applied(call: Callable[..., Value], values: Sequence[Value]) -> Value:
@@ -249,23 +305,18 @@ def _chain(parts: list[Run], join: Callable[..., Value]) -> Run:
     return run
 
 
-def _dotted(node: ast.expr) -> str | None:
-    """Return the last name of `metal.precise.exp`; None where other things are before it."""
+def _dotted(node: ast.expr) -> tuple[str, str] | None:
+    """Return `("metal", "exp")` of `metal.precise.exp`; None where other things are before it."""
     match node:
         case ast.Name(id=name):
-            return name
-        case ast.Attribute(value=ast.Name() | ast.Attribute() as inner, attr=name):
-            return name if _is_prefix(inner) else None
+            return "", name
+        case ast.Attribute(value=ast.Name(id=prefix), attr=name) if prefix in PREFIXED:
+            return prefix, name
+        case ast.Attribute(
+            value=ast.Attribute(value=ast.Name(id="metal"), attr="precise" | "fast"), attr=name
+        ):
+            return "metal", name
     return None
-
-
-def _is_prefix(node: ast.expr) -> bool:
-    match node:
-        case ast.Name(id=name):
-            return name in PREFIXES
-        case ast.Attribute(value=inner, attr=name):
-            return name in PREFIXES and _is_prefix(inner)
-    return False
 
 
 def _kind(node: ast.AST) -> str:
@@ -282,6 +333,7 @@ def _kind(node: ast.AST) -> str:
         ast.FloorDiv: "//",
         ast.MatMult: "@",
         ast.Invert: "~",
+        ast.Starred: "*",
         ast.BinOp: "an operator",
         ast.NamedExpr: ":=",
         ast.JoinedStr: "a text",

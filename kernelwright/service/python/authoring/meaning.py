@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from keyword import iskeyword
 
 import mlx.core as mx
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from kernelwright.errors import InputError
 from kernelwright.service.python.authoring.expression import Expression, free_names, parse
 from kernelwright.service.python.authoring.intrinsic import REDUCTIONS, Value
+from kernelwright.service.python.authoring.wording import quoted
 
 REDUCED = "reduced"
 """What a single reduction's result is called in `finish`."""
@@ -62,10 +64,12 @@ class Meaning:
         values: dict[str, Value] = {**self.constants, **self.bound(arguments, keywords)}
         try:
             return self._computed(values)
-        except (TypeError, ValueError) as e:
+        except InputError:
+            raise
+        except Exception as e:
             types = ", ".join(f"{name} {_type(values[name])}" for name in self.parameters)
             raise InputError(
-                f"expected arrays of which {self.name} can be computed, found {types}: {e}"
+                f"expected arrays of which {self.name} can be computed, found {types}: {_reason(e)}"
             ) from e
 
     def _computed(self, values: dict[str, Value]) -> mx.array | tuple[mx.array, ...]:
@@ -103,7 +107,9 @@ class Meaning:
 
     def _result(self, value: Value, result: Expression) -> mx.array:
         if not isinstance(value, mx.array):
-            raise InputError(f"expected {result.text!r} to read an array, found numbers alone.")
+            raise InputError(
+                f"expected {quoted(result.text)} to read an array, found numbers alone."
+            )
         return value.squeeze(-1) if self.drops_row else value
 
 
@@ -130,18 +136,22 @@ def rowwise_meaning(
     Raises:
         InputError: a part is no expression, a reduction is not known, or names do not match.
     """
+    for word, part in (("map", mapped), ("reduce", reduce)):
+        if not isinstance(part, str | Mapping):
+            raise InputError(f"expected {word} as a text or a dict of texts, found {part!r}.")
     maps = {REDUCED: mapped} if isinstance(mapped, str) else dict(mapped)
     reductions = dict.fromkeys(maps, reduce) if isinstance(reduce, str) else dict(reduce)
     if maps.keys() != reductions.keys() or not maps:
         raise InputError(
-            f"expected map and reduce to have the same names, found {', '.join(maps) or 'none'} "
+            f"expected map and reduce to have the same names, found "
+            f"{', '.join(map(str, maps)) or 'none'} "
             f"and {', '.join(map(str, reductions)) or 'none'}."
         )
-    if unknown := [r for r in reductions.values() if r not in REDUCTIONS]:
+    if unknown := [r for r in reductions.values() if r not in tuple(REDUCTIONS)]:
         raise InputError(
             f"expected reduce to be one of {', '.join(REDUCTIONS)}, found {unknown[0]!r}."
         )
-    if wrong := [key for key in maps if not key.isidentifier()]:
+    if wrong := [key for key in maps if not _is_name(key)]:
         raise InputError(f"expected names for the reductions, found {wrong[0]!r}.")
     if taken := sorted(set(maps).intersection(names or ())):
         raise InputError(
@@ -160,7 +170,9 @@ def rowwise_meaning(
     parameters = _parameters(finish or next(iter(maps.values())), names, reads)
     row_of = next((n for n in lines[0].expression.names if n in parameters), "")
     if not row_of:
-        raise InputError(f"expected {next(iter(maps.values()))!r} to read an array, found none.")
+        raise InputError(
+            f"expected {quoted(next(iter(maps.values())))} to read an array, found none."
+        )
     return Meaning(
         name,
         parameters,
@@ -173,10 +185,24 @@ def rowwise_meaning(
     )
 
 
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and name.isidentifier() and not iskeyword(name)
+
+
 def _type(value: Value) -> str:
     if not isinstance(value, mx.array):
-        return repr(value)
+        return quoted(value)
     return f"{str(value.dtype).rpartition('.')[2]}[{','.join(map(str, value.shape))}]"
+
+
+def _reason(error: Exception) -> str:
+    """Say why MLX refused, and what to do where its sentence does not."""
+    words = str(error).rstrip(".")
+    if "would result in overflow" in words:
+        return f"{words}; write a number that the dtype holds, or widen the array, as int(x)."
+    if "for array with 0 dimensions" in words:
+        return f"{words}; a row needs an axis, as x.reshape(1) has."
+    return f"{words}."
 
 
 def _reduced(text: str, reduction: str, known: set[str]) -> Expression:
@@ -194,22 +220,22 @@ def _check_order(lines: Sequence[Assignment]) -> None:
         later = {other.name for other in lines[place:]}
         if early := later.intersection(line.expression.names):
             raise InputError(
-                f"expected {line.expression.text!r} to read arrays and earlier reductions, found "
-                f"{min(early)!r}, which is not computed yet."
+                f"expected {quoted(line.expression.text)} to read arrays and earlier reductions, "
+                f"found {min(early)!r}, which is not computed yet."
             )
 
 
 def _parameters(text: str, names: Sequence[str] | None, read: tuple[str, ...]) -> tuple[str, ...]:
     if names is None:
         if not read:
-            raise InputError(f"expected {text!r} to read an array, found numbers alone.")
+            raise InputError(f"expected {quoted(text)} to read an array, found numbers alone.")
         return read
     if missing := [name for name in read if name not in names]:
         raise InputError(
-            f"expected {text!r} to read only {', '.join(names)}, found {missing[0]!r}; add it to "
-            "names."
+            f"expected {quoted(text)} to read only {', '.join(names)}, found {missing[0]!r}; "
+            "add it to names."
         )
-    if wrong := [name for name in names if not name.isidentifier()]:
+    if wrong := [name for name in names if not _is_name(name)]:
         raise InputError(f"expected names of parameters, found {wrong[0]!r}.")
     if len(set(names)) != len(names):
         raise InputError(f"expected different names of parameters, found {', '.join(names)}.")

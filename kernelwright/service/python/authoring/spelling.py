@@ -4,10 +4,20 @@ import re
 from dataclasses import dataclass
 
 from kernelwright.errors import InputError
+from kernelwright.service.python.authoring.wording import quoted, quoted_at
 
 _LITERAL = re.compile(r"(?<![\w.])((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFhH](?!\w)")
 _LIMIT = 10_000
 """Characters; an expression is a line, and Python's parser recurses over it."""
+_TYPE = r"(?:(?:float|half|bfloat|bool|u?char|u?short|u?int|u?long)\d?)"
+_REFUSED = (
+    (re.compile(r"\+\+|--"), "found {found!r}; write + + or - - with a space, or one sign"),
+    (re.compile(r"~"), "found '~'; write !x or not x of truths"),
+    (re.compile(rf"\(\s*({_TYPE})\s*\)(?=\s*[\w.!+-])"), "found {found!r}; write {type}(x)"),
+    (re.compile(rf"\w+\s*<\s*({_TYPE})\s*>\s*\("), "found {found!r}; write {type}(x)"),
+    (re.compile(r";"), "found ';' with more behind it; write one expression"),
+)
+"""What Metal would read otherwise than Python, or Python not at all, and what to write."""
 
 
 @dataclass(frozen=True)
@@ -31,25 +41,43 @@ class Spelled:
 
 
 def spelled(text: str) -> Spelled:
-    """Return `c ? a : b`, `&&`, `||`, `!`, `metal::exp` and `1.0f` as Python writes them.
+    """Return `c ? a : b`, `&&`, `||`, `metal::exp` and `1.0f` as Python writes them.
+
+    `!` becomes `~`, which binds as it does in Metal: `!x == y` is `(!x) == y`.
 
     Raises:
-        InputError: parentheses or a `?` stand alone; the sentence names the place.
+        InputError: parentheses or a `?` stand alone, or the two languages differ over a part; the
+            sentence names the place.
     """
     if len(text) > _LIMIT:
-        raise InputError(f"expected an expression of at most {_LIMIT} characters.")
-    text = re.sub(r"[\t\r\n;]", " ", text)
+        raise InputError(
+            f"expected an expression of at most {_LIMIT} characters, found {len(text)}: "
+            f"{quoted(text)}; split it into the lines of a function under @kernelwright.kernel."
+        )
+    text = re.sub(r"[\t\r\n]|;(?=[;\s]*\Z)", " ", text)
+    _check_spelling(text)
     plain = Spelled(text, tuple(range(len(text))))
     for pattern, word in (
         (_LITERAL, r"\1"),
         (re.compile(r"::"), "."),
         (re.compile(r"&&"), " and "),
         (re.compile(r"\|\|"), " or "),
-        (re.compile(r"!(?!=)"), " not "),
+        (re.compile(r"!(?!=)"), "~"),
     ):
         plain = _replaced(plain, pattern, word)
     _check_parentheses(plain, text)
     return _ternaries(plain, text)
+
+
+def _check_spelling(text: str) -> None:
+    for pattern, words in _REFUSED:
+        if match := pattern.search(text):
+            column = match.start() + 1
+            said = words.format(found=match[0], type=match[1] if pattern.groups else "")
+            raise InputError(
+                "expected an expression that Python and Metal read alike, "
+                f"{said}, at column {column} of {quoted_at(text, column)}."
+            )
 
 
 def _replaced(given: Spelled, pattern: re.Pattern[str], word: str) -> Spelled:
@@ -69,16 +97,18 @@ def _check_parentheses(given: Spelled, text: str) -> None:
         if character == "(":
             opened.append(place)
         elif character == ")" and not opened:
+            column = given.column(place)
             raise InputError(
-                f"expected an opening parenthesis for the ')' at column {given.column(place)} of "
-                f"{text!r}."
+                f"expected an opening parenthesis for the ')' at column {column} of "
+                f"{quoted_at(text, column)}."
             )
         elif character == ")":
             opened.pop()
     if opened:
+        column = given.column(opened[-1])
         raise InputError(
-            f"expected a closing parenthesis for the '(' at column {given.column(opened[-1])} of "
-            f"{text!r}."
+            f"expected a closing parenthesis for the '(' at column {column} of "
+            f"{quoted_at(text, column)}."
         )
 
 
@@ -98,8 +128,10 @@ def _ternaries(given: Spelled, text: str) -> Spelled:
     condition, rest = asked
     chosen = _branches(rest)
     if chosen is None:
-        place = rest.column(-1)
-        raise InputError(f"expected ':' after the '?' at column {place - 1} of {text!r}.")
+        column = rest.column(0) - 1
+        raise InputError(
+            f"expected ':' after the '?' at column {column} of {quoted_at(text, column)}."
+        )
     parts = [("((", chosen[0]), (") if (", condition), (") else (", chosen[1])]
     made = Spelled("", ())
     for mark, part in parts:

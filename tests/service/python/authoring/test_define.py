@@ -57,6 +57,10 @@ def test_rowwise_without_finish_returns_a_value_for_each_row() -> None:
         ({"map": {"a": "x + a"}, "reduce": "sum"}, "found 'a', which is not computed yet"),
         ({"map": "1 + 2", "reduce": "sum"}, "to read an array, found numbers alone"),
         ({"map": "x", "reduce": "sum", "finish": "x / redcued", "names": ["x"]}, "found 'redcued'"),
+        ({"map": "x", "reduce": None}, "reduce as a text or a dict of texts, found None"),
+        ({"map": 3, "reduce": "sum"}, "map as a text or a dict of texts, found 3"),
+        ({"map": {3: "x"}, "reduce": "sum"}, "names for the reductions, found 3"),
+        ({"map": "x", "reduce": {"reduced": []}}, "one of sum, mean, max, min, prod, found"),
         ({"map": {"x": "y"}, "reduce": "sum", "names": ["x", "y"]}, "different names, found 'x'"),
     ],
 )
@@ -104,6 +108,39 @@ def test_a_body_that_is_no_expression_is_refused_with_its_line() -> None:
         @kw.kernel
         def reads(x: mx.array) -> mx.array:
             return x + unknown  # type: ignore[name-defined, no-any-return]  # noqa: F821
+
+
+def test_a_name_of_a_body_is_an_array_or_a_function() -> None:
+    with pytest.raises(InputError, match="'mean' to name an array or a function, found both"):
+
+        @kw.kernel
+        def both(x: mx.array) -> mx.array:
+            mean = x * 2
+            return mean(x) + mean  # type: ignore[operator, no-any-return]
+
+    with pytest.raises(InputError, match="'exp' to name an array or a function, found both"):
+
+        @kw.kernel
+        def later(x: mx.array) -> mx.array:
+            y = exp(x)  # type: ignore[has-type, used-before-def]  # noqa: F821
+            exp = y * 2
+            return exp + y  # type: ignore[no-any-return]
+
+
+def test_a_reduction_keeps_its_axis_in_a_body_and_drops_it_in_rowwise_without_finish() -> None:
+    @kw.kernel
+    def total(x: mx.array) -> mx.array:
+        return sum(x)  # type: ignore[return-value]
+
+    assert total(_x()).shape == (6, 1)
+    assert kw.rowwise(map="x", reduce="sum")(_x()).shape == (6,)
+
+
+def test_what_has_no_rows_is_one_sentence() -> None:
+    with pytest.raises(InputError, match=r"found x float32.*a row needs an axis"):
+        kw.rowwise(map="x", reduce="sum")(mx.array(3.0))
+    with pytest.raises(InputError, match=r"found x float32\[3,0\]"):
+        kw.rowwise(map="x", reduce="max")(mx.zeros((3, 0)))
 
 
 def test_a_function_without_a_source_is_refused_in_a_sentence() -> None:

@@ -22,7 +22,10 @@ Y = mx.array([1.0, -1.0, 2.0, 0.5, -3.0])
         ("x > 0 ? 1.0 : y > 0 ? 2.0 : 3.0", mx.where(X > 0, 1.0, mx.where(Y > 0, 2.0, 3.0))),
         ("max(x, (y > 0 ? y : x), 0)", mx.maximum(mx.maximum(X, mx.where(Y > 0, Y, X)), 0)),
         ("x > 0 && !(y < 0) || x == y ? x : y", mx.where(((X > 0) & (Y >= 0)) | (X == Y), X, Y)),
-        ("-1 < x <= 1 ? x : y", mx.where((X > -1) & (X <= 1), X, Y)),
+        ("-1 < x && x <= 1 ? x : y", mx.where((X > -1) & (X <= 1), X, Y)),
+        ("!x == y ? x : y", mx.where(mx.logical_not(X) == Y, X, Y)),
+        ("not x == y ? x : y", mx.where(X != Y, X, Y)),
+        ("(float)(x) * uint(abs(y)) + !!x;", X * mx.abs(Y).astype(mx.uint32) + (X != 0)),
         ("metal::precise::tanh(x) + fma(x, y, .5f)", mx.tanh(X) + X * Y + 0.5),
         ("x / (1 + fabs(y)) ** 2", X / mx.square(1 + mx.abs(Y))),
         ("clamp(x, -1, 1) + pi * exp(0) + y - y", mx.clip(X, -1, 1) + math.pi + Y - Y),
@@ -32,6 +35,80 @@ Y = mx.array([1.0, -1.0, 2.0, 0.5, -3.0])
 def test_a_line_computes_what_mlx_does(text: str, expected: mx.array) -> None:
     function = kw.elementwise(text, names=["x", "y"])
     assert mx.allclose(function(X, Y), expected, atol=1e-6, rtol=1e-6)
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("text", "arrays", "expected"),
+    [
+        ("metal::fmod(x, y)", ([-7.0, 7.0, 7.5], [3.0, -3.0, 2.0]), [-1.0, 1.0, 1.5]),
+        ("fmod(x, y)", ([-7.0, 7.0], [3.0, -3.0]), [-1.0, 1.0]),
+        ("x % y + 0", ([-7.0, 7.0], [3.0, -3.0]), [2.0, -2.0]),
+        ("mx.remainder(x, y)", ([-7.0, 7.0], [3.0, -3.0]), [2.0, -2.0]),
+        ("metal::round(x)", ([0.5, 2.5, -0.5, -1.5, 0.49999997],), [1.0, 3.0, -1.0, -2.0, 0.0]),
+        ("round(x)", ([0.5, 2.5, -1.5],), [0.0, 2.0, -2.0]),
+        ("rint(x)", ([0.5, 2.5, -1.5],), [0.0, 2.0, -2.0]),
+        ("metal::max(x, y)", ([NAN, 1.0], [2.0, NAN]), [2.0, 1.0]),
+        ("fmin(x, 2)", ([NAN, 1.0, 3.0],), [2.0, 1.0, 2.0]),
+        ("max(x, 2)", ([NAN, 1.0, 3.0],), [NAN, 2.0, 3.0]),
+        ("clamp(x, -1, 1)", ([NAN, -3.0, 0.5],), [-1.0, -1.0, 0.5]),
+        ("metal::sign(x)", ([NAN, -3.0, 0.0],), [0.0, -1.0, 0.0]),
+    ],
+)
+def test_what_only_metal_spells_means_what_metal_computes(
+    text: str, arrays: tuple[list[float], ...], expected: list[float]
+) -> None:
+    made = kw.elementwise(text)(*map(mx.array, arrays))
+    assert mx.array_equal(made, mx.array(expected), equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x & 3 == 3", "parentheses where & stands beside a comparison, .* at column 1"),
+        ("x != y ^ 1", "parentheses where \\^ stands beside a comparison, .* at column 6"),
+        ("x < y < z", "one comparison at a time, .* write x < y and y < z"),
+        ("x == y != z", "one comparison at a time"),
+        ("~x", "found '~'"),
+        ("x; -y", "found ';' with more behind it"),
+        ("x--y", "found '--'"),
+        ("++x", "found '\\+\\+'"),
+        ("(float)x * y", "write float\\(x\\), at column 1"),
+        ("y + (half)-x", "write half\\(x\\), at column 5"),
+        ("static_cast<int>(x)", "write int\\(x\\)"),
+        ("metal::erf(x)", "a function of Metal, found 'erf' .* write erf without a prefix"),
+        ("metal::nonsense(x)", "a function of Metal, found 'nonsense'"),
+        ("mx.max(x, y)", "found 'max' .* write max\\(x\\) for a row, or maximum\\(x, y\\)"),
+        ("math.remainder(x, y)", "a function of Python's math, found 'remainder'"),
+        ("foo::exp(x)", "found 'foo.exp'"),
+        ("sum + maximum(x, sum) + maximum", "expected maximum to be called"),
+    ],
+)
+def test_what_the_two_languages_read_differently_is_refused(text: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        kw.elementwise(text)
+
+
+def test_a_name_is_an_array_or_a_function() -> None:
+    with pytest.raises(InputError, match="'max' to name an array or a function, found both"):
+        kw.elementwise("max(x, max)", names=["x", "max"])
+
+
+@pytest.mark.parametrize("text", ["x+" * 3000 + "x", "x+" * 6000 + "x", "y * " * 90 + "sigmod(x)"])
+def test_a_long_line_is_quoted_in_part(text: str) -> None:
+    with pytest.raises(InputError) as told:
+        kw.elementwise(text)
+    assert len(str(told.value)) < 400
+
+
+def test_numbers_promote_as_mlx_has_it() -> None:
+    whole = mx.array([1, 2], dtype=mx.uint8)
+    assert kw.elementwise("x + 1")(whole).dtype == mx.uint8
+    assert kw.elementwise("x * 2.5")(whole).dtype == mx.float32
+    with pytest.raises(InputError, match="overflow; write a number that the dtype holds"):
+        kw.elementwise("x + 256")(whole)
 
 
 @pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16, mx.float32])
@@ -55,6 +132,7 @@ def test_numbers_take_the_arrays_dtype(dtype: mx.Dtype) -> None:
         ("y + x.shape", "found an attribute at column 5"),
         ("x // y", "at column 1"),
         ("sum(x)", "found sum over a row at column 1 .* use kernelwright.rowwise"),
+        ("exp(x, y)", "expected 1 argument of exp, found 2"),
         ("fma(x, y)", "expected 3 arguments of fma, found 2 at column 1"),
         ("exp + x", "expected exp to be called, as exp\\(x\\), found it alone at column 1"),
         ("__import__('os')", "expected a function of expressions, found '__import__'"),
