@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from kernelwright.errors import InputError
+
 ATTRIBUTE = "__kernelwright_examples__"
 OPTIMIZED = "__kernelwright_original__"
 """Where what `kernelwright.optimize` returns keeps the function that it was given."""
@@ -30,13 +32,17 @@ def example(*inputs: object, **keyword_inputs: object) -> Callable[[Function], F
     """
 
     def mark(function: Function) -> Function:
+        if not callable(function) or isinstance(function, type):
+            raise InputError(
+                f"expected a function under @kernelwright.example, found {function!r}."
+            )
         earlier = examples_of(function)
         call = Example(inputs, tuple(keyword_inputs.items()))
         # Decorators apply from the bottom up; people read from the top down.
         examples = (call, *earlier)
         try:
             setattr(function, ATTRIBUTE, examples)
-        except AttributeError:
+        except (AttributeError, TypeError):
             # What mx.compile returns takes no attributes, and no weak references either.
             _BESIDE[id(function)] = (function, examples)
         return function

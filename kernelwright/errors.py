@@ -13,6 +13,10 @@ class UsageError(InputError):
     """A command was called with arguments that do not go together; it exits 2."""
 
 
+class SearchRunsError(InputError):
+    """Another process is at the same search; it may be waited for."""
+
+
 class UnsupportedError(KernelwrightError):
     """A valid request that Kernelwright cannot serve yet; it names what is missing."""
 

@@ -483,6 +483,10 @@ def is_library_file(file: str) -> bool:
     return "site-packages" in file or file.startswith((_OWN_FOLDER, _LIBRARY))
 
 
+_MOST_SAID = 300
+"""Characters of a function's own exception that an error repeats."""
+
+
 def _translated(error: BaseException, function: str, line: str) -> KernelwrightError:
     text, name = str(error), f"{function}{line}"
     if text.startswith(("[eval]", "[async_eval]")):
@@ -501,4 +505,5 @@ def _translated(error: BaseException, function: str, line: str) -> KernelwrightE
         return UnsupportedError(
             f"{name} uses MLX's primitive {primitive}, which MLX cannot export; {advice}."
         )
-    return InputError(f"{name} raised {type(error).__name__} while it was traced: {text}")
+    said = text.partition("\n")[0][:_MOST_SAID]
+    return InputError(f"{name} raised {type(error).__name__} while it was traced: {said}")

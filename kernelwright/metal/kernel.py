@@ -99,7 +99,10 @@ class Program(Record):
             raise ValueError(f"no kernel writes {', '.join(missing)}")
         unknown = set[str]().union(*map(symbols_in, self._extents())) - self.symbols
         if unknown:
-            raise ValueError(f"unknown dimension {', '.join(sorted(unknown))} in an extent")
+            names = ", ".join(("whole numbers", *sorted(self.symbols)))
+            raise ValueError(
+                f"unknown dimension {', '.join(sorted(unknown))} in an extent; expected {names}"
+            )
         return self
 
     def _extents(self) -> list[Extent]:

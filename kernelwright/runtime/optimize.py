@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import update_wrapper
+from pathlib import Path
 from types import MethodType
 from typing import ParamSpec, TypeVar
 
@@ -15,6 +16,7 @@ from kernelwright.ir.capture import is_capturing
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.stitch import stitch
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceName
+from kernelwright.public_call import check_types, one_sentence
 from kernelwright.runtime.backward import Backward, Note
 from kernelwright.runtime.bucket import Buckets, is_harmless, through
 from kernelwright.runtime.call import Key, flatten, plain_key
@@ -332,7 +334,7 @@ def _type(array: mx.array) -> str:
 def optimize(
     function: Callable[P, R] | None = None,
     *,
-    store: str | None = None,
+    store: str | Path | None = None,
     device: DeviceName | None = None,
     buckets: Sequence[int] | None = None,
     axis: int = 0,
@@ -372,7 +374,9 @@ def optimize(
             f"expected a function of MLX arrays or an mlx.nn.Module, found {found}; "
             "give kernelwright.optimize the function, or an object of the class."
         )
-    server = KernelServer(store, device, threadgroup_bytes)
+    given = {"store": store, "device": device, "buckets": buckets, "axis": axis, "padded": padded}
+    check_types(optimize, {**given, "threadgroup_bytes": threadgroup_bytes, "warm": warm})
+    server = KernelServer(None if store is None else str(store), device, threadgroup_bytes)
     if is_module(function):
         from kernelwright.runtime.models.install import optimize_model
         from kernelwright.runtime.models.loaded import LoadedModel
@@ -398,6 +402,7 @@ def optimize(
     return decorate if function is None else decorate(function)
 
 
+@one_sentence
 def restore(model: M) -> M:
     """Give a model that `optimize` changed its own code back, and return it."""
     from kernelwright.runtime.models.install import restore_model
@@ -408,6 +413,7 @@ def restore(model: M) -> M:
     return model
 
 
+@one_sentence
 def explain(function: Callable[..., object], *args: object, **kwargs: object) -> Explanation:
     """Say what a call of an optimized function or model runs, why, and what it saves.
 

@@ -16,7 +16,7 @@ from kernelwright.campaign.history.resuming import (
     searches,
     shown_id,
 )
-from kernelwright.campaign.history.run_state import RunState, state_of
+from kernelwright.campaign.history.run_state import RunState, not_running, state_of
 from kernelwright.campaign.report.wording import in_money, in_seconds
 from kernelwright.errors import InputError
 from kernelwright.service.console import console
@@ -103,7 +103,7 @@ def _living(store: KernelStore, wanted: str | None) -> Campaign:
     alive = [run for run in runs if is_alive(run)]
     found = find_night(alive if wanted is None and alive else runs, wanted)
     if not is_alive(found):
-        raise InputError(f"campaign {called(found)} does not run.")
+        raise InputError(not_running(found))
     return found
 
 

@@ -8,6 +8,7 @@ from kernelwright.campaign.spec.input_text import read_inputs
 from kernelwright.campaign.spec.search_target import subject_of
 from kernelwright.errors import InputError
 from kernelwright.metal.diagnostic import Record
+from kernelwright.public_call import one_sentence
 from kernelwright.runtime.export import FormatName
 from kernelwright.service.export_source import (
     FunctionTarget,
@@ -41,6 +42,7 @@ class ExportResult(Record):
         return all(exported.is_verified for exported in self.written)
 
 
+@one_sentence
 def export(
     target: Function | str | Path,
     directory: str | Path,
@@ -48,7 +50,7 @@ def export(
     inputs: Sequence[str] = (),
     name: str | None = None,
     format_name: FormatName = "module",
-    store: str | None = None,
+    store: str | Path | None = None,
     force: bool = False,
     slower: bool = False,
 ) -> ExportResult:
@@ -80,7 +82,7 @@ def export(
         folder=Path(directory), name=name, format_name=format_name, force=force, slower=slower
     )
     left_out: list[str] = []
-    with KernelStore(store, must_exist=True) as opened:
+    with KernelStore(None if store is None else str(store), must_exist=True) as opened:
         if isinstance(target, str | Path):
             written = export_targets(opened, [str(target)], inputs, request, left_out.append)
         else:

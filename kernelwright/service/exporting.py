@@ -1,7 +1,10 @@
 """Writes exports: what `kernelwright export` and `kernelwright.export` share."""
 
 from collections.abc import Callable, Sequence
+from keyword import iskeyword
 from pathlib import Path
+
+from pydantic import field_validator
 
 from kernelwright.errors import InputError, KernelwrightError
 from kernelwright.metal.diagnostic import Record
@@ -49,6 +52,13 @@ class ExportRequest(Record):
     format_name: FormatName
     force: bool
     slower: bool
+
+    @field_validator("name")
+    @classmethod
+    def _names_a_module(cls, name: str | None) -> str | None:
+        if name is not None and (not name.isidentifier() or iskeyword(name)):
+            raise InputError(f"expected a name for the module such as 'softmax', found {name!r}.")
+        return name
 
 
 def export_targets(

@@ -20,6 +20,7 @@ from sqlalchemy.exc import (
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from kernelwright.errors import BlockedError, ConflictError, StoreError
+from kernelwright.store.identity import watch_file
 from kernelwright.store.location import label_of, without_secrets
 from kernelwright.store.read_only import is_read_only, open_read_only
 from kernelwright.store.schema import SCHEMA_VERSION
@@ -176,9 +177,14 @@ def _engine(url: str, *, create: bool, busy_timeout_s: float) -> Engine:
             f"expected a path, or the URL of a SQLite or PostgreSQL database, found "
             f"{label_of(url)}; other databases are not supported."
         )
-    if parsed.database and not parsed.database.startswith((":memory:", "file:")):
-        _prepare_folder(Path(parsed.database), url, create=create)
+    if "\0" in url:
+        raise StoreError(f"expected a path or a URL without NUL, found {url!r}.")
+    is_file = bool(parsed.database) and not str(parsed.database).startswith((":memory:", "file:"))
+    if is_file:
+        _prepare_folder(Path(str(parsed.database)), url, create=create)
     engine = _sqlite_engine(parsed, busy_timeout_s)
+    if is_file:
+        watch_file(engine, Path(str(parsed.database)).absolute(), label_of(url))
     event.listen(engine, "connect", _configure_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine

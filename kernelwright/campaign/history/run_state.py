@@ -53,6 +53,18 @@ def state_of(store: KernelStore, run: Campaign) -> RunState:
     )
 
 
+def not_running(run: Campaign) -> str:
+    """Say that a run which is over or dead cannot be asked, and what to do instead."""
+    short_id = shown_id(run)[:8]
+    said = f"campaign {short_id} ({run.name}) does not run"
+    if run.state == "finished":
+        return f"{said}: it is finished; read what it found with: kernelwright report {short_id}"
+    word = "its process is gone" if run.state == "running" else f"it is {run.state}"
+    if night_spec_of(run) is None:
+        return f"{said}: {word}, and it is a search; call the same kernelwright search to go on."
+    return f"{said}: {word}; take it up with: kernelwright campaign resume {short_id}"
+
+
 def word_for(store: KernelStore, run: Campaign) -> str:
     """Say how a run stands in a word or two."""
     if run.state == "finished":

@@ -189,6 +189,16 @@ def night_of_wishes() -> NightSpec:
     return _spec(night, Path("wanted.toml"))
 
 
+class _NoPathError(ValueError):
+    """A name that no file can have, such as one with a NUL."""
+
+
+def _text_of(path: Path) -> str:
+    if "\0" in str(path):
+        raise _NoPathError(str(path))
+    return path.read_text()
+
+
 def read_night(path: Path) -> tuple[NightSpec, ...]:
     """Read a night's file; return one search for each device.
 
@@ -197,9 +207,9 @@ def read_night(path: Path) -> tuple[NightSpec, ...]:
     """
     text = ""
     try:
-        text = path.read_text()
+        text = _text_of(path)
         parsed = NightFile.model_validate(tomllib.loads(text))
-    except OSError as e:
+    except (OSError, _NoPathError) as e:
         raise InputError(
             f"expected a campaign's TOML file, found nothing readable at {str(path)!r}; "
             f"write one with: kernelwright campaign init {path}"

@@ -26,7 +26,7 @@ def pause(store: Store, id: str) -> Asked:  # noqa: A002
     """Let a campaign hold still: what runs ends, nothing new begins."""
     run = require_alive(store, id)
     if _is_paused(store, run):
-        raise InputError(f"campaign {_called(run)} holds still already.")
+        raise InputError(f"campaign {_called(run)} holds still already; let it go on with Resume.")
     ask_to_pause(store, run.id)
     return Asked(sentence=f"asked {_called(run)} to hold still; what runs ends, nothing new begins")
 
@@ -36,7 +36,7 @@ def resume(store: Store, id: str) -> Asked:  # noqa: A002
     """Let a campaign that holds still go on."""
     run = require_alive(store, id)
     if not _is_paused(store, run):
-        raise InputError(f"campaign {_called(run)} runs already.")
+        raise InputError(f"campaign {_called(run)} runs already; Pause lets it hold still.")
     ask_to_go_on(store, run.id)
     return Asked(sentence=f"asked {_called(run)} to go on")
 

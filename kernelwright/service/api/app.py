@@ -2,14 +2,16 @@
 
 from importlib.metadata import version
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.service.api.actions import actions
 from kernelwright.service.api.guard import Access, Guard
+from kernelwright.service.api.parameter import check_query
 from kernelwright.service.api.record import Problem
 from kernelwright.service.api.reply import problem, reply_class
 from kernelwright.service.api.routes import routes
@@ -17,6 +19,19 @@ from kernelwright.service.api.secret import Redactor, known_secrets
 from kernelwright.service.web.pages import pages
 from kernelwright.store import KernelStore
 from kernelwright.store.location import secrets_of
+
+REFUSALS: tuple[tuple[int | str, str], ...] = (
+    (400, "A parameter is wrong, or what is asked cannot be done now."),
+    (401, "The server's token is missing."),
+    (403, "The request comes from another site, or lacks the header x-kernelwright."),
+    (404, "There is nothing of that name."),
+    (405, "The address takes another method."),
+    (421, "The server does not answer to the request's host name."),
+    (422, "A parameter is of the wrong type or out of range."),
+    (500, "The server failed, or its store did."),
+    (503, "The store cannot be read or written now."),
+)
+"""The statuses of replies that hold an error, and what each says."""
 
 
 def create_app(store: KernelStore, access: Access | None = None) -> FastAPI:
@@ -30,17 +45,36 @@ def create_app(store: KernelStore, access: Access | None = None) -> FastAPI:
         openapi_url="/api/v1/openapi.json",
         docs_url=None,
         redoc_url=None,
-        responses={400: {"model": Problem}, 404: {"model": Problem}},
+        responses={status: {"model": Problem, "description": why} for status, why in REFUSALS},
     )
     app.state.store = store
     app.state.redactor = redactor
-    app.include_router(routes, default_response_class=reply_class(redactor))
-    app.include_router(actions, default_response_class=reply_class(redactor))
+    for router in (routes, actions):
+        app.include_router(
+            router,
+            default_response_class=reply_class(redactor),
+            dependencies=[Depends(check_query)],
+        )
     app.include_router(pages)
     app.add_exception_handler(KernelwrightError, problem)
     app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _no_answer)
+    app.add_exception_handler(Exception, problem)
     app.add_middleware(Guard, access=access)
     return app
+
+
+def _no_answer(request: Request, error: Exception) -> JSONResponse:
+    """Answer for an address or a method that there is not."""
+    assert isinstance(error, HTTPException)
+    path = request.url.path[:200]
+    sentence = f"there is nothing at {path}; GET /api/v1/openapi.json lists the addresses."
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "another method")
+        sentence = f"expected {allowed} at {path}, found {request.method}."
+    return JSONResponse(
+        Problem(error=sentence).model_dump(), status_code=error.status_code, headers=error.headers
+    )
 
 
 def _invalid(request: Request, error: Exception) -> JSONResponse:

@@ -6,7 +6,7 @@ from typing import Literal
 from kernelwright.campaign.event import CampaignEnded, FunctionPlanned
 from kernelwright.campaign.history.prior_runs import lasted_s
 from kernelwright.campaign.history.resuming import current, is_alive, searches, shown_id
-from kernelwright.campaign.history.run_state import RunState
+from kernelwright.campaign.history.run_state import RunState, not_running
 from kernelwright.campaign.report.live_status import UnderWay, limits_of
 from kernelwright.campaign.spec.spec_reading import night_spec_of, search_spec_of
 from kernelwright.errors import InputError
@@ -214,7 +214,7 @@ def require_alive(store: KernelStore, prefix: str) -> Campaign:
     """
     run = newest_run(store, prefix)
     if not is_alive(run):
-        raise InputError(f"campaign {shown_id(run)[:8]} ({run.name}) does not run.")
+        raise InputError(not_running(run))
     if night_spec_of(run) is None:
         raise InputError(
             f"{shown_id(run)[:8]} ({run.name}) is a search; Ctrl-C in its own terminal ends it."

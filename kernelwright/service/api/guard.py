@@ -16,6 +16,8 @@ CSRF_HEADER = "x-kernelwright"
 """A header that a page of another origin cannot send unasked."""
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 _SAFE = ("GET", "HEAD", "OPTIONS")
+_ENDLESS = "/stream"
+"""The end of addresses whose replies have none."""
 _POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -100,6 +102,11 @@ class Guard:
             await send(message)
 
         refusal = self._refusal(scope, Headers(scope=scope))
+        if scope["method"] == "HEAD" and not scope["path"].endswith(_ENDLESS):
+            # As GET, whose body the server leaves out.
+            scope = {**scope, "method": "GET"}
+            await (refusal or self._app)(scope, receive, _without_body(send_guarded))
+            return
         await (refusal or self._app)(scope, receive, send_guarded)
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
@@ -169,6 +176,15 @@ class Guard:
     def _cookie(self) -> str:
         """Not the token itself, so that what sees cookies cannot sign in elsewhere with it."""
         return hmac.new(self._access.token.encode(), b"cookie", hashlib.sha256).hexdigest()
+
+
+def _without_body(send: Send) -> Send:
+    async def send_head(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            message = {**message, "body": b""}
+        await send(message)
+
+    return send_head
 
 
 def _refused(status: int, sentence: str) -> Response:

@@ -35,7 +35,9 @@ def problem(request: Request, error: Exception) -> JSONResponse:
         status = 404 if str(error).startswith("no ") else 400
     elif isinstance(error, BlockedError):
         status = 503
-    sentence = str(error) if isinstance(error, KernelwrightError) else "the server failed."
+    sentence = "the server failed, which is a fault of its own; its terminal says where."
+    if isinstance(error, KernelwrightError):
+        sentence = " ".join(str(error).split())
     return reply_class(redactor_of(request))(
         Problem(error=sentence).model_dump(), status_code=status
     )

@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from kernelwright.campaign.history.resuming import is_alive
 from kernelwright.campaign.history.run_state import RunState
-from kernelwright.errors import BlockedError
+from kernelwright.errors import BlockedError, StoreError
 from kernelwright.service.api.campaigns import runs_of
 from kernelwright.service.api.cursor import cursor_of, line_of
 from kernelwright.service.api.recent import known_state
@@ -34,7 +34,7 @@ class _Look:
 
 
 class EventStream:
-    """Looks at one campaign again and again; a store that is locked meanwhile is waited for."""
+    """Looks at one campaign again and again; a store that is locked is waited for, and said so."""
 
     def __init__(
         self,
@@ -60,9 +60,14 @@ class EventStream:
             began = time.monotonic()
             try:
                 look = await run_in_threadpool(self._look)
-            except BlockedError:
-                await asyncio.sleep(self._look_s)
+            except BlockedError as e:
+                yield self._problem(e)
+                await asyncio.sleep(max(self._look_s, _IDLE_LOOK_S))
                 continue
+            except StoreError as e:
+                # What asks again is answered with the same sentence.
+                yield self._problem(e)
+                return
             for line in look.lines:
                 yield self._line(line)
             state = self._redact(look.state.model_dump_json())
@@ -91,6 +96,11 @@ class EventStream:
             state=known_state(self._store, newest),
             is_alive=is_alive(newest),
         )
+
+    def _problem(self, error: StoreError) -> str:
+        """Write why nothing comes."""
+        data = self._redact(json.dumps({"error": " ".join(str(error).split())}))
+        return f"event: problem\ndata: {data}\n\n"
 
     def _line(self, line: LoggedEvent) -> str:
         """Write an event, with a cursor behind it; JSON has no line breaks of its own."""

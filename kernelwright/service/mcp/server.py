@@ -7,6 +7,7 @@ from importlib.metadata import version
 from mcp.server import MCPServer
 
 from kernelwright.service.mcp.argument import Session
+from kernelwright.service.mcp.plain_server import PlainServer
 from kernelwright.service.mcp.store_tools import add_store_tools
 from kernelwright.service.mcp.work import Workshop
 from kernelwright.service.mcp.work_tools import add_work_tools
@@ -31,7 +32,7 @@ def build_server(session: Session) -> MCPServer[None]:
         finally:
             workshop.close()
 
-    server: MCPServer[None] = MCPServer(
+    server = PlainServer(
         "kernelwright",
         title="Kernelwright",
         instructions=INSTRUCTIONS,

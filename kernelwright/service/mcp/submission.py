@@ -1,11 +1,12 @@
 """A kernel that a client wrote, judged and recorded as any candidate of a search is."""
 
+import threading
 from collections.abc import Callable, Sequence
 
 from kernelwright.agents.protocols import Attempt, Plan, PlannedRegion, Proposal
 from kernelwright.agents.roles.graph_text import task_text
 from kernelwright.campaign import Captured, Engine, SearchSpec, judges_on
-from kernelwright.campaign.event import Event
+from kernelwright.campaign.event import Event, ModelRemarked
 from kernelwright.campaign.execution.engine import Hired
 from kernelwright.campaign.planning.capturing import plan_function
 from kernelwright.errors import InputError
@@ -17,6 +18,7 @@ from kernelwright.metal.device.registry import open_device
 from kernelwright.metal.kernel import Program
 from kernelwright.search.strategy import Enough, Team
 from kernelwright.search.task_search import TaskSearch
+from kernelwright.service.mcp.turn import in_turn
 from kernelwright.service.python.target import captured
 from kernelwright.store import Candidate, CandidateDetail, KernelStore
 
@@ -100,10 +102,12 @@ def judge(
     idea: str = "",
     listen: Callable[[Event], None] = lambda event: None,
     on_start: Callable[[Callable[[], None]], None] = lambda stop: None,
+    ended: threading.Event | None = None,
 ) -> CandidateDetail:
     """Judge a Metal body and return the candidate with its verdict, as the store holds it.
 
-    `on_start` takes a function that ends the work in order.
+    `on_start` takes a function that ends the work in order. Where another process judges kernels
+    of the same function, its turn is waited for until `ended` is set.
 
     Raises:
         InputError: target, launch and body do not fit together.
@@ -114,16 +118,23 @@ def judge(
     nobody = _Nobody()
     team = Team(WholeFunction(), nobody, nobody)
     spec = SearchSpec(device=device, candidates_per_task=1, repairs=0)
-    engine = Engine(
-        store,
-        spec,
-        team,
-        judges_on(device, store),
-        listen=listen,
-        hire=lambda campaign, bench: Hired(team, _OneProgram(program, idea or _FROM_A_CLIENT)),
-    )
-    on_start(engine.stop)
-    engine.run(functions)
+
+    def run() -> None:
+        engine = Engine(
+            store,
+            spec,
+            team,
+            judges_on(device, store),
+            listen=listen,
+            hire=lambda campaign, bench: Hired(team, _OneProgram(program, idea or _FROM_A_CLIENT)),
+        )
+        on_start(engine.stop)
+        engine.run(functions)
+
+    def waits(sentence: str) -> None:
+        listen(ModelRemarked(sentence=sentence))
+
+    in_turn(run, ended or threading.Event(), waits)
     detail = store.show(Candidate.id_of(task.fingerprint, program.id))
     if detail.standing is None:
         raise InputError("the evaluation ended before the kernel was judged; submit it again.")

@@ -22,10 +22,11 @@ _LOOK_S = 0.1
 class Handle:
     """What work reports to while a client waits for it."""
 
+    ended: threading.Event = field(default_factory=threading.Event)
+    """Set when nobody waits for the work any more."""
     _told: list[tuple[float, float | None, str]] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stop: Callable[[], None] | None = None
-    _is_cancelled: bool = False
 
     def tell(self, done: float, total: float | None, message: str) -> None:
         """Report progress; `total` is None where nobody knows it."""
@@ -36,14 +37,14 @@ class Handle:
         """Take what ends the work in order; called at once when the call is cancelled already."""
         with self._lock:
             self._stop = stop
-            is_late = self._is_cancelled
+            is_late = self.ended.is_set()
         if is_late:
             stop()
 
     def cancel(self) -> None:
         """End the work in order."""
         with self._lock:
-            self._is_cancelled = True
+            self.ended.set()
             stop = self._stop
         if stop is not None:
             stop()

@@ -32,6 +32,7 @@ from kernelwright.service.mcp.records import (
     SearchOutcome,
 )
 from kernelwright.service.mcp.submission import briefs_of, judge
+from kernelwright.service.mcp.turn import in_turn
 from kernelwright.service.mcp.work import Handle, Workshop
 from kernelwright.service.python.plan import plan as plan_function
 from kernelwright.service.python.request import device_of, search_spec
@@ -119,6 +120,7 @@ def _add_evaluate(server: MCPServer[None], session: Session, workshop: Workshop)
                     idea=idea,
                     listen=view.show,
                     on_start=handle.ends_by,
+                    ended=handle.ended,
                 )
             evaluation = verdict_of(detail)
             assert evaluation is not None
@@ -157,7 +159,11 @@ def _add_search(server: MCPServer[None], session: Session, workshop: Workshop) -
             view = ProgressToClient(handle, spec.candidates_per_task)
             with KernelStore(session.store) as store:
                 remark(functions, spec, view)
-                found = run_search(store, functions, spec, view, on_start=handle.ends_by)
+                found = in_turn(
+                    lambda: run_search(store, functions, spec, view, on_start=handle.ends_by),
+                    handle.ended,
+                    lambda sentence: handle.tell(0, None, sentence),
+                )
             return search_outcome(found.report)
 
         return await workshop.make(context, work)

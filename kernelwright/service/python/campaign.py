@@ -21,6 +21,7 @@ from kernelwright.campaign.spec.campaign_file import (
     read_night,
 )
 from kernelwright.errors import DeviceError, InputError
+from kernelwright.public_call import one_sentence
 from kernelwright.service.campaign_command import export_champions
 from kernelwright.service.python.champion import Champion
 from kernelwright.service.python.html import BAD, as_text, line_html
@@ -76,6 +77,7 @@ class CampaignResult(Sequence[SearchResult]):
         return told + "".join(line_html(sentence, BAD) for sentence in self.remarks)
 
 
+@one_sentence
 def campaign(
     settings: CampaignSettings,
     *,

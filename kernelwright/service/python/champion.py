@@ -24,6 +24,7 @@ from kernelwright.ir.stitch import stitch
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES
 from kernelwright.metal.device.registry import open_device
 from kernelwright.metal.kernel import Program
+from kernelwright.public_call import check_types, one_sentence
 from kernelwright.runtime.derivative import with_derivatives_of
 from kernelwright.runtime.export import FormatName
 from kernelwright.runtime.running import runner
@@ -206,6 +207,7 @@ def _type(array: mx.array) -> TensorType:
     return TensorType(tuple(array.shape), Dtype.parse(str(array.dtype).rpartition(".")[2]))
 
 
+@one_sentence
 def best(
     *,
     op: str | None = None,
@@ -231,6 +233,7 @@ def best(
         InputError: the dtype, the device or the chip is not known.
         StoreError: there is no such store.
     """
+    check_types(best, {"op": op, "dtype": dtype, "shape": shape, "chip": chip, "limit": limit})
     if limit < 1:
         raise InputError(f"expected limit to be at least 1, found {limit}.")
     url, of = store_of(store), chip_of(chip)

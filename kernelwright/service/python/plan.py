@@ -20,6 +20,7 @@ from kernelwright.campaign.planning.plan_summary import (
 from kernelwright.campaign.report.known_champions import known_gains
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo
 from kernelwright.metal.device.registry import open_device
+from kernelwright.public_call import one_sentence
 from kernelwright.service.python.html import BAD, as_text, line_html, page
 from kernelwright.service.python.picture import Picture
 from kernelwright.service.python.request import (
@@ -89,6 +90,7 @@ class PlanResult:
         return [*self.remarks, *(f"{r.function}: {r.reason}" for r in self.refused)]
 
 
+@one_sentence
 def plan(
     target: Target | Sequence[Target],
     *,

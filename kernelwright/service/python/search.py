@@ -30,6 +30,7 @@ from kernelwright.campaign.report.known_champions import known_gains
 from kernelwright.campaign.team.model_team import hiring
 from kernelwright.ir import Graph
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo
+from kernelwright.public_call import one_sentence
 from kernelwright.search.priority import SecondsToSave
 from kernelwright.service.python.plan import plan_result
 from kernelwright.service.python.progress import Progress, follow
@@ -40,6 +41,7 @@ from kernelwright.service.view.progress import ProgressView
 from kernelwright.store import KernelStore
 
 
+@one_sentence
 def search(
     target: Target | Sequence[Target],
     *,

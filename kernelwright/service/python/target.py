@@ -145,7 +145,7 @@ def _array(value: object) -> object:
     if isinstance(value, np.ndarray | np.generic):
         try:
             return mx.array(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError) as e:
+        except (TypeError, ValueError, RuntimeError) as e:
             raise InputError(
                 f"expected an array that MLX can hold, found {value.dtype} of {value.shape}: {e}."
             ) from e

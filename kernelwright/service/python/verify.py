@@ -22,6 +22,7 @@ from kernelwright.evaluator.task import Task
 from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES
 from kernelwright.metal.kernel import Program
+from kernelwright.public_call import check_types, one_sentence
 from kernelwright.service.python.html import as_html, as_text, page
 from kernelwright.service.python.request import (
     DeviceChoice,
@@ -62,6 +63,7 @@ class KernelEvaluation(Evaluation):
         return as_html(self)
 
 
+@one_sentence
 def verify(
     source: str | Path | Program,
     target: Target | None = None,
@@ -112,6 +114,16 @@ def verify(
         through=stage, threadgroup_bytes=threadgroup_bytes_of(threadgroup_memory)
     )
     task = None if target is None else _task(target, inputs)
+    check_types(
+        verify,
+        {
+            "input_names": input_names,
+            "output_names": output_names,
+            "template": template,
+            "header": header,
+            "name": name,
+        },
+    )
     launch = LaunchText(
         grid=_sizes("grid", grid) if grid is not None else "",
         threadgroup=_sizes("threadgroup", threadgroup),

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from kernelwright.errors import InputError, StoreError
+from kernelwright.errors import SearchRunsError, StoreError
 from kernelwright.store.clock import now
 from kernelwright.store.owner import EXPIRY, Owner, is_alive, is_running
 from kernelwright.store.reading import campaign_of
@@ -71,7 +71,7 @@ def take_over(
     """End the dead runs of a campaign that is about to go on.
 
     Raises:
-        InputError: a run of the same search is alive.
+        SearchRunsError: a run of the same search is alive.
     """
     rows = session.scalars(
         select(CampaignRow).where(
@@ -82,7 +82,7 @@ def take_over(
     for row in rows:
         run = campaign_of(row, session.get_one(EnvironmentRow, row.environment_id))
         if run.owner != owner and is_alive(run, now()):
-            raise InputError(
+            raise SearchRunsError(
                 f"the same search runs already, as campaign {run.id[:8]} in "
                 f"{Owner.parse(run.owner)}; wait for it, or stop it."
             )

@@ -12,10 +12,11 @@ from mcp.server.mcpserver import Context
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
-from kernelwright.errors import InputError
+from kernelwright.errors import InputError, SearchRunsError
 from kernelwright.service.mcp.argument import Session
 from kernelwright.service.mcp.http import http_app
 from kernelwright.service.mcp.server import build_server
+from kernelwright.service.mcp.turn import in_turn
 from kernelwright.service.mcp.work import Handle, Workshop
 
 TOKEN = "a-token-of-enough-letters"
@@ -58,10 +59,17 @@ def test_every_tool_has_a_description_an_output_schema_and_hints(tmp_path: Path)
             {"target": "catalog:softmax", "source": "", "grid": "1,2,3,4"},
             "one to three",
         ),
+        ("plan", {}, "expected target, found none; add it."),
+        ("plan", {"target": 5}, "expected target to be a valid string, found 5."),
+        ("plan", {"target": "catalog:softmax", "bogus": 1}, "found 'bogus'; leave it out."),
+        ("plan", {"target": "catalog:softmax", "input": []}, "found 'input'; did you mean inputs?"),
+        ("evaluate", {"target": "x", "source": "", "grid": [1024]}, "expected grid to be a valid"),
+        ("show", {"candidate": "f" * 300, "limit": 1}, "expected the arguments candidate of show"),
+        ("nosuch", {}, "expected one of the tools"),
     ],
 )
 def test_an_expected_error_is_one_sentence(
-    tmp_path: Path, tool: str, arguments: dict[str, str], sentence: str
+    tmp_path: Path, tool: str, arguments: dict[str, object], sentence: str
 ) -> None:
     async def talk(client: Client) -> None:
         result = await client.call_tool(tool, arguments)
@@ -70,8 +78,52 @@ def test_an_expected_error_is_one_sentence(
         assert sentence in text
         assert "\n" not in text
         assert "Traceback" not in text
+        assert "Error executing" not in text
+        assert len(text) < 400
 
     _talk(tmp_path / "kernels.db", talk)
+
+
+def test_an_unexpected_exception_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*args: object, **kwargs: object) -> None:
+        raise OverflowError("too large\nsecond line")
+
+    monkeypatch.setattr("kernelwright.service.mcp.store_tools.KernelStore", fails)
+
+    async def talk(client: Client) -> None:
+        result = await client.call_tool("best", {})
+        assert result.is_error
+        (text,) = (block.text for block in result.content if block.type == "text")
+        assert text.startswith("Kernelwright failed (OverflowError: too large), which is a fault")
+        assert "\n" not in text
+
+    _talk(tmp_path / "kernels.db", talk)
+
+
+def test_work_waits_while_another_process_is_at_the_same_search() -> None:
+    tries: list[int] = []
+    told: list[str] = []
+
+    def work() -> str:
+        tries.append(1)
+        if len(tries) < 3:
+            raise SearchRunsError("the same search runs already.")
+        return "judged"
+
+    assert in_turn(work, threading.Event(), told.append) == "judged"
+    assert told == ["waits: the same search runs already."]
+
+
+def test_a_cancelled_call_waits_no_longer() -> None:
+    def work() -> str:
+        raise SearchRunsError("the same search runs already.")
+
+    ended = threading.Event()
+    ended.set()
+    with pytest.raises(InputError, match="cancelled while another process"):
+        in_turn(work, ended, lambda sentence: None)
 
 
 def test_a_search_reports_progress_and_leaves_a_champion(tmp_path: Path, gate_file: Path) -> None:

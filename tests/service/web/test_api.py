@@ -302,5 +302,72 @@ def test_a_campaign_that_is_over_takes_no_command(
     path = f"{API}/campaigns/{filled.campaign_id}/{command}"
     response = client.post(path, headers=OWN)
     assert response.status_code == 400
-    assert "does not run" in response.json()["error"]
+    assert "does not run: it is finished; read what it found with" in response.json()["error"]
     assert store.events(filled.campaign_id) == before
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "sentence"),
+    [
+        ("GET", f"{API}/nosuch", 404, "there is nothing at /api/v1/nosuch"),
+        ("GET", "/nosuch.js", 404, "there is nothing at /nosuch.js"),
+        ("GET", "/assets/nosuch.js", 404, "there is nothing at"),
+        ("POST", f"{API}/campaigns/x/bogus", 404, "there is nothing at"),
+        ("OPTIONS", f"{API}/campaigns/x/stop", 405, "expected POST at"),
+        ("DELETE", f"{API}/campaigns", 405, "expected GET at /api/v1/campaigns, found DELETE."),
+        ("GET", f"{API}/campaigns/zzzz", 400, "expected at least 4 hexadecimal digits"),
+        ("GET", f"{API}/campaigns/ffffffff", 404, "no campaign"),
+        ("GET", f"{API}/campaigns?limit=x", 422, "limit"),
+        ("GET", f"{API}/campaigns?cursor=zzz", 400, "query parameters limit, found 'cursor'"),
+        ("GET", f"{API}/store?x=1", 400, "query parameters none, found 'x'"),
+        ("GET", f"{API}/campaigns?limit=1&limit=2", 400, "expected limit once"),
+        ("GET", f"{API}/search?q=%00", 400, "q without control codes"),
+        ("GET", f"{API}/search", 422, "q: field required"),
+    ],
+)
+def test_every_error_is_one_sentence(
+    client: TestClient, method: str, path: str, status: int, sentence: str
+) -> None:
+    response = client.request(method, path, headers=OWN)
+    assert response.status_code == status, response.text
+    told = response.json()
+    assert list(told) == ["error"]
+    assert sentence in told["error"]
+    declared = client.get(f"{API}/openapi.json").json()["paths"][f"{API}/campaigns"]["get"]
+    assert str(status) in declared["responses"]
+
+
+def test_every_status_that_is_answered_is_declared(client: TestClient) -> None:
+    paths = client.get(f"{API}/openapi.json").json()["paths"]
+    expected = {"400", "401", "403", "404", "405", "421", "422", "500", "503"}
+    for path, methods in paths.items():
+        for told in methods.values():
+            assert expected <= set(told["responses"]), path
+            assert "HTTPValidationError" not in json.dumps(told)
+
+
+def test_what_failed_unexpectedly_is_one_sentence(
+    store: KernelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(self: KernelStore) -> None:
+        raise OverflowError("secret detail")
+
+    monkeypatch.setattr(KernelStore, "statistics", fails)
+    client = TestClient(create_app(store, Access()), base_url=BASE, raise_server_exceptions=False)
+    response = client.get(f"{API}/store")
+    assert response.status_code == 500
+    assert list(response.json()) == ["error"]
+    assert "secret detail" not in response.text
+
+
+@pytest.mark.parametrize("path", ["/", f"{API}/store", f"{API}/campaigns"])
+def test_head_answers_as_get_without_a_body(client: TestClient, path: str) -> None:
+    got, head = client.get(path), client.head(path)
+    assert head.status_code == 200
+    assert head.content == b""
+    assert head.headers["content-type"] == got.headers["content-type"]
+
+
+def test_head_of_an_endless_reply_is_refused(client: TestClient, filled: Filled) -> None:
+    response = client.head(f"{API}/campaigns/{filled.campaign_id}/stream")
+    assert response.status_code == 405

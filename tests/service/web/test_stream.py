@@ -115,3 +115,23 @@ def test_a_cursor_tells_the_last_line_of_each_run() -> None:
 def test_what_is_no_cursor_is_refused_in_a_sentence(text: str) -> None:
     with pytest.raises(InputError, match="expected a cursor"):
         read_cursor(text)
+
+
+def test_a_store_that_is_replaced_is_said_and_ends_the_stream(tmp_path: Path) -> None:
+    path = tmp_path / "kernels.db"
+    with KernelStore(str(path)) as store:
+        run = begun(store)
+        stream = EventStream(store, run.id, {}, redact=lambda text: text, look_s=0.01)
+
+        async def reading() -> list[str]:
+            frames = []
+            async for frame in stream:
+                frames.append(frame)
+                if "event: state" in frame:
+                    path.rename(tmp_path / "moved.db")
+                    path.write_text("garbage")
+            return frames
+
+        frames = asyncio.run(asyncio.wait_for(reading(), PATIENCE_S))
+    assert frames[-1].startswith("event: problem")
+    assert "was replaced by another file while it was open" in frames[-1]

@@ -6,6 +6,7 @@ from typing import ParamSpec, TypeVar, overload
 
 import mlx.core as mx
 
+from kernelwright.public_call import one_sentence
 from kernelwright.service.python.authoring.authored import (
     AuthoredFunction,
     authored,
@@ -21,6 +22,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+@one_sentence
 def elementwise(
     expression: str,
     *,
@@ -55,6 +57,7 @@ def elementwise(
     return authored(meaning, inputs=inputs, device=device, store=store)
 
 
+@one_sentence
 def rowwise(
     *,
     map: str | Mapping[str, str],  # noqa: A002

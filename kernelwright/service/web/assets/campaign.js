@@ -31,7 +31,7 @@ class CampaignView {
     this.draw();
     await this.turn(this.id, tab);
     // The page was read before the feed: what came between is told by the stream, once.
-    this.live = new Live(this.id, this.feed.cursor, { line: (event) => this.heard(event), state: (state) => this.stands(state), link: (isUp) => this.linked(isUp) });
+    this.live = new Live(this.id, this.feed.cursor, { line: (event) => this.heard(event), state: (state) => this.stands(state), link: (isUp) => this.linked(isUp), problem: (sentence) => this.troubled(sentence) });
   }
 
   linked(isUp) {
@@ -40,9 +40,16 @@ class CampaignView {
     this.tellLink();
   }
 
+  // The store is locked, moved or replaced; the next state says that it is read again.
+  troubled(sentence) {
+    this.problem = sentence;
+    this.tellLink();
+  }
+
   // Of a campaign that is over nothing new is awaited.
   tellLink() {
     const words = this.found.is_alive ? "live" : "";
+    if (this.problem) return replace(this.link, this.problem);
     replace(this.link, this.isUp === false ? "reconnecting …" : this.isUp ? words : "");
   }
 
@@ -52,6 +59,10 @@ class CampaignView {
   }
 
   stands(state) {
+    if (this.problem) {
+      this.problem = null;
+      this.tellLink();
+    }
     const before = this.found.state;
     this.found = { ...this.found, state };
     this.drawFigures();

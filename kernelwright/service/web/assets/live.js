@@ -3,11 +3,11 @@
 import { isExport } from "./api.js";
 
 export class Live {
-  constructor(id, cursor, { line, state, link }) {
+  constructor(id, cursor, { line, state, link, problem }) {
     this.seen = new Set();
     this.cursor = cursor;
     this.id = id;
-    this.hear = { line, state, link };
+    this.hear = { line, state, link, problem };
     if (!isExport) this.open();
   }
 
@@ -17,6 +17,7 @@ export class Live {
     this.source.onopen = () => this.hear.link(true);
     this.source.onerror = () => this.failed();
     this.source.addEventListener("line", (event) => this.take(JSON.parse(event.data)));
+    this.source.addEventListener("problem", (event) => this.hear.problem(JSON.parse(event.data).error));
     this.source.addEventListener("state", (event) => this.hear.state(JSON.parse(event.data)));
   }
 

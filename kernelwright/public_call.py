@@ -1,0 +1,127 @@
+"""Calls of the Python API: a wrong argument is one sentence, wherever it is first noticed."""
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Literal, ParamSpec, TypeVar, get_args, get_origin
+
+from kernelwright.errors import InputError, KernelwrightError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_MOST = 100
+_WORDS: dict[object, str] = {
+    str: "a text",
+    Path: "a path",
+    int: "a whole number",
+    float: "a number",
+    bool: "True or False",
+    type(None): "None",
+}
+
+
+def one_sentence(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a public function name the argument that made it fail.
+
+    An exception that Kernelwright did not raise becomes an `InputError` where an argument is not
+    of the type that its annotation names; others, a user's own function's among them, pass.
+    """
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except KernelwrightError:
+            raise
+        except Exception as e:
+            if (wrong := _wrong_argument(function, args, kwargs) or _invalid(e)) is not None:
+                raise InputError(wrong) from e
+            raise
+
+    return called
+
+
+def check_types(function: Callable[..., object], given: Mapping[str, object]) -> None:
+    """Check arguments against the annotations of a public function.
+
+    Raises:
+        InputError: one is of another type.
+    """
+    if (wrong := _misfit(function, given)) is not None:
+        raise InputError(wrong)
+
+
+def _wrong_argument(
+    function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
+) -> str | None:
+    try:
+        given = inspect.signature(function).bind(*args, **kwargs).arguments
+    except TypeError:
+        return None
+    return _misfit(function, given)
+
+
+def _misfit(function: Callable[..., object], given: Mapping[str, object]) -> str | None:
+    """Say which argument does not fit its annotation, and what would."""
+    try:
+        annotations = typing.get_type_hints(function)
+    except NameError:
+        return None
+    for name, value in given.items():
+        annotation = annotations.get(name, object)
+        if not _fits(value, annotation):
+            shown = repr(value)
+            shown = shown if len(shown) <= _MOST else f"{shown[:_MOST]}…"
+            called = getattr(function, "__name__", "the function")
+            return f"expected {name} of {called} to be {_words(annotation)}, found {shown}."
+    return None
+
+
+def _invalid(error: Exception) -> str | None:
+    """Say what a record of pydantic's refused."""
+    if type(error).__name__ != "ValidationError" or not hasattr(error, "errors"):
+        return None
+    first = error.errors()[0]
+    place = ".".join(map(str, first["loc"])) or "the arguments"
+    reason = first["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    return f"expected {place} to be {reason}, found {str(first['input'])[:_MOST]!r}."
+
+
+def _fits(value: object, annotation: object) -> bool:
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if annotation is None or annotation is type(None):
+        return value is None
+    if origin in (typing.Union, types.UnionType):
+        return any(_fits(value, each) for each in inner)
+    if origin is Literal:
+        return any(value is each or (type(value) is type(each) and value == each) for each in inner)
+    if annotation is float:
+        return isinstance(value, int | float)
+    if isinstance(origin, type) and issubclass(origin, Sequence):
+        of = inner[0] if inner else object
+        return isinstance(value, list | tuple) and all(_fits(each, of) for each in value)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return isinstance(value, Mapping)
+    if origin is Callable or annotation is Callable:
+        return callable(value)
+    if isinstance(annotation, type) and annotation is not object:
+        return isinstance(value, annotation)
+    return True
+
+
+def _words(annotation: object) -> str:
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(dict.fromkeys(_words(each) for each in inner))
+    if origin is Literal:
+        return " or ".join(map(repr, inner))
+    if isinstance(origin, type) and issubclass(origin, Sequence):
+        return f"a list, each {_words(inner[0])}" if inner else "a list"
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return "a dict"
+    if origin is Callable or annotation is Callable:
+        return "a function"
+    return _WORDS.get(annotation, getattr(annotation, "__name__", str(annotation)))
