@@ -21,7 +21,7 @@ class LoadedCall(Record):
     kernels: tuple[str, ...] = ()
     """The candidates' ids."""
     calls: int | None = None
-    """Since it was loaded; None for a model, whose calls are not counted."""
+    """Since it was loaded; None where a model has its own code back."""
     timed_calls: int = 0
     time_s: float | None = None
     """What the timed calls took together, each to its end; None where none was timed."""

@@ -203,7 +203,8 @@ def _run_all(
     finally:
         if json and reports:
             print_json(reports)
-    if failed:
+    found = [task.champion_id for report in reports for task in report.tasks if task.champion_id]
+    if failed or not found:
         raise typer.Exit(FAILED)
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from kernelwright.errors import UsageError
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.service.console import console
 from kernelwright.service.option import JsonOption, LimitOption, StoreOption, print_json
@@ -19,7 +20,8 @@ from kernelwright.service.view.upkeep import (
     print_recheck_summary,
     print_synced,
 )
-from kernelwright.store import KernelStore, merge_stores
+from kernelwright.store import KernelStore, default_url, merge_stores, url_of
+from kernelwright.store.location import is_same_place, label_of
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A file that is not there yet.")]
 
@@ -87,7 +89,14 @@ def sync(
     json: JsonOption = False,
 ) -> None:
     """Share verified champions with another store, both ways."""
-    both = pull == push
+    if pull and push:
+        raise UsageError(
+            "expected --pull or --push, found both; leave both out to share both ways."
+        )
+    own = url_of(store) if store else default_url()
+    if is_same_place(own, url_of(other)):
+        raise UsageError(f"expected another store than one's own, found {label_of(own)} twice.")
+    both = not pull and not push
     with KernelStore(store) as mine, KernelStore(other, must_exist=not push) as theirs:
         done = []
         if pull or both:

@@ -43,6 +43,14 @@ def has_store(place: str | None) -> bool:
     return Path(url.removeprefix("sqlite:///")).is_file()
 
 
+def is_same_place(url: str, other: str) -> bool:
+    """Say whether two URLs name one store; of files, whatever leads to them."""
+    if not (url.startswith("sqlite:///") and other.startswith("sqlite:///")):
+        return url == other
+    paths = [Path(each.removeprefix("sqlite:///")).resolve() for each in (url, other)]
+    return paths[0] == paths[1]
+
+
 def label_of(url: str) -> str:
     """Name a store for people: a path relative to home, or a URL without its password."""
     if not url.startswith("sqlite:///"):

@@ -212,3 +212,18 @@ def _until(holds: Callable[[], object]) -> None:
     while not holds():
         assert time.monotonic() < end, "it did not happen within 120 s"
         time.sleep(0.1)
+
+
+def test_a_night_that_finds_no_champion_exits_with_one(run: Run, folder: Path) -> None:
+    (folder / "kept.py").write_text("import mlx.core as mx\ndef kept(x):\n    return x @ x\n")
+    night = _NIGHT.replace("tiny", "kept").replace("functions.py", "kept.py")
+    (folder / "kept.toml").write_text(night.replace("f32[8,32]", "f32[32,32]"))
+    code, output, _ = run("campaign", "run", "kept.toml", "--quiet")
+    assert code == 1, output
+
+
+def test_a_priority_is_a_number_that_ends(run: Run, folder: Path) -> None:
+    (folder / "endless.toml").write_text(_NIGHT.replace("[export]", "priority = inf\n[export]"))
+    code, _, errors = run("campaign", "check", "endless.toml")
+    assert code == 1
+    assert "priority" in errors

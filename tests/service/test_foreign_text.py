@@ -47,7 +47,8 @@ def test_every_console_is_made_without_markup() -> None:
         (path.name, call[0])
         for path in package.rglob("*.py")
         for call in re.finditer(
-            r"(?<!\w)Console\((?!quiet)[^()]*(?:\(\))?[^()]*\)", path.read_text()
+            r"(?<!\w)(?<!class )(?:Safe)?Console\((?!quiet)[^()]*(?:\(\))?[^()]*\)",
+            path.read_text(),
         )
     ]
     assert made

@@ -73,3 +73,18 @@ def test_a_file_in_the_way_costs_one_sentence(run: Run, tmp_path: Path) -> None:
     assert code == 1
     assert err.count("\n") == 1
     assert "expected a file that is not there yet" in err
+
+
+def test_a_store_is_not_shared_with_itself(run: Run, searched: Searched) -> None:
+    path = Path(searched.url.removeprefix("sqlite:///"))
+    around = path.parent / ".." / path.parent.name / path.name
+    for same in (str(path), searched.url, str(around)):
+        code, _, errors = run("sync", same)
+        assert code == 2
+        assert "expected another store than one's own" in errors
+
+
+def test_one_way_is_one_way(run: Run, tmp_path: Path) -> None:
+    code, _, errors = run("sync", str(tmp_path / "other.db"), "--pull", "--push")
+    assert code == 2
+    assert "expected --pull or --push, found both" in errors

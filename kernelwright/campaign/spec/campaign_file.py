@@ -30,7 +30,7 @@ class NightFunction(Record):
 
     target: str
     inputs: tuple[str, ...] = ()
-    priority: float = Field(default=1.0, gt=0)
+    priority: float = Field(default=1.0, gt=0, allow_inf_nan=False)
 
 
 class NightWanted(Record):
@@ -38,7 +38,7 @@ class NightWanted(Record):
 
     most: int = Field(default=10, ge=1)
     """The most frequent calls, those that have kernels by now left out."""
-    priority: float = Field(default=1.0, gt=0)
+    priority: float = Field(default=1.0, gt=0, allow_inf_nan=False)
 
 
 class NightSettings(Record):

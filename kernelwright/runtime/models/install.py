@@ -39,6 +39,8 @@ class Installation:
     model: Module
     server: KernelServer
     epoch: int = 0
+    calls: int = 0
+    """Of the whole model, whatever ran."""
     hear: Callable[[Sequence[tuple[SeenCall, Plan]]], None] = lambda chosen: None
     """Told which calls of modules run kernels, each time that a call of the model was looked at."""
     _decided: dict[Key, int] = field(default_factory=dict)
@@ -74,6 +76,7 @@ class Installation:
         self, module: Module, args: tuple[object, ...], kwargs: Mapping[str, object]
     ) -> object:
         """Answer a call of the model; one of a new kind is looked at part by part."""
+        self.calls += 1
         key = call_key(args, kwargs)
         if self._decided.get(key) == self.epoch and self._generation == self.server.generation():
             if self._trials:
@@ -260,6 +263,12 @@ def is_settled(model: Module) -> bool:
     """Say whether no kernels are being timed in place any more."""
     site = site_of(model)
     return site is None or not isinstance(site.owner, Installation) or site.owner.is_settled
+
+
+def calls_of(model: Module) -> int | None:
+    """Return how often an optimized model was called; None where it has its own code."""
+    site = site_of(model)
+    return site.owner.calls if site is not None and isinstance(site.owner, Installation) else None
 
 
 def explain_model(model: Module, args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:

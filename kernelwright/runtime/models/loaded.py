@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from kernelwright.errors import KernelwrightError
-from kernelwright.runtime.models.install import explain_model
+from kernelwright.runtime.models.install import calls_of, explain_model
 from kernelwright.runtime.registry import LoadedCall
 
 
@@ -34,8 +34,15 @@ class LoadedModel:
         except KernelwrightError:
             return ()
         path = "original" if reason.startswith("MLX runs") else "kernels"
-        row = {"function": type(model).__name__, "inputs": (), "path": path, "reason": reason}
-        return (LoadedCall.model_validate(row),)
+        return (
+            LoadedCall(
+                function=type(model).__name__,
+                inputs=(),
+                path=path,
+                reason=reason,
+                calls=calls_of(model),  # type: ignore[arg-type]
+            ),
+        )
 
     def time_calls(self, *, is_timed: bool) -> None:
         """Calls of models are not timed."""

@@ -11,18 +11,13 @@ from kernelwright.campaign.event import (
     CampaignBegan,
     CampaignEnded,
     CampaignHeldUp,
-    CandidateConfirmed,
-    CandidateJudged,
     CandidateProposed,
     Event,
-    FunctionPlanned,
     FunctionRefused,
     ModelRemarked,
-    TaskEnded,
 )
 from kernelwright.campaign.report.wording import counted, in_seconds
 from kernelwright.errors import InputError
-from kernelwright.evaluator.evaluation import Status
 from kernelwright.service.console import error_console
 from kernelwright.service.python.html import BAD, GOOD, QUIET, Cell, line_html, table_html
 from kernelwright.service.view.figure import ranked
@@ -33,13 +28,12 @@ from kernelwright.service.view.progress import (
     held_up,
     progress_view,
 )
-from kernelwright.store import Rank, TaskSummary
+from kernelwright.service.view.search_progress import SearchProgress, TaskProgress
 
 Progress = Literal["auto", "live", "lines", "notebook", "none"]
 """`auto` is a live table in a terminal, HTML in a notebook, and lines on standard error else."""
 _EVERY_S = 0.25
 _HEADS = ("", "task", "tried", "right", "failed", "best")
-_CORRECT = (Status.CORRECT, Status.PROMOTED)
 
 
 def follow(progress: Progress | bool, candidates_per_task: int) -> ProgressView:
@@ -97,30 +91,18 @@ class Silent:
         pass
 
 
-class _Row:
-    """What is known of one task."""
-
-    def __init__(self, summary: TaskSummary) -> None:
-        self.name = summary.name
-        self.tried = self.correct = 0
-        self.rank: Rank | None = None
-        self.reason = ""
-        self.is_confirmed = False
-
-    @property
-    def cells(self) -> list[Cell]:
-        mark = Cell("…", QUIET)
-        if self.reason:
-            mark = Cell("✓", GOOD) if self.is_confirmed else Cell("–", QUIET)
-        failed = self.tried - self.correct
-        return [
-            mark,
-            Cell(self.name),
-            Cell(str(self.tried), is_number=True),
-            Cell(str(self.correct), GOOD, is_number=True),
-            Cell(str(failed) if failed else "", BAD, is_number=True),
-            Cell(ranked(self.rank) if self.rank else "", is_number=True),
-        ]
+def _cells(task: TaskProgress) -> list[Cell]:
+    mark = Cell("…", QUIET)
+    if task.reason:
+        mark = Cell("✓", GOOD) if task.is_confirmed else Cell("–", QUIET)
+    return [
+        mark,
+        Cell(task.summary.name),
+        Cell(str(task.tried), is_number=True),
+        Cell(str(task.correct), GOOD, is_number=True),
+        Cell(str(task.failed) if task.failed else "", BAD, is_number=True),
+        Cell(ranked(task.rank) if task.rank else "", is_number=True),
+    ]
 
 
 Display = Callable[[str, str], None]
@@ -132,7 +114,7 @@ class NotebookTable:
 
     def __init__(self, display: Display | None = None) -> None:
         self._display = display or _in_place()
-        self._rows: dict[str, _Row] = {}
+        self._progress = SearchProgress()
         self._head = "reading the functions"
         self._last = ""
         self._remarks: list[str] = []
@@ -163,42 +145,32 @@ class NotebookTable:
             self._draw()
 
     def _take_in(self, event: Event) -> None:
+        self._progress.take_in(event)
         match event:
             case CampaignBegan():
                 where = f"{event.device.name} ({event.device.chip})"
                 self._head = f"search {', '.join(event.functions)} on {where}"
-            case FunctionPlanned():
-                for task in event.tasks:
-                    self._rows.setdefault(task.id, _Row(task))
             case FunctionRefused():
                 self._remarks.append(f"{event.function}: {event.reason}")
             case ModelRemarked():
                 self._remarks.append(event.sentence)
             case CandidateProposed():
-                self._last = f"{self._rows[event.task_id].name}: {event.idea}"
-            case CandidateJudged():
-                row = self._rows[event.task_id]
-                row.tried += 1
-                row.correct += event.status in _CORRECT
-                row.rank = event.rank if event.leads else row.rank
-            case CandidateConfirmed():
-                self._rows[event.task_id].is_confirmed |= event.rank is not None
+                name = self._progress.tasks[event.task_id].summary.name
+                self._last = f"{name}: {event.idea}"
             case CampaignHeldUp():
                 self._last = held_up(event)
-            case TaskEnded():
-                self._rows[event.task_id].reason = event.reason
             case CampaignEnded():
                 self._last = event.reason
 
     def _draw(self) -> None:
         self._drawn_at = time.monotonic()
-        tried = sum(row.tried for row in self._rows.values())
-        foot = f"{counted(tried, 'candidate')} · {in_seconds(self._drawn_at - self._started)}"
+        tried = counted(self._progress.tried, "candidate")
+        foot = f"{tried} · {in_seconds(self._drawn_at - self._started)}"
         if not self._is_over:
             foot += " · interrupt the kernel to end in order"
         parts = [line_html(self._head)]
-        if self._rows:
-            parts.append(table_html(_HEADS, [row.cells for row in self._rows.values()]))
+        if rows := [_cells(task) for task in self._progress.tasks.values()]:
+            parts.append(table_html(_HEADS, rows))
         parts += [line_html(remark, BAD) for remark in self._remarks]
         parts += [line_html(self._last, QUIET), line_html(foot, QUIET)]
         self._display("".join(parts), f"{self._head}: {foot}")

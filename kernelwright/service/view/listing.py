@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelwright.campaign.report.champion_list import RankedChampion
-from kernelwright.campaign.report.wording import in_seconds
+from kernelwright.campaign.report.wording import counted, in_seconds
 from kernelwright.service.view.figure import SHORT_ID, in_bytes, in_dollars, ranked, short
 from kernelwright.service.view.speedup import gain_cells, speedup_note
 from kernelwright.store import HistoryEntry, StoreStatistics, Wanted
@@ -70,6 +70,14 @@ def print_champions(
         table.add_row(*cells)
     console.print(table)
     console.print(f"\n{speedup_note(c.gain for c in champions)}", style="quiet")
+    kept = sum(not c.beats_mlx for c in champions)
+    if kept:
+        console.print(
+            f"MLX is best for {counted(kept, 'task')} of these: there is nothing to take.",
+            style="quiet",
+        )
+    if kept == len(champions):
+        return
     console.print(
         Text.assemble(
             ("\nnext  ", "label"),

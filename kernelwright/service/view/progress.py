@@ -1,8 +1,6 @@
 """The live picture of a search: a table on a terminal, plain lines anywhere else."""
 
 import time
-from collections import Counter
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -27,9 +25,8 @@ from kernelwright.campaign.event import (
     TaskEnded,
 )
 from kernelwright.campaign.report.wording import counted, in_seconds
-from kernelwright.evaluator.evaluation import Status
 from kernelwright.service.view.figure import ranked, short
-from kernelwright.store import Rank, TaskSummary
+from kernelwright.service.view.search_progress import SearchProgress, TaskProgress
 
 _NARROW = 90
 _VISIBLE_TASKS = 16
@@ -62,35 +59,13 @@ def progress_view(
     return PlainLines(console)
 
 
-@dataclass
-class _Row:
-    """What the table knows of one task."""
-
-    summary: TaskSummary
-    function: str
-    verdicts: Counter[Status] = field(default_factory=Counter)
-    reused: int = 0
-    rank: Rank | None = None
-    waiting: int = 0
-    is_confirmed: bool = False
-    reason: str = ""
-
-    @property
-    def tried(self) -> int:
-        return self.verdicts.total()
-
-    @property
-    def correct(self) -> int:
-        return self.verdicts[Status.CORRECT] + self.verdicts[Status.PROMOTED]
-
-
 class LiveTable:
     """A row for each task, redrawn a few times a second."""
 
     def __init__(self, console: Console, candidates_per_task: int) -> None:
         self._console = console
         self._candidates_per_task = candidates_per_task
-        self._rows: dict[str, _Row] = {}
+        self._progress = SearchProgress()
         self._head = Text("reading the functions", style="quiet")
         self._last = Text()
         self._started = time.monotonic()
@@ -113,6 +88,7 @@ class LiveTable:
 
     def show(self, event: Event) -> None:
         """Take in one event."""
+        self._progress.take_in(event)
         match event:
             case CampaignBegan():
                 self._head = Text.assemble(
@@ -120,13 +96,8 @@ class LiveTable:
                     (", ".join(event.functions), "task"),
                     (f"  on {event.device.name} ({event.device.chip})", "quiet"),
                 )
-            case FunctionPlanned():
-                for task in event.tasks:
-                    self._rows.setdefault(task.id, _Row(task, event.function))
             case FunctionRefused():
                 self._last = Text(event.reason, style="warn")
-            case CandidateProposed():
-                self._rows[event.task_id].waiting += 1
             case CandidateJudged():
                 self._judged(event)
             case CandidateConfirmed():
@@ -136,18 +107,9 @@ class LiveTable:
                 self._console.print(event.sentence, style="warn", markup=False)
             case CampaignHeldUp():
                 self._last = Text(held_up(event), style="warn")
-            case TaskEnded():
-                self._rows[event.task_id].reason = event.reason
-            case CampaignEnded():
-                pass
 
     def _judged(self, event: CandidateJudged) -> None:
-        row = self._rows[event.task_id]
-        row.waiting -= 1
-        row.verdicts[event.status] += 1
-        row.reused += event.reused
-        if event.leads:
-            row.rank = event.rank
+        row = self._progress.tasks[event.task_id]
         style = "good" if event.rank else "bad"
         self._last = Text.assemble(
             (short(event.candidate_id), "id"),
@@ -158,9 +120,7 @@ class LiveTable:
         )
 
     def _confirmed(self, event: CandidateConfirmed) -> None:
-        row = self._rows[event.task_id]
-        row.rank = event.rank
-        row.is_confirmed = event.rank is not None
+        row = self._progress.tasks[event.task_id]
         words = "confirmed" if event.rank else f"not confirmed: {event.summary}"
         self._last = Text.assemble(
             (short(event.candidate_id), "id"),
@@ -186,13 +146,13 @@ class LiveTable:
         shown = self._shown()
         for row in shown:
             table.add_row(*self._cells(row, wide=wide))
-        hidden = len(self._rows) - len(shown)
+        hidden = len(self._progress.tasks) - len(shown)
         if hidden > 0:
             table.add_row("", Text(f"and {counted(hidden, 'more task')}", style="quiet"))
         return table
 
-    def _shown(self) -> list[_Row]:
-        rows = list(self._rows.values())
+    def _shown(self) -> list[TaskProgress]:
+        rows = list(self._progress.tasks.values())
         room = max(3, min(_VISIBLE_TASKS, self._console.height - 6))
         if len(rows) <= room:
             return rows
@@ -202,8 +162,8 @@ class LiveTable:
         kept = {id(row) for row in (moving + still[::-1])[:room]}
         return [row for row in rows if id(row) in kept]
 
-    def _cells(self, row: _Row, *, wide: bool) -> list[RenderableType]:
-        failed = row.tried - row.correct
+    def _cells(self, row: TaskProgress, *, wide: bool) -> list[RenderableType]:
+        failed = row.failed
         cells: list[RenderableType] = [
             self._mark(row),
             Text(row.summary.name, style="task"),
@@ -224,7 +184,7 @@ class LiveTable:
             cells.insert(2, bar)
         return cells
 
-    def _mark(self, row: _Row) -> RenderableType:
+    def _mark(self, row: TaskProgress) -> RenderableType:
         if row.waiting or (row.tried >= self._candidates_per_task and not row.reason):
             return self._spinner
         if row.reason:
@@ -232,8 +192,7 @@ class LiveTable:
         return Text("·", style="quiet")
 
     def _foot(self) -> Text:
-        tried = sum(row.tried for row in self._rows.values())
-        known = sum(row.reused for row in self._rows.values())
+        tried, known = self._progress.tried, self._progress.reused
         words = [counted(tried, "candidate")]
         if known:
             words.append(f"{known} known already")

@@ -1,0 +1,86 @@
+"""What a search's displays know of its tasks: one account, however it is shown."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from kernelwright.campaign.event import (
+    CandidateConfirmed,
+    CandidateJudged,
+    CandidateProposed,
+    Event,
+    FunctionPlanned,
+    TaskEnded,
+)
+from kernelwright.evaluator.evaluation import Status
+from kernelwright.store import Rank, TaskSummary
+
+
+@dataclass
+class TaskProgress:
+    """What is known of one task."""
+
+    summary: TaskSummary
+    function: str
+    verdicts: Counter[Status] = field(default_factory=Counter)
+    reused: int = 0
+    rank: Rank | None = None
+    """Of what leads; None again where it did not survive confirmation."""
+    waiting: int = 0
+    is_confirmed: bool = False
+    reason: str = ""
+
+    @property
+    def tried(self) -> int:
+        """Return how many candidates have a verdict."""
+        return self.verdicts.total()
+
+    @property
+    def correct(self) -> int:
+        """Return how many of them are right."""
+        return self.verdicts[Status.CORRECT] + self.verdicts[Status.PROMOTED]
+
+    @property
+    def failed(self) -> int:
+        """Return how many of them are not."""
+        return self.tried - self.correct
+
+
+class SearchProgress:
+    """Follows a search's events, task by task."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[str, TaskProgress] = {}
+
+    def take_in(self, event: Event) -> None:
+        """Take in one event."""
+        match event:
+            case FunctionPlanned():
+                for task in event.tasks:
+                    self.tasks.setdefault(task.id, TaskProgress(task, event.function))
+            case CandidateProposed():
+                self.tasks[event.task_id].waiting += 1
+            case CandidateJudged():
+                self._judged(self.tasks[event.task_id], event)
+            case CandidateConfirmed():
+                confirmed = self.tasks[event.task_id]
+                confirmed.rank = event.rank
+                confirmed.is_confirmed = event.rank is not None
+            case TaskEnded():
+                self.tasks[event.task_id].reason = event.reason
+
+    @property
+    def tried(self) -> int:
+        """Return how many candidates of all tasks have a verdict."""
+        return sum(task.tried for task in self.tasks.values())
+
+    @property
+    def reused(self) -> int:
+        """Return how many of the verdicts were known before."""
+        return sum(task.reused for task in self.tasks.values())
+
+    def _judged(self, task: TaskProgress, event: CandidateJudged) -> None:
+        task.waiting -= 1
+        task.verdicts[event.status] += 1
+        task.reused += event.reused
+        if event.leads:
+            task.rank = event.rank
