@@ -29,33 +29,33 @@ def _gives(value: object) -> Callable[[mx.array], object]:
 
 
 CALLS: dict[str, Callable[..., object]] = {
-    "search": lambda value: kw.search(value, progress=False),  # type: ignore[arg-type]
-    "search device": lambda value: kw.search(rows, inputs=TYPES, device=value),  # type: ignore[arg-type]
-    "search chip": lambda value: kw.search(rows, inputs=TYPES, chip=value),  # type: ignore[arg-type]
-    "search store": lambda value: kw.search(rows, inputs=TYPES, store=value),  # type: ignore[arg-type]
-    "plan": lambda value: kw.plan(value),  # type: ignore[arg-type]
+    "search": lambda value: kw.search(value, progress=False),
+    "search device": lambda value: kw.search(rows, inputs=TYPES, device=value),
+    "search chip": lambda value: kw.search(rows, inputs=TYPES, chip=value),
+    "search store": lambda value: kw.search(rows, inputs=TYPES, store=value),
+    "plan": lambda value: kw.plan(value),
     "plan inputs": lambda value: kw.plan(rows, inputs=[value, value]),
-    "best dtype": lambda value: kw.best(dtype=value),  # type: ignore[arg-type]
-    "best limit": lambda value: kw.best(limit=value),  # type: ignore[arg-type]
-    "verify target": lambda value: kw.verify(BODY, value, inputs=TYPES, grid=32),  # type: ignore[arg-type]
-    "verify through": lambda value: kw.verify(BODY, rows, inputs=TYPES, grid=32, through=value),  # type: ignore[arg-type]
-    "campaign": lambda value: kw.campaign(value, progress=False),  # type: ignore[arg-type]
+    "best dtype": lambda value: kw.best(dtype=value),
+    "best limit": lambda value: kw.best(limit=value),
+    "verify target": lambda value: kw.verify(BODY, value, inputs=TYPES, grid=32),
+    "verify through": lambda value: kw.verify(BODY, rows, inputs=TYPES, grid=32, through=value),
+    "campaign": lambda value: kw.campaign(value, progress=False),
     "campaign functions": lambda value: kw.campaign({"functions": [value]}, progress=False),
-    "export": lambda value: kw.export(value, "never"),  # type: ignore[arg-type]
-    "export format": lambda value: kw.export(rows, "never", format_name=value),  # type: ignore[arg-type]
-    "optimize": lambda value: kw.optimize(value),  # type: ignore[call-overload]
-    "optimize device": lambda value: kw.optimize(rows, device=value),  # type: ignore[arg-type]
-    "optimize buckets": lambda value: kw.optimize(rows, buckets=[value]),  # type: ignore[list-item]
-    "explain": lambda value: kw.explain(value),  # type: ignore[arg-type]
+    "export": lambda value: kw.export(value, "never"),
+    "export format": lambda value: kw.export(rows, "never", format_name=value),
+    "optimize": lambda value: kw.optimize(value),
+    "optimize device": lambda value: kw.optimize(rows, device=value),
+    "optimize buckets": lambda value: kw.optimize(rows, buckets=[value]),
+    "explain": lambda value: kw.explain(value),
     "restore": lambda value: kw.restore(value),
-    "example": lambda value: kw.example("f32[4]")(value),  # type: ignore[type-var]
-    "elementwise": lambda value: kw.elementwise(value),  # type: ignore[arg-type]
-    "elementwise name": lambda value: kw.elementwise("x", name=value),  # type: ignore[arg-type]
-    "elementwise device": lambda value: kw.elementwise("x", device=value),  # type: ignore[arg-type]
-    "rowwise map": lambda value: kw.rowwise(map=value, reduce="sum"),  # type: ignore[arg-type]
-    "rowwise reduce": lambda value: kw.rowwise(map="x", reduce=value),  # type: ignore[arg-type]
-    "rowwise finish": lambda value: kw.rowwise(map="x", reduce="sum", finish=value),  # type: ignore[arg-type]
-    "kernel": lambda value: kw.kernel(value),  # type: ignore[call-overload]
+    "example": lambda value: kw.example("f32[4]")(value),
+    "elementwise": lambda value: kw.elementwise(value),
+    "elementwise name": lambda value: kw.elementwise("x", name=value),
+    "elementwise device": lambda value: kw.elementwise("x", device=value),
+    "rowwise map": lambda value: kw.rowwise(map=value, reduce="sum"),
+    "rowwise reduce": lambda value: kw.rowwise(map="x", reduce=value),
+    "rowwise finish": lambda value: kw.rowwise(map="x", reduce="sum", finish=value),
+    "kernel": lambda value: kw.kernel(value),
 }
 
 
