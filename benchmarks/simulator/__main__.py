@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.simulator import waiting
 from benchmarks.simulator.kernels import TEXTS, one_by_one
 from kernelwright.metal.device import simulator
 from kernelwright.metal.device.simulator import compiler
@@ -155,6 +156,8 @@ def main() -> None:
             f"| {suspicious / scalar.processor_s:.1f}x | {count / plain.processor_s:.1f}x |",
             flush=True,
         )
+    print()
+    waiting.main()
     print(f"\n{_prediction()}\n{_compilation()}")
 
 
@@ -203,4 +206,7 @@ def _load(words: list[str]) -> int:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["load"]:
         sys.exit(_load(sys.argv[2:]) > 0)
-    main()
+    if sys.argv[1:2] == ["waiting"]:
+        waiting.main()
+    else:
+        main()

@@ -31,6 +31,7 @@ from kernelwright.metal.device.simulator.toolchain import (
     JOINED_FLAGS,
     METERED_FLAGS,
     SCALAR_FLAGS,
+    SETTLED_FLAGS,
     TIMED_OUT,
     WHOLE_FLAGS,
     WIDENED_FLAGS,
@@ -63,6 +64,9 @@ WIDE_THREADS = 1 << 18
 """From here on a few launches repay the wide build, a sixth of a second of processor time."""
 VETTED_THREADS = 1 << 20
 """From here on one sanitized launch repays the vetting build, 0.1 to 0.4 s of processor time."""
+WIDE_WAITS, VETTED_WAITS = 1 << 23, 1 << 21
+"""So often the threads of small launches may wait on fibers, a fifth of a second plainly and under
+the sanitizer, before the others of the same kernel get such a build too."""
 _LIGHTNESS = 4
 """So many threads that never wait are sanitized in the time of one that does, at least."""
 _MATRIX_WEIGHT = 64
@@ -71,6 +75,7 @@ MOST_WIDE_ENTRIES = 8
 """Every instance of a template is compiled alone there, with all that it calls."""
 _WIDE_TIMEOUT_S = 20.0
 _MOST_TURNS = 4
+_ARRAY = " = alloca ["
 _UNFOLDED = "checked for folded loads"
 _CHECKED = "checked for foreign symbols"
 _EXAMINED = {True: "examined for its language", False: "examined for looks at addresses too"}
@@ -130,20 +135,30 @@ class Image:
         has_entry = any(entry.symbol == code.symbol for entry in self.entries)
         return replace(code, vet=self.path) if has_entry else code
 
-    def gains_from_vetting(self, entry: Entry, options: RunOptions, threads: int) -> bool:
-        """Say whether a launch of this sanitizing build had better be vetted first."""
+    def gains_from_vetting(
+        self, entry: Entry, options: RunOptions, threads: int, waits: int
+    ) -> bool:
+        """Say whether a launch of this sanitizing build had better be vetted first.
+
+        `waits` tells how often threads of the same kernel have waited under the sanitizer.
+        """
         is_sanitizing = self.variant == "sanitize" and not options.order_seed
         weight = 1 if entry.symbol in self.waiting else _LIGHTNESS
-        is_worth_it = self._work(threads) >= VETTED_THREADS * weight
+        is_large = self._work(threads) >= VETTED_THREADS * weight
+        is_worth_it = is_large or waits >= VETTED_WAITS
         return is_sanitizing and is_worth_it and len(self.entries) <= MOST_WIDE_ENTRIES
 
     def _work(self, threads: int) -> int:
         return threads * (_MATRIX_WEIGHT if self.multiplies else 1)
 
-    def gains_from_width(self, entry: Entry, options: RunOptions, threads: int) -> bool:
-        """Say whether an entry of this plain build had better run 32 lanes at a time."""
+    def gains_from_width(self, entry: Entry, options: RunOptions, threads: int, waits: int) -> bool:
+        """Say whether an entry of this plain build had better run 32 lanes at a time.
+
+        `waits` tells how often threads of the same kernel have waited on fibers.
+        """
         is_plain = self.variant == "plain" and not options.order_seed
-        is_worth_it = self._work(threads) >= WIDE_THREADS and len(self.entries) <= MOST_WIDE_ENTRIES
+        is_worth_it = self._work(threads) >= WIDE_THREADS or waits >= WIDE_WAITS
+        is_worth_it &= len(self.entries) <= MOST_WIDE_ENTRIES
         return is_plain and is_worth_it and entry.symbol in self.waiting
 
 
@@ -165,7 +180,7 @@ def compile_unit(
     header = precompiled_header(prelude_text(unit.prelude), variant, unit.math_mode)
     options = (*flags(variant, unit.math_mode), *DIAGNOSTIC_FLAGS, _CHECKED)
     if variant in ("wide", "vet"):
-        options += (*WIDENED_FLAGS, *JOINED_FLAGS, digest_of(_WIDENING, "*.py"))
+        options += (*WIDENED_FLAGS, *SETTLED_FLAGS, digest_of(_WIDENING, "*.py"))
     if variant == "metered":
         options += (*METERED_FLAGS, digest_of(_HERE, "metered.py"))
     if variant == "branches":
@@ -333,6 +348,10 @@ def _compile_wide(command: Sequence[str], source: Path, built: Path) -> tuple[in
     second += ["-c", str(listing), "-o", str(built)]
     first = [*command, "-S", "-emit-llvm", str(source), "-o", str(listing)]
     if run(first, timeout_s=_WIDE_TIMEOUT_S)[0] == 0:
+        if _ARRAY in listing.read_text():
+            middle = ["clang", "-x", "ir", *target_flags(), *SETTLED_FLAGS]
+            middle += ["-S", "-emit-llvm", str(listing), "-o", str(listing)]
+            run(middle, timeout_s=_WIDE_TIMEOUT_S)
         listing.write_text(widen(listing.read_text()))
         if run(second, timeout_s=_WIDE_TIMEOUT_S)[0] == 0:
             return 0, ""

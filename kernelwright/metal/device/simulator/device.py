@@ -1,6 +1,7 @@
 """The `simulator` device: MLX's own text for a program, compiled and run on the CPU."""
 
 import platform
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -106,6 +107,8 @@ class SimulatorExecutable:
         self._launches = launches
         self._images: dict[Variant, tuple[Image, ...]] = {}
         self._forms: dict[tuple[Variant, int], Image] = {}
+        self.waits: Counter[tuple[Variant, int]] = Counter()
+        """How often the threads of each launch's builds have waited on fibers so far."""
 
     def images(self, variant: Variant) -> tuple[Image, ...]:
         """Return one build of every launch."""
@@ -226,6 +229,7 @@ class _Run:
             table = self._table(number)
             outcome = self._launch(number)
             self.outcomes.append(outcome)
+            self.executable.waits[self.builds[number][0].variant, number] += outcome.waits
             if table is not None:
                 names = [b.array for b in self.launches[number].rendered.buffers]
                 self.conditions += table.read(number, names)
@@ -283,9 +287,10 @@ class _Run:
         entry = self._entry(prepared, image)
         code = image.code(entry)
         threads = prod(prepared.launch.grid) * self.repeats
-        if image.gains_from_width(entry, self.options, threads):
+        waits = self.executable.waits[image.variant, number]
+        if image.gains_from_width(entry, self.options, threads, waits):
             return self.executable.form("wide", number).widen(code)
-        if image.gains_from_vetting(entry, self.options, threads):
+        if image.gains_from_vetting(entry, self.options, threads, waits):
             return self.executable.form("vet", number).vet(code)
         return code
 

@@ -1,5 +1,6 @@
 """A compiled Metal text: its kernels by name, launched on NumPy arrays in place."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -58,6 +59,8 @@ class Library:
     _images: dict[tuple[Variant, tuple[tuple[int, float], ...]], Image] = field(
         default_factory=dict
     )
+    waits: Counter[tuple[Variant, str]] = field(default_factory=Counter)
+    """How often the threads of each kernel have waited on fibers so far, by build."""
 
     def image(self, variant: Variant, constants: Mapping[int, int | float] | None = None) -> Image:
         """Return one build of the text, with function constants by index.
@@ -163,7 +166,7 @@ class SimulatedKernel:
         options = RunOptions(
             order_seed=order_seed, sanitize=sanitize, count=count, timeout_s=timeout_s
         )
-        return launch(
+        outcome = launch(
             self._code(entry, variant, options, prod(grid)),
             _Binding(entry, self._disabled(entry), fresh).bind(buffers),
             kernel=self.name,
@@ -175,14 +178,17 @@ class SimulatedKernel:
             metered=lambda: self.library.image("metered", self.constants).code(entry),
             options=options,
         )
+        self.library.waits[variant, self.name] += outcome.waits
+        return outcome
 
     def _code(self, entry: Entry, variant: Variant, options: RunOptions, threads: int) -> Code:
         """Return the build that a launch of so many threads runs."""
         image = self.library.image(variant, self.constants)
         code = image.code(entry)
-        if image.gains_from_width(entry, options, threads):
+        waits = self.library.waits[variant, self.name]
+        if image.gains_from_width(entry, options, threads, waits):
             return self.library.image("wide", self.constants).widen(code)
-        if image.gains_from_vetting(entry, options, threads):
+        if image.gains_from_vetting(entry, options, threads, waits):
             return self.library.image("vet", self.constants).vet(code)
         return code
 

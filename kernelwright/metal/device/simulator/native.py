@@ -94,6 +94,7 @@ class RawOutcome(ctypes.Structure):
         ("thread", UInt3),
         ("elapsed_s", ctypes.c_double),
         ("work", ctypes.c_uint64),
+        ("waits", ctypes.c_uint64),
     )
 
 

@@ -64,6 +64,8 @@ class Outcome:
     elapsed_s: float
     work_s: float = 0.0
     """Processor time that it took, of all cores together."""
+    waits: int = 0
+    """How often its threads waited on fibers; 0 where lanes ran in loops."""
     reports: tuple[SanitizerReport, ...] = ()
     counters: Counters | None = None
     vetted: bool = False

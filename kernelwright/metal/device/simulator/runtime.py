@@ -223,6 +223,7 @@ class _Dispatch:
         return Outcome(
             elapsed_s=outcome.elapsed_s,
             work_s=performed.work_s,
+            waits=outcome.waits,
             reports=reports,
             counters=counters,
         )

@@ -77,6 +77,7 @@ WHOLE_FLAGS = (
     *("-mllvm", "-inline-threshold=20000", "-mllvm", "-unroll-runtime=false"),
     *("-mllvm", "-unroll-allow-partial=false"),
 )
+_NO_IDIOMS = ("-mllvm", "-disable-loop-idiom-all")
 _ONES, _ZEROS = ("-ftrivial-auto-var-init=pattern",), ("-ftrivial-auto-var-init=zero",)
 """What a variable holds that nobody has set: NaN where outputs are judged, zero under the
 sanitizer, so that no program is right by what it finds there."""
@@ -96,7 +97,11 @@ VARIANT_FLAGS: dict[Variant, tuple[str, ...]] = {
     ),
     # Only the first half: its listing is cut at the waits (see wide/), then compiled. Everything
     # that waits must stand in the kernel itself, and loops are worth unrolling once they are cut.
-    "wide": ("-O2", "-DKW_WIDE", "-fno-vectorize", "-fno-slp-vectorize", *WHOLE_FLAGS, *_ONES),
+    # A loop that copies stays one: a call never becomes part of a vector.
+    "wide": (
+        *("-O2", "-DKW_WIDE", "-fno-vectorize", "-fno-slp-vectorize", *WHOLE_FLAGS, *_ONES),
+        *_NO_IDIOMS,
+    ),
     # Exactly the accesses and checks of the sanitizing build; see wide/marked.py for the rest.
     "vet": (*_JUDGE, "-DKW_WIDE", *_ZEROS),
     # The plain build's listing, in which each back edge is then counted; see metered.py.
@@ -123,6 +128,9 @@ JOINED_FLAGS = (
     *("-mllvm", "-simplifycfg-sink-common=false"),
 )
 """Of the half between in a vetting build, which makes one function of each kernel."""
+SETTLED_FLAGS = (*JOINED_FLAGS, *_NO_IDIOMS)
+"""Of the half between in a wide build, after which arrays whose indices turned out to be constants
+are values."""
 
 METERED_FLAGS = (
     *("-O1", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops", "-fPIC"),

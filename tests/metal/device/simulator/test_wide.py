@@ -244,6 +244,26 @@ def test_a_launch_is_wide_by_its_threads() -> None:
     assert ("wide", ()) in kernel.library._images
 
 
+@pytest.mark.parametrize(("sanitize", "form"), [(False, "wide"), (True, "vet")])
+def test_small_launches_gain_a_build_once_their_threads_have_waited_often(
+    sanitize: bool, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = _compile(_BODIES["scan"])
+    arrays = [np.ones(64, np.float32), np.zeros(64, np.float32), np.uint32(64)]
+
+    def waits() -> int:
+        return kernel.launch(
+            list(arrays), grid=(64, 1, 1), threadgroup=(64, 1, 1), sanitize=sanitize
+        ).waits
+
+    once = waits()
+    assert once > 0
+    monkeypatch.setattr(compiler, "WIDE_WAITS", 3 * once)
+    monkeypatch.setattr(compiler, "VETTED_WAITS", 3 * once)
+    assert [waits() for _ in range(4)] == [once, once, 0, 0]
+    assert (form, ()) in kernel.library._images
+
+
 def test_rows_shorter_than_a_simdgroup_run_on_fibers(monkeypatch: pytest.MonkeyPatch) -> None:
     text = """#include <metal_stdlib>
 using namespace metal;

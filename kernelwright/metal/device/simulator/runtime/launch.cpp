@@ -202,6 +202,7 @@ void start_workers(Team& team, uint32_t wanted) {
     if (worker == nullptr) break;
     worker->launch = &team.launch;
     worker->finished = worker->critical = 0;
+    worker->waits = 0;
     worker->running = nullptr;
     __atomic_add_fetch(&team.running, 1, __ATOMIC_ACQ_REL);
     if (pthread_create(&worker->thread, nullptr, work, worker) != 0) {
@@ -302,7 +303,10 @@ KW_EXPORT void kw_finish(Team* team, Outcome* outcome) {
       fail(team->launch, SUSPICION, 0, 0, nullptr);
     close_vetting();
   }
-  for (uint32_t i = 0; i < team->count; i++) give_worker(team->workers[i]);
+  for (uint32_t i = 0; i < team->count; i++) {
+    team->launch.outcome.waits += team->workers[i]->waits;
+    give_worker(team->workers[i]);
+  }
   team->launch.outcome.work = team->launch.work;
   team->launch.outcome.elapsed_s = now_s() - team->start_s;
   leave_faults();

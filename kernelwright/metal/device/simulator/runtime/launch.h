@@ -87,7 +87,8 @@ struct Outcome {
   uint64_t address;  // that could not be accessed
   kw_uint3 thread;   // position in grid
   double elapsed_s;
-  uint64_t work;  // of a metered launch, its units
+  uint64_t work;   // of a metered launch, its units
+  uint64_t waits;  // of threads on fibers
 };
 
 struct Arena;

@@ -50,6 +50,7 @@ KW_EXPORT void kw_simdgroup(const void* in, kw_uint in_size, void* out, kw_uint 
                             kw_combine combine, kw_uint site) {
   Worker& worker = *current;
   Fiber& fiber = *worker.running;
+  worker.waits++;
   spend(worker, WAIT_UNITS);
   Simdgroup& simdgroup = *fiber.simdgroup;
   const uint64_t slot = fiber.lane * KW_SLOT_BYTES;
@@ -65,6 +66,7 @@ KW_EXPORT void kw_simdgroup(const void* in, kw_uint in_size, void* out, kw_uint 
 KW_EXPORT void kw_simdgroup_barrier(kw_uint flags, kw_uint site) {
   Worker& worker = *current;
   Fiber& fiber = *worker.running;
+  worker.waits++;
   spend(worker, WAIT_UNITS);
   observe_simdgroup_barrier(worker);
   fiber.simdgroup->flags = flags;
@@ -77,6 +79,7 @@ KW_EXPORT void kw_simdgroup_barrier(kw_uint flags, kw_uint site) {
 KW_EXPORT void kw_barrier(kw_uint flags, kw_uint site) {
   Worker& worker = *current;
   Fiber& fiber = *worker.running;
+  worker.waits++;
   spend(worker, WAIT_UNITS);
   observe_barrier(worker);
   fiber.wait_site = site;

@@ -78,6 +78,7 @@ struct Worker {
   OwnAtomics own_atomics;
   uint64_t constants_low, constants_high;  // addresses known to be the library's own
 
+  uint64_t waits;      // of the launch: how often a fiber has come to a barrier or an operation
   int64_t group_work;  // of a metered launch, what the threadgroup has taken, see work.h
 
   Meter* meter;  // of a counting launch, else null

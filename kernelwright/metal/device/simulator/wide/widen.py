@@ -3,9 +3,11 @@
 import re
 
 from kernelwright.metal.device.simulator.wide.assembly import Module, UnknownAssemblyError
+from kernelwright.metal.device.simulator.wide.flatten import flattened
 from kernelwright.metal.device.simulator.wide.flow import Flow, Stop
 from kernelwright.metal.device.simulator.wide.marked import MARKED
 from kernelwright.metal.device.simulator.wide.region import SIMD_WIDTH, Frame, Plan, Region
+from kernelwright.metal.device.simulator.wide.scalarize import Scalarizer
 from kernelwright.metal.device.simulator.wide.uniform import Uniformity
 from kernelwright.metal.device.simulator.wide.vetting import Vetting
 
@@ -36,11 +38,15 @@ def widen(listing: str, *, vets: bool = False) -> str:
     numbers = [int(m[1]) for m in map(_METADATA.match, module.lines) if m]
     group = max(numbers, default=0) + 1
     written: list[str] = []
+    scalarizer = Scalarizer()
     for place, (entry, name) in enumerate(entries.items()):
         try:
-            written.append(_Kernel(module, entry, name, place, group, vets=vets).write())
+            written.append(
+                _Kernel(module, entry, name, place, group, scalarizer, vets=vets).write()
+            )
         except UnknownAssemblyError:
             continue
+    written += (d for n, d in scalarizer.declarations.items() if f" {n}(" not in listing)
     metadata = [
         f"!{group} = distinct !{{}}",
         f'!{group + 1} = !{{!"llvm.loop.parallel_accesses", !{group}}}',
@@ -61,10 +67,20 @@ class _Kernel:
     """One kernel's regions and its table."""
 
     def __init__(
-        self, module: Module, entry: str, name: str, place: int, group: int, *, vets: bool
+        self,
+        module: Module,
+        entry: str,
+        name: str,
+        place: int,
+        group: int,
+        scalarizer: Scalarizer,
+        *,
+        vets: bool,
     ) -> None:
         self._module, self._name, self._place, self._group = module, name, place, group
-        self._flow = Flow(module.function(entry))
+        function = module.function(entry)
+        # The marks of a sanitizing build stand for whole accesses.
+        self._flow = Flow(function if vets else flattened(scalarizer.apply(function)))
         self._vets = vets
         count = len(self._flow.stops)
         if not (vets or count) or count > MOST_STOPS or len(self._flow.pieces) > MOST_PIECES:
