@@ -28,6 +28,9 @@ _UNSUPPORTED = {
     "CXXNoexceptExpr": "the operator 'noexcept' is not supported in Metal",
     "VAArgExpr": "variable arguments are not supported in Metal",
 }
+_FIELDS = re.compile(r"\bmetal::kw_fields<")
+_VECTOR = re.compile(r"(?:const |__\w+ )*metal::(?:packed_)?vec<")
+_CALLS = frozenset(("CallExpr", "CXXMemberCallExpr"))
 _DOUBLES = frozenset(("double", "long double"))
 
 
@@ -41,12 +44,41 @@ def language_breaches(nodes: Sequence[Node]) -> Iterator[tuple[Node, str]]:
                 yield node, message
         elif node.kind in _VARIABLES and _FUNCTION_POINTER.search(node.type):
             yield node, "function pointers are not supported in Metal"
+        elif _is_vector_element(node) and (message := _bound_element(node)):
+            yield node, message
         elif _is_double(node):
             yield node, f"'{node.type}' is not supported in Metal"
         elif node.kind == "TemplateTypeParmDecl" and _is_of_auto(node):
             yield node, "'auto' is not allowed in a function's parameters before C++20"
         elif node.kind in _FUNCTIONS and _is_variadic(node):
             yield node, "variable arguments are not supported in Metal"
+
+
+def _is_vector_element(node: Node) -> bool:
+    """Say whether an expression is `v.x` or `v[i]`, as a place that can be written."""
+    if " lvalue" not in node.details or not node.children:
+        return False
+    if node.kind == "MemberExpr":
+        return _FIELDS.search(node.children[0].type) is not None
+    is_subscript = node.kind == "CXXOperatorCallExpr" and "'[]'" in node.details
+    is_subscript = is_subscript and len(node.children) == 3
+    return is_subscript and _VECTOR.match(node.children[1].type) is not None
+
+
+def _bound_element(node: Node) -> str:
+    """Say what is wrong with taking a vector's element for an object with an address."""
+    parent = node.parent
+    while parent is not None and parent.kind == "ParenExpr":
+        node, parent = parent, parent.parent
+    if parent is None:
+        return ""
+    if parent.kind == "UnaryOperator" and "prefix '&'" in parent.details:
+        return "address of vector element requested"
+    is_reference = parent.kind == "VarDecl" and parent.type.endswith("&")
+    is_argument = parent.kind in _CALLS and node in parent.children[1:]
+    if is_reference or is_argument:
+        return "non-const reference cannot bind to vector element"
+    return ""
 
 
 def _is_double(node: Node) -> bool:

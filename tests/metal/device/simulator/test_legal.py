@@ -196,3 +196,48 @@ def test_too_much_threadgroup_memory_is_a_fault_of_the_launch(place: str, saniti
     arrays: dict[int | str, Array] = {"x": np.zeros(64, np.float32), "y": np.zeros(64, np.float32)}
     with pytest.raises(LaunchError, match="needs 40960 bytes, this device has 32768"):
         kernel.launch(dict(arrays), grid=(64, 1, 1), threadgroup=(64, 1, 1), sanitize=sanitize)
+
+
+_ELEMENTS = {
+    "thread float* p = &v.x; *p = 2;": "address of vector element requested",
+    "thread float* p = &v[1]; *p = 2;": "address of vector element requested",
+    "device float* p = &((device float4*)y)->z; *p = 2;": "address of vector element requested",
+    "thread float& p = v.y; p = 2;": "non-const reference cannot bind to vector element",
+    "thread float& p = (v[2]); p = 2;": "non-const reference cannot bind to vector element",
+    "set(v.z);": "non-const reference cannot bind to vector element",
+    "set(v[i % 4]);": "non-const reference cannot bind to vector element",
+}
+
+
+@pytest.mark.parametrize("statement", _ELEMENTS)
+def test_an_element_of_a_vector_has_no_address(statement: str) -> None:
+    before = "void set(thread float& p) { p = 1; }\n"
+    with pytest.raises(CompileError, match=_ELEMENTS[statement]):
+        simulator.compile(
+            f"{_HEAD}{before}{_SIGNATURE} float4 v = x[i]; {statement} y[i] = v.x; }}"
+        )
+
+
+def test_elements_of_vectors_are_read_written_and_seen_as_constants() -> None:
+    y = _run(
+        f"""float twice(const thread float& p) {{ return 2 * p; }} float half_of(float p) {{
+        return p / 2; }} struct S {{ float4 v; float x; }}; void set(thread float& p) {{ p = 1; }}
+        {_SIGNATURE} float4 v = x[i]; v.x += 1; v[1] *= 2; v.z++; const thread float& r = v.w;
+        S s; set(s.x); float4x4 m(1); thread float4& c = m[1]; c.y = 3; thread float4* p = &m[2];
+        (*p)[0] = 4; float e[2] = {{ v.x, v[1] }}; thread float* q = &e[1]; *q += 1;
+        y[i] = twice(v.x) + half_of(v[1]) + max(v.z, v[3]) + r + s.x + m[1].y + m[2].x + e[1]; }}"""
+    )
+    x = np.arange(1, _THREADS + 1, dtype=np.float32)
+    expected = 2 * (x + 1) + x + (x + 1) + x + 1 + 3 + 4 + (2 * x + 1)
+    np.testing.assert_array_equal(y, expected)
+
+
+def test_a_kernel_calls_no_kernel() -> None:
+    other = "kernel void other(device float* y [[buffer(0)]]) { y[0] = 1; }\n"
+    with pytest.raises(CompileError, match="kernel function 'other' cannot be called"):
+        simulator.compile(f"{_HEAD}{other}{_SIGNATURE} other(y); }}")
+
+
+def test_there_are_no_numbers_of_128_bits() -> None:
+    with pytest.raises(CompileError, match="'__int128' is not supported in Metal"):
+        simulator.compile(f"{_HEAD}{_SIGNATURE} __int128 a = i; y[i] = a; }}")

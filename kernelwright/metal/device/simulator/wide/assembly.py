@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 # https://llvm.org/docs/LangRef.html#identifiers
 NAME = re.compile(r'[%@](?:"[^"]*"|[-\w$.]+)')
 _DEFINED_TYPE = re.compile(r'^(%(?:"[^"]*"|[-\w$.]+)) = type (.*)$')
+_DEFINED_NAME = re.compile(r'(@(?:"[^"]*"|[-\w$.]+))\(')
 _LABEL = re.compile(r'^("[^"]*"|[-\w$.]+):')
 _RESULT = re.compile(r'^  (%(?:"[^"]*"|[-\w$.]+)) = (.*)$')
 _SCALAR = re.compile(r"(?:i\d+|half|bfloat|float|double|ptr(?: addrspace\(\d+\))?|void)\b")
@@ -107,7 +108,7 @@ class Module:
         start, name = 0, ""
         for number, line in enumerate(lines):
             if line.startswith("define "):
-                start, name = number, NAME.findall(line[: line.index("(")])[-1]
+                start, name = number, _defined(line)[0]
             elif line == "}" and name:
                 spans[name] = (start, number)
                 name = ""
@@ -138,7 +139,7 @@ class Module:
         """
         first, last = self.spans[name]
         head = self.lines[first]
-        opens = head.index("(")
+        opens = _defined(head)[1]
         closes = _matching(head, opens)
         parameters = [n for n in NAME.findall(head[opens:closes]) if n[0] == "%"]
         attributes = "".join(re.findall(r" #\d+", head[closes:])[:1])
@@ -257,6 +258,17 @@ class Module:
             at = -(-at // alignment) * alignment + size
             most = max(most, alignment)
         return -(-at // most) * most, most
+
+
+def _defined(head: str) -> tuple[str, int]:
+    """Return the name of the function that a line defines, and where its parameters open.
+
+    What it returns may have attributes with brackets of their own.
+    """
+    found = _DEFINED_NAME.search(head)
+    if found is None:
+        raise UnknownAssemblyError(head)
+    return found[1], found.end() - 1
 
 
 def _instruction(line: str) -> Instruction:
