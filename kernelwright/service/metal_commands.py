@@ -189,6 +189,9 @@ def profile(
     ] = None,
     seed: SeedOption = 0,
     timeout: TimeoutOption = 60.0,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Say how the simulator runs large launches of it.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Count what a launch costs and predict its time on a chip."""
@@ -205,6 +208,8 @@ def profile(
         return
     print_counters(console(), outcome.counters)
     print_predictions(console(), predictions)
+    if verbose:
+        console().print(typed.kernel.form, style="quiet", highlight=False, soft_wrap=True)
 
 
 def _compile(file: Path, include: list[Path] | None) -> simulator.Library:

@@ -52,7 +52,7 @@ from kernelwright.metal.device.simulator.wide.marked import (
     without_own_marks,
     without_promises,
 )
-from kernelwright.metal.device.simulator.wide.widen import widen
+from kernelwright.metal.device.simulator.wide.widen import reasons_of, widen
 from kernelwright.metal.diagnostic import CompileError, Diagnostic, Record, Severity
 from kernelwright.metal.msl.diagnose import EXCESSIVE_MEMORY
 from kernelwright.metal.msl.signature import Entry, Parameter
@@ -76,6 +76,7 @@ MOST_WIDE_ENTRIES = 8
 _WIDE_TIMEOUT_S = 20.0
 _MOST_TURNS = 4
 _ARRAY = " = alloca ["
+_NOT_READ = "; not widened: all kernels: clang did not compile the widened text in time\n"
 _UNFOLDED = "checked for folded loads"
 _CHECKED = "checked for foreign symbols"
 _EXAMINED = {True: "examined for its language", False: "examined for looks at addresses too"}
@@ -105,6 +106,8 @@ class Image:
     warnings: tuple[Diagnostic, ...] = ()
     conditions: tuple[Site, ...] = ()
     """Of a watching build, those on loaded data."""
+    unwidened: tuple[str, ...] = ()
+    """Of a build for lanes in loops: each kernel that is not in it, and why."""
 
     def code(self, entry: Entry) -> Code:
         """Return what a launch runs of one entry."""
@@ -209,6 +212,7 @@ def compile_unit(
         multiplies,
         built.warnings,
         built.conditions,
+        built.unwidened,
     )
 
 
@@ -249,6 +253,7 @@ class _Built(Record):
     waiting: frozenset[str]
     warnings: tuple[Diagnostic, ...]
     conditions: tuple[Site, ...] = ()
+    unwidened: tuple[str, ...] = ()
 
 
 def _write(record: Path, built: _Built) -> None:
@@ -296,11 +301,20 @@ def _build(unit: Unit, text: str, header: Path, variant: Variant, output: Path) 
             listing = folder / "kernel.ll"
             run([*command, "-S", "-emit-llvm", str(source), "-o", str(listing)])
             publish(listing, output.with_suffix(".so.ll"))
+        # Either leaves its widened listing there.
+        listed = folder / "kernel.ll"
+        unwidened = reasons_of(listed.read_text()) if variant in ("wide", "vet") else ()
         link([built], folder / "kernel.so")
         entries = _entry_symbols(folder / "kernel.so")
         waiting = waiting_entries(built, frozenset(entries))
         publish(folder / "kernel.so", output)
-    return _Built(entries=entries, waiting=waiting, warnings=found, conditions=watching.conditions)
+    return _Built(
+        entries=entries,
+        waiting=waiting,
+        warnings=found,
+        conditions=watching.conditions,
+        unwidened=unwidened,
+    )
 
 
 def _refuse(
@@ -357,7 +371,9 @@ def _compile_wide(command: Sequence[str], source: Path, built: Path) -> tuple[in
         if run(second, timeout_s=_WIDE_TIMEOUT_S)[0] == 0:
             return 0, ""
     listing.write_text("")
-    return run(second)
+    status, said = run(second)
+    listing.write_text(_NOT_READ)
+    return status, said
 
 
 def _compile_vetting(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:
@@ -384,7 +400,9 @@ def _compile_vetting(command: Sequence[str], source: Path, built: Path) -> tuple
         if run(last, timeout_s=_WIDE_TIMEOUT_S)[0] == 0:
             return 0, ""
     listing.write_text("")
-    return run(last)
+    status, said = run(last)
+    listing.write_text(_NOT_READ)
+    return status, said
 
 
 def _compile_metered(command: Sequence[str], source: Path, built: Path) -> tuple[int, str]:

@@ -10,7 +10,11 @@ import ml_dtypes
 import numpy as np
 
 from kernelwright.metal.device.base import Array, RunOptions
-from kernelwright.metal.device.simulator.compiler import Image, compile_unit
+from kernelwright.metal.device.simulator.compiler import (
+    MOST_WIDE_ENTRIES,
+    Image,
+    compile_unit,
+)
 from kernelwright.metal.device.simulator.record import Buffer, Code, Outcome, ThreadgroupArgument
 from kernelwright.metal.device.simulator.runtime import launch
 from kernelwright.metal.device.simulator.toolchain import Variant
@@ -124,6 +128,22 @@ class SimulatedKernel:
         """Return the kernel's record in one build."""
         entries = self.library.image(variant, self.constants).entries
         return next(e for e in entries if e.name == self.name)
+
+    @property
+    def form(self) -> str:
+        """How its large launches run, and why not 32 lanes at a time where they do not."""
+        plain = self.library.image("plain", self.constants)
+        entry = self.entry("plain")
+        if entry.symbol not in plain.waiting:
+            return "rows of threads in loops, for none of them waits"
+        if len(plain.entries) > MOST_WIDE_ENTRIES:
+            return f"not widened: its text has more than {MOST_WIDE_ENTRIES} kernels"
+        wide = self.library.image("wide", self.constants)
+        if any(e.symbol == entry.symbol for e in wide.entries):
+            return "widened: 32 lanes at a time"
+        name = entry.symbol.removeprefix("kw_entry:")
+        given = (r.removeprefix(f"{name}: ") for r in wide.unwidened if r.startswith((name, "all")))
+        return f"not widened: {next(given, 'its threads wait nowhere')}"
 
     def launch(
         self,

@@ -249,11 +249,14 @@ def test_small_launches_gain_a_build_once_their_threads_have_waited_often(
     sanitize: bool, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernel = _compile(_BODIES["scan"])
-    arrays = [np.ones(64, np.float32), np.zeros(64, np.float32), np.uint32(64)]
+    ones, zeros = np.ones(64, np.float32), np.zeros(64, np.float32)
 
     def waits() -> int:
         return kernel.launch(
-            list(arrays), grid=(64, 1, 1), threadgroup=(64, 1, 1), sanitize=sanitize
+            [ones, zeros, np.uint32(64)],
+            grid=(64, 1, 1),
+            threadgroup=(64, 1, 1),
+            sanitize=sanitize,
         ).waits
 
     once = waits()
@@ -290,7 +293,17 @@ def test_a_function_that_waits_and_stands_alone_keeps_its_kernel_on_fibers(
 
     np.testing.assert_array_equal(_launch(kernel, 64, 64), 64 + 64)
 
-    assert kernel.library.image("wide").entries == ()
+    image = kernel.library.image("wide")
+    assert image.entries == ()
+    reason = "a function that it calls waits and stands alone; declare it inline"
+    assert image.unwidened == (f"k:k: {reason}",)
+    assert kernel.form == f"not widened: {reason}"
+
+
+def test_a_kernel_tells_how_its_large_launches_run() -> None:
+    assert _compile(_BODIES["scan"]).form == "widened: 32 lanes at a time"
+    alone = "y[i] = x[i] + float(n);"
+    assert _compile(alone).form == "rows of threads in loops, for none of them waits"
 
 
 @pytest.mark.parametrize(("machine", "system"), [("aarch64", "linux"), ("arm64", "darwin")])

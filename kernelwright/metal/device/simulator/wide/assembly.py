@@ -32,6 +32,20 @@ _CASTS = frozenset(
 class UnknownAssemblyError(Exception):
     """The assembly holds something that is not read here, so the kernel stays as it is."""
 
+    @property
+    def reason(self) -> str:
+        """Why a kernel stays on fibers."""
+        return f"this of LLVM's assembly is not understood: {str(self).strip()}"
+
+
+class NotWidenedError(UnknownAssemblyError):
+    """The assembly is understood, and says that the kernel must stay as it is."""
+
+    @property
+    def reason(self) -> str:
+        """Why a kernel stays on fibers."""
+        return str(self)
+
 
 @dataclass
 class Instruction:

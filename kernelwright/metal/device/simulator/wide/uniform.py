@@ -2,7 +2,11 @@
 
 import re
 
-from kernelwright.metal.device.simulator.wide.assembly import Instruction, UnknownAssemblyError
+from kernelwright.metal.device.simulator.wide.assembly import (
+    Instruction,
+    NotWidenedError,
+    UnknownAssemblyError,
+)
 from kernelwright.metal.device.simulator.wide.flow import Flow
 
 _PURE = frozenset(
@@ -59,7 +63,9 @@ class Uniformity:
             for i in piece.instructions:
                 reads = [n for n in i.operands if n in self.fields]
                 if reads and i.result not in self.fields and not self.is_field(i):
-                    raise UnknownAssemblyError(f"the thread's attributes escape: {i.text}")
+                    raise NotWidenedError(
+                        f"the use of its attributes is not understood: {i.text.strip()}"
+                    )
 
     def _find_recipes(self) -> None:
         arguments = {self.buffers}

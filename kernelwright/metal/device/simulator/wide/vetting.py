@@ -7,6 +7,7 @@ from math import gcd
 from kernelwright.metal.device.simulator.wide.assembly import (
     Instruction,
     Module,
+    NotWidenedError,
     UnknownAssemblyError,
 )
 from kernelwright.metal.device.simulator.wide.flow import Flow
@@ -81,7 +82,7 @@ class Vetting:
                 elif i.operation in ("load", "store"):
                     self._refuse_unmarked(i)
         if any(t.widest > MOST_TRACES * t.grain for t in self.tracked.values()):
-            raise UnknownAssemblyError("an access needs too many traces")
+            raise NotWidenedError("an access needs too many traces")
 
     def _note(self, i: Instruction) -> None:
         mark = MARK.match(i.callee)
@@ -117,11 +118,11 @@ class Vetting:
         """
         origin = self.origins.of(pointer)
         if origin is None:
-            raise UnknownAssemblyError(f"{pointer} may point anywhere")
+            raise NotWidenedError(f"an access may be to any buffer ({pointer})")
         if origin.kind == "stack":
             return None
         if origin.kind == "attributes":
-            raise UnknownAssemblyError(f"{pointer} points to a thread's attributes")
+            raise NotWidenedError(f"{pointer} points to a thread's attributes")
         key = self._key(origin)
         if key not in self.tracked:
             self.tracked[key] = self._make(origin, key)
@@ -139,7 +140,7 @@ class Vetting:
             return Tracked(origin.number)
         slot = _FIRST_VARIABLE + sum(t.is_variable for t in self.tracked.values())
         if slot == _FIRST_VARIABLE + MOST_VARIABLES:
-            raise UnknownAssemblyError("too many threadgroup variables")
+            raise NotWidenedError("too many threadgroup variables")
         id_, size, alignment = _allocated(self.origins.definitions[origin.name])
         return Tracked(slot, id_, size, alignment)
 

@@ -2,7 +2,11 @@
 
 import re
 
-from kernelwright.metal.device.simulator.wide.assembly import Module, UnknownAssemblyError
+from kernelwright.metal.device.simulator.wide.assembly import (
+    Module,
+    NotWidenedError,
+    UnknownAssemblyError,
+)
 from kernelwright.metal.device.simulator.wide.flatten import flattened
 from kernelwright.metal.device.simulator.wide.flow import Flow, Stop
 from kernelwright.metal.device.simulator.wide.marked import MARKED
@@ -20,6 +24,7 @@ _SIMDGROUP_FIELDS = frozenset((100, 104, 116))
 """Where kw_thread says the lane, the simdgroup and how many lanes it has."""
 _KINDS = {"simdgroup": 1, "simdgroup_barrier": 2, "barrier": 3}
 _METADATA = re.compile(r"^!(\d+) = ")
+_REASON = "; not widened: "
 _VARIABLE_ALIGNMENT = 64
 """Of threadgroup variables, in threadgroup_memory.h."""
 _MOST_LANES = 1024
@@ -38,14 +43,15 @@ def widen(listing: str, *, vets: bool = False) -> str:
     numbers = [int(m[1]) for m in map(_METADATA.match, module.lines) if m]
     group = max(numbers, default=0) + 1
     written: list[str] = []
+    reasons: list[str] = []
     scalarizer = Scalarizer()
     for place, (entry, name) in enumerate(entries.items()):
         try:
             written.append(
                 _Kernel(module, entry, name, place, group, scalarizer, vets=vets).write()
             )
-        except UnknownAssemblyError:
-            continue
+        except UnknownAssemblyError as e:
+            reasons.append(f"{_REASON}{name}: {' '.join(e.reason.split())}")
     written += (d for n, d in scalarizer.declarations.items() if f" {n}(" not in listing)
     metadata = [
         f"!{group} = distinct !{{}}",
@@ -54,7 +60,13 @@ def widen(listing: str, *, vets: bool = False) -> str:
         f"!{group + 3} = distinct !{{!{group + 3}, !{group + 1}, !{group + 2}}}",
         f"!{group + 4} = !{{i64 {_VARIABLE_ALIGNMENT}}}",
     ]
-    return "\n".join((*_without(module, entries), *written, *metadata, ""))
+    return "\n".join((*reasons, *_without(module, entries), *written, *metadata, ""))
+
+
+def reasons_of(listing: str) -> tuple[str, ...]:
+    """Return why kernels of a widened listing stay on fibers, after their names."""
+    lines = (line for line in listing.split("\n") if line.startswith(_REASON))
+    return tuple(line.removeprefix(_REASON) for line in lines)
 
 
 def _without(module: Module, functions: dict[str, str]) -> list[str]:
@@ -82,18 +94,20 @@ class _Kernel:
         # The marks of a sanitizing build stand for whole accesses.
         self._flow = Flow(function if vets else flattened(scalarizer.apply(function)))
         self._vets = vets
+        self._refuse_waits_elsewhere(entry)
         count = len(self._flow.stops)
         if not (vets or count) or count > MOST_STOPS or len(self._flow.pieces) > MOST_PIECES:
-            raise UnknownAssemblyError(f"{name} has too few or too many waits")
-        self._refuse_waits_elsewhere(entry)
+            raise NotWidenedError("its threads wait nowhere, or at too many places")
 
     def _refuse_waits_elsewhere(self, entry: str) -> None:
         called = self._module.reachable(self._module.references(entry) - _CALLS)
         if called & _CALLS:
-            raise UnknownAssemblyError(f"{self._name} calls functions that wait")
+            raise NotWidenedError(
+                "a function that it calls waits and stands alone; declare it inline"
+            )
         for name in called & frozenset(self._module.spans):
             if any(MARKED.match(n) for n in self._module.references(name)):
-                raise UnknownAssemblyError(f"{self._name} calls functions with accesses")
+                raise NotWidenedError("a function that it calls reaches memory and stands alone")
 
     def write(self) -> str:
         """Return the functions and the table."""
@@ -109,7 +123,9 @@ class _Kernel:
         ]
         stops = ", ".join(self._stop(plan, stop) for stop in flow.stops)
         if frame.size > MOST_FRAME_BYTES:
-            raise UnknownAssemblyError(f"{self._name} keeps {frame.size} bytes")
+            raise NotWidenedError(
+                f"its lanes keep {frame.size} bytes across waits, more than {MOST_FRAME_BYTES}"
+            )
         names = ", ".join(f"ptr {self._symbol(n)}" for n in range(len(regions)))
         tables = (f"@kw_regions_{self._place}", f"@kw_stops_{self._place}")
         fields = f"i64 {frame.size}, i64 {len(regions)}, ptr {tables[0]}, ptr {tables[1]}"
