@@ -487,11 +487,11 @@ def _reinterpreted(chance: random.Random, _: str) -> Step:
 
 
 def _leading(p: Numbers) -> Numbers:
-    return np.argmax(_bits_of(p)[:, ::-1], axis=1).astype(np.uint32)
+    return np.asarray(np.argmax(_bits_of(p)[:, ::-1], axis=1), np.uint32)
 
 
 def _trailing(p: Numbers) -> Numbers:
-    return np.argmax(_bits_of(p | _u(0x100)), axis=1).astype(np.uint32)
+    return np.asarray(np.argmax(_bits_of(p | _u(0x100)), axis=1), np.uint32)
 
 
 _STYLES: tuple[Callable[[random.Random, str], Step], ...] = (
