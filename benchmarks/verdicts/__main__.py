@@ -6,6 +6,10 @@ corpus, and every mutant. The simulator's verdicts can come from a file made els
     python -m benchmarks.verdicts --device simulator --out simulator.json
     python -m benchmarks.verdicts --device cuda --expected simulator.json --out cuda.json
 
+Files that `kernelwright doctor --deep` wrote become the table of docs/evidence.md:
+
+    python -m benchmarks.verdicts --from m2.json m4.json
+
 Exits with 1 when a verdict differs.
 """
 
@@ -15,13 +19,16 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.verdicts.judging import judge
-from benchmarks.verdicts.result import Comparison, Finding, Row
-from benchmarks.verdicts.subject import KINDS, Selection, subjects
 from kernelwright.errors import KernelwrightError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluation import Stage
+from kernelwright.evaluator.evidence.agreement import agreement_table, with_agreement
+from kernelwright.evaluator.evidence.judging import judge
+from kernelwright.evaluator.evidence.record import Evidence
+from kernelwright.evaluator.evidence.result import Comparison, Finding, Row
+from kernelwright.evaluator.evidence.subject import KINDS, Selection, subjects
 
+_PAGE = Path(__file__).parents[2] / "docs" / "evidence.md"
 _THROUGH = {
     "determinism": Stage.DETERMINISM,
     "timing": Stage.TIMING,
@@ -39,7 +46,18 @@ def main() -> int:
         return 1
 
 
+def _read_back(paths: list[Path]) -> int:
+    """Update the page's table of agreement; return 1 where a file tells of a disagreement."""
+    evidence = [Evidence.load(path) for path in paths]
+    table = agreement_table(evidence)
+    _PAGE.write_text(with_agreement(_PAGE.read_text(), table))
+    print(table)
+    return 1 if any(one.disagreements for one in evidence) else 0
+
+
 def _run(chosen: argparse.Namespace) -> int:
+    if chosen.files:
+        return _read_back(chosen.files)
     started = time.monotonic()
     devices = ("simulator",) if chosen.device == "simulator" else ("simulator", chosen.device)
     known = _known(chosen.expected)
@@ -91,6 +109,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--device", default="cuda", help="simulator, metal or cuda")
     parser.add_argument("--expected", type=Path, help="the simulator's verdicts, made elsewhere")
+    parser.add_argument(
+        "--from", dest="files", type=Path, nargs="+", help="files that doctor --deep wrote"
+    )
     parser.add_argument("--out", type=Path, help="write everything here as JSON")
     parser.add_argument("--kinds", default=",".join(KINDS), help="some of template,honest,mutant")
     parser.add_argument("--only", default="", help="names to judge, or parts of them")

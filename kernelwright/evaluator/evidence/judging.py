@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 
-from benchmarks.verdicts.result import Finding, Row
-from benchmarks.verdicts.subject import Subject
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
+from kernelwright.evaluator.evidence.result import Finding, Row
+from kernelwright.evaluator.evidence.subject import Subject
 
 NO_VERDICT = "no verdict"
 _evaluators: dict[str, Evaluator] = {}
