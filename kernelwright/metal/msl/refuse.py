@@ -13,7 +13,7 @@ from kernelwright.metal.msl.pointer import unqualified_pointers
 from kernelwright.metal.msl.rewrite import Rewritten
 from kernelwright.metal.msl.signature import read_attributes
 from kernelwright.metal.msl.structure import Function, Structure, Variable
-from kernelwright.metal.msl.token import Token, TokenKind
+from kernelwright.metal.msl.token import TokenKind
 from kernelwright.metal.msl.types import is_builtin_type
 from kernelwright.metal.msl.validate import invalid_signatures
 
@@ -46,7 +46,6 @@ def refuse(rewritten: Rewritten) -> tuple[Diagnostic, ...]:
         *_statics(structure),
         *_recursion(structure),
         *_main(structure),
-        *_called_kernels(structure),
         *_threadgroup_variables(rewritten),
         *unqualified_pointers(structure),
         *mixed_thread_pointers(structure),
@@ -193,26 +192,6 @@ def _main(structure: Structure) -> Iterator[Diagnostic]:
         if function.name == "main" and not function.scope and not is_kernel(structure, function):
             message = "non-qualified function cannot be called 'main'"
             yield _at(structure, function.name_at, message)
-
-
-def _called_kernels(structure: Structure) -> Iterator[Diagnostic]:
-    """Metal Shading Language Specification 4, 5.1: no function calls one with its attributes."""
-    kernels = {f.name for f in structure.functions if is_kernel(structure, f)}
-    kernels -= {f.name for f in structure.functions if not is_kernel(structure, f)}
-    for function in structure.functions:
-        for index in range(*function.body) if function.body is not None else ():
-            is_name = structure.spelling(index) in kernels
-            is_call = is_name and structure.spelling(index + 1) == "("
-            # A declaration of that name has its type before it.
-            before = structure.code[index - 1]
-            if is_call and before.spelling not in (".", "->") and not _is_type_word(before):
-                name = structure.spelling(index)
-                yield _at(structure, index, f"kernel function '{name}' cannot be called")
-
-
-def _is_type_word(token: Token) -> bool:
-    is_word = token.kind is TokenKind.IDENTIFIER
-    return is_word and token.spelling not in ("return", "else", "do")
 
 
 def _threadgroup_variables(rewritten: Rewritten) -> Iterator[Diagnostic]:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from kernelwright.errors import DeviceError
+from kernelwright.metal.device.simulator.layout import layout_text
 from kernelwright.metal.device.simulator.toolchain import (
     INCLUDE,
     cache_path,
@@ -26,6 +27,7 @@ _BUILD_FLAGS = (
     *("-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror"),
     # Nothing here unwinds; GNU's names are those of the registers of a signal's context.
     *("-fno-asynchronous-unwind-tables", "-D_GNU_SOURCE", "-nostdinc", "-I", str(INCLUDE)),
+    *("-I", str(_SOURCES), "-Wno-invalid-offsetof"),
 )
 _CPP_FLAGS = ("-x", "c++", "-std=c++20", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics")
 
@@ -59,7 +61,9 @@ def build_runtime(machine: str = platform.machine(), system: str = sys.platform)
         return output
     options = (*target, *(f for p in _headers(machine, system) for f in ("-isystem", str(p))))
     with workspace() as folder:
-        sources = sorted([*_SOURCES.glob("*.cpp"), *_SOURCES.glob("*.S")])
+        layout = folder / "layout.cpp"
+        layout.write_text(layout_text())
+        sources = [*sorted([*_SOURCES.glob("*.cpp"), *_SOURCES.glob("*.S")]), layout]
         with ThreadPoolExecutor() as pool:
             objects = list(pool.map(lambda source: _compile(source, options, folder), sources))
         link(objects, folder / output.name, machine=machine, system=system)
@@ -91,7 +95,7 @@ def _headers(machine: str, system: str) -> list[Path]:
 
 def _digest(*options: str) -> str:
     text = "\0".join((compiler_version(), *options, *_BUILD_FLAGS, *_CPP_FLAGS))
-    digest = hashlib.sha256(text.encode())
+    digest = hashlib.sha256(text.encode() + layout_text().encode())
     for path in sorted([*_SOURCES.iterdir(), INCLUDE / "kw" / "abi.h"]):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]

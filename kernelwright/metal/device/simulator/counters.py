@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from math import prod
 from pathlib import Path
 
+from kernelwright.errors import DeviceError
 from kernelwright.metal.device.base import BufferTraffic, Counters
 from kernelwright.metal.device.simulator.listing import Mix, read_mixes
 from kernelwright.metal.device.simulator.record import Buffer
@@ -16,7 +17,9 @@ _SIMD_WIDTH = 32
 _SECTOR_BYTES = 32
 
 
-class _BufferTally(ctypes.Structure):
+class BufferTally(ctypes.Structure):
+    """`BufferTally` of meter.h."""
+
     _fields_ = tuple(
         (name, ctypes.c_uint64)
         for name in (
@@ -34,7 +37,7 @@ class Tally(ctypes.Structure):
     """`Tally` of meter.h."""
 
     _fields_ = (
-        ("buffers", _BufferTally * _MOST_BUFFERS),
+        ("buffers", BufferTally * _MOST_BUFFERS),
         ("threadgroup_bytes_read", ctypes.c_uint64),
         ("threadgroup_bytes_written", ctypes.c_uint64),
         ("bank_conflicts", ctypes.c_uint64),
@@ -117,7 +120,7 @@ def _imbalance(tally: Tally) -> float:
     return max((int(most) * groups / int(total) for most, total in pairs if total), default=1.0)
 
 
-def _traffic(buffer: Buffer, tally: _BufferTally, scale: float) -> BufferTraffic:
+def _traffic(buffer: Buffer, tally: BufferTally, scale: float) -> BufferTraffic:
     def whole(value: int) -> int:
         return round(value * scale)
 
@@ -162,10 +165,19 @@ def _whole_population(found: int, shared: int, scale: float) -> int:
 
 
 def _mixes(library: Path, count: int) -> Sequence[Mix]:
-    """Return a mix for each block; without a listing of this very build all are empty."""
+    """Return a mix for each block, from the listing of this very build.
+
+    Raises:
+        DeviceError: there is none, so that nothing is known of what was counted.
+    """
     listing = library.with_suffix(".so.ll")
-    mixes = read_mixes(listing) if count and listing.exists() else ()
-    return mixes if len(mixes) == count else [Mix()] * count
+    mixes = read_mixes(listing) if listing.exists() else ()
+    if not count or len(mixes) != count:
+        raise DeviceError(
+            f"the counts of {library.name} cannot be read: expected the operations of its {count} "
+            f"blocks in {listing.name}, found those of {len(mixes)}; delete both and count again."
+        )
+    return mixes
 
 
 def _active_share(lanes: list[tuple[Mix, int]], issued: list[tuple[Mix, int]]) -> float:

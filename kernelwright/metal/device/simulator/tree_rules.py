@@ -5,7 +5,7 @@ Rules that need types, or what a name stands for, are here; those that tokens te
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from kernelwright.metal.device.simulator.syntax_tree import Node, called, pointee
 from kernelwright.metal.msl.diagnose import in_apples_words
@@ -30,7 +30,8 @@ _UNSUPPORTED = {
 }
 _FIELDS = re.compile(r"\bmetal::kw_fields<")
 _VECTOR = re.compile(r"(?:const |__\w+ )*metal::(?:packed_)?vec<")
-_CALLS = frozenset(("CallExpr", "CXXMemberCallExpr"))
+_CALLS = frozenset(("CallExpr",))
+_KERNEL_CALL = re.compile(r" lvalue Function 0x[0-9a-f]+ '(\w+)' 'void \(")
 _DOUBLES = frozenset(("double", "long double"))
 
 
@@ -54,6 +55,15 @@ def language_breaches(nodes: Sequence[Node]) -> Iterator[tuple[Node, str]]:
             yield node, "variable arguments are not supported in Metal"
 
 
+def called_kernels(nodes: Sequence[Node], kernels: Collection[str]) -> Iterator[tuple[Node, str]]:
+    """Yield calls of kernels: Metal Shading Language Specification 4, 5.1, has none."""
+    for node in nodes:
+        if node.kind == "DeclRefExpr" and (found := _KERNEL_CALL.search(node.details)):
+            is_call = any(a.kind == "CallExpr" for a in node.ancestors())
+            if found[1] in kernels and is_call:
+                yield node, f"kernel function '{found[1]}' cannot be called"
+
+
 def _is_vector_element(node: Node) -> bool:
     """Say whether an expression is `v.x` or `v[i]`, as a place that can be written."""
     if " lvalue" not in node.details or not node.children:
@@ -74,8 +84,12 @@ def _bound_element(node: Node) -> str:
         return ""
     if parent.kind == "UnaryOperator" and "prefix '&'" in parent.details:
         return "address of vector element requested"
+    if re.match(r"(?:__\w+ )*const\b", node.type):
+        return ""
     is_reference = parent.kind == "VarDecl" and parent.type.endswith("&")
-    is_argument = parent.kind in _CALLS and node in parent.children[1:]
+    # Where a template leaves open what is called, arguments are not converted yet.
+    is_called = parent.kind in _CALLS and parent.children[0].cast == "FunctionToPointerDecay"
+    is_argument = is_called and node in parent.children[1:]
     if is_reference or is_argument:
         return "non-const reference cannot bind to vector element"
     return ""

@@ -222,7 +222,9 @@ def test_elements_of_vectors_are_read_written_and_seen_as_constants() -> None:
     y = _run(
         f"""float twice(const thread float& p) {{ return 2 * p; }} float half_of(float p) {{
         return p / 2; }} struct S {{ float4 v; float x; }}; void set(thread float& p) {{ p = 1; }}
-        {_SIGNATURE} float4 v = x[i]; v.x += 1; v[1] *= 2; v.z++; const thread float& r = v.w;
+        {_SIGNATURE} float4 v = x[i]; const float2 w = v.xy; v.x += 1;
+        v[1] *= 2; v.z++; 
+        y[i] = twice(w.x) + twice(w[1]); const thread float& r = v.w;
         S s; set(s.x); float4x4 m(1); thread float4& c = m[1]; c.y = 3; thread float4* p = &m[2];
         (*p)[0] = 4; float e[2] = {{ v.x, v[1] }}; thread float* q = &e[1]; *q += 1;
         y[i] = twice(v.x) + half_of(v[1]) + max(v.z, v[3]) + r + s.x + m[1].y + m[2].x + e[1]; }}"""
@@ -236,6 +238,11 @@ def test_a_kernel_calls_no_kernel() -> None:
     other = "kernel void other(device float* y [[buffer(0)]]) { y[0] = 1; }\n"
     with pytest.raises(CompileError, match="kernel function 'other' cannot be called"):
         simulator.compile(f"{_HEAD}{other}{_SIGNATURE} other(y); }}")
+
+
+def test_a_kernel_may_have_the_name_of_a_function() -> None:
+    y = _run(f"{_SIGNATURE.replace(' k(', ' fma(')} y[i] = fma(x[i], 2.0f, 1.0f); }}", "fma")
+    np.testing.assert_array_equal(y, np.arange(1, _THREADS + 1, dtype=np.float32) * 2 + 1)
 
 
 def test_there_are_no_numbers_of_128_bits() -> None:

@@ -12,6 +12,7 @@ from kernelwright.metal.device.simulator.wide.flow import Flow, Stop
 from kernelwright.metal.device.simulator.wide.marked import MARKED
 from kernelwright.metal.device.simulator.wide.region import SIMD_WIDTH, Frame, Plan, Region
 from kernelwright.metal.device.simulator.wide.scalarize import Scalarizer
+from kernelwright.metal.device.simulator.wide.thread_field import OFFSETS
 from kernelwright.metal.device.simulator.wide.uniform import Uniformity
 from kernelwright.metal.device.simulator.wide.vetting import Vetting
 
@@ -20,7 +21,7 @@ MOST_PIECES = 1500
 MOST_FRAME_BYTES = 256 * 1024
 _ENTRY = re.compile(r'^@"(?:\\01_?)?kw_entry:([^"]*)"$')
 _CALLS = frozenset(("@kw_current", "@kw_barrier", "@kw_simdgroup", "@kw_simdgroup_barrier"))
-_SIMDGROUP_FIELDS = frozenset((100, 104, 116))
+_SIMDGROUP_FIELDS = frozenset(OFFSETS[name] for name in ("lane", "simdgroup", "active_lanes"))
 """Where kw_thread says the lane, the simdgroup and how many lanes it has."""
 _KINDS = {"simdgroup": 1, "simdgroup_barrier": 2, "barrier": 3}
 _METADATA = re.compile(r"^!(\d+) = ")
