@@ -223,7 +223,7 @@ def test_elements_of_vectors_are_read_written_and_seen_as_constants() -> None:
         f"""float twice(const thread float& p) {{ return 2 * p; }} float half_of(float p) {{
         return p / 2; }} struct S {{ float4 v; float x; }}; void set(thread float& p) {{ p = 1; }}
         {_SIGNATURE} float4 v = x[i]; const float2 w = v.xy; v.x += 1;
-        v[1] *= 2; v.z++; 
+        v[1] *= 2; v.z++;
         y[i] = twice(w.x) + twice(w[1]); const thread float& r = v.w;
         S s; set(s.x); float4x4 m(1); thread float4& c = m[1]; c.y = 3; thread float4* p = &m[2];
         (*p)[0] = 4; float e[2] = {{ v.x, v[1] }}; thread float* q = &e[1]; *q += 1;
