@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from kernelwright.lazy_import import offer_lazily
 
 if TYPE_CHECKING:
-    from kernelwright.store.commands.trial import Intent
+    from kernelwright.store.commands.trial import Announced, Intent
     from kernelwright.store.dialogue_store import DialogueStore
     from kernelwright.store.location import default_url, has_store, label_of, url_of
     from kernelwright.store.machine import MachineTrial
@@ -44,6 +44,7 @@ else:
 
 
 __all__ = [
+    "Announced",
     "Campaign",
     "CampaignState",
     "Candidate",

@@ -256,21 +256,25 @@ def detail(session: Session, candidate_id: str) -> CandidateDetail:
     )
 
 
-def known(
-    session: Session, *, task_id: str, program_id: str, environment_id: str, evaluator_version: int
-) -> KnownEvaluation | None:
-    """Return the newest verdict on this program for this task in this environment."""
-    row = session.scalar(
+def known_of(
+    session: Session,
+    candidate_ids: Sequence[str],
+    *,
+    environment_id: str,
+    evaluator_version: int,
+) -> dict[str, KnownEvaluation]:
+    """Return the newest verdict on each candidate that has one in this environment."""
+    rows = session.scalars(
         select(EvaluationRow)
         .where(
-            EvaluationRow.candidate_id == Candidate.id_of(task_id, program_id),
+            EvaluationRow.candidate_id.in_(candidate_ids),
             EvaluationRow.environment_id == environment_id,
             EvaluationRow.evaluator_version == evaluator_version,
         )
-        .order_by(EvaluationRow.created_at.desc())
-        .limit(1)
+        .order_by(EvaluationRow.created_at)
     )
-    return None if row is None else known_evaluation(session, row)
+    newest = {row.candidate_id: row for row in rows}
+    return {id_: known_evaluation(session, row) for id_, row in newest.items()}
 
 
 def tried(session: Session, task_id: str) -> int:

@@ -32,7 +32,7 @@ from kernelwright.store.commands import campaign as campaign_commands
 from kernelwright.store.commands import champion as champion_commands
 from kernelwright.store.commands import leasing, trial
 from kernelwright.store.commands.leasing import Beat
-from kernelwright.store.commands.trial import Intent
+from kernelwright.store.commands.trial import Announced, Intent
 from kernelwright.store.connection import BUSY_TIMEOUT_S, connect, translated
 from kernelwright.store.dialogue_store import DialogueStore
 from kernelwright.store.fleet import FleetStore
@@ -44,6 +44,7 @@ from kernelwright.store.pruning import Pruned
 from kernelwright.store.record import (
     Campaign,
     CampaignState,
+    Candidate,
     CandidateDetail,
     Champion,
     Environment,
@@ -181,9 +182,19 @@ class KernelStore(Lasting):
 
         `signature` describes the task in a word or two, such as `add + rms_norm`.
         """
+        (added,) = self.intend_all([Announced(intent, signature, event)])
+        return added
+
+    @lasting
+    def intend_all(self, announced: Sequence[Announced]) -> tuple[Trial, ...]:
+        """Write down several in one transaction; see `intend`."""
         with self._write() as session:
-            self._log(session, intent.campaign_id, event)
-            return reading.trial_of(trial.add_trial(session, intent, signature))
+            for one in announced:
+                self._log(session, one.intent.campaign_id, one.event)
+            return tuple(
+                reading.trial_of(trial.add_trial(session, one.intent, one.signature))
+                for one in announced
+            )
 
     @lasting
     def lease(self, trial_id: str, *, duration: timedelta = LEASE) -> bool:
@@ -247,11 +258,17 @@ class KernelStore(Lasting):
         self, task_id: str, program_id: str, environment: Environment, *, evaluator_version: int
     ) -> KnownEvaluation | None:
         """Return the newest verdict on a program for a task in an environment, if there is one."""
+        id_ = Candidate.id_of(task_id, program_id)
+        return self.known_of([id_], environment, evaluator_version=evaluator_version).get(id_)
+
+    def known_of(
+        self, candidate_ids: Sequence[str], environment: Environment, *, evaluator_version: int
+    ) -> dict[str, KnownEvaluation]:
+        """Return the newest verdict in an environment on each candidate that has one."""
         with self._read() as session:
-            return reading.known(
+            return reading.known_of(
                 session,
-                task_id=task_id,
-                program_id=program_id,
+                candidate_ids,
                 environment_id=environment.id,
                 evaluator_version=evaluator_version,
             )

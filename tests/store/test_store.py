@@ -1,5 +1,6 @@
 """The store gives back what it was given, once, and only a better candidate takes the crown."""
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from kernelwright.errors import InputError, StoreError
 from kernelwright.evaluator import Status, Task
 from kernelwright.evaluator.evaluation import EVALUATOR_VERSION
-from kernelwright.store import Campaign, KernelStore, Rank
+from kernelwright.store import Announced, Campaign, Candidate, KernelStore, NewEvent, Rank
 from tests.store.conftest import ENVIRONMENT, Evaluate, intent, program_of, task_of, verdict
 
 
@@ -242,3 +243,34 @@ def test_a_verdict_of_an_earlier_evaluator_is_stale_and_serves_nobody(
     assert [c.freshness for c in store.show(trial.candidate_id).champion_on] == ["stale"]
     found = store.served([task.fingerprint], device="simulator", chip="test chip")
     assert not found
+
+
+def test_several_intents_are_one_transaction(
+    store: KernelStore, campaign: Campaign, task: Task
+) -> None:
+    wanted = [
+        Announced(intent(campaign, task, program_of(body)), event=NewEvent("Proposed", body))
+        for body in ("a", "b", "c")
+    ]
+    trials = store.intend_all(wanted)
+    assert [t.candidate_id for t in trials] == [
+        Candidate.id_of(task.fingerprint, one.intent.program.id) for one in wanted
+    ]
+    assert [event.body for event in store.events(campaign.id)] == ["a", "b", "c"]
+    nobody = Announced(replace(wanted[0].intent, campaign_id="0" * 64, program=program_of("d")))
+    more = Announced(intent(campaign, task, program_of("e")))
+    with pytest.raises(StoreError):
+        store.intend_all([more, nobody])
+    assert len(store.history()) == 3
+
+
+def test_verdicts_of_several_candidates_are_one_question(
+    store: KernelStore, campaign: Campaign, evaluate: Evaluate
+) -> None:
+    found = [evaluate("a", cost=5.0), evaluate("b", status=Status.WRONG)]
+    known = store.known_of([*found, "0" * 64], ENVIRONMENT, evaluator_version=EVALUATOR_VERSION)
+    assert {id_: one.evaluation.status for id_, one in known.items()} == {
+        found[0]: Status.CORRECT,
+        found[1]: Status.WRONG,
+    }
+    assert store.known_of(found, ENVIRONMENT, evaluator_version=EVALUATOR_VERSION + 1) == {}

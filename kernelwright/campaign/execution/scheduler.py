@@ -119,22 +119,18 @@ class Scheduler:
 
     def _take_in(self, asked: Sequence[Suggestion]) -> None:
         """Write down what is to be done; what the store knows is done."""
+        intended = iter(self._trials.intend([one for one in asked if not one.confirms]))
         works = [
-            self._trials.confirmation(one)
-            if one.confirms
-            else self._trials.intend(one.search, one.proposal)
-            for one in asked
+            self._trials.confirmation(one) if one.confirms else next(intended) for one in asked
         ]
-        for work in works:
-            if not self._trials.reuse(work):
-                self._queue.add(work)
+        for work in self._trials.left_of(works):
+            self._queue.add(work)
         self._trials.say_what_ended()
 
     def _look_elsewhere(self) -> None:
         """Ask for the verdicts of other campaigns, or whether their candidates are free."""
-        for work in self._queue.due_elsewhere():
-            if not self._trials.reuse(work):
-                self._queue.add(work)
+        for work in self._trials.left_of(list(self._queue.due_elsewhere())):
+            self._queue.add(work)
 
     def _begin_what_may(self) -> None:
         while not self._vigil.is_held:
@@ -218,6 +214,5 @@ class Scheduler:
                 if batch is None:
                     continue
                 waiting.remove(search)
-                for proposal in batch:
-                    self._trials.intend(search, proposal)
+                self._trials.intend([Suggestion(search, proposal) for proposal in batch])
             self._vigil.wait(_POLL_S if waiting else 0)

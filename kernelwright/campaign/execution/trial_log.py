@@ -1,6 +1,6 @@
 """What a run writes down of its candidates: intents before they begin, verdicts when they end."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from kernelwright.agents.protocols import Proposal
@@ -20,6 +20,7 @@ from kernelwright.search.ranking import is_confirmed, is_final, rank_of, was_put
 from kernelwright.search.search import Search, Suggestion
 from kernelwright.search.task_search import TaskSearch
 from kernelwright.store import (
+    Announced,
     Candidate,
     Environment,
     Intent,
@@ -55,16 +56,33 @@ class TrialLog:
         self._listen = listen
         self._trials: dict[tuple[str, str], Trial] = {}
 
-    def intend(self, search: TaskSearch, proposal: Proposal) -> Work:
-        """Write down that a candidate is about to be evaluated."""
+    def intend(self, suggestions: Sequence[Suggestion]) -> list[Work]:
+        """Write down, in one transaction, that candidates are about to be evaluated."""
+        if not suggestions:
+            return []
+        events = [self._proposed(one.search, one.proposal) for one in suggestions]
+        trials = self._store.intend_all(
+            [self._announced(one, event) for one, event in zip(suggestions, events, strict=True)]
+        )
+        works = []
+        for one, event, trial in zip(suggestions, events, trials, strict=True):
+            self._trials[one.search.task.fingerprint, one.proposal.program.id] = trial
+            self._listen(event)
+            works.append(Work(one, trial))
+        return works
+
+    def _proposed(self, search: TaskSearch, proposal: Proposal) -> CandidateProposed:
         task_id = search.task.fingerprint
-        event = CandidateProposed(
+        return CandidateProposed(
             task_id=task_id,
             candidate_id=Candidate.id_of(task_id, proposal.program.id),
             author=proposal.author,
             idea=proposal.idea,
             repairs=proposal.parent in search.repaired,
         )
+
+    def _announced(self, suggestion: Suggestion, event: CandidateProposed) -> Announced:
+        search, proposal = suggestion.search, suggestion.proposal
         intent = Intent(
             campaign_id=self._campaign_id,
             task=search.task,
@@ -74,10 +92,7 @@ class TrialLog:
             schedule=proposal.schedule,
             parent_program_id=proposal.parent,
         )
-        trial = self._store.intend(intent, signature=search.signature, event=logged(event))
-        self._trials[task_id, proposal.program.id] = trial
-        self._listen(event)
-        return Work(Suggestion(search, proposal), trial)
+        return Announced(intent, search.signature, logged(event))
 
     def confirmation(self, suggestion: Suggestion) -> Work:
         """Return the work of confirming a candidate that was tried in this run."""
@@ -91,12 +106,20 @@ class TrialLog:
 
     def reuse(self, work: Work) -> bool:
         """End a trial with a verdict that the store holds already, if there is one."""
-        known = self._store.known(
-            work.search.task.fingerprint,
-            work.proposal.program.id,
+        return not self.left_of([work])
+
+    def left_of(self, works: Sequence[Work]) -> list[Work]:
+        """End the trials whose verdicts the store holds already; return the others."""
+        if not works:
+            return []
+        known = self._store.known_of(
+            [work.candidate_id for work in works],
             self._environment,
             evaluator_version=EVALUATOR_VERSION,
         )
+        return [work for work in works if not self._is_reused(work, known.get(work.candidate_id))]
+
+    def _is_reused(self, work: Work, known: KnownEvaluation | None) -> bool:
         if known is None:
             return False
         return self._reconfirm(work, known) if work.confirms else self._reuse(work, known)

@@ -18,7 +18,7 @@ from kernelwright.store.clock import now
 from kernelwright.store.commands.campaign import add_environment
 from kernelwright.store.commands.champion import promote
 from kernelwright.store.commands.leasing import is_held_elsewhere, keep
-from kernelwright.store.record import Candidate, Environment, Rank, TrialState, digest
+from kernelwright.store.record import Candidate, Environment, NewEvent, Rank, TrialState, digest
 from kernelwright.store.schema import (
     CampaignRow,
     CandidateRow,
@@ -43,6 +43,15 @@ class Intent:
     idea: str
     schedule: str = ""
     parent_program_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Announced:
+    """An intent, its task's signature in a word or two, and the log's line that tells of it."""
+
+    intent: Intent
+    signature: str = ""
+    event: NewEvent | None = None
 
 
 def add_task(session: Session, task: Task, signature: str) -> str:
