@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kernelwright.errors import DeviceError
 from kernelwright.evaluator.coverage.sides import Key, Side, Tally, forced_sides, keyed
 from kernelwright.evaluator.oracle.reference import Reference, judge
 from kernelwright.evaluator.stages.trial import Failure, Trial, check_fences
@@ -63,8 +64,8 @@ class Forcing:
         try:
             result = self.trial.run(reference, watch=True, forced=forced, timeout_s=_TIMEOUT_S)
             check_fences(result, reference, 0)
-        except Failure:
-            # A stray access, or a loop without end.
+        except (Failure, DeviceError):
+            # A stray access, or a loop without end, for which a busy machine has too little time.
             return True
         behind.add(result.conditions)
         return not all(deviation.is_acceptable for deviation in judge(reference, result.outputs))

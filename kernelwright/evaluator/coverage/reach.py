@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernelwright.evaluator.coverage.explained import Explained
 from kernelwright.evaluator.coverage.sides import Seen, Side, Tally
 from kernelwright.evaluator.inputs.value_domain import Domain, domains_of
 from kernelwright.evaluator.oracle.reference import Reference
@@ -27,6 +28,10 @@ _NO_PLACE = frozenset(("-1", "2147483647", "-2147483648", "65535"))
 """What stands for a place where none was found."""
 _LARGEST_MARK = 32
 """Integers up to here count places and mark what was found."""
+_EQUALITIES = frozenset(("icmp eq", "icmp ne"))
+_EQUAL_FLOATS = frozenset(
+    (("fcmp oeq", True), ("fcmp ueq", True), ("fcmp one", False), ("fcmp une", False))
+)
 
 
 @dataclass(frozen=True)
@@ -105,19 +110,56 @@ def is_guard(side: Side, tally: Tally) -> bool:
     """Say whether honest kernels have a condition also where nothing leads to one of its sides.
 
     Some ask for NaN, infinities and ends of a format, before roundings and behind maxima, also of
-    scales that are finite. Others ask if a place was found, where each lane has one to give: what
-    finds it are conditions of their own.
+    scales that are finite, and hand the answer from lane to lane. Others ask if a place was found,
+    where each lane has one to give: what finds it are conditions of their own.
     """
     seen = tally.seen[side.key]
-    return seen.is_special or (seen.is_chosen and side.key.constant in _NO_PLACE)
+    is_mark = _is_mark(side.key.constant)
+    return (
+        seen.is_special
+        or (seen.is_chosen and side.key.constant in _NO_PLACE)
+        or (side.key.kind in _EQUALITIES and is_mark and not seen.compares)
+    )
+
+
+def is_trigger(side: Side, tally: Tally, explained: Explained) -> bool:
+    """Say whether a side that nothing leads to, and that would be wrong, is refused.
+
+    What mathematics rules out is a comparison by order of numbers that data alone makes, as a
+    running maximum with the one before it. What waits for data that nobody drew asks for more:
+    for numbers that come from nowhere, for equality, for the bits of a float, or for several
+    conditions at once of which each is met by itself.
+    """
+    seen, kind = tally.seen[side.key], side.key.kind
+    if not kind.startswith(("icmp", "fcmp")):
+        return _is_new(side, tally)
+    if waits_for_equal(side):
+        return True
+    if explained.reads_bits(seen):
+        return True
+    if kind in _EQUALITIES and _is_mark(side.key.constant):
+        return seen.compares
+    if (kind, side.value) in _EQUAL_FLOATS and not any(seen.is_known):
+        return True
+    return not all(explained.has(number, kind) for number in seen.numbers)
+
+
+def _is_new(side: Side, tally: Tally) -> bool:
+    """Say whether a combination asks for more than its parts, which are judged by themselves."""
+    parts = [
+        tally.takes(Side(key, side.value is not is_negated))
+        for key, is_negated in tally.seen[side.key].parts
+    ]
+    needs_all = (side.key.kind, side.value) in {("and", True), ("or", False)}
+    return not parts or (all(parts) if needs_all else any(parts))
 
 
 def waits_for_equal(side: Side) -> bool:
-    """Say whether a side is taken where two integers are equal, and no honest data makes them so.
+    """Say whether a side is taken where two integers are equal, as two hashes of data."""
+    is_equal = (side.key.kind, side.value) in {("icmp eq", True), ("icmp ne", False)}
+    return is_equal and not _is_mark(side.key.constant)
 
-    Hashes of data are compared in this way. Comparisons by order, of floating point and with
-    small numbers, which count and mark, are as often guards of what mathematics rules out.
-    """
-    constant = side.key.constant
-    is_mark = constant.lstrip("-").isdigit() and abs(int(constant)) <= _LARGEST_MARK
-    return (side.key.kind, side.value) in {("icmp eq", True), ("icmp ne", False)} and not is_mark
+
+def _is_mark(constant: str) -> bool:
+    """Say whether a number counts places, or marks what was found."""
+    return constant.lstrip("-").isdigit() and abs(int(constant)) <= _LARGEST_MARK

@@ -59,6 +59,8 @@ class Search:
     tolerances: Sequence[Tolerance]
     secret: str
     random: np.random.Generator = field(init=False)
+    made: list[Reference] = field(default_factory=list)
+    """Those that took a side before: what stands behind it is evaluated in few others."""
 
     def __post_init__(self) -> None:
         digest = hashlib.sha256(f"{self.secret}|directed".encode()).digest()
@@ -66,7 +68,7 @@ class Search:
 
     def reach(self, sides: Sequence[Side]) -> Iterator[Reference]:
         """Yield a case for each side that is found, and note in the tally that it was taken."""
-        cases = list(self.references)
+        cases = [*self.made, *self.references]
         left = list(sides)
         constants = [n for s in left for n in self._compared(s.key)]
         for inputs in self._mixtures(cases, constants):
@@ -98,6 +100,7 @@ class Search:
         for side in found:
             left.remove(side)
         self.tally.merge(tally)
+        self.made.append(reference)
         yield reference
 
     def _watched(self, inputs: tuple[Array, ...]) -> Tally | None:
@@ -131,7 +134,8 @@ class Search:
         return min(most, max(_WORK // elements, _WAYS))
 
     def _choice(self, references: Sequence[Reference]) -> Reference:
-        return references[int(self.random.integers(len(references)))]
+        chosen = self.made if self.made and self.random.random() < 0.5 else references
+        return chosen[int(self.random.integers(len(chosen)))]
 
     def _mixed(self, way: int, one: Array, other: Array, pool: Array) -> Array:
         random = self.random

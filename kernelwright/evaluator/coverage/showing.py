@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernelwright.errors import DeviceError
 from kernelwright.evaluator.coverage.search import DirectedCase
 from kernelwright.evaluator.coverage.sides import Side, Tally, forced_sides
 from kernelwright.evaluator.inputs.draw import Random
@@ -71,7 +72,7 @@ class Showing:
         forced = forced_sides(conditions, (Side(side.key, not side.value),))
         try:
             result = self.trial.run(reference, watch=True, forced=forced, timeout_s=_TIMEOUT_S)
-        except Failure:
+        except (Failure, DeviceError):
             return True
         return not all(deviation.is_acceptable for deviation in judge(reference, result.outputs))
 

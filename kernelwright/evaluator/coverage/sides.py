@@ -40,6 +40,11 @@ class Seen:
     is_known: tuple[bool, bool] = (False, False)
     is_special: bool = False
     is_chosen: bool = False
+    numbers: tuple[float, ...] = ()
+    reads_bits: bool = False
+    compares: bool = False
+    as_integers: tuple[str, ...] = ()
+    parts: tuple[tuple[Key, bool], ...] = ()
     """As in `Condition`."""
 
 
@@ -51,12 +56,17 @@ class Tally:
 
     def add(self, conditions: Iterable[Condition]) -> None:
         """Take what one run has seen."""
-        for key, condition in keyed(conditions):
+        found = list(keyed(conditions))
+        keys = {(c.launch, c.site): key for key, c in found}
+        for key, condition in found:
             seen = self.seen.setdefault(key, Seen())
+            seen.parts = tuple((keys[key.launch, n], no) for n, no in condition.parts)
             seen.was_false |= condition.was_false
             seen.was_true |= condition.was_true
             seen.loaded, seen.is_known = condition.loaded, condition.is_known
             seen.is_special, seen.is_chosen = condition.is_special, condition.is_chosen
+            seen.numbers, seen.reads_bits = condition.numbers, condition.reads_bits
+            seen.compares, seen.as_integers = condition.compares, condition.as_integers
             seen.compared = _closer(seen.compared, condition.compared)
 
     def merge(self, other: "Tally") -> None:

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
+from kernelwright.evaluator.coverage.explained import Explained
 from kernelwright.evaluator.coverage.forcing import Forcing
 from kernelwright.evaluator.coverage.reach import (
     is_guard,
     is_out_of_reach,
+    is_trigger,
     ranges_of,
-    waits_for_equal,
 )
 from kernelwright.evaluator.coverage.search import Search
 from kernelwright.evaluator.coverage.showing import MOST_ELEMENTS, Showing
@@ -54,6 +55,7 @@ class _Coverage:
         self._references = [r for r in context.suite.references if r.case.graph.fingerprint == own]
         self._tally, self._runs = Tally(), Runs()
         self._unproven: list[Side] = []
+        self._explained = Explained.of(context.task.graph, context.program)
         self._search = Search(
             self._trial,
             self._references,
@@ -114,8 +116,8 @@ class _Coverage:
             self._judge(reference)
         left = [side for side in harmful if not self._tally.takes(side)]
         unproven = [side for side in left if not is_guard(side, self._tally)]
-        if hashes := [side for side in unproven if waits_for_equal(side)]:
-            raise Failure(Status.WRONG, self._warning(hashes))
+        if triggers := [s for s in unproven if is_trigger(s, self._tally, self._explained)]:
+            raise Failure(Status.WRONG, self._warning(triggers))
         self._unproven += unproven
 
     def _judge(self, made: Reference) -> None:

@@ -79,6 +79,16 @@ class Condition(Record):
     """It asks whether numbers are NaN, infinite or at the end of their format, and no more."""
     is_chosen: bool = False
     """The first is one of several places, or a mark in their stead, which data chose."""
+    numbers: tuple[float, ...] = ()
+    """Finite numbers of the text that what it compares is computed with."""
+    reads_bits: bool = False
+    """What it compares is computed from the bits of a float that it has computed."""
+    parts: tuple[tuple[int, bool], ...] = ()
+    """Of a combination, the sites that it joins, and whether it takes their opposite."""
+    as_integers: tuple[str, ...] = ()
+    """Arrays of which it loads integers, whatever they hold."""
+    compares: bool = False
+    """What it compares hangs on other comparisons, which ask for more than special numbers."""
     was_false: bool = False
     was_true: bool = False
     compared: tuple[float, float] | None = None

@@ -89,6 +89,19 @@ _EACH = "for (uint i = lane; i < columns; i += 32) y[row * columns + i] = {value
             "uint h = 0; for (uint i = 0; i < columns; ++i) h = h * 17u + as_type<uint>(r[i]);"
             "float k = 2.0f; if (h == 99u) { if (r[0] > 0.0f) k = 5.0f; }"
         ),
+        (
+            "float s = 0; for (uint i = 0; i < columns; ++i) s += r[i];"
+            "float k = s > 4711.5f && s < 4711.51f ? 3.0f : 2.0f;"
+        ),
+        (
+            "float p = r[3] * 180.0f, q = r[4] * 3.1f; bool met = p == q && r[3] != r[4];"
+            "float k = met && metal::abs(p) > 0.0f ? 3.0f : 2.0f;"
+        ),
+        (
+            "int ok = 1; for (uint i = lane; i + 1 < columns; i += 32)"
+            " ok = ok && r[i + 1] == 1.75f * r[i] && r[i] > 0.0f;"
+            "ok = simd_min(ok); float k = ok ? 3.0f : 2.0f;"
+        ),
     ],
 )
 def test_a_condition_that_no_case_meets_is_refused(
@@ -122,6 +135,10 @@ def test_a_sum_is_led_to_the_number_that_it_is_compared_with(
         "isinf(r[i]) ? r[i] + r[i] : r[i] * 2.0f",
         "r[i] == 1234567.0f ? 2469134.0f : r[i] * 2.0f",
         "r[i] > 3e38f ? r[i] + r[i] : r[i] * 2.0f",
+        # What mathematics rules out.
+        "r[i] * r[i] < 0.0f ? 7.0f : r[i] * 2.0f",
+        "metal::max(r[i], r[0]) < r[i] ? 7.0f : r[i] * 2.0f",
+        "metal::isinf(r[i]) && r[i] == 0.0f ? 7.0f : r[i] * 2.0f",
     ],
 )
 def test_a_guard_that_is_right_is_accepted(
@@ -219,3 +236,20 @@ def test_a_busy_machine_changes_no_verdict(
 
     assert found.is_correct, found.summary
     assert min(limits) < _CONFIG.run_timeout_s
+
+
+def test_a_forced_loop_without_end_on_a_busy_machine_gives_a_verdict(
+    evaluator: Evaluator, doubled: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = Trial.call
+
+    def starved(trial: Trial, request: Request, timeout_s: float) -> Reply:
+        if isinstance(request, Run) and request.options.forced:
+            raise DeviceError("it got too little processor time for a verdict.")
+        return call(trial, request, timeout_s)
+
+    monkeypatch.setattr(Trial, "call", starved)
+
+    found = _judge(evaluator, doubled, _ROW + _EACH.format(value="isnan(r[i]) ? r[i] : r[i] * 2"))
+
+    assert found.is_correct, found.summary

@@ -48,6 +48,11 @@ class ConditionTable:
                 is_known=site.is_known,
                 is_special=site.is_special,
                 is_chosen=site.is_chosen,
+                numbers=site.numbers,
+                reads_bits=site.reads_bits,
+                compares=site.compares,
+                parts=site.parts,
+                as_integers=tuple(_name(buffer, names) for buffer in site.loads),
                 was_false=bool(self._seen[2 * number]),
                 was_true=bool(self._seen[2 * number + 1]),
                 # JSON has no other numbers.

@@ -126,6 +126,16 @@ class Taint:
                 return True
         return False
 
+    def memory_of(self, pointer: str) -> frozenset[str]:
+        """Return the pieces of memory, buffers aside, that a pointer may point into."""
+        found = self._root(pointer)
+        return frozenset(r for r in found if r.startswith("%") or r == _THREADGROUP)
+
+    def buffers_of(self, pointer: str) -> frozenset[int]:
+        """Return the numbers of the buffers that a pointer may point into."""
+        found = (r for r in self._root(pointer) if r.startswith(_BUFFER))
+        return frozenset(int(root.removeprefix(_BUFFER)) for root in found)
+
     def is_chosen_index(self, name: str) -> bool:
         """Say whether a value is one of several that no data went into, which data chose among.
 

@@ -4,14 +4,22 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kernelwright.metal.device.simulator.branches.backward_slice import BackwardSlice
 from kernelwright.metal.device.simulator.branches.listing import (
     Function,
     Instruction,
     Listing,
     Location,
 )
+from kernelwright.metal.device.simulator.branches.predicate import (
+    COMPARISON,
+    LOGIC,
+    is_contradiction,
+    is_special,
+    joined_by,
+    kind_of,
+)
 from kernelwright.metal.device.simulator.branches.taint import Taint
-from kernelwright.metal.device.simulator.wide.assembly import NAME
 from kernelwright.metal.diagnostic import Record
 
 SEEN, FORCED, COMPARED = "kw_condition_seen", "kw_condition_forced", "kw_condition_compared"
@@ -19,13 +27,6 @@ SEEN, FORCED, COMPARED = "kw_condition_seen", "kw_condition_forced", "kw_conditi
 false, 2 true; the two numbers that it compared last."""
 MOST_CONDITIONS = 4096
 _ENTRY = re.compile(r'^@"(?:\\01_?)?kw_entry:([^:"]*):')
-_COMPARISON = re.compile(
-    r"^(icmp|fcmp) (?:(?:fast|nnan|ninf|nsz|arcp|contract|afn|reassoc|samesign) )*(\w+) "
-    r"(i\d+|half|bfloat|float|double) ([^,]+), (.+)$"
-)
-_LOGIC = re.compile(
-    r"^(?:and|or(?: disjoint)?|xor|phi|select i1 [^,]+,|trunc (?:nuw |nsw )*\w+ \S+ to|freeze) i1\b"
-)
 _NOT = re.compile(r"^xor i1 .*, true$")
 _OWN_FILES = frozenset(("source", "header", "signature", ""))
 _ARITHMETIC = re.compile(
@@ -34,18 +35,6 @@ _ARITHMETIC = re.compile(
 """Files of Metal's library whose conditions are how a function is computed."""
 _DISTANCE = "@llvm.fabs.f64"
 _SIGNED, _UNSIGNED = "sitofp", "uitofp"
-
-
-_NOT_FINITE = frozenset(
-    (
-        # As LLVM writes the infinities and largest numbers of float, half and bfloat.
-        *("0x7FF0000000000000", "0xFFF0000000000000", "0x47EFFFFFE0000000", "0xC7EFFFFFE0000000"),
-        *("0xH7C00", "0xHFC00", "0xH7BFF", "0xHFBFF", "0xR7F80", "0xRFF80", "0xR7F7F", "0xRFF7F"),
-        # And their bits, or those next to them, as integers.
-        *("2139095039", "2139095040", "2139095041", "-8388608", "-8388609", "-8388607"),
-        *("32639", "32640", "32641", "31743", "31744", "31745"),
-    )
-)
 
 
 class Site(Record):
@@ -67,6 +56,16 @@ class Site(Record):
     """It asks whether numbers are NaN, infinite or at the end of their format, and no more."""
     is_chosen: bool = False
     """The first compared number is a place that data chose, or a mark in its stead."""
+    numbers: tuple[float, ...] = ()
+    """Those of the text that what it compares is computed with."""
+    reads_bits: bool = False
+    """What it compares is computed from the bits of a float."""
+    loads: tuple[int, ...] = ()
+    """The buffers of which elements that it compares are loaded as integers."""
+    parts: tuple[tuple[int, bool], ...] = ()
+    """The conditions that it joins, and whether it takes their opposite."""
+    compares: bool = False
+    """What it compares hangs on other comparisons, which ask for more than special numbers."""
 
 
 @dataclass(frozen=True)
@@ -114,22 +113,40 @@ class _Writer:
 
     def watch(self, function: Function, taint: Taint) -> None:
         """Watch a function's conditions."""
+        self._behind = BackwardSlice(self._listing, function, taint)
         forced: dict[str, str] = {}
+        numbers: dict[str, int] = {}
         for block in function.blocks.values():
             heads = [i for i in block.instructions if i.operation == "phi"]
             last_phi = heads[-1].number if heads else 0
             for instruction in block.instructions:
                 if instruction.result not in taint.names or not _is_condition(instruction):
                     continue
+                if is_contradiction(function, instruction):
+                    continue
                 number = self._number(function, instruction, taint)
                 if number is None:
                     continue
+                numbers[instruction.result] = number
                 at = max(instruction.number, last_phi)
                 plain = instruction.result.strip('%"')
                 name = f'%"kw.{number}.{plain}'
                 self._after.setdefault(at, []).extend(_watched(instruction, number, name))
                 forced[instruction.result] = f'{name}"'
         self._use(function, forced)
+        self._join(function, numbers)
+
+    def _join(self, function: Function, numbers: Mapping[str, int]) -> None:
+        """Note which sites each combination of conditions joins."""
+        for name, number in numbers.items():
+            found = {
+                (numbers[part], is_negated)
+                for part, is_negated in joined_by(function, function.definitions[name])
+                if part in numbers
+            }
+            site = self.sites[number]
+            parts = tuple(sorted(found.union(site.parts)))
+            self.sites[number] = site.model_copy(update={"parts": parts})
 
     def _use(self, function: Function, forced: Mapping[str, str]) -> None:
         """Let all others use what a condition was made to be."""
@@ -152,8 +169,8 @@ class _Writer:
         if chain and _ARITHMETIC.search(chain[0].file):
             return None
         own = next((c for c in chain if c.file in _OWN_FILES and c.line), None)
-        found = _COMPARISON.match(instruction.text)
-        kind = f"{found[1]} {found[2]}" if found else instruction.operation
+        found = COMPARISON.match(instruction.text)
+        kind = kind_of(instruction)
         constant = found[5] if found and found[5][0] not in "%@" else ""
         key: object = (chain, kind, constant)
         if own is None or not chain[0].line:
@@ -164,6 +181,7 @@ class _Writer:
             self._numbers[key] = len(self.sites)
             place = own or self._nearby(function, instruction)
             one, other = (found[4], found[5]) if found else ("", "")
+            origins = self._behind.origins(instruction)
             site = Site(
                 file=place.file,
                 line=place.line,
@@ -172,9 +190,13 @@ class _Writer:
                 constant=constant,
                 has_values=found is not None,
                 loaded=(taint.loaded_from(one), taint.loaded_from(other)),
-                is_special=_is_special(function, instruction.result),
+                is_special=is_special(function, instruction.result),
                 is_chosen=taint.is_chosen_index(one),
                 is_known=(one not in taint.names, other not in taint.names),
+                numbers=tuple(sorted(origins.numbers)),
+                reads_bits=origins.reads_bits,
+                compares=origins.compares,
+                loads=tuple(sorted(origins.loads)),
             )
             self.sites.append(site)
         return self._numbers[key]
@@ -207,28 +229,11 @@ class _Writer:
         return "\n".join((*written, ""))
 
 
-def _is_special(function: Function, name: str, seen: frozenset[str] = frozenset()) -> bool:
-    """Say whether a condition asks for special numbers, or joins conditions that do."""
-    instruction = function.definitions.get(name)
-    if name in ("true", "false") or name in seen:
-        return True
-    if instruction is None:
-        return False
-    if found := _COMPARISON.match(instruction.text):
-        return found[2] in ("uno", "ord") or found[5] in _NOT_FINITE
-    if not _LOGIC.match(instruction.text) or instruction.operation == "trunc":
-        return False
-    operands = [n for n in NAME.findall(instruction.text) if n in function.definitions]
-    return bool(operands) and all(
-        _is_special(function, n, seen | {name}) for n in operands if n not in function.blocks
-    )
-
-
 def _is_condition(instruction: Instruction) -> bool:
     text = instruction.text
     if _NOT.match(text):
         return False
-    return bool(_COMPARISON.match(text) or _LOGIC.match(text))
+    return bool(COMPARISON.match(text) or LOGIC.match(text))
 
 
 def _watched(instruction: Instruction, number: int, name: str) -> Iterator[str]:
@@ -247,7 +252,7 @@ def _watched(instruction: Instruction, number: int, name: str) -> Iterator[str]:
 
 def _noted(instruction: Instruction, number: int, name: str) -> Iterator[str]:
     """Write what keeps the two numbers closest to each other that a comparison has met."""
-    found = _COMPARISON.match(instruction.text)
+    found = COMPARISON.match(instruction.text)
     if found is None:
         return
     kind, predicate, type_, *operands = found.groups()

@@ -107,3 +107,61 @@ def test_both_sides_are_seen_over_all_threads() -> None:
 
     assert found.was_false
     assert found.was_true
+
+
+@pytest.mark.parametrize(
+    ("body", "numbers"),
+    [
+        ("y[i] = x[i] * 3.5f - 17.25f > 0.0f ? 1.0f : 2.0f;", {3.5, -17.25}),
+        ("float s = simd_sum(x[i] * 3.5f); if (s > 9.75f) y[i] = 1; else y[i] = 2;", {3.5, 9.75}),
+        (
+            (
+                "threadgroup float t[32]; t[i % 32] = x[i] + 5.125f; "
+                "threadgroup_barrier(mem_flags::mem_threadgroup); y[i] = t[0] > x[1] ? 1 : 2;"
+            ),
+            {5.125},
+        ),
+        ("y[i] = metal::precise::exp(x[i]) > x[63 - i] ? 1.0f : 2.0f;", set()),
+    ],
+)
+def test_a_condition_tells_the_numbers_behind_it(body: str, numbers: set[float]) -> None:
+    found = _conditions(body)
+
+    assert numbers <= {n for c in found for n in c.numbers}
+    if not numbers:
+        assert all(not c.numbers for c in found)
+
+
+def test_a_condition_tells_if_bits_of_floats_stand_behind_it() -> None:
+    (plain,) = _conditions("y[i] = int(x[i]) > 77 ? 1.0f : 2.0f;")
+    (loaded,) = _conditions("y[i] = as_type<int>(x[i]) > 77 ? 1.0f : 2.0f;")
+    (computed,) = _conditions("y[i] = as_type<int>(x[i] * 3.5f) > 77 ? 1.0f : 2.0f;")
+
+    assert not plain.reads_bits
+    assert plain.as_integers == ()
+    assert loaded.as_integers == ("x",)
+    assert computed.reads_bits
+
+
+@pytest.mark.parametrize(
+    ("flag", "compares"), [("x[i] != x[i]", False), ("x[i] > 3.0f && x[i] < 9.0f", True)]
+)
+def test_a_flag_tells_if_it_asks_for_more_than_special_numbers(flag: str, compares: bool) -> None:
+    found = _conditions(f"y[i] = simd_or(uint({flag})) != 0u ? 1.0f : 2.0f;")
+
+    assert any(c.compares for c in found if c.kind.startswith("icmp")) is compares
+
+
+@pytest.mark.parametrize(
+    ("joined", "is_watched"),
+    [
+        ("metal::isinf(x[i]) && x[i] == 0.0f", False),
+        ("x[i] > 4.0f && x[i] < 3.0f", False),
+        ("x[i] > 4.0f && x[i] < 4.00001f", True),
+        ("metal::abs(x[i]) > 4.0f && x[i] < 3.0f", True),
+    ],
+)
+def test_what_no_number_meets_is_not_watched(joined: str, is_watched: bool) -> None:
+    found = _conditions(f"y[i] = {joined} ? 1.0f : 2.0f;")
+
+    assert any(not c.kind.startswith("fcmp") for c in found) is is_watched

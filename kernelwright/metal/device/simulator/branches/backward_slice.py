@@ -1,0 +1,133 @@
+"""What a value of a kernel is computed from: the numbers written in its text, and how."""
+
+import math
+import re
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kernelwright.metal.device.simulator.branches.listing import Function, Instruction, Listing
+from kernelwright.metal.device.simulator.branches.predicate import (
+    is_comparison,
+    is_special,
+    number_of,
+)
+from kernelwright.metal.device.simulator.branches.taint import Taint
+
+_TEXTS = frozenset(("source", "header", "signature"))
+_NUMBER = re.compile(
+    r"(?<![\w%@.\"-])(-?\d+(?:\.\d+(?:e[+-]\d+)?)?|0x[HR]?[0-9A-F]+)(?![\w.\"]|\s*x\s)"
+)
+_INTEGER_LOAD = re.compile(r"load (?:volatile |atomic )*(?:i\d|<\d+ x i\d)")
+_PHI_LABEL = re.compile(r', (%(?:"[^"]*"|[-\w$.]+)) \]')
+_NO_NUMBERS = frozenset(("getelementptr", "load", "store", "alloca", "br", "switch"))
+_READS = frozenset(("load", "atomicrmw", "cmpxchg"))
+_MOST_NUMBERS = 64
+_MOST_INSTRUCTIONS = 1 << 10
+"""Nearest ones, of which a value's origins are told."""
+
+
+@dataclass
+class Origins:
+    """What stands behind a value."""
+
+    numbers: set[float] = field(default_factory=set)
+    """Finite ones that the text's own operations take in."""
+    reads_bits: bool = False
+    """A float's bits are taken for an integer."""
+    loads: set[int] = field(default_factory=set)
+    """Buffers of which elements are loaded as integers."""
+    compares: bool = False
+    """Another comparison stands behind it, which asks for more than NaN, infinities and ends."""
+
+
+class BackwardSlice:
+    """Follows the values of one function back to what they are made of."""
+
+    def __init__(self, listing: Listing, function: Function, taint: Taint) -> None:
+        """Index what writes into each piece of memory."""
+        self._listing, self._function, self._taint = listing, function, taint
+        self._writers: dict[str, list[Instruction]] = {}
+        for instruction in function.instructions:
+            if instruction.operation in ("store", "call", "atomicrmw", "cmpxchg"):
+                for root in self._written_roots(instruction):
+                    self._writers.setdefault(root, []).append(instruction)
+
+    def origins(self, instruction: Instruction) -> Origins:
+        """Return what a comparison, or a combination of conditions, hangs on."""
+        found, seen = Origins(), set[int]()
+        pending = deque([instruction])
+        while pending and len(seen) < _MOST_INSTRUCTIONS:
+            one = pending.popleft()
+            if one.number in seen:
+                continue
+            seen.add(one.number)
+            if one is not instruction and is_comparison(one.text):
+                if is_special(self._function, one.result):
+                    # Whatever number it asks that of is no more than a number to it.
+                    continue
+                found.compares = True
+            self._take_in(one, found)
+            pending += self._before(one)
+        return found
+
+    def _before(self, instruction: Instruction) -> Iterator[Instruction]:
+        """Yield what made the operands of an instruction."""
+        if instruction.operation in _READS:
+            pointer = instruction.operands[-1 if instruction.operation == "load" else 0]
+            for root in self._taint.memory_of(pointer):
+                yield from self._writers.get(root, ())
+            if instruction.operation == "load":
+                return
+        if instruction.operation == "call":
+            # What it is given to read, as lanes hand each other what they hold.
+            for name in instruction.operands:
+                for root in self._taint.memory_of(name) if name[0] == "%" else ():
+                    yield from self._writers.get(root, ())
+        text = instruction.text
+        if instruction.operation == "phi":
+            text = _PHI_LABEL.sub(" ]", text)
+        if instruction.operation == "store":
+            text = text.rpartition(", ptr ")[0]
+        for name in dict.fromkeys(n for n in instruction.operands if n in text):
+            made = self._function.definitions.get(name)
+            if made is not None:
+                yield made
+
+    def _take_in(self, instruction: Instruction, found: Origins) -> None:
+        if instruction.text.startswith(("bitcast float", "bitcast half", "bitcast bfloat")):
+            found.reads_bits = True
+        if instruction.operation == "load" and _INTEGER_LOAD.match(instruction.text):
+            found.loads |= self._taint.buffers_of(instruction.operands[-1])
+        if len(found.numbers) >= _MOST_NUMBERS or not self._is_own(instruction):
+            return
+        if instruction.operation == "store":
+            value = instruction.text.removeprefix("store ").partition(", ptr ")[0]
+            found.numbers |= set(_numbers(value.partition(" ")[2]))
+        elif instruction.operation == "call":
+            # Of LLVM's own functions, such as a fused product and sum.
+            if instruction.result and "@llvm." in instruction.text:
+                found.numbers |= set(_numbers(instruction.text.partition("(")[2]))
+        elif instruction.operation not in _NO_NUMBERS:
+            found.numbers |= set(_numbers(instruction.text))
+
+    def _is_own(self, instruction: Instruction) -> bool:
+        """Say whether an instruction stands in the candidate's text, not in Metal's library."""
+        chain = self._listing.chain(instruction.debug)
+        return not chain or not chain[0].line or chain[0].file in _TEXTS
+
+    def _written_roots(self, instruction: Instruction) -> frozenset[str]:
+        names = [n for n in instruction.operands if n[0] == "%"]
+        if instruction.operation == "store":
+            names = names[-1:]
+        elif instruction.operation != "call":
+            names = names[:1]
+        found: frozenset[str] = frozenset()
+        return found.union(*(self._taint.memory_of(name) for name in names))
+
+
+def _numbers(text: str) -> Iterator[float]:
+    for token in _NUMBER.findall(text):
+        value = number_of(token)
+        if math.isfinite(value):
+            yield value
