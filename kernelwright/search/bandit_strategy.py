@@ -123,6 +123,8 @@ class _Play:
     """Moves that had nothing to offer since the last verdicts."""
     over: str = ""
     """Why models are asked no more."""
+    is_asked: bool = False
+    """True once a model was asked for a program: its plan was paid for, too."""
     is_capped: bool = False
     """True when that is for want of money, tokens or time."""
     is_recalled: bool = False
@@ -221,10 +223,12 @@ class BanditStrategy:
                 return self._nothing_left(play, pursuit)
             play.move, play.before = move, _best(pursuit)
             if move.step in _ASKS_MODEL:
+                play.is_asked = True
                 # Counted here, where nothing else changes the pursuit.
                 play.thinking = self._pool.submit(self._ask, move, pursuit, self._count(pursuit))
                 return Later()
-            if batch := self._fresh(self._tuned(pursuit), pursuit)[: self._count(pursuit)]:
+            room = min(self._count(pursuit), self._free_room(play, pursuit))
+            if batch := self._fresh(self._tuned(pursuit), pursuit)[:room]:
                 return _take(play, batch)
             play.dry.add(move)
         return Enough("; ".join(filter(None, (ending, play.over))))
@@ -235,7 +239,7 @@ class BanditStrategy:
             return []
         play.is_recalled = True
         found = tuned_before(pursuit.task, self._device, pursuit.tuned)
-        return self._fresh(found, pursuit)[: self._room(pursuit)]
+        return self._fresh(found, pursuit)[: self._free_room(play, pursuit)]
 
     def _thought(
         self, play: _Play, pursuit: TaskSearch, thinking: Future[Batch]
@@ -327,8 +331,10 @@ class BanditStrategy:
 
     def _available(self, play: _Play, pursuit: TaskSearch) -> set[Move]:
         steps = set(Step)
+        if self._free_room(play, pursuit) <= 0:
+            steps.discard(Step.TUNE)
         archive = Archive(pursuit.history, _slowness(pursuit.history))
-        if play.over or self._clock() < self._silent_until_s or self._is_at_floor(pursuit):
+        if not self._may_ask(play, pursuit):
             steps -= _ASKS_MODEL
         if not archive.islands or self._has_tunables_left(pursuit):
             # What a program left open is tuned before anybody is asked to improve on it.
@@ -346,6 +352,19 @@ class BanditStrategy:
             & {p.program.id for p in pursuit.in_flight}
         }
         return (moves | {Move(step) for step in steps - _WRITES}) - play.dry
+
+    def _may_ask(self, play: _Play, pursuit: TaskSearch) -> bool:
+        is_silent = self._clock() < self._silent_until_s
+        return not (play.over or is_silent or self._is_at_floor(pursuit))
+
+    def _free_room(self, play: _Play, pursuit: TaskSearch) -> int:
+        """How many candidates are left to steps that cost nothing.
+
+        The last one is kept for a model until it was asked: where candidates are few, it would be
+        paid for the plan and never write.
+        """
+        kept = int(not play.is_asked and self._may_ask(play, pursuit))
+        return self._room(pursuit) - kept
 
     def _is_at_floor(self, pursuit: TaskSearch) -> bool:
         return is_at_floor(pursuit.task, self._device, pursuit.history)

@@ -132,6 +132,24 @@ def test_a_search_of_two_candidates_asks_its_model_before_the_first_verdict() ->
     assert coder.count == 1
 
 
+@pytest.mark.parametrize("candidates", [1, 2, 3, 4, 7])
+def test_templates_never_take_the_last_candidate_before_a_model_was_asked(
+    candidates: int,
+) -> None:
+    templates, coder = Templates(), Asked([racing().proposal])
+    spec = SearchSpec(models=("openai:x",), candidates_per_task=candidates)
+    strategy = BanditStrategy(Team(templates, templates, templates), coder, DEVICE, spec)
+    pursuit = TaskSearch(TASK, "double")
+    while not isinstance(answer := strategy.next(pursuit), Enough):
+        if isinstance(answer, Later):
+            continue
+        for proposal in answer:
+            pursuit.history.append(Attempt(proposal=proposal, evaluation=SLOW))
+    strategy.close()
+    assert coder.count >= 1
+    assert len(pursuit.history) <= candidates
+
+
 def judged(wager: BanditStrategy, pursuit: TaskSearch) -> Batch | Enough | Later:
     """The next batch that needs no thought, its programs judged correct."""
     while True:

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from kernelwright.agents.message import Reply, Stop, ToolCall, Usage
 from kernelwright.agents.providers.anthropic_request import FORMAT, object_of
 from kernelwright.agents.providers.client import Limits, Text
-from kernelwright.agents.providers.fault import Fault, FaultKind
+from kernelwright.agents.providers.fault import CUT_SHORT, EMPTY, Fault, FaultKind
 from kernelwright.agents.providers.reported import UNREPORTED, count
 
 
@@ -101,11 +101,9 @@ class GatheredMessage:
             Fault: the stream ended before it was there.
         """
         if not self.is_complete:
-            raise Fault(
-                FaultKind.DROPPED,
-                "the stream ended in the middle of the reply",
-                usage=self.usage if self.has_begun else None,
-            )
+            if not self.has_begun:
+                raise Fault(FaultKind.UNREADABLE, EMPTY)
+            raise Fault(FaultKind.DROPPED, CUT_SHORT, usage=self.usage)
         calls, text = self._calls(), self._joined("text")
         stop = _STOPS.get(self.stop_reason or "", "done")
         if is_record:

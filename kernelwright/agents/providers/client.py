@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 import httpx2
 
 from kernelwright.agents.message import Prompt, Reply, Turn
-from kernelwright.agents.providers.fault import Fault, FaultKind, kind_of_status
+from kernelwright.agents.providers.fault import Fault, FaultKind, kind_of_status, said_with
 from kernelwright.agents.providers.key import Key
 from kernelwright.metal.diagnostic import Record
 
@@ -78,6 +78,9 @@ class ProviderClient(Protocol):
         """Release connections."""
 
 
+_EXCERPT_BYTES = 120
+
+
 class TooManyBytes(Exception):  # noqa: N818 - becomes a Fault at the wire
     """A server sent more than one reply may hold."""
 
@@ -102,6 +105,34 @@ class Text:
 
     def __str__(self) -> str:
         return "".join(self._pieces)
+
+
+_STREAMED = ("/messages", "/completions", "/responses")
+"""Where requests ask for a stream of events."""
+_PAGES = frozenset({"text/html", "application/xhtml+xml"})
+_NO_STREAMS = _PAGES | {"application/json"}
+"""Other servers than the providers' own may call a stream what they like, but not this."""
+
+
+class NoStream(Exception):  # noqa: N818 - becomes a Fault at the wire
+    """A server answered with status 200 and something that is no stream of events."""
+
+    def __init__(self, message: str, *, is_page: bool) -> None:
+        super().__init__(message)
+        self.is_page = is_page
+
+
+async def _excerpt(response: httpx2.Response) -> str:
+    """Return the beginning of a body in a line, and let go of the rest."""
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    found = b""
+    async for chunk in response.stream:
+        found += chunk
+        if len(found) >= _EXCERPT_BYTES:
+            break
+    await response.stream.aclose()
+    text = " ".join(found[:_EXCERPT_BYTES].decode(errors="replace").split())
+    return repr(text) if text else "nothing"
 
 
 class _CountedStream(httpx2.AsyncByteStream):
@@ -132,12 +163,29 @@ class BoundedTransport(httpx2.AsyncHTTPTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request whose response counts what it reads."""
         response = await super().handle_async_request(request)
+        if response.status_code == 200 and request.url.path.endswith(_STREAMED):
+            kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if kind in _NO_STREAMS:
+                excerpt = await _excerpt(response)
+                found = "a web page" if kind in _PAGES else f"{kind}: {excerpt}"
+                raise NoStream(
+                    f"{request.url.copy_with(query=None)} sent {found}", is_page=kind in _PAGES
+                )
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _CountedStream(response.stream, self._most_bytes)
         return response
 
 
-BROKEN = (httpx2.HTTPError, httpx2.StreamError, TooManyBytes, TimeoutError, ValueError)
+_UNREADABLE = (ValueError, AttributeError, TypeError, LookupError)
+"""What an event raises that is no JSON, no UTF-8, or not what the SDK takes it for unchecked."""
+BROKEN = (
+    httpx2.HTTPError,
+    httpx2.StreamError,
+    TooManyBytes,
+    NoStream,
+    TimeoutError,
+    *_UNREADABLE,
+)
 """What a broken or unreadable stream raises beside an SDK's own errors."""
 
 
@@ -186,7 +234,7 @@ class SdkClient:
         self, status: int, said: str, in_use: Collection[str], headers: Mapping[str, str]
     ) -> Fault:
         """Return the fault of a refused request, a concession where it names a feature in use."""
-        message = self._endpoint.key.redact(said)
+        message = self._endpoint.key.redact(said_with(status, said))
         if status in (400, 422) and self._features.concede(message, in_use):
             return Fault(FaultKind.UNSUPPORTED, message)
         return status_fault(status, message, headers)
@@ -203,10 +251,24 @@ def broken_fault(error: Exception) -> Fault:
     while cause is not None:
         if isinstance(cause, TooManyBytes):
             return Fault(FaultKind.TOO_LONG, str(cause))
+        if isinstance(cause, NoStream):
+            kind = FaultKind.WEB_PAGE if cause.is_page else FaultKind.UNREADABLE
+            return Fault(kind, str(cause))
+        if isinstance(cause, _UNREADABLE):
+            return Fault(FaultKind.UNREADABLE, _fault_in(cause))
         if isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout):
             return Fault(FaultKind.UNREACHABLE, str(cause) or type(cause).__name__)
         cause = cause.__cause__
     return Fault(FaultKind.DROPPED, str(error) or type(error).__name__)
+
+
+def _fault_in(error: Exception) -> str:
+    """Say what is wrong with an event, not how a parser put it."""
+    if isinstance(error, UnicodeDecodeError):
+        return "the reply holds bytes that are no UTF-8"
+    if isinstance(error, json.JSONDecodeError):
+        return "the reply holds an event that is no JSON"
+    return "the reply holds an event of another shape than the API's"
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:

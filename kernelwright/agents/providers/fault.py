@@ -1,5 +1,6 @@
 """What can go wrong with one request, in one vocabulary for every provider."""
 
+import re
 from enum import StrEnum
 
 from kernelwright.agents.message import Usage
@@ -23,8 +24,16 @@ class FaultKind(StrEnum):
     BAD_REQUEST = "bad request"
     UNSUPPORTED = "unsupported feature"
     """The server refused a feature that the wire has now given up; ask again at once."""
+    QUOTA = "quota spent"
+    """The account has no money or quota left; asking again at once brings nothing."""
     BUSY = "busy"
-    """408, 409, 429 and 5xx, 529 among them."""
+    """408, 409, 429, 503 and 529."""
+    SERVER_ERROR = "server error"
+    """Any other 5xx, of the server or of a gateway before it."""
+    WEB_PAGE = "web page"
+    """HTML with status 200: a login page, or a URL that is no API's."""
+    UNREADABLE = "unreadable reply"
+    """The server answered, with something that is no reply in its API's format."""
     UNREACHABLE = "unreachable"
     DROPPED = "dropped"
     """The connection broke, timed out or stalled after the request had left."""
@@ -32,10 +41,34 @@ class FaultKind(StrEnum):
 
 
 RETRYABLE = frozenset(
-    {FaultKind.BUSY, FaultKind.UNREACHABLE, FaultKind.DROPPED, FaultKind.TOO_LONG}
+    {
+        FaultKind.BUSY,
+        FaultKind.SERVER_ERROR,
+        FaultKind.UNREACHABLE,
+        FaultKind.DROPPED,
+        FaultKind.TOO_LONG,
+        FaultKind.WEB_PAGE,
+        FaultKind.UNREADABLE,
+    }
 )
+PASSING = RETRYABLE | {FaultKind.QUOTA}
+"""What may be over later, without anybody changing the search."""
 RETRYABLE_STATUS = frozenset({408, 409, 429})
-_UNBILLED = frozenset(FaultKind) - {FaultKind.DROPPED, FaultKind.TOO_LONG}
+_UNBILLED = frozenset(FaultKind) - {
+    FaultKind.DROPPED,
+    FaultKind.TOO_LONG,
+    FaultKind.UNREADABLE,
+}
+_BUSY_STATUS = frozenset({503, 529})
+_QUOTA_WORDS = (
+    "insufficient_quota",
+    "exceeded your current quota",
+    "credit balance",
+    "insufficient credit",
+    "insufficient balance",
+    "insufficient funds",
+    "out of credit",
+)
 _OVERFLOW_WORDS = (
     "context length",
     "context window",
@@ -45,6 +78,10 @@ _OVERFLOW_WORDS = (
     "too many tokens",
     "input is too long",
 )
+
+
+CUT_SHORT = "the stream ended in the middle of the reply"
+EMPTY = "the reply is empty"
 
 
 class Fault(Exception):  # noqa: N818 - a fault is retried; only what is left of it is an error
@@ -79,15 +116,29 @@ class Fault(Exception):  # noqa: N818 - a fault is retried; only what is left of
 def kind_of_status(status: int, message: str) -> FaultKind:
     """Classify an HTTP status and the server's own words."""
     words = message.lower()
+    if status == 402 or (status < 500 and any(word in words for word in _QUOTA_WORDS)):
+        return FaultKind.QUOTA
     if status in (401, 403):
         return FaultKind.BAD_KEY
     if status == 404:
         return FaultKind.UNKNOWN_MODEL
     if status == 413 or (status == 400 and any(word in words for word in _OVERFLOW_WORDS)):
         return FaultKind.CONTEXT_OVERFLOW
-    if status in RETRYABLE_STATUS or status >= 500:
+    if status in RETRYABLE_STATUS or status in _BUSY_STATUS:
         return FaultKind.BUSY
-    return FaultKind.BAD_REQUEST
+    return FaultKind.SERVER_ERROR if status >= 500 else FaultKind.BAD_REQUEST
+
+
+_PAGE = re.compile(r"\s*(<!doctype|<html|<head|<body|<\?xml)", re.IGNORECASE)
+_LONGEST_QUOTE = 300
+
+
+def said_with(status: int, words: str) -> str:
+    """Return a server's words as a person can read them, in a line; a page is named, not shown."""
+    if _PAGE.match(words):
+        return f"status {status} with a web page"
+    line = " ".join(words.split())
+    return line[:_LONGEST_QUOTE] or f"status {status}"
 
 
 def sentence(model: str, fault: Fault) -> str:
@@ -110,6 +161,26 @@ def sentence(model: str, fault: Fault) -> str:
             )
         case FaultKind.UNREACHABLE:
             return f"{model} cannot be reached ({said}); check the network and --base-url."
+        case FaultKind.QUOTA:
+            return (
+                f"{model} has no quota left ({said}); add credit or raise the limit at the "
+                "provider, or name another model."
+            )
+        case FaultKind.SERVER_ERROR:
+            return (
+                f"{model} failed through every retry ({said}); the server or a gateway before it "
+                "is at fault: try again later, and check --base-url if you gave one."
+            )
+        case FaultKind.WEB_PAGE:
+            return (
+                f"{model} is not served there ({said}); expected a stream of its API's events: "
+                "check --base-url, and whether the network wants a login."
+            )
+        case FaultKind.UNREADABLE:
+            return (
+                f"{model} sent no reply that can be read ({said}); expected a stream of its API's "
+                "events: check that the server speaks this API, or choose another model."
+            )
         case FaultKind.BUSY:
             return f"{model} stayed busy through every retry ({said}); try again later."
         case FaultKind.TOO_LONG:

@@ -14,7 +14,7 @@ from openai.types.shared_params import FunctionDefinition, ResponseFormatJSONSch
 
 from kernelwright.agents.message import Prompt, Reply, Stop, ToolCall, Turn, Usage
 from kernelwright.agents.providers.client import Endpoint, Limits, ReplyMode, ReplyShape, Text
-from kernelwright.agents.providers.fault import Fault, FaultKind
+from kernelwright.agents.providers.fault import CUT_SHORT, EMPTY, Fault, FaultKind
 from kernelwright.agents.providers.openai_sdk import OpenAIClient, watched
 from kernelwright.agents.providers.reported import UNREPORTED, Reported
 
@@ -148,8 +148,10 @@ class _Gathered:
         self.refusal = Text(limits.reply_bytes)
         self.usage: CompletionUsage | None = None
         self.finish_reason: str | None = None
+        self.has_begun = False
 
     def add(self, chunk: ChatCompletionChunk) -> None:
+        self.has_begun = True
         self.usage = chunk.usage or self.usage
         for choice in chunk.choices:
             self.finish_reason = choice.finish_reason or self.finish_reason
@@ -170,7 +172,9 @@ class _Gathered:
 
     def reply(self, model: str, *, is_record: bool) -> Reply:
         if self.finish_reason is None:
-            raise Fault(FaultKind.DROPPED, "the stream ended in the middle of the reply")
+            if not self.has_begun:
+                raise Fault(FaultKind.UNREADABLE, EMPTY)
+            raise Fault(FaultKind.DROPPED, CUT_SHORT)
         calls = tuple(
             ToolCall(
                 id=call.id or f"call_{place}",

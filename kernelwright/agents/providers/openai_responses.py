@@ -21,7 +21,7 @@ from openai.types.shared_params import Reasoning
 
 from kernelwright.agents.message import Prompt, Reply, Stop, ToolCall, Turn, Usage
 from kernelwright.agents.providers.client import Endpoint, Limits, ReplyMode, ReplyShape, Text
-from kernelwright.agents.providers.fault import Fault, FaultKind, kind_of_status
+from kernelwright.agents.providers.fault import CUT_SHORT, EMPTY, Fault, FaultKind, kind_of_status
 from kernelwright.agents.providers.openai_sdk import OpenAIClient, watched
 from kernelwright.agents.providers.reported import UNREPORTED, Reported
 
@@ -164,9 +164,11 @@ class GatheredResponse:
     def __init__(self, limits: Limits, response: Response | None = None) -> None:
         self._room = Text(limits.reply_bytes)
         self._response = response
+        self._has_begun = False
 
     def add(self, event: ResponseStreamEvent) -> None:
         """Take in an event of the stream."""
+        self._has_begun = True
         if event.type in ("response.completed", "response.incomplete"):
             self._response = event.response
         elif event.type == "response.failed":
@@ -189,7 +191,9 @@ class GatheredResponse:
         """
         response = self._response
         if response is None:
-            raise Fault(FaultKind.DROPPED, "the stream ended in the middle of the reply")
+            if not self._has_begun:
+                raise Fault(FaultKind.UNREADABLE, EMPTY)
+            raise Fault(FaultKind.DROPPED, CUT_SHORT)
         calls = tuple(
             ToolCall(id=item.call_id, name=item.name, arguments=item.arguments or "{}")
             for item in response.output

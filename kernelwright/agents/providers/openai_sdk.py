@@ -79,8 +79,8 @@ class OpenAIClient(SdkClient, ABC):
 
 def _said(error: openai.APIStatusError) -> str:
     """Return the server's own words, without the status that the SDK puts before them."""
-    words = error.body.get("message") if isinstance(error.body, dict) else None
-    return words if isinstance(words, str) and words else error.message
+    words = error.body.get("message") if isinstance(error.body, dict) else error.body
+    return words if isinstance(words, str) and words else error.response.text
 
 
 async def watched(events: AsyncIterator[_Event], limits: Limits) -> AsyncIterator[_Event]:

@@ -13,7 +13,14 @@ from pydantic import BaseModel
 from kernelwright.agents.budget import Budget, Cost, Reservation
 from kernelwright.agents.message import Prompt, Purpose, TimedReply, Turn, Usage, request_hash
 from kernelwright.agents.providers.client import Limits, ProviderClient, ReplyShape
-from kernelwright.agents.providers.fault import Fault, FaultKind, OutageError, ReplyError, sentence
+from kernelwright.agents.providers.fault import (
+    PASSING,
+    Fault,
+    FaultKind,
+    OutageError,
+    ReplyError,
+    sentence,
+)
 from kernelwright.agents.providers.price import FREE, Price
 from kernelwright.agents.session.ledger import Call, Ledger, Outcome, RecordedCall, turns_of
 from kernelwright.agents.session.parse import schema_of
@@ -229,7 +236,7 @@ def _shape_of(shape: type[BaseModel]) -> ReplyShape:
 
 
 def _error_of(fault: Fault) -> type[ModelError]:
-    if fault.is_retryable:
+    if fault.kind in PASSING:
         return OutageError
     # Another prompt may fit: that is no reason to end a night.
     return ReplyError if fault.kind is FaultKind.CONTEXT_OVERFLOW else ModelError

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from kernelwright.agents.message import Acceptance, Shape, ToolCall
 
@@ -143,13 +144,20 @@ def _cut_back(text: str) -> Iterator[object]:
 
 def _problems(error: ValidationError) -> str:
     details = error.errors(include_url=False, include_input=False)
-    lines = [
-        f"{'.'.join(map(str, detail['loc'])) or 'the reply'}: {detail['msg']}"
-        for detail in details[:_MOST_PROBLEMS]
-    ]
+    lines = [_problem(detail) for detail in details[:_MOST_PROBLEMS]]
     if len(details) > _MOST_PROBLEMS:
         lines.append(f"and {len(details) - _MOST_PROBLEMS} more")
     return "; ".join(lines)
+
+
+def _problem(detail: ErrorDetails) -> str:
+    place = ".".join(map(str, detail["loc"])) or "the reply"
+    if detail["type"] == "missing":
+        return f"{place} is missing"
+    if detail["type"] == "extra_forbidden":
+        return f"{place} is no key of it"
+    words = detail["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    return f"{place}: expected {words}" if words != detail["msg"] else f"{place}: {words}"
 
 
 def _excerpt(text: str) -> str:

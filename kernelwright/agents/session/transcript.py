@@ -40,11 +40,17 @@ def transcripts(calls: Iterable[RecordedCall]) -> tuple[Transcript, ...]:
 def transcript_lines(transcript: Transcript) -> Iterator[str]:
     """Yield a conversation as a reader wants it: who said what, tools and their answers."""
     usage, cost = transcript.usage, transcript.cost
-    yield (
-        f"Conversation {transcript.purpose.conversation} with {transcript.model}: {cost.calls} "
-        f"calls, {cost.tokens:,} tokens ({usage.reasoning_tokens:,} of them thinking, "
-        f"{transcript.cached_share:.0%} of those read from the cache), ${cost.dollars:.4f}"
-    )
+    name = f"Conversation {transcript.purpose.conversation} with {transcript.model}"
+    thinking = f"{usage.reasoning_tokens:,} of them thinking"
+    if not usage.reasoning_tokens and any(turn.reasoning for turn in transcript.turns):
+        thinking = "the server does not say how many of them thinking"
+    if cost.calls:
+        yield (
+            f"{name}: {cost.calls} calls, {cost.tokens:,} tokens ({thinking}, "
+            f"{transcript.cached_share:.0%} of those read from the cache), ${cost.dollars:.4f}"
+        )
+    else:
+        yield f"{name}, replayed from the record at no cost"
     yield f"It opens with {transcript.opening.opening_bytes:,} bytes, which end:"
     yield from _indented(transcript.opening.request)
     for turn in transcript.turns:

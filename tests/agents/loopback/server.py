@@ -46,7 +46,16 @@ class Refused:
     message: str
 
 
-Response = Said | Misbehaviour | Refused
+@dataclass(frozen=True)
+class Raw:
+    """Whatever a proxy, a login page or a broken server sends."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+Response = Said | Misbehaviour | Refused | Raw
 Script = Callable[[Heard], Response]
 
 
@@ -152,6 +161,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, request: Heard, response: Response) -> None:
         if isinstance(response, Refused):
             self._error(response.status, response.message, {})
+        elif isinstance(response, Raw):
+            self._raw(response)
         elif isinstance(response, Said):
             self.server.loopback.charge(billed(request, response))
             self._begin()
@@ -168,6 +179,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
+
+    def _raw(self, raw: Raw) -> None:
+        self.send_response(raw.status)
+        self.send_header("Content-Type", raw.content_type)
+        self.send_header("Content-Length", str(len(raw.body)))
+        self.end_headers()
+        self.wfile.write(raw.body)
 
     def _misbehave(self, request: Heard, fault: Misbehaviour) -> None:
         statuses = {"busy": 429, "overloaded": 529, "unavailable": 503}

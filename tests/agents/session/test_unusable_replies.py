@@ -1,0 +1,106 @@
+"""Whatever a server sends instead of a reply becomes one clear sentence, in every format."""
+
+import json
+
+import pytest
+
+from kernelwright.agents.providers.fault import OutageError
+from kernelwright.agents.session import Patience
+from kernelwright.errors import ModelError
+from tests.agents.loopback.partner import QUICK, Partner
+from tests.agents.loopback.server import LoopbackServer, Raw, Refused
+from tests.agents.loopback.wire import Said
+
+TWICE = QUICK.model_copy(update={"patience": Patience(attempts=2, first_wait_s=0.001)})
+PAGE = b"<!DOCTYPE html><html><script>alert(1)</script>Please log in</html>"
+QUOTA = "You exceeded your current quota, please check your plan and billing details."
+JARGON = ("codec", "Traceback", "NoneType", "attribute", "<script", "Field required", "Extra")
+
+
+@pytest.fixture(params=["anthropic", "openai", "openai-responses"])
+def wire(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+def failure(wire: str, response: Raw | Refused | Said) -> tuple[ModelError, int]:
+    with LoopbackServer(lambda _: response) as server:
+        partner = Partner(server, wire, settings=TWICE)
+        with pytest.raises(ModelError, match=wire) as raised:
+            partner.ask()
+    told = str(raised.value)
+    assert "\n" not in told
+    assert not any(word in told for word in JARGON)
+    return raised.value, len(server.requests)
+
+
+UNUSABLE = {
+    "a login page": (
+        Raw(200, "text/html; charset=utf-8", PAGE),
+        "is not served there (http://127.0.0.1",
+        "check --base-url",
+    ),
+    "a JSON reply": (Raw(200, "application/json", b'{"ok": 1}'), "sent application/json", "expect"),
+    "nothing": (Raw(200, "text/event-stream", b""), "the reply is empty", "expected a stream"),
+    "a gateway's page": (Raw(502, "text/html", PAGE), "status 502 with a web page", "try again"),
+    "bytes that are no text": (
+        Raw(200, "text/event-stream", b'event: message_start\ndata: {"type": "\xff\xfe"}\n\n'),
+        "bytes that are no UTF-8",
+        "expected a stream",
+    ),
+    "an event that is no JSON": (
+        Raw(200, "text/event-stream", b"event: message_start\ndata: {oops\n\n"),
+        "an event that is no JSON",
+        "expected a stream",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_what_is_no_reply_is_told_with_what_to_do(wire: str, name: str) -> None:
+    response, found, advice = UNUSABLE[name]
+    error, requests = failure(wire, response)
+    assert found in str(error)
+    assert advice in str(error)
+    assert isinstance(error, OutageError)
+    assert requests == 2
+
+
+MISSHAPEN: dict[str, tuple[str, dict[str, object]]] = {
+    "anthropic": ("message_start", {"message": None}),
+    "openai": ("", {"choices": [{"index": 0, "delta": None}]}),
+    "openai-responses": ("response.completed", {"response": {"output": [3], "status": None}}),
+}
+
+
+def test_an_event_of_another_shape_is_told(wire: str) -> None:
+    kind, fields = MISSHAPEN[wire]
+    data = json.dumps({"type": kind, **fields})
+    body = f"event: {kind}\ndata: {data}\n\n" if kind else f"data: {data}\n\n"
+    error, _ = failure(wire, Raw(200, "text/event-stream", body.encode()))
+    assert "an event of another shape" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (429, QUOTA),
+        (402, "Payment Required"),
+        (400, "Your credit balance is too low to access the API."),
+    ],
+)
+def test_a_spent_quota_is_told_at_once_and_may_be_over_later(
+    wire: str, status: int, message: str
+) -> None:
+    error, requests = failure(wire, Refused(status, message))
+    assert "has no quota left" in str(error)
+    assert "add credit" in str(error)
+    assert isinstance(error, OutageError)
+    assert requests == 1
+
+
+def test_a_record_of_another_shape_is_told_in_words(wire: str) -> None:
+    error, _ = failure(wire, Said('{"lines": "Waves.", "times": "often"}'))
+    assert "line is missing" in str(error)
+    assert "lines is no key of it" in str(error)
+    assert "times: expected a valid integer" in str(error)
