@@ -31,6 +31,8 @@ _RESIZED = "a champion for another size of it runs"
 _UNTRIED = "kernels found elsewhere are not tried here yet"
 _MOST_OFFERS = 3
 """Kernels from elsewhere that are tried for one region."""
+_MOST_SLOWER = 1.5
+"""Than MLX by itself, of a kernel that saves a model launches."""
 _ASK_EVERY_S = 30.0
 """A database elsewhere has no file whose time tells that it changed."""
 
@@ -72,6 +74,8 @@ class KernelServer:
         self._threadgroup_bytes = threadgroup_bytes
         self.is_off = os.environ.get(SWITCH, "").lower() == "off"
         """The user runs the program without kernels; `KERNELWRIGHT=off` was set when it began."""
+        self.weighs_steps = False
+        """Whoever is served times whole steps, and leaves out what does not pay there."""
         self._generation = 0
         self._next_look_s = 0.0
         self._stamped: object = None
@@ -222,17 +226,29 @@ class KernelServer:
         self, task: Graph, champions: Sequence[ServedProgram]
     ) -> tuple[RunRegion | None, tuple[Candidate, ...]]:
         """Return the champion that passed its trial here, or those that are to be tried."""
-        known = {t.candidate_id: t.is_kept for t in self._tried([task.fingerprint])}
+        tried = sorted(self._tried([task.fingerprint]), key=lambda trial: not trial.is_kept)
+        known = {trial.candidate_id: self._is_kept(trial, task) for trial in tried}
         assert self.device is not None
         limit = _limit(self.device.info.chip)
         # Kernels found under another limit of threadgroup memory are for who asks for that.
         by_id = {c.champion.candidate_id: c for c in champions if _limit(c.champion.chip) == limit}
-        for name, champion in by_id.items():
-            if known.get(name) and (run := self._prepare(champion, task)) is not None:
+        for name in known:
+            champion = by_id.get(name) if known[name] else None
+            if champion is not None and (run := self._prepare(champion, task)) is not None:
                 return run, ()
         left = [name for name in by_id if name not in known]
         prepared = [(name, self._prepare(by_id[name], task)) for name in left[:_MOST_OFFERS]]
         return None, tuple(Candidate(name, run) for name, run in prepared if run is not None)
+
+    def _is_kept(self, trial: MachineTrial, task: Graph) -> bool:
+        """Say whether a kernel that was tried here serves.
+
+        One that is somewhat slower in a chain of its own may pay in a model, where the host is
+        what takes longest: it has one launch in the place of several.
+        """
+        if trial.is_kept or not self.weighs_steps or not trial.kernel_us or not trial.mlx_us:
+            return trial.is_kept
+        return trial.kernel_us <= _MOST_SLOWER * trial.mlx_us and ir.fast_traffic(task).launches > 1
 
     def _tried(self, ids: Sequence[str]) -> list[MachineTrial]:
         assert self.device is not None

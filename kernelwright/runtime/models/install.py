@@ -248,6 +248,7 @@ def optimize_model(model: Module, server: KernelServer) -> Module:
     """Install kernels in a module, in place, and return it."""
     restore_model(model)
     if not server.is_off:
+        server.weighs_steps = server.measures_time
         Installation(model, server).install()
     return model
 
