@@ -142,8 +142,23 @@ class StepTrial:
             self._begin(finalists(self._whole, medians))
             return
         self.kept = best(medians)
+        if not wins_each_block(self._taken[self.kept], self._taken[frozenset()]):
+            self.kept = frozenset()
         self.put(self.kept)
         self._bound.clear()
+
+
+def wins_each_block(taken: Sequence[float], other: Sequence[float]) -> bool:
+    """Say whether an arm was faster than another whenever both had their turns.
+
+    Where the GPU and not the host is what takes longest, kernels change a step by less than it
+    differs from one second to the next; a median alone would keep what loses.
+    """
+    blocks = range(0, min(len(taken), len(other)), _TIMED)
+    return all(
+        statistics.median(taken[at : at + _TIMED]) < statistics.median(other[at : at + _TIMED])
+        for at in blocks
+    )
 
 
 def finalists(whole: Arm, medians: Mapping[Arm, float]) -> list[Arm]:

@@ -10,7 +10,7 @@ from kernelwright import ir
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.stitch import RunRegion
 from kernelwright.runtime.models.install import is_settled, optimize_model
-from kernelwright.runtime.models.paying import Part, best, finalists
+from kernelwright.runtime.models.paying import Part, best, finalists, wins_each_block
 from kernelwright.runtime.models.target import build_model
 from tests.runtime.models.replaying import Replaying, decode, served_classes
 from tests.runtime.models.test_first_use import CONFIG
@@ -78,3 +78,10 @@ def test_what_costs_time_by_itself_is_left_out() -> None:
 def test_no_kernels_stay_without_a_gain_that_can_be_told() -> None:
     assert best({BOTH: 1.0, NONE: 1.005}) == NONE
     assert best({BOTH: 1.0, NONE: 1.1}) == BOTH
+
+
+def test_kernels_stay_only_where_they_win_every_time() -> None:
+    slow, fast = [1.2] * 6, [1.0] * 6
+    assert wins_each_block([*fast, *fast, *fast], [*slow, *slow, *slow])
+    # The median over all is faster, one block is not.
+    assert not wins_each_block([*fast, *fast, *slow], [*slow, *slow, *fast])
