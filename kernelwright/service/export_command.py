@@ -89,6 +89,8 @@ def _show(written: Sequence[Exported], request: ExportRequest) -> None:
             printed.print(Text.assemble(("wrote ", "label"), path))
     if not all(exported.is_verified for exported in written):
         printed.print("This kernel is not verified; the files say so.", style="warn")
+    for remark in (r for exported in written for r in exported.remarks):
+        _warn(remark)
     for exported in written:
         use = exported.use or FORMATS[request.format_name].use(exported.name)
         use = use.replace("FOLDER", str(request.folder))

@@ -39,6 +39,8 @@ class Exported(Record):
 
     name: str
     is_verified: bool
+    remarks: tuple[str, ...] = ()
+    """Sentences on what is not kept, such as a stream of the CPU."""
     files: tuple[str, ...]
     use: str = ""
     """The line that imports it."""
@@ -214,4 +216,10 @@ def _beats_mlx(detail: CandidateDetail) -> bool:
 def _written(module: ExportedModule, folder: Path, *, force: bool) -> Exported:
     paths = module.write(folder, force=force)
     files = tuple(map(str, paths))
-    return Exported(name=module.name, is_verified=module.is_verified, files=files, use=module.use)
+    return Exported(
+        name=module.name,
+        is_verified=module.is_verified,
+        files=files,
+        use=module.use,
+        remarks=module.remarks,
+    )

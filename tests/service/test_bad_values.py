@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.campaign.spec.input_text import read_inputs
+from kernelwright.campaign.spec.input_text import assumed_sizes, read_inputs
 from kernelwright.errors import InputError, StoreError, UsageError
 from kernelwright.runtime.export.selection import check_name
 from kernelwright.service import cli
@@ -72,3 +72,10 @@ def test_an_error_that_nobody_expected_is_one_line(
     with pytest.raises(ZeroDivisionError):
         cli.main()
     error_console.cache_clear()
+
+
+def test_a_size_that_nothing_sets_is_said() -> None:
+    assert assumed_sizes(["f16[n,64]", "f16[m]", "m=3"]) == (
+        "the size n is 128, for nothing sets it; add -i n=… for another.",
+    )
+    assert assumed_sizes(["f16[1..64,8]", "3"]) == ()

@@ -12,6 +12,7 @@ from kernelwright.campaign.planning.plan_check import REASON, worthwhile
 from kernelwright.campaign.planning.traffic import traffic_of
 from kernelwright.campaign.planning.whole_function import FunctionWork
 from kernelwright.campaign.report.search_report import FunctionReport
+from kernelwright.campaign.spec.input_text import assumed_sizes
 from kernelwright.campaign.spec.search_target import Subject
 from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.evaluator.task import Task
@@ -113,7 +114,7 @@ def capture_subjects(subjects: Iterable[Subject]) -> Captured:
     refused: list[FunctionRefused] = []
     errors: list[InputError | UnsupportedError] = []
     for subject in subjects:
-        remarks: list[str] = []
+        remarks: list[str] = list(assumed_sizes(subject.written))
         try:
             graph = ir.capture_labelled(
                 subject.function, subject.inputs, subject.keywords, remarks.append

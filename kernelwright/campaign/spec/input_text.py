@@ -79,6 +79,18 @@ def _check_names(
         )
 
 
+def assumed_sizes(texts: Sequence[str]) -> tuple[str, ...]:
+    """Say in a sentence of each size that nobody sets what it is taken for."""
+    read = [_read(text) for text in texts]
+    known = {name for name, value in read if not isinstance(value, _Type)}
+    extents = [e for _, v in read if isinstance(v, _Type) for e in v.extents]
+    free = dict.fromkeys(e for e in extents if not e[0].isdigit() and e not in known)
+    return tuple(
+        f"the size {name} is {FREE_SIZE}, for nothing sets it; add -i {name}=… for another."
+        for name in free
+    )
+
+
 def _example(
     read: Sequence[tuple[str | None, object]],
     sizes: Mapping[str, int],

@@ -26,6 +26,9 @@ class ExportedModule(Record):
     kind: str = "module"
     """The format; a folder may hold a function in several."""
 
+    remarks: tuple[str, ...] = ()
+    """Sentences on what is not kept, such as a stream of the CPU."""
+
     def in_its_own_folder(self) -> "ExportedModule":
         """Return it below a folder of its name; its part of VERIFICATION.md goes along, too."""
         shared = [f for f in self.files if f.name == SHARED]

@@ -130,7 +130,7 @@ def _not_verified(detail: CandidateDetail, evaluation: Evaluation, limits: tuple
     ]
     if detail.program.is_generic:
         lines.append(
-            f"- Every size of {', '.join(_free(detail))}: the kernel serves them all, and a few "
+            f"- Every size of {', '.join(_free(detail))}: the kernel computes them all, and a few "
             "were tried besides the one above."
         )
     lines += [f"- {limit}" for limit in limits]

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from kernelwright.errors import InputError
 from kernelwright.runtime.export.function.alone import ExampleCall
+from kernelwright.runtime.export.function.export import _remarks
 from kernelwright.runtime.export.function.function_export import export_function
 from kernelwright.runtime.export.function.simulated import simulated_kernels
 from kernelwright.service.commands import app
@@ -159,3 +160,12 @@ def test_other_effects_are_refused_with_the_line(
             getattr(user, name), name, [call], lambda tasks: {}, admits=lambda detail: True
         )
     assert (user.COUNT, user.SEEN, user.STEP.item()) == (0, [], 0)
+
+
+def test_a_stream_of_the_cpu_is_said_not_to_be_kept() -> None:
+    def streamed(x: mx.array) -> mx.array:
+        return mx.softmax(mx.add(x, 1, stream=mx.cpu) * 2, axis=-1)
+
+    (remark,) = _remarks(streamed, [ExampleCall((mx.zeros((4, 8)),), {})] * 2)
+    assert "runs work on a stream of the CPU" in remark
+    assert "it is not kept" in remark

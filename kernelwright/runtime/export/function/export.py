@@ -1,8 +1,11 @@
 """The one door: a function with its champions, proven equal to the original, as files."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Literal
 
+from kernelwright.errors import KernelwrightError
+from kernelwright.ir.capture import capture_labelled
 from kernelwright.runtime.export.folder import SHARED, ExportedFile
 from kernelwright.runtime.export.format import ExportedModule
 from kernelwright.runtime.export.function.alone import ExampleCall, seen
@@ -69,7 +72,8 @@ def export_target(
     details = export.module.details
     limit = max(d.evaluations[0].evaluation.device.threadgroup_bytes for d in details)
     checks = prove(export, function, limit, is_strict=not force)
-    files = _laid_out(export, function, checks, layout)
+    remarks = _remarks(function, export.calls)
+    files = _laid_out(export, function, (checks, remarks), layout)
     imported = imported_name(export.module.source)
     return ExportedModule(
         name=name,
@@ -79,7 +83,17 @@ def export_target(
         title=f"`{name}{export.module.signature}`",
         kind=layout,
         use=_use(layout, name, imported),
+        remarks=remarks,
     )
+
+
+def _remarks(function: Callable[..., object], calls: Sequence[ExampleCall]) -> tuple[str, ...]:
+    """Say what kernels do not keep of a function, as its search did."""
+    found: dict[str, None] = {}
+    for call in calls:
+        with suppress(KernelwrightError):
+            capture_labelled(function, call.args, call.kwargs, found.setdefault)
+    return tuple(found)
 
 
 def _use(layout: Layout, name: str, imported: str) -> str:
@@ -93,13 +107,13 @@ def _use(layout: Layout, name: str, imported: str) -> str:
 def _laid_out(
     export: FunctionFiles,
     function: Callable[..., object],
-    checks: Sequence[Check],
+    known: tuple[Sequence[Check], Sequence[str]],
     layout: Layout,
 ) -> tuple[ExportedFile, ...]:
     name = export.module.name
     calls = [seen(function, call.args, call.kwargs, ()) for call in export.calls]
     tests = function_tests(export.module, function, calls)
-    verification = ExportedFile(name=SHARED, text=function_verification(export.module, checks))
+    verification = ExportedFile(name=SHARED, text=function_verification(export.module, *known))
     if layout == "patch":
         public = imported_name(export.module.source)
         return (patch_of(function, public, export.files), verification)

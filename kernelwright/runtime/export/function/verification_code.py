@@ -7,15 +7,21 @@ from kernelwright.runtime.export.function.proof import Check
 from kernelwright.runtime.export.selection import Selection
 from kernelwright.runtime.export.verification import verification_text
 
-_LIMITS = ("Derivatives and `mx.vmap` are those of the function as it is written.",)
+_LIMITS = (
+    "Derivatives and `mx.vmap` are those of the function as it is written.",
+    "Sizes that are not listed above: the function runs as it is written there.",
+)
 
 
-def function_verification(module: FunctionModule, checks: Sequence[Check]) -> str:
+def function_verification(
+    module: FunctionModule, checks: Sequence[Check], remarks: Sequence[str] = ()
+) -> str:
     """Return the section's text."""
     parts = [
         f"# What is known about `{module.name}{module.signature}`\n",
         _served(module),
         _checks(checks),
+        *(["## Not kept\n\n" + "".join(f"- {r}\n" for r in remarks)] if remarks else []),
     ]
     for number, detail in enumerate(module.details, 1):
         evaluation = detail.evaluations[0].evaluation if detail.evaluations else None
