@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from kernelwright.agents.message import Reply, Stop, ToolCall, Usage
 from kernelwright.agents.providers.anthropic_request import FORMAT, object_of
+from kernelwright.agents.providers.call_id import unique_ids
 from kernelwright.agents.providers.client import Limits, Text
 from kernelwright.agents.providers.fault import CUT_SHORT, EMPTY, Fault, FaultKind
 from kernelwright.agents.providers.reported import UNREPORTED, count
@@ -83,6 +84,12 @@ class GatheredMessage:
         places = (i for i, block in sorted(self._blocks.items()) if block.get("type") == kind)
         return "".join(self._text(place, kind) for place in places)
 
+    def _rename_calls(self) -> None:
+        places = [i for i, b in sorted(self._blocks.items()) if b.get("type") == "tool_use"]
+        ids = unique_ids(str(self._blocks[place].get("id") or "") for place in places)
+        for place, id_ in zip(places, ids, strict=True):
+            self._blocks[place]["id"] = id_
+
     def _calls(self) -> tuple[ToolCall, ...]:
         return tuple(
             ToolCall(
@@ -104,6 +111,7 @@ class GatheredMessage:
             if not self.has_begun:
                 raise Fault(FaultKind.UNREADABLE, EMPTY)
             raise Fault(FaultKind.DROPPED, CUT_SHORT, usage=self.usage)
+        self._rename_calls()
         calls, text = self._calls(), self._joined("text")
         stop = _STOPS.get(self.stop_reason or "", "done")
         if is_record:

@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Generic, Protocol, TypeVar
 
@@ -16,6 +16,8 @@ https://developers.openai.com/api/docs/guides/batch."""
 
 Request = TypeVar("Request")
 Result = TypeVar("Result")
+_MOST_FAILED_LOOKS = 30
+_Look = TypeVar("_Look")
 _Sent = TypeVar("_Sent", contravariant=True)
 _Found = TypeVar("_Found", covariant=True)
 
@@ -85,16 +87,38 @@ class BatchQueue(Generic[Request, Result]):
                 if not waiting.result.done():
                     waiting.result.set_exception(e)
 
+    async def _asked(self, look: Callable[[], Awaitable[_Look]]) -> _Look:
+        """Look again where a look fails: the batch goes on, and is billed, whatever happens here.
+
+        Raises:
+            Fault: the provider refused the batch, or every look failed.
+        """
+        for _ in range(_MOST_FAILED_LOOKS - 1):
+            try:
+                return await look()
+            except Fault:
+                raise
+            except Exception:
+                await asyncio.sleep(self._limits.poll_s)
+        try:
+            return await look()
+        except Fault:
+            raise
+        except Exception as e:
+            raise Fault(
+                FaultKind.DROPPED, f"no look at the batch succeeds any more ({type(e).__name__})"
+            ) from None
+
     async def _settle(self, batch: Mapping[str, _Waiting[Request, Result]]) -> None:
         batch_id = await self._service.submit({key: w.request for key, w in batch.items()})
-        while not await self._service.has_ended(batch_id):
+        while not await self._asked(lambda: self._service.has_ended(batch_id)):
             if all(waiting.result.done() for waiting in batch.values()):
                 # Nobody waits any more: what has not begun is not paid for.
                 with suppress(Exception):
                     await self._service.cancel(batch_id)
                 return
             await asyncio.sleep(self._limits.poll_s)
-        found = await self._service.results(batch_id)
+        found = await self._asked(lambda: self._service.results(batch_id))
         for key, waiting in batch.items():
             if waiting.result.done():
                 continue

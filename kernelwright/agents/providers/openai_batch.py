@@ -83,7 +83,10 @@ class OpenAIBatchClient(OpenAIResponsesClient):
         if batch.status == "failed":
             errors = batch.errors.data if batch.errors is not None else None
             said = "; ".join(e.message or "" for e in errors or ())
-            raise Fault(FaultKind.BAD_REQUEST, self._endpoint.key.redact(said or "batch failed"))
+            # Such as the limit of tokens that may wait in batches, which is over later.
+            is_full = any("limit" in (e.code or "") for e in errors or ())
+            kind = FaultKind.BUSY if is_full else FaultKind.BAD_REQUEST
+            raise Fault(kind, self._endpoint.key.redact(said or "batch failed"))
         return batch.status in _OVER
 
     async def results(self, batch_id: str) -> Mapping[str, _Line]:

@@ -13,6 +13,7 @@ from openai.types.completion_usage import CompletionUsage
 from openai.types.shared_params import FunctionDefinition, ResponseFormatJSONSchema
 
 from kernelwright.agents.message import Prompt, Reply, Stop, ToolCall, Turn, Usage
+from kernelwright.agents.providers.call_id import unique_ids
 from kernelwright.agents.providers.client import Endpoint, Limits, ReplyMode, ReplyShape, Text
 from kernelwright.agents.providers.fault import CUT_SHORT, EMPTY, Fault, FaultKind
 from kernelwright.agents.providers.openai_sdk import OpenAIClient, watched
@@ -175,13 +176,10 @@ class _Gathered:
             if not self.has_begun:
                 raise Fault(FaultKind.UNREADABLE, EMPTY)
             raise Fault(FaultKind.DROPPED, CUT_SHORT)
+        called = [call for _, call in sorted(self.calls.items())]
         calls = tuple(
-            ToolCall(
-                id=call.id or f"call_{place}",
-                name=call.name,
-                arguments=str(call.arguments) or "{}",
-            )
-            for place, call in sorted(self.calls.items())
+            ToolCall(id=id_, name=call.name, arguments=str(call.arguments) or "{}")
+            for id_, call in zip(unique_ids(c.id for c in called), called, strict=True)
         )
         text = str(self.text)
         if is_record:

@@ -20,6 +20,7 @@ from openai.types.responses.response_usage import InputTokensDetails, OutputToke
 from openai.types.shared_params import Reasoning
 
 from kernelwright.agents.message import Prompt, Reply, Stop, ToolCall, Turn, Usage
+from kernelwright.agents.providers.call_id import unique_ids
 from kernelwright.agents.providers.client import Endpoint, Limits, ReplyMode, ReplyShape, Text
 from kernelwright.agents.providers.fault import CUT_SHORT, EMPTY, Fault, FaultKind, kind_of_status
 from kernelwright.agents.providers.openai_sdk import OpenAIClient, watched
@@ -194,10 +195,12 @@ class GatheredResponse:
             if not self._has_begun:
                 raise Fault(FaultKind.UNREADABLE, EMPTY)
             raise Fault(FaultKind.DROPPED, CUT_SHORT)
+        called = [item for item in response.output if item.type == "function_call"]
+        for item, id_ in zip(called, unique_ids(item.call_id for item in called), strict=True):
+            item.call_id = id_
         calls = tuple(
             ToolCall(id=item.call_id, name=item.name, arguments=item.arguments or "{}")
-            for item in response.output
-            if item.type == "function_call"
+            for item in called
         )
         text, refusal = response.output_text, _refusal(response.output)
         if is_record:

@@ -33,6 +33,10 @@ class Batches:
     """How many requests came together."""
     loses: int = 0
     """How many of the next batch's requests expire."""
+    failing_looks: int = 0
+    """How many of the next looks at a batch meet a broken connection."""
+    refusal: dict[str, str] = field(default_factory=dict)
+    """Code and words with which every batch is refused as a whole; only OpenAI does that."""
     _looks: dict[str, int] = field(default_factory=dict)
     _files: dict[str, str] = field(default_factory=dict)
 
@@ -60,6 +64,9 @@ class Batches:
         is_over = self._looks[batch] > 1
         if "/messages/" in path:
             return json.dumps(self._anthropic(batch, "ended" if is_over else "in_progress"))
+        if self.refusal:
+            errors = {"object": "list", "data": [self.refusal]}
+            return json.dumps(self._openai(batch, "failed") | {"errors": errors})
         return json.dumps(self._openai(batch, "completed" if is_over else "in_progress"))
 
     def _begun(self, lines: list[str], shown: Callable[[str, str], Body]) -> Body:

@@ -67,7 +67,7 @@ def _anthropic(
     for number, call in enumerate(calls):
         tool: dict[str, object] = {
             "type": "tool_use",
-            "id": f"toolu_{number}",
+            "id": f"toolu_{number}" if call.id is None else call.id,
             "name": call.name,
             "input": {},
         }
@@ -126,7 +126,8 @@ def _chat(
             part: dict[str, object] = {"index": number, "function": function}
             if place == 0:
                 function["name"] = call.name
-                part |= {"id": f"call_{number}", "type": "function"}
+                id_ = f"call_{number}" if call.id is None else call.id
+                part |= {"id": id_, "type": "function"}
             yield chunk({"tool_calls": [part]})
     finish = {"truncated": "length", "refused": "content_filter"}.get(said.stop)
     yield chunk({}, finish or ("tool_calls" if calls else "stop"))
@@ -161,7 +162,7 @@ def _responses(
             {
                 "type": "function_call",
                 "id": f"fc_{number}",
-                "call_id": f"call_{number}",
+                "call_id": f"call_{number}" if call.id is None else call.id,
                 "name": call.name,
                 "arguments": call.arguments,
                 "status": "completed",

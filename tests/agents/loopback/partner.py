@@ -58,9 +58,10 @@ class Partner:
     settings: ChatSettings = QUICK
     ledger: Ledger = field(default_factory=MemoryLedger)
     fallbacks: Sequence[ModelSpec] = ()
+    task_caps: Caps = field(default_factory=Caps)
 
     def __post_init__(self) -> None:
-        self.budget = Budget(self.caps)
+        self.budget = Budget(self.caps, self.task_caps)
 
     @property
     def spec(self) -> ModelSpec:

@@ -26,6 +26,7 @@ FaultName = Literal[
     "stall",
     "garbled_stream",
     "huge",
+    "drip",
 ]
 
 
@@ -141,7 +142,12 @@ class _Handler(BaseHTTPRequestHandler):
         """Stay quiet; pytest shows what matters."""
 
     def do_GET(self) -> None:
-        self._json(self.server.loopback.batches.get(self.path))
+        batches = self.server.loopback.batches
+        if batches.failing_looks:
+            batches.failing_looks -= 1
+            self._reset()
+            return
+        self._json(batches.get(self.path))
 
     def do_POST(self) -> None:
         size = int(self.headers["Content-Length"])
@@ -204,6 +210,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._begin()
         for event in stream[: len(stream) // 2]:
             self._chunk(event)
+        if fault.name == "drip":
+            while True:
+                self._chunk(b": still there\n\n")
+                time.sleep(0.01)
         if fault.name == "stall":
             time.sleep(fault.stall_s)
         elif fault.name == "garbled_stream":

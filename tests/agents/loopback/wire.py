@@ -16,6 +16,8 @@ class Calls:
     name: str
     arguments: str
     """JSON, or whatever the model takes for it."""
+    id: str | None = None
+    """What the server calls it, where that is not one number higher than the last."""
 
     @classmethod
     def of(cls, name: str, **arguments: object) -> "Calls":

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from kernelwright.agents.budget import Budget, Caps
+from kernelwright.agents.providers.fault import OutageError
 from kernelwright.agents.providers.price import Price
 from kernelwright.agents.roles.coder import ModelCoder
 from kernelwright.agents.session import (
@@ -95,6 +96,43 @@ def test_what_expires_with_its_batch_is_asked_again_and_not_paid_for(kind: str) 
     lost, paid = talk.ledger.calls()
     assert lost.cost.dollars == 0
     assert paid.cost.dollars > 0
+
+
+def test_a_look_that_fails_buys_no_second_batch(kind: str) -> None:
+    with LoopbackServer(lambda _: Said(VERSE)) as server:
+        server.batches.failing_looks = 4
+        talk = Talk(server, kind)
+        with talk.bridge as bridge:
+            assert bridge.ask(prompt("One."), Verse, PURPOSE).record.times == 3
+        assert server.batches.sizes == [1]
+    assert len(talk.ledger.calls()) == 1
+
+
+def test_a_batch_that_no_look_reaches_any_more_counts_at_its_worst(kind: str) -> None:
+    with LoopbackServer(lambda _: Said(VERSE)) as server:
+        server.batches.failing_looks = 10_000
+        talk = Talk(server, kind)
+        with talk.bridge as bridge, pytest.raises(OutageError, match="no look at the batch"):
+            bridge.ask(prompt("One."), Verse, PURPOSE)
+    assert all(call.cost == call.call.worst for call in talk.ledger.calls())
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "error", "told"),
+    [
+        ("token_limit_exceeded", "Enqueued token limit reached.", OutageError, "stayed busy"),
+        ("invalid_json_line", "Line 1 is no JSON.", ModelError, "refused the request"),
+    ],
+)
+def test_a_batch_that_is_refused_as_a_whole_costs_nothing(
+    code: str, words: str, error: type[ModelError], told: str
+) -> None:
+    with LoopbackServer(lambda _: Said(VERSE)) as server:
+        server.batches.refusal = {"code": code, "message": words}
+        talk = Talk(server, "openai-batch")
+        with talk.bridge as bridge, pytest.raises(error, match=f"{told} .*{words}"):
+            bridge.ask(prompt("One."), Verse, PURPOSE)
+    assert talk.budget.spent().dollars == 0
 
 
 def test_a_feature_that_a_batch_refuses_is_given_up(kind: str) -> None:

@@ -163,6 +163,17 @@ def test_a_stall_is_noticed_before_the_request_times_out(provider: str) -> None:
     assert answer.record.times == 3
 
 
+def test_a_reply_that_drips_for_ever_ends_at_the_limit_of_time(provider: str) -> None:
+    limits = QUICK.limits.model_copy(update={"total_s": 2.0, "stall_s": 60.0})
+    hasty = QUICK.model_copy(update={"limits": limits})
+    with LoopbackServer(Sequence(Misbehaviour("drip"), Said(VERSE))) as server:
+        partner = Partner(server, provider, settings=hasty)
+        assert partner.ask().record.times == 3
+    dripped, whole = partner.ledger.calls()
+    assert dripped.cost == dripped.call.worst
+    assert whole.has_reply
+
+
 def test_retry_after_is_honoured(provider: str) -> None:
     waits: list[float] = []
 

@@ -1,6 +1,8 @@
 """Whole conversations with tools over three wire formats, programs judged on the simulator."""
 
 import json
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain, repeat
@@ -230,6 +232,56 @@ def test_an_endless_loop_ends(wire: str, judge: Shared, caps: ToolCaps) -> None:
         coder = ModelCoder(bridge, Bench(judge), options=CoderOptions(tool_caps=caps))
         assert not coder.write(TASK, DEVICE, (), count=1)
         assert len(talker.server.requests) <= 7
+
+
+@pytest.mark.parametrize("ids", [("same", "same", "same"), ("", "", "call_1")])
+def test_calls_that_share_an_id_are_answered_each_by_its_own(
+    wire: str, judge: Shared, ids: tuple[str, ...]
+) -> None:
+    looks = tuple(
+        Calls("show", json.dumps({"what": what, "from_line": 0}), id=id_)
+        for what, id_ in zip(("graph", "mlx", "nothing"), ids, strict=True)
+    )
+    with partner(wire, turns(Said(calls=looks))) as talker, AsyncBridge(talker.open()) as bridge:
+        assert not ModelCoder(bridge, Bench(judge)).write(TASK, DEVICE, (), count=1)
+        body = talker.server.requests[1].body
+    pattern = r'"(?:id|call_id|tool_use_id|tool_call_id)": "([^"]*)"'
+    told = Counter(id_ for id_ in re.findall(pattern, body) if not id_.startswith(("fc_", "msg_")))
+    assert len(told) == 3
+    # Every id stands as often as every other: in its call, and in the answer to it.
+    assert len(set(told.values())) == 1
+    assert told.most_common(1)[0][1] >= 2
+    assert "" not in told
+
+
+def test_a_call_that_is_cut_off_is_answered_and_written_again(wire: str, judge: Shared) -> None:
+    whole = checked(draft(BODY))
+    cut = Calls(whole.name, whole.arguments[: whole.arguments.rindex('"grid"')])
+    script = turns(Said(calls=(cut,), stop="truncated"), Said(calls=(whole, SUBMIT_FIRST)))
+    with partner(wire, script) as talker, AsyncBridge(talker.open()) as bridge:
+        (proposal,) = ModelCoder(bridge, Bench(judge)).write(TASK, DEVICE, (), count=1)
+        told = talker.server.requests[1].messages[-1][1]
+    assert "cut off at its limit" in talker.server.requests[1].text
+    assert told
+    assert proposal.program.id == draft(BODY).program(Interface(TASK)).id
+
+
+@pytest.mark.parametrize("task_caps", [Caps(calls=2), Caps(dollars=0.045), Caps(tokens=40_000)])
+def test_a_tasks_caps_hold_in_the_middle_of_its_conversation(
+    wire: str, judge: Shared, task_caps: Caps
+) -> None:
+    small = QUICK.limits.model_copy(update={"output_tokens": 200})
+    script = turns(*ENGINEER)
+    with LoopbackServer(lambda _: next(script)) as server:
+        talker = Partner(
+            server, wire, settings=QUICK.model_copy(update={"limits": small}), task_caps=task_caps
+        )
+        with AsyncBridge(talker.open()) as bridge, suppress(BudgetError):
+            ModelCoder(bridge, Bench(judge)).write(TASK, DEVICE, (), count=1)
+    spent = talker.budget.spent(TASK.fingerprint)
+    assert spent.calls == len(server.requests) <= 5
+    assert not task_caps.exceeded_by(spent)
+    assert spent.tokens == sum(b.input_tokens + b.output_tokens for b in server.bills)
 
 
 def test_evaluations_are_capped_and_the_model_is_told(wire: str, judge: Shared) -> None:
