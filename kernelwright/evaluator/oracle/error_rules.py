@@ -1,11 +1,12 @@
 """What each op adds to the error of what it reads, and what its own float32 arithmetic loses."""
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from kernelwright.evaluator.oracle.error_by_chance import errors_by_chance
+from kernelwright.evaluator.oracle.error_of_elements import carried_error, may_cancel
 from kernelwright.evaluator.oracle.error_of_exponentials import error_of_logsumexp, error_of_softmax
 from kernelwright.evaluator.oracle.error_of_forms import error_of_other_form, form_of
 from kernelwright.evaluator.oracle.error_of_moves import DATA_PLACES, errors_of_move, moves
@@ -31,7 +32,6 @@ from kernelwright.evaluator.oracle.float_format import (
     is_inexact,
     only_where,
 )
-from kernelwright.evaluator.oracle.inner_extremes import farthest_inside
 from kernelwright.evaluator.oracle.tracked import ANYTHING, Tracked
 from kernelwright.evaluator.oracle.zero_signs import settled_zeros
 from kernelwright.ir.dtype import Dtype
@@ -56,8 +56,6 @@ _THROUGH_EXP2 = frozenset(("exp", "expm1", "sigmoid", "sinh", "cosh", "logaddexp
 """Functions whose argument may be scaled by log2(e), which rounds twice, before `exp2`."""
 _SINGLE = frozenset(("add", "subtract", "multiply", "square"))
 """Ops that IEEE arithmetic rounds correctly; with a half result, after a rounding to float32."""
-_MOST_CORNERS = 16
-_DRAWS, _LUCK = 6, 4.0
 
 
 def error_of(
@@ -80,7 +78,7 @@ def error_of(
         for m, t in zip(made[:1], call.outputs[:1], strict=True)
     ]
     if len(made) > 1:
-        found = list(_by_draws(op, call, values, errors, made))
+        found = list(errors_by_chance(op, call, values, errors, made))
     forms = [r.form for r in read]
     other = error_of_other_form(op, forms, values, made[0])
     if other is not None:
@@ -138,7 +136,7 @@ def _computed(
         return None
     if op.kind is Kind.INDEXING and op.name != "dequantize":
         return _combined(op, call, values, errors, made)
-    drawn = next(_by_draws(op, call, values, errors, [made]))
+    drawn = next(errors_by_chance(op, call, values, errors, [made]))
     if op.name == "dequantize" and len(values) == 3:
         return _dequantized(op, call, values, drawn, made, dtype)
     return drawn
@@ -156,7 +154,7 @@ def _dequantized(
     lost = lost + np.where(product == made, 0.0, half_spacing(product, dtype))
     overflow = np.where(np.abs(product) > FORMATS[dtype].largest, np.inf, 0.0)
     lost = np.where(overflow > 0, np.inf, lost)
-    return np.where(_may_cancel(product, bias, overflow, None), ANYTHING, lost)
+    return np.where(may_cancel(product, bias, overflow, None), ANYTHING, lost)
 
 
 def _of_complex(values: Sequence[Array], made: Array) -> Reals:
@@ -175,164 +173,13 @@ def _elementwise(
     made: Array,
     dtype: Dtype,
 ) -> Reals | None:
-    carried = _carried(node, op, call, values, errors, made)
+    carried = carried_error(node, op, call, values, errors, made)
     if not dtype.is_float:
         return carried
     own = _own(op, call, values, made, dtype)
     if carried is None or own is None:
         return own if carried is None else carried
     return carried + own
-
-
-def _carried(
-    node: Node,
-    op: Op,
-    call: Call,
-    values: Sequence[Array],
-    errors: Sequence[Reals | None],
-    made: Array,
-) -> Reals | None:
-    """Bound what the errors of the operands do to the result."""
-    if all(e is None for e in errors):
-        return None
-    if op.name in ("negative", "abs", "stop_gradient"):
-        return errors[0]
-    is_float = all(v.dtype.kind == "f" for v in values)
-    if op.name == "cast" and is_float and made.dtype.kind == "f":
-        return errors[0]
-    if is_float and len(values) == 2 and node.inputs[0] != node.inputs[1]:
-        a, b = errors
-        if op.name in ("add", "subtract"):
-            zero = np.zeros(made.shape)
-            whole = (zero if a is None else a) + (zero if b is None else b)
-            whole = _settled_at_infinities(whole, values, errors, made)
-            other = values[1] if op.name == "add" else -values[1]
-            return np.where(_may_cancel(values[0], other, a, b), ANYTHING, whole)
-        if op.name == "multiply":
-            whole = _of_product(values, a, b)
-            return _settled_at_infinities(whole, values, errors, made, is_product=True)
-        if op.name in ("maximum", "minimum"):
-            return b if a is None else a if b is None else np.maximum(a, b)
-    if op.name == "select":
-        return _selected(values, errors)
-    return _at_corners(node, op, call, values, errors, made)
-
-
-def _may_cancel(x: Array, y: Array, a: Reals | None, b: Reals | None) -> Array:
-    """Mark sums of two infinities of opposite signs, one of which at least is an overflow."""
-    overflows = [np.isinf(e) if e is not None else np.zeros(()) for e in (a, b)]
-    infinite = [np.isinf(v) | (o > 0) for v, o in zip((x, y), overflows, strict=True)]
-    some = (overflows[0] > 0) | (overflows[1] > 0)
-    return np.asarray(some & infinite[0] & infinite[1] & (np.sign(x) != np.sign(y)))
-
-
-def _settled_at_infinities(
-    error: Reals,
-    values: Sequence[Array],
-    errors: Sequence[Reals | None],
-    made: Array,
-    *,
-    is_product: bool = False,
-) -> Reals:
-    """Let infinities and NaN stand that follow from operands which are certain."""
-    finite = np.isfinite(made)
-    if finite.all():
-        return error
-    unknown = np.zeros(made.shape, bool)
-    for value, own in zip(values, errors, strict=True):
-        if own is not None:
-            unknown |= np.isnan(own)
-            if is_product:
-                # What may be zero, or of the other sign, decides what an infinity times it is.
-                unknown |= (np.abs(value) <= own) & (own != 0)
-    for value, own in zip(values, errors, strict=True):
-        certain = np.isnan(value)
-        unknown &= ~(certain if own is None else certain & ~np.isnan(own))
-    return np.where(finite, error, np.where(unknown, ANYTHING, 0.0))
-
-
-def _of_product(values: Sequence[Array], a: Reals | None, b: Reals | None) -> Reals:
-    x, y = np.abs(values[0]), np.abs(values[1])
-    if b is None:
-        assert a is not None
-        return a * y
-    if a is None:
-        return b * x
-    return a * y + b * x + a * b
-
-
-def _selected(values: Sequence[Array], errors: Sequence[Reals | None]) -> Reals:
-    condition, taken, other = values
-    flip, a, b = errors
-    zero = np.zeros(condition.shape)
-    first, second = zero if a is None else a, zero if b is None else b
-    kept = np.where(condition, first, second)
-    if flip is None:
-        return kept
-    apart = np.abs(taken.astype(np.float64) - other) + np.maximum(first, second)
-    apart = np.where(taken == other, np.maximum(first, second), apart)
-    return np.where(flip == 0, kept, apart)
-
-
-def _at_corners(
-    node: Node,
-    op: Op,
-    call: Call,
-    values: Sequence[Array],
-    errors: Sequence[Reals | None],
-    made: Array,
-) -> Reals:
-    """Evaluate the op where it may go furthest; equal operands move together.
-
-    That is at the ends of what each operand may be, or within: see `farthest_inside`.
-    """
-    assert op.meaning is not None
-    moving: dict[int, tuple[Array, Array]] = {}
-    for value, array, error in zip(node.inputs, values, errors, strict=True):
-        if error is not None and value not in moving:
-            moving[value] = _ends(array, error)
-    worst = np.zeros(made.shape)
-    unknown = np.zeros(made.shape, bool)
-    for error in errors:
-        if error is not None:
-            unknown |= np.broadcast_to(np.isnan(error), made.shape)
-    for corner in itertools.islice(itertools.product((0, 1), repeat=len(moving)), _MOST_CORNERS):
-        side = dict(zip(moving, corner, strict=True))
-        arrays = [
-            moving[v][side[v]] if v in moving else a
-            for v, a in zip(node.inputs, values, strict=True)
-        ]
-        moved = np.asarray(op.meaning(call, *arrays))
-        worst = np.fmax(worst, _distance(moved, made))
-        unknown |= np.isnan(worst)
-        if made.dtype.kind == "f":
-            unknown |= np.isnan(moved) != np.isnan(made)
-    inside = farthest_inside(op, values, errors, made)
-    if inside is not None:
-        unknown |= np.isnan(inside)
-        worst = np.fmax(worst, inside)
-    return np.where(unknown, ANYTHING, worst)
-
-
-def _ends(array: Array, error: Reals) -> tuple[Array, Array]:
-    if array.dtype.kind == "b":
-        return array, np.where(error > 0, ~array.astype(bool), array)
-    if array.dtype.kind in "iu":
-        step = np.where(np.isfinite(error), error, 0).astype(array.dtype)
-        return array - step, array + step
-    overflows = np.isinf(error)
-    low: Array = np.where(overflows, array, array - error)
-    high: Array = np.where(overflows, np.copysign(np.inf, array), array + error)
-    return low, high
-
-
-def _distance(moved: Array, made: Array) -> Reals:
-    """Return how far a result moved; equal infinities and NaN have not."""
-    if made.dtype.kind == "b":
-        return np.asarray((moved != made).astype(np.float64))
-    away = np.abs(moved.astype(np.float64) - made.astype(np.float64))
-    same = (moved == made) | ((moved != moved) & (made != made))
-    return np.asarray(np.where(same, 0.0, away))
 
 
 def _own(op: Op, call: Call, values: Sequence[Array], made: Array, dtype: Dtype) -> Reals | None:
@@ -423,42 +270,6 @@ def _combined(
     return accumulated(base, updates.size // max(made.shape[0] if made.ndim else 1, 1)) + (
         whole - base
     )
-
-
-def _by_draws(
-    op: Op,
-    call: Call,
-    values: Sequence[Array],
-    errors: Sequence[Reals | None],
-    made: Sequence[Array],
-) -> "itertools.chain[Reals | None]":
-    """Move the operands of an op without a rule by chance, and allow more than what that does."""
-    assert op.meaning is not None
-    random = np.random.default_rng(0)
-    worst = [np.zeros(m.shape) for m in made]
-    for _ in range(_DRAWS):
-        moved = [_shaken(v, e, random) for v, e in zip(values, errors, strict=True)]
-        result = op.meaning(call, *moved)
-        results = result if isinstance(result, tuple) else (result,)
-        for place, (one, m) in enumerate(zip(results, made, strict=True)):
-            worst[place] = np.maximum(worst[place], _distance(np.asarray(one), m))
-    return itertools.chain(_smoothed(w, m) for w, m in zip(worst, made, strict=True))
-
-
-def _shaken(value: Array, error: Reals | None, random: np.random.Generator) -> Array:
-    if value.dtype.kind != "f":
-        return value
-    size = 4 * UNIT * np.abs(value) + (0.0 if error is None else error)
-    sign = random.choice(np.array([-1.0, 1.0]), value.shape)
-    return np.where(np.isfinite(size), value + sign * size, value)
-
-
-def _smoothed(worst: Reals, made: Array) -> Reals:
-    if made.dtype.kind != "f":
-        return np.where(worst > 0, ANYTHING, 0.0)
-    finite = worst[np.isfinite(worst)]
-    typical = float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
-    return _LUCK * np.maximum(worst, typical)
 
 
 def _settled(error: Reals | None, made: Array, dtype: Dtype) -> Reals | None:
