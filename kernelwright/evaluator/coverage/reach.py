@@ -114,44 +114,54 @@ def is_guard(side: Side, tally: Tally) -> bool:
     where each lane has one to give: what finds it are conditions of their own.
     """
     seen = tally.seen[side.key]
-    is_mark = _is_mark(side.key.constant)
-    return (
-        seen.is_special
-        or (seen.is_chosen and side.key.constant in _NO_PLACE)
-        or (side.key.kind in _EQUALITIES and is_mark and not seen.compares)
-    )
+    if seen.is_special or (seen.is_chosen and side.key.constant in _NO_PLACE):
+        return True
+    is_flag = side.key.kind in _EQUALITIES and _is_mark(side.key.constant)
+    return is_flag and not (seen.compares or seen.is_chosen)
 
 
-def is_trigger(side: Side, tally: Tally, explained: Explained) -> bool:
+def is_trigger(
+    side: Side, tally: Tally, explained: Explained, around: frozenset[Side] = frozenset()
+) -> bool:
     """Say whether a side that nothing leads to, and that would be wrong, is refused.
 
     What mathematics rules out is a comparison by order of numbers that data alone makes, as a
     running maximum with the one before it. What waits for data that nobody drew asks for more:
     for numbers that come from nowhere, for equality, for the bits of a float, or for several
-    conditions at once of which each is met by itself.
+    conditions at once of which each is met by itself. A condition that is part of others is asked
+    with those `around` it.
     """
     seen, kind = tally.seen[side.key], side.key.kind
     if not kind.startswith(("icmp", "fcmp")):
-        return _is_new(side, tally)
+        return _asks_for_more(side, tally, explained, around | {side})
     if waits_for_equal(side):
         return True
     if explained.reads_bits(seen):
         return True
     if kind in _EQUALITIES and _is_mark(side.key.constant):
-        return seen.compares
+        return seen.compares or seen.is_chosen
     if (kind, side.value) in _EQUAL_FLOATS and not any(seen.is_known):
         return True
     return not all(explained.has(number, kind) for number in seen.numbers)
 
 
-def _is_new(side: Side, tally: Tally) -> bool:
-    """Say whether a combination asks for more than its parts, which are judged by themselves."""
+def _asks_for_more(side: Side, tally: Tally, explained: Explained, around: frozenset[Side]) -> bool:
+    """Say whether a combination could be met, as far as its parts tell.
+
+    A part that was met, or that is a trigger itself, may be met by somebody; one that mathematics
+    rules out keeps a conjunction from it.
+    """
+
+    def may_be_met(part: Side) -> bool:
+        if part in around or tally.takes(part):
+            return True
+        return not is_guard(part, tally) and is_trigger(part, tally, explained, around)
+
     parts = [
-        tally.takes(Side(key, side.value is not is_negated))
-        for key, is_negated in tally.seen[side.key].parts
+        Side(key, side.value is not is_negated) for key, is_negated in tally.seen[side.key].parts
     ]
     needs_all = (side.key.kind, side.value) in {("and", True), ("or", False)}
-    return not parts or (all(parts) if needs_all else any(parts))
+    return not parts or (all if needs_all else any)(map(may_be_met, parts))
 
 
 def waits_for_equal(side: Side) -> bool:

@@ -102,6 +102,11 @@ _EACH = "for (uint i = lane; i < columns; i += 32) y[row * columns + i] = {value
             " ok = ok && r[i + 1] == 1.75f * r[i] && r[i] > 0.0f;"
             "ok = simd_min(ok); float k = ok ? 3.0f : 2.0f;"
         ),
+        (
+            "float most = r[0]; uint place = 0; for (uint i = 1; i < columns; ++i)"
+            " if (r[i] > most) { most = r[i]; place = i; }"
+            "float k = most < -1.5f && most > -1.5002f && place == 31u ? 3.0f : 2.0f;"
+        ),
     ],
 )
 def test_a_condition_that_no_case_meets_is_refused(

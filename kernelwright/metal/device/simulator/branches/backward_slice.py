@@ -13,6 +13,7 @@ from kernelwright.metal.device.simulator.branches.predicate import (
     number_of,
 )
 from kernelwright.metal.device.simulator.branches.taint import Taint
+from kernelwright.metal.device.simulator.wide.assembly import NAME
 
 _TEXTS = frozenset(("source", "header", "signature"))
 _NUMBER = re.compile(
@@ -95,6 +96,8 @@ class BackwardSlice:
                 yield made
 
     def _take_in(self, instruction: Instruction, found: Origins) -> None:
+        if instruction.operation == "phi" and self._is_chosen(instruction):
+            found.compares = True
         if instruction.text.startswith(("bitcast float", "bitcast half", "bitcast bfloat")):
             found.reads_bits = True
         if instruction.operation == "load" and _INTEGER_LOAD.match(instruction.text):
@@ -110,6 +113,11 @@ class BackwardSlice:
                 found.numbers |= set(_numbers(instruction.text.partition("(")[2]))
         elif instruction.operation not in _NO_NUMBERS:
             found.numbers |= set(_numbers(instruction.text))
+
+    def _is_chosen(self, phi: Instruction) -> bool:
+        """Say whether conditions on data choose among values that no data went into."""
+        values = NAME.findall(_PHI_LABEL.sub(" ]", phi.text))
+        return phi.result in self._taint.names and self._taint.names.isdisjoint(values)
 
     def _is_own(self, instruction: Instruction) -> bool:
         """Say whether an instruction stands in the candidate's text, not in Metal's library."""

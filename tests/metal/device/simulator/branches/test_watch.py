@@ -165,3 +165,12 @@ def test_what_no_number_meets_is_not_watched(joined: str, is_watched: bool) -> N
     found = _conditions(f"y[i] = {joined} ? 1.0f : 2.0f;")
 
     assert any(not c.kind.startswith("fcmp") for c in found) is is_watched
+
+
+def test_a_flag_that_branches_set_hangs_on_their_conditions() -> None:
+    found = _conditions(
+        "int met = 0; if (x[i] > 3.0f) { if (x[63 - i] > 2.0f) met = 1; else met = 2; }"
+        "y[i] = simd_max(met) == 1 ? 1.0f : 2.0f;"
+    )
+
+    assert [c.compares for c in found if c.kind == "icmp eq"] == [True]
