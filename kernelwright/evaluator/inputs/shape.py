@@ -69,7 +69,7 @@ def hidden_graphs(
         return ()
     drawn = _drawn(task, program, count, random, first=count if again else 0)
     most = config.generic_elements
-    related = _related(names, random)
+    related = _related(names, own_sizes(task, program), random)
     sizes = [_within(task, program, sizes, random, most) for sizes in (*drawn, *related)]
     if not again:
         many = _many_rows(names, random)
@@ -225,8 +225,11 @@ def _drawn(
         yield sizes
 
 
-def _related(names: tuple[str, ...], random: np.random.Generator) -> Iterator[Sizes]:
-    """Draw sizes that hang together: all equal, and all but one of them one."""
+def _related(names: tuple[str, ...], own: Sizes, random: np.random.Generator) -> Iterator[Sizes]:
+    """Draw sizes that hang together: all equal, also to one that stays, and all but one one."""
+    fixed = [size for name, size in own.items() if name not in names]
+    if fixed:
+        yield dict.fromkeys(names, fixed[int(random.integers(len(fixed)))])
     if len(names) > 1:
         yield dict.fromkeys(names, int(random.integers(2, _LEAST_RANGE)))
         large = names[int(random.integers(len(names)))]

@@ -120,6 +120,7 @@ def test_one_size_that_a_task_fixes_keeps_no_other_from_changing() -> None:
         rows, columns = zip(*(g.input_types[0].shape for g in graphs), strict=True)
         assert len(set(rows)) >= config.generic_shapes
         assert set(columns) == {48}
+    assert 48 in rows, "as many rows as columns"
 
 
 def test_unseen_sizes_are_also_equal_and_alone() -> None:
