@@ -8,7 +8,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from kernelwright.evaluator.evaluation import EVALUATOR_VERSION, Evaluation
 from kernelwright.metal.kernel import Program
-from kernelwright.store.reading import champion_of
+from kernelwright.store.queries.champion import champion_of
 from kernelwright.store.record import Champion
 from kernelwright.store.schema import CandidateRow, ChampionRow, EvaluationRow, ProgramRow, TaskRow
 

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Program
-from kernelwright.store.reading import champion_of
+from kernelwright.store.queries.champion import champion_of
 from kernelwright.store.record import Champion, Environment
 from kernelwright.store.schema import (
     CandidateRow,

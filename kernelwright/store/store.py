@@ -1,7 +1,7 @@
 """The kernel store: what is remembered, in one database, behind plain methods."""
 
 import platform
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -10,21 +10,15 @@ from typing import Self
 
 from sqlalchemy.orm import Session
 
-from kernelwright.evaluator.evaluation import Evaluation, Status
+from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
-from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.store import (
     backup,
     clock,
     machine,
     pruning,
-    reading,
-    serving,
-    standing,
     sync,
-    tuning,
-    verdict,
     wanting,
 )
 from kernelwright.store.browsing import BrowsingStore
@@ -37,39 +31,32 @@ from kernelwright.store.connection import BUSY_TIMEOUT_S, connect, translated
 from kernelwright.store.dialogue_store import DialogueStore
 from kernelwright.store.fleet import FleetStore
 from kernelwright.store.lasting import Lasting, give_up, lasting
-from kernelwright.store.location import default_url, label_of, url_of
+from kernelwright.store.location import default_url, url_of
 from kernelwright.store.machine import MachineTrial
 from kernelwright.store.owner import owner_name
 from kernelwright.store.pruning import Pruned
+from kernelwright.store.queries import campaign as campaign_queries
+from kernelwright.store.reader import StoreReader
 from kernelwright.store.record import (
     Campaign,
     CampaignState,
-    Candidate,
-    CandidateDetail,
     Champion,
     Environment,
     Freshness,
-    HistoryEntry,
-    KnownEvaluation,
-    LoggedEvent,
     NewEvent,
     Rank,
-    StoreStatistics,
     Trial,
     Wanted,
     digest,
 )
-from kernelwright.store.schema import SCHEMA_VERSION, EnvironmentRow
-from kernelwright.store.serving import ServedProgram
-from kernelwright.store.standing import Standing
+from kernelwright.store.schema import EnvironmentRow
 from kernelwright.store.sync import SharedChampion, Synced
 from kernelwright.store.upsert import exclusive
-from kernelwright.store.verdict import Verdict
 
 LEASE = timedelta(minutes=10)
 
 
-class KernelStore(Lasting):
+class KernelStore(StoreReader, Lasting):
     """One database of kernels; a path, or any SQLAlchemy URL.
 
     Opening creates and migrates the database unless `must_exist`. Every method is one
@@ -97,11 +84,6 @@ class KernelStore(Lasting):
         """Workers of a fleet and verdicts on their way back."""
         self.browse = BrowsingStore(self._read)
         """Reads page by page, for screens."""
-
-    @property
-    def label(self) -> str:
-        """The store's place for people; never a password."""
-        return label_of(self.url)
 
     def close(self) -> None:
         """Let go of the database."""
@@ -140,13 +122,15 @@ class KernelStore(Lasting):
         owner = owner_name()
         with self._write() as session:
             exclusive(session, "campaigns")
-            root = root_id or reading.root_to_continue(session, name, continues)
+            root = root_id or campaign_queries.root_to_continue(session, name, continues)
             if root is not None:
                 leasing.take_over(session, root_id=root, owner=owner)
             row = campaign_commands.add_campaign(
                 session, name=name, spec=spec, environment=environment, owner=owner, root_id=root
             )
-            return reading.campaign_of(row, session.get_one(EnvironmentRow, environment.id))
+            return campaign_queries.campaign_of(
+                row, session.get_one(EnvironmentRow, environment.id)
+            )
 
     @lasting
     def end_campaign(
@@ -192,7 +176,7 @@ class KernelStore(Lasting):
             for one in announced:
                 self._log(session, one.intent.campaign_id, one.event)
             return tuple(
-                reading.trial_of(trial.add_trial(session, one.intent, one.signature))
+                campaign_queries.trial_of(trial.add_trial(session, one.intent, one.signature))
                 for one in announced
             )
 
@@ -254,37 +238,6 @@ class KernelStore(Lasting):
         with self._write() as session:
             champion_commands.promote(session, evaluation_id)
 
-    def known(
-        self, task_id: str, program_id: str, environment: Environment, *, evaluator_version: int
-    ) -> KnownEvaluation | None:
-        """Return the newest verdict on a program for a task in an environment, if there is one."""
-        id_ = Candidate.id_of(task_id, program_id)
-        return self.known_of([id_], environment, evaluator_version=evaluator_version).get(id_)
-
-    def known_of(
-        self, candidate_ids: Sequence[str], environment: Environment, *, evaluator_version: int
-    ) -> dict[str, KnownEvaluation]:
-        """Return the newest verdict in an environment on each candidate that has one."""
-        with self._read() as session:
-            return reading.known_of(
-                session,
-                candidate_ids,
-                environment_id=environment.id,
-                evaluator_version=evaluator_version,
-            )
-
-    def tried(self, task_id: str) -> int:
-        """Return how many candidates of a task there are, over all campaigns and verdicts."""
-        with self._read() as session:
-            return reading.tried(session, task_id)
-
-    def tuned(
-        self, task: Task, *, signature: str, device: DeviceName, chip: str
-    ) -> tuple[str, ...]:
-        """Return the schedules of champions with the same ops, inputs and chip, its own first."""
-        with self._read() as session:
-            return tuning.tuned(session, task, signature=signature, device=device, chip=chip)
-
     @lasting
     def reuse(self, trial_id: str, evaluation_id: str, *, event: NewEvent | None = None) -> None:
         """End a trial with an evaluation that the store held already."""
@@ -298,145 +251,16 @@ class KernelStore(Lasting):
         with self._write() as session:
             campaign_commands.log_event(session, campaign_id, kind, body, owner_name())
 
-    def best(
-        self,
-        *,
-        op: str | None = None,
-        dtype: str | None = None,
-        shape: str | None = None,
-        device: DeviceName | None = None,
-        limit: int = 50,
-        by_speedup: bool = False,
-    ) -> tuple[Champion, ...]:
-        """Return champions, newest first, or those that gain most.
-
-        `op` is an op in the task or a word of its name; `dtype` any name of the first
-        output's dtype; `shape` a part of the inputs' types, such as `2048,4096`.
-        """
-        tasks = reading.TaskFilter(
-            op=op,
-            dtype=Dtype.parse(dtype).value if dtype else None,
-            shape=shape.replace(" ", "") if shape else None,
-        )
-        with self._read() as session:
-            return reading.best(session, tasks, device=device, limit=limit, by_speedup=by_speedup)
-
-    def champions(
-        self, task_ids: Collection[str], *, device: DeviceName, chip: str
-    ) -> tuple[Champion, ...]:
-        """Return the champions of some tasks on one chip, whatever their freshness."""
-        with self._read() as session:
-            return reading.champions_of(session, task_ids, device=device, chip=chip)
-
-    def served(
-        self, task_ids: Collection[str], *, device: DeviceName, chip: str
-    ) -> dict[str, ServedProgram]:
-        """Return the fresh champion of each task that has one on a chip, with its program."""
-        with self._read() as session:
-            return serving.served(session, task_ids, device=device, chip=chip)
-
-    def from_elsewhere(
-        self, task_ids: Collection[str], *, device: DeviceName, chip: str
-    ) -> dict[str, tuple[ServedProgram, ...]]:
-        """Return each task's fresh champions of other chips, to be tried on this one."""
-        with self._read() as session:
-            return machine.from_elsewhere(session, task_ids, device=device, chip=chip)
-
-    def machine_trials(
-        self, task_ids: Collection[str], *, device: DeviceName, chip: str, runtime: str
-    ) -> tuple[MachineTrial, ...]:
-        """Return which champions from elsewhere were tried on a machine, and what came of it."""
-        with self._read() as session:
-            return machine.machine_trials(
-                session, task_ids, device=device, chip=chip, runtime=runtime
-            )
-
     def record_machine_trial(self, trial: MachineTrial) -> None:
         """Remember what became of a champion from elsewhere on a machine."""
         with self._write() as session:
             machine.record_machine_trial(session, trial)
-
-    def verdicts(self, evaluation_ids: Sequence[str]) -> dict[str, Verdict]:
-        """Return evaluations with their tasks' graphs, by the evaluations' ids."""
-        with self._read() as session:
-            return verdict.verdicts(session, evaluation_ids)
 
     def want(self, wanted: Sequence[Wanted]) -> None:
         """Add calls that no kernel could serve to the wanted list; counts add up."""
         origin = digest(platform.node(), self.label)
         with self._write() as session:
             wanting.want(session, wanted, origin=origin)
-
-    def wanted(self, *, limit: int = 50) -> tuple[Wanted, ...]:
-        """Return the wanted list, the most frequently called first."""
-        with self._read() as session:
-            return wanting.wanted(session, limit=limit)
-
-    def show(self, prefix: str) -> CandidateDetail:
-        """Return everything about the candidate whose id begins with `prefix`."""
-        with self._read() as session:
-            return reading.detail(session, reading.resolve_candidate(session, prefix))
-
-    def history(
-        self,
-        *,
-        campaign: str | None = None,
-        task: str | None = None,
-        candidate: str | None = None,
-        status: Status | None = None,
-        limit: int = 50,
-    ) -> tuple[HistoryEntry, ...]:
-        """Return trials, newest first; ids may be prefixes."""
-        with self._read() as session:
-            return reading.history(
-                session,
-                campaign_id=reading.resolve_campaign(session, campaign) if campaign else None,
-                task_id=reading.resolve_task(session, task) if task else None,
-                candidate_id=reading.resolve_candidate(session, candidate) if candidate else None,
-                status=status,
-                limit=limit,
-            )
-
-    def campaigns(self, *, limit: int = 20) -> tuple[Campaign, ...]:
-        """Return campaigns, newest first."""
-        with self._read() as session:
-            return reading.campaigns(session, limit)
-
-    def campaign(self, campaign_id: str) -> Campaign:
-        """Return the one campaign whose id begins like this.
-
-        Raises:
-            InputError: none or several do.
-        """
-        with self._read() as session:
-            return reading.campaign(session, reading.resolve_campaign(session, campaign_id))
-
-    def runs(self, root_id: str) -> tuple[Campaign, ...]:
-        """Return the runs of a campaign, the first one first."""
-        with self._read() as session:
-            return reading.runs(session, root_id)
-
-    def events(
-        self, campaign_id: str, *, after: int = 0, kinds: Collection[str] = ()
-    ) -> tuple[LoggedEvent, ...]:
-        """Return a run's log, oldest first; only what came `after` an event's id, of some kinds."""
-        with self._read() as session:
-            return reading.events(session, campaign_id, after, kinds)
-
-    def statistics(self) -> StoreStatistics:
-        """Count what the store holds."""
-        with self._read() as session:
-            return StoreStatistics(
-                url=self.label,
-                schema_version=SCHEMA_VERSION,
-                rows=reading.row_counts(session),
-                size_bytes=self._size_bytes(),
-            )
-
-    def standings(self) -> tuple[Standing, ...]:
-        """Return every champion with where its verdict holds."""
-        with self._read() as session:
-            return standing.standings(session)
 
     @lasting
     def settle(
@@ -503,18 +327,6 @@ class KernelStore(Lasting):
     def _log_of(self, session: Session, trial_id: str, event: NewEvent | None) -> None:
         if event is not None:
             self._log(session, trial.campaign_of(session, trial_id), event)
-
-    def _size_bytes(self) -> int | None:
-        database = self._engine.url.database
-        if self._engine.dialect.name != "sqlite" or not database:
-            return None
-        files = (Path(database + suffix) for suffix in ("", "-wal"))
-        return sum(file.stat().st_size for file in files if file.exists())
-
-    @contextmanager
-    def _read(self) -> Iterator[Session]:
-        with translated(self.url), Session(self._engine) as session:
-            yield session
 
     @contextmanager
     def _write(self) -> Iterator[Session]:

@@ -209,7 +209,7 @@ def test_an_id_that_means_nothing_gets_a_sentence(
 def test_an_ambiguous_prefix_lists_what_it_may_mean(
     store: KernelStore, evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kernelwright.store.reading.SHORTEST_PREFIX", 1)
+    monkeypatch.setattr("kernelwright.store.queries.prefix.SHORTEST_PREFIX", 1)
     ids = [evaluate(f"body {i}") for i in range(17)]
     digit = next(d for d in "0123456789abcdef" if sum(i.startswith(d) for i in ids) > 1)
     with pytest.raises(InputError, match="begins several ids"):

@@ -13,7 +13,8 @@ from kernelwright.store.browsing.record import (
     TrialFilter,
     TrialPage,
 )
-from kernelwright.store.reading import entry_of, rank_of_columns
+from kernelwright.store.queries.candidate import entry_of
+from kernelwright.store.queries.row import rank_of_columns
 from kernelwright.store.record import Candidate, HistoryEntry
 from kernelwright.store.schema import (
     CandidateRow,

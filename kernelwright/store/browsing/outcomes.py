@@ -15,7 +15,7 @@ from kernelwright.store.browsing.record import (
 from kernelwright.store.browsing.tasks import RIGHT, summaries
 from kernelwright.store.commands.champion import RANK_KINDS
 from kernelwright.store.dialogue import SUMS, spend_of
-from kernelwright.store.reading import entry_of
+from kernelwright.store.queries.candidate import entry_of
 from kernelwright.store.record import HistoryEntry, Rank
 from kernelwright.store.schema import CallRow, CandidateRow, EvaluationRow, TaskRow, TrialRow
 

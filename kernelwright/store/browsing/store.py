@@ -19,7 +19,7 @@ from kernelwright.store.browsing.record import (
     TrialPage,
 )
 from kernelwright.store.dialogue_store import Transaction
-from kernelwright.store.reading import resolve_candidate, resolve_task
+from kernelwright.store.queries.prefix import resolve_candidate, resolve_task
 from kernelwright.store.record import (
     Champion,
     HistoryEntry,

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from kernelwright.errors import SearchRunsError, StoreError
 from kernelwright.store.clock import now
 from kernelwright.store.owner import EXPIRY, Owner, is_alive, is_running
-from kernelwright.store.reading import campaign_of
+from kernelwright.store.queries.campaign import campaign_of
 from kernelwright.store.schema import CampaignRow, EnvironmentRow, TrialRow
 
 
