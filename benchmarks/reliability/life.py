@@ -34,7 +34,7 @@ from kernelwright.campaign.event import CandidateConfirmed, CandidateJudged, Eve
 from kernelwright.campaign.execution import crash_quarantine, run_control
 from kernelwright.campaign.execution.executor import ExecutorFactory
 from kernelwright.campaign.execution.retry_policy import Endurance, Stamina
-from kernelwright.campaign.fleet.fleet_executor import FleetExecutors
+from kernelwright.campaign.fleet.fleet_executors import FleetExecutors
 from kernelwright.campaign.fleet.job_judge import JobJudge
 from kernelwright.campaign.history import heartbeat
 from kernelwright.campaign.team.model_team import hiring

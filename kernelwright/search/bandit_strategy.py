@@ -5,22 +5,18 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Protocol
 
 from kernelwright.agents.offline import tuned_before
 from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.agents.providers.fault import OutageError
-from kernelwright.agents.roles.coder_prompt import NEW_IDEA, Start, is_at_floor
+from kernelwright.agents.roles.coder_prompt import Start, is_at_floor
 from kernelwright.agents.roles.dedup import signature
 from kernelwright.errors import BudgetError
-from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.search.archive import Archive
 from kernelwright.search.bandit import (
     Bandit,
-    Credited,
     ModelOffer,
     Move,
     Step,
@@ -28,110 +24,20 @@ from kernelwright.search.bandit import (
     parents,
     repairable,
 )
+from kernelwright.search.learner import Improver, Learner, Unmoved
+from kernelwright.search.play import Batch, Play, best_value, fastest, slowness_of, take
 from kernelwright.search.ranking import rank_of
 from kernelwright.search.spec import SearchSpec
 from kernelwright.search.strategy import Enough, Later, Team
 from kernelwright.search.task_search import TaskSearch
 from kernelwright.search.tunables import tuned
 
-Batch = list[Proposal]
 _WRITES = frozenset({Step.IDEA, Step.IMPROVE, Step.COMBINE})
 _ASKS_MODEL = _WRITES | {Step.REPAIR}
 _SHARES = 3
 """Parts into which a task's candidates go: one step may not take them all."""
 _FIRST_SILENCE_S = 30.0
 _MOST_OUTAGES = 5
-
-
-class Improver(Protocol):
-    """A coder that can start from a given program; `ModelCoder` is one."""
-
-    def write(
-        self,
-        task: Task,
-        device: DeviceInfo,
-        history: Sequence[Attempt],
-        *,
-        count: int,
-        start: Start = NEW_IDEA,
-    ) -> Sequence[Proposal]:
-        """Propose new programs, from where `start` says."""
-
-    def owns(self, task: Task, history: Sequence[Attempt], program_id: str) -> bool:
-        """Say whether a program is its own author's to mend, and nobody else's."""
-
-    def awaits(self, task: Task, model: str = "") -> frozenset[str]:
-        """Return the programs whose verdicts their author, a model or any, was not told yet."""
-
-    def conclude(self, task: Task, history: Sequence[Attempt]) -> str:
-        """Tell the last verdicts; return what their author says is worth knowing."""
-
-
-class Learner(Protocol):
-    """Learns from verdicts what is worth telling; `Experience` is one."""
-
-    def learn(self, proposal: Proposal, evaluation: Evaluation, *, leads: bool) -> None:
-        """Take in a fresh verdict; `leads` says that the program is the best of its task."""
-
-    def note(self, task: Task, device: DeviceInfo, text: str, programs: Sequence[str]) -> None:
-        """Keep what the author of programs says is worth knowing about such tasks."""
-
-    def credited(self, task: Task, credited: Credited) -> None:
-        """Keep what a step cost and gained."""
-
-    def earlier(self, task: Task) -> Sequence[Credited]:
-        """Return what steps cost and gained in earlier campaigns, most telling last."""
-
-
-class Unmoved:
-    """Learns nothing."""
-
-    def learn(self, proposal: Proposal, evaluation: Evaluation, *, leads: bool) -> None:
-        """Let it pass."""
-
-    def note(self, task: Task, device: DeviceInfo, text: str, programs: Sequence[str]) -> None:
-        """Let it pass."""
-
-    def credited(self, task: Task, credited: Credited) -> None:
-        """Let it pass."""
-
-    def earlier(self, task: Task) -> Sequence[Credited]:
-        """Return nothing."""
-        return ()
-
-
-@dataclass(frozen=True)
-class _Taken:
-    """A step whose programs are being judged."""
-
-    move: Move
-    batch: Batch
-    before: float | None
-    """The best rank when the step began."""
-
-
-@dataclass
-class _Play:
-    """One task's bandit, the step that is under way, and those whose programs are judged."""
-
-    bandit: Bandit = field(default_factory=Bandit)
-    move: Move | None = None
-    thinking: Future[Batch] | None = None
-    before: float | None = None
-    taken: list[_Taken] = field(default_factory=list)
-    dry: set[Move] = field(default_factory=set)
-    """Moves that had nothing to offer since the last verdicts."""
-    over: str = ""
-    """Why models are asked no more."""
-    is_asked: bool = False
-    """True once a model was asked for a program: its plan was paid for, too."""
-    is_capped: bool = False
-    """True when that is for want of money, tokens or time."""
-    is_recalled: bool = False
-    """True once the schedules that won before have been proposed."""
-    telling: Future[str] | None = None
-    """The last verdicts on their way to whoever wrote the programs."""
-    told: bool = False
 
 
 class BanditStrategy:
@@ -162,7 +68,7 @@ class BanditStrategy:
         self._offers = tuple(offers) or (ModelOffer(""),)
         self._uses_archive = uses_archive
         self._clock = clock
-        self._plays: dict[str, _Play] = {}
+        self._plays: dict[str, Play] = {}
         self._pool = ThreadPoolExecutor(spec.calls_at_once, thread_name_prefix="think")
         self._outages = 0
         self._silent_until_s = 0.0
@@ -185,12 +91,12 @@ class BanditStrategy:
             answer = self._step(play, pursuit)
         return self._told(play, pursuit, answer) if isinstance(answer, Enough) else answer
 
-    def _opened(self, task: Task) -> _Play:
-        play = _Play(Bandit(self._offers))
+    def _opened(self, task: Task) -> Play:
+        play = Play(Bandit(self._offers))
         play.bandit.remember(self._learner.earlier(task))
         return play
 
-    def _told(self, play: _Play, pursuit: TaskSearch, ending: Enough) -> Enough | Later:
+    def _told(self, play: Play, pursuit: TaskSearch, ending: Enough) -> Enough | Later:
         """Tell the last verdicts before a task is left; `Later` until they are."""
         if pursuit.in_flight:
             return ending
@@ -211,17 +117,17 @@ class BanditStrategy:
             self._learner.note(pursuit.task, self._device, text, programs)
         return ending
 
-    def _step(self, play: _Play, pursuit: TaskSearch) -> Batch | Enough | Later:
+    def _step(self, play: Play, pursuit: TaskSearch) -> Batch | Enough | Later:
         """Choose a step and take it; those with nothing to offer are passed over."""
         if recalled := self._recalled(play, pursuit):
-            play.move, play.before = Move(Step.TUNE), _best(pursuit)
-            return _take(play, recalled)
+            play.move, play.before = Move(Step.TUNE), best_value(pursuit)
+            return take(play, recalled)
         while not (ending := self._ending(pursuit)):
             pending = [taken.move for taken in play.taken]
             move = play.bandit.choose(self._available(play, pursuit), pending)
             if move is None:
                 return self._nothing_left(play, pursuit)
-            play.move, play.before = move, _best(pursuit)
+            play.move, play.before = move, best_value(pursuit)
             if move.step in _ASKS_MODEL:
                 play.is_asked = True
                 # Counted here, where nothing else changes the pursuit.
@@ -229,11 +135,11 @@ class BanditStrategy:
                 return Later()
             room = min(self._count(pursuit), self._free_room(play, pursuit))
             if batch := self._fresh(self._tuned(pursuit), pursuit)[:room]:
-                return _take(play, batch)
+                return take(play, batch)
             play.dry.add(move)
         return Enough("; ".join(filter(None, (ending, play.over))))
 
-    def _recalled(self, play: _Play, pursuit: TaskSearch) -> Batch:
+    def _recalled(self, play: Play, pursuit: TaskSearch) -> Batch:
         """Return what won where ops, inputs and chip were the same, at the beginning."""
         if play.is_recalled or pursuit.proposals():
             return []
@@ -242,7 +148,7 @@ class BanditStrategy:
         return self._fresh(found, pursuit)[: self._free_room(play, pursuit)]
 
     def _thought(
-        self, play: _Play, pursuit: TaskSearch, thinking: Future[Batch]
+        self, play: Play, pursuit: TaskSearch, thinking: Future[Batch]
     ) -> Batch | Enough | Later:
         play.thinking = None
         assert play.move is not None
@@ -257,12 +163,12 @@ class BanditStrategy:
             self._note_outage(play, e)
             batch = []
         if batch:
-            return _take(play, batch)
+            return take(play, batch)
         play.bandit.credit(play.move, gain=0.0, dollars=0.0, seconds=1.0)
         play.dry.add(play.move)
         return self._step(play, pursuit)
 
-    def _note_outage(self, play: _Play, error: OutageError) -> None:
+    def _note_outage(self, play: Play, error: OutageError) -> None:
         """Leave the models alone for a while, longer each time; for good after a few."""
         self._outages += 1
         self._silent_until_s = self._clock() + _FIRST_SILENCE_S * 2 ** (self._outages - 1)
@@ -279,14 +185,14 @@ class BanditStrategy:
 
     def _start(self, move: Move, history: Sequence[Attempt]) -> Start:
         """Choose a parent and what else to show from the islands of the archive."""
-        archive = Archive(history, _slowness(history))
+        archive = Archive(history, slowness_of(history))
         parent = None
         if move.step is not Step.IDEA:
-            parent = archive.parents[0] if self._uses_archive else _fastest(history)
+            parent = archive.parents[0] if self._uses_archive else fastest(history)
         inspirations = archive.inspirations(parent) if self._uses_archive else []
         if parent is None:
             # The best program is shown anyway.
-            best = _fastest(history)
+            best = fastest(history)
             inspirations = [a for a in inspirations if a is not best]
         return Start(parent, tuple(inspirations), move.step is Step.COMBINE, move.model)
 
@@ -319,7 +225,7 @@ class BanditStrategy:
         count = self._count(pursuit)
         tried = pursuit.tried()
         batch: Batch = []
-        for attempt in parents(pursuit.history, _slowness(pursuit.history)):
+        for attempt in parents(pursuit.history, slowness_of(pursuit.history)):
             batch += tuned(attempt, tried, count - len(batch))
         if len(batch) < count:
             # The coder does not know what is in flight, and proposes that first.
@@ -329,17 +235,17 @@ class BanditStrategy:
             )
         return batch
 
-    def _available(self, play: _Play, pursuit: TaskSearch) -> set[Move]:
+    def _available(self, play: Play, pursuit: TaskSearch) -> set[Move]:
         steps = set(Step)
         if self._free_room(play, pursuit) <= 0:
             steps.discard(Step.TUNE)
-        archive = Archive(pursuit.history, _slowness(pursuit.history))
+        archive = Archive(pursuit.history, slowness_of(pursuit.history))
         if not self._may_ask(play, pursuit):
             steps -= _ASKS_MODEL
         if not archive.islands or self._has_tunables_left(pursuit):
             # What a program left open is tuned before anybody is asked to improve on it.
             steps -= {Step.IMPROVE, Step.COMBINE}
-        elif not self._uses_archive or not archive.inspirations(_fastest(pursuit.history)):
+        elif not self._uses_archive or not archive.inspirations(fastest(pursuit.history)):
             steps.discard(Step.COMBINE)
         if not self._repairable(pursuit, pursuit.history):
             steps.discard(Step.REPAIR)
@@ -353,11 +259,11 @@ class BanditStrategy:
         }
         return (moves | {Move(step) for step in steps - _WRITES}) - play.dry
 
-    def _may_ask(self, play: _Play, pursuit: TaskSearch) -> bool:
+    def _may_ask(self, play: Play, pursuit: TaskSearch) -> bool:
         is_silent = self._clock() < self._silent_until_s
         return not (play.over or is_silent or self._is_at_floor(pursuit))
 
-    def _free_room(self, play: _Play, pursuit: TaskSearch) -> int:
+    def _free_room(self, play: Play, pursuit: TaskSearch) -> int:
         """How many candidates are left to steps that cost nothing.
 
         The last one is kept for a model until it was asked: where candidates are few, it would be
@@ -370,7 +276,7 @@ class BanditStrategy:
         return is_at_floor(pursuit.task, self._device, pursuit.history)
 
     def _has_tunables_left(self, pursuit: TaskSearch) -> bool:
-        best = _fastest(pursuit.history)
+        best = fastest(pursuit.history)
         is_judged = not pursuit.in_flight
         return best is not None and is_judged and bool(tuned(best, pursuit.tried(), 1))
 
@@ -382,7 +288,7 @@ class BanditStrategy:
             return f"no gain in the last {pursuit.since_best} correct candidates"
         return ""
 
-    def _nothing_left(self, play: _Play, pursuit: TaskSearch) -> Enough | Later:
+    def _nothing_left(self, play: Play, pursuit: TaskSearch) -> Enough | Later:
         if play.over:
             return Enough(play.over, is_capped=play.is_capped)
         if self._clock() < self._silent_until_s:
@@ -392,7 +298,7 @@ class BanditStrategy:
             return Enough("as fast as the floor allows, and every schedule tried")
         return Enough("every schedule tried, and no new idea")
 
-    def _credit(self, play: _Play, pursuit: TaskSearch) -> None:
+    def _credit(self, play: Play, pursuit: TaskSearch) -> None:
         """Count what each batch that is judged by now gained and took."""
         judged = {a.proposal.program.id: a for a in pursuit.history}
         in_flight = {p.program.id for p in pursuit.in_flight}
@@ -442,26 +348,3 @@ class BanditStrategy:
             if proposal.program.id not in tried and (is_tuned or mark not in known):
                 fresh.setdefault(proposal.program.id if is_tuned else mark, proposal)
         return list(fresh.values())
-
-
-def _take(play: _Play, batch: Batch) -> Batch:
-    """Note that a step has brought programs, which are judged from now on."""
-    assert play.move is not None
-    play.taken.append(_Taken(play.move, batch, play.before))
-    return batch
-
-
-def _best(pursuit: TaskSearch) -> float | None:
-    best = pursuit.best_known
-    return best.value if best is not None else None
-
-
-def _fastest(history: Sequence[Attempt]) -> Attempt | None:
-    slowness = _slowness(history)
-    correct = [a for a in history if a.evaluation.is_correct and a.proposal.program.id in slowness]
-    return min(correct, key=lambda a: slowness[a.proposal.program.id], default=None)
-
-
-def _slowness(history: Sequence[Attempt]) -> dict[str, float]:
-    ranks = {a.proposal.program.id: rank_of(a.evaluation) for a in history}
-    return {program: rank.value for program, rank in ranks.items() if rank is not None}

@@ -15,7 +15,8 @@ from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.kernel import Tunable
-from kernelwright.search.bandit_strategy import BanditStrategy, Batch
+from kernelwright.search.bandit_strategy import BanditStrategy
+from kernelwright.search.play import Batch
 from kernelwright.search.spec import SearchSpec
 from kernelwright.search.strategy import Enough, Later, Team
 from kernelwright.search.task_search import TaskSearch

@@ -2,7 +2,7 @@
 
 from kernelwright.campaign.execution.executor import ExecutorFactory
 from kernelwright.campaign.execution.judge import MakeJudge, judges_on
-from kernelwright.campaign.fleet.fleet_executor import FleetExecutors
+from kernelwright.campaign.fleet.fleet_executors import FleetExecutors
 from kernelwright.errors import InputError
 from kernelwright.search.spec import SearchSpec
 from kernelwright.store import KernelStore

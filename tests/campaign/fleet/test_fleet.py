@@ -13,9 +13,9 @@ import pytest
 
 from kernelwright.campaign import Engine, SearchReport, SearchSpec, capture_subjects
 from kernelwright.campaign.execution.retry_policy import USUAL_ENDURANCE
-from kernelwright.campaign.fleet import fleet_executor, worker
+from kernelwright.campaign.fleet import fleet_executors, worker
 from kernelwright.campaign.fleet.evaluators import evaluators_for
-from kernelwright.campaign.fleet.fleet_executor import FleetExecutors
+from kernelwright.campaign.fleet.fleet_executors import FleetExecutors
 from kernelwright.campaign.fleet.job import FleetJob, TaskText, job_version
 from kernelwright.errors import DeviceError, InputError
 from kernelwright.evaluator import Status
@@ -146,7 +146,7 @@ def test_workers_of_another_version_are_named_and_get_nothing(
     store: KernelStore, journal: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "job_version", lambda: "0.0-e1")
-    monkeypatch.setattr(fleet_executor, "_WAIT_S", 0.0)
+    monkeypatch.setattr(fleet_executors, "_WAIT_S", 0.0)
     with working(store.url, ScriptedJobJudge(journal)) as old:
         while not store.fleet.workers():
             pass
@@ -176,7 +176,7 @@ def test_jobs_go_to_the_chip_that_the_campaign_names(store: KernelStore, journal
 def test_a_chip_that_nobody_has_is_named_with_those_that_are_there(
     store: KernelStore, journal: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fleet_executor, "_WAIT_S", 0.0)
+    monkeypatch.setattr(fleet_executors, "_WAIT_S", 0.0)
     with working(store.url, ScriptedJobJudge(journal)):
         while not store.fleet.workers():
             pass

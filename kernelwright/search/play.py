@@ -1,0 +1,75 @@
+"""One task's bandit at work: its step, its verdicts to come, and what its past says."""
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from kernelwright.agents.protocols import Attempt, Proposal
+from kernelwright.search.bandit import (
+    Bandit,
+    Move,
+)
+from kernelwright.search.ranking import rank_of
+from kernelwright.search.task_search import TaskSearch
+
+Batch = list[Proposal]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A step whose programs are being judged."""
+
+    move: Move
+    batch: Batch
+    before: float | None
+    """The best rank when the step began."""
+
+
+@dataclass
+class Play:
+    """One task's bandit, the step that is under way, and those whose programs are judged."""
+
+    bandit: Bandit = field(default_factory=Bandit)
+    move: Move | None = None
+    thinking: Future[Batch] | None = None
+    before: float | None = None
+    taken: list[Taken] = field(default_factory=list)
+    dry: set[Move] = field(default_factory=set)
+    """Moves that had nothing to offer since the last verdicts."""
+    over: str = ""
+    """Why models are asked no more."""
+    is_asked: bool = False
+    """True once a model was asked for a program: its plan was paid for, too."""
+    is_capped: bool = False
+    """True when that is for want of money, tokens or time."""
+    is_recalled: bool = False
+    """True once the schedules that won before have been proposed."""
+    telling: Future[str] | None = None
+    """The last verdicts on their way to whoever wrote the programs."""
+    told: bool = False
+
+
+def take(play: Play, batch: Batch) -> Batch:
+    """Note that a step has brought programs, which are judged from now on."""
+    assert play.move is not None
+    play.taken.append(Taken(play.move, batch, play.before))
+    return batch
+
+
+def best_value(pursuit: TaskSearch) -> float | None:
+    """Return the rank of the best that proposals may know of; None without one."""
+    best = pursuit.best_known
+    return best.value if best is not None else None
+
+
+def fastest(history: Sequence[Attempt]) -> Attempt | None:
+    """Return the fastest right candidate."""
+    slowness = slowness_of(history)
+    correct = [a for a in history if a.evaluation.is_correct and a.proposal.program.id in slowness]
+    return min(correct, key=lambda a: slowness[a.proposal.program.id], default=None)
+
+
+def slowness_of(history: Sequence[Attempt]) -> dict[str, float]:
+    """Return a number for each right program, smaller is faster."""
+    ranks = {a.proposal.program.id: rank_of(a.evaluation) for a in history}
+    return {program: rank.value for program, rank in ranks.items() if rank is not None}
