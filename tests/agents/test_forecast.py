@@ -1,5 +1,7 @@
 """What a search may take is said before it starts."""
 
+import re
+
 import mlx.core as mx
 import pytest
 
@@ -35,6 +37,18 @@ def test_a_price_of_ones_own_counts() -> None:
     expected = forecast([TASK.graph], spec)
     assert expected is not None
     assert expected.dollars == pytest.approx(expected.tokens / 1000)
+
+
+def test_every_model_is_priced() -> None:
+    models = ("anthropic:claude-sonnet-5", "openai:gpt-5-mini", "openai:gpt-unheard-of")
+    expected = forecast([TASK.graph], SearchSpec(models=models, candidates_per_task=4))
+    assert expected is not None
+    assert re.search(
+        r"claude-sonnet-5: about 6 calls, [\d,]+ tokens, \$\d\.\d\d \(prices of [\d-]+\); from "
+        r"openai:gpt-5-mini alone \$\d\.\d\d \(.*\); "
+        r"from openai:gpt-unheard-of alone no price known",
+        expected.sentence,
+    )
 
 
 @pytest.mark.parametrize("models", [(), ("none",), ("replay:ab12",)])

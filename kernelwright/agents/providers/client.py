@@ -168,9 +168,10 @@ class BoundedTransport(httpx2.AsyncHTTPTransport):
             if kind in _NO_STREAMS:
                 excerpt = await _excerpt(response)
                 found = "a web page" if kind in _PAGES else f"{kind}: {excerpt}"
-                raise NoStream(
-                    f"{request.url.copy_with(query=None)} sent {found}", is_page=kind in _PAGES
-                )
+                # Without a user's name and password, which the URL may hold.
+                url = request.url
+                place = f"{url.scheme}://{url.netloc.decode()}{url.path}"
+                raise NoStream(f"{place} sent {found}", is_page=kind in _PAGES)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _CountedStream(response.stream, self._most_bytes)
         return response

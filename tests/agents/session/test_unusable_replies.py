@@ -66,6 +66,17 @@ def test_what_is_no_reply_is_told_with_what_to_do(wire: str, name: str) -> None:
     assert requests == 2
 
 
+def test_a_password_in_the_base_url_is_not_told(wire: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        LoopbackServer,
+        "root",
+        property(lambda self: f"http://me:5ecret@127.0.0.1:{self._server.server_address[1]}"),
+    )
+    error, _ = failure(wire, Raw(200, "text/html", PAGE))
+    assert "http://127.0.0.1" in str(error)
+    assert "5ecret" not in str(error)
+
+
 MISSHAPEN: dict[str, tuple[str, dict[str, object]]] = {
     "anthropic": ("message_start", {"message": None}),
     "openai": ("", {"choices": [{"index": 0, "delta": None}]}),
