@@ -21,7 +21,7 @@ _UNITS, _GROUP_UNITS = 1 << 36, 1 << 33
 _INSTRUMENTED_UNITS, _INSTRUMENTED_GROUP_UNITS = 1 << 33, 1 << 31
 # A core runs at most one round in a cycle, and an operation of a simdgroup, 16 units for each of
 # its lanes, in no less than 16 nanoseconds.
-_LOAN_S, _INSTRUMENTED_LOAN_S = 2.0, 1.0
+_LOAN_S = 2.0
 _PATIENCE = 20
 """So many times its limit a launch may take on the wall."""
 
@@ -58,7 +58,7 @@ class Budget:
     @property
     def loan_s(self) -> float:
         """Processor time after which a launch is counted before it goes on."""
-        return (_INSTRUMENTED_LOAN_S if self.is_instrumented else _LOAN_S) * self._scale
+        return _LOAN_S * self._scale
 
     @property
     def patience_s(self) -> float:
