@@ -15,6 +15,7 @@ import mlx.core as mx
 
 from kernelwright.campaign import Captured, Engine, SearchSpec, Subject, Team, capture_subjects
 from kernelwright.campaign.execution import run_control
+from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.fleet.fleet_executors import FleetExecutors
 from kernelwright.campaign.fleet.job import AnyCase, FleetJob
 from kernelwright.campaign.fleet.worker import Worker
@@ -111,7 +112,7 @@ def begin_campaign(url: str, functions: Captured, jobs: int, candidates: int = 1
         )
         with KernelStore(url) as store:
             executors = FleetExecutors(store, "simulator", dead_after_s=DEAD_AFTER_S)
-            report = Engine(store, spec, team, executors, resumes=True).run(functions)
+            report = Engine(store, spec, team, executors, RunSettings(resumes=True)).run(functions)
         return INTERRUPTED if report.ended.interrupted else ENDED
 
     return forked(search)

@@ -13,6 +13,7 @@ from mlx.nn.layers.base import Module
 from benchmarks.models.probe import probe
 from benchmarks.models.rows import Row, small
 from kernelwright.campaign import Engine, SearchSpec, judges_on, offline_team
+from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.planning.given_graph import captured_graphs
 from kernelwright.metal.device.base import Device, DeviceName
 from kernelwright.metal.device.registry import open_device
@@ -177,7 +178,9 @@ class Measuring:
                 spec,
                 offline_team(),
                 judges_on(self._name, store),
-                order=SecondsToSave({n: 1 + 9 * c.gain_us / most for n, c in named.items()}),
+                RunSettings(
+                    order=SecondsToSave({n: 1 + 9 * c.gain_us / most for n, c in named.items()})
+                ),
             )
             graphs = {name: choice.graph for name, choice in named.items()}
             report = engine.run(captured_graphs(graphs, self._row.name))

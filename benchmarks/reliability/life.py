@@ -32,6 +32,7 @@ from kernelwright.campaign import (
 )
 from kernelwright.campaign.event import CandidateConfirmed, CandidateJudged, Event
 from kernelwright.campaign.execution import crash_quarantine, run_control
+from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.execution.executor import ExecutorFactory
 from kernelwright.campaign.execution.retry_policy import Endurance, Stamina
 from kernelwright.campaign.fleet.fleet_executors import FleetExecutors
@@ -144,10 +145,7 @@ def _run(order: Order, captured: Captured) -> int:
             spec,
             offline_team(),
             _evaluators(order, sabotage, store),
-            listen=listen,
-            hire=hire,
-            resumes=True,
-            endurance=Endurance(_STAMINA),
+            RunSettings(listen=listen, hire=hire, resumes=True, endurance=Endurance(_STAMINA)),
         )
 
         def interrupt(number: int, frame: FrameType | None) -> None:

@@ -13,6 +13,7 @@ from rich.text import Text
 from kernelwright.agents.session.spec import Rewire
 from kernelwright.campaign import Engine, SearchReport, judges_on, offline_team
 from kernelwright.campaign.event import Event, FunctionRefused
+from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.execution.power_monitor import climate_here, staying_awake
 from kernelwright.campaign.execution.retry_policy import Endurance
 from kernelwright.campaign.fleet.evaluators import evaluators_for
@@ -288,13 +289,15 @@ def _run(
             spec,
             offline_team(),
             evaluators,
-            listen=listen,
-            hire=hire,
-            order=SecondsToSave(priorities),
-            resumes=resumes,
-            pause=pause,
-            endurance=Endurance(climate=climate_here()),
-            root_id=root_id,
+            RunSettings(
+                listen=listen,
+                hire=hire,
+                order=SecondsToSave(priorities),
+                resumes=resumes,
+                pause=pause,
+                endurance=Endurance(climate=climate_here()),
+                root_id=root_id,
+            ),
         )
         with _ending_in_order(engine), watch.calling(engine.stop):
             report = engine.run(joined(tuple(captured.values())))

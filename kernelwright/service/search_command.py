@@ -18,6 +18,7 @@ from kernelwright.campaign import (
     load_subjects,
     offline_team,
 )
+from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.fleet.evaluators import evaluators_for
 from kernelwright.campaign.planning.forecast import forecast, size_warning
 from kernelwright.campaign.team.model_team import hiring
@@ -161,10 +162,7 @@ def search(
             spec,
             offline_team(),
             evaluators_for(spec, opened, fleet=fleet),
-            listen=view.show,
-            hire=hire,
-            order=SecondsToSave(),
-            chip=chip,
+            RunSettings(listen=view.show, hire=hire, order=SecondsToSave(), chip=chip),
         )
         with ending_in_order(engine):
             report = engine.run(captured)

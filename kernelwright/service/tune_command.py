@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from kernelwright.campaign import Engine, SearchReport, SearchSpec, judges_on, offline_team
+from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.planning.given_graph import captured_graphs
 from kernelwright.campaign.team.model_team import hiring
 from kernelwright.errors import InputError
@@ -172,9 +173,7 @@ def _search(
             spec,
             offline_team(),
             judges_on(spec.device, opened, threadgroup_bytes=spec.threadgroup_bytes),
-            listen=view.show,
-            hire=hire,
-            order=SecondsToSave(weights),
+            RunSettings(listen=view.show, hire=hire, order=SecondsToSave(weights)),
         )
         with ending_in_order(engine):
             return engine.run(captured)

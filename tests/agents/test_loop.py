@@ -12,6 +12,7 @@ from kernelwright.agents.budget import Caps
 from kernelwright.agents.roles.task_signature import Interface
 from kernelwright.campaign import Engine, SearchSpec, Subject, capture_subjects, offline_team
 from kernelwright.campaign.event import ModelRemarked
+from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.execution.judge import EvaluatorJudge
 from kernelwright.campaign.team.model_team import hiring
 from kernelwright.errors import InputError, ModelError
@@ -190,7 +191,7 @@ def with_secret(store: KernelStore, subject: Subject, model: Script, secret: str
         )
         with hiring(store, spec, QUICK) as hire:
             make_judge = partial(EvaluatorJudge, "simulator", config)
-            Engine(store, spec, offline_team(), make_judge, hire=hire).run(
+            Engine(store, spec, offline_team(), make_judge, RunSettings(hire=hire)).run(
                 capture_subjects([subject])
             )
 

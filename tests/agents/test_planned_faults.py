@@ -3,6 +3,7 @@
 import pytest
 
 from kernelwright.campaign import Engine, SearchSpec, capture_subjects, offline_team
+from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.team.model_team import hiring
 from kernelwright.evaluator import Status
 from kernelwright.store import KernelStore
@@ -63,6 +64,6 @@ def _search(
         with hiring(
             store, spec, QUICK, rewire=lambda client: SabotagedClient(client, sabotage)
         ) as hire:
-            engine = Engine(store, spec, offline_team(), lambda: judge, hire=hire)
+            engine = Engine(store, spec, offline_team(), lambda: judge, RunSettings(hire=hire))
             engine.run(capture_subjects([SUBJECT]))
     return server

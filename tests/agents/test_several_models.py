@@ -6,6 +6,7 @@ import pytest
 
 from kernelwright.agents.providers.price import Price
 from kernelwright.campaign import Engine, SearchReport, SearchSpec, capture_subjects, offline_team
+from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.history.ledger import recorded_calls
 from kernelwright.campaign.team.model_team import hiring
 from kernelwright.store import KernelStore
@@ -44,7 +45,7 @@ def run(
         jobs=1,
     )
     with hiring(store, spec, QUICK) as hire:
-        engine = Engine(store, spec, offline_team(), lambda: judge, hire=hire)
+        engine = Engine(store, spec, offline_team(), lambda: judge, RunSettings(hire=hire))
         return engine.run(capture_subjects([SUBJECT]))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import mlx.core as mx
 
 from kernelwright.campaign import Engine, Subject, capture_subjects
+from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.spec.campaign_file import NightFunction, NightSpec
 from kernelwright.store import KernelStore
 from tests.campaign.scripted import MortalStore, ScriptedJudge, subjects, team
@@ -22,7 +23,7 @@ def three_subjects() -> Sequence[Subject]:
 
 
 def night(store: KernelStore, judge: ScriptedJudge, spec: NightSpec, *, resumes: bool) -> Engine:
-    return Engine(store, spec, team(), lambda: judge, resumes=resumes)
+    return Engine(store, spec, team(), lambda: judge, RunSettings(resumes=resumes))
 
 
 def spec_in(folder: Path) -> NightSpec:

@@ -7,6 +7,7 @@ from pathlib import Path
 from kernelwright.campaign import Engine, SearchSpec, capture_subjects
 from kernelwright.campaign.event import CampaignHeldUp, CandidateJudged, Event
 from kernelwright.campaign.execution import run_control
+from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.store import KernelStore
 from tests.campaign.scripted import ScriptedJudge, subjects, team
 
@@ -29,7 +30,9 @@ def main(folder: Path) -> None:
                 ballast.unlink()
 
     with KernelStore(str(folder / "kernels.db")) as store:
-        search = Engine(store, SearchSpec(jobs=1), team(), ScriptedJudge, listen=listen)
+        search = Engine(
+            store, SearchSpec(jobs=1), team(), ScriptedJudge, RunSettings(listen=listen)
+        )
         report = search.run(capture_subjects(subjects()))
         evaluations = store.statistics().rows["evaluation"]
     print([task.champion_id for task in report.tasks])

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from kernelwright.campaign import Engine, Event, SearchReport, SearchSpec, capture_subjects
 from kernelwright.campaign.event import CandidateJudged
+from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.history.resuming import to_resume
 from kernelwright.campaign.history.run_state import state_of
 from kernelwright.campaign.report.campaign_page import as_markdown
@@ -29,7 +30,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> tuple[KernelStore, Sear
         if isinstance(event, CandidateJudged):
             engine.stop()
 
-    engine = Engine(store, SearchSpec(jobs=1), team(), ScriptedJudge, listen=stop)
+    engine = Engine(store, SearchSpec(jobs=1), team(), ScriptedJudge, RunSettings(listen=stop))
     return store, engine.run(capture_subjects(subjects()))
 
 

@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from kernelwright.campaign import Engine, Event, SearchReport, SearchSpec, capture_subjects
+from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.history.run_state import RunState
 from kernelwright.campaign.report.champion_list import champions_by_gain
 from kernelwright.campaign.report.wording import in_seconds
@@ -120,7 +121,7 @@ def _followed(
         view.show(event)
 
     with KernelStore(str(tmp_path_factory.mktemp("followed") / "kernels.db")) as store, view:
-        engine = Engine(store, SearchSpec(), team(), ScriptedJudge, listen=listen)
+        engine = Engine(store, SearchSpec(), team(), ScriptedJudge, RunSettings(listen=listen))
         return engine.run(capture_subjects(subjects()))
 
 

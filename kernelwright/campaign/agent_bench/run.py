@@ -16,7 +16,7 @@ from kernelwright.campaign.agent_bench.score import BenchReport, TaskScore
 from kernelwright.campaign.agent_bench.task import BenchTask
 from kernelwright.campaign.agent_bench.variant import Variant, models_of, team_of
 from kernelwright.campaign.event import ModelRemarked
-from kernelwright.campaign.execution.engine import Engine
+from kernelwright.campaign.execution.engine import Engine, RunSettings
 from kernelwright.campaign.execution.judge import MakeJudge
 from kernelwright.campaign.history.ledger import recorded_calls
 from kernelwright.campaign.planning.capturing import Captured, capture_subjects
@@ -140,7 +140,9 @@ class Yardstick:
             listen=self.listen,
             recorded=self._recorded(variant, task),
         ) as hire:
-            report = Engine(store, spec, offline_team(), self.make_judge, hire=hire).run(captured)
+            report = Engine(
+                store, spec, offline_team(), self.make_judge, RunSettings(hire=hire)
+            ).run(captured)
         calls = recorded_calls(store, report.campaign_id)
         self.recording.add(variant, task.name, calls)
         return _score(store, variant, task, captured, report, calls)

@@ -47,6 +47,29 @@ Hire = Callable[[str, Executor], Hired]
 and have their programs tried by its executor."""
 
 
+@dataclass(frozen=True)
+class RunSettings:
+    """How a run of a search goes about it, apart from what is searched."""
+
+    listen: Listener = lambda event: None
+    hire: Hire | None = None
+    """Makes the team once the campaign's id is known; None keeps the engine's."""
+    order: Order | None = None
+    """Which task is served first; None means where most seconds can be saved."""
+    resumes: bool = False
+    """True where what earlier runs took counts towards the caps."""
+    pause: Pause | None = None
+    endurance: Endurance = USUAL_ENDURANCE
+    root_id: str | None = None
+    """The campaign that goes on; else it is that of a run of the same search that did not finish,
+    whatever its caps were."""
+    chip: str | None = None
+    """Whose times the report predicts."""
+
+
+_USUAL = RunSettings()
+
+
 class Engine:
     """Runs one search; every step is in the store before the next begins.
 
@@ -60,34 +83,17 @@ class Engine:
         spec: SearchSpec,
         team: Team,
         judges: MakeJudge | ExecutorFactory,
-        *,
-        listen: Listener = lambda event: None,
-        hire: Hire | None = None,
-        order: Order | None = None,
-        resumes: bool = False,
-        pause: Pause | None = None,
-        endurance: Endurance = USUAL_ENDURANCE,
-        root_id: str | None = None,
-        chip: str | None = None,
+        settings: RunSettings = _USUAL,
     ) -> None:
-        """Prepare a search; one that `resumes` counts what its earlier runs took of the caps.
-
-        `root_id` names the campaign that goes on; else it is that of a run of the same search
-        that did not finish, whatever its caps were. `chip` chooses whose times its report
-        predicts.
-        """
-        self._chip = chip
+        """Prepare a search on judges of this process, or on whatever a factory opens."""
         self._store = store
         self._spec = spec
         self._team = team
         self._executors = judges if isinstance(judges, ExecutorFactory) else LocalExecutors(judges)
-        self._listen = listen
-        self._hire = hire or self._keep_team
-        self._order = order
-        self._resumes = resumes
-        self._endurance = endurance
-        self._root_id = root_id
-        self._vigil = Vigil(pause or Pause(), listen)
+        self._settings = settings
+        self._listen = settings.listen
+        self._hire = settings.hire or self._keep_team
+        self._vigil = Vigil(settings.pause or Pause(), settings.listen)
         self._earlier = Earlier()
         self._campaign_id = ""
 
@@ -110,7 +116,9 @@ class Engine:
             StoreError: the store failed; what it acknowledged is kept.
         """
         with (
-            self._executors.open(self._spec.jobs, self._vigil.rest, self._endurance) as executor,
+            self._executors.open(
+                self._spec.jobs, self._vigil.rest, self._settings.endurance
+            ) as executor,
             self._store.holding_on(self._vigil.hold_on()),
         ):
             # The clock runs before the first write, for which a full disk may have no room.
@@ -122,7 +130,8 @@ class Engine:
                 searches = _searches(plans, executor.width)
                 self._keep(searches, executor)
                 scheduler = self._scheduler(
-                    Search(searches, hired.strategy, executor.info, order=self._order), executor
+                    Search(searches, hired.strategy, executor.info, order=self._settings.order),
+                    executor,
                 )
                 reason = self._run(scheduler, executor)
             ended = self._end(reason, is_capped=scheduler.is_capped)
@@ -130,14 +139,15 @@ class Engine:
         unwon = [p.task.fingerprint for p in searches if p.champion is None]
         known = leaders(self._store, unwon, executor.info)
         tasks = tuple(
-            TaskReport.of(p, self._chip, known=known.get(p.task.fingerprint)) for p in searches
+            TaskReport.of(p, self._settings.chip, known=known.get(p.task.fingerprint))
+            for p in searches
         )
         return SearchReport(
             campaign_id=shown_id(self._store.campaign(self._campaign_id)),
             store=self._store.label,
             device=executor.info,
             functions=with_whole_gains(
-                [plan.report for plan in plans], tasks, executor.info, self._chip
+                [plan.report for plan in plans], tasks, executor.info, self._settings.chip
             ),
             refused=captured.refused,
             tasks=tasks,
@@ -156,11 +166,13 @@ class Engine:
             spec=self._spec.model_dump_json(),
             environment=executor.environment,
             continues=self._continues,
-            root_id=self._root_id,
+            root_id=self._settings.root_id,
         )
         self._campaign_id = campaign.id
         self._earlier = earlier_runs(self._store, campaign.id)
-        self._vigil.begin(self._spec.seconds, self._earlier.seconds if self._resumes else 0.0)
+        self._vigil.begin(
+            self._spec.seconds, self._earlier.seconds if self._settings.resumes else 0.0
+        )
         began = CampaignBegan(
             campaign_id=campaign.id,
             device=executor.info,
@@ -207,7 +219,7 @@ class Engine:
             self._vigil,
             Suspects(self._earlier.in_flight, self._spec.most_deaths),
             self._spec,
-            used=self._earlier.evaluations if self._resumes else 0,
+            used=self._earlier.evaluations if self._settings.resumes else 0,
         )
 
     def _run(self, scheduler: Scheduler, executor: Executor) -> str:

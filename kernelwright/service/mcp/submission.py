@@ -7,7 +7,7 @@ from kernelwright.agents.protocols import Attempt, Plan, PlannedRegion, Proposal
 from kernelwright.agents.roles.graph_text import task_text
 from kernelwright.campaign import Captured, Engine, SearchSpec, judges_on
 from kernelwright.campaign.event import Event, ModelRemarked
-from kernelwright.campaign.execution.engine import Hired
+from kernelwright.campaign.execution.engine import Hired, RunSettings
 from kernelwright.campaign.planning.capturing import plan_function
 from kernelwright.errors import InputError
 from kernelwright.evaluator.submission import LaunchText, program_of_body
@@ -125,8 +125,12 @@ def judge(
             spec,
             team,
             judges_on(device, store),
-            listen=listen,
-            hire=lambda campaign, bench: Hired(team, _OneProgram(program, idea or _FROM_A_CLIENT)),
+            RunSettings(
+                listen=listen,
+                hire=lambda campaign, bench: Hired(
+                    team, _OneProgram(program, idea or _FROM_A_CLIENT)
+                ),
+            ),
         )
         on_start(engine.stop)
         engine.run(functions)

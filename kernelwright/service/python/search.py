@@ -19,7 +19,7 @@ from kernelwright.campaign import (
     offline_team,
 )
 from kernelwright.campaign.event import Event, ModelRemarked
-from kernelwright.campaign.execution.engine import Hire, Hired
+from kernelwright.campaign.execution.engine import Hire, Hired, RunSettings
 from kernelwright.campaign.execution.executor import Executor
 from kernelwright.campaign.execution.retry_policy import USUAL_ENDURANCE, Endurance
 from kernelwright.campaign.history.pausing import Pause
@@ -165,12 +165,14 @@ def run_search(
             spec,
             offline_team(),
             judges_on(spec.device, store, threadgroup_bytes=spec.threadgroup_bytes),
-            listen=listen,
-            hire=planner.hiring(hire, spec),
-            order=SecondsToSave(priorities or {}),
-            pause=pause,
-            endurance=endurance,
-            chip=chip,
+            RunSettings(
+                listen=listen,
+                hire=planner.hiring(hire, spec),
+                order=SecondsToSave(priorities or {}),
+                pause=pause,
+                endurance=endurance,
+                chip=chip,
+            ),
         )
         on_start(engine.stop)
         with ending_in_order(engine.stop), watch.calling(engine.stop):

@@ -14,6 +14,7 @@ from kernelwright.campaign import (
     offline_team,
 )
 from kernelwright.campaign.event import Event
+from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.execution.judge import EvaluatorJudge
 from kernelwright.campaign.team.model_team import hiring
 from kernelwright.evaluator import Evaluation, Status, Task
@@ -82,7 +83,9 @@ def search(
         jobs=1,
     )
     with hiring(store, spec, QUICK, listen) as hire:
-        engine = Engine(store, spec, offline_team(), lambda: judge, listen=listen, hire=hire)
+        engine = Engine(
+            store, spec, offline_team(), lambda: judge, RunSettings(listen=listen, hire=hire)
+        )
         return engine.run(capture_subjects([SUBJECT]))
 
 

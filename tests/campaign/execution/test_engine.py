@@ -18,6 +18,7 @@ from kernelwright.campaign.event import (
     FunctionRefused,
     TaskEnded,
 )
+from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.errors import DeviceError, InputError
 from kernelwright.evaluator import Evaluation, Status, Task
 from kernelwright.metal import Program
@@ -225,7 +226,9 @@ def _search(
 ) -> tuple[SearchReport, ScriptedJudge, list[Event]]:
     judge = judge or ScriptedJudge()
     events: list[Event] = []
-    engine = Engine(store, spec or SearchSpec(), team(coder), lambda: judge, listen=events.append)
+    engine = Engine(
+        store, spec or SearchSpec(), team(coder), lambda: judge, RunSettings(listen=events.append)
+    )
     return engine.run(capture_subjects(of or subjects())), judge, events
 
 
@@ -271,7 +274,7 @@ def test_a_repeat_that_is_cut_short_shows_what_the_store_knows(tmp_path: Path) -
             if isinstance(event, CampaignBegan):
                 engine.stop()
 
-        engine = Engine(store, SearchSpec(), team(), ScriptedJudge, listen=listen)
+        engine = Engine(store, SearchSpec(), team(), ScriptedJudge, RunSettings(listen=listen))
         again = engine.run(capture_subjects(subjects()))
     assert again.ended.interrupted
     assert all(task.champion_id for task in first.tasks)

@@ -11,6 +11,7 @@ import pytest
 from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.campaign import Engine, capture_subjects
 from kernelwright.campaign.event import CampaignEnded
+from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.history.ledger import abandoned
 from kernelwright.campaign.history.resuming import LargerCaps, to_resume
 from kernelwright.campaign.history.run_state import state_of
@@ -101,7 +102,11 @@ def test_a_cap_leaves_a_campaign_that_a_larger_one_resumes(tmp_path: Path) -> No
         found = to_resume(store, capped.id[:8], LargerCaps(evaluations=500))
         second = ScriptedJudge()
         engine = Engine(
-            store, found.spec, team(), lambda: second, resumes=True, root_id=found.root_id
+            store,
+            found.spec,
+            team(),
+            lambda: second,
+            RunSettings(resumes=True, root_id=found.root_id),
         )
         ended = engine.run(capture_subjects(three_subjects()))
         assert ended.ended.reason == "every task is done"

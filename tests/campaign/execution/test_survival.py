@@ -22,6 +22,7 @@ from kernelwright.campaign import (
 from kernelwright.campaign.event import CampaignHeldUp, CandidateJudged, Event
 from kernelwright.campaign.execution import run_control
 from kernelwright.campaign.execution.device_lock import turn_on
+from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.execution.evaluator_pool import Bench, judges_at_once
 from kernelwright.campaign.execution.retry_policy import DeviceParkedError, Endurance, Stamina
 from kernelwright.campaign.history import heartbeat
@@ -87,8 +88,7 @@ def search(
         spec or SearchSpec(jobs=1),
         team(),
         make,
-        listen=events.append,
-        endurance=Endurance(STAMINA),
+        RunSettings(listen=events.append, endurance=Endurance(STAMINA)),
     )
     return engine.run(capture_subjects(subjects()[:of])), events
 
@@ -221,7 +221,9 @@ def test_a_search_that_is_stopped_while_the_disk_is_full_goes_on_later(
             SearchSpec(jobs=1),
             team(),
             ScriptedJudge,
-            listen=lambda event: engine.stop() if isinstance(event, CampaignHeldUp) else None,
+            RunSettings(
+                listen=lambda event: engine.stop() if isinstance(event, CampaignHeldUp) else None
+            ),
         )
         with pytest.raises(StoreError, match="is on a full disk; free some space"):
             engine.run(capture_subjects(subjects()))

@@ -9,6 +9,7 @@ import pytest
 
 from kernelwright.campaign import Engine, SearchSpec, capture_subjects
 from kernelwright.campaign.event import CandidateJudged, Event
+from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.execution.judge import environment_of
 from kernelwright.campaign.history.pausing import GO_ON, PAUSE, Pause, is_paused, paused_s
 from kernelwright.campaign.history.resuming import (
@@ -68,7 +69,7 @@ def test_a_paused_run_begins_nothing_until_it_goes_on(tmp_path: Path) -> None:
 
     with KernelStore(str(tmp_path / "kernels.db")) as store:
         spec = SearchSpec(jobs=1, seconds=30)
-        engine = Engine(store, spec, team(), lambda: judge, listen=listen, pause=pause)
+        engine = Engine(store, spec, team(), lambda: judge, RunSettings(listen=listen, pause=pause))
         report = engine.run(capture_subjects(subjects()))
     assert held_at == [1, 1]
     assert all(task.champion_id for task in report.tasks)
@@ -82,7 +83,11 @@ def test_a_run_is_paused_taken_up_and_stopped_from_another_terminal(tmp_path: Pa
         said: list[str] = []
         watch = StopWatch(store, pause, said.append)
         engine = Engine(
-            store, SearchSpec(jobs=1), team(), lambda: judge, listen=watch.show, pause=pause
+            store,
+            SearchSpec(jobs=1),
+            team(),
+            lambda: judge,
+            RunSettings(listen=watch.show, pause=pause),
         )
         run = threading.Thread(target=engine.run, args=(capture_subjects(subjects()),))
         with watch.calling(engine.stop):

@@ -9,6 +9,7 @@ import mlx.core as mx
 import pytest
 
 from kernelwright.campaign import Engine, judges_on, offline_team
+from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.planning.wanted_calls import (
     capture_night,
     joined,
@@ -38,7 +39,7 @@ def test_a_wish_becomes_a_kernel_overnight(store: KernelStore) -> None:
     spec = _night(store)
     captured = capture_night(spec, store)
     assert [f.target[:7] for f in captured] == ["wanted:"]
-    engine = Engine(store, spec, offline_team(), judges_on("simulator"), resumes=False)
+    engine = Engine(store, spec, offline_team(), judges_on("simulator"), RunSettings(resumes=False))
     report = engine.run(joined(tuple(captured.values())))
     assert [task.name for task in report.tasks] == ["twice"]
     assert _call(store, *arrays).explain(*arrays).path == "kernels"
@@ -83,7 +84,9 @@ def test_what_has_kernels_is_wanted_no_longer(store: KernelStore) -> None:
     spec = _night(store)
     first = spec.model_copy(update={"functions": spec.functions[:1]})
     captured = joined(tuple(capture_night(first, store).values()))
-    Engine(store, first, offline_team(), judges_on("simulator"), resumes=False).run(captured)
+    Engine(store, first, offline_team(), judges_on("simulator"), RunSettings(resumes=False)).run(
+        captured
+    )
     (left,) = still_wanted(store, 50)
     assert f"wanted:{left.fingerprint}" == spec.functions[1].target
 
@@ -94,7 +97,9 @@ def test_where_mlx_is_best_a_later_night_does_not_search_again(
     _call(store, mx.ones((4, 8)), mx.ones((4, 8)))
     spec = _night(store)
     captured = joined(tuple(capture_night(spec, store).values()))
-    Engine(store, spec, offline_team(), judges_on("simulator"), resumes=False).run(captured)
+    Engine(store, spec, offline_team(), judges_on("simulator"), RunSettings(resumes=False)).run(
+        captured
+    )
     monkeypatch.setattr(ServedProgram, "beats_mlx", False)
     with pytest.raises(InputError, match="nothing is wanted"):
         with_wishes(night_of_wishes(), store)

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 from kernelwright.campaign import Engine, capture_subjects
+from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.history.pausing import Pause
 from kernelwright.campaign.history.resuming import StopWatch
 from kernelwright.campaign.spec.campaign_file import NightFunction, NightSpec
@@ -41,7 +42,9 @@ def main() -> None:
     )
     with KernelStore(url) as store:
         watch = StopWatch(store, pause)
-        engine = Engine(store, spec, team(), lambda: judge, listen=watch.show, pause=pause)
+        engine = Engine(
+            store, spec, team(), lambda: judge, RunSettings(listen=watch.show, pause=pause)
+        )
         with watch.calling(engine.stop):
             engine.run(capture_subjects(subjects()))
 
