@@ -151,16 +151,19 @@ def _asks_for_more(side: Side, tally: Tally, explained: Explained, around: froze
     A part that was met, or that is a trigger itself, may be met by somebody; one that mathematics
     rules out keeps a conjunction from it.
     """
+    needs_all = (side.key.kind, side.value) in {("and", True), ("or", False)}
 
     def may_be_met(part: Side) -> bool:
         if part in around or tally.takes(part):
+            return True
+        if needs_all and tally.seen[part.key].is_special:
+            # Any number may be NaN or finite; what cannot be both is not watched.
             return True
         return not is_guard(part, tally) and is_trigger(part, tally, explained, around)
 
     parts = [
         Side(key, side.value is not is_negated) for key, is_negated in tally.seen[side.key].parts
     ]
-    needs_all = (side.key.kind, side.value) in {("and", True), ("or", False)}
     return not parts or (all if needs_all else any)(map(may_be_met, parts))
 
 

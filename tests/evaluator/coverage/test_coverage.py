@@ -95,7 +95,7 @@ _EACH = "for (uint i = lane; i < columns; i += 32) y[row * columns + i] = {value
         ),
         (
             "float p = r[3] * 180.0f, q = r[4] * 3.1f; bool met = p == q && r[3] != r[4];"
-            "float k = met && metal::abs(p) > 0.0f ? 3.0f : 2.0f;"
+            "float k = met && metal::isfinite(p) && metal::abs(p) > 0.0f ? 3.0f : 2.0f;"
         ),
         (
             "int ok = 1; for (uint i = lane; i + 1 < columns; i += 32)"
