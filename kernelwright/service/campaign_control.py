@@ -17,7 +17,7 @@ from kernelwright.campaign.history.resuming import (
     shown_id,
 )
 from kernelwright.campaign.history.run_state import RunState, not_running, state_of
-from kernelwright.campaign.report.wording import in_money, in_seconds
+from kernelwright.campaign.report.wording import in_cents, in_seconds
 from kernelwright.errors import InputError
 from kernelwright.service.console import console
 from kernelwright.service.exit_code import FAILED
@@ -126,7 +126,7 @@ def status_table(states: list[RunState]) -> Table:
             str(found.tried),
             str(found.correct),
             in_seconds(found.seconds),
-            in_money(found.known_dollars, found.dollars, digits=2),
+            in_cents(found.known_dollars, found.dollars).replace("–", "–\n"),
         )
     return table
 

@@ -163,7 +163,10 @@ def test_verdicts_are_never_cut(searched: tuple[KernelStore, SearchReport], widt
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_state_of_a_campaign_keeps_its_id_and_figures(width: int) -> None:
+@pytest.mark.parametrize(("known", "spent"), [(12.34, "$12.34"), (0.56, "$0.56–")])
+def test_the_state_of_a_campaign_keeps_its_id_and_figures(
+    width: int, known: float, spent: str
+) -> None:
     state = RunState(
         id="0123456789abcdef",
         kind="campaign",
@@ -175,12 +178,12 @@ def test_the_state_of_a_campaign_keeps_its_id_and_figures(width: int) -> None:
         correct=1234,
         seconds=7500,
         dollars=12.34,
-        known_dollars=12.34,
+        known_dollars=known,
     )
     console = _console(width)
     console.print(status_table([state]))
     text = _text(console, width)
-    for whole in ("01234567 ", "campaign", "simulator", "interrupted", "12345", "1234 ", "$12.34"):
+    for whole in ("01234567 ", "campaign", "simulator", "interrupted", "12345", "1234 ", spent):
         assert whole in text
     assert "2 h 05 min" in text
 

@@ -25,3 +25,9 @@ def in_money(known: float, most: float, digits: int = 4) -> str:
 def in_tokens(known: int, most: int) -> str:
     """Write how many tokens were paid, in the same way."""
     return f"{known:,}" if known == most else f"{known:,}, at most {most:,},"
+
+
+def in_cents(known: float, most: float) -> str:
+    """Write the same for a narrow column: `$0.02`, or from what is known to what it is at most."""
+    told, bound = f"{known:.2f}", f"{most:.2f}"
+    return f"${told}" if told == bound else f"${told}–{bound}"
