@@ -55,16 +55,23 @@ Read it with `kernelwright best`, `show`, `history` and `report --json`, or by
 `KernelStore`; the tables may change with a migration. [The store](../store.md) explains it."""
 
 
+PAGES = (
+    "reference/cli.md",
+    "reference/settings.md",
+    "reference/campaign-file.md",
+    "reference/store.md",
+    "reference/python.md",
+)
+"""The pages that are written when the site is built."""
+
+
+def _texts() -> tuple[str, ...]:
+    return command_page(), settings_page(), campaign_page(), store_page(), python_page()
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages."""
-    pages = {
-        "reference/cli.md": command_page(),
-        "reference/settings.md": settings_page(),
-        "reference/campaign-file.md": campaign_page(),
-        "reference/store.md": store_page(),
-        "reference/python.md": python_page(),
-    }
-    for path, text in pages.items():
+    for path, text in zip(PAGES, _texts(), strict=True):
         files.append(File.generated(config, path, content=text))
     return files
 

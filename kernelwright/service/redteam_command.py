@@ -71,7 +71,7 @@ def redteam(
 ) -> None:
     """Try to get wrong kernels past the evaluator; what passes becomes a case for later kernels.
 
-    A model writes the attacks; without one, mutation operators do. The exit status is 2 when the
+    A model writes the attacks; without one, mutation operators do. The exit status is 1 when the
     evaluator accepted a kernel that is shown to be wrong.
     """
     spec = RedTeamSpec(

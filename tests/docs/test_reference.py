@@ -1,6 +1,7 @@
 """The reference is written from the code: nothing that a user can type is missing in it."""
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -66,3 +67,17 @@ def test_the_site_builds_and_its_links_hold(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert (tmp_path / "reference" / "cli" / "index.html").is_file()
+
+
+def test_every_link_of_the_documents_leads_somewhere(reference: ModuleType) -> None:
+    written = {(_ROOT / "docs" / name).resolve() for name in reference.PAGES}
+    pages = [_ROOT / "README.md", *(_ROOT / "docs").rglob("*.md")]
+    lost = [
+        (page.name, link)
+        for page in pages
+        for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)", page.read_text(encoding="utf-8"))
+        if not re.match(r"[a-z]+:", link)
+        and not (page.parent / link).exists()
+        and (page.parent / link).resolve() not in written
+    ]
+    assert lost == []
