@@ -41,6 +41,8 @@ class Backward:
         def gradient(*arrays: mx.array) -> list[mx.array]:
             return derived(list(arrays[:count]), list(arrays[count:]))
 
+        # What goes wrong is said of it.
+        gradient.__qualname__ = "the gradient"
         zeros = [mx.zeros(a.shape, a.dtype, stream=mx.cpu) for a in (*primals, *cotangents)]
         try:
             # What is at hand belongs to the gradient that MLX is tracing.

@@ -1,5 +1,6 @@
 """The command line's entry: an expected error, or Ctrl-C at any moment, is one line."""
 
+import errno
 import os
 import sys
 
@@ -59,6 +60,9 @@ def _run() -> int:
         # Typer ends a command that Ctrl-C broke off without a word.
         if e.__context__ is not None and isinstance(e.__context__.__cause__, KeyboardInterrupt):
             raise KeyboardInterrupt from e
+        # Typer ends with 1, too, where the reader is gone.
+        if isinstance(e.__context__, OSError) and e.__context__.errno == errno.EPIPE:
+            raise BrokenPipeError from e
         raise
     return 0
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, Row, RowMapping, func, select
 from sqlalchemy.orm import Session
 
-from kernelwright.evaluator.evaluation import EVALUATOR_VERSION, Status
+from kernelwright.evaluator.evaluation import BASELINE_NAMES, EVALUATOR_VERSION, Status
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.store.queries.row import rank_of_columns, summary_of
 from kernelwright.store.record import (
@@ -138,12 +138,14 @@ _CHAMPION = (
 def _speedup(found: RowMapping) -> dict[str, object] | None:
     if found["speedup"] is None:
         return None
+    # A prediction has no interval.
+    is_measured = found["speedup_kind"] == "measured"
     return {
         "kind": found["speedup_kind"],
-        "baseline": found["baseline"],
+        "baseline": BASELINE_NAMES.get(found["baseline"], found["baseline"]),
         "ratio": found["speedup"],
-        "lower": found["speedup_lower"],
-        "upper": found["speedup_upper"],
+        "lower": found["speedup_lower"] if is_measured else None,
+        "upper": found["speedup_upper"] if is_measured else None,
     }
 
 

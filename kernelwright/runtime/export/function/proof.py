@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -201,7 +202,11 @@ def _compared(
 ) -> Check:
     if isinstance(wanted, str):
         # What the original refuses is refused by the export: it is the same code.
-        return Check(what=what, outcome="not supported", detail=wanted.splitlines()[0][:100])
+        return Check(
+            what=what,
+            outcome="not supported",
+            detail=textwrap.shorten(wanted.splitlines()[0], 140, placeholder=" …"),
+        )
     difference = unlike(found, wanted, exact=exact, has_order=has_order, noise=noise)
     return Check(what=what, outcome="differs" if difference else "equal", detail=difference)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from kernelwright.runtime.export.function.arguments_code import imported_name
 from kernelwright.runtime.export.function.module_code import FunctionModule
 from kernelwright.runtime.export.function.proof import Check
 from kernelwright.runtime.export.selection import Selection
@@ -17,8 +18,10 @@ def function_verification(
     module: FunctionModule, checks: Sequence[Check], remarks: Sequence[str] = ()
 ) -> str:
     """Return the section's text."""
+    own = imported_name(module.source)
     parts = [
         f"# What is known about `{module.name}{module.signature}`\n",
+        f"It is `{own}` of the module: `from {module.name} import {own}`.\n",
         _served(module),
         _checks(checks),
         *(["## Not kept\n\n" + "".join(f"- {r}\n" for r in remarks)] if remarks else []),
