@@ -1,6 +1,7 @@
 """What a person types, and what comes back: results, one line for an error, JSON on request."""
 
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -283,3 +284,19 @@ def test_a_search_under_a_lifted_limit_crowns_its_own_champion(run: Run, tmp_pat
     champions = json.loads(run("best", "--json").out)
     chips = {c["chip"].partition(", ")[2] for c in champions}
     assert chips == {"", "96 KB threadgroup memory"}
+
+
+def test_a_reader_that_is_gone_ends_the_command_with_141() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "kernelwright", "--help"],
+            stdout=writer,
+            stderr=subprocess.DEVNULL,
+            check=False,
+            timeout=300,
+        )
+    finally:
+        os.close(writer)
+    assert done.returncode == 141
