@@ -32,7 +32,7 @@ function failures(evaluation) {
 
 function grid(label, heads, lines) {
   if (!lines.length) return null;
-  return el("div", { cls: "scroller natural", tabindex: "0", role: "region", "aria-label": `${label}, scrollable` }, el("table", { cls: "plain-table" }, el("caption", {}, label), el("thead", {}, el("tr", {}, heads.map((h, i) => el("th", { scope: "col", cls: i ? "number" : "" }, h)))), el("tbody", {}, lines.map((cells) => el("tr", {}, cells.map((cell, i) => (i ? el("td", { cls: "number" }, cell) : el("th", { scope: "row" }, cell))))))));
+  return el("div", { cls: "scroller natural", tabindex: "0", role: "group", "aria-label": `${label}, scrollable` }, el("table", { cls: "plain-table" }, el("caption", {}, label), el("thead", {}, el("tr", {}, heads.map((h, i) => el("th", { scope: "col", cls: i ? "number" : "" }, h)))), el("tbody", {}, lines.map((cells) => el("tr", {}, cells.map((cell, i) => (i ? el("td", { cls: "number" }, cell) : el("th", { scope: "row" }, cell))))))));
 }
 
 const exact = (value) => (value === null ? "–" : value.toPrecision(2));
