@@ -7,13 +7,13 @@ every export, so it imports MLX alone.
 # The text is read by people who have no use for generic arguments and casts.
 # mypy: ignore-errors
 
+import abc
 import collections
 import contextvars
 import functools
 import gc
 import sys
 import types
-import weakref
 from collections.abc import Callable, Iterable
 
 import mlx.core as mx
@@ -64,6 +64,8 @@ class _Reads:
         self.watches, self.tokens, self.places = found.watches, tuple(found.tokens), found.places
         self.holders = tuple(id(holder) for holder, _ in found.places)
         self.fixed_arrays, self.too_large = found.fixed_arrays, found.too_large
+        # Of objects that are passed, what has a state that nothing shows.
+        self.passed_unseen = found.passed_unseen
         self._codes, self._kinds, self._kept = found.codes, found.kinds, found.seen
 
     def hold(self) -> bool:
@@ -97,12 +99,13 @@ class _Unchanged:
     ) -> None:
         self._walk = lambda: _Reads(function, names, passed, fixes_variables=True)
         self._loaded = self._now = self._walk()
-        self._is_same = True
+        self._is_same = not self._now.too_large
 
     def __call__(self) -> bool:
         if not self._now.hold():
             self._now = self._walk()
-            self._is_same = self._now.tokens == self._loaded.tokens
+            is_same = self._now.tokens == self._loaded.tokens
+            self._is_same = is_same and not self._now.too_large
         return self._is_same
 
     def knows(self, definitions: Iterable[object]) -> bool:
@@ -114,7 +117,19 @@ _BY_COMPUTED_NAMES = frozenset(
     {"getattr", "hasattr", "vars", "dir", "locals", "globals", "eval", "exec", "__dict__"}
     | {"attrgetter", "methodcaller"}
 )
+_UNSEEN = frozenset({"__subclasses__", "_getframe", "getrefcount", "get_referrers"})
 _CONSTRUCTORS = frozenset({"__init__", "__new__", "__post_init__"})
+_INERT_KINDS = frozenset(
+    {"object", "range", "slice", "ellipsis", "NotImplementedType", "code", "module"}
+    | {"wrapper_descriptor", "method_descriptor", "classmethod_descriptor"}
+    | {"getset_descriptor", "member_descriptor", "method-wrapper", "super"}
+    | {"ufunc", "_ArrayFunctionDispatcher", "finfo", "iinfo", "_tuplegetter", "itemgetter"}
+)
+_INERT_MODULES = frozenset(
+    {"typing", "types", "abc", "_abc", "re", "enum", "dataclasses", "inspect"}
+    | {"fractions", "_decimal", "decimal", "datetime", "pathlib", "uuid", "annotationlib"}
+    | {"mlx", "kernelwright"}
+)
 _MOST_BYTES = 1 << 16
 _MOST_WATCHES = 20_000
 
@@ -135,9 +150,11 @@ class _Walk:
         self.codes: dict[int, object] = {}
         self.kinds: dict[int, object] = {}
         self.seen: dict[int, object] = {}
-        # Arrays where no other array could be put, and values that are too large to compare.
+        # Arrays where no other array could be put, and values that cannot be compared: too large,
+        # or of kinds whose state nothing shows.
         self.fixed_arrays: list[tuple[str, mx.array]] = []
         self.too_large: list[str] = []
+        self.passed_unseen: list[str] = []
         self._is_passed = False
 
     def over(self, function: Callable, passed: Iterable[object]) -> None:
@@ -205,7 +222,9 @@ class _Walk:
             for part in (value.fget, value.fset):
                 if part is not None:
                     self._visit(part, name)
-        elif isinstance(value, functools.partial):
+        elif isinstance(value, functools.cached_property):
+            self._visit(value.func, name)
+        elif isinstance(value, (functools.partial, functools.partialmethod)):
             for part in (value.func, value.args, value.keywords):
                 self._visit(part, name)
         elif isinstance(value, type):
@@ -214,8 +233,15 @@ class _Walk:
             self._constructors(value)
         elif isinstance(value, types.ModuleType):
             self._token(id(value))
-            if _is_from_the_users(value.__name__):
-                self._space(vars(value), self.names.intersection(vars(value)))
+            self._module(value)
+        elif isinstance(value, (types.BuiltinFunctionType, types.MethodWrapperType)):
+            # A method of a list or a dict reads it; a function of a library reads nothing.
+            self._token(value.__name__)
+            if not isinstance(value.__self__, (types.ModuleType, type(None))):
+                self._visit(value.__self__, name)
+        elif isinstance(value, types.MappingProxyType):
+            for part in gc.get_referents(value):
+                self._visit(part, name)
         elif hasattr(value, "__wrapped__") and callable(value):
             # What functools.lru_cache and its like return.
             self._token(id(value))
@@ -235,6 +261,8 @@ class _Walk:
             self._token((type(value).__qualname__, len(value)))
             for item in value:
                 self._visit(item, name)
+        elif isinstance(value, collections.deque) and self._is_passed:
+            self.passed_unseen.append(f"{name} (deque)")
         elif isinstance(value, (list, collections.deque)):
             watch("len", value, "", len(value))
             self._token((type(value).__qualname__, len(value)))
@@ -251,9 +279,6 @@ class _Walk:
                 data = _bytes_of(value)
                 watch("bytes", value, "", data)
                 self._token(data)
-        elif isinstance(value, weakref.ref):
-            watch("call", value, "", value())
-            self._visit(value(), name)
         elif isinstance(value, contextvars.ContextVar):
             current = value.get(None)
             watch("context", value, "", current)
@@ -265,11 +290,19 @@ class _Walk:
         kind = type(value)
         if isinstance(value, dict):
             # An mlx.nn.Module is a dict of its attributes.
-            is_object = kind is not dict and hasattr(value, "__dict__")
+            is_plain = kind is dict or kind.__module__ == "collections"
+            is_object = not is_plain and hasattr(value, "__dict__")
             self._items(value, is_object)
         elif not (_is_the_users(kind) or kind.__name__ in ("SimpleNamespace", "Namespace")):
             self._token(id(value))
+            if not _is_inert(value):
+                # An iterator, a generator of random numbers, a queue, a lock, a weak reference.
+                unseen = self.passed_unseen if self._is_passed else self.too_large
+                unseen.append(f"{name} ({kind.__name__})")
             return
+        if foreign := [base for base in kind.__mro__ if not _is_familiar(base)]:
+            unseen = self.passed_unseen if self._is_passed else self.too_large
+            unseen.append(f"{name} ({foreign[0].__name__})")
         self._token(id(kind))
         if not self._is_passed:
             self._watch("attr", value, "__class__", kind)
@@ -286,19 +319,41 @@ class _Walk:
                     self._fixed("attr", value, key, item)
 
     def _items(self, holder: dict, is_object: bool) -> None:
-        keys = [k for k in dict.keys(holder) if k != "__kernelwright_methods__"]
+        keys = [k for k in _keys_of(holder) if k != "__kernelwright_methods__"]
         if not self._is_passed:
             # A name that is read and not there yet makes an object longer.
-            shape = ("len", len(holder)) if is_object else ("keys", tuple(dict.keys(holder)))
+            shape = ("len", len(holder)) if is_object else ("keys", _keys_of(holder))
             self._watch(shape[0], holder, "", shape[1])
         read = [key for key in keys if not is_object or self._reads(key)]
         self._token(len(read))
         for key in read:
             self._held("item", holder, key, dict.__getitem__(holder, key))
 
+    def _module(self, module: types.ModuleType) -> None:
+        """Note what code reads of a module: all of the user's, and which functions MLX has."""
+        space = vars(module)
+        read = self.names.intersection(space)
+        if module is sys and "modules" in read:
+            self.too_large.append("sys.modules")
+        if _is_from_the_users(module.__name__):
+            self._space(space, read)
+        elif module.__name__.partition(".")[0] == "mlx":
+            for key in sorted(read):
+                if callable(space[key]) and not isinstance(space[key], type):
+                    self._watch("item", space, key, space[key])
+                    self._token(key, id(space[key]))
+
     def _class(self, kind: type) -> None:
         """Note what a class says, and all that it inherits: a change of either changes a call."""
         was_passed, self._is_passed = self._is_passed, False
+        if _is_the_users(kind):
+            self._watch("attr", kind, "__mro__", kind.__mro__)
+            if isinstance(kind, abc.ABCMeta):
+                # It changes whenever a class is registered somewhere.
+                self._watch("result", abc.get_cache_token, "", abc.get_cache_token())
+                self._token(abc.get_cache_token())
+        if _is_the_users(type(kind)):
+            self._class(type(kind))
         for base in kind.__mro__:
             if id(base) in self.kinds or base is object:
                 continue
@@ -332,6 +387,10 @@ class _Walk:
     def _space(self, space: dict, names: Iterable[str]) -> None:
         for name in sorted(names):
             if name in space:
+                if isinstance(space[name], mx.array):
+                    # Code may ask for no more than its shape, which is a constant of kernels.
+                    self._watch("shape", space, name, _shape_of(space[name]))
+                    self._token(_shape_of(space[name]))
                 self._held("item", space, name, space[name])
             else:
                 self._watch("missing", space, name, _MISSING)
@@ -343,7 +402,12 @@ class _Walk:
         if not self._is_given:
             self.named |= _names_in(code)
         if not _is_the_users(value):
+            # What a library wraps around a program's functions, such as functools.singledispatch.
+            for name, cell in zip(code.co_freevars, value.__closure__ or (), strict=True):
+                self._visit(_attribute(cell, "cell_contents"), name)
             return
+        if unseen := _UNSEEN & _names_in(code):
+            self.too_large.append(min(unseen))
         self.needs_all |= bool(_BY_COMPUTED_NAMES & _names_in(code))
         was_passed, self._is_passed = self._is_passed, False
         self._watch("attr", value, "__code__", code)
@@ -382,14 +446,18 @@ def _holds(what: str, holder: object, key: object, expected: object) -> bool:
     if what == "missing":
         return key not in holder
     if what == "keys":
-        return tuple(dict.keys(holder)) == expected
+        return _keys_of(holder) == expected
     if what == "len":
         return len(holder) == expected
+    if what == "result":
+        return holder() == expected
+    if what == "shape":
+        return _shape_of(_item(holder, key)) == expected
     if what == "bytes":
         return _bytes_of(holder) == expected
     if what == "equal":
         return holder == expected
-    return (holder() if what == "call" else holder.get(None)) is expected
+    return holder.get(None) is expected
 
 
 def _nothing(*_: object) -> None:
@@ -409,6 +477,31 @@ def _attribute(holder: object, key: str) -> object:
     except (AttributeError, ValueError):
         # A variable that has no value yet.
         return _MISSING
+
+
+def _keys_of(holder: dict) -> tuple:
+    kind = collections.OrderedDict if isinstance(holder, collections.OrderedDict) else dict
+    return tuple(kind.__iter__(holder))
+
+
+def _shape_of(value: object) -> tuple:
+    return getattr(value, "shape", None), str(getattr(value, "dtype", ""))
+
+
+def _is_inert(value: object) -> bool:
+    """Say whether a library's object is what it is for good."""
+    kind = type(value)
+    library = kind.__module__.partition(".")[0]
+    if library == "numpy" and "dtype" in kind.__name__.lower():
+        return True
+    return kind.__name__ in _INERT_KINDS or library in _INERT_MODULES
+
+
+def _is_familiar(base: type) -> bool:
+    """Say whether an object of a class that inherits from this one shows its state."""
+    library = base.__module__.partition(".")[0]
+    known = ("builtins", "collections", "contextlib", *_INERT_MODULES)
+    return _is_the_users(base) or library in known
 
 
 def _bytes_of(value: object) -> bytes:

@@ -217,6 +217,8 @@ class _Walk:
             else:
                 self._visit(content)
         self._several((function.__defaults__ or (), function.__kwdefaults__ or {}))
+        attributes = vars(function)
+        self._whole(attributes, list(attributes.items()))
         names = global_names(function.__code__)
         self._named(function.__globals__, names)
         written = global_names(function.__code__, _REBINDINGS)

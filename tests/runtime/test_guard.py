@@ -4,11 +4,16 @@
 # mypy: disable-error-code="attr-defined,assignment,arg-type"
 
 import functools
+import itertools
+import queue as queue_module
 import sys
-from collections import deque
+import threading
+import weakref
+from abc import ABCMeta
+from collections import ChainMap, OrderedDict, deque
 from collections.abc import Callable
 from contextvars import ContextVar
-from types import FunctionType, ModuleType, SimpleNamespace
+from types import FunctionType, MappingProxyType, ModuleType, SimpleNamespace
 
 import mlx.core as mx
 import numpy as np
@@ -18,7 +23,7 @@ from mlx.nn.layers.normalization import RMSNorm
 
 from kernelwright import ir
 from kernelwright.errors import InputError
-from kernelwright.runtime.guard import State
+from kernelwright.runtime.guard import State, Surroundings
 
 USER = """
 import functools
@@ -223,6 +228,138 @@ def test_places_of_every_kind_are_compared() -> None:
         change()
         assert not state.holds()
         assert State(function).identity != state.identity
+
+
+def test_what_wraps_or_inherits_is_compared_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Meta(type):
+        level = 2.0
+
+        def __getattr__(cls, name: str) -> float:
+            return cls.level if name == "gain" else 0.0
+
+    class First:
+        rate = 2.0
+
+    class Second:
+        rate = 3.0
+
+    class Child(First, metaclass=Meta):
+        pass
+
+    class Kind(metaclass=ABCMeta):
+        pass
+
+    held = {"k": 2.0}
+    shown, lookup, at = MappingProxyType(held), held.get, held.__getitem__
+    order = OrderedDict(a=1.0, b=2.0)
+
+    def function(x: mx.array) -> mx.array:
+        total = shown["k"] + lookup("k", 0.0) + at("k") + next(iter(order.values()))
+        total += Child.rate + Child.gain + isinstance(1, Kind)
+        return mx.softmax(x) * total
+
+    def others(x: mx.array) -> mx.array:
+        return mx.tanh(x)
+
+    changes: list[Callable[[], object]] = [
+        lambda: held.update(k=3.0),
+        lambda: order.move_to_end("a"),
+        lambda: setattr(Meta, "level", 3.0),
+        lambda: setattr(Child, "__bases__", (Second,)),
+        lambda: Kind.register(int),
+        lambda: monkeypatch.setattr(mx, "softmax", others),
+    ]
+    for change in changes:
+        state = State(function)
+        assert not state.obstacle
+        assert state.holds()
+        change()
+        assert not state.holds()
+        assert State(function).identity != state.identity
+
+
+NEXT = itertools.count()
+DRAWN = np.random.default_rng(0)
+WAITING: queue_module.Queue[int] = queue_module.Queue()
+LOCAL = threading.local()
+SHOWN = {"k": 1.0}.values()
+REACHED = weakref.ref(NEXT.__class__)
+MIXED = ChainMap({"k": 1.0})
+
+
+@functools.singledispatch
+def dispatched(x: object) -> float:
+    return 1.0
+
+
+@pytest.mark.parametrize(
+    "reads",
+    [
+        lambda x: x * next(NEXT),
+        lambda x: x * DRAWN.random(),
+        lambda x: x * WAITING.qsize(),
+        lambda x: x * len(vars(LOCAL)),
+        lambda x: x * len(SHOWN),
+        lambda x: x if REACHED() else x * 2,
+        lambda x: x * MIXED["k"],
+        lambda x: x * dispatched(x),
+        lambda x: x * len(First.__subclasses__()),
+        lambda x: x * ("json" in sys.modules),
+    ],
+)
+def test_what_has_a_state_that_nothing_shows_is_said(
+    reads: Callable[[mx.array], mx.array],
+) -> None:
+    assert State(reads).obstacle
+
+
+class First:
+    pass
+
+
+class Amplifier(threading.local):
+    gain = 2.0
+
+
+class Routed(Module):
+    def __init__(self, **held: object) -> None:
+        super().__init__()
+        for name, value in held.items():
+            object.__setattr__(self, name, value)
+
+    def __call__(self, x: mx.array) -> mx.array:
+        return x * float(next(self.rates)) * self.log[0] * self.local.gain * self.drawn.random()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("rates", itertools.repeat(2.0), "rates (repeat)"),
+        ("log", deque([1.0]), "log (deque)"),
+        ("local", Amplifier(), "local (_local)"),
+        ("drawn", np.random.default_rng(1), "drawn (Generator)"),
+    ],
+)
+def test_a_module_that_holds_such_a_thing_is_left_to_mlx(
+    name: str, value: object, said: str
+) -> None:
+    module = Routed(**{name: value})
+    assert Surroundings.of(Routed.__call__, module).obstacle == said
+    around = Surroundings.of(Routed.__call__, Routed())
+    assert not around.obstacle
+    assert around.holds()
+
+
+def test_the_shape_of_a_global_array_counts_and_its_values_do_not() -> None:
+    space: dict[str, object] = {"TABLE": mx.zeros((4,)), "__name__": "a_test"}
+    exec("def function(x):\n    return x * TABLE.shape[0]", space)
+    function = space["function"]
+    assert isinstance(function, FunctionType)
+    state = State(function)
+    space["TABLE"] = mx.ones((4,))
+    assert state.holds()
+    space["TABLE"] = mx.ones((5,))
+    assert not state.holds()
 
 
 def test_what_is_too_large_to_compare_is_said() -> None:

@@ -7,7 +7,8 @@ from functools import cached_property
 
 from mlx.nn.layers.base import Module
 
-from kernelwright.errors import KernelwrightError
+from kernelwright.errors import KernelwrightError, UnsupportedError
+from kernelwright.runtime.guard import Surroundings
 from kernelwright.runtime.models.cached_attention import capacities
 from kernelwright.runtime.models.nest import Key, array_types, call_key
 from kernelwright.runtime.models.paying import Arm, Placed, StepTrial
@@ -28,6 +29,7 @@ from kernelwright.runtime.models.tree import all_modules, own_class, structure, 
 from kernelwright.runtime.server import KernelServer
 
 _MOST_KEYS = 256
+_MOST_LOOKS = 64
 _MOST_LEARNED = 4096
 """A model that changes itself at every call is left to MLX after so many."""
 
@@ -50,6 +52,9 @@ class Installation:
     _learner: int = 0
     _generation: int = -1
     _learned: int = 0
+    _looks: int = 0
+    _holds: Callable[[], bool] = lambda: False
+    """Says whether what the model's code reads besides the model is what it was."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _trials: dict[Key, StepTrial] = field(default_factory=dict)
     """Of kinds of calls whose kernels are being timed in place."""
@@ -78,7 +83,8 @@ class Installation:
         """Answer a call of the model; one of a new kind is looked at part by part."""
         self.calls += 1
         key = call_key(args, kwargs)
-        if self._decided.get(key) == self.epoch and self._generation == self.server.generation():
+        is_decided = self._decided.get(key) == self.epoch
+        if is_decided and self._generation == self.server.generation() and self._holds():
             if self._trials:
                 self._time(key)
             return self._call(module, args, kwargs)
@@ -131,12 +137,14 @@ class Installation:
         # The call may change what its caches hold.
         key = call_key(args, kwargs)
         generation = self.server.generation()
-        if generation != self._generation:
+        is_left = self._learned > _MOST_LEARNED
+        if generation != self._generation or (not is_left and not self._holds()):
             self._plans.clear()
             self._decided.clear()
             self._trials.clear()
             self.epoch += 1
             self._generation = generation
+            self._look_around()
         if not self._has_anything or self._learned > _MOST_LEARNED:
             self._decided[key] = self.epoch
             return self._call(module, args, kwargs)
@@ -159,6 +167,13 @@ class Installation:
             self._decided.clear()
         self._decided[key] = self.epoch
         return made
+
+    def _look_around(self) -> None:
+        """Note what the model's code reads besides the model; what changes often is left to MLX."""
+        self._looks += 1
+        if self._looks > _MOST_LOOKS:
+            self._learned = _MOST_LEARNED + 1
+        self._holds = Surroundings.of(own_method(self.model, "__call__"), self.model).holds
 
     def _weigh(self, key: Key, chosen: Sequence[tuple[SeenCall, Plan]]) -> None:
         """Begin to time a step with kernels against one without, or do as was found before."""
@@ -232,6 +247,11 @@ class Installation:
         if key in self._plans:
             return self._plans[key]
         try:
+            around = Surroundings.of(own_method(call.module, call.method), call.module)
+            if around.obstacle:
+                raise UnsupportedError(
+                    f"what {name} reads cannot be compared at each call ({around.obstacle})"
+                )
             trace = trace_call(
                 call.module, call.method, call.args, call.kwargs, results, self._translation
             )
