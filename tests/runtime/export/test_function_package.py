@@ -231,6 +231,17 @@ def test_a_patch_gives_a_file_its_kernels_in_place(
     assert mx.array_equal(patched.twice(mx.ones((4, 32)), mx.ones((32, 32))), wanted).item()
 
 
+def test_a_patch_is_refused_where_the_file_may_change_what_is_copied(
+    kernels_of: KernelsOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = _USER.replace("scale=0.5", "scale=None").replace("x * scale", "x * SCALE")
+    (tmp_path / "scaled_by_its_file.py").write_text(f"SCALE = 0.5\n{text}")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module("scaled_by_its_file")
+    with pytest.raises(KernelwrightError, match="a copy of SCALE, which its file may change"):
+        _exported(module, kernels_of(_chips), "patch")
+
+
 def test_a_patch_is_refused_where_no_file_binds_the_function(kernels_of: KernelsOf) -> None:
     with pytest.raises(KernelwrightError, match="defined at the top level of a file"):
         export_target(
