@@ -7,10 +7,15 @@ import mlx.core as mx
 import pytest
 from typer.testing import CliRunner, Result
 
+from kernelwright.annotation import Example
 from kernelwright.campaign import capture_subjects, load_subjects
+from kernelwright.campaign.spec.input_text import read_inputs, written
+from kernelwright.campaign.spec.search_target import subject_of
 from kernelwright.errors import InputError
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.ir import canonicalize, capture, idioms
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import TensorType
 from kernelwright.service.commands import app
 from kernelwright.service.export_source import function_targets
 from kernelwright.store import KernelStore
@@ -276,3 +281,17 @@ def test_a_kernel_that_mlx_beats_is_exported_only_when_asked(
     assert isinstance(refused.exception, InputError)
     assert "MLX is best here; keep the original, or add --slower" in str(refused.exception)
     assert _run(*line, "--slower").exit_code == 0
+
+
+def test_a_call_is_written_as_it_is_read() -> None:
+    call = Example(
+        (TensorType((8, 64), Dtype.FLOAT16), 3, True, "sum", mx.zeros((2, 2), mx.int32)),
+        (("scale", 0.5), ("mask", TensorType((8,), Dtype.BOOL)), ("mode", None)),
+    )
+    (read,) = read_inputs(written(call))
+    assert read.inputs[:4] == call.inputs[:4]
+    assert read.inputs[4] == TensorType((2, 2), Dtype.INT32)
+    assert read.keywords == call.keywords
+    assert written(Example(([1, mx.zeros(2)],))) == ()
+    made = subject_of("f", lambda x, n: x * n, "f.py", Example((mx.zeros((4,)), 2)))
+    assert made.written == ("float32[4]", "2")

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+import mlx.core as mx
+
 from kernelwright.annotation import Example
 from kernelwright.errors import InputError, UsageError
 from kernelwright.ir.dtype import Dtype
@@ -158,3 +160,30 @@ def read_type(text: str) -> object:
         return text
     (call, *_) = read_inputs([text])
     return call.inputs[0] if call.inputs else call.keywords[0][1]
+
+
+def written(call: Example) -> tuple[str, ...]:
+    """Write a call's inputs as people do; nothing where one has no text, such as a nest of arrays.
+
+    `read_inputs` reads the same call from it.
+    """
+    try:
+        positional = map(written_value, call.inputs)
+        return (*positional, *(f"{name}={written_value(value)}" for name, value in call.keywords))
+    except TypeError:
+        return ()
+
+
+def written_value(value: object) -> str:
+    """Write one input: an array by its type, a number or a text as Python has it.
+
+    Raises:
+        TypeError: it has no text.
+    """
+    if isinstance(value, mx.array):
+        return f"{str(value.dtype).rpartition('.')[2]}[{','.join(map(str, value.shape))}]"
+    if isinstance(value, TensorType) or (isinstance(value, str) and _TYPE.fullmatch(value.strip())):
+        return str(value)
+    if isinstance(value, bool | int | float | str | None):
+        return repr(value)
+    raise TypeError(f"expected an array or a plain value, found {type(value).__name__}")

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from kernelwright.annotation import Example, examples_of, original_of
-from kernelwright.campaign.spec.input_text import read_inputs, read_type
+from kernelwright.campaign.spec.input_text import read_inputs, read_type, written
 from kernelwright.campaign.spec.target_name import resolved
 from kernelwright.errors import InputError, KernelwrightError, UsageError
 from kernelwright.ir.dtype import Dtype
@@ -288,8 +288,8 @@ def _typed(named: _Named, path: Path, inputs: Sequence[str]) -> tuple[Subject, .
 
 def _recalled(named: _Named, path: Path, recall: Recall) -> Iterator[Subject]:
     """Yield the calls that were typed before, if the function still takes them."""
-    for written in recall(_subject(named, path, Example(())).origin):
-        for subject in _typed(named, path, written):
+    for texts in recall(_subject(named, path, Example(())).origin):
+        for subject in _typed(named, path, texts):
             try:
                 inspect.signature(named.function).bind(*subject.inputs, **subject.keywords)
             except (TypeError, ValueError):
@@ -373,7 +373,7 @@ def _subject(named: _Named, path: Path, call: Example) -> Subject:
 
 def subject_of(name: str, function: Function, file: str, call: Example) -> Subject:
     """Return a function that is at hand, as one that was read from a file."""
-    return _subject(_Named(name, function), Path(file), call)
+    return replace(_subject(_Named(name, function), Path(file), call), written=written(call))
 
 
 def _array(value: object) -> object:

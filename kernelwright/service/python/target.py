@@ -11,10 +11,9 @@ import numpy as np
 
 from kernelwright.annotation import Example, examples_of, original_of
 from kernelwright.campaign import Captured, Subject, capture_subjects, load_subjects
-from kernelwright.campaign.spec.input_text import read_inputs
+from kernelwright.campaign.spec.input_text import read_inputs, written_value
 from kernelwright.campaign.spec.search_target import subject_of
 from kernelwright.errors import InputError
-from kernelwright.ir.graph import TensorType
 from kernelwright.service.python.origin import name_to_show, parameters_of, place_of
 
 Function = Callable[..., object]
@@ -159,8 +158,8 @@ def _from_text(target: str, inputs: Inputs | None) -> tuple[Subject, ...]:
     (first, *_) = read = calls(inputs)
     try:
         # Any input at all says that the file's own are not asked for.
-        found = load_subjects(target, [_written(value) for value in first.inputs] or ["0"])
-    except _NotWritableError:
+        found = load_subjects(target, [written_value(value) for value in first.inputs] or ["0"])
+    except TypeError:
         found = load_subjects(target)
     if len({subject.name for subject in found}) > 1:
         names = ", ".join(subject.name for subject in found)
@@ -170,21 +169,6 @@ def _from_text(target: str, inputs: Inputs | None) -> tuple[Subject, ...]:
         )
     one = found[0]
     return tuple(subject_of(one.name, one.function, one.file, example) for example in read)
-
-
-class _NotWritableError(Exception):
-    """A nest of arrays, which the command line has no text for."""
-
-
-def _written(value: object) -> str:
-    """Write an input as on the command line."""
-    if isinstance(value, mx.array):
-        return f"{str(value.dtype).rpartition('.')[2]}[{','.join(map(str, value.shape))}]"
-    if isinstance(value, TensorType):
-        return str(value)
-    if isinstance(value, bool | int | float | str | None):
-        return repr(value)
-    raise _NotWritableError
 
 
 def _listed(target: Target | Sequence[Target]) -> Sequence[Target]:
