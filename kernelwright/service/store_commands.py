@@ -1,4 +1,7 @@
-"""`kernelwright best`, `show` and `history`: what the store knows."""
+"""`kernelwright best`, `show` and `history`: what the store knows.
+
+Each command imports what it alone needs: `best` answers before the others' modules are read.
+"""
 
 import re
 import sys
@@ -25,7 +28,6 @@ from kernelwright.store import KernelStore
 if TYPE_CHECKING:
     from kernelwright.agents.session.transcript import Transcript
 
-# Each command imports what it alone needs: `best` answers before the others' modules are read.
 _SHAPE = re.compile(r"(?=.*\d)[\w\s,\[\]]+")
 
 
