@@ -7,6 +7,7 @@ from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
 from kernelwright.metal.device.base import Condition, ForcedCondition, RunOptions, RunResult
 from kernelwright.metal.device.simulator.device import SimulatorDevice, SimulatorExecutable
+from kernelwright.metal.diagnostic import LaunchError
 from kernelwright.metal.kernel import Kernel, Program, Tensor
 
 _SIZE = 64
@@ -174,3 +175,13 @@ def test_a_flag_that_branches_set_hangs_on_their_conditions() -> None:
     )
 
     assert [c.compares for c in found if c.kind == "icmp eq"] == [True]
+
+
+def test_a_loop_whose_end_is_forced_away_ends_soon() -> None:
+    body = "float s = x[i]; while (true) { s += 1.0f; if (s > 40.0f) break; } y[i] = s;"
+    executable = _compiled(body)
+    (condition,) = _run(executable).conditions
+    forced = ForcedCondition(launch=condition.launch, site=condition.site, value=False)
+    options = RunOptions(watch=True, forced=(forced,), timeout_s=0.2)
+    with pytest.raises(LaunchError, match=r"did not end in 0\.2 s of processor time"):
+        executable.run((np.arange(_SIZE, dtype=np.float32),), options)
