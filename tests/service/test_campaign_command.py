@@ -168,8 +168,9 @@ def test_the_morning_is_told_in_every_form(run: Run, folder: Path) -> None:
     assert code == 0
     assert out.startswith("# tiny: ")
     assert run("report", "--html", "report.html", "--md", "report.md")[0] == 0
-    assert (folder / "report.md").read_text() == out
-    assert (folder / "report.html").read_text().startswith("<!doctype html>")
+    mark, _, told = (folder / "report.md").read_text().partition("\n")
+    assert (mark, told) == ("<!-- Written by Kernelwright -->", out)
+    assert (folder / "report.html").read_text().startswith(f"{mark}\n<!doctype html>")
     assert json.loads(run("report", "--json")[1])["name"] == "tiny"
 
 

@@ -156,7 +156,7 @@ def test_best_lists_the_champion_and_the_next_command(run: Run, searched: Search
     outcome = run("best", "--store", searched.url)
     assert outcome.code == 0
     assert searched.champion_id[:8] in outcome.out
-    assert f"kernelwright show {searched.champion_id[:8]}" in outcome.out
+    assert "MLX is best for 1 task of these" in outcome.out
 
 
 def test_best_without_a_match_finds_nothing(run: Run, searched: Searched) -> None:

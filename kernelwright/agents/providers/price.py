@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +15,6 @@ import platformdirs
 from pydantic import Field, ValidationError
 
 from kernelwright.agents.message import Usage
-from kernelwright.agents.providers.registry import PROVIDERS
 from kernelwright.errors import InputError
 from kernelwright.metal.diagnostic import Record
 
@@ -86,7 +86,16 @@ class Price(Record):
 
 FREE = Price(input=0.0, output=0.0)
 """What a server of one's own costs."""
-_BILLERS = sorted({provider.key_of for provider in PROVIDERS.values()})
+
+
+@cache
+def _billers() -> list[str]:
+    # The clients of the providers come with an extra.
+    from kernelwright.agents.providers.registry import PROVIDERS
+
+    return sorted({provider.key_of for provider in PROVIDERS.values()})
+
+
 _KEYS = ", ".join(Price.model_fields)
 
 
@@ -146,8 +155,8 @@ def prices_in(rows: Mapping[str, object]) -> dict[str, Price]:
 
 def _price(name: str, row: object) -> Price:
     provider, _, model = name.partition(":")
-    if not model or provider not in _BILLERS:
-        expected = " or ".join(f"{biller}:NAME" for biller in _BILLERS)
+    if not model or provider not in _billers():
+        expected = " or ".join(f"{biller}:NAME" for biller in _billers())
         raise PriceError(f"{name!r} names no model that has a price; expected {expected}")
     if isinstance(row, Price):
         return row
@@ -208,9 +217,9 @@ def _rows(data: Mapping[str, object]) -> dict[str, object]:
     for key, content in data.items():
         if ":" in key:
             rows[key] = content
-        elif key in _BILLERS and isinstance(content, Mapping):
+        elif key in _billers() and isinstance(content, Mapping):
             rows.update((f"{key}:{model}", row) for model, row in content.items())
         else:
-            tables = " and ".join(f"[{biller}]" for biller in _BILLERS)
+            tables = " and ".join(f"[{biller}]" for biller in _billers())
             raise PriceError(f"{key!r} is no table of prices; expected {tables}")
     return rows

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from kernelwright.evaluator.coverage.explained import Explained
 from kernelwright.evaluator.coverage.forcing import Forcing
+from kernelwright.evaluator.coverage.library import stands_in_library
 from kernelwright.evaluator.coverage.reach import (
     is_guard,
     is_out_of_reach,
@@ -116,7 +117,8 @@ class _Coverage:
             self._judge(reference)
         left = [side for side in harmful if not self._tally.takes(side)]
         unproven = [side for side in left if not is_guard(side, self._tally)]
-        if triggers := [s for s in unproven if is_trigger(s, self._tally, self._explained)]:
+        own = [s for s in unproven if not stands_in_library(s.key, self._context.program)]
+        if triggers := [s for s in own if is_trigger(s, self._tally, self._explained)]:
             raise Failure(Status.WRONG, self._warning(triggers))
         self._unproven += unproven
 

@@ -27,7 +27,8 @@ def standardize(graph: Graph) -> Graph:
 
     Where `canonicalize` keeps every bit, this keeps the function and its accuracy: the result
     overflows nowhere that the graph does not, rounds no more coarsely, and is NaN or infinite where
-    the graph is, for infinite and undefined inputs too. What is rounded to which dtype stays, and
+    the graph is, for infinite and undefined inputs too, but for a log-softmax, whose rows with an
+    infinity are NaN. What is rounded to which dtype stays, and
     so does what is written unsafely: an exponential without its shift, a variance as a difference
     of squares, a logarithm of a softmax.
     """

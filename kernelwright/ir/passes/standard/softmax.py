@@ -1,16 +1,18 @@
-"""Softmax and log-sum-exp, seen where they are written out with the row's maximum.
+"""Softmax, log-sum-exp and log-softmax, seen where they are written out with the row's maximum.
 
-A log-sum-exp beside what it is subtracted from keeps the form in which it is written: shifted, a
-row with an infinity gives NaN where the other form gives a number or an infinity.
+A log-softmax is shifted, as MLX's own is: rows far from zero then cancel nothing, and a row with an
+infinity is NaN as a whole. A log-sum-exp beside anything else that it is subtracted from keeps the
+form in which it is written, because the other gives another number there.
 """
 
 from collections.abc import Sequence
 
 from kernelwright.ir.builder import GraphBuilder, Rule
 from kernelwright.ir.dtype import Dtype
-from kernelwright.ir.graph import Node, ValueId
+from kernelwright.ir.graph import Node, TensorType, ValueId
 from kernelwright.ir.ops import Call
 from kernelwright.ir.passes.standard.reading import is_float, number, row_value, same
+from kernelwright.ir.passes.view import broadcast
 
 
 def _shifted(builder: GraphBuilder, value: ValueId) -> ValueId | None:
@@ -101,6 +103,35 @@ def _logsumexp(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueI
     return builder.add("logsumexp", (shifted,), call.outputs)
 
 
+def _shift(builder: GraphBuilder, x: ValueId) -> ValueId:
+    """Return x less the maximum of its row."""
+    if _shifted(builder, x) is not None:
+        return x
+    shape = builder.types[x].shape
+    peak = builder.apply("max", x, axes=(len(shape) - 1,))
+    return same(builder, "subtract", x, broadcast(builder, peak, shape))
+
+
+def _log_softmax(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
+    """Shift before a log-sum-exp is subtracted: rows far from zero then cancel nothing."""
+    if node.op != "subtract" or not is_float(builder, node):
+        return None
+    x, total = node.inputs
+    row = row_value(builder, total, call.outputs[0].shape)
+    found = builder.made_by(row, "logsumexp") if row is not None else None
+    if found is None or found.inputs[0] != x or _shifted(builder, x) is not None:
+        return None
+    shifted = _shift(builder, x)
+    inner = _sum_of(builder, shifted)
+    return [same(builder, "subtract", shifted, broadcast(builder, inner, call.outputs[0].shape))]
+
+
+def _sum_of(builder: GraphBuilder, shifted: ValueId) -> ValueId:
+    type_ = builder.types[shifted]
+    row = TensorType((*type_.shape[:-1], 1), type_.dtype)
+    return builder.add("logsumexp", (shifted,), [row])[0]
+
+
 def _picked_difference(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
     """Pick one element of a row before the row's own value is subtracted."""
     if node.op != "gather_axis" or call.outputs[0].shape[-1:] != (1,):
@@ -121,5 +152,6 @@ RULES: tuple[Rule, ...] = (
     _softmax,
     _bare_softmax,
     _logsumexp,
+    _log_softmax,
     _picked_difference,
 )
