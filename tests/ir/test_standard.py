@@ -60,6 +60,8 @@ SOFTMAX: list[Function] = [
     lambda x: shifted(x) / total(shifted(x)),
     lambda x: shifted(x) * (1 / total(shifted(x))),
     lambda x: mx.exp(x - mx.stop_gradient(highest(x))) * mx.reciprocal(total(shifted(x))),
+    lambda x: mx.exp(x - lse(x)),
+    lambda x: mx.exp(activations.log_softmax(x)),
 ]
 LOGSUMEXP: list[Function] = [
     lambda x: mx.logsumexp(x, axis=-1),
@@ -83,7 +85,7 @@ PLAIN_CROSS_ENTROPY: list[Function] = [
     lambda x, t: (lse(x) - at(x, t)).squeeze(-1),
     lambda x, t: -(at(x, t) - lse(x)).squeeze(-1),
 ]
-SHIFTED = (LOG_SOFTMAX[1], CROSS_ENTROPY[2])
+SHIFTED = (SOFTMAX[5], LOG_SOFTMAX[1], CROSS_ENTROPY[2])
 """A row with an infinity becomes NaN as a whole, as MLX's own log-softmax has it."""
 RMS_NORM: list[Function] = [
     lambda x, w: mx.fast.rms_norm(x, w, EPS),
@@ -151,10 +153,6 @@ UNLIKE: dict[str, tuple[Function, Function]] = {
     "the logarithm of a softmax loses what underflows": (
         activations.log_softmax,
         lambda x: mx.log(mx.softmax(x, axis=-1)),
-    ),
-    "a softmax by its logarithm has numbers where a row holds an infinity": (
-        lambda x: mx.softmax(x, axis=-1),
-        lambda x: mx.exp(x - lse(x)),
     ),
     "a log-sum-exp written out is NaN where a row holds an infinity": (
         LOGSUMEXP[0],

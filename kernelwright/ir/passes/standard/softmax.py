@@ -74,6 +74,17 @@ def _make(builder: GraphBuilder, x: ValueId) -> ValueId:
     return builder.add("softmax", (x,), [builder.types[x]], (("precise", False),))[0]
 
 
+def _exponential(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
+    """See a softmax in the exponential of a logarithm of one."""
+    difference = builder.made_by(node.inputs[0], "subtract") if node.op == "exp" else None
+    if difference is None or not is_float(builder, difference):
+        return None
+    x, total = difference.inputs
+    row = row_value(builder, total, call.outputs[0].shape)
+    found = builder.made_by(row, "logsumexp") if row is not None else None
+    return [_make(builder, x)] if found is not None and found.inputs[0] == x else None
+
+
 def _bare_softmax(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
     """Take a shift from a softmax that shifts by itself, and a precision that says nothing."""
     if node.op != "softmax":
@@ -150,6 +161,7 @@ def _picked_difference(builder: GraphBuilder, node: Node, call: Call) -> Sequenc
 
 RULES: tuple[Rule, ...] = (
     _softmax,
+    _exponential,
     _bare_softmax,
     _logsumexp,
     _log_softmax,
