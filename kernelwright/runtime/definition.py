@@ -6,7 +6,7 @@
 import types
 from collections.abc import Callable
 
-from kernelwright.runtime.code_names import _MISSING, _PLAIN, _globals_in
+from kernelwright.runtime.code_names import _MISSING, _PLAIN, _globals_in, _is_from_the_users
 
 _OF_EVERY_CLASS = frozenset(
     {"__module__", "__doc__", "__dict__", "__weakref__", "__slots__", "__annotations__"}
@@ -42,6 +42,13 @@ def _are_alike(one: object, other: object, depth: int = 0) -> bool:
     if not (type(one) is type(other) is types.FunctionType):
         # A description of a slot, or what else a class has by itself.
         return type(one) is type(other) and type(one).__module__ == "builtins" and callable(one)
+    if (
+        one.__code__ is other.__code__
+        and hasattr(one, "__wrapped__")
+        and not _is_the_users_code(one)
+    ):
+        # A library's wrapper, such as that of a dataclass's `__repr__`: the same around alikes.
+        return _are_alike(one.__wrapped__, getattr(other, "__wrapped__", None), depth + 1)
     codes, names = (one.__code__, other.__code__), _globals_in(one.__code__)
     held = [
         (f.__globals__.get(n, _MISSING), g.__globals__.get(n, _MISSING))
@@ -55,6 +62,11 @@ def _are_alike(one: object, other: object, depth: int = 0) -> bool:
         and one.__kwdefaults__ == other.__kwdefaults__
         and all(_are_alike(a, b, depth + 1) for a, b in held)
     )
+
+
+def _is_the_users_code(function: types.FunctionType) -> bool:
+    """Say whether a function's own lines are the program's; `functools.wraps` renames it."""
+    return _is_from_the_users(str(function.__globals__.get("__name__", "")))
 
 
 def _text_of(code: types.CodeType) -> tuple:

@@ -13,6 +13,7 @@ from abc import ABCMeta
 from collections import ChainMap, OrderedDict, deque
 from collections.abc import Callable
 from contextvars import ContextVar
+from dataclasses import dataclass
 from types import FunctionType, MappingProxyType, ModuleType, SimpleNamespace
 
 import mlx.core as mx
@@ -23,6 +24,7 @@ from mlx.nn.layers.normalization import RMSNorm
 
 from kernelwright import ir
 from kernelwright.errors import InputError
+from kernelwright.runtime.definition import _are_alike
 from kernelwright.runtime.guard import State, Surroundings
 
 USER = """
@@ -424,3 +426,26 @@ def test_an_error_of_the_users_own_is_no_look_at_values() -> None:
             return mx.exp(x)
 
     assert [node.op for node in ir.capture(function, mx.zeros(4)).nodes] == ["exp"]
+
+
+def test_dataclasses_that_say_the_same_are_alike() -> None:
+    text = "@dataclass\nclass State:\n    mean: float\n    step: int = {step}\n"
+
+    def made(step: int) -> object:
+        space: dict[str, object] = {"dataclass": dataclass, "__name__": "a_test"}
+        exec(text.format(step=step), space)
+        return space["State"]
+
+    assert _are_alike(made(1), made(1))
+    assert not _are_alike(made(1), made(2))
+
+
+def test_wrappers_of_ones_own_are_alike_only_without_variables() -> None:
+    def scaled(factor: float) -> object:
+        @functools.wraps(len)
+        def inner(x: float) -> float:
+            return x * factor
+
+        return inner
+
+    assert not _are_alike(scaled(2.0), scaled(3.0))

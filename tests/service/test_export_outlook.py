@@ -90,9 +90,6 @@ def test_a_search_says_it_before(said: str) -> None:
     assert "updated" in said.partition("will refuse it")[2]
 
 
-@pytest.mark.xfail(
-    reason="kernels of an export do not serve the caller's own dataclass, which runs as written"
-)
 def test_dataclasses_go_in_and_come_out(file: Path, said: str, tmp_path: Path) -> None:
     del said
     _, printed = _export(file, "updated", tmp_path)

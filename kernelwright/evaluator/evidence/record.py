@@ -4,10 +4,7 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from kernelwright.errors import InputError
-from kernelwright.evaluator.evidence.result import Comparison
+from kernelwright.evaluator.evidence.result import Comparison, load_record
 from kernelwright.metal.device.simulator.toolchain import compiler_version
 from kernelwright.metal.diagnostic import Record
 
@@ -64,15 +61,8 @@ class Evidence(Record):
         Raises:
             InputError: there is no such file, or it holds no evidence.
         """
-        try:
-            return cls.model_validate_json(path.read_text())
-        except OSError as e:
-            raise InputError(f"cannot read {path}: {e.strerror}.") from e
-        except ValidationError as e:
-            raise InputError(
-                f"{path} holds no evidence: {e.error_count()} fields do not fit; make it with "
-                f"`kernelwright doctor --deep --out {path.name}`."
-            ) from e
+        advice = f"; make it with `kernelwright doctor --deep --out {path.name}`"
+        return load_record(cls, path, "evidence", advice)
 
     @property
     def disagreements(self) -> int:

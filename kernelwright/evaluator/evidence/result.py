@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -57,6 +58,25 @@ class Row(Record):
         ]
 
 
+Read = TypeVar("Read", bound=Record)
+
+
+def load_record(kind: type[Read], path: Path, what: str, advice: str = "") -> Read:
+    """Read a record's file.
+
+    Raises:
+        InputError: there is no such file, or it holds nothing of the kind.
+    """
+    try:
+        return kind.model_validate_json(path.read_text())
+    except OSError as e:
+        raise InputError(f"cannot read {path}: {e.strerror}.") from e
+    except ValidationError as e:
+        raise InputError(
+            f"{path} holds no {what}: {e.error_count()} fields do not fit{advice}."
+        ) from e
+
+
 class Comparison(Record):
     """Everything that was judged in one run."""
 
@@ -74,14 +94,7 @@ class Comparison(Record):
         Raises:
             InputError: there is no such file, or it holds no run.
         """
-        try:
-            return cls.model_validate_json(path.read_text())
-        except OSError as e:
-            raise InputError(f"cannot read {path}: {e.strerror}.") from e
-        except ValidationError as e:
-            raise InputError(
-                f"{path} holds no verdicts: {e.error_count()} fields do not fit."
-            ) from e
+        return load_record(cls, path, "verdicts")
 
     def table(self) -> str:
         """Return what a person has to look at: differences, and verdicts that are not right."""
