@@ -39,14 +39,13 @@ _MODULES = {
     "export": "kernelwright.service.export_function",
     "kernel": "kernelwright.service.python.authoring.define",
     "optimize": "kernelwright.runtime.optimize",
-    "plan": "kernelwright.service.python.plan",
     "registry": "kernelwright.service.python.loaded",
     "restore": "kernelwright.runtime.optimize",
     "rowwise": "kernelwright.service.python.authoring.define",
     "verify": "kernelwright.service.python.verify",
 }
 """Where each name comes from when it is first used, so that `import kernelwright` stays light."""
-_ROOMS = ("campaign", "search")
+_ROOMS = ("campaign", "plan", "search")
 """Packages that are called as functions; see `callable_room`."""
 
 

@@ -28,6 +28,7 @@ from kernelwright.evaluator.task import Task
 from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.schedule import Schedule
+from kernelwright.plan import partition
 
 _ATTEMPTS = 3
 _OUT = Path("docs/catalog.md")
@@ -42,7 +43,7 @@ def solve(entry: Entry, dtype: Dtype, evaluator: Evaluator) -> Solution:
     began = time.perf_counter()
     zeros = [mx.zeros(t.shape, _mlx(t.dtype)) for t in entry.types(dtype)]
     graph = ir.gather_attention(ir.canonicalize(ir.capture(entry.function, *zeros)))
-    regions = ir.partition(graph)
+    regions = partition(graph)
     covered = {i for region in regions for i in region.indices}
     left = tuple(
         node.op

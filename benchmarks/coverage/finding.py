@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kernelwright import ir
 from kernelwright.ir.graph import Graph
+from kernelwright.metal.family import classify
 
 
 @dataclass
@@ -26,7 +27,7 @@ class Occurrence:
             return named[0].name
         ops = Counter(n.op for n in self.graph.nodes)
         telling = [op for op in ("gather", "gather_axis", "concatenate", "pad") if op in ops]
-        return " ".join([str(ir.classify(self.graph).pattern), *telling[:1]])
+        return " ".join([str(classify(self.graph).pattern), *telling[:1]])
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from benchmarks.coverage.planning import Timing, time_step
 from benchmarks.coverage.step import Step, steps
 from kernelwright import ir
 from kernelwright.errors import KernelwrightError
+from kernelwright.plan import partition
 
 PAGE = Path(__file__).parents[2] / "docs" / "coverage.md"
 
@@ -106,7 +107,7 @@ def _replay(row: Row, step: Step, arrays: Sequence[mx.array]) -> str:
     ir.verify(canonical)
     row.nodes += len(graph.nodes)
     row.canonical_nodes += len(canonical.nodes)
-    row.regions += len(ir.partition(canonical))
+    row.regions += len(partition(canonical))
     row.unknown = tuple(sorted({n.op for n in graph.nodes if n.op not in ir.OPS}))
     for label, candidate in (("captured", graph), ("canonical", canonical)):
         found = ir.interpret(candidate, *arrays)[0]

@@ -28,6 +28,7 @@ from kernelwright.evaluator.task import Task
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.schedule import Schedule, render
+from kernelwright.plan import partition
 
 PAGE = Path(__file__).parents[2] / "docs" / "regions.md"
 _STATE = Path(".regions.jsonl")
@@ -80,9 +81,7 @@ def _regions(architecture: Architecture) -> list[ir.Region]:
         model = architecture.build()
         mx.eval(model.parameters())  # type: ignore[attr-defined]
         return [
-            region
-            for _, step, arrays in steps(model)
-            for region in ir.partition(_graph(step, arrays))
+            region for _, step, arrays in steps(model) for region in partition(_graph(step, arrays))
         ]
     except (KernelwrightError, ValueError) as e:
         print(f"{architecture.name}: {e}", flush=True)

@@ -20,6 +20,7 @@ from kernelwright import ir
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.region import Region
 from kernelwright.ir.stitch import RunRegion
+from kernelwright.plan import partition
 from kernelwright.runtime.optimize import Optimized
 from kernelwright.runtime.server import KernelServer, Service
 
@@ -47,7 +48,7 @@ class _Replaying(KernelServer):
     """Serves every region with MLX's own operations, as a device of MLX's would."""
 
     def serve(self, graph: Graph) -> Service:
-        programs = {region: _replay(region) for region in ir.partition(graph)}
+        programs = {region: _replay(region) for region in partition(graph)}
         return Service(graph, programs, (), "every region replays MLX")
 
 

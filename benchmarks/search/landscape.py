@@ -12,7 +12,7 @@ from kernelwright import catalog
 from kernelwright.agents.offline.tuner import promising
 from kernelwright.errors import KernelwrightError
 from kernelwright.evaluator.speed.prediction import predict_program
-from kernelwright.ir import Graph, canonicalize, capture, gather_attention, partition
+from kernelwright.ir import Graph, canonicalize, capture, gather_attention
 from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.device.base import Array, RunOptions
 from kernelwright.metal.device.simulator.device import SimulatorDevice
@@ -20,6 +20,7 @@ from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.perf import find_profile
 from kernelwright.metal.schedule import render
+from kernelwright.plan import partition
 
 PATH = Path(__file__).parents[1] / "results" / "landscape.json"
 _CHIP = "m4-pro"

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from benchmarks.suite.search import capture, random_input
 from benchmarks.suite.workloads import WORKLOADS
-from kernelwright import ir
 from kernelwright.errors import KernelwrightError
 from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.device.array import to_numpy
@@ -16,6 +15,7 @@ from kernelwright.metal.device.base import Array, Counters, RunOptions
 from kernelwright.metal.device.simulator.device import SimulatorDevice
 from kernelwright.metal.kernel import BoundProgram
 from kernelwright.metal.lower import lower, schedules
+from kernelwright.plan import partition
 
 _TIMEOUT_S = 60.0
 TaskKey = tuple[str, str, int]
@@ -42,7 +42,7 @@ def _count_task(
 ) -> None:
     name, dtype, region = task
     workload = next(w for w in WORKLOADS if w.name == name)
-    regions = ir.partition(capture(workload, Dtype.parse(dtype)))
+    regions = partition(capture(workload, Dtype.parse(dtype)))
     if region >= len(regions):
         print(f"{name}: there is no region {region} any more", file=sys.stderr)
         return

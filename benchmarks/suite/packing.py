@@ -8,12 +8,12 @@ from random import Random
 
 from benchmarks.suite.search import capture
 from benchmarks.suite.workload import Workload
-from kernelwright import ir
 from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.device.cuda.translate import headers, translate
 from kernelwright.metal.kernel import BoundProgram
 from kernelwright.metal.lower import lower, schedules
+from kernelwright.plan import partition
 
 Packed = dict[str, object]
 
@@ -37,7 +37,7 @@ def pack(
 
 
 def _candidates(workload: Workload, dtype: Dtype, info: DeviceInfo, drawn: int) -> Iterator[Packed]:
-    for number, region in enumerate(ir.partition(capture(workload, dtype))):
+    for number, region in enumerate(partition(capture(workload, dtype))):
         graph = region.extract()
         legal = schedules(graph, info)
         random = Random(f"{workload.name} {dtype} {number}")

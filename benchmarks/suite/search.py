@@ -22,6 +22,7 @@ from kernelwright.metal.device.base import Device
 from kernelwright.metal.device.execution import MlxExecutable
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.schedule import Schedule
+from kernelwright.plan import partition
 
 SCHEDULES = 24
 """Schedules tried per region unless told, in the order in which the coder would try them."""
@@ -51,7 +52,7 @@ def search(
 ) -> Found:
     """Find the fastest stitched function that the offline planner and coder give."""
     graph = capture(workload, dtype)
-    regions = tuple(ir.partition(graph))
+    regions = tuple(partition(graph))
     chosen: dict[ir.Region, MlxExecutable] = {}
     results: list[ScheduleResult] = []
     for number, region in enumerate(regions):
@@ -69,7 +70,7 @@ def rebuild(
     graph = capture(workload, dtype)
     names = {r.region: r.schedule for r in results if r.is_chosen}
     chosen: dict[ir.Region, MlxExecutable] = {}
-    for number, region in enumerate(ir.partition(graph)):
+    for number, region in enumerate(partition(graph)):
         extracted = region.extract()
         for schedule in schedules(extracted, device.info) if number in names else ():
             if _is_named(schedule, names[number]):

@@ -16,7 +16,8 @@ from mlx.utils import tree_map
 from mlx_lm.models import llama, mamba2, qwen3_moe
 
 from kernelwright import ir
-from kernelwright.ir.family import FUSED_INDEXING
+from kernelwright.metal.family.classify import is_index_arithmetic
+from kernelwright.plan import Traffic, compiled_traffic, eager_traffic, partition, planned_traffic
 
 PAGE = Path(__file__).parents[2] / "docs" / "traffic.md"
 TOKENS = 512
@@ -87,9 +88,9 @@ class Row:
     """The traffic of the fusible part of a block, three ways."""
 
     name: str
-    eager: ir.Traffic
-    compiled: ir.Traffic
-    planned: ir.Traffic
+    eager: Traffic
+    compiled: Traffic
+    planned: Traffic
     region_count: int
 
     @property
@@ -115,21 +116,21 @@ def blocks() -> list[Block]:
 def measure(block: Block) -> Row:
     """Count what the elementwise, norm, softmax and loss parts of a block move."""
     graph = block.graph
-    chosen = [i for i, node in enumerate(graph.nodes) if _counts(node)]
-    regions = ir.partition(graph)
+    chosen = [i for i, node in enumerate(graph.nodes) if _counts(graph, node)]
+    regions = partition(graph)
     inside = set(chosen)
     kept = [ir.Region(graph, r.indices) for r in regions if inside.issuperset(r.indices)]
     return Row(
         block.name,
-        ir.eager_traffic(graph, chosen),
-        ir.compiled_traffic(graph, chosen),
-        ir.planned_traffic(graph, kept, chosen),
+        eager_traffic(graph, chosen),
+        compiled_traffic(graph, chosen),
+        planned_traffic(graph, kept, chosen),
         len(kept),
     )
 
 
-def _counts(node: ir.Node) -> bool:
-    return ir.op_named(node.op).kind in _FUSIBLE or node.op in FUSED_INDEXING
+def _counts(graph: ir.Graph, node: ir.Node) -> bool:
+    return ir.op_named(node.op).kind in _FUSIBLE or is_index_arithmetic(graph, node)
 
 
 def _block(name: str, fn: Callable[..., object], *arrays: mx.array) -> Block:
@@ -188,7 +189,7 @@ These are counts of bytes and launches, not times.
     return head + "\n".join(lines) + "\n"
 
 
-def _amount(traffic: ir.Traffic) -> str:
+def _amount(traffic: Traffic) -> str:
     return f"{traffic.nbytes / 1e6:.1f} MB, {traffic.launches} launches"
 
 

@@ -14,10 +14,10 @@ from kernelwright.evaluator.speed.prediction import (
     speedups_of,
 )
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.traffic import compiled_traffic, eager_traffic, fast_traffic
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.perf import ChipProfile, find_profile
+from kernelwright.plan.traffic import compiled_traffic, eager_traffic, fast_traffic
 
 
 class Gain(Record):

@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kernelwright.errors import InputError, UnsupportedError
-from kernelwright.ir.alignment import reduced_axes
+from kernelwright.ir.analysis.input_independent import Known
 from kernelwright.ir.graph import Attribute, Graph, Node, TensorType, ValueId
-from kernelwright.ir.known import Known
-from kernelwright.ir.ops import Call, Kind, op_named
+from kernelwright.ir.ops import Call, Kind, op_named, reduced_axes
 from kernelwright.ir.shape import Shapes
 
 Axis = tuple[int, int]
@@ -208,7 +207,7 @@ def _reduced_symbols(graph: Graph, shapes: Shapes) -> set[int]:
         call, kind = Call.of(graph, node), op_named(node.op).kind
         axes: tuple[int, ...] = ()
         if kind is Kind.REDUCTION:
-            axes = reduced_axes(call, node.op)
+            axes = reduced_axes(call)
         elif kind in (Kind.SCAN, Kind.SORT) and "axis" in call.attributes:
             axes = (call.integer("axis"),)
         elif kind is Kind.CONTRACTION and node.op in ("matmul", "addmm"):

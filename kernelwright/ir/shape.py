@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
-from kernelwright.ir.alignment import reduced_axes
 from kernelwright.ir.dimension import ONE, Equations, Size, product
 from kernelwright.ir.graph import Graph, Node, ValueId
-from kernelwright.ir.ops import Call, Kind, op_named
+from kernelwright.ir.ops import Call, Kind, op_named, reduced_axes
 from kernelwright.ir.ops.view import slices
 
 Sizes = tuple[Size, ...]
@@ -85,7 +84,7 @@ def _elementwise(shapes: Shapes, node: Node, call: Call) -> None:
 
 def _reduction(shapes: Shapes, node: Node, call: Call) -> None:
     source, result = shapes.of[node.inputs[0]], shapes.of[node.outputs[0]]
-    axes = reduced_axes(call, node.op)
+    axes = reduced_axes(call)
     for axis, (a, b) in enumerate(zip(source, result, strict=True)):
         if axis not in axes:
             shapes.equations.equate(a, b, _why(node))

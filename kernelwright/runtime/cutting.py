@@ -1,9 +1,9 @@
 """The parts of a graph that are looked up in the store: the planner's, and products left alone."""
 
-from kernelwright import ir
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.ir.region import Region
+from kernelwright.plan import partition
 
 
 def regions_of(graph: Graph) -> list[Region]:
@@ -11,7 +11,7 @@ def regions_of(graph: Graph) -> list[Region]:
 
     Alone they save no launch, yet reading the weights is most of a decode step.
     """
-    regions = ir.partition(graph)
+    regions = partition(graph)
     covered = {i for region in regions for i in region.indices}
     for index, node in enumerate(graph.nodes):
         if index in covered or op_named(node.op).kind is not Kind.CONTRACTION:

@@ -16,6 +16,7 @@ from kernelwright.ir.region import Region
 from kernelwright.ir.stitch import RunRegion
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, Device, DeviceName
 from kernelwright.metal.device.registry import open_device
+from kernelwright.plan import fast_traffic
 from kernelwright.runtime.chain import Run
 from kernelwright.runtime.cutting import regions_of
 from kernelwright.runtime.explanation import ServedRegion
@@ -248,7 +249,7 @@ class KernelServer:
         """
         if trial.is_kept or not self.weighs_steps or not trial.kernel_us or not trial.mlx_us:
             return trial.is_kept
-        return trial.kernel_us <= _MOST_SLOWER * trial.mlx_us and ir.fast_traffic(task).launches > 1
+        return trial.kernel_us <= _MOST_SLOWER * trial.mlx_us and fast_traffic(task).launches > 1
 
     def _tried(self, ids: Sequence[str]) -> list[MachineTrial]:
         assert self.device is not None

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from kernelwright.errors import InputError
 from kernelwright.evaluator.task import Task
-from kernelwright.ir import Region, compiled_traffic, eager_traffic, fast_traffic, planned_traffic
+from kernelwright.ir import Region
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.perf import ChipProfile, find_profile
+from kernelwright.plan import compiled_traffic, eager_traffic, fast_traffic, planned_traffic
 from kernelwright.search.task_search import TaskSearch
 
 Order = Callable[[Sequence[TaskSearch], DeviceInfo], Sequence[TaskSearch]]

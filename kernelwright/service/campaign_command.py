@@ -42,8 +42,8 @@ from kernelwright.campaign.spec.campaign_file import (
 )
 from kernelwright.campaign.team.model_team import hiring
 from kernelwright.errors import DeviceError, UsageError
-from kernelwright.ir import partition
 from kernelwright.metal.diagnostic import Record
+from kernelwright.plan import partition
 from kernelwright.runtime.export import export_into, fits_metal
 from kernelwright.search.priority import SecondsToSave
 from kernelwright.service.console import console, output_for_json

@@ -11,6 +11,7 @@ from mlx.nn.layers.base import Module
 from mlx.nn.utils import value_and_grad
 
 from kernelwright import ir
+from kernelwright.plan import legality, partition
 from tests.ir.functions import flat
 
 Layer = Callable[[], Module]
@@ -84,8 +85,8 @@ def assert_exact(function: Callable[..., object], *inputs: mx.array) -> ir.Graph
         for found, wanted in zip(ir.interpret(candidate, *inputs), expected, strict=True):
             assert found.dtype == wanted.dtype
             assert mx.array_equal(found, wanted, equal_nan=True)
-    for region in ir.partition(canonical):
-        assert ir.legality(region).is_legal
+    for region in partition(canonical):
+        assert legality(region).is_legal
     return canonical
 
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 import mlx.core as mx
 from mlx.nn.layers.normalization import RMSNorm
 
-from kernelwright.ir import Graph, canonicalize, capture, partition
+from kernelwright.ir import Graph, canonicalize, capture
+from kernelwright.plan import partition
 
 X = mx.zeros((4, 64))
 NORM = RMSNorm(64)

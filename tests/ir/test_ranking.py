@@ -6,8 +6,9 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from kernelwright.ir import Pattern, canonicalize, capture, classify, interpret, reference
+from kernelwright.ir import canonicalize, capture, interpret, reference
 from kernelwright.ir.passes.ranking import sort_partitions
+from kernelwright.metal.family import Pattern, classify
 
 X = mx.random.normal((5, 64), key=mx.random.key(3))
 Function = Callable[[mx.array], mx.array]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from kernelwright import ir
+from kernelwright.plan import partition
 
 Turn = Callable[[mx.array, mx.array, mx.array], mx.array]
 B, H, L, D = 2, 3, 5, 8
@@ -160,5 +161,5 @@ def test_a_turn_by_complex_pairs_needs_no_complex_kernel() -> None:
     arrays = [mx.ones(X), mx.ones(TABLE), mx.ones(TABLE)]
     graph = ir.gather_attention(ir.canonicalize(ir.capture(PAIRS[2], *arrays)))
     assert all(not type_.dtype.is_complex for type_ in graph.types)
-    (region,) = ir.partition(graph)
+    (region,) = partition(graph)
     assert len(region.inputs) == 3

@@ -13,6 +13,7 @@ from mlx.nn.layers import activations
 
 from kernelwright import ir
 from kernelwright.ir import Graph, canonicalize, capture, standardize
+from kernelwright.plan import partition
 from tests.ir.programs import Program, example, programs
 
 Function = Callable[..., mx.array]
@@ -272,7 +273,7 @@ def test_a_region_is_extracted_in_the_standard_form() -> None:
     tasks = []
     for way in SILU:
         graph = canonicalize(capture(lambda x, y, way=way: way(x) + y, X, Y))
-        (region,) = ir.partition(graph)
+        (region,) = partition(graph)
         tasks.append(region.extract())
     assert len({t.fingerprint for t in tasks}) == 1
     assert tasks[0].input_types == (tasks[0].types[0],) * 2

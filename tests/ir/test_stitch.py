@@ -8,6 +8,7 @@ import pytest
 
 from kernelwright import ir
 from kernelwright.ir.stitch import RunRegion, stitch
+from kernelwright.plan import partition
 
 
 def block(x: mx.array, w: mx.array) -> tuple[mx.array, mx.array]:
@@ -36,7 +37,7 @@ def inputs() -> list[mx.array]:
 
 
 def test_planned_regions_stitch_to_the_whole(graph: ir.Graph) -> None:
-    regions = ir.partition(graph)
+    regions = partition(graph)
     assert len(regions) >= 2
     stitched = stitch(graph, {region: by_mlx(region) for region in regions})
     for found, expected in zip(stitched(*inputs()), block(*inputs()), strict=True):
@@ -55,7 +56,7 @@ def test_each_region_runs_once(graph: ir.Graph) -> None:
 
         return step
 
-    regions = ir.partition(graph)
+    regions = partition(graph)
     stitch(graph, {r: counted(r, i) for i, r in enumerate(regions)})(*inputs())
     assert sorted(calls) == list(range(len(regions)))
 

@@ -10,6 +10,7 @@ import pytest
 from kernelwright import ir
 from kernelwright.errors import StoreError
 from kernelwright.ir.graph import Graph
+from kernelwright.plan import partition
 from kernelwright.runtime.demand import without_weights
 from kernelwright.runtime.optimize import Optimized, optimize
 from kernelwright.store import KernelStore
@@ -88,7 +89,7 @@ def test_weights_are_left_out_and_the_tasks_stay_the_same() -> None:
 
 
 def tasks(graph: Graph) -> set[str]:
-    return {region.extract().fingerprint for region in ir.partition(graph)}
+    return {region.extract().fingerprint for region in partition(graph)}
 
 
 def run(program: str) -> tuple[str, str]:

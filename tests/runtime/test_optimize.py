@@ -17,6 +17,7 @@ from kernelwright.evaluator.evaluation import Evaluation, Speedup, Status
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.simulator.device import SimulatorDevice
 from kernelwright.metal.lower import lower, schedules
+from kernelwright.plan import partition
 from kernelwright.runtime.optimize import Optimized, explain, optimize
 from kernelwright.runtime.server import KernelServer
 from kernelwright.store import Intent, KernelStore, Rank
@@ -45,7 +46,7 @@ def crown(
     graph = ir.canonicalize(ir.capture(function, *arrays))
     with KernelStore(url) as store:
         campaign = store.begin_campaign(name="t", spec="{}", environment=environment_of(device))
-        for region in ir.partition(graph):
+        for region in partition(graph):
             task = Task(region.extract(), "t")
             program = lower(task.graph, schedules(task.graph, device)[0])
             trial = store.intend(Intent(campaign.id, task, program, "offline", "as lowered"))

@@ -14,6 +14,7 @@ from mlx.nn.utils import value_and_grad
 
 from kernelwright import ir
 from kernelwright.ir.graph import Graph
+from kernelwright.plan import partition
 from kernelwright.runtime.optimize import Optimized
 from kernelwright.runtime.server import KernelServer, Service
 from kernelwright.runtime.state import state_of
@@ -26,7 +27,7 @@ class Replaying(KernelServer):
     """Serves every region with MLX's own operations."""
 
     def serve(self, graph: Graph) -> Service:
-        tasks = {region: region.extract() for region in ir.partition(graph)}
+        tasks = {region: region.extract() for region in partition(graph)}
         programs = {
             region: (lambda arrays, task=task: ir.interpret(task, *arrays))
             for region, task in tasks.items()

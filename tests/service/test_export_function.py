@@ -17,9 +17,10 @@ from kernelwright.agents.protocols import Proposal
 from kernelwright.errors import InputError
 from kernelwright.evaluator import Evaluation, Stage, Status, Task
 from kernelwright.evaluator.evaluation import StageResult
-from kernelwright.ir import canonicalize, capture, partition
+from kernelwright.ir import canonicalize, capture
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower import lower, schedules
+from kernelwright.plan import partition
 from kernelwright.service.commands import app
 from kernelwright.service.export_function import ExportResult
 from kernelwright.store import Environment, Intent, KernelStore, Rank

@@ -21,6 +21,7 @@ from kernelwright.campaign.planning.traffic import traffic_of
 from kernelwright.campaign.planning.whole_function import FunctionWork
 from kernelwright.errors import InputError
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.plan import partition
 from kernelwright.service.commands import app
 from kernelwright.service.console import THEME
 from kernelwright.service.view.layered import Box, Edge, Key, arrange
@@ -264,7 +265,7 @@ def test_mlx_is_given_the_same_simplification_as_the_regions() -> None:
     works = []
     for function in (scaled, plain):
         graph = ir.canonicalize(ir.capture(function, mx.zeros((64, 256))))
-        works.append((FunctionWork.of(graph, ir.partition(graph)), traffic_of(graph)))
+        works.append((FunctionWork.of(graph, partition(graph)), traffic_of(graph)))
     assert works[0][0].compiled.nbytes == works[1][0].compiled.nbytes
     assert works[0][0].compiled.launches == works[1][0].compiled.launches
     assert works[0][1] == works[1][1]

@@ -2,7 +2,7 @@
 
 from kernelwright.agents.protocols import Plan, PlannedRegion
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir import Call, Graph, Kind, Node, Region, op_named, partition
+from kernelwright.ir import Call, Graph, Kind, Node, Region, op_named
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.schedule import (
@@ -15,6 +15,7 @@ from kernelwright.metal.schedule import (
     Scan,
     Schedule,
 )
+from kernelwright.plan import partition
 
 AUTHOR = "offline"
 

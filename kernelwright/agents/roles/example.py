@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from kernelwright.agents.roles.prompt import source
-from kernelwright.ir import Graph, Kind, classify, op_named
-from kernelwright.ir.family import Pattern
+from kernelwright.ir import Graph, Kind, op_named
+from kernelwright.metal.family import classify
+from kernelwright.metal.family.classify import Pattern
 
 _MOST = 3
 _LONGEST_ROW = 2048

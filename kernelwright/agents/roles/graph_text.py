@@ -9,16 +9,16 @@ from kernelwright.agents.roles.task_signature import Interface
 from kernelwright.errors import InputError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.task import Task, Tolerance
-from kernelwright.ir.cost import cost
 from kernelwright.ir.describe import describe, value_names
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Attribute, Graph
 from kernelwright.ir.idioms import idioms
 from kernelwright.ir.ops import Kind, op_named
-from kernelwright.ir.partition import partition
-from kernelwright.ir.traffic import compile_groups, compiled_traffic, eager_traffic
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.perf import find_profile
+from kernelwright.plan.cost import cost
+from kernelwright.plan.partition import partition
+from kernelwright.plan.traffic import compile_groups, compiled_traffic, eager_traffic
 
 SMALL_INPUT = 8
 """Elements below which MLX places an input in `constant`:

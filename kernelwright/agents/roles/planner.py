@@ -17,9 +17,9 @@ from kernelwright.agents.roles.reply_schema import Cut, RegionDraft
 from kernelwright.agents.session.async_bridge import AsyncBridge
 from kernelwright.errors import BudgetError
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.legality import legality
 from kernelwright.ir.region import Region
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.plan.legality import legality
 
 _MOST_CORRECTIONS = 2
 

@@ -10,9 +10,10 @@ from kernelwright.agents.roles.planner import planner_prompt
 from kernelwright.agents.session import ModelSpec, Usage, load_prices
 from kernelwright.agents.session.spec import price_name, price_of
 from kernelwright.evaluator.task import Task
-from kernelwright.ir import Graph, partition
+from kernelwright.ir import Graph
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.diagnostic import Record
+from kernelwright.plan import partition
 from kernelwright.search.spec import SearchSpec
 
 _BYTES_PER_TOKEN = 3.5

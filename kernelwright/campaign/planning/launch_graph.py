@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from kernelwright.ir import Graph, Kind, Region, mlx_kernels, op_named
+from kernelwright.ir import Graph, Kind, Region, op_named
 from kernelwright.ir.graph import ValueId
-from kernelwright.ir.traffic import compile_groups
+from kernelwright.plan import mlx_kernels
+from kernelwright.plan.traffic import compile_groups
 
 
 @dataclass(frozen=True)

@@ -2,20 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 
-from kernelwright.ir import (
-    Graph,
-    Region,
+from kernelwright.ir import Graph, Region, idioms, standardize
+from kernelwright.ir.ops import Kind, op_named
+from kernelwright.plan import (
     best_traffic,
     compiled_traffic,
     eager_traffic,
     fast_traffic,
-    idioms,
     planned_traffic,
-    standardize,
 )
-from kernelwright.ir.cost import DEFAULT_PROFILE, time_us
-from kernelwright.ir.ops import Kind, op_named
-from kernelwright.ir.traffic import IN_MLX_FAST, compile_groups
+from kernelwright.plan.cost import DEFAULT_PROFILE, time_us
+from kernelwright.plan.traffic import IN_MLX_FAST, compile_groups
 
 REASON = "MLX runs it in one kernel with its neighbours, which one of our own would cut off"
 _NOTHING_US = 1e-6

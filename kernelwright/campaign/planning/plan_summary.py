@@ -11,17 +11,11 @@ from kernelwright.campaign.planning.whole_function import FunctionWork, whole_ga
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.gain import Gain, gain_between
 from kernelwright.evaluator.speed.prediction import flops_of, perfect_time, predict_baselines
-from kernelwright.ir import (
-    Graph,
-    Region,
-    best_traffic,
-    cost,
-    legality,
-    planned_traffic,
-)
-from kernelwright.ir import Traffic as Count
+from kernelwright.ir import Graph, Region
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.perf import find_profile
+from kernelwright.plan import Traffic as Count
+from kernelwright.plan import best_traffic, cost, legality, planned_traffic
 
 
 class Work(Record):

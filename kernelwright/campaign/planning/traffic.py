@@ -2,17 +2,15 @@
 
 from collections.abc import Sequence
 
-from kernelwright.ir import (
-    Graph,
-    Region,
+from kernelwright.ir import Graph, Region, standardize
+from kernelwright.metal.diagnostic import Record
+from kernelwright.plan import (
     best_traffic,
     compiled_traffic,
     eager_traffic,
     fast_traffic,
     planned_traffic,
-    standardize,
 )
-from kernelwright.metal.diagnostic import Record
 
 
 class Traffic(Record):

@@ -11,6 +11,7 @@ from kernelwright.campaign.spec.search_target import Subject
 from kernelwright.errors import InputError, KernelwrightError
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.registry import open_device
+from kernelwright.plan import partition
 from kernelwright.store import KernelStore, Wanted
 
 _ALL = 1_000_000
@@ -105,7 +106,7 @@ def still_wanted(store: KernelStore, limit: int) -> tuple[Wanted, ...]:
 
 def _tasks(wanted: Wanted) -> set[str]:
     graph = ir.gather_attention(Graph.from_json(wanted.graph_json))
-    return {region.extract().fingerprint for region in ir.partition(graph)}
+    return {region.extract().fingerprint for region in partition(graph)}
 
 
 def _is_served(wanted: Wanted, spec: NightSpec, store: KernelStore) -> bool:

@@ -4,18 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kernelwright.evaluator.gain import Gain, gain_between
 from kernelwright.evaluator.speed.prediction import PredictedTime, flops_of, perfect_time
-from kernelwright.ir import (
-    Graph,
-    Region,
-    best_traffic,
-    compiled_traffic,
-    eager_traffic,
-    fast_traffic,
-    standardize,
-)
-from kernelwright.ir import Traffic as Count
+from kernelwright.ir import Graph, Region, standardize
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.perf import ChipProfile, find_profile
+from kernelwright.plan import Traffic as Count
+from kernelwright.plan import best_traffic, compiled_traffic, eager_traffic, fast_traffic
 
 
 class Work(Record):

@@ -6,9 +6,9 @@ from kernelwright.agents.offline import OfflineCoder
 from kernelwright.campaign.planning.capturing import Captured
 from kernelwright.campaign.redteam.record import Target
 from kernelwright.evaluator.task import Task
-from kernelwright.ir.partition import partition
 from kernelwright.ir.region import Region
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.plan.partition import partition
 from kernelwright.store import KernelStore
 
 _MOST_CHAMPIONS = 1000

@@ -20,9 +20,10 @@ from kernelwright.campaign.history.ledger import abandoned
 from kernelwright.campaign.team.step_memory import StepMemory
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
-from kernelwright.ir import Graph, classify
+from kernelwright.ir import Graph
 from kernelwright.ir.describe import operation
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.family import classify
 from kernelwright.search.bandit import Credited
 from kernelwright.store import KernelStore
 from kernelwright.store import Lesson as KeptLesson

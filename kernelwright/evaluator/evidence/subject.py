@@ -21,6 +21,7 @@ from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.schedule import Schedule
+from kernelwright.plan import partition
 
 Kind = Literal["template", "honest", "mutant"]
 KINDS: tuple[Kind, ...] = ("template", "honest", "mutant")
@@ -93,7 +94,7 @@ def _templates(entry: Entry, dtype: Dtype, selection: Selection) -> Iterator[Sub
         graph = ir.gather_attention(ir.canonicalize(ir.capture(entry.function, *zeros)))
     if selection.is_small:
         graph = _small(graph)
-    for number, region in enumerate(ir.partition(graph)):
+    for number, region in enumerate(partition(graph)):
         part = region.extract()
         task = Task(part, entry.name)
         for schedule in _spread(_space(part), selection.schedules):
@@ -141,7 +142,7 @@ def _resized(graph: Graph, other_size: int) -> Graph:
 
 def _families(graph: Graph) -> list[set[str]]:
     """Return the families of kernels that compute each region."""
-    return [{s.family for s in _space(region.extract())} for region in ir.partition(graph)]
+    return [{s.family for s in _space(region.extract())} for region in partition(graph)]
 
 
 def _mlx(dtype: Dtype) -> mx.Dtype:

@@ -3,9 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from kernelwright.ir.alignment import reduced_axes
 from kernelwright.ir.graph import Graph, Node, TensorType, ValueId
-from kernelwright.ir.ops import Call, Kind, op_named
+from kernelwright.ir.ops import Call, Kind, op_named, reduced_axes
 
 Axes = frozenset[int]
 """Of one value: the axes whose index tells from which slice of the input an element comes."""
@@ -88,7 +87,7 @@ def _after(graph: Graph, node: Node, read: list[tuple[int, Axes]]) -> Axes:
     if kind is Kind.VIEW:
         return _viewed(graph, node, axes)
     if kind is Kind.REDUCTION:
-        gone = reduced_axes(Call.of(graph, node), node.op)
+        gone = reduced_axes(Call.of(graph, node))
         return _left(axes, gone, len(before), len(made))
     if kind in (Kind.SCAN, Kind.SORT) and node.has("axis"):
         axis = node.attribute("axis")

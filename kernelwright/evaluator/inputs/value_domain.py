@@ -13,9 +13,9 @@ from kernelwright.evaluator.inputs.interval import (
     span_of,
 )
 from kernelwright.evaluator.inputs.wrapping import avoids_least, may_be_anything
+from kernelwright.ir.analysis.continuity import is_jump
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
-from kernelwright.ir.jump import is_jump
 from kernelwright.ir.ops import Kind, op_named
 
 _POSITIVE = frozenset({"log", "log2", "log10", "sqrt", "rsqrt"})

@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import mlx.core as mx
 
-from kernelwright.ir.fast_norm import NORMS, has_mlx_norm
 from kernelwright.ir.graph import Graph, ValueId
 from kernelwright.ir.idioms import Idiom, idioms
 from kernelwright.ir.passes.attention import gather_attention
 from kernelwright.ir.region import Region
 from kernelwright.ir.stitch import RunRegion, stitch
+from kernelwright.plan.mlx.norm import NORMS, has_mlx_norm
 
 Function = Callable[..., list[mx.array]]
 """Takes MLX arrays, returns unevaluated outputs."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from kernelwright.evaluator.evaluation import Speedup
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Call, op_named
-from kernelwright.ir.traffic import Traffic, compiled_traffic, eager_traffic, fast_traffic
 from kernelwright.metal.device.base import Counters
 from kernelwright.metal.perf import ChipProfile, predict
+from kernelwright.plan.traffic import Traffic, compiled_traffic, eager_traffic, fast_traffic
 
 
 @dataclass(frozen=True, slots=True)

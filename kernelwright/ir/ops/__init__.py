@@ -18,7 +18,7 @@ from kernelwright.ir.ops import (
 from kernelwright.ir.ops.barrier import _as_recorded
 from kernelwright.ir.ops.elementwise import exact_dtype
 from kernelwright.ir.ops.op import Call, Kind, Op
-from kernelwright.ir.ops.reduction import mean_divisor
+from kernelwright.ir.ops.reduction import mean_divisor, reduced_axes
 
 _MODULES = (
     elementwise,
@@ -42,4 +42,4 @@ def op_named(name: str) -> Op:
     return known or Op(name, Kind.BARRIER, None, shapes=_as_recorded)
 
 
-__all__ = ["OPS", "Call", "Kind", "Op", "exact_dtype", "mean_divisor", "op_named"]
+__all__ = ["OPS", "Call", "Kind", "Op", "exact_dtype", "mean_divisor", "op_named", "reduced_axes"]

@@ -8,9 +8,16 @@ import numpy as np
 from kernelwright.ir.ops.op import Array, Call, Kind, Op, Shape
 
 
+def reduced_axes(call: Call) -> tuple[int, ...]:
+    """Return the axes over which a reduction combines values; the last one where it names none."""
+    rank = len(call.inputs[0].shape)
+    if "axes" in call.attributes:
+        return tuple(sorted(axis % rank for axis in call.integers("axes")))
+    return (call.integer("axis") % rank if "axis" in call.attributes else rank - 1,)
+
+
 def _keep_axes(call: Call) -> tuple[Shape, ...]:
-    axes = call.integers("axes") if "axes" in call.attributes else (call.integer("axis"),)
-    shape = call.inputs[0].shape
+    axes, shape = reduced_axes(call), call.inputs[0].shape
     return (tuple(1 if i in axes else size for i, size in enumerate(shape)),)
 
 
@@ -57,10 +64,6 @@ def _logsumexp(call: Call, x: Array) -> Array:
     return np.log(np.sum(np.exp(x - safe), axis=-1, keepdims=True)) + safe
 
 
-def _keep_last(call: Call) -> tuple[Shape, ...]:
-    return ((*call.inputs[0].shape[:-1], 1),)
-
-
 OPS: tuple[Op, ...] = (
     _reduce("sum", np.sum, "{0} + {1}"),
     _reduce("prod", np.prod, "{0} * {1}"),
@@ -79,5 +82,5 @@ OPS: tuple[Op, ...] = (
         msl="{0} + {1}",
     ),
     Op("softmax", Kind.REDUCTION, _softmax, attributes=("precise",), flops_per_element=12),
-    Op("logsumexp", Kind.REDUCTION, _logsumexp, shapes=_keep_last, flops_per_element=10),
+    Op("logsumexp", Kind.REDUCTION, _logsumexp, shapes=_keep_axes, flops_per_element=10),
 )

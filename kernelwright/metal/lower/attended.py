@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir.contraction import trouble_with_attention
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, TensorType, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
+from kernelwright.metal.family.contraction import trouble_with_attention
 from kernelwright.metal.lower.build import Builder
 from kernelwright.metal.lower.index import Index, flatten, unflatten
 from kernelwright.metal.lower.operator import tangent_for

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from kernelwright.errors import KernelwrightError
-from kernelwright.ir.contraction import trouble_with_attention
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Call
 from kernelwright.ir.resize import Axis, free_dimensions, resize
+from kernelwright.metal.family.contraction import trouble_with_attention
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower.attended import Sizes
 from kernelwright.metal.lower.attention import lower_attention

@@ -9,11 +9,11 @@ from functools import cached_property
 import numpy as np
 
 from kernelwright.errors import UnsupportedError
+from kernelwright.ir.analysis.continuity import is_jump
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
-from kernelwright.ir.jump import is_jump
 from kernelwright.ir.ops import Call, Kind, op_named
-from kernelwright.ir.ranking import ranked_values
+from kernelwright.metal.family.top_k import ranked_values
 from kernelwright.metal.lower.compared import compared_values, rounded_product
 from kernelwright.metal.lower.index import Axis, Dynamic, Index, flatten, unflatten
 from kernelwright.metal.lower.indexing import INDEXED

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir.contraction import DENSE, dense_sizes, trouble_with_dense
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call
+from kernelwright.metal.family.contraction import DENSE, dense_sizes, trouble_with_dense
 from kernelwright.metal.lower.build import Builder
 from kernelwright.metal.lower.index import Axis, Index, flatten, unflatten
 from kernelwright.metal.lower.signature import RESERVED, Signature

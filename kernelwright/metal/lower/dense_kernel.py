@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir.component import ragged_parts
 from kernelwright.ir.graph import Graph
+from kernelwright.metal.family.component import ragged_parts
 from kernelwright.metal.kernel import Kernel, Tensor
 from kernelwright.metal.lower.dense import PARTIAL, RESERVED_HERE, TAKEN
 from kernelwright.metal.lower.dense_ahead import Ahead

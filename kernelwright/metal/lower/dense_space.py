@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from itertools import product
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir.component import longest_part, ragged_parts
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.family.component import longest_part, ragged_parts
 from kernelwright.metal.lower.dense import RESERVED_HERE
 from kernelwright.metal.lower.run import WIDTHS, preferred_run
 from kernelwright.metal.lower.signature import Signature

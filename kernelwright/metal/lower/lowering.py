@@ -2,7 +2,7 @@
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.stacking import stacked_axis
+from kernelwright.metal.family.concatenated_outputs import stacked_axis
 from kernelwright.metal.kernel import Kernel, Program, Tensor
 from kernelwright.metal.lower.attention_program import attention_program
 from kernelwright.metal.lower.banded import lower_banded

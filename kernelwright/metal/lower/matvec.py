@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir.component import ragged_parts
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.matvec import Product
+from kernelwright.metal.family.component import ragged_parts
+from kernelwright.metal.family.matvec import Product
 from kernelwright.metal.kernel import Kernel
 from kernelwright.metal.lower.build import REDUCED_AXIS
 from kernelwright.metal.lower.function import header_for

@@ -3,9 +3,9 @@
 import math
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir.component import longest_part, ragged_parts
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.matvec import Product
+from kernelwright.metal.family.component import longest_part, ragged_parts
+from kernelwright.metal.family.matvec import Product
 from kernelwright.metal.lower.product import product_stores
 from kernelwright.metal.lower.signature import Signature
 from kernelwright.metal.schedule import Matvec, Schedule

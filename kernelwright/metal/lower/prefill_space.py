@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 from itertools import product
 
-from kernelwright.ir.fast_attention import FEW_QUERIES
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.family.contraction import FEW_QUERIES
 from kernelwright.metal.lower.attention_program import token_axes
 from kernelwright.metal.lower.prefill import prefill_tiles
 from kernelwright.metal.lower.prefill_stage import PrefillStage

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
-from kernelwright.ir.matvec import PRODUCTS, Product, packed_inputs, products
 from kernelwright.ir.ops import Call
+from kernelwright.metal.family.matvec import PRODUCTS, Product, packed_inputs, products
 from kernelwright.metal.lower.build import REDUCED_AXIS, Builder
 from kernelwright.metal.lower.index import Axis, Index, flatten, unflatten
 from kernelwright.metal.lower.signature import Signature

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, mean_divisor
-from kernelwright.ir.ranking import is_written_out
+from kernelwright.metal.family.top_k import is_written_out
 from kernelwright.metal.lower.index import Axis, Index
 from kernelwright.metal.lower.moment import sum_in_parts
 from kernelwright.metal.lower.operator import NOUNS, exponential_for, meaning

@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir.alignment import reduced_axes
 from kernelwright.ir.graph import Graph, Node, ValueId
-from kernelwright.ir.ops import Call, Kind, op_named
-from kernelwright.ir.plane import plane_of
-from kernelwright.ir.ranking import MAX_RANKED, RANKED, is_ranked, ranked_shape
-from kernelwright.ir.row_order import plain_rows
+from kernelwright.ir.ops import Call, Kind, op_named, reduced_axes
+from kernelwright.metal.family.plane import plane_of
+from kernelwright.metal.family.row_order import plain_rows
+from kernelwright.metal.family.top_k import MAX_RANKED, RANKED, is_ranked, ranked_shape
 from kernelwright.metal.lower.build import REDUCED_AXIS, Builder
 from kernelwright.metal.lower.index import Axis, Index, flatten, unflatten
 from kernelwright.metal.lower.parts import PartBuilder, Parts, is_straight, parts_of, places_of
@@ -179,7 +178,7 @@ def _reduced_axes(graph: Graph) -> tuple[tuple[int, ...], tuple[int, ...]]:
         assert plain is not None, "rows are counted before"
         return plain
     call = Call.of(graph, node)
-    return call.inputs[0].shape, reduced_axes(call, node.op)
+    return call.inputs[0].shape, reduced_axes(call)
 
 
 def is_strided(stores: Sequence[Store]) -> bool:

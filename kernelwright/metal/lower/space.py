@@ -6,16 +6,15 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir.alignment import reduced_axes
-from kernelwright.ir.contraction import DENSE, FEW_TOKENS, dense_sizes
-from kernelwright.ir.family import Pattern, classify
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.matvec import PRODUCTS
-from kernelwright.ir.ops import Call, Kind, op_named
-from kernelwright.ir.ranking import is_ranked
-from kernelwright.ir.row_order import plain_rows
-from kernelwright.ir.stacking import stacked_axis
+from kernelwright.ir.ops import Call, Kind, op_named, reduced_axes
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.family.classify import Pattern, classify
+from kernelwright.metal.family.concatenated_outputs import stacked_axis
+from kernelwright.metal.family.contraction import DENSE, FEW_TOKENS, dense_sizes
+from kernelwright.metal.family.matvec import PRODUCTS
+from kernelwright.metal.family.row_order import plain_rows
+from kernelwright.metal.family.top_k import is_ranked
 from kernelwright.metal.lower.accumulator import is_compensated, joins_in_part, online_pairs
 from kernelwright.metal.lower.attention_space import attention_layout, attention_schedules
 from kernelwright.metal.lower.banded import banded_footprint, banded_schedules
@@ -431,7 +430,7 @@ def _spelled_out(graph: Graph, device: DeviceInfo) -> list[Schedule]:
     # Neighbouring threads are to read neighbours, and no two of them the same elements.
     least = min(graph.types[node.outputs[0]].size for node in reductions)
     sources = [(n, len(graph.types[n.inputs[0]].shape) - 1) for n in reductions]
-    joins_neighbours = any(last in reduced_axes(Call.of(graph, n), n.op) for n, last in sources)
+    joins_neighbours = any(last in reduced_axes(Call.of(graph, n)) for n, last in sources)
     if joins_neighbours or any(t.size > least for t in graph.output_types):
         return []
     return list(_elementwise(graph, device))

@@ -8,7 +8,7 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Node
 from kernelwright.ir.ops import Call
-from kernelwright.ir.window import is_window
+from kernelwright.metal.family.depthwise_conv import is_window
 from kernelwright.metal.lower.index import Index
 from kernelwright.metal.lower.reduction import folded
 from kernelwright.metal.lower.term import Term

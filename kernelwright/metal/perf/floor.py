@@ -2,8 +2,8 @@
 
 import math
 
-from kernelwright.ir.family import classify
 from kernelwright.ir.graph import Graph
+from kernelwright.metal.family.classify import classify
 from kernelwright.metal.perf.profile import ChipProfile
 from kernelwright.metal.schedule import Columnwise, Rowwise, Scan, Schedule, Split
 

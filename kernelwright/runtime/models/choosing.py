@@ -9,6 +9,7 @@ from kernelwright.evaluator.inputs.value_domain import Domain, domains_of
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.interpret import to_mlx_dtype
 from kernelwright.metal.device.base import Device
+from kernelwright.plan import compiled_traffic, fast_traffic
 from kernelwright.runtime.chain import chained_us, mlx_chain
 from kernelwright.runtime.cutting import regions_of
 from kernelwright.runtime.models.workload import Workload
@@ -81,7 +82,7 @@ def _judged(choice: Choice, total_us: float) -> Choice:
 
 def _estimated_us(task: Graph) -> float:
     traffic = min(
-        (ir.compiled_traffic(task), ir.fast_traffic(task)), key=lambda traffic: traffic.launches
+        (compiled_traffic(task), fast_traffic(task)), key=lambda traffic: traffic.launches
     )
     # Of what a cache keeps MLX reads a view of the keys that count, and needs no mask.
     launches = 1 if any(node.op == "attention" for node in task.nodes) else traffic.launches

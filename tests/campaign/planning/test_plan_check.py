@@ -11,18 +11,18 @@ from kernelwright.campaign import Subject, capture_subjects, offline_team
 from kernelwright.campaign.planning import plan_summary
 from kernelwright.campaign.planning.capturing import FunctionPlan, plan_function
 from kernelwright.campaign.planning.plan_check import REASON
-from kernelwright.ir import (
+from kernelwright.ir import standardize
+from kernelwright.ir.dtype import Dtype
+from kernelwright.metal.device.array import mlx_dtype
+from kernelwright.metal.device.registry import open_device
+from kernelwright.plan import (
     best_traffic,
     compiled_traffic,
     eager_traffic,
     fast_traffic,
     planned_traffic,
-    standardize,
 )
-from kernelwright.ir.cost import DEFAULT_PROFILE, time_us
-from kernelwright.ir.dtype import Dtype
-from kernelwright.metal.device.array import mlx_dtype
-from kernelwright.metal.device.registry import open_device
+from kernelwright.plan.cost import DEFAULT_PROFILE, time_us
 
 COMPLEX = mx.zeros((16, 16), mx.complex64)
 REAL = mx.zeros((16, 16))

@@ -24,8 +24,8 @@ from kernelwright.evaluator.task import Task, Tolerance
 from kernelwright.ir.capture import capture
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
-from kernelwright.ir.partition import partition
 from kernelwright.ir.passes import canonicalize
+from kernelwright.plan.partition import partition
 
 CONFIG = EvaluatorConfig(secret="tests")
 

@@ -13,10 +13,10 @@ from kernelwright.ir import (
     capture,
     capture_labelled,
     gather_attention,
-    partition,
     region_names,
     shared_name,
 )
+from kernelwright.plan import partition
 from tests.ir.origin.styles import Layer, Model, Scaler, branches, turned
 
 Function = Callable[..., object]

@@ -13,21 +13,20 @@ from kernelwright.evaluator.task import Task
 from kernelwright.ir import (
     Dtype,
     Graph,
-    Pattern,
     TensorType,
     canonicalize,
     capture,
-    classify,
     gather_attention,
-    partition,
     reference,
     resize,
 )
 from kernelwright.metal.device.base import Array, DeviceInfo
+from kernelwright.metal.family import Pattern, classify
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import footprint, lower, schedules
 from kernelwright.metal.lower.attention_space import attention_layout
 from kernelwright.metal.schedule import Attention, parse
+from kernelwright.plan import partition
 
 Draw = Callable[[TensorType, int], Array]
 Run = Callable[[Program, Graph, Sequence[Array]], tuple[Array, ...]]

@@ -8,11 +8,12 @@ import pytest
 from kernelwright import ir
 from kernelwright.errors import UnsupportedError
 from kernelwright.evaluator import Task, evaluate
-from kernelwright.ir.family import Pattern, classify
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.family.classify import Pattern, classify
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.lower.space import footprint
 from kernelwright.metal.schedule import Banded, Rowwise, parse, render
+from kernelwright.plan import partition
 
 _H200 = DeviceInfo(name="cuda", chip="NVIDIA H200", runtime="", measures_time=True)
 
@@ -97,7 +98,7 @@ _EACH = [
 def _graph(function: _Function, shapes: tuple[tuple[int, ...], ...], dtype: mx.Dtype) -> ir.Graph:
     zeros = [mx.zeros(shape, dtype) for shape in shapes]
     graph = ir.canonicalize(ir.capture(function, *zeros))
-    (region,) = ir.partition(graph)
+    (region,) = partition(graph)
     return region.extract()
 
 
@@ -142,7 +143,7 @@ def test_a_column_of_a_column_is_another_region() -> None:
         return (centred * centred).sum(axis=0), x.sum(axis=1)
 
     graph = ir.canonicalize(ir.capture(spread, mx.zeros((64, 64))))
-    patterns = [classify(region.extract()).pattern for region in ir.partition(graph)]
+    patterns = [classify(region.extract()).pattern for region in partition(graph)]
     assert Pattern.NONE not in patterns
 
 

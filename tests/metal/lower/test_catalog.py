@@ -8,9 +8,10 @@ import pytest
 
 from kernelwright import catalog
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir import Dtype, Graph, canonicalize, capture, partition
+from kernelwright.ir import Dtype, Graph, canonicalize, capture
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower import lower, schedules
+from kernelwright.plan import partition
 
 DEVICE = DeviceInfo(name="simulator", chip="test", runtime="test", measures_time=False)
 

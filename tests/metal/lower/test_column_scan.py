@@ -11,6 +11,7 @@ from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.lower.space import footprint
 from kernelwright.metal.schedule import ColumnScan, parse, render
+from kernelwright.plan import partition
 
 _H200 = DeviceInfo(name="cuda", chip="NVIDIA H200", runtime="", measures_time=True)
 
@@ -50,7 +51,7 @@ def _graph(
 ) -> ir.Graph:
     zeros = [mx.zeros(shape, dtype)] * inputs
     graph = ir.canonicalize(ir.capture(function, *zeros))
-    (region,) = ir.partition(graph)
+    (region,) = partition(graph)
     return region.extract()
 
 

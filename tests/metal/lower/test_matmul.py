@@ -10,11 +10,12 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.evaluator import evaluate
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.task import Task
-from kernelwright.ir import Graph, TensorType, canonicalize, capture, partition, reference
+from kernelwright.ir import Graph, TensorType, canonicalize, capture, reference
 from kernelwright.metal.device.base import Array, DeviceInfo
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import footprint, lower, schedules
 from kernelwright.metal.schedule import Matmul, parse
+from kernelwright.plan import partition
 
 Draw = Callable[[TensorType, int], Array]
 Run = Callable[[Program, Graph, Sequence[Array]], tuple[Array, ...]]

@@ -9,11 +9,13 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.task import Task
-from kernelwright.ir import Graph, Pattern, canonicalize, capture, classify, partition
+from kernelwright.ir import Graph, canonicalize, capture
 from kernelwright.ir.ops.weight import FLOAT_MODES
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.family import Pattern, classify
 from kernelwright.metal.lower import footprint, lower, schedules
 from kernelwright.metal.schedule import parse
+from kernelwright.plan import partition
 
 H, B, F = mx.float16, mx.bfloat16, mx.float32
 DEVICE = DeviceInfo(name="simulator", chip="test", runtime="test", measures_time=False)

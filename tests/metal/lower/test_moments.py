@@ -9,6 +9,7 @@ from kernelwright import ir
 from kernelwright.evaluator import Task, evaluate
 from kernelwright.metal.lower import lower
 from kernelwright.metal.schedule import Rowwise
+from kernelwright.plan import partition
 
 
 def _entropy(x: mx.array) -> mx.array:
@@ -58,7 +59,7 @@ _SCHEDULES = [
 def _graph(function: Callable[..., object], inputs: int, dtype: mx.Dtype) -> ir.Graph:
     zeros = [mx.zeros((24, 256), dtype)] * inputs
     graph = ir.canonicalize(ir.capture(function, *zeros))
-    (region,) = ir.partition(graph)
+    (region,) = partition(graph)
     return region.extract()
 
 

@@ -13,6 +13,7 @@ from kernelwright.metal.kernel import Kernel
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.lower.elementwise import threadgroup_of
 from kernelwright.metal.schedule import Elementwise
+from kernelwright.plan import partition
 
 _H200 = DeviceInfo(name="cuda", chip="NVIDIA H200", runtime="", measures_time=True)
 
@@ -74,7 +75,7 @@ def _graph(
     function: Callable[..., object], shapes: tuple[tuple[int, ...], ...], dtype: mx.Dtype
 ) -> ir.Graph:
     graph = ir.canonicalize(ir.capture(function, *(mx.zeros(s, dtype) for s in shapes)))
-    (region,) = ir.partition(graph)
+    (region,) = partition(graph)
     return region.extract()
 
 

@@ -18,9 +18,7 @@ from kernelwright.ir import (
     TensorType,
     canonicalize,
     capture,
-    cost,
     gather_attention,
-    partition,
     reference,
     resize,
 )
@@ -28,6 +26,7 @@ from kernelwright.metal.device.base import Array, DeviceInfo
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import footprint, lower, schedules
 from kernelwright.metal.schedule import Prefill, parse
+from kernelwright.plan import cost, partition
 
 Draw = Callable[[TensorType, int], Array]
 Run = Callable[[Program, Graph, Sequence[Array]], tuple[Array, ...]]

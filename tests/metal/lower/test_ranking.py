@@ -9,11 +9,12 @@ import pytest
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.task import Task
-from kernelwright.ir import Graph, canonicalize, capture, partition, reference
+from kernelwright.ir import Graph, canonicalize, capture, reference
 from kernelwright.metal.device.base import Array, DeviceInfo
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.schedule import Rowwise, parse
+from kernelwright.plan import partition
 
 Run = Callable[[Program, Graph, Sequence[Array]], tuple[Array, ...]]
 Function = Callable[..., mx.array | tuple[mx.array, ...]]

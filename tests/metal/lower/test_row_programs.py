@@ -13,6 +13,7 @@ from kernelwright.ir import Graph, TensorType
 from kernelwright.metal.device.base import Array, DeviceInfo
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import lower, schedules
+from kernelwright.plan import partition
 
 DEVICE = DeviceInfo(name="simulator", chip="test", runtime="test", measures_time=False)
 Draw = Callable[[TensorType, int], Array]
@@ -143,7 +144,7 @@ def test_every_region_that_the_planner_chooses_can_be_lowered(
             made.append(step(made[-1]))
         return end(made)
 
-    for region in ir.partition(graph_of(function, shape)):
+    for region in partition(graph_of(function, shape)):
         graph = region.extract()
         program = lower(graph, schedules(graph, DEVICE)[0])
         assert program.kernels, ir.describe(graph)
@@ -172,7 +173,7 @@ JOINED: dict[str, Step] = {
 
 @pytest.mark.parametrize("name", JOINED)
 def test_rows_joined_of_parts_hold_what_they_should(name: str, run: Run, draw: Draw) -> None:
-    (region,) = ir.partition(graph_of(JOINED[name], (2, 6, 8)))
+    (region,) = partition(graph_of(JOINED[name], (2, 6, 8)))
     graph = region.extract()
     arrays = [draw(t, 0) for t in graph.input_types]
     program = lower(graph, schedules(graph, DEVICE)[0])

@@ -9,11 +9,12 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.task import Task
-from kernelwright.ir import Graph, canonicalize, capture, partition
-from kernelwright.ir.component import components, ragged_parts
+from kernelwright.ir import Graph, canonicalize, capture
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.family.component import components, ragged_parts
 from kernelwright.metal.lower import footprint, lower, schedules
 from kernelwright.metal.schedule import parse
+from kernelwright.plan import partition
 
 DEVICE = DeviceInfo(name="simulator", chip="test", runtime="test", measures_time=False)
 HEIGHTS = (64, 32, 16)

@@ -13,6 +13,7 @@ from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.device.registry import open_device
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.schedule import Staged, parse, render
+from kernelwright.plan import partition
 
 
 def _clip(x: mx.array) -> mx.array:
@@ -62,7 +63,7 @@ _CASES: list[tuple[Callable[..., object], tuple[int, ...], int]] = [
 
 def _graph(function: Callable[..., object], shape: tuple[int, ...], dtype: mx.Dtype) -> ir.Graph:
     graph = ir.canonicalize(ir.capture(function, mx.zeros(shape, dtype)))
-    (region,) = ir.partition(graph)
+    (region,) = partition(graph)
     return region.extract()
 
 

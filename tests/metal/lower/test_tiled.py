@@ -12,6 +12,7 @@ from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.lower.space import footprint
 from kernelwright.metal.schedule import Tiled, parse, render
+from kernelwright.plan import partition
 
 _H200 = DeviceInfo(name="cuda", chip="NVIDIA H200", runtime="", measures_time=True)
 
@@ -65,7 +66,7 @@ def _graph(
     function: Callable[..., object], shapes: tuple[tuple[int, ...], ...], dtype: mx.Dtype
 ) -> ir.Graph:
     graph = ir.canonicalize(ir.capture(function, *(mx.zeros(s, dtype) for s in shapes)))
-    (region,) = ir.partition(graph)
+    (region,) = partition(graph)
     return region.extract()
 
 

@@ -8,11 +8,13 @@ from mlx.nn.layers.activations import silu
 
 from kernelwright import ir
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir import Graph, Pattern, TensorType
+from kernelwright.ir import Graph, TensorType
 from kernelwright.metal.device.base import Array, DeviceInfo
+from kernelwright.metal.family import Pattern, classify
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.schedule import Elementwise, parse
+from kernelwright.plan import partition
 
 DEVICE = DeviceInfo(name="simulator", chip="test", runtime="test", measures_time=False)
 Draw = Callable[[TensorType, int], Array]
@@ -50,7 +52,7 @@ CASES: dict[str, tuple[Function, tuple[mx.array, ...]]] = {
 
 
 def region_of(function: Function, *inputs: mx.array) -> Graph:
-    (region,) = ir.partition(ir.canonicalize(ir.capture(function, *inputs)))
+    (region,) = partition(ir.canonicalize(ir.capture(function, *inputs)))
     return region.extract()
 
 
@@ -143,7 +145,7 @@ def test_other_convolutions_are_left_to_mlx(
     function: Function, window: tuple[int, ...], reason: str
 ) -> None:
     graph = ir.canonicalize(ir.capture(function, IMAGE, mx.zeros(window)))
-    family = ir.classify(graph)
+    family = classify(graph)
     assert (family.pattern, family.reason) == (Pattern.NONE, reason)
 
 

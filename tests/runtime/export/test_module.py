@@ -17,9 +17,10 @@ from kernelwright.agents.protocols import Proposal
 from kernelwright.errors import InputError
 from kernelwright.evaluator import Evaluation, Stage, Status, Task
 from kernelwright.evaluator.evaluation import OutputAccuracy, StageResult
-from kernelwright.ir import Graph, canonicalize, capture, partition
+from kernelwright.ir import Graph, canonicalize, capture
 from kernelwright.metal.device.base import Counters, DeviceInfo
 from kernelwright.metal.lower import lower, schedules
+from kernelwright.plan import partition
 from kernelwright.runtime.export import FormatName, export_as, export_module
 from kernelwright.store import CandidateDetail, Environment, Intent, KernelStore
 

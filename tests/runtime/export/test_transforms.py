@@ -14,6 +14,7 @@ import pytest
 from kernelwright import ir
 from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.ir.graph import Graph
+from kernelwright.plan import partition
 from kernelwright.runtime.calling import captured
 from kernelwright.runtime.export.function.alone import ExampleCall, check_same_state
 from kernelwright.runtime.export.function.dispatch import _Call
@@ -100,7 +101,7 @@ def test_an_export_asks_for_the_kernels_that_a_search_finds(name: str, user: Mod
             admits=lambda _: True,
         )
     whole = ir.gather_attention(ir.canonicalize(ir.capture(function, *arrays)))
-    assert {region.extract().fingerprint for region in ir.partition(whole)} <= asked
+    assert {region.extract().fingerprint for region in partition(whole)} <= asked
 
 
 def test_a_log_is_refused_whatever_its_level(user: ModuleType) -> None:

@@ -15,13 +15,13 @@ from kernelwright.evaluator.task import Task
 from kernelwright.ir.capture import capture
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.partition import partition
 from kernelwright.ir.passes import canonicalize, gather_attention
 from kernelwright.ir.resize import Axis, free_dimensions, resize
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.schedule import Schedule, render
+from kernelwright.plan.partition import partition
 
 Shapes = Literal["real", "small"]
 _DEVICE = DeviceInfo(name="simulator", chip="any", runtime="any", measures_time=False)

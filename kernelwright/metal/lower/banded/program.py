@@ -5,7 +5,7 @@ import math
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph, TensorType, ValueId
 from kernelwright.ir.ops import Kind, op_named
-from kernelwright.ir.plane import JOINED, Part, Plane, plane_of
+from kernelwright.metal.family.plane import JOINED, Part, Plane, plane_of
 from kernelwright.metal.kernel import Kernel, Tensor
 from kernelwright.metal.lower.banded.band import BandRows, Matrix
 from kernelwright.metal.lower.build import REDUCED_AXIS, Builder

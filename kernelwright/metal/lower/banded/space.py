@@ -5,8 +5,8 @@ from itertools import product
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.plane import plane_of
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.family.plane import plane_of
 from kernelwright.metal.lower.banded.program import banded_footprint, lower_banded
 from kernelwright.metal.lower.run import WIDTHS, preferred_run
 from kernelwright.metal.lower.signature import Signature

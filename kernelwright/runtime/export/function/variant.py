@@ -10,6 +10,7 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph, Node, TensorType, ValueId
 from kernelwright.ir.region import Region
 from kernelwright.metal.device.array import to_numpy
+from kernelwright.plan import partition
 from kernelwright.runtime.effect import ImpureError, check_same_calls
 from kernelwright.runtime.export.function.dispatch import (
     _Call,
@@ -219,7 +220,7 @@ def _traced(
         pairs,
         call.key,
         shown.result,
-        tuple(ir.partition(whole)),
+        tuple(partition(whole)),
         shown.changed,
         shown.shown,
         call.names,

@@ -4,7 +4,8 @@ import mlx.core as mx
 import pytest
 
 from kernelwright import catalog
-from kernelwright.ir import Dtype, canonicalize, capture, partition
+from kernelwright.ir import Dtype, canonicalize, capture
+from kernelwright.plan import partition
 
 
 def rope(heads: int, tokens: int) -> list[set[str]]:

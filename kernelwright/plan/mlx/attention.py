@@ -2,7 +2,7 @@
 
 from kernelwright.ir.ops import Call
 
-FEW_QUERIES = 8
+_FEW_QUERIES = 8
 """Queries up to which MLX walks along keys with vectors, beyond which with tiles."""
 # mlx 0.32.4, mlx/backend/metal/scaled_dot_product_attention.cpp: use_fallback().
 _HEADS_OF_VECTORS = frozenset({64, 96, 128, 256})
@@ -23,7 +23,7 @@ def has_mlx_kernel(call: Call) -> bool:
     query, key, value = (t.shape for t in call.inputs[:3])
     if call.number("soft_cap") or query[3] != value[3]:
         return False
-    if query[2] > FEW_QUERIES:
+    if query[2] > _FEW_QUERIES:
         return query[3] in _HEADS_OF_TILES
     shared = query[2] * query[1] // key[1]
     return query[3] in _HEADS_OF_VECTORS and shared <= _MOST_VECTORS and query[2] <= key[2]

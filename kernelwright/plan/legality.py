@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from kernelwright.ir.family import Pattern, classify
 from kernelwright.ir.graph import ValueId
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.ir.region import Region
+from kernelwright.metal.family.classify import Pattern, classify
 
 MAX_BUFFERS = 31
 """Buffers that one Metal function can take:

@@ -1,15 +1,14 @@
 """Cutting a graph into regions; the same graph and profile, the same cut."""
 
-from kernelwright.ir.alignment import reduced_axes
-from kernelwright.ir.cluster import Cluster, Clusters, Judge, is_fused
-from kernelwright.ir.copying import copying_region
-from kernelwright.ir.cost import DEFAULT_PROFILE, Profile
-from kernelwright.ir.family import Pattern, classify
-from kernelwright.ir.fast_attention import has_mlx_kernel, is_worth_tiling
 from kernelwright.ir.graph import Graph, Node
-from kernelwright.ir.joining import join_clusters
-from kernelwright.ir.ops import Call, Kind, op_named
+from kernelwright.ir.ops import Call, Kind, op_named, reduced_axes
 from kernelwright.ir.region import Region
+from kernelwright.metal.family.classify import Pattern, classify
+from kernelwright.plan.cluster import Cluster, Clusters, Judge, is_fused
+from kernelwright.plan.cluster_merge import join_clusters
+from kernelwright.plan.cost import DEFAULT_PROFILE, Profile
+from kernelwright.plan.mlx.attention import has_mlx_kernel, is_worth_tiling
+from kernelwright.plan.view_copy import copying_region
 
 _LARGE_REDUCTION = 1 << 20
 """Elements below which a launch costs as much as what a better reduction saves."""
@@ -58,7 +57,7 @@ def _reduces_across(region: Region, node: Node) -> bool:
     if op_named(node.op).kind is not Kind.REDUCTION:
         return False
     call = Call.of(region.graph, node)
-    shape, axes = call.inputs[0].shape, reduced_axes(call, node.op)
+    shape, axes = call.inputs[0].shape, reduced_axes(call)
     kept = [i for i, n in enumerate(shape) if i not in axes and n > 1]
     is_across = bool(kept and axes) and max(kept) > min(axes)
     return is_across and call.inputs[0].size >= _LARGE_REDUCTION

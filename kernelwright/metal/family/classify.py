@@ -4,16 +4,16 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kernelwright.ir import matvec, ranking
-from kernelwright.ir.alignment import Alignment, reduced_axes
-from kernelwright.ir.contraction import DENSE, trouble_with_attention, trouble_with_dense
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
-from kernelwright.ir.ops import Call, Kind, op_named
-from kernelwright.ir.plane import Part, Plane, plane_of
-from kernelwright.ir.row_order import crossing, plain_rows
-from kernelwright.ir.stacking import stacked_axis
-from kernelwright.ir.window import is_window, trouble_with_windows
+from kernelwright.ir.ops import Call, Kind, op_named, reduced_axes
+from kernelwright.metal.family import matvec, top_k
+from kernelwright.metal.family.alignment import Alignment
+from kernelwright.metal.family.concatenated_outputs import stacked_axis
+from kernelwright.metal.family.contraction import DENSE, trouble_with_attention, trouble_with_dense
+from kernelwright.metal.family.depthwise_conv import is_window, trouble_with_windows
+from kernelwright.metal.family.plane import Part, Plane, plane_of
+from kernelwright.metal.family.row_order import crossing, plain_rows
 
 
 class Pattern(StrEnum):
@@ -96,7 +96,7 @@ def classify(graph: Graph) -> Family:
         return Family(Pattern.NONE, reason=f"an array without elements, {empty[0]}, has no threads")
     if any(node.op in matvec.PRODUCTS for node in graph.nodes):
         return _matvec(graph)
-    if ranking.is_ranked(graph):
+    if top_k.is_ranked(graph):
         return _ranked(graph)
     reductions: list[Node] = []
     if any(node.op == "attention" for node in graph.nodes):
@@ -193,13 +193,13 @@ def _matvec(graph: Graph) -> Family:
 def _ranked(graph: Graph) -> Family:
     """Rows with few ranks taken: row-wise, if all else stays in its row too."""
     for node in graph.nodes:
-        if node.op not in ranking.RANKED and (reason := _unfit(graph, node)):
+        if node.op not in top_k.RANKED and (reason := _unfit(graph, node)):
             return Family(Pattern.NONE, reason=reason)
         if op_named(node.op).kind is Kind.SCAN:
             return Family(Pattern.NONE, reason=f"{node.op} and a ranking are not one kernel")
-    if reason := ranking.unfit(graph):
+    if reason := top_k.unfit(graph):
         return Family(Pattern.NONE, reason=reason)
-    shape = ranking.ranked_shape(graph)
+    shape = top_k.ranked_shape(graph)
     return Family(Pattern.ROWWISE, shape, (len(shape) - 1,))
 
 
@@ -236,7 +236,7 @@ def _scan(graph: Graph, reductions: list[Node]) -> Family:
 
 def _rowwise(graph: Graph, reductions: list[Node]) -> Family:
     first = Call.of(graph, reductions[0])
-    shape, axes = first.inputs[0].shape, reduced_axes(first, reductions[0].op)
+    shape, axes = first.inputs[0].shape, reduced_axes(first)
     rows = math.prod(n for i, n in enumerate(shape) if i not in axes)
     length = math.prod(shape) // max(rows, 1)
     reason = _leaves_trailing(graph, reductions, rows, length)
@@ -279,7 +279,7 @@ def _leaves_trailing(graph: Graph, reductions: list[Node], rows: int, length: in
     """Say why not all reductions reduce trailing axes, and stay there, or nothing."""
     for node in reductions:
         call = Call.of(graph, node)
-        source, axes = call.inputs[0], reduced_axes(call, node.op)
+        source, axes = call.inputs[0], reduced_axes(call)
         inner = math.prod(source.shape[axis] for axis in axes)
         if not _are_trailing(source.shape, axes):
             return f"{node.op} reduces axes {axes} of {source.shape}, not rows"

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from kernelwright.ir.cluster import Cluster, Clusters, Judge
 from kernelwright.ir.graph import Graph, ValueId
+from kernelwright.plan.cluster import Cluster, Clusters, Judge
 
 _LEAST_GAIN_US = 1e-6
 Pair = tuple[Cluster, Cluster]

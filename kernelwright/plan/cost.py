@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kernelwright.ir.family import Pattern, classify
-from kernelwright.ir.fast_attention import is_worth_tiling, unseen_flops
 from kernelwright.ir.graph import Graph, Node
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.region import Region
-from kernelwright.ir.traffic import (
+from kernelwright.metal.family.classify import Pattern, classify
+from kernelwright.plan.mlx.attention import is_worth_tiling, unseen_flops
+from kernelwright.plan.traffic import (
     Traffic,
     compile_groups,
     compiled_traffic,

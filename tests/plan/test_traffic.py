@@ -5,8 +5,17 @@ from collections.abc import Callable
 import mlx.core as mx
 import pytest
 
-from kernelwright import ir
-from kernelwright.ir import Traffic, canonicalize, capture
+from kernelwright.ir import canonicalize, capture
+from kernelwright.plan import (
+    Profile,
+    Traffic,
+    compiled_traffic,
+    cost,
+    eager_traffic,
+    fast_traffic,
+    partition,
+    planned_traffic,
+)
 
 ROWS, COLUMNS = 64, 256
 X = mx.zeros((ROWS, COLUMNS))
@@ -22,24 +31,24 @@ def _chain(x: mx.array, w: mx.array) -> mx.array:
 def test_eager_traffic_counts_every_op_and_no_view() -> None:
     graph = canonicalize(capture(_chain, X, W))
     expected = Traffic(MATRIX * 3 + W.nbytes, MATRIX * 3, 3)
-    assert ir.eager_traffic(graph) == expected
+    assert eager_traffic(graph) == expected
 
 
 def test_compiled_traffic_fuses_an_elementwise_chain() -> None:
     graph = canonicalize(capture(_chain, X, W))
-    assert ir.compiled_traffic(graph) == Traffic(MATRIX + W.nbytes, MATRIX, 1)
+    assert compiled_traffic(graph) == Traffic(MATRIX + W.nbytes, MATRIX, 1)
 
 
 def test_a_plan_reads_inputs_once_across_a_reduction() -> None:
     graph = canonicalize(capture(lambda x: mx.softmax(x * 2, axis=-1), X))
-    assert ir.compiled_traffic(graph) == Traffic(MATRIX * 2, MATRIX * 2, 2)
-    assert ir.planned_traffic(graph, ir.partition(graph)) == Traffic(MATRIX, MATRIX, 1)
+    assert compiled_traffic(graph) == Traffic(MATRIX * 2, MATRIX * 2, 2)
+    assert planned_traffic(graph, partition(graph)) == Traffic(MATRIX, MATRIX, 1)
 
 
 def planned(function: Callable[..., mx.array]) -> Traffic:
     """Count a function of 8 x 16 floats as one region."""
-    (region,) = ir.partition(canonicalize(capture(function, mx.zeros((8, 16)))))
-    return ir.cost(region).fused
+    (region,) = partition(canonicalize(capture(function, mx.zeros((8, 16)))))
+    return cost(region).fused
 
 
 @pytest.mark.parametrize(
@@ -60,18 +69,18 @@ def test_a_region_reads_what_its_slices_show(
 
 def test_a_mean_is_a_sum_and_a_product_to_eager_mlx() -> None:
     graph = canonicalize(capture(lambda x: x.mean(axis=-1), X))
-    assert ir.eager_traffic(graph) == Traffic(MATRIX + ROW_VALUES, 2 * ROW_VALUES, 2)
+    assert eager_traffic(graph) == Traffic(MATRIX + ROW_VALUES, 2 * ROW_VALUES, 2)
 
 
 def test_a_reshape_of_a_transpose_copies() -> None:
     graph = canonicalize(capture(lambda x, y: x.T.reshape(-1) + y, X, X.reshape(-1)))
-    assert ir.eager_traffic(graph).launches == 2
+    assert eager_traffic(graph).launches == 2
 
 
 def test_a_value_used_outside_stays_unfused_by_compile() -> None:
     graph = canonicalize(capture(lambda x: mx.exp(x).sum() + mx.sin(mx.exp(x)).max(), X))
     exponential = [n.op for n in graph.nodes].index("exp")
-    from kernelwright.ir.traffic import compile_groups
+    from kernelwright.plan.traffic import compile_groups
 
     (group,) = [g for g in compile_groups(graph) if exponential in g]
     assert group == (exponential,)
@@ -84,36 +93,36 @@ def test_compile_stops_at_its_depth() -> None:
         return x
 
     graph = canonicalize(capture(deep, X))
-    assert ir.compiled_traffic(graph).launches == 3
+    assert compiled_traffic(graph).launches == 3
 
 
 def test_a_region_that_compile_fuses_gains_nothing_over_it() -> None:
-    (region,) = ir.partition(canonicalize(capture(_chain, X, W)))
-    cost = ir.cost(region)
-    assert cost.benefit_over_compile_us == 0.0
-    assert cost.benefit_us > 0.0
+    (region,) = partition(canonicalize(capture(_chain, X, W)))
+    found = cost(region)
+    assert found.benefit_over_compile_us == 0.0
+    assert found.benefit_us > 0.0
 
 
 def test_a_region_with_a_reduction_gains_over_compile() -> None:
-    (region,) = ir.partition(canonicalize(capture(lambda x: mx.softmax(x * 2, axis=-1), X)))
-    cost = ir.cost(region)
-    assert cost.fused == Traffic(MATRIX, MATRIX, 1)
-    assert cost.benefit_us > 0.0
-    assert cost.benefit_over_compile_us == pytest.approx(cost.benefit_us)
-    assert cost.threadgroup_bytes > 0
+    (region,) = partition(canonicalize(capture(lambda x: mx.softmax(x * 2, axis=-1), X)))
+    found = cost(region)
+    assert found.fused == Traffic(MATRIX, MATRIX, 1)
+    assert found.benefit_us > 0.0
+    assert found.benefit_over_compile_us == pytest.approx(found.benefit_us)
+    assert found.threadgroup_bytes > 0
 
 
 def test_recomputation_is_charged() -> None:
     graph = canonicalize(capture(lambda x, w: x * mx.sin(w), X, W))
-    (region,) = ir.partition(graph)
-    assert ir.cost(region).recomputed_flops == (ROWS - 1) * 8 * COLUMNS
+    (region,) = partition(graph)
+    assert cost(region).recomputed_flops == (ROWS - 1) * 8 * COLUMNS
 
 
 def test_a_faster_memory_lowers_the_benefit() -> None:
-    (region,) = ir.partition(canonicalize(capture(_chain, X, W)))
-    fast = ir.Profile(bytes_per_us=1e6, launch_us=0.0)
-    slow = ir.Profile(bytes_per_us=1e5, launch_us=0.0)
-    ratio = ir.cost(region, slow).benefit_us / ir.cost(region, fast).benefit_us
+    (region,) = partition(canonicalize(capture(_chain, X, W)))
+    fast = Profile(bytes_per_us=1e6, launch_us=0.0)
+    slow = Profile(bytes_per_us=1e5, launch_us=0.0)
+    ratio = cost(region, slow).benefit_us / cost(region, fast).benefit_us
     assert ratio == pytest.approx(10.0)
 
 
@@ -123,4 +132,4 @@ def test_mx_fast_computes_the_angles_of_a_rotary_embedding_itself() -> None:
     def rope(x: mx.array) -> mx.array:
         return mx.fast.rope(x, 8, traditional=False, base=10000.0, scale=1.0, offset=0)
 
-    assert ir.fast_traffic(canonicalize(capture(rope, x))) == Traffic(x.nbytes, x.nbytes, 1)
+    assert fast_traffic(canonicalize(capture(rope, x))) == Traffic(x.nbytes, x.nbytes, 1)

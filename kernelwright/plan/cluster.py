@@ -2,17 +2,18 @@
 
 from collections.abc import Iterable, Sequence
 
-from kernelwright.ir.contraction import CONTRACTIONS, is_worth_holding, writes_no_more
-from kernelwright.ir.cost import DEFAULT_PROFILE, Profile, penalty_us, time_us
-from kernelwright.ir.family import Pattern, classify, is_index_arithmetic
 from kernelwright.ir.graph import Graph, Node, ValueId
-from kernelwright.ir.legality import MAX_BUFFERS
-from kernelwright.ir.matvec import PRODUCTS
 from kernelwright.ir.ops import Kind, op_named
-from kernelwright.ir.ranking import RANKED
 from kernelwright.ir.region import Region
-from kernelwright.ir.traffic import planned_traffic
-from kernelwright.ir.window import is_window
+from kernelwright.metal.family.classify import Pattern, classify, is_index_arithmetic
+from kernelwright.metal.family.contraction import CONTRACTIONS
+from kernelwright.metal.family.depthwise_conv import is_window
+from kernelwright.metal.family.matvec import PRODUCTS
+from kernelwright.metal.family.top_k import RANKED
+from kernelwright.plan.contraction import is_worth_holding, writes_no_more
+from kernelwright.plan.cost import DEFAULT_PROFILE, Profile, penalty_us, time_us
+from kernelwright.plan.legality import MAX_BUFFERS
+from kernelwright.plan.traffic import planned_traffic
 
 _FUSED = frozenset({Kind.ELEMENTWISE, Kind.REDUCTION, Kind.SCAN})
 _CONTRACTING = frozenset({Pattern.ATTENTION, Pattern.DENSE, Pattern.MATVEC})

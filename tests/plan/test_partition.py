@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from mlx.nn import losses
 
 from kernelwright import ir
-from kernelwright.ir import Graph, Pattern, Region, canonicalize, capture
+from kernelwright.ir import Graph, Region, canonicalize, capture
+from kernelwright.metal.family import Pattern, classify
+from kernelwright.plan import Profile, legality, partition
 from tests.ir.programs import Program, example, programs
 
 X = mx.random.normal((4, 8), key=mx.random.key(0))
@@ -76,16 +78,16 @@ def test_one_region_covers_what_one_kernel_can_do(
     function: Callable[..., object], arrays: list[mx.array], pattern: Pattern
 ) -> None:
     graph = graph_of(function, *arrays)
-    (region,) = ir.partition(graph)
-    family = ir.classify(region.extract())
+    (region,) = partition(graph)
+    family = classify(region.extract())
     assert family.pattern is pattern
-    assert ir.legality(region).is_legal
+    assert legality(region).is_legal
     left = set(range(len(graph.nodes))) - set(region.indices)
     assert all(ir.op_named(graph.nodes[i].op).kind is ir.Kind.VIEW for i in left)
 
 
 def test_a_row_family_says_what_a_row_is() -> None:
-    family = ir.classify(graph_of(residual_norm, X, X, W))
+    family = classify(graph_of(residual_norm, X, X, W))
     assert (family.shape, family.axes) == ((4, 8), (1,))
     assert (family.row_count, family.row_length) == (4, 8)
 
@@ -123,7 +125,7 @@ def test_what_no_family_computes_has_a_reason(
 ) -> None:
     import re
 
-    family = ir.classify(graph_of(function, X))
+    family = classify(graph_of(function, X))
     assert family.pattern is Pattern.NONE
     assert re.search(reason, family.reason)
 
@@ -132,17 +134,17 @@ def test_a_region_that_waits_for_itself_is_illegal() -> None:
     graph = graph_of(lambda x: mx.exp(x) + mx.sort(mx.exp(x), axis=-1), X)
     names = [n.op for n in graph.nodes]
     around = Region(graph, (names.index("exp"), names.index("add")))
-    assert str(ir.legality(around)) == "its result comes back through sort, which is not in it"
+    assert str(legality(around)) == "its result comes back through sort, which is not in it"
 
 
 def test_nodes_that_share_nothing_are_not_a_region() -> None:
     graph = graph_of(lambda x, y: [mx.exp(x), mx.sin(y)], X, X)
-    assert "share no value" in str(ir.legality(Region(graph, (0, 1))))
+    assert "share no value" in str(legality(Region(graph, (0, 1))))
 
 
 def test_a_barrier_is_never_inside() -> None:
     graph = graph_of(lambda x: mx.exp(mx.fft.fft(x).real) * 2, X)
-    fused = {n.op for region in ir.partition(graph) for n in region.nodes}
+    fused = {n.op for region in partition(graph) for n in region.nodes}
     assert "fft" not in fused
     assert "exp" in fused
 
@@ -151,23 +153,23 @@ def test_too_many_buffers_are_refused() -> None:
     inputs = [X * i for i in range(40)]
     graph = graph_of(lambda *xs: sum(xs[1:], xs[0]), *inputs)
     whole = Region(graph, tuple(range(len(graph.nodes))))
-    assert "a Metal function takes 31" in str(ir.legality(whole))
-    regions = ir.partition(graph)
+    assert "a Metal function takes 31" in str(legality(whole))
+    regions = partition(graph)
     assert len(regions) > 1
-    assert all(ir.legality(region).is_legal for region in regions)
+    assert all(legality(region).is_legal for region in regions)
 
 
 def test_a_single_op_is_a_region_only_when_there_is_no_better() -> None:
-    assert len(ir.partition(graph_of(lambda x: mx.softmax(x, axis=-1), X))) == 1
+    assert len(partition(graph_of(lambda x: mx.softmax(x, axis=-1), X))) == 1
     graph = graph_of(lambda x: mx.softmax(x @ x.T, axis=-1) @ mx.sigmoid(x * 2), X)
-    assert [r.nodes[-1].op for r in ir.partition(graph)] == ["sigmoid"]
+    assert [r.nodes[-1].op for r in partition(graph)] == ["sigmoid"]
 
 
 def test_views_that_mlx_copies_are_a_region_only_when_there_is_no_other() -> None:
-    (region,) = ir.partition(graph_of(lambda x: mx.repeat(mx.repeat(x, 2, axis=0), 2, axis=1), X))
+    (region,) = partition(graph_of(lambda x: mx.repeat(mx.repeat(x, 2, axis=0), 2, axis=1), X))
     assert {n.op for n in region.nodes} == {"reshape", "broadcast"}
-    assert ir.classify(region.extract()).pattern is Pattern.ELEMENTWISE
-    assert ir.partition(graph_of(lambda x: x.T, X)) == []
+    assert classify(region.extract()).pattern is Pattern.ELEMENTWISE
+    assert partition(graph_of(lambda x: x.T, X)) == []
 
 
 @given(program=programs(14))
@@ -175,11 +177,11 @@ def test_views_that_mlx_copies_are_a_region_only_when_there_is_no_other() -> Non
 def test_regions_are_legal_disjoint_and_replaceable(program: Program) -> None:
     inputs = example(0)
     graph = graph_of(program, *inputs)
-    regions = ir.partition(graph)
-    assert [r.indices for r in ir.partition(graph)] == [r.indices for r in regions]
+    regions = partition(graph)
+    assert [r.indices for r in partition(graph)] == [r.indices for r in regions]
     seen: set[int] = set()
     for region in regions:
-        assert ir.legality(region).is_legal, ir.describe(region.extract())
+        assert legality(region).is_legal, ir.describe(region.extract())
         assert seen.isdisjoint(region.indices)
         seen.update(region.indices)
         ir.verify(region.extract())
@@ -220,18 +222,18 @@ def _run_by_regions(graph: Graph, regions: list[Region], inputs: list[mx.array])
 def test_a_beam_is_legal_deterministic_and_never_slower(program: Program) -> None:
     inputs = example(0)
     graph = graph_of(program, *inputs)
-    greedy, beam = ir.partition(graph), ir.partition(graph, width=4)
-    assert [r.indices for r in ir.partition(graph, width=4)] == [r.indices for r in beam]
-    assert all(ir.legality(region).is_legal for region in beam)
+    greedy, beam = partition(graph), partition(graph, width=4)
+    assert [r.indices for r in partition(graph, width=4)] == [r.indices for r in beam]
+    assert all(legality(region).is_legal for region in beam)
     times = [_estimated_us(graph, regions) for regions in (beam, greedy)]
     assert times[0] <= times[1] + 1e-6
     _run_by_regions(graph, beam, inputs)
 
 
 def _estimated_us(graph: Graph, regions: list[Region]) -> float:
-    from kernelwright.ir.cluster import Judge, is_fused
+    from kernelwright.plan.cluster import Judge, is_fused
 
-    judge = Judge(graph, ir.Profile())
+    judge = Judge(graph, Profile())
     covered = {i for region in regions for i in region.indices}
     left = [i for i, n in enumerate(graph.nodes) if is_fused(graph, n) and i not in covered]
     singles = [frozenset({i}) for i in left]
@@ -248,7 +250,7 @@ def test_a_wider_beam_finds_a_cut_that_greed_misses() -> None:
         return x * v
 
     graph = graph_of(fn, mx.zeros((4096, 256)), mx.zeros((256,)))
-    slow_math = ir.Profile(flops_per_us=1e5)
-    assert len(ir.partition(graph, profile=slow_math)) == 1
-    (region,) = ir.partition(graph, width=4, profile=slow_math)
+    slow_math = Profile(flops_per_us=1e5)
+    assert len(partition(graph, profile=slow_math)) == 1
+    (region,) = partition(graph, width=4, profile=slow_math)
     assert "multiply" not in [n.op for n in region.nodes]

@@ -1,10 +1,10 @@
 """Graphs of views alone: one kernel where MLX copies, once or several times."""
 
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.legality import legality
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.ir.region import Region
-from kernelwright.ir.traffic import eager_traffic
+from kernelwright.plan.legality import legality
+from kernelwright.plan.traffic import eager_traffic
 
 
 def copying_region(graph: Graph) -> tuple[Region, ...]:

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kernelwright.ir.fast_attention import has_mlx_kernel, steps_apart
-from kernelwright.ir.fast_norm import NORMS, has_mlx_norm
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.idioms import Idiom, idioms
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.region import Region
+from kernelwright.plan.mlx.attention import has_mlx_kernel, steps_apart
+from kernelwright.plan.mlx.norm import NORMS, has_mlx_norm
 
 # mlx/compile.cpp: max_compile_depth and max_compile_arrays of 0.32.4.
 COMPILE_DEPTH = 11

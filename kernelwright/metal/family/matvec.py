@@ -3,11 +3,11 @@
 import math
 from dataclasses import dataclass
 
-from kernelwright.ir.component import ragged_parts
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.ops.view import slices
 from kernelwright.ir.ops.weight import FLOAT_MODES
+from kernelwright.metal.family.component import ragged_parts
 
 PRODUCTS = frozenset({"quantized_matmul", "gather_qmm"})
 """Contractions that a kernel of this family computes where few vectors meet the matrix."""

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from kernelwright.ir.graph import Graph, Node, ValueId
-from kernelwright.ir.ops import Call, Kind, op_named
+from kernelwright.ir.ops import Call, Kind, op_named, reduced_axes
 
 Label = tuple[int, int] | None
 """An axis of the reduced shape and the step along it, which is not 1 for the outer part of a cut
@@ -48,7 +48,7 @@ class Alignment:
     def _reduce(self, node: Node) -> Axes:
         call = Call.of(self._graph, node)
         source = call.inputs[0].shape
-        axes = reduced_axes(call, node.op)
+        axes = reduced_axes(call)
         live = [i for i, n in enumerate(source) if n != 1]
         same = [source[i] for i in live] == [self._shape[i] for i in self._all]
         turned = [self._all[p] for p, i in enumerate(live) if i in axes] if same else []
@@ -130,16 +130,6 @@ def _stand_in_order(pairs: Sequence[tuple[Label, int]], axes: Sequence[tuple[int
             if rest > 1:
                 left.insert(0, (place, rest))
     return not left
-
-
-def reduced_axes(call: Call, op: str) -> tuple[int, ...]:
-    """Return the axes over which a reduction combines values."""
-    rank = len(call.inputs[0].shape)
-    if op in ("softmax", "logsumexp"):
-        return (rank - 1,)
-    if "axis" in call.attributes:
-        return (call.integer("axis") % rank,)
-    return tuple(sorted(axis % rank for axis in call.integers("axes")))
 
 
 def _regrouped(pairs: Sequence[tuple[Label, int]], shape: Sequence[int], op: str) -> Axes:

@@ -7,7 +7,7 @@ import pytest
 
 from kernelwright.evaluator.speed.baseline import baselines_of
 from kernelwright.ir import canonicalize, capture
-from kernelwright.ir.traffic import compiled_traffic, fast_traffic
+from kernelwright.plan.traffic import compiled_traffic, fast_traffic
 
 X, W = mx.zeros((128, 256)), mx.zeros((256,))
 

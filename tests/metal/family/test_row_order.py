@@ -5,7 +5,9 @@ from collections.abc import Callable
 import mlx.core as mx
 import pytest
 
-from kernelwright.ir import Pattern, canonicalize, capture, classify, partition
+from kernelwright.ir import canonicalize, capture
+from kernelwright.metal.family import Pattern, classify
+from kernelwright.plan import partition
 
 X = mx.zeros((2, 6, 3, 8))
 

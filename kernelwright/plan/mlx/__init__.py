@@ -1,0 +1,1 @@
+"""What MLX has a kernel of its own for."""
