@@ -67,8 +67,8 @@ def export(
         inputs: shapes and dtypes, such as `["bf16[2048,4096]", "n=3"]`; by default those of
             `@kernelwright.example`, and all that the function was searched for.
         name: of the module and the function in it; the function's own by default.
-        format_name: `module`, `package`, `huggingface` or `patch` for functions (`patch`
-            for them alone); the others take a candidate's id.
+        format_name: `module`, `package`, `huggingface` or `patch` (functions alone) for the
+            whole function; `metal`, `mlxfn`, `swift` or `cpp` for its kernels.
         store: a path or SQLAlchemy URL; the default store otherwise.
         slower: take kernels by id that MLX is faster than.
         force: take what is not verified, not faster than MLX or not equal, and overwrite files.

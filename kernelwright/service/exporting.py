@@ -14,6 +14,7 @@ from kernelwright.runtime.export import (
     FormatName,
     export_into,
     export_target,
+    function_kernels,
     require_gain,
 )
 from kernelwright.runtime.export.huggingface import VARIANT
@@ -138,13 +139,10 @@ def _of_function(
     store: KernelStore, target: FunctionTarget, request: ExportRequest, *, is_alone: bool = True
 ) -> list[Exported]:
     format_name = request.format_name
-    if format_name not in ("module", "package", "huggingface", "patch"):
-        raise InputError(
-            f"--format {format_name} takes a candidate's id, found the function {target.name!r}; "
-            "`kernelwright best` lists the ids."
-        )
     wanted = request.name or target.name
     check_name(wanted)
+    if format_name not in ("module", "package", "huggingface", "patch"):
+        return _kernels_of(store, target, wanted, request)
     folder = request.folder
     # The function runs many times: traced, compared, tested.
     with shown_once(target.name):
@@ -167,12 +165,51 @@ def _of_function(
     return [_written(module, folder, force=request.force)]
 
 
+def _kernels_of(
+    store: KernelStore, target: FunctionTarget, wanted: str, request: ExportRequest
+) -> list[Exported]:
+    """Write the kernels of a function in a format without Python; several have a folder each."""
+    with shown_once(target.name):
+        found = function_kernels(
+            target.function,
+            wanted,
+            target.calls,
+            lookup_in(store),
+            force=request.force,
+            tried=tried_in(store),
+            owner=target.owner,
+        )
+    several = len(found.details) > 1
+    written = []
+    for number, detail in enumerate(found.details, 1):
+        name = f"{wanted}_{number}" if several else wanted
+        named = request.model_copy(update={"name": name})
+        written.append(_of_candidates(store, [detail], named, is_alone=not several))
+    if several or not found.are_whole:
+        written[-1] = written[-1].model_copy(update={"remarks": (_part_of(target, request),)})
+    return written
+
+
+def _part_of(target: FunctionTarget, request: ExportRequest) -> str:
+    return (
+        f"--format {request.format_name} holds the kernels of {target.name}, not the views, casts "
+        "and other steps of MLX's around them: VERIFICATION.md says what each takes and gives; "
+        "--format module takes the whole function."
+    )
+
+
 def _of_candidates(
-    store: KernelStore, details: Sequence[CandidateDetail], request: ExportRequest
+    store: KernelStore,
+    details: Sequence[CandidateDetail],
+    request: ExportRequest,
+    *,
+    is_alone: bool = True,
 ) -> Exported:
     module = export_into(
         request.folder, request.format_name, details, name=request.name, force=request.force
     )
+    if not is_alone:
+        module = module.in_its_own_folder()
     return _written(module, request.folder, force=request.force)
 
 

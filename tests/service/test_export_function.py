@@ -21,6 +21,7 @@ from kernelwright.ir import canonicalize, capture
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.plan import partition
+from kernelwright.runtime.export import FormatName
 from kernelwright.service.commands import app
 from kernelwright.service.export_function import ExportResult
 from kernelwright.store import Environment, Intent, KernelStore, Rank
@@ -264,3 +265,25 @@ def test_no_file_that_is_written_says_where_the_author_works(
     assert {f.name for f in written} >= {"gated.py", "kernelwright.json"}
     assert "gated_2.py" not in {f.name for f in written}
     assert not [f.name for f in written if str(tmp_path).encode() in f.read_bytes()]
+
+
+@pytest.mark.parametrize(
+    ("format_name", "file"),
+    [
+        ("cpp", "gated.cpp"),
+        ("swift", "Package.swift"),
+        ("metal", "gated.metal"),
+        ("mlxfn", "gated.mlxfn"),
+    ],
+)
+def test_formats_without_python_take_the_kernels_of_a_function(
+    format_name: FormatName, file: str, model: ModuleType, store: str, tmp_path: Path
+) -> None:
+    _recorded(store, model.gated)
+    target = f"{model.__file__}:gated"
+    (written,) = kw.export(
+        target, tmp_path / "out", inputs=[TYPE], store=store, force=True, format_name=format_name
+    ).written
+    assert file in {Path(f).name for f in written.files}
+    # The kernel is all that the function does.
+    assert not written.remarks

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from kernelwright.runtime.export.folder import ExportFolder
     from kernelwright.runtime.export.format import ExportedFile, ExportedModule
     from kernelwright.runtime.export.function.alone import ExampleCall
-    from kernelwright.runtime.export.function.export import export_target
+    from kernelwright.runtime.export.function.export import export_target, function_kernels
     from kernelwright.runtime.export.function.function_export import export_obstacle
     from kernelwright.runtime.export.module import export_module
     from kernelwright.runtime.export.reference_code import function_source
@@ -31,6 +31,7 @@ __all__ = [
     "export_obstacle",
     "export_target",
     "fits_metal",
+    "function_kernels",
     "function_source",
     "require_gain",
 ]

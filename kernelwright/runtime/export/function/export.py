@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from kernelwright.errors import KernelwrightError, UnsupportedError
@@ -20,7 +22,7 @@ from kernelwright.runtime.export.function.proof import Check, prove
 from kernelwright.runtime.export.function.source import CarriedSource
 from kernelwright.runtime.export.function.stub_code import stub_text
 from kernelwright.runtime.export.function.test_code import function_tests
-from kernelwright.runtime.export.function.variant import Lookup
+from kernelwright.runtime.export.function.variant import Lookup, Variant
 from kernelwright.runtime.export.function.verification_code import function_verification
 from kernelwright.runtime.export.huggingface import loading_line, repository_files
 from kernelwright.runtime.export.license_text import license_text
@@ -66,7 +68,7 @@ def export_target(
         name,
         calls,
         lookup,
-        admits=lambda d: force or _is_admitted(d),
+        admits=partial(_may_leave, force=force),
         tried=tried,
         owner=owner,
     )
@@ -85,6 +87,49 @@ def export_target(
         kind=layout,
         use=_use(layout, name, imported),
         remarks=remarks,
+    )
+
+
+@dataclass(frozen=True)
+class FunctionKernels:
+    """The kernels of a function's calls, for formats that hold kernels and no Python."""
+
+    details: tuple[CandidateDetail, ...]
+    are_whole: bool
+    """Each computes all that a call of the function does, views and casts included."""
+
+
+def function_kernels(
+    function: Callable[..., object],
+    name: str,
+    calls: Sequence[ExampleCall],
+    lookup: Lookup,
+    *,
+    force: bool = False,
+    tried: Tried = lambda tasks: "",
+    owner: str = "",
+) -> FunctionKernels:
+    """Return the kernels that an export of the function would launch, each once.
+
+    Raises:
+        InputError: no call has a champion.
+        UnsupportedError: the function cannot be taken along with kernels.
+    """
+    admits = partial(_may_leave, force=force)
+    module = export_function(
+        function, name, calls, lookup, admits=admits, tried=tried, owner=owner
+    ).module
+    details = {d.candidate.id: d for d in module.details}
+    return FunctionKernels(tuple(details.values()), all(map(_is_whole, module.variants)))
+
+
+def _is_whole(variant: Variant) -> bool:
+    task = next(iter(variant.kernels.values())).graph
+    graph = variant.traced.graph
+    return (
+        len(variant.kernels) == 1
+        and task.input_types == graph.input_types
+        and task.output_types == graph.output_types
     )
 
 
@@ -161,7 +206,7 @@ def _differs(check: Check) -> bool:
     return check.outcome == "differs"
 
 
-def _is_admitted(detail: CandidateDetail) -> bool:
+def _may_leave(detail: CandidateDetail, *, force: bool) -> bool:
     evaluation = verdict_of(detail)
     beats_mlx = evaluation is not None and evaluation.beats_mlx
-    return is_verified(detail) and fits_metal(detail) and beats_mlx
+    return force or (is_verified(detail) and fits_metal(detail) and beats_mlx)

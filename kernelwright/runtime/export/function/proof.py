@@ -6,6 +6,7 @@ import tempfile
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Literal
@@ -15,6 +16,7 @@ import mlx.core as mx
 from kernelwright.errors import InputError
 from kernelwright.metal.diagnostic import Record
 from kernelwright.runtime.export.format import ExportedFile
+from kernelwright.runtime.export.function.agreement import difference, disagreement, is_equal
 from kernelwright.runtime.export.function.alone import seen
 from kernelwright.runtime.export.function.arguments_code import (
     arguments_source,
@@ -25,7 +27,6 @@ from kernelwright.runtime.export.function.arguments_code import (
 from kernelwright.runtime.export.function.case import Case, Flat, cases_of
 from kernelwright.runtime.export.function.dispatch import _Call, _leaves
 from kernelwright.runtime.export.function.function_export import FunctionFiles
-from kernelwright.runtime.export.function.likeness import noise_of, unlike
 from kernelwright.runtime.export.function.module_file import imported
 from kernelwright.runtime.export.function.object_code import MADE
 from kernelwright.runtime.export.function.simulated import Launch, simulated_kernels
@@ -132,9 +133,12 @@ def _elsewhere(
                 made[k]
                 for k in sorted((k for k in made if k.startswith(f"{i}/{way}/")), key=_place)
             ]
-            checks.append(
-                _compared(f"{case.what}, {way}", found, wanted, exact=True, has_order=has_order)
-            )
+            what = f"{case.what}, {way}"
+            if isinstance(wanted, str):
+                checks.append(_unsupported(what, wanted))
+                continue
+            said = difference(found, wanted, has_order=has_order, same=is_equal)
+            checks.append(_check(what, said))
     return checks
 
 
@@ -191,24 +195,14 @@ def write(files: Sequence[ExportedFile], folder: Path) -> None:
             path.write_bytes(file.data)
 
 
-def _compared(
-    what: str,
-    found: Sequence[mx.array],
-    wanted: list[mx.array] | str,
-    *,
-    exact: bool,
-    has_order: bool = True,
-    noise: Sequence[mx.array] = (),
-) -> Check:
-    if isinstance(wanted, str):
-        # What the original refuses is refused by the export: it is the same code.
-        return Check(
-            what=what,
-            outcome="not supported",
-            detail=textwrap.shorten(wanted.splitlines()[0], 140, placeholder=" …"),
-        )
-    difference = unlike(found, wanted, exact=exact, has_order=has_order, noise=noise)
-    return Check(what=what, outcome="differs" if difference else "equal", detail=difference)
+def _unsupported(what: str, message: str) -> Check:
+    """What the original refuses is refused by the export: it is the same code."""
+    detail = textwrap.shorten(message.splitlines()[0], 140, placeholder=" …")
+    return Check(what=what, outcome="not supported", detail=detail)
+
+
+def _check(what: str, said: str) -> Check:
+    return Check(what=what, outcome="differs" if said else "equal", detail=said)
 
 
 def _kernels(
@@ -242,17 +236,20 @@ def _kernels(
                     continue
                 expected = outcome(wanted[way])
                 if isinstance(expected, str):
-                    checks.append(_compared(what, (), expected, exact=False))
+                    checks.append(_unsupported(what, expected))
                     continue
                 found = outcome(compute)
                 if isinstance(found, str):
                     checks.append(Check(what=what, outcome="differs", detail=found))
                     continue
-                noise = noise_of(original, expected, case.arrays, way)
-                checks.append(
-                    _compared(what, found, expected, exact=False, has_order=has_order, noise=noise)
-                )
+                again = partial(_outcome_of, original, way)
+                said = disagreement(found, expected, again, case.arrays, has_order)
+                checks.append(_check(what, said))
     return checks
+
+
+def _outcome_of(flat: Flat, way: str, arrays: Sequence[mx.array]) -> list[mx.array] | str:
+    return outcome(dict(ways(flat, arrays))[way])
 
 
 def _same_launches(
