@@ -12,6 +12,8 @@ _OF_EVERY_CLASS = frozenset(
     {"__module__", "__doc__", "__dict__", "__weakref__", "__slots__", "__annotations__"}
     | {"__dataclass_fields__", "__dataclass_params__", "__orig_bases__", "__parameters__"}
     | {"__firstlineno__", "__static_attributes__", "__abstractmethods__", "_abc_impl"}
+    # What the interpreter, copy and pickle keep in a class once they have looked at it.
+    | {"__slotnames__", "__annotations_cache__", "__annotate__", "__annotate_func__"}
 )
 
 

@@ -3,6 +3,7 @@
 # mypy: disable-error-code="no-untyped-call,no-any-return,unused-ignore"
 # mypy: disable-error-code="attr-defined,assignment,arg-type"
 
+import copy
 import functools
 import itertools
 import queue as queue_module
@@ -438,6 +439,9 @@ def test_dataclasses_that_say_the_same_are_alike() -> None:
 
     assert _are_alike(made(1), made(1))
     assert not _are_alike(made(1), made(2))
+    copied = made(1)
+    copy.copy(copied(0.0))  # type: ignore[operator]
+    assert _are_alike(copied, made(1))
 
 
 def test_wrappers_of_ones_own_are_alike_only_without_variables() -> None:

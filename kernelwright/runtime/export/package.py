@@ -102,7 +102,16 @@ def _differentiable(module):
 
     @run.jvp
     def _(primals, tangents):
-        results = mx.jvp(module.reference, _listed(primals), _listed(tangents))[1]
+        primals, tangents = _listed(primals), _listed(tangents)
+        # The others' tangent is None; zeros would not do: MLX derives nothing along indices.
+        places = [i for i, tangent in enumerate(tangents) if tangent is not None]
+
+        def of_some(*given):
+            moved = dict(zip(places, given))
+            return module.reference(*(moved.get(i, p) for i, p in enumerate(primals)))
+
+        moving = [primals[i] for i in places]
+        results = mx.jvp(of_some, moving, [tangents[i] for i in places])[1]
         return results[0] if len(results) == 1 else tuple(results)
 
     @run.vmap

@@ -288,17 +288,16 @@ def _is_inexact(array: mx.array) -> bool:
     return mx.issubdtype(array.dtype, mx.inexact)
 
 
-def _smooth(original: Callable, primals: Sequence[mx.array]) -> tuple[Callable, list[int]]:
-    """Return a function of the arrays that have gradients, and their places."""
-    places = [i for i, array in enumerate(primals) if _is_inexact(array)]
+def _of_some(original: Callable, primals: Sequence[mx.array], places: Sequence[int]) -> Callable:
+    """Return the function of the arrays at some places, with the others as they are."""
 
-    def smooth(*given: mx.array) -> list[mx.array]:
+    def of_some(*given: mx.array) -> list[mx.array]:
         arrays = list(primals)
         for place, array in zip(places, given, strict=True):
             arrays[place] = array
-        return [r for r in original(*arrays) if _is_inexact(r)]
+        return original(*arrays)
 
-    return smooth, places
+    return of_some
 
 
 def _differentiable(run: Callable, original: Callable) -> Callable:
@@ -311,14 +310,25 @@ def _differentiable(run: Callable, original: Callable) -> Callable:
     @served.vjp
     def _(primals: object, cotangents: object, outputs: object) -> list[mx.array]:
         primals, cotangents = _listed(primals), _listed(cotangents)
-        smooth, places = _smooth(original, primals)
+        places = [i for i, array in enumerate(primals) if _is_inexact(array)]
+        inner = _of_some(original, primals, places)
         wanted = [c for c, r in zip(cotangents, _listed(outputs), strict=True) if _is_inexact(r)]
-        made = iter(mx.vjp(smooth, [primals[i] for i in places], wanted)[1])
+        made = iter(
+            mx.vjp(
+                lambda *given: [r for r in inner(*given) if _is_inexact(r)],
+                [primals[i] for i in places],
+                wanted,
+            )[1]
+        )
         return [next(made) if i in places else mx.zeros_like(p) for i, p in enumerate(primals)]
 
     @served.jvp
     def _(primals: object, tangents: object) -> list[mx.array]:
-        return mx.jvp(original, _listed(primals), _listed(tangents))[1]
+        primals, tangents = _listed(primals), _listed(tangents)
+        # The others' tangent is None; zeros would not do: MLX derives nothing along indices.
+        places = [i for i, tangent in enumerate(tangents) if tangent is not None]
+        inner = _of_some(original, primals, places)
+        return mx.jvp(inner, [primals[i] for i in places], [tangents[i] for i in places])[1]
 
     @served.vmap
     def _(inputs: object, axes: object) -> tuple[list[mx.array], list[int]]:

@@ -20,9 +20,21 @@ def ways(function: Callable, arrays: Sequence[mx.array]) -> Iterator[tuple[str, 
 
     if places:
         yield "mx.grad", lambda: listed(mx.grad(total, argnums=places)(*arrays))
+        yield "mx.jvp", lambda: list(mx.jvp(*along(function, arrays, places[0]))[1])
     yield "mx.compile", lambda: list(mx.compile(function)(*arrays))
     pairs = [mx.stack([a, a[::-1] if a.ndim else a]) for a in arrays]
     yield "mx.vmap", lambda: listed(mx.vmap(lambda *given: tuple(function(*given)))(*pairs))
+
+
+def along(function: Callable, arrays: Sequence[mx.array], place: int) -> tuple:
+    """Return a function of one of the arrays, and a direction to derive it in."""
+
+    def moving(array: mx.array) -> list:
+        made = function(*arrays[:place], array, *arrays[place + 1 :])
+        return [r for r in made if mx.issubdtype(r.dtype, mx.floating)]
+
+    direction = weights(arrays[place]).astype(arrays[place].dtype)
+    return moving, [arrays[place]], [direction]
 
 
 def with_arguments(function: Callable) -> Callable:
