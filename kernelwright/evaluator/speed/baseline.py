@@ -9,6 +9,7 @@ from kernelwright.ir.idioms import Idiom, idioms
 from kernelwright.ir.passes.attention import gather_attention
 from kernelwright.ir.region import Region
 from kernelwright.ir.stitch import RunRegion, stitch
+from kernelwright.metal.device.array import mlx_dtype
 from kernelwright.plan.mlx.norm import NORMS, has_mlx_norm
 
 Function = Callable[..., list[mx.array]]
@@ -35,10 +36,39 @@ def _norm(graph: Graph, idiom: Idiom) -> Sequence[tuple[Region, RunRegion]]:
     if idiom.name not in NORMS or not has_mlx_norm(graph, idiom):
         return ()
     operands = dict(idiom.operands)
-    region = Region(graph, idiom.indices)
-    if region.outputs != (idiom.output,) or set(region.inputs) != set(operands.values()):
+    casts = _shared_casts(graph, idiom)
+    region = Region(graph, tuple(sorted((*idiom.indices, *casts))))
+    if set(region.inputs) != set(operands.values()):
         return ()
-    return ((region, _call(idiom, region.inputs, operands)),)
+    norm = _call(idiom, region.inputs, operands)
+    return ((region, _with_casts(graph, idiom, region, norm) if casts else norm),)
+
+
+def _shared_casts(graph: Graph, idiom: Idiom) -> tuple[int, ...]:
+    """Return the casts of operands that others read, too; the kernel of MLX has its own."""
+    operands = {value for _, value in idiom.operands}
+    makers = [graph.producer_of.get(v) for v in Region(graph, idiom.indices).inputs]
+    return tuple(
+        maker
+        for maker in makers
+        if maker is not None
+        and graph.nodes[maker].op == "cast"
+        and operands.issuperset(graph.nodes[maker].inputs)
+    )
+
+
+def _with_casts(graph: Graph, idiom: Idiom, region: Region, norm: RunRegion) -> RunRegion:
+    """Also compute the casts that others read."""
+    outputs = [value for value in region.outputs if value != idiom.output]
+    made = [(v, graph.nodes[graph.producer_of[v]].inputs[0], graph.types[v].dtype) for v in outputs]
+    places = [(region.inputs.index(source), mlx_dtype(dtype)) for _, source, dtype in made]
+
+    def run(arrays: Sequence[mx.array]) -> Sequence[mx.array]:
+        values = dict(zip(outputs, (arrays[p].astype(d) for p, d in places), strict=True))
+        values[idiom.output] = norm(arrays)[0]
+        return [values[value] for value in region.outputs]
+
+    return run
 
 
 def _call(idiom: Idiom, inputs: Sequence[ValueId], operands: Mapping[str, ValueId]) -> RunRegion:

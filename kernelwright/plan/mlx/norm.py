@@ -2,6 +2,7 @@
 
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.idioms import Idiom
+from kernelwright.ir.region import Region
 
 NORMS = frozenset({"rms_norm", "layer_norm"})
 
@@ -19,4 +20,6 @@ def has_mlx_norm(graph: Graph, norm: Idiom) -> bool:
         and parameters["axes"] in ((len(x.shape) - 1,), (-1,))
         and parameters.get("ddof", 0) == 0
         and all(graph.types[v].shape == x.shape[-1:] for k, v in norm.operands if k != "x")
+        # MLX's kernel returns neither mean nor variance.
+        and Region(graph, norm.indices).outputs == (norm.output,)
     )

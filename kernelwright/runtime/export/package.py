@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from kernelwright.errors import InputError
 from kernelwright.runtime.export.format import ExportedFile
+from kernelwright.runtime.export.function.carried_text import derivative_text
 from kernelwright.runtime.export.license_text import license_text
 from kernelwright.runtime.export.literal_code import dtype_source
 from kernelwright.runtime.export.selection import WARNING, Selection
@@ -45,6 +46,7 @@ Found by Kernelwright; VERIFICATION.md says what was checked.{warning}
 """
 
 import functools
+from collections.abc import Callable, Sequence
 
 import mlx.core as mx
 
@@ -60,7 +62,8 @@ def {name}(*arrays):
     variant = serving(*arrays)
     if variant is None:
         return reference(*arrays)
-    return _differentiable(variant)(*arrays)
+    made = _served(variant)(*arrays)
+    return made[0] if len(made) == 1 else tuple(made)
 
 
 def reference(*arrays):
@@ -89,44 +92,15 @@ def _chip():
 
 
 @functools.cache
-def _differentiable(module):
+def _served(module):
     """Give a kernel the derivatives of its fallback; it has none of its own."""
-
-    @mx.custom_function
-    def run(*arrays):
-        return module.{name}(*arrays)
-
-    @run.vjp
-    def _(primals, cotangents, outputs):
-        return tuple(mx.vjp(module.reference, _listed(primals), _listed(cotangents))[1])
-
-    @run.jvp
-    def _(primals, tangents):
-        primals, tangents = _listed(primals), _listed(tangents)
-        # The others' tangent is None; zeros would not do: MLX derives nothing along indices.
-        places = [i for i, tangent in enumerate(tangents) if tangent is not None]
-
-        def of_some(*given):
-            moved = dict(zip(places, given))
-            return module.reference(*(moved.get(i, p) for i, p in enumerate(primals)))
-
-        moving = [primals[i] for i in places]
-        results = mx.jvp(of_some, moving, [tangents[i] for i in places])[1]
-        return results[0] if len(results) == 1 else tuple(results)
-
-    @run.vmap
-    def _(inputs, axes):
-        arrays, along = _listed(inputs), _listed(axes)
-        along = [None if axis is None or axis < 0 else axis for axis in along]
-        made = mx.vmap(module.reference, in_axes=tuple(along))(*arrays)
-        return (made, 0) if isinstance(made, mx.array) else (made, (0,) * len(made))
-
-    return run
+    return _differentiable(
+        lambda *arrays: _listed(module.{name}(*arrays)),
+        lambda *arrays: _listed(module.reference(*arrays)),
+    )
 
 
-def _listed(value):
-    return list(value) if isinstance(value, (list, tuple)) else [value]
-'''
+{derivatives}'''
 
 _GRADIENT_TEST = """
 
@@ -227,6 +201,7 @@ def _dispatch(selections: Sequence[Selection], modules: Sequence[str]) -> str:
     verified = all(chosen.is_verified for chosen in selections)
     return _DISPATCH.format(
         name=selections[0].name,
+        derivatives=derivative_text(),
         warning="" if verified else f"\n\n{WARNING}",
         modules=", ".join(modules),
         variants="".join(

@@ -16,8 +16,9 @@ from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.plan import partition
 from kernelwright.runtime.calling import captured
+from kernelwright.runtime.export.function import dispatch
 from kernelwright.runtime.export.function.alone import ExampleCall, check_same_state
-from kernelwright.runtime.export.function.dispatch import _Call
+from kernelwright.runtime.export.function.dispatch import _Call, _differentiable
 from kernelwright.runtime.export.function.function_export import export_function
 
 _USER = """\
@@ -155,3 +156,32 @@ def test_random_numbers_of_a_key_are_not_refused(user: ModuleType) -> None:
         export_function(
             user.keyed, "keyed", [ExampleCall(ROWS, {})], lambda _: {}, admits=lambda _: True
         )
+
+
+def _picked(*arrays: mx.array) -> list[mx.array]:
+    x, places, table = arrays
+    return [mx.take_along_axis(x, places[:, None], axis=-1) * table, places + 1]
+
+
+def test_derivatives_along_some_arrays_are_the_originals() -> None:
+    x, places, table = mx.random.normal((4, 8)), mx.array([1, 0, 3, 7]), mx.ones((4, 1))
+    served = _differentiable(_picked, _picked)
+    for first, function in (
+        (x, lambda f: lambda a: f(a, places, table)[:1]),
+        (table, lambda f: lambda a: f(x, places, a)[:1]),
+    ):
+        ((found,), (wanted,)) = (
+            mx.jvp(function(f), [first], [first])[1] for f in (served, _picked)
+        )
+        assert mx.array_equal(found, wanted).item()
+    gradients = [mx.grad(lambda a, f=f: f(a, places, table)[0].sum())(x) for f in (served, _picked)]
+    assert mx.array_equal(*gradients).item()
+
+
+def test_a_wrong_call_is_told_with_the_functions_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def scaled(x: mx.array, factor: float) -> mx.array:
+        return x * factor
+
+    monkeypatch.setattr(dispatch, "_runs_metal", lambda: True)
+    with pytest.raises(TypeError, match=r"scaled\(\) missing 1 required positional argument"):
+        dispatch._with_kernels(scaled, {})(mx.zeros(4))

@@ -1,6 +1,7 @@
 """The code that every exported function carries: what sees a call, and what it compares."""
 
 import ast
+import inspect
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -37,6 +38,18 @@ def dispatch_text() -> str:
         last = max(node.end_lineno or 0 for node in _imports(module))
         parts.append("\n".join(lines[last:]).strip())
     return "\n\n\n".join(parts) + "\n"
+
+
+@cache
+def derivative_text() -> str:
+    """Return the code that gives kernels the derivatives of what they replace."""
+    functions = (
+        dispatch._listed,
+        dispatch._is_inexact,
+        dispatch._of_some,
+        dispatch._differentiable,
+    )
+    return "\n\n".join(inspect.getsource(function) for function in functions)
 
 
 @cache

@@ -431,7 +431,12 @@ def _with_kernels(
     def dispatching(*args: object, **kwargs: object) -> object:
         if not _runs_metal():
             return function(*args, **kwargs)
-        call = _Call(bound(args, kwargs), captured, names)
+        try:
+            given = bound(args, kwargs)
+        except TypeError:
+            # Python's own message names the function.
+            return function(*args, **kwargs)
+        call = _Call(given, captured, names)
         variant = serving(call)
         if variant is None:
             return function(*args, **kwargs)

@@ -169,7 +169,8 @@ def _laid_out(
     name = export.module.name
     calls = [seen(function, call.args, call.kwargs, ()) for call in export.calls]
     tests = function_tests(export.module, function, calls)
-    verification = ExportedFile(name=SHARED, text=function_verification(export.module, *known))
+    said = function_verification(export.module, *known, is_patch=layout == "patch")
+    verification = ExportedFile(name=SHARED, text=said)
     if layout == "patch":
         source = export.module.source
         public = imported_name(source)

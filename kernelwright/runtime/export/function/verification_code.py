@@ -15,13 +15,19 @@ _LIMITS = (
 
 
 def function_verification(
-    module: FunctionModule, checks: Sequence[Check], remarks: Sequence[str] = ()
+    module: FunctionModule,
+    checks: Sequence[Check],
+    remarks: Sequence[str] = (),
+    *,
+    is_patch: bool = False,
 ) -> str:
     """Return the section's text."""
     own = imported_name(module.source)
+    imported = f"It is `{own}` of the module: `from {module.name} import {own}`.\n"
+    patched = f"The patch makes `{own}` of its file run them; its callers stay as they are.\n"
     parts = [
         f"# What is known about `{module.name}{module.signature}`\n",
-        f"It is `{own}` of the module: `from {module.name} import {own}`.\n",
+        patched if is_patch else imported,
         _served(module),
         _checks(checks),
         *(["## Not kept\n\n" + "".join(f"- {r}\n" for r in remarks)] if remarks else []),
