@@ -3,7 +3,7 @@
 import importlib.util
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -161,6 +161,12 @@ def test_random_numbers_of_a_key_are_not_refused(user: ModuleType) -> None:
 def _picked(*arrays: mx.array) -> list[mx.array]:
     x, places, table = arrays
     return [mx.take_along_axis(x, places[:, None], axis=-1) * table, places + 1]
+
+
+def _along(
+    function: Callable[..., list[mx.array]], given: list[mx.array], place: int, array: mx.array
+) -> list[mx.array]:
+    return function(*given[:place], array, *given[place + 1 :])[:1]
 
 
 def test_derivatives_along_some_arrays_are_the_originals() -> None:
