@@ -7,7 +7,9 @@ from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.idioms import Idiom, idioms
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.region import Region
+from kernelwright.ir.trace.fast_call import find_fast_call
 from kernelwright.plan.mlx.attention import has_mlx_kernel, steps_apart
+from kernelwright.plan.mlx.cross_entropy import has_mlx_cross_entropy
 from kernelwright.plan.mlx.norm import NORMS, has_mlx_norm
 
 # mlx/compile.cpp: max_compile_depth and max_compile_arrays of 0.32.4.
@@ -65,6 +67,8 @@ def fast_traffic(graph: Graph, indices: Iterable[int] | None = None) -> Traffic:
 def fast_parts(graph: Graph, indices: Iterable[int] | None = None) -> dict[Region, str]:
     """Return the parts of a graph, or of some nodes, that `mx.fast` computes, with their names."""
     among = set(range(len(graph.nodes)) if indices is None else indices)
+    if len(among) == len(graph.nodes) and (call := find_fast_call(graph)) is not None:
+        return {Region(graph, tuple(range(len(graph.nodes)))): call.name}
     whole: dict[Region, str] = {}
     taken: set[int] = set()
     for idiom in idioms(graph):
@@ -77,9 +81,11 @@ def fast_parts(graph: Graph, indices: Iterable[int] | None = None) -> dict[Regio
 
 
 def _is_taken_apart(graph: Graph, idiom: Idiom) -> bool:
-    """Say whether MLX has no kernel for a norm, or for an attention among some nodes."""
+    """Say whether MLX has no kernel for a norm, a loss, or an attention among some nodes."""
     if idiom.name in NORMS:
         return not has_mlx_norm(graph, idiom)
+    if idiom.name == "cross_entropy":
+        return not has_mlx_cross_entropy(graph, idiom)
     found = [graph.nodes[i] for i in idiom.indices if graph.nodes[i].op == "attention"]
     return any(not has_mlx_kernel(Call.of(graph, node)) for node in found)
 

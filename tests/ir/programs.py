@@ -52,6 +52,28 @@ _VIEW: tuple[Callable[[mx.array], mx.array], ...] = (
     lambda x: x[:, ::-1],
     lambda x: x.reshape(ROWS, 2, -1).transpose(0, 2, 1).reshape(ROWS, -1),
 )
+_SCAN: tuple[Callable[[mx.array], mx.array], ...] = (
+    lambda x: mx.cumsum(x, axis=-1),
+    lambda x: mx.cummax(x, axis=-1, reverse=True),
+    lambda x: mx.cumprod(x, axis=0),
+    lambda x: mx.sort(x, axis=-1),
+    lambda x: mx.topk(x, 2, axis=-1).sum(axis=-1, keepdims=True),
+    lambda x: mx.argmax(x, axis=-1, keepdims=True).astype(x.dtype),
+    lambda x: mx.take_along_axis(x, mx.argsort(x, axis=-1), axis=-1),
+)
+
+
+def _quantized(x: mx.array) -> mx.array:
+    weight = mx.sin(mx.arange(COLUMNS * 8 * COLUMNS).reshape(COLUMNS, -1))
+    return mx.quantized_matmul(mx.concatenate([x] * 8, axis=-1), *mx.quantize(weight))
+
+
+_PRODUCT: tuple[Callable[[mx.array], mx.array], ...] = (
+    lambda x: x @ x.T @ x,
+    lambda x: x @ mx.sin(mx.arange(COLUMNS * COLUMNS).reshape(COLUMNS, COLUMNS)),
+    lambda x: mx.addmm(x[0], x, mx.eye(COLUMNS)),
+    _quantized,
+)
 
 
 @dataclass(frozen=True)
@@ -73,15 +95,23 @@ class Program:
                     pool.append(_BINARY[choice % len(_BINARY)](x, y))
                 case "row":
                     pool.append(_ROW[choice % len(_ROW)](wide))
+                case "scan":
+                    pool.append(_SCAN[choice % len(_SCAN)](wide))
+                case "product":
+                    pool.append(_PRODUCT[choice % len(_PRODUCT)](wide))
                 case _:
                     pool.append(_VIEW[choice % len(_VIEW)](wide))
         return [pool[-1 - i % len(pool)] for i in self.outputs]
 
 
-def programs(most_steps: int = 10) -> st.SearchStrategy[Program]:
+KINDS = ("unary", "binary", "binary", "row", "view")
+ALL_KINDS = (*KINDS, "scan", "product")
+
+
+def programs(most_steps: int = 10, kinds: tuple[str, ...] = KINDS) -> st.SearchStrategy[Program]:
     """Generate programs of two inputs: a matrix and a row."""
     number = st.integers(0, 40)
-    kind = st.sampled_from(["unary", "binary", "binary", "row", "view"])
+    kind = st.sampled_from(kinds)
     steps = st.lists(st.tuples(kind, number, number, number), min_size=1, max_size=most_steps)
     outputs = st.lists(st.integers(0, 3), min_size=1, max_size=2)
     return st.builds(

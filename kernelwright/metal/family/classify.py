@@ -92,7 +92,7 @@ def classify(graph: Graph) -> Family:
     Row-wise means: all reductions reduce the same axes of the same shape; what depends on a
     reduction stays within its row; every output holds one element a row or one an element.
     """
-    if empty := [t for t in graph.types if t.size == 0]:
+    if empty := [t for t in (*graph.input_types, *graph.output_types) if t.size == 0]:
         return Family(Pattern.NONE, reason=f"an array without elements, {empty[0]}, has no threads")
     if any(node.op in matvec.PRODUCTS for node in graph.nodes):
         return _matvec(graph)

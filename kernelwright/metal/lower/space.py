@@ -114,6 +114,9 @@ def schedules(graph: Graph, device: DeviceInfo) -> tuple[Schedule, ...]:
     Raises:
         UnsupportedError: no family computes the graph.
     """
+    family = classify(graph)
+    if family.pattern is Pattern.NONE:
+        raise UnsupportedError(f"no family of kernels computes this: {family.reason}.")
     if any(node.op == "attention" for node in graph.nodes):
         return (*prefill_schedules(graph, device), *attention_schedules(graph, device))
     if any(node.op in DENSE for node in graph.nodes):
@@ -125,7 +128,7 @@ def schedules(graph: Graph, device: DeviceInfo) -> tuple[Schedule, ...]:
     if Kind.SCAN in kinds:
         is_outer = column_scan_shape(graph).columns > 1
         return tuple(_column_scans(graph, device) if is_outer else _scans(graph, device))
-    if classify(graph).pattern is Pattern.PLANE:
+    if family.pattern is Pattern.PLANE:
         return tuple(banded_schedules(graph, device))
     if Kind.REDUCTION in kinds or is_ranked(graph) or plain_rows(graph):
         return tuple(_rowwise(graph, device))

@@ -1,0 +1,53 @@
+"""What a family serves, lowering writes; what none serves, it refuses in a sentence."""
+
+from collections.abc import Callable
+
+import mlx.core as mx
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from kernelwright.errors import UnsupportedError
+from kernelwright.ir import Graph, canonicalize, capture, gather_attention
+from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.family import Pattern, classify
+from kernelwright.metal.lower import lower, schedules
+from tests.ir.programs import ALL_KINDS, Program, example, programs
+
+DEVICE = DeviceInfo(name="simulator", chip="any", runtime="any", measures_time=False)
+X = mx.zeros((1, 64))
+PACKED = mx.quantize(mx.ones((64, 64)))
+
+
+def graph_of(function: Callable[..., object], *arrays: mx.array) -> Graph:
+    with mx.stream(mx.cpu):
+        return gather_attention(canonicalize(capture(function, *arrays)))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: mx.cumsum(mx.softmax(x, axis=-1), axis=-1),
+        lambda x: mx.quantized_matmul(mx.fast.rms_norm(x, None, 1e-5), *PACKED),
+        lambda x: mx.sort(x, axis=-1) * 2,
+    ],
+)
+def test_what_no_family_serves_is_refused_with_its_reason(
+    function: Callable[..., object],
+) -> None:
+    graph = graph_of(function, X)
+    reason = classify(graph).reason
+    assert reason
+    with pytest.raises(UnsupportedError, match="no family of kernels computes this") as caught:
+        schedules(graph, DEVICE)
+    assert reason in str(caught.value)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(programs(5, ALL_KINDS))
+def test_every_random_graph_is_written_or_refused(program: Program) -> None:
+    graph = graph_of(program, *example(0))
+    if classify(graph).pattern is Pattern.NONE:
+        with pytest.raises(UnsupportedError, match="no family of kernels"):
+            schedules(graph, DEVICE)
+        return
+    assert lower(graph, schedules(graph, DEVICE)[0]).kernels

@@ -1,0 +1,108 @@
+"""Every function of `mx.fast` counts as MLX at its best, the day that MLX has it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from kernelwright.evaluator.speed.baseline import baselines_of
+from kernelwright.ir import Graph, canonicalize, capture, gather_attention
+from kernelwright.ir.trace.fast_call import (
+    KERNEL_MAKERS,
+    WHOLE_CALLS,
+    WITH_IDIOM,
+    find_fast_call,
+)
+from kernelwright.plan import compiled_traffic, fast_traffic, mlx_kernels
+
+HEADS, DEPTH = 4, 64
+
+
+def _delta(*arrays: mx.array, mask: mx.array | None = None) -> list[mx.array]:
+    q, k, v, gamma, beta, *state = arrays
+    found = mx.fast.gated_delta_update(q, k, v, gamma, beta, state[0] if state else None, mask)
+    return list(found)
+
+
+@dataclass(frozen=True)
+class Call:
+    function: Callable[..., mx.array | Sequence[mx.array]]
+    shapes: tuple[tuple[int, ...], ...]
+
+
+def _rope(traditional: bool, base: float, scale: float, offset: int) -> Call:
+    return Call(
+        lambda x: mx.fast.rope(
+            x, 32, traditional=traditional, base=base, scale=scale, offset=offset
+        ),
+        ((1, 2, 8, 64),),
+    )
+
+
+_QUERIES = ((1, 3, 2, DEPTH), (1, 3, 2, DEPTH), (1, 3, HEADS, 32), (1, 3, HEADS), (1, 3, HEADS))
+_HEADS = (1, HEADS, 4, DEPTH)
+CALLS: dict[str, list[Call]] = {
+    "rms_norm": [Call(lambda x, w: mx.fast.rms_norm(x, w, 1e-5), ((8, 64), (64,)))],
+    "layer_norm": [
+        Call(lambda x, w, b: mx.fast.layer_norm(x, w, b, 1e-5), ((8, 64), (64,), (64,)))
+    ],
+    "rope": [
+        _rope(False, 1e4, 1.0, 0),
+        _rope(True, 5e5, 1.0, 7),
+        _rope(False, 1e6, 0.25, 1),
+    ],
+    "scaled_dot_product_attention": [
+        Call(
+            lambda q, k, v: mx.fast.scaled_dot_product_attention(q, k, v, scale=0.125),
+            (_HEADS, _HEADS, _HEADS),
+        )
+    ],
+    "cross_entropy": [
+        Call(lambda x: mx.fast.cross_entropy(x, mx.arange(8, dtype=mx.int32)), ((8, 64),))
+    ],
+    "gated_delta_update": [
+        Call(_delta, _QUERIES),
+        Call(_delta, (*_QUERIES, (1, HEADS, 32, DEPTH))),
+        Call(lambda k, q, v, b, g: _delta(q, k, v, g, b), _QUERIES),
+        Call(lambda *arrays: _delta(*arrays)[0], _QUERIES),
+    ],
+}
+CASES = [(name, place) for name, calls in CALLS.items() for place in range(len(calls))]
+
+
+def _graph(call: Call, dtype: mx.Dtype = mx.float32) -> Graph:
+    with mx.stream(mx.cpu):
+        return canonicalize(capture(call.function, *(mx.zeros(s, dtype) for s in call.shapes)))
+
+
+def test_mlx_has_no_fast_function_that_is_unknown_here() -> None:
+    offered = {name for name in dir(mx.fast) if not name.startswith("_")}
+    known = WITH_IDIOM | WHOLE_CALLS.keys()
+    assert offered - KERNEL_MAKERS == known, "teach plan and baselines the new ones"
+    assert known == CALLS.keys()
+
+
+@pytest.mark.parametrize(("name", "place"), CASES)
+def test_a_function_that_is_one_call_is_one_kernel_of_mlx(name: str, place: int) -> None:
+    graph = gather_attention(_graph(CALLS[name][place], mx.float16))
+    assert fast_traffic(graph).launches == 1
+    assert name.removeprefix("scaled_dot_product_") in mlx_kernels(graph).values() or (
+        compiled_traffic(graph) == fast_traffic(graph)
+    )
+
+
+@pytest.mark.parametrize(("name", "place"), CASES)
+def test_its_baseline_computes_the_same(name: str, place: int) -> None:
+    graph = _graph(CALLS[name][place])
+    random = np.random.default_rng(place)
+    with mx.stream(mx.cpu):
+        arrays = [mx.array(random.random(s, np.float32)) * 0.1 for s in CALLS[name][place].shapes]
+        eager, fast = (baselines_of(graph)[way](*arrays) for way in ("eager", "fast"))
+        assert all(mx.allclose(a, b, 1e-4, 1e-5) for a, b in zip(eager, fast, strict=True))
+
+
+def test_work_beside_a_call_is_no_call() -> None:
+    doubled = Call(lambda *arrays: [2 * _delta(*arrays)[0], _delta(*arrays)[1]], _QUERIES)
+    assert find_fast_call(_graph(doubled)) is None
