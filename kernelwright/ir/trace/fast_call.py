@@ -96,10 +96,10 @@ def _gated_delta_sizes(graph: Graph) -> dict[str, Shape] | None:
 
 def _gated_delta_update(places: Sequence[int], extra: Sequence[str], outputs: int) -> Call:
     def call(*arrays: mx.array) -> list[mx.array]:
-        given = [arrays[i] for i in places]
-        named = dict(zip(extra, given[5:], strict=True))
+        q, k, v, gamma, beta, *others = (arrays[i] for i in places)
+        named = dict(zip(extra, others, strict=True))
         found = mx.fast.gated_delta_update(
-            *given[:5], initial_state=named.get("state"), mask=named.get("mask")
+            q, k, v, gamma, beta, named.get("state"), named.get("mask")
         )
         return list(found)[:outputs]
 
