@@ -9,8 +9,25 @@ OPEN = {"(": ")", "[": "]", "{": "}"}
 _CLOSE = frozenset(OPEN.values())
 
 
+@dataclass(frozen=True, slots=True)
+class Brackets:
+    """A text's code tokens and what its brackets say."""
+
+    code: list[Token]
+    partner: dict[int, int]
+    """Matching bracket of each bracket, both ways."""
+    superseded: frozenset[int]
+    """Tokens of the branches of an `#if` that do not close what they open, the last one's aside."""
+
+
 def pair_brackets(tokens: Sequence[Token]) -> tuple[list[Token], dict[int, int]]:
     """Pair brackets; the branches of an `#if` each start from the same open brackets."""
+    found = read_brackets(tokens)
+    return found.code, found.partner
+
+
+def read_brackets(tokens: Sequence[Token]) -> Brackets:
+    """Pair brackets, and say what no grammar can read beside the rest."""
     code: list[Token] = []
     partner: dict[int, int] = {}
     branches = _Branches()
@@ -19,7 +36,7 @@ def pair_brackets(tokens: Sequence[Token]) -> tuple[list[Token], dict[int, int]]
             continue
         if token.directive:
             if token.spelling == "#":
-                branches.directive(token.directive)
+                branches.directive(token.directive, len(code))
             continue
         index, text = len(code), token.spelling
         code.append(token)
@@ -33,7 +50,7 @@ def pair_brackets(tokens: Sequence[Token]) -> tuple[list[Token], dict[int, int]]
             partner[index] = opener
             for twin in (opener, *branches.twins.get(opener, ())):
                 partner[twin] = index
-    return code, partner
+    return Brackets(code, partner, frozenset(branches.superseded))
 
 
 @dataclass
@@ -43,20 +60,35 @@ class _Branches:
     open: list[int] = field(default_factory=list)
     twins: dict[int, list[int]] = field(default_factory=dict)
     """Brackets of earlier branches that close where one of the last branch does."""
-    saved: list[tuple[list[int], list[list[int]]]] = field(default_factory=list)
-    """For each open `#if`: the brackets open before it and at the end of each branch."""
+    saved: list["_Conditional"] = field(default_factory=list)
+    superseded: set[int] = field(default_factory=set)
 
-    def directive(self, name: str) -> None:
-        """Follow one directive."""
+    def directive(self, name: str, place: int) -> None:
+        """Follow one directive before the code token at `place`."""
         if name.startswith("if"):
-            self.saved.append((self.open.copy(), []))
+            self.saved.append(_Conditional(self.open.copy(), [place]))
         elif name in ("else", "elif") and self.saved:
-            before, ends = self.saved[-1]
-            ends.append(self.open)
-            self.open = before.copy()
+            found = self.saved[-1]
+            found.ends.append(self.open)
+            found.starts.append(place)
+            self.open = found.before.copy()
         elif name == "endif" and self.saved:
-            _, ends = self.saved.pop()
-            for end in ends:
+            found = self.saved.pop()
+            if any(end != found.before for end in (*found.ends, self.open)):
+                self.superseded.update(range(found.starts[0], found.starts[-1]))
+            for end in found.ends:
                 for earlier, later in zip(end, self.open, strict=False):
                     if earlier != later:
                         self.twins.setdefault(later, []).append(earlier)
+
+
+@dataclass
+class _Conditional:
+    """An `#if` that has not ended yet."""
+
+    before: list[int]
+    """The brackets open before it."""
+    starts: list[int]
+    """First code token of each branch."""
+    ends: list[list[int]] = field(default_factory=list)
+    """The brackets open at the end of each branch but the last."""

@@ -1,391 +1,477 @@
-"""Reads declarations from tokens, as far as a grammar without types can."""
+"""Reads what a text declares from the tree that a grammar of C++ makes of it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 
-from kernelwright.metal.msl.bracket import OPEN, pair_brackets
+import tree_sitter_cpp
+from tree_sitter import Language, Node, Parser
+
+from kernelwright.metal.msl.attribute import read_attributes
+from kernelwright.metal.msl.bracket import read_brackets
+from kernelwright.metal.msl.macro import Macros
+from kernelwright.metal.msl.plain import plain_text
 from kernelwright.metal.msl.structure import (
-    ADDRESS_SPACES,
+    Call,
+    Cast,
+    Declarator,
+    Declared,
     Function,
     Instantiation,
+    Scope,
     Structure,
     Variable,
 )
 from kernelwright.metal.msl.token import Token, TokenKind
 
-_CLASS_KEYS = frozenset({"struct", "class", "union"})
+DEEPEST = 256
+"""clang takes no deeper brackets either (`-fbracket-depth`)."""
+_CLASSES = frozenset(("struct_specifier", "class_specifier", "union_specifier"))
+_PARAMETERS = frozenset(
+    ("parameter_declaration", "optional_parameter_declaration", "variadic_parameter_declaration")
+)
+_WRAPPERS = frozenset(
+    (
+        *("pointer_declarator", "reference_declarator", "init_declarator", "array_declarator"),
+        *("attributed_declarator", "parenthesized_declarator", "abstract_pointer_declarator"),
+        *("abstract_reference_declarator", "abstract_array_declarator", "function_declarator"),
+        *("abstract_function_declarator", "abstract_parenthesized_declarator"),
+        *("variadic_declarator", "pointer_type_declarator"),
+    )
+)
+_NAMES = frozenset(
+    (
+        *("identifier", "field_identifier", "type_identifier", "qualified_identifier"),
+        *("operator_name", "destructor_name", "template_function", "template_method"),
+    )
+)
+_MARKS = frozenset(("*", "&", "&&"))
+_TO_FUNCTIONS = frozenset(("function_declarator", "abstract_function_declarator"))
 _QUALIFIERS = frozenset({"const", "volatile", "noexcept", "override", "final", "&", "&&"})
-_CONTROL = frozenset({"if", "for", "while", "switch", "return", "sizeof"})
-_HEAD_CALLS = frozenset({"decltype", "__attribute__", "alignas", "typeof", "__declspec"})
+_TYPE_PARAMETERS = frozenset(
+    (
+        *("type_parameter_declaration", "optional_type_parameter_declaration"),
+        *("variadic_type_parameter_declaration", "template_template_parameter_declaration"),
+    )
+)
+_NAMED_CASTS = frozenset(("reinterpret_cast", "static_cast", "const_cast"))
 
 
-def analyze(tokens: Sequence[Token]) -> Structure:
-    """Find the functions, instantiations, variables and types that a text declares."""
-    structure = Structure(*pair_brackets(tokens))
-    _Parser(structure).declarations(0, len(structure.code), ())
+def analyze(tokens: Sequence[Token], macros: Macros | None = None) -> Structure:
+    """Find what a text declares, casts and calls.
+
+    Args:
+        tokens: The text.
+        macros: What files before it define; the text's own definitions are added.
+    """
+    known = Macros() if macros is None else macros
+    known.define(tokens)
+    brackets = read_brackets(tokens)
+    code = brackets.code
+    structure = Structure(code, brackets.partner)
+    tree = _parser().parse(plain_text(brackets, known))
+    hidden = known.qualifiers
+    structure.hidden = {i: hidden[t.text] for i, t in enumerate(code) if t.text in hidden}
+    structure.is_doubtful = tree.root_node.has_error or bool(brackets.superseded)
+    _Reader(structure).read(tree.root_node)
     return structure
 
 
-@dataclass
-class _Parser:
-    structure: Structure
-
-    def __post_init__(self) -> None:
-        self.code = self.structure.code
-        self.partner = self.structure.partner
-        self.spelling = self.structure.spelling
-
-    def declarations(
-        self, place: int, end: int, scope: tuple[str, ...], in_class: bool = False
-    ) -> None:
-        """Read declarations from `place` until `end`."""
-        while place < end:
-            place = self.declaration(place, end, scope, in_class)
-
-    def declaration(self, place: int, end: int, scope: tuple[str, ...], in_class: bool) -> int:
-        """Read one declaration and return where the next begins."""
-        word = self.spelling(place)
-        if word in (";", "}", ")"):
-            return place + 1
-        if in_class and word in ("public", "private", "protected"):
-            return place + 2
-        if word == "extern" and self.code[min(place + 1, end - 1)].kind is TokenKind.STRING:
-            if self.spelling(place + 2) == "{":
-                return self.block(place + 2, end, scope)
-            return place + 2
-        if word == "inline" and self.spelling(place + 1) == "namespace":
-            place, word = place + 1, "namespace"
-        if word == "namespace":
-            return self.namespace(place, end, scope)
-        if word in ("using", "typedef", "static_assert", "friend", "asm"):
-            return self.alias(place, end, scope)
-        return self.entity(place, end, scope, in_class)
-
-    def block(self, brace: int, end: int, scope: tuple[str, ...]) -> int:
-        close = self.partner.get(brace, end)
-        self.declarations(brace + 1, min(close, end), scope)
-        return close + 1
-
-    def namespace(self, place: int, end: int, scope: tuple[str, ...]) -> int:
-        names, place = [], place + 1
-        while place < end and self.spelling(place) not in ("{", ";", "="):
-            if self.code[place].kind is TokenKind.IDENTIFIER:
-                names.append(self.spelling(place))
-            place += 1
-        if self.spelling(place) != "{":
-            return self.until_semicolon(place, end)
-        return self.block(place, end, (*scope, *names))
-
-    def alias(self, place: int, end: int, scope: tuple[str, ...]) -> int:
-        stop = self.until_semicolon(place, end)
-        words = range(place, stop)
-        if self.spelling(place) == "using" and self.spelling(place + 2) == "=":
-            self.structure.types.add(self.spelling(place + 1))
-        if self.spelling(place) == "typedef":
-            names = [i for i in words if self.code[i].kind is TokenKind.IDENTIFIER]
-            self.structure.types.update(self.spelling(i) for i in names[-1:])
-        for index in words:
-            if self.spelling(index) == "{" and self.class_key(place, index) is not None:
-                self.declarations(index + 1, self.partner.get(index, end), (*scope, ""), True)
-        return stop
-
-    def class_key(self, start: int, brace: int) -> int | None:
-        """Return the index of the class keyword whose body opens at `brace`."""
-        return next(
-            (i for i in range(brace - 1, start - 1, -1) if self.spelling(i) in _CLASS_KEYS), None
-        )
-
-    def until_semicolon(self, place: int, end: int) -> int:
-        while place < end:
-            word = self.spelling(place)
-            if word == ";":
-                return place + 1
-            if word == "}" and self.partner.get(place, place) < place:
-                return place
-            place = self.partner.get(place, place) + 1 if word in OPEN else place + 1
-        return end
-
-    def angle(self, place: int, end: int) -> int:
-        """Return the index of the `>` that closes the `<` at `place`, or `place`."""
-        depth, index = 0, place
-        while index < end:
-            word = self.spelling(index)
-            if word in ("(", "[", "{"):
-                index = self.partner.get(index, index) + 1
-                continue
-            if word in (";", "}", ")", "]"):
-                return place
-            depth += (word == "<") - (word == ">") - 2 * (word == ">>")
-            if depth <= 0:
-                return index
-            index += 1
-        return place
-
-    def entity(self, place: int, end: int, scope: tuple[str, ...], in_class: bool) -> int:
-        """Read a template, class, function or variable."""
-        first, template = place, None
-        after = self.after_attributes(place, end)
-        place = after if self.spelling(after) == "template" else place
-        while self.spelling(place) == "template":
-            if self.spelling(place + 1) != "<":
-                return self.instantiation(first, end)
-            close = self.angle(place + 1, end)
-            template = (place + 1, close)
-            self.note_template_parameters(place + 1, close)
-            place = close + 1
-            if self.spelling(place) == "requires":
-                place += 1
-        return _Entity(self, place, end, scope, in_class, template).read()
-
-    def after_attributes(self, place: int, end: int) -> int:
-        while self.spelling(place) == "[" and self.spelling(place + 1) == "[":
-            place = self.partner.get(place, end) + 1
-        return place
-
-    def note_template_parameters(self, start: int, end: int) -> None:
-        for index in range(start, end):
-            if self.spelling(index) in ("typename", "class"):
-                name = index + 2 if self.spelling(index + 1) == "..." else index + 1
-                self.structure.types.add(self.spelling(name))
-
-    def instantiation(self, start: int, end: int) -> int:
-        stop = self.until_semicolon(start, end)
-        attributes, place = [], start + 1
-        opens = None
-        while place < stop - 1:
-            word = self.spelling(place)
-            if word == "[" and self.spelling(place + 1) == "[":
-                attributes.append((place, self.partner.get(place, place)))
-                place = attributes[-1][1] + 1
-                continue
-            if word == "(":
-                if opens is not None:
-                    break
-                place = self.partner.get(place, place) + 1
-                continue
-            if word == "<":
-                close = self.angle(place, stop)
-                opens = (place, close)
-                place = close
-            place += 1
-        if opens is not None and opens[1] > opens[0]:
-            found = Instantiation(start, opens[0] - 1, opens, tuple(attributes), stop - 1)
-            self.structure.instantiations.append(found)
-        return stop
+@cache
+def _parser() -> Parser:
+    return Parser(Language(tree_sitter_cpp.language()))
 
 
-@dataclass
-class _Entity:
-    """The reading of one class, function or variable after its template header."""
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """What surrounds a node."""
 
-    parser: _Parser
-    start: int
-    end: int
-    scope: tuple[str, ...]
-    in_class: bool
-    template: tuple[int, int] | None
-
-    def read(self) -> int:
-        """Record what stands here and return where the next declaration begins."""
-        parser, place = self.parser, self.start
-        attributes: list[tuple[int, int]] = []
-        while place < self.end:
-            word = parser.spelling(place)
-            if word == "[" and parser.spelling(place + 1) == "[":
-                attributes.append((place, parser.partner.get(place, place)))
-                place = attributes[-1][1] + 1
-            elif word in _CLASS_KEYS or word == "enum":
-                brace = self.class_body(place)
-                if brace is None:
-                    place += 1
-                    continue
-                return self.class_(place, brace)
-            elif word in _HEAD_CALLS and parser.spelling(place + 1) == "(":
-                place = parser.partner.get(place + 1, place + 1) + 1
-            elif word == "operator":
-                return self.operator(place, attributes)
-            elif word == "(":
-                if (name_at := self.declarator(place)) is not None:
-                    return self.function(name_at, place, attributes)
-                place = parser.partner.get(place, place) + 1
-            elif word in ("=", "{", ";", ":"):
-                return self.variable(place)
-            elif word == "<":
-                close = parser.angle(place, self.end)
-                if self.is_specialization and parser.spelling(close + 1) == "(":
-                    return self.function(place - 1, close + 1, attributes)
-                place = max(close, place) + 1
-            elif word == "}":
-                return place
-            else:
-                place += 1
-        return self.end
+    names: tuple[str, ...] = ()
+    scope: Scope = "namespace"
+    template: tuple[int, int] | None = None
+    begin: int = -1
+    """Where the template header that belongs to the node begins."""
+    blocks: tuple[int, ...] = ()
+    depth: int = 0
 
     @property
-    def is_specialization(self) -> bool:
-        """True behind `template <>`."""
-        return self.template is not None and self.template[1] == self.template[0] + 1
+    def plain(self) -> "_Context":
+        """The same for what lies inside, to which a template header does not belong."""
+        return replace(self, template=None, begin=-1) if self.begin >= 0 else self
 
-    def declarator(self, paren: int) -> int | None:
-        """Return the name whose parameters open at `paren`; attributes may stand between."""
-        parser, name = self.parser, paren - 1
-        while parser.spelling(name) == "]" and name in parser.partner:
-            name = parser.partner[name] - 1
-        is_name = name >= self.start and parser.code[name].kind is TokenKind.IDENTIFIER
-        return name if is_name and parser.spelling(name) not in _CONTROL else None
 
-    def class_body(self, key: int) -> int | None:
-        """Return the `{` of the class whose keyword is at `key`, None when it has none here."""
-        parser, place = self.parser, key + 1
-        while place < self.end:
-            word = parser.spelling(place)
-            if word == "{":
-                return place
-            if word in (";", "=", ")", "*", "&"):
-                return None
-            if word == "(":
-                if parser.spelling(place - 1) not in ("alignas", "__attribute__"):
-                    return None
-                place = parser.partner.get(place, place)
-            elif word == "[":
-                place = parser.partner.get(place, place)
-            elif word == "<":
-                place = max(parser.angle(place, self.end), place)
-            place += 1
+@dataclass
+class _Reader:
+    """Walks the tree once, in any order, without recursion: the text may be a stranger's."""
+
+    structure: Structure
+    stack: list[tuple[Node, _Context]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.outer = {-1}
+        self.offsets = [t.offset for t in self.structure.code]
+
+    def read(self, root: Node) -> None:
+        """Record all below a node."""
+        self.stack.append((root, _Context()))
+        while self.stack:
+            node, context = self.stack.pop()
+            handler = _HANDLERS.get(node.type)
+            inner = context.plain if handler is None else handler(self, node, context)
+            if inner is not None and inner.depth < DEEPEST:
+                below = replace(inner, depth=inner.depth + 1) if node.type in _DEEPER else inner
+                self.stack.extend((child, below) for child in node.children if child.is_named)
+        found = self.structure
+        found.functions.sort(key=lambda f: f.start)
+        found.instantiations.sort(key=lambda i: i.start)
+        for declared in (found.variables, found.locals):
+            declared.sort(key=lambda v: v.start)
+        found.calls.sort(key=lambda c: c.name_at)
+
+    def first(self, node: Node) -> int:
+        """Return the token that begins a node."""
+        return bisect_left(self.offsets, node.start_byte)
+
+    def last(self, node: Node) -> int:
+        """Return the token that ends a node."""
+        return bisect_left(self.offsets, node.end_byte) - 1
+
+    def block(self, node: Node, context: _Context) -> _Context:
+        return replace(context.plain, blocks=(*context.blocks, self.first(node)))
+
+    def unclear(self, node: Node, context: _Context) -> _Context:
+        is_outside = context.scope == "namespace"
+        return replace(context.plain, scope="unclear") if is_outside else context.plain
+
+    def listed(self, node: Node, context: _Context) -> _Context:
+        self.outer.add(self.first(node))
+        return context.plain
+
+    def namespace(self, node: Node, context: _Context) -> _Context:
+        name = node.child_by_field_name("name")
+        names = (
+            ()
+            if name is None
+            else tuple(
+                t.spelling
+                for t in self.structure.code[self.first(name) : self.last(name) + 1]
+                if t.kind is TokenKind.IDENTIFIER
+            )
+        )
+        return _Context(names=(*context.names, *names), depth=context.depth)
+
+    def class_(self, node: Node, context: _Context) -> _Context:
+        name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+        spelled = "" if name is None else self.structure.spelling(self.first(name))
+        if spelled and body is not None:
+            self.structure.types.add(spelled)
+        if body is None:
+            return context.plain
+        return _Context((*context.names, spelled), "class", depth=context.depth)
+
+    def named_type(self, node: Node, context: _Context) -> _Context:
+        name = node.child_by_field_name("name")
+        if name is not None:
+            self.structure.types.add(self.structure.spelling(self.first(name)))
+        return context.plain
+
+    def typedef(self, node: Node, context: _Context) -> _Context:
+        for declarator in node.children_by_field_name("declarator"):
+            found = _inner(declarator)[-1]
+            self.structure.types.add(self.structure.spelling(self.first(found)))
+        return context.plain
+
+    def type_parameter(self, node: Node, context: _Context) -> _Context:
+        name = node.child_by_field_name("name") or node.children[-1]
+        if name.type == "type_identifier":
+            self.structure.types.add(self.structure.spelling(self.first(name)))
+        return context.plain
+
+    def template(self, node: Node, context: _Context) -> None:
+        """Hand the header on to what it belongs to."""
+        header = node.child_by_field_name("parameters")
+        begin = context.begin if context.begin >= 0 else self.first(node)
+        inner = context
+        if header is not None:
+            self.stack.append((header, context.plain))
+            span = (self.first(header), self.last(header))
+            inner = replace(context, template=span, begin=begin)
+        self.stack.extend((c, inner) for c in node.children if c.is_named and c != header)
+
+    def instantiation(self, node: Node, context: _Context) -> _Context | None:
+        declarator = node.child_by_field_name("declarator")
+        name = None if declarator is None else _inner(declarator)[-1]
+        while name is not None and name.type == "qualified_identifier":
+            name = name.child_by_field_name("name")
+        arguments = name and name.child_by_field_name("arguments")
+        if name is None or arguments is None:
+            return None
+        attributes = tuple(self.attributes(node))
+        span = self.first(arguments), self.last(arguments)
+        self.structure.instantiations.append(
+            Instantiation(self.first(node), self.first(name), span, attributes, self.last(node))
+        )
         return None
 
-    def class_(self, key: int, brace: int) -> int:
-        parser = self.parser
-        name = next(
-            (
-                parser.spelling(i)
-                for i in range(key + 1, brace)
-                if parser.code[i].kind is TokenKind.IDENTIFIER
-                and parser.spelling(i) not in ("class", "struct", "alignas", "final")
-            ),
-            "",
-        )
-        parser.structure.types.add(name)
-        close = parser.partner.get(brace, self.end)
-        if parser.spelling(key) != "enum":
-            parser.declarations(brace + 1, min(close, self.end), (*self.scope, name), True)
-        return parser.until_semicolon(close + 1, self.end)
+    def attributes(self, node: Node) -> Iterator[tuple[int, int]]:
+        for child in node.children:
+            if child.type == "attribute_declaration":
+                yield self.first(child), self.last(child)
 
-    def operator(self, place: int, attributes: list[tuple[int, int]]) -> int:
-        parser = self.parser
-        paren = place + 1
-        if parser.spelling(paren) == "(" and parser.spelling(paren + 1) == ")":
-            paren += 2
-        while paren < self.end and parser.spelling(paren) not in ("(", ";", "{"):
-            paren += 1
-        if parser.spelling(paren) != "(":
-            return self.variable(paren)
-        return self.function(place, paren, attributes)
+    def entity(self, node: Node, context: _Context) -> _Context:
+        """Record a function, or the variables of a declaration."""
+        declarators = node.children_by_field_name("declarator")
+        head = _function_head(declarators[0]) if declarators else None
+        if head is not None and context.scope != "function":
+            self.function(node, head, context)
+        elif node.type != "function_definition":
+            self.variable(node, declarators, context)
+        inner = context.plain
+        if node.type == "function_definition":
+            return replace(inner, scope="function", blocks=())
+        return inner
 
-    def function(self, name_at: int, paren: int, attributes: list[tuple[int, int]]) -> int:
-        parser = self.parser
-        close = parser.partner.get(paren, self.end)
-        tail = close + 1
-        while parser.spelling(tail) in _QUALIFIERS:
+    def function(self, node: Node, head: tuple[Node, Node], context: _Context) -> None:
+        declarator, name = head
+        listed = _parameter_list(declarator)
+        if listed is None:
+            return
+        code, spelling = self.structure.code, self.structure.spelling
+        opening = self.first(listed)
+        closing = self.structure.partner.get(opening, self.last(listed))
+        tail = closing + 1
+        while spelling(tail) in _QUALIFIERS:
             tail += 1
-        place = tail
-        while place < self.end:
-            word = parser.spelling(place)
-            if word in ADDRESS_SPACES or word in _QUALIFIERS:
-                place += 1
-            elif word == "[" or word == "(":
-                place = parser.partner.get(place, place) + 1
-            elif word == "->":
-                place = self.trailing_type(place)
-            elif word in ("{", ";", "=", ":", ","):
-                break
-            elif place == tail and self.is_macro_call(name_at):
-                # `instantiate(...)` without a semicolon, before the next declaration.
-                return tail
-            else:
-                place += 1
-        return self.finish(name_at, (paren, close), tail, place, attributes)
-
-    def is_macro_call(self, name_at: int) -> bool:
-        return name_at == self.start
-
-    def trailing_type(self, place: int) -> int:
-        parser = self.parser
-        while place < self.end and parser.spelling(place) not in ("{", ";"):
-            place += 1
-        return place
-
-    def finish(
-        self,
-        name_at: int,
-        parameters: tuple[int, int],
-        tail: int,
-        place: int,
-        attributes: list[tuple[int, int]],
-    ) -> int:
-        parser, body, tail_end = self.parser, None, place
-        if parser.spelling(place) == ":":
-            place = self.constructor_body(place + 1)
-        if parser.spelling(place) == "{":
-            close = parser.partner.get(place)
-            # A body without an end is none: clang says so at the end of the text.
-            body = None if close is None else (place, min(close, self.end - 1))
-            last = self.end - 1 if body is None else body[1]
-        else:
-            last = parser.until_semicolon(place, self.end) - 1
-        name = parser.spelling(name_at)
-        if name == "operator":
-            name = parser.structure.text(name_at, parameters[0] - 1)
-        parser.structure.functions.append(
+        body_at = node.child_by_field_name("body")
+        braces = None if body_at is None else self.first(body_at)
+        close = None if braces is None else self.structure.partner.get(braces)
+        # A body without an end is none: clang says so at the end of the text.
+        body = None if braces is None or close is None else (braces, close)
+        start, end = self.first(node), self.last(node)
+        self.structure.functions.append(
             Function(
-                name=name,
-                scope=self.scope,
-                in_class=self.in_class,
-                template=self.template,
-                attributes=tuple(attributes),
-                start=self.start,
-                name_at=name_at,
-                parameters=parameters,
+                name=self.name(name, opening),
+                scope=context.names,
+                in_class=context.scope == "class",
+                template=context.template,
+                attributes=(*self.attributes(node), *self.attributes_of_name(declarator)),
+                start=start,
+                name_at=self.name_at(name),
+                parameters=(opening, closing),
                 tail=tail,
-                tail_end=tail_end,
+                tail_end=min(max(self.last(declarator), tail - 1) + 1, len(code) - 1),
                 body=body,
-                end=last,
+                end=end if body is None else body[1],
+                begin=context.begin if context.begin >= 0 else start,
+                declared=tuple(self.parameters(listed)),
             )
         )
-        if body is not None:
-            self.local_classes(body)
-        return last + 1
 
-    def local_classes(self, body: tuple[int, int]) -> None:
-        parser = self.parser
-        for index in range(body[0] + 1, body[1]):
-            if parser.spelling(index) in _CLASS_KEYS:
-                local = _Entity(parser, index, body[1], self.scope, False, None)
-                brace = local.class_body(index)
-                if brace is not None:
-                    local.class_(index, brace)
+    def attributes_of_name(self, declarator: Node) -> Iterator[tuple[int, int]]:
+        inner = declarator.child_by_field_name("declarator")
+        if inner is not None and inner.type == "attributed_declarator":
+            yield from self.attributes(inner)
 
-    def constructor_body(self, place: int) -> int:
-        """Skip `a(x), b{y}` and return the `{` of the body."""
-        parser = self.parser
-        while place < self.end:
-            while place < self.end and parser.spelling(place) not in ("(", "{", ";"):
-                place += 1
-            if parser.spelling(place) == ";":
-                return place
-            place = parser.partner.get(place, self.end) + 1
-            if parser.spelling(place) == "...":
-                place += 1
-            if parser.spelling(place) != ",":
-                return place
+    def name_at(self, name: Node) -> int:
+        while name.type in ("qualified_identifier", "template_function", "template_method"):
+            inner = name.child_by_field_name("name")
+            if inner is None:
+                break
+            name = inner
+        return self.last(name) if name.type == "destructor_name" else self.first(name)
+
+    def name(self, name: Node, opening: int) -> str:
+        at = self.name_at(name)
+        if self.structure.spelling(at) == "operator":
+            return self.structure.text(at, opening - 1)
+        return self.structure.spelling(at)
+
+    def parameters(self, listed: Node) -> Iterator[Declared]:
+        named = [c for c in listed.children if c.type in _PARAMETERS]
+        words = [self.structure.spelling(self.first(c)) for c in named]
+        if len(named) == 1 and words == ["void"] and self.first(named[0]) == self.last(named[0]):
+            return
+        for parameter in named:
+            yield self.parameter(parameter)
+
+    def parameter(self, node: Node) -> Declared:
+        declarator = node.child_by_field_name("declarator")
+        inner = [] if declarator is None else _inner(declarator)
+        name_at = self.first(inner[-1]) if inner and inner[-1].type in _NAMES else -1
+        value = node.child_by_field_name("default_value")
+        start = self.first(node)
+        end = self.last(node) if value is None else self.first(value) - 2
+        attributes: list[tuple[str, str, int]] = []
+        type_tokens: list[int] = []
+        place = start
+        while place <= end:
+            word = self.structure.spelling
+            close = self.structure.partner.get(place, place)
+            if word(place) == "[" and word(place + 1) == "[" and place < close:
+                attributes += read_attributes(self.structure, place, close)
+                place = close
+            elif place != name_at:
+                type_tokens.append(place)
             place += 1
-        return place
+        return Declared(tuple(type_tokens), name_at, tuple(attributes), start)
 
-    def variable(self, place: int) -> int:
-        parser = self.parser
-        stop = parser.until_semicolon(place, self.end)
-        if stop > self.start + 1:
-            parser.structure.variables.append(
-                Variable(self.start, stop - 1, self.scope, self.in_class)
-            )
-        return max(stop, self.start + 1)
+    def variable(self, node: Node, declarators: Sequence[Node], context: _Context) -> None:
+        found = tuple(self.declarator(d) for d in declarators)
+        start, end = self.first(node), self.last(node)
+        if not found and (node.type != "declaration" or start == end):
+            return
+        value = node.child_by_field_name("default_value")
+        if value is not None and found:
+            # A member's initializer hangs on the declaration.
+            found = (*found[:-1], replace(found[-1], value=(self.first(value), self.last(value))))
+        scope = context.scope if self.is_open(start, context.scope) else "unclear"
+        variable = Variable(start, end, context.names, scope, found, context.blocks)
+        is_local = scope in ("function", "unclear")
+        (self.structure.locals if is_local else self.structure.variables).append(variable)
+
+    def is_open(self, place: int, scope: Scope) -> bool:
+        """Say whether what lies at namespace scope does so by its brackets too."""
+        if scope != "namespace" or not self.structure.is_doubtful:
+            return True
+        return self.around[place] in self.outer
+
+    @cached_property
+    def around(self) -> list[int]:
+        """The innermost bracket around each token, -1 where there is none."""
+        found, stack = list[int](), [-1]
+        for place in range(len(self.structure.code)):
+            partner = self.structure.partner.get(place, place)
+            if partner < place and len(stack) > 1:
+                stack.pop()
+            found.append(stack[-1])
+            if partner > place:
+                stack.append(place)
+        return found
+
+    def declarator(self, node: Node) -> Declarator:
+        value, whole = None, node
+        if node.type == "init_declarator":
+            whole = node.child_by_field_name("declarator") or node
+            given = node.child_by_field_name("value")
+            value = None if given is None else (self.first(given), self.last(given))
+        inner = _inner(whole)
+        name_at = self.first(inner[-1]) if inner[-1].type in _NAMES else -1
+        if inner[-1].type == "qualified_identifier":
+            name_at = self.last(inner[-1])
+        kinds = {n.type for n in inner}
+        return Declarator(
+            name_at=name_at,
+            marks=tuple(self.marks(inner)),
+            start=self.first(whole),
+            end=self.last(whole),
+            is_array=bool(kinds & {"array_declarator", "abstract_array_declarator"}),
+            value=value,
+        )
+
+    def marks(self, inner: Sequence[Node]) -> Iterator[int]:
+        """Yield the marks of a pointer or reference; one to a function has no address space."""
+        if any(node.type in _TO_FUNCTIONS for node in inner):
+            return
+        for node in inner:
+            for child in node.children:
+                if child.type in _MARKS:
+                    yield self.first(child)
+
+    def cast(self, node: Node, context: _Context) -> _Context:
+        type_ = node.child_by_field_name("type")
+        if type_ is not None:
+            self.written_type(type_)
+        return context.plain
+
+    def written_type(self, type_: Node) -> None:
+        declarator = type_.child_by_field_name("declarator")
+        marks = () if declarator is None else tuple(self.marks(_inner(declarator)))
+        self.structure.casts.append(Cast(self.first(type_), self.last(type_), marks))
+
+    def call(self, node: Node, context: _Context) -> _Context:
+        called, given = node.child_by_field_name("function"), node.child_by_field_name("arguments")
+        if called is None or given is None:
+            return context.plain
+        if called.type == "template_function":
+            self.named_cast(called)
+        if called.type in ("identifier", "template_function"):
+            spans = tuple((self.first(c), self.last(c)) for c in given.children if c.is_named)
+            self.structure.calls.append(Call(self.first(called), spans))
+        return context.plain
+
+    def named_cast(self, called: Node) -> None:
+        """Record the type of `static_cast<T*>(x)`."""
+        arguments = called.child_by_field_name("arguments")
+        if arguments is None or self.structure.spelling(self.first(called)) not in _NAMED_CASTS:
+            return
+        for child in arguments.children:
+            if child.type == "type_descriptor":
+                self.written_type(child)
+
+    def lambda_(self, node: Node, context: _Context) -> _Context:
+        self.structure.lambdas.append(self.first(node))
+        return replace(context.plain, scope="function")
+
+
+def _inner(declarator: Node) -> list[Node]:
+    """Return a declarator and those inside it, down to the name if there is one."""
+    found = [declarator]
+    while (node := found[-1]).type in _WRAPPERS:
+        inside = node.child_by_field_name("declarator") or next(
+            (c for c in node.children if c.type in _WRAPPERS or c.type in _NAMES), None
+        )
+        if inside is None:
+            break
+        found.append(inside)
+    return found
+
+
+def _function_head(declarator: Node) -> tuple[Node, Node] | None:
+    """Return the declarator with the parameters and the name of a function."""
+    node: Node | None = declarator
+    while node is not None:
+        if node.type == "operator_cast":
+            inner = node.child_by_field_name("declarator")
+            return None if inner is None else (_with_parameters(inner), node)
+        if node.type == "function_declarator":
+            inner = node.child_by_field_name("declarator")
+            while inner is not None and inner.type == "attributed_declarator":
+                inner = inner.children[0]
+            if inner is not None and inner.type == "qualified_identifier":
+                last = inner.child_by_field_name("name")
+                if last is not None and last.type == "operator_cast":
+                    return node, last
+            return (node, inner) if inner is not None and inner.type in _NAMES else None
+        if node.type not in _WRAPPERS or node.type == "parenthesized_declarator":
+            return None
+        following = node.child_by_field_name("declarator")
+        node = following or next((c for c in node.children if c.type in _WRAPPERS), None)
+    return None
+
+
+def _with_parameters(node: Node) -> Node:
+    return next((n for n in _inner(node) if n.type == "abstract_function_declarator"), node)
+
+
+def _parameter_list(declarator: Node) -> Node | None:
+    return declarator.child_by_field_name("parameters")
+
+
+_DEEPER = frozenset(("compound_statement", "declaration_list", "field_declaration_list"))
+_HANDLERS: Mapping[str, Callable[[_Reader, Node, _Context], _Context | None]] = {
+    **dict.fromkeys(_CLASSES, _Reader.class_),
+    **dict.fromkeys(_TYPE_PARAMETERS, _Reader.type_parameter),
+    **dict.fromkeys(("function_definition", "declaration", "field_declaration"), _Reader.entity),
+    **dict.fromkeys(("alias_declaration", "enum_specifier"), _Reader.named_type),
+    "ERROR": _Reader.unclear,
+    "namespace_definition": _Reader.namespace,
+    "declaration_list": _Reader.listed,
+    "compound_statement": _Reader.block,
+    "type_definition": _Reader.typedef,
+    "template_declaration": _Reader.template,
+    "template_instantiation": _Reader.instantiation,
+    "cast_expression": _Reader.cast,
+    "call_expression": _Reader.call,
+    "lambda_expression": _Reader.lambda_,
+}

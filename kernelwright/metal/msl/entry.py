@@ -3,12 +3,11 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from kernelwright.metal.msl.attribute import read_attributes
 from kernelwright.metal.msl.signature import (
     SCALAR_ATTRIBUTES,
     VECTOR_ATTRIBUTES,
     Parameter,
-    declared_parameters,
-    read_attributes,
 )
 from kernelwright.metal.msl.structure import Function, Structure, split
 from kernelwright.metal.msl.token import TokenKind
@@ -40,7 +39,7 @@ def caller(
 
     A kernel that `waits` gets no entry that runs a row of threads.
     """
-    declared = declared_parameters(structure, function)
+    declared = function.declared
     arguments = []
     for d, p in zip(declared, parameters, strict=True):
         type_ = _pointer_text(structure, d.type_tokens)

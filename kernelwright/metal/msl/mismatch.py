@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kernelwright.metal.diagnostic import Diagnostic
-from kernelwright.metal.msl.signature import Declared, declared_parameters
-from kernelwright.metal.msl.structure import Function, Structure, split
-from kernelwright.metal.msl.token import TokenKind
+from kernelwright.metal.msl.structure import Call, Declared, Function, Structure
 
 _OTHER_SPACES = ("device", "constant", "threadgroup")
 _ENDS = (";", ",", ")", "+", "-")
@@ -38,7 +36,7 @@ def mixed_thread_pointers(structure: Structure) -> Iterator[Diagnostic]:
 
 def _parameters(structure: Structure, function: Function) -> dict[str, _Pointer]:
     found = {}
-    for d in declared_parameters(structure, function):
+    for d in function.declared:
         words = [structure.spelling(i) for i in d.type_tokens]
         space = next((w for w in words if w in _OTHER_SPACES), None)
         if space is not None and words.count("*") == 1 and d.name_at >= 0:
@@ -48,19 +46,14 @@ def _parameters(structure: Structure, function: Function) -> dict[str, _Pointer]
 
 def _locals(structure: Structure, function: Function) -> dict[str, _Pointer]:
     """Variables such as `device float* p = …;`."""
-    assert function.body is not None
     found = {}
-    for index in range(function.body[0] + 1, function.body[1]):
-        if structure.spelling(index) not in _OTHER_SPACES:
-            continue
-        stop = index
-        while structure.spelling(stop) not in ("*", ";", "(", ")", "=", "{", "&", ""):
-            stop += 1
-        name = stop + 1
-        is_name = structure.spelling(stop) == "*" and structure.spelling(name + 1) == "="
-        if is_name and structure.code[name].kind is TokenKind.IDENTIFIER:
-            words = [structure.spelling(i) for i in range(index, stop + 1)]
-            found[structure.spelling(name)] = _Pointer(words[0], _pointee(words))
+    for variable in structure.locals_of(function):
+        words = [structure.spelling(i) for i in variable.specifiers]
+        space = next((w for w in words if w in _OTHER_SPACES), None)
+        for declarator in variable.declarators:
+            marks = [structure.spelling(i) for i in declarator.marks]
+            if space is not None and marks == ["*"] and declarator.value is not None:
+                found[structure.spelling(declarator.name_at)] = _Pointer(space, _pointee(words))
     return found
 
 
@@ -87,33 +80,30 @@ def _pointer_at(
 def _initialisations(
     structure: Structure, function: Function, pointers: dict[str, _Pointer]
 ) -> Iterator[Diagnostic]:
-    assert function.body is not None
-    for index in range(function.body[0] + 1, function.body[1]):
-        if structure.spelling(index) != "thread":
-            continue
-        stop = index
-        while structure.spelling(stop) not in ("*", ";", "(", ")", "=", "{", "&", ""):
-            stop += 1
-        if structure.spelling(stop) != "*" or structure.spelling(stop + 2) != "=":
-            continue
-        found = _pointer_at(structure, stop + 3, pointers)
-        if found is not None:
-            pointer, category = found
-            wanted = " ".join(structure.spelling(i) for i in range(index + 1, stop))
-            yield _at(
-                structure,
-                stop + 1,
-                f"cannot initialize a variable of type 'thread {wanted} *' with an "
-                f"{category} of type '{pointer.space} {pointer.type} *'",
-            )
+    for variable in structure.locals_of(function):
+        words = [structure.spelling(i) for i in variable.specifiers]
+        for declarator in variable.declarators:
+            marks = [structure.spelling(i) for i in declarator.marks]
+            if "thread" not in words or marks != ["*"] or declarator.value is None:
+                continue
+            found = _pointer_at(structure, declarator.value[0], pointers)
+            if found is not None:
+                pointer, category = found
+                wanted = " ".join(w for w in words if w != "thread")
+                yield _at(
+                    structure,
+                    declarator.name_at,
+                    f"cannot initialize a variable of type 'thread {wanted} *' with an "
+                    f"{category} of type '{pointer.space} {pointer.type} *'",
+                )
 
 
 def _functions_that_take_thread_pointers(
     structure: Structure,
-) -> dict[str, list[list[Declared]]]:
-    found: dict[str, list[list[Declared]]] = {}
+) -> dict[str, list[tuple[Declared, ...]]]:
+    found: dict[str, list[tuple[Declared, ...]]] = {}
     for function in structure.functions:
-        found.setdefault(function.name, []).append(declared_parameters(structure, function))
+        found.setdefault(function.name, []).append(function.declared)
     return found
 
 
@@ -121,34 +111,26 @@ def _calls(
     structure: Structure,
     function: Function,
     pointers: dict[str, _Pointer],
-    takers: dict[str, list[list[Declared]]],
+    takers: dict[str, list[tuple[Declared, ...]]],
 ) -> Iterator[Diagnostic]:
-    assert function.body is not None
-    for index in range(function.body[0] + 1, function.body[1]):
-        name = structure.spelling(index)
+    for call in structure.calls_of(function):
+        name = structure.spelling(call.name_at)
         overloads = takers.get(name)
-        is_call = structure.spelling(index + 1) == "(" and index + 1 in structure.partner
-        if overloads is None or not is_call:
-            continue
-        if structure.spelling(index - 1) in (".", "->", "::"):
-            continue
-        close = structure.partner[index + 1]
-        arguments = list(split(structure, index + 2, close))
-        if all(_refuses(structure, o, arguments, pointers) for o in overloads):
-            yield _at(structure, index, f"no matching function for call to '{name}'")
+        if overloads and all(_refuses(structure, o, call, pointers) for o in overloads):
+            yield _at(structure, call.name_at, f"no matching function for call to '{name}'")
 
 
 def _refuses(
     structure: Structure,
-    parameters: list[Declared],
-    arguments: list[range],
+    parameters: tuple[Declared, ...],
+    call: Call,
     pointers: dict[str, _Pointer],
 ) -> bool:
     """Say whether an overload takes a `thread` pointer where another one is given."""
-    for parameter, argument in zip(parameters, arguments, strict=False):
+    for parameter, argument in zip(parameters, call.arguments, strict=False):
         words = [structure.spelling(i) for i in parameter.type_tokens]
         is_thread = "thread" in words and "*" in words
-        if is_thread and _pointer_at(structure, argument.start, pointers) is not None:
+        if is_thread and _pointer_at(structure, argument[0], pointers) is not None:
             return True
     return False
 

@@ -1,10 +1,9 @@
 """Pointers and references that do not say which memory they point to."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kernelwright.metal.diagnostic import Diagnostic
-from kernelwright.metal.msl.signature import declared_parameters
-from kernelwright.metal.msl.structure import ADDRESS_SPACES, Structure
+from kernelwright.metal.msl.structure import ADDRESS_SPACES, Function, Structure, Variable
 from kernelwright.metal.msl.token import TokenKind
 from kernelwright.metal.msl.types import is_builtin_type
 
@@ -13,34 +12,53 @@ _MARKS = {
     "&": "reference type must have explicit address space qualifier",
     "&&": "reference type must have explicit address space qualifier",
 }
-_STATEMENT_EDGES = (";", "{", "}")
 _TYPE_WORDS = frozenset({"const", "volatile", "unsigned", "signed", "struct", "typename"})
-_BEFORE_CASTS = frozenset({"return", "case", "else"})
-_NO_TYPES = frozenset({"return", "auto", "case", "else", "using", "typedef", "delete", "goto"})
+_SETTLED = ADDRESS_SPACES | {"auto", "decltype"}
 
 
 def unqualified_pointers(structure: Structure) -> Iterator[Diagnostic]:
     """Yield every pointer or reference without an address space, at its `*` or `&`."""
-    for index in sorted({*_parameters(structure), *_declarations(structure), *_casts(structure)}):
+    found = {*_parameters(structure), *_results(structure), *_variables(structure)}
+    for index in sorted(found | {*_casts(structure)}):
         token = structure.code[index]
         yield Diagnostic(message=_MARKS[token.spelling], line=token.line, column=token.column)
 
 
+def _says_where(structure: Structure, places: Iterable[int]) -> bool:
+    """Say whether an address space is among tokens, or what may bring one."""
+    for i in places:
+        if structure.spelling(i) in _SETTLED:
+            return True
+        if ADDRESS_SPACES & set(structure.hidden.get(i, "").split()):
+            return True
+    return False
+
+
 def _parameters(structure: Structure) -> Iterator[int]:
     for function in structure.functions:
-        is_constructor = function.in_class and function.name == function.scope[-1]
-        if function.body is None and function.name_at == function.start and not is_constructor:
+        if not _is_function(function):
             continue
-        for parameter in declared_parameters(structure, function):
-            words = [structure.spelling(i) for i in parameter.type_tokens]
-            if "(" in words or "auto" in words or ADDRESS_SPACES & set(words):
+        for parameter in function.declared:
+            written = parameter.type_tokens
+            if "(" in (structure.spelling(i) for i in written) or _says_where(structure, written):
                 continue
-            if _may_be_macro(structure, parameter.type_tokens):
-                continue
-            yield from (i for i in parameter.type_tokens[:-1] if _is_mark(structure, i))
-            last = parameter.type_tokens[-1] if parameter.type_tokens else -1
-            if last > parameter.start and _is_mark(structure, last):
-                yield last
+            if not _may_be_macro(structure, written):
+                yield from (i for i in written if i > written[0] and _is_mark(structure, i))
+
+
+def _results(structure: Structure) -> Iterator[int]:
+    for function in structure.functions:
+        mark = function.name_at - 1
+        words = range(function.start, function.name_at)
+        is_plain = _is_function(function) and not _says_where(structure, words)
+        if is_plain and mark > function.start and _is_mark(structure, mark):
+            yield mark
+
+
+def _is_function(function: Function) -> bool:
+    """Tell a function from a macro's call, which has no type before its name either."""
+    is_constructor = function.in_class and function.name == function.scope[-1]
+    return function.body is not None or function.name_at != function.start or is_constructor
 
 
 def _may_be_macro(structure: Structure, tokens: tuple[int, ...]) -> bool:
@@ -50,6 +68,7 @@ def _may_be_macro(structure: Structure, tokens: tuple[int, ...]) -> bool:
         for i in tokens
         if structure.code[i].kind is TokenKind.IDENTIFIER
         and structure.spelling(i) not in _TYPE_WORDS
+        and i not in structure.hidden
         and structure.spelling(i - 1) not in ("::", "<", ",")
     ]
     return len(words) > 1
@@ -59,94 +78,33 @@ def _is_mark(structure: Structure, index: int) -> bool:
     return structure.spelling(index) in _MARKS
 
 
-def _declarations(structure: Structure) -> Iterator[int]:
-    """Marks of `T* p = …;` at the start of a statement, in functions and classes."""
-    for index, token in enumerate(structure.code):
-        if token.kind is not TokenKind.IDENTIFIER:
+def _variables(structure: Structure) -> Iterator[int]:
+    for variable in (*structure.variables, *structure.locals):
+        if _says_where(structure, variable.specifiers):
             continue
-        if index == 0 or not _begins_statement(structure, index):
-            continue
-        mark = _after_type(structure, index)
-        if mark is None or not _is_mark(structure, mark):
-            continue
-        name = mark + 1
-        while structure.spelling(name) in ("const", "*", "thread", "restrict"):
-            name += 1
-        is_name = name < len(structure.code) and structure.code[name].kind is TokenKind.IDENTIFIER
-        if is_name and structure.spelling(name + 1) in ("=", ";", ",", "[", "{"):
-            yield mark
+        for declarator in variable.declarators:
+            written = range(declarator.start, declarator.end + 1)
+            if not declarator.marks or _says_where(structure, written):
+                continue
+            is_certain = declarator.value is not None or declarator.is_array
+            if is_certain or _names_type(structure, variable):
+                yield declarator.marks[0]
 
 
-def _begins_statement(structure: Structure, index: int) -> bool:
-    """Say whether a declaration may begin at a place; a list of values holds products there."""
-    before = structure.spelling(index - 1)
-    return before in _STATEMENT_EDGES and not (before == "{" and _is_list(structure, index - 1))
+def _names_type(structure: Structure, variable: Variable) -> bool:
+    """Tell `T* p;` from the product `a * b;`."""
+    return any(_is_type(structure, i) for i in variable.specifiers) or variable.in_class
 
 
-def _is_list(structure: Structure, brace: int) -> bool:
-    """Say whether braces hold values, which unlike statements end at no semicolon."""
-    close = structure.partner.get(brace)
-    place = brace + 1
-    while close is not None and place < close:
-        if structure.spelling(place) == ";":
-            return False
-        place = max(structure.partner.get(place, place), place) + 1
-    return close is not None
-
-
-def _after_type(structure: Structure, place: int) -> int | None:
-    """Return where a type without address space that starts at `place` ends, if one does."""
-    names = 0
-    while place < len(structure.code):
-        word = structure.spelling(place)
-        if word in _TYPE_WORDS:
-            place += 1
-        elif word in _NO_TYPES or word in ADDRESS_SPACES or names > 1:
-            return None
-        elif structure.code[place].kind is TokenKind.IDENTIFIER:
-            names += structure.spelling(place - 1) != "::"
-            place += 1
-        elif word == "::":
-            place += 1
-        elif word == "<":
-            close = _angle(structure, place)
-            if close is None:
-                return None
-            place = close + 1
-        else:
-            return place if names == 1 else None
-    return None
-
-
-def _angle(structure: Structure, place: int) -> int | None:
-    depth = 0
-    for index in range(place, min(place + 60, len(structure.code))):
-        word = structure.spelling(index)
-        if word in (";", "{", "}", "&&", "||"):
-            return None
-        depth += (word == "<") - (word == ">") - 2 * (word == ">>")
-        if depth <= 0:
-            return index
-    return None
+def _is_type(structure: Structure, index: int) -> bool:
+    word = structure.spelling(index)
+    return is_builtin_type(word) or word in structure.types
 
 
 def _casts(structure: Structure) -> Iterator[int]:
-    """Marks of `(T*)x` and `reinterpret_cast<T*>(x)`."""
-    for index, token in enumerate(structure.code):
-        before = structure.spelling(index - 1)
-        is_c = token.spelling == "(" and (
-            before in _BEFORE_CASTS
-            or index == 0
-            or structure.code[index - 1].kind is not TokenKind.IDENTIFIER
-        )
-        is_named = token.spelling == "<" and before in ("reinterpret_cast", "static_cast")
-        if not (is_c or is_named):
+    for cast in structure.casts:
+        written = range(cast.start, cast.end + 1)
+        if not cast.marks or _says_where(structure, written):
             continue
-        mark = _after_type(structure, index + 1)
-        if mark is None or not _is_mark(structure, mark):
-            continue
-        closes = structure.spelling(mark + 1) == (")" if is_c else ">")
-        type_word = structure.spelling(mark - 1)
-        is_type = is_builtin_type(type_word) or type_word in structure.types
-        if closes and is_type:
-            yield mark
+        if _is_type(structure, cast.marks[0] - 1):
+            yield cast.marks[0]

@@ -7,11 +7,11 @@ compiler logs.
 from collections.abc import Iterator
 
 from kernelwright.metal.diagnostic import Diagnostic
+from kernelwright.metal.msl.attribute import read_attributes
 from kernelwright.metal.msl.entry import is_kernel
 from kernelwright.metal.msl.mismatch import mixed_thread_pointers
 from kernelwright.metal.msl.pointer import unqualified_pointers
 from kernelwright.metal.msl.rewrite import Rewritten
-from kernelwright.metal.msl.signature import read_attributes
 from kernelwright.metal.msl.structure import Function, Structure, Variable
 from kernelwright.metal.msl.token import TokenKind
 from kernelwright.metal.msl.types import is_builtin_type
@@ -110,60 +110,37 @@ def _program_scope(structure: Structure) -> Iterator[Diagnostic]:
     for variable in structure.variables:
         if variable.in_class:
             continue
-        words = [structure.spelling(i) for i in range(variable.start, variable.end)]
-        name_at = _variable_name(structure, variable)
-        if name_at is None:
-            continue
-        if "constant" in words:
-            is_set = {"=", "{", "function_constant", "extern"} & set(words)
-            if not is_set:
-                message = "variable in constant address space must be initialized"
+        words = {structure.spelling(i) for i in range(variable.start, variable.end)}
+        for declarator in variable.declarators:
+            name_at, is_set = declarator.name_at, declarator.value is not None
+            if "constant" in words:
+                if not is_set and not words & {"function_constant", "extern"}:
+                    message = "variable in constant address space must be initialized"
+                    yield _at(structure, name_at, message)
+            elif _is_plain_declaration(structure, variable):
+                message = "program scope variable must reside in constant address space"
                 yield _at(structure, name_at, message)
-        elif _is_plain_declaration(structure, variable, name_at):
-            message = "program scope variable must reside in constant address space"
-            yield _at(structure, name_at, message)
 
 
-def _variable_name(structure: Structure, variable: Variable) -> int | None:
-    for index in range(variable.start + 1, variable.end + 1):
-        if structure.code[index].kind is not TokenKind.IDENTIFIER:
-            continue
-        if structure.spelling(index + 1) in ("=", ";", "[", "{", ",", "("):
-            return index
-    return None
-
-
-def _is_plain_declaration(structure: Structure, variable: Variable, name_at: int) -> bool:
+def _is_plain_declaration(structure: Structure, variable: Variable) -> bool:
     """Say whether every word before the name is known; an unknown one may be a macro."""
-    known = _SPECIFIERS | _SPACES_OF_MEMORY
-    return all(
-        (word := structure.spelling(i)) in known
-        or is_builtin_type(word)
-        or word in structure.types
-        or structure.code[i].kind is not TokenKind.IDENTIFIER
-        for i in range(variable.start, name_at)
-    ) and any(
-        is_builtin_type(structure.spelling(i)) or structure.spelling(i) in structure.types
-        for i in range(variable.start, name_at)
-    )
+    words = [
+        structure.spelling(i)
+        for i in variable.specifiers
+        if structure.code[i].kind is TokenKind.IDENTIFIER
+    ]
+    types = [w for w in words if is_builtin_type(w) or w in structure.types]
+    return bool(types) and set(words) <= {*_SPECIFIERS, *_SPACES_OF_MEMORY, *types}
 
 
 def _statics(structure: Structure) -> Iterator[Diagnostic]:
-    for function in structure.functions:
-        if function.body is None:
+    for variable in structure.locals:
+        words = {structure.spelling(i) for i in variable.specifiers}
+        if variable.surroundings != "function" or "static" not in words or "constant" in words:
             continue
-        for index in range(function.body[0] + 1, function.body[1]):
-            if structure.spelling(index) != "static":
-                continue
-            if structure.spelling(index - 1) not in (";", "{", "}"):
-                continue
-            stop = index
-            while structure.spelling(stop) not in (";", "=", "{", "(", ""):
-                stop += 1
-            words = {structure.spelling(i) for i in range(index, stop)}
-            if "constant" not in words and structure.spelling(stop) != "(":
-                message = "variables in function scope cannot be declared static"
-                yield _at(structure, stop - 1, message)
+        if (head := next(iter(variable.declarators), None)) is not None:
+            message = "variables in function scope cannot be declared static"
+            yield _at(structure, head.name_at, message)
 
 
 def _recursion(structure: Structure) -> Iterator[Diagnostic]:
@@ -207,13 +184,10 @@ def _threadgroup_variables(rewritten: Rewritten) -> Iterator[Diagnostic]:
 def _calls(
     structure: Structure, function: Function, lone: dict[str, Function]
 ) -> list[tuple[int, str]]:
-    assert function.body is not None
     return [
-        (index, structure.spelling(index))
-        for index in range(function.body[0] + 1, function.body[1])
-        if structure.spelling(index) in lone
-        and structure.spelling(index + 1) == "("
-        and structure.spelling(index - 1) not in (".", "->", "::")
+        (call.name_at, structure.spelling(call.name_at))
+        for call in structure.calls_of(function)
+        if structure.spelling(call.name_at) in lone
     ]
 
 

@@ -1,25 +1,26 @@
 """Metal text to the C++ that clang compiles for the simulator, every line where it was."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from kernelwright.errors import InputError
 from kernelwright.metal.extent import evaluate
 from kernelwright.metal.msl.declaration import analyze
 from kernelwright.metal.msl.edit import EditedText, Editor
 from kernelwright.metal.msl.entry import caller, host_name, is_kernel
+from kernelwright.metal.msl.macro import Macros
 from kernelwright.metal.msl.qualifier import idle_qualifiers
 from kernelwright.metal.msl.signature import (
     Parameter,
-    declared_parameters,
     read_parameters,
 )
 from kernelwright.metal.msl.structure import (
     Function,
     Instantiation,
     Structure,
-    split,
+    Variable,
 )
 from kernelwright.metal.msl.swizzle import swizzle_assignments
 from kernelwright.metal.msl.token import Token, TokenKind, tokenize
@@ -76,6 +77,7 @@ def rewrite(
     variables: list[ThreadgroupDeclaration] | None = None,
     include: Callable[[str], str | None] = lambda name: None,
     threadgroup_bytes: int = 32768,
+    macros: Macros | None = None,
 ) -> Rewritten:
     """Rewrite one file.
 
@@ -85,19 +87,22 @@ def rewrite(
         variables: Where its threadgroup variables are added; their places are their ids.
         include: Returns the path to include in place of a named file, None to leave it.
         threadgroup_bytes: What a threadgroup may take, by default Metal's limit.
+        macros: What stands before the file defines; its own definitions are added.
     """
     tokens = tokenize(text)
+    editor, macros = Editor(text), Macros() if macros is None else macros
+    includes = list(_point_includes(text, tokens, editor, include))
     idle = {t.offset: t for t in idle_qualifiers(tokens)}
-    structure = analyze([t for t in tokens if t.offset not in idle] if idle else tokens)
+    structure = analyze([t for t in tokens if t.offset not in idle] if idle else tokens, macros)
     known = [] if variables is None else variables
-    worker = _Rewriter(text, tokens, structure, file, known, threadgroup_bytes)
+    worker = _Rewriter(text, tokens, structure, file, known, threadgroup_bytes, editor)
+    worker.result.includes = includes
     for token in idle.values():
-        worker.editor.replace(token.offset, token.text, "")
-    worker.directives(include)
+        editor.replace(token.offset, token.text, "")
     worker.words()
     worker.swizzles()
     worker.declarations(structure)
-    for fragment in _macro_bodies(tokens):
+    for fragment in _macro_bodies(tokens, macros):
         defines = any(f.body is not None and is_kernel(fragment, f) for f in fragment.functions)
         worker.result.has_kernels_in_macros |= defines
         if not defines:
@@ -106,7 +111,28 @@ def rewrite(
     return worker.result
 
 
-def _macro_bodies(tokens: Sequence[Token]) -> Iterator[Structure]:
+def _point_includes(
+    text: str, tokens: Sequence[Token], editor: Editor, include: Callable[[str], str | None]
+) -> Iterator[str]:
+    """Point `#include`s at rewritten files, and yield the names that they have in the text."""
+    code = [t for t in tokens if t.is_code and t.directive in ("include", "import")]
+    for token, following in pairwise(code):
+        if token.spelling not in ("include", "import"):
+            continue
+        if following.kind is TokenKind.STRING:
+            name, written = following.text[1:-1], following.text
+        elif following.spelling == "<":
+            rest = text[following.offset :].split("\n", 1)[0]
+            written = rest[: rest.find(">") + 1]
+            name = written[1:-1]
+        else:
+            continue
+        yield name
+        if (path := include(name)) is not None:
+            editor.replace(following.offset, written, f'"{path}"')
+
+
+def _macro_bodies(tokens: Sequence[Token], macros: Macros) -> Iterator[Structure]:
     """Yield the bodies of `#define`s that declare something the simulator rewrites."""
     interesting = ("kernel", "host_name", "threadgroup")
     body: list[Token] = []
@@ -117,7 +143,7 @@ def _macro_bodies(tokens: Sequence[Token]) -> Iterator[Structure]:
                 body.append(token)
             continue
         if any(t.spelling in interesting for t in body):
-            yield analyze([t._replace(directive="") for t in _after_name(body)])
+            yield analyze([t._replace(directive="") for t in _after_name(body)], macros)
         body = []
 
 
@@ -139,29 +165,10 @@ class _Rewriter:
     variables: list[ThreadgroupDeclaration]
     limit: int
     """Bytes of threadgroup memory."""
+    editor: Editor
 
     def __post_init__(self) -> None:
-        self.editor = Editor(self.text)
         self.result = Rewritten(EditedText(self.text, self.text, ()), self.tokens, self.structure)
-
-    def directives(self, include: Callable[[str], str | None]) -> None:
-        """Point `#include`s at rewritten files."""
-        code = [t for t in self.tokens if t.is_code and t.directive in ("include", "import")]
-        for place, token in enumerate(code):
-            if token.spelling not in ("include", "import") or place + 1 >= len(code):
-                continue
-            following = code[place + 1]
-            if following.kind is TokenKind.STRING:
-                name, written = following.text[1:-1], following.text
-            elif following.spelling == "<":
-                rest = self.text[following.offset :].split("\n", 1)[0]
-                written = rest[: rest.find(">") + 1]
-                name = written[1:-1]
-            else:
-                continue
-            self.result.includes.append(name)
-            if (path := include(name)) is not None:
-                self.editor.replace(following.offset, written, f'"{path}"')
 
     def words(self) -> None:
         """Suffix literals and guard the middle operand of every conditional."""
@@ -227,11 +234,11 @@ class _Rewriter:
                 self.method(structure, function)
             if function.body is not None and not is_macro:
                 before = len(self.variables)
-                self.locals(structure, *function.body)
+                self.locals(structure, structure.locals_of(function))
                 if not is_kernel(structure, function):
                     self.result.misplaced += self.variables[before:]
         if is_macro:
-            self.locals(structure, -1, len(structure.code))
+            self.locals(structure, (*structure.variables, *structure.locals))
         for index in range(len(structure.code)):
             if structure.spelling(index) == "is_function_constant_defined":
                 self.is_defined(structure, index)
@@ -304,7 +311,7 @@ class _Rewriter:
 
     def array_parameters(self, structure: Structure, function: Function) -> None:
         """Write `constant int a[3]` as the pointer that it is; clang refuses the qualifier."""
-        for d in declared_parameters(structure, function):
+        for d in function.declared:
             words = {structure.spelling(i) for i in d.type_tokens}
             opener = d.name_at + 1
             is_array = d.name_at >= 0 and structure.spelling(opener) == "["
@@ -317,67 +324,61 @@ class _Rewriter:
             self.editor.insert(name.offset, "(*")
             self.editor.replace(first.offset, self.text[first.offset : last.end], ")")
 
-    def locals(self, structure: Structure, start: int, end: int) -> None:
+    def locals(self, structure: Structure, variables: Iterable[Variable]) -> None:
         """Move the threadgroup variables of a body into the threadgroup's memory."""
-        scopes: list[list[str]] = [[]]
-        for index in range(start + 1, end):
-            word = structure.spelling(index)
-            if word == "{":
-                scopes.append([])
-            elif word == "}" and len(scopes) > 1:
-                scopes.pop()
-            elif word == "threadgroup" and _begins_statement(structure, index):
-                self.threadgroup(structure, index, end, scopes)
+        sizes: list[tuple[tuple[int, ...], str]] = []
+        for variable in variables:
+            keyword = next(
+                (i for i in variable.specifiers if structure.spelling(i) == "threadgroup"), None
+            )
+            if keyword is None or any(d.marks for d in variable.declarators):
+                continue
+            if all(structure.spelling(d.name_at) for d in variable.declarators):
+                self.threadgroup(structure, variable, keyword, sizes)
 
     def threadgroup(
-        self, structure: Structure, start: int, end: int, scopes: list[list[str]]
+        self,
+        structure: Structure,
+        variable: Variable,
+        keyword: int,
+        sizes: list[tuple[tuple[int, ...], str]],
     ) -> None:
-        """Turn one declaration into a typedef and references to the threadgroup's memory."""
-        begin = start + 1
-        if structure.spelling(begin) in ("struct", "union"):
-            while structure.spelling(begin) not in ("{", ";"):
-                begin += 1
-            is_defined = structure.spelling(begin) == "{"
-            begin = structure.partner.get(begin, begin) if is_defined else start + 1
-        stop = begin + 1
-        while stop < end and structure.spelling(stop) not in (";", "}"):
-            # Braces here hold an initializer, which clang refuses of a typedef as Metal does.
-            bracket = structure.spelling(stop) in ("[", "{")
-            stop = structure.partner.get(stop, stop) + 1 if bracket else stop + 1
-        first = _first_declarator(structure, begin, stop)
-        if first is None:
-            return
-        keyword = structure.code[start]
-        self.editor.replace(keyword.offset, keyword.text, "typedef")
-        self.drop_alignment(structure, start)
+        """Turn one declaration into a typedef and references to the threadgroup's memory.
+
+        `sizes` tells in which blocks others were declared before, and what they take.
+        """
+        word = structure.code[keyword]
+        self.editor.replace(word.offset, word.text, "typedef")
+        self.drop_alignment(structure, variable)
         references = []
-        for part in split(structure, first, stop):
-            token = structure.code[part.start]
+        for declarator in variable.declarators:
+            token = structure.code[declarator.name_at]
             number = len(self.variables)
             self.variables.append(
                 ThreadgroupDeclaration(token.spelling, self.file, token.line, token.column)
             )
             type_ = f"kw_threadgroup_{number}"
-            scopes[-1].append(f"sizeof({type_})")
+            sizes.append((variable.blocks, f"sizeof({type_})"))
             self.editor.replace(token.offset, token.text, type_)
             references.append(
                 f" threadgroup {type_}& {token.spelling} = *(threadgroup {type_}*)"
                 f"kw_threadgroup_alloc({number}, sizeof({type_}), alignof({type_}));"
             )
-        size = " + ".join(s for scope in scopes for s in scope)
+        alive = (s for blocks, s in sizes if variable.blocks[: len(blocks)] == blocks)
+        size = " + ".join(alive)
         references.append(f" static_assert(kw_threadgroup_memory<{size}, {self.limit}>());")
-        last = structure.code[min(stop, len(structure.code) - 1)]
-        self.editor.insert(last.end, "".join(references))
+        self.editor.insert(structure.code[variable.end].end, "".join(references))
 
-    def drop_alignment(self, structure: Structure, start: int) -> None:
-        """Take the `alignas(n)` in front of a variable away, which no typedef may have.
+    def drop_alignment(self, structure: Structure, variable: Variable) -> None:
+        """Take an `alignas(n)` away, which no typedef may have.
 
         Every variable begins at a multiple of 64 bytes.
         """
-        opening = structure.partner.get(start - 1, 0) if structure.spelling(start - 1) == ")" else 0
-        if structure.spelling(opening - 1) == "alignas":
-            first, last = structure.code[opening - 1], structure.code[start - 1]
-            self.editor.replace(first.offset, self.text[first.offset : last.end], "")
+        for index in variable.specifiers:
+            if structure.spelling(index) == "alignas" and index + 1 in structure.partner:
+                first = structure.code[index]
+                last = structure.code[structure.partner[index + 1]]
+                self.editor.replace(first.offset, self.text[first.offset : last.end], "")
 
     def instantiation(self, structure: Structure, found: Instantiation) -> None:
         """Turn `template [[host_name("n")]] … f<A>;` into an entry point."""
@@ -432,29 +433,6 @@ class _Rewriter:
                 f" constant bool kw_defined_{name} = KW_CONSTANT_DEFINED_{number}",
             )
             return
-
-
-def _first_declarator(structure: Structure, start: int, stop: int) -> int | None:
-    """Return the first variable's name in `T a[n], b`; None for pointers and references."""
-    place, depth = start, 0
-    while place < stop:
-        word = structure.spelling(place)
-        if word in ("*", "&", "&&", "(") and depth == 0:
-            return None
-        depth += (word == "<") - (word == ">") - 2 * (word == ">>")
-        following = structure.spelling(place + 1)
-        is_name = structure.code[place].kind is TokenKind.IDENTIFIER and depth == 0
-        if is_name and place > start and following in ("[", ",", ";", "=", "{"):
-            return place
-        place += 1
-    return None
-
-
-def _begins_statement(structure: Structure, index: int) -> bool:
-    before = structure.spelling(index - 1)
-    return before in ("", ";", "{", "}", ":", ")") and not (
-        before == ")" and structure.spelling(index + 1) in ("{", ";")
-    )
 
 
 def _is_inside(index: int, ranges: Sequence[tuple[int, int]]) -> bool:

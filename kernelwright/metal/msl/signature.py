@@ -6,7 +6,7 @@ from typing import Literal
 
 from kernelwright.errors import InputError
 from kernelwright.metal.extent import evaluate
-from kernelwright.metal.msl.structure import ADDRESS_SPACES, Function, Structure, split
+from kernelwright.metal.msl.structure import ADDRESS_SPACES, Declared, Function, Structure
 from kernelwright.metal.msl.token import TokenKind
 
 ParameterKind = Literal["buffer", "threadgroup", "attribute"]
@@ -88,33 +88,11 @@ class Entry:
         return tuple(p for p in self.parameters if p.kind == "threadgroup")
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """One parameter as written: indices into `Structure.code`."""
-
-    type_tokens: tuple[int, ...]
-    """Specifiers and declarator marks, the name and attributes left out."""
-    name_at: int
-    """-1 where it has no name."""
-    attributes: tuple[tuple[str, str, int], ...]
-    """Name, argument text and token of each attribute."""
-    start: int
-
-
-def declared_parameters(structure: Structure, function: Function) -> list[Declared]:
-    """Split a function's parameter list."""
-    start, end = function.parameters
-    found = [_declared(structure, part) for part in split(structure, start + 1, end)]
-    if len(found) == 1 and structure.text(start + 1, end - 1) == "void":
-        return []
-    return found
-
-
 def read_parameters(
     structure: Structure, function: Function, constants: Mapping[str, int]
 ) -> tuple[Parameter, ...]:
     """Read a kernel's signature; `constants` are names that binding indices may use."""
-    declared = declared_parameters(structure, function)
+    declared = function.declared
     kinds = [_kind(structure, d) for d in declared]
     indices = [_index(d, k, constants) for d, k in zip(declared, kinds, strict=True)]
     buffers = kinds.count("buffer")
@@ -134,49 +112,6 @@ def read_parameters(
                 used[kind].add(index)
         parameters.append(_parameter(structure, d, kind, -1 if index is None else index, slot))
     return tuple(parameters)
-
-
-def _declared(structure: Structure, part: range) -> Declared:
-    attributes: list[tuple[str, str, int]] = []
-    rest: list[int] = []
-    place = part.start
-    while place < part.stop:
-        if structure.spelling(place) == "[" and structure.spelling(place + 1) == "[":
-            close = structure.partner.get(place, part.stop)
-            attributes += read_attributes(structure, place, close)
-            place = close + 1
-        elif structure.spelling(place) == "=":
-            break
-        else:
-            rest.append(place)
-            place += 1
-    name_at = -1
-    for index in reversed(rest):
-        if structure.code[index].kind is TokenKind.IDENTIFIER:
-            is_only_word = sum(structure.code[i].kind is TokenKind.IDENTIFIER for i in rest) == 1
-            before = structure.spelling(index - 1)
-            if not is_only_word and before != "::" and index > rest[0]:
-                name_at = index
-            break
-        if structure.spelling(index) in (">", "*", "&"):
-            break
-    type_tokens = tuple(i for i in rest if i != name_at)
-    return Declared(type_tokens, name_at, tuple(attributes), part.start)
-
-
-def read_attributes(structure: Structure, start: int, end: int) -> list[tuple[str, str, int]]:
-    """Read `[[a, b(n)]]` between its outer brackets as name, argument text and token."""
-    found = []
-    for part in split(structure, start + 2, end - 1):
-        name_at = part.start
-        while structure.spelling(name_at + 1) == "::":
-            name_at += 2
-        argument = ""
-        if structure.spelling(name_at + 1) == "(":
-            close = structure.partner.get(name_at + 1, end)
-            argument = structure.text(name_at + 2, close - 1)
-        found.append((structure.spelling(name_at), argument, name_at))
-    return found
 
 
 def _kind(structure: Structure, declared: Declared) -> ParameterKind:

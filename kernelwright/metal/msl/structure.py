@@ -1,7 +1,9 @@
-"""Where a Metal text declares functions, kernels, classes and variables, found from its tokens."""
+"""What a Metal text declares, casts and calls, in places among its tokens."""
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from kernelwright.metal.msl.bracket import OPEN
 from kernelwright.metal.msl.token import Token, TokenKind
@@ -9,6 +11,23 @@ from kernelwright.metal.msl.token import Token, TokenKind
 ADDRESS_SPACES = frozenset(
     {"device", "constant", "threadgroup", "thread", "threadgroup_imageblock", "ray_data"}
 )
+
+
+Scope = Literal["namespace", "class", "function", "unclear"]
+"""What surrounds a declaration most closely; it is unclear where a text follows no grammar."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """One parameter as written: indices into `Structure.code`."""
+
+    type_tokens: tuple[int, ...]
+    """Specifiers and declarator marks, the name and attributes left out."""
+    name_at: int
+    """-1 where it has no name."""
+    attributes: tuple[tuple[str, str, int], ...]
+    """Name, argument text and token of each attribute."""
+    start: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +55,10 @@ class Function:
     """The braces."""
     end: int
     """Last token."""
+    begin: int
+    """First token of the outermost template header, `start` without one."""
+    declared: tuple[Declared, ...] = ()
+    """The parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +73,60 @@ class Instantiation:
 
 
 @dataclass(frozen=True, slots=True)
+class Declarator:
+    """One name of a declaration: `*a[3] = x` in `float b, *a[3] = x;`."""
+
+    name_at: int
+    """-1 where there is no name, as in a cast."""
+    marks: tuple[int, ...]
+    """Each `*`, `&` and `&&` of the declarator."""
+    start: int
+    end: int
+    """Last token of the declarator, without its initializer."""
+    is_array: bool
+    value: tuple[int, int] | None
+    """First and last token of the initializer."""
+
+
+@dataclass(frozen=True, slots=True)
 class Variable:
-    """A declaration at namespace or class scope that is no function, up to its `;`."""
+    """A declaration of variables or members, up to its `;`."""
 
     start: int
     end: int
     scope: tuple[str, ...]
-    in_class: bool
+    surroundings: Scope
+    declarators: tuple[Declarator, ...]
+    blocks: tuple[int, ...] = ()
+    """The braces of the function that are open here."""
+
+    @property
+    def in_class(self) -> bool:
+        """True for members."""
+        return self.surroundings == "class"
+
+    @property
+    def specifiers(self) -> range:
+        """The tokens before the first declarator."""
+        return range(self.start, min((d.start for d in self.declarators), default=self.end))
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """`(T*)x` or `static_cast<T*>(x)`: the type written out."""
+
+    start: int
+    end: int
+    marks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`name(arguments)`, where the name stands alone."""
+
+    name_at: int
+    arguments: tuple[tuple[int, int], ...]
+    """First and last token of each."""
 
 
 @dataclass
@@ -69,12 +139,35 @@ class Structure:
     functions: list[Function] = field(default_factory=list)
     instantiations: list[Instantiation] = field(default_factory=list)
     variables: list[Variable] = field(default_factory=list)
+    """Those at namespace and class scope."""
+    locals: list[Variable] = field(default_factory=list)
+    """Those of functions, and of what surrounds nothing clearly."""
+    casts: list[Cast] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    lambdas: list[int] = field(default_factory=list)
+    """Where each begins."""
     types: set[str] = field(default_factory=set)
     """Names that the text declares as types, template parameters among them."""
+    hidden: dict[int, str] = field(default_factory=dict)
+    """Macros that stand for qualifiers, with what they stand for."""
+    is_doubtful: bool = False
+    """Parts of the text follow no grammar before its macros are expanded."""
 
     def spelling(self, index: int) -> str:
         """The token's spelling, empty beyond either end."""
         return self.code[index].spelling if 0 <= index < len(self.code) else ""
+
+    def locals_of(self, function: Function) -> Sequence[Variable]:
+        """The variables that a function's body declares."""
+        start, end = function.body or (0, 0)
+        first = bisect_left(self.locals, start, key=lambda v: v.start)
+        return self.locals[first : bisect_left(self.locals, end, key=lambda v: v.start)]
+
+    def calls_of(self, function: Function) -> Sequence[Call]:
+        """The calls in a function's body."""
+        start, end = function.body or (0, 0)
+        first = bisect_left(self.calls, start, key=lambda c: c.name_at)
+        return self.calls[first : bisect_left(self.calls, end, key=lambda c: c.name_at)]
 
     def text(self, start: int, end: int) -> str:
         """Tokens `start` to `end`, both included, as one line."""

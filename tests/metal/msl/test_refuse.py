@@ -36,6 +36,8 @@ MIXED = (
         ("static const int n = 4;", 18, SCOPE),
         ("constant float g;", 16, "variable in constant address space must be initialized"),
         ("void f(float* x);", 13, POINTER),
+        ("const float* f(thread float* x) { return x; }", 12, POINTER),
+        ("void f() { for (float* p = a; p < b; p++) {} }", 22, POINTER),
         ("void f(thread int& a, const float& b) { }", 34, REFERENCE),
         ("struct A { A(const A& o) { } };", 21, REFERENCE),
         ("struct A { float4* p; };", 18, POINTER),

@@ -73,3 +73,47 @@ def test_an_instantiation_is_found(text: str, arguments: str) -> None:
 def test_types_that_a_text_declares_are_known() -> None:
     text = "struct A {}; using B = int; typedef float C; template <typename T> struct D {};"
     assert {"A", "B", "C", "D", "T"} <= structure_of(text).types
+
+
+@pytest.mark.parametrize(
+    ("text", "kernels"),
+    [
+        ("#define INLINE static inline\nINLINE float g() { return 1; } kernel void f() {}", ["f"]),
+        ("#define SPACE device\nkernel void f(SPACE float* x) {}", ["f"]),
+        ('#define UNROLL _Pragma("unroll")\nkernel void f() { UNROLL for (;;) {} }', ["f"]),
+        ("DECLARE(a, +)\nDECLARE(b, -)\nkernel void f() {}", ["f"]),
+        ("#define OP(name, o) float name();\nOP(add, +);\nkernel void f() {}", ["f"]),
+        ("#if A\nkernel void f(device int* x) {\n#else\nkernel void f() {\n#endif\n}", ["f"]),
+        ("struct A { explicit A(int x) thread : y(x) {} int y; }; kernel void f() {}", ["f"]),
+        ("void g(int a, P<int, 2> p = {}) {} kernel void f() {}", ["f"]),
+        ("struct A { float g() { return this->operator float(); } }; kernel void f() {}", ["f"]),
+    ],
+)
+def test_macros_and_methods_hide_no_kernel(text: str, kernels: list[str]) -> None:
+    structure = structure_of(text)
+    assert [f.name for f in structure.functions if is_kernel(structure, f)] == kernels
+
+
+@pytest.mark.parametrize(
+    ("text", "marks"),
+    [
+        ("void f() { float d[3] = { a * b, c, d * d }; }", []),
+        ("void f() { float4x4 m = { { a * b, 0 }, { c & d, 1 } }; }", []),
+        ("void f() { device float* p = x, *q = y; }", ["*", "*"]),
+        ("void f() { threadgroup float (&r)[4] = s; }", ["&"]),
+        ("void f() { float (*g)(float) = h; }", []),
+    ],
+)
+def test_the_marks_of_local_pointers_are_told_from_products(text: str, marks: list[str]) -> None:
+    structure = structure_of(text)
+    found = [i for v in structure.locals for d in v.declarators for i in d.marks]
+    assert [structure.spelling(i) for i in found] == marks
+
+
+def test_parameters_are_read_with_their_names() -> None:
+    text = "void f(const device float* x [[buffer(0)]], threadgroup float (&s)[4], T&&... r, int);"
+    [function] = structure_of(text).functions
+    names = [structure_of(text).spelling(p.name_at) for p in function.declared]
+    assert names[:2] == ["x", "s"]
+    assert function.declared[0].attributes[0][:2] == ("buffer", "0")
+    assert function.declared[3].name_at == -1

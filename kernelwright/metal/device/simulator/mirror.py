@@ -9,6 +9,7 @@ from pathlib import Path
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES
 from kernelwright.metal.device.simulator.toolchain import INCLUDE, cache_path, publish, workspace
 from kernelwright.metal.msl.diagnose import Place
+from kernelwright.metal.msl.macro import Macros
 from kernelwright.metal.msl.rewrite import Rewritten, ThreadgroupDeclaration, rewrite
 
 
@@ -31,6 +32,8 @@ class Mirror:
     files: list[MirroredFile] = field(default_factory=list)
     variables: list[ThreadgroupDeclaration] = field(default_factory=list)
     """Those of every included file and of the text itself; places are ids."""
+    macros: Macros = field(default_factory=Macros)
+    """Those of every included file."""
     _done: dict[Path, Path] = field(default_factory=dict)
 
     def include(self, name: str, beside: Path | None = None) -> str | None:
@@ -53,6 +56,7 @@ class Mirror:
             variables=self.variables,
             include=lambda name: self.include(name, path.parent),
             threadgroup_bytes=self.threadgroup_bytes,
+            macros=self.macros,
         )
         copy = _published(f'#line 1 "{path}"\n{rewritten.edited.text}', path.name)
         self._done[path] = copy

@@ -181,26 +181,33 @@ def prepare(
     mirror = Mirror((*folders, *mlx_folders()), threadgroup_bytes)
     unit = _joined(sections, prelude, mirror, sources)
     found = refuse(unit.rewritten)
-    if _needs_expansion(unit, found):
+    if (reason := _reason_to_expand(unit, found)) is not None:
         expanded = expand(
             "".join(line_marker(s) + _whole(s) for s in sections), (*folders, *mlx_folders())
         )
         parts = [Section(p.file, p.text, first_line=p.first_line) for p in expanded]
         mirror = Mirror((*folders, *mlx_folders()), threadgroup_bytes)
-        unit = _joined(parts, prelude, mirror, sources | included_lines(expanded, sources))
-        found = refuse(unit.rewritten)
+        whole = _joined(parts, prelude, mirror, sources | included_lines(expanded, sources))
+        # A text that is no better so keeps its own columns.
+        if reason != "doubt" or not whole.rewritten.structure.is_doubtful:
+            unit, found = whole, refuse(whole.rewritten)
     if found:
         raise CompileError(tuple(unit.placed(d) for d in found))
     return replace(unit, math_mode=math_mode, sees_addresses=sees_addresses)
 
 
-def _needs_expansion(unit: Unit, found: Sequence[Diagnostic]) -> bool:
-    """Say whether macros hide what the front end must see: kernels, or their parameters."""
+def _reason_to_expand(
+    unit: Unit, found: Sequence[Diagnostic]
+) -> Literal["kernels", "parameters", "doubt"] | None:
+    """Say what macros hide from the front end, if they hide anything."""
     texts = (unit.rewritten, *(f.rewritten for f in unit.mirror.files))
     if any(text.has_kernels_in_macros for text in texts):
-        return True
-    has_macros = any(t.directive == "define" for text in texts for t in text.tokens)
-    return has_macros and any(d.message.startswith("invalid type") for d in found)
+        return "kernels"
+    if not any(t.directive == "define" for text in texts for t in text.tokens):
+        return None
+    if any(d.message.startswith("invalid type") for d in found):
+        return "parameters"
+    return "doubt" if unit.rewritten.structure.is_doubtful else None
 
 
 def _joined(
@@ -221,6 +228,7 @@ def _joined(
         variables=mirror.variables,
         include=mirror.include,
         threadgroup_bytes=mirror.threadgroup_bytes,
+        macros=mirror.macros,
     )
     return Unit(tuple(sections), prelude, rewritten, mirror, tuple(starts), sources)
 

@@ -266,9 +266,9 @@ LANGUAGE = {
             "address space"
         ),
     ),
-    "pointer returned without space": (
+    "pointer returned as one to a thread's memory": (
         "y[i] = *f(x);",
-        "const float* f(const device float* p) { return p; }",
+        "thread const float* f(const device float* p) { return p; }",
         (
             "cannot convert 'const device float *' to 'thread const float *', which is in another "
             "address space"
