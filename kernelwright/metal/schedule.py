@@ -183,6 +183,31 @@ class Tiled:
 
 
 @dataclass(frozen=True, slots=True)
+class Transposed:
+    """Elementwise tiles of what lies across the outputs, turned in threadgroup memory.
+
+    For arrays whose neighbours lie along another axis than the outputs': memory is read and written
+    in whole lines.
+    """
+
+    family: ClassVar[str] = "transposed"
+
+    rows: int = 64
+    """Elements of a tile along which inputs have their neighbours."""
+    columns: int = 64
+    """Elements of a tile along which the outputs have theirs."""
+    vector: int = 4
+    """Elements per access, side by side."""
+    threads: int = 256
+    """Threads per threadgroup, which has one tile."""
+
+    @classmethod
+    def of(cls, decisions: Mapping[str, int]) -> "Transposed":
+        """Return the schedule of some decisions, defaults for the others."""
+        return cls(**decisions)
+
+
+@dataclass(frozen=True, slots=True)
 class Banded:
     """Rows and columns of one matrix in one walk: a row's lanes keep its columns in registers.
 
@@ -374,6 +399,7 @@ Schedule = (
     | ColumnSplit
     | Staged
     | Tiled
+    | Transposed
     | Banded
     | Scan
     | ColumnScan
@@ -392,6 +418,7 @@ _FAMILIES: dict[str, type[Schedule]] = {
     "column_split": ColumnSplit,
     "staged": Staged,
     "tiled": Tiled,
+    "transposed": Transposed,
     "banded": Banded,
     "elementwise": Elementwise,
     "rowwise": Rowwise,

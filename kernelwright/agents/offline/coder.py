@@ -26,6 +26,7 @@ from kernelwright.metal.schedule import (
     Split,
     Staged,
     Tiled,
+    Transposed,
     parse,
     render,
 )
@@ -117,6 +118,11 @@ def idea(schedule: Schedule) -> str:
             return (
                 f"{schedule.rows} whole rows in threadgroup memory, moved along memory, "
                 f"{schedule.lanes} threads a row."
+            )
+        case Transposed():
+            return (
+                f"Tiles of {schedule.rows} x {schedule.columns} turned in threadgroup memory, "
+                f"{schedule.vector} neighbours an access."
             )
         case Banded():
             side = (

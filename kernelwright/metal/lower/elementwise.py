@@ -172,6 +172,26 @@ def domain(graph: Graph, signature: Signature, parts: Sequence[Piece]) -> tuple[
 
     Neighbouring axes become one where all accesses step through them as through one axis.
     """
+    extents = _merged(graph, signature, parts)
+    if len(extents) > 3:
+        extents = [math.prod(extents[:-2]), *extents[-2:]]
+    extents = extents or [1]
+    return tuple(Axis(*pair) for pair in zip(_AXIS_NAMES[len(extents) - 1], extents, strict=True))
+
+
+def merged_extents(graph: Graph, signature: Signature) -> list[int]:
+    """Return the extents of the fewest axes over which every access of all outputs is a sum.
+
+    Raises:
+        UnsupportedError: an element needs a whole row, or the outputs differ in size.
+    """
+    if len({t.size for t in graph.output_types}) > 1:
+        raise UnsupportedError("outputs of several sizes share no threads; use elementwise.")
+    parts = [_whole(graph, position) for position in range(len(graph.outputs))]
+    return _merged(graph, signature, parts) or [1]
+
+
+def _merged(graph: Graph, signature: Signature, parts: Sequence[Piece]) -> list[int]:
     shape = parts[0].shape
     axes = tuple(Axis(f"axis_{i}", n) for i, n in enumerate(shape) if n > 1)
     stores = element_stores(graph, signature, parts, axes)
@@ -182,10 +202,7 @@ def domain(graph: Graph, signature: Signature, parts: Sequence[Piece]) -> tuple[
             extents[-1] *= axis.extent
         else:
             extents.append(axis.extent)
-    if len(extents) > 3:
-        extents = [math.prod(extents[:-2]), *extents[-2:]]
-    extents = extents or [1]
-    return tuple(Axis(*pair) for pair in zip(_AXIS_NAMES[len(extents) - 1], extents, strict=True))
+    return extents
 
 
 def sharing_rows(
@@ -201,7 +218,9 @@ def sharing_rows(
     is read and other for each plane.
     """
     whole = axes[-2].extent if len(axes) > 1 else 1
-    if _reads_for_all_rows(graph, signature, parts, axes):
+    if _are_pairs(graph, signature, parts, axes) or _reads_for_all_rows(
+        graph, signature, parts, axes
+    ):
         return [rows for rows in counts if whole % rows == 0]
     # Rows that are all of an axis leave none behind by which to tell what hangs on it.
     possible = [rows for rows in counts if whole % rows == 0 and whole > rows]
@@ -228,6 +247,22 @@ def _reads_for_all_rows(
     runs = [offset.axes for _, offset in loads if inner in offset.axes]
     shared = [found for found in runs if row not in found and plane in found]
     return 2 * len(shared) > len(runs)
+
+
+def _are_pairs(
+    graph: Graph, signature: Signature, parts: Sequence[Piece], axes: tuple[Axis, ...]
+) -> bool:
+    """Say whether an element is made of what its row and what its column have, each many times.
+
+    Caches hold all of that; reading it from there is then most of what a thread does.
+    """
+    if len(axes) < 2:
+        return False
+    row, inner = axes[-2:]
+    values = [s.value for s in element_stores(graph, signature, parts, axes)]
+    reads = [t.offset.axes for t in walk(values) if isinstance(t, Load)]
+    are_apart = not any(row in read and inner in read for read in reads)
+    return are_apart and all(any(axis in read for read in reads) for axis in (row, inner))
 
 
 def _offsets(store: Store, known: Container[int] = ()) -> list[Index]:

@@ -20,6 +20,7 @@ from kernelwright.metal.lower.split import lower_split
 from kernelwright.metal.lower.stacked import lower_stacked
 from kernelwright.metal.lower.staged import lower_staged
 from kernelwright.metal.lower.tiled import lower_tiled
+from kernelwright.metal.lower.transposed import lower_transposed
 from kernelwright.metal.schedule import (
     Attention,
     Banded,
@@ -37,6 +38,7 @@ from kernelwright.metal.schedule import (
     Split,
     Staged,
     Tiled,
+    Transposed,
 )
 
 
@@ -65,6 +67,8 @@ def lower(graph: Graph, schedule: Schedule) -> Program:
         return _program(signature, (lower_column_scan(graph, signature, schedule),), ())
     if isinstance(schedule, Tiled):
         return _program(signature, (lower_tiled(graph, signature, schedule),), ())
+    if isinstance(schedule, Transposed):
+        return _program(signature, (lower_transposed(graph, signature, schedule),), ())
     if isinstance(schedule, Attention | Prefill):
         return attention_program(graph, schedule)
     if isinstance(schedule, Dense):

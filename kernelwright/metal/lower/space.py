@@ -47,6 +47,7 @@ from kernelwright.metal.lower.stacked import Layer, stacked_layers
 from kernelwright.metal.lower.staged import lower_staged, part_counts
 from kernelwright.metal.lower.term import Load, Reduced, Reducer, Store, always, walk
 from kernelwright.metal.lower.tiled import Tiles, tile_rows
+from kernelwright.metal.lower.transposed import transposed_bytes, transposed_schedules
 from kernelwright.metal.schedule import (
     Attention,
     Banded,
@@ -64,6 +65,7 @@ from kernelwright.metal.schedule import (
     Split,
     Staged,
     Tiled,
+    Transposed,
 )
 
 MAXIMUM_KEPT = 64
@@ -91,6 +93,8 @@ _MOST_TERMS = 256
 their roundings do not average out, and a mean that is taken from them leaves nothing but those."""
 _LONGEST_TILED, _FEWEST_TILED = 512, 1024
 """Elements up to which a row is held in threadgroup memory, and rows from which on it pays."""
+_READ_OFTEN = 8
+"""Results for each element read from which on a result is made of what caches hold, as of pairs."""
 _FEW_KEPT = 64
 _SHORT_ROW = 16
 """Elements up to which one thread a row is tried first."""
@@ -132,7 +136,7 @@ def schedules(graph: Graph, device: DeviceInfo) -> tuple[Schedule, ...]:
         return tuple(banded_schedules(graph, device))
     if Kind.REDUCTION in kinds or is_ranked(graph) or plain_rows(graph):
         return tuple(_rowwise(graph, device))
-    return tuple(_elementwise(graph, device))
+    return (*transposed_schedules(graph, device), *_elementwise(graph, device))
 
 
 def footprint(graph: Graph, schedule: Schedule) -> Footprint:
@@ -166,6 +170,8 @@ def footprint(graph: Graph, schedule: Schedule) -> Footprint:
     if isinstance(schedule, Banded):
         kept, shared = banded_footprint(graph, schedule)
         return Footprint(_WORKING + kept, shared)
+    if isinstance(schedule, Transposed):
+        return Footprint(_WORKING + len(graph.nodes) // 4, transposed_bytes(graph, schedule))
     if isinstance(schedule, Tiled):
         return _tiled_footprint(graph, schedule)
     stores = row_stores(graph, Signature.of(graph), row_count(graph))
@@ -434,7 +440,10 @@ def _spelled_out(graph: Graph, device: DeviceInfo) -> list[Schedule]:
     least = min(graph.types[node.outputs[0]].size for node in reductions)
     sources = [(n, len(graph.types[n.inputs[0]].shape) - 1) for n in reductions]
     joins_neighbours = any(last in reduced_axes(Call.of(graph, n)) for n, last in sources)
-    if joins_neighbours or any(t.size > least for t in graph.output_types):
+    if any(t.size > least for t in graph.output_types):
+        return []
+    read = sum(t.size for t in graph.input_types)
+    if joins_neighbours and read * _READ_OFTEN > least:
         return []
     return list(_elementwise(graph, device))
 
