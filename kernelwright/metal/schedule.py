@@ -77,6 +77,8 @@ class Columnwise:
     """Find the maximum and the sum of shifted exponentials in one pass."""
     vector: int = 1
     """Results per thread, side by side."""
+    cached: bool = False
+    """Keep what a thread has read in registers between passes; otherwise read it again."""
 
     @classmethod
     def of(cls, decisions: Mapping[str, int]) -> "Columnwise":
@@ -86,6 +88,7 @@ class Columnwise:
             strips=decisions.get("strips", default.strips),
             online=bool(decisions.get("online", default.online)),
             vector=decisions.get("vector", default.vector),
+            cached=bool(decisions.get("cached", default.cached)),
         )
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from kernelwright.metal.lower.index import Axis
 from kernelwright.metal.lower.passes import per_lane
@@ -63,7 +64,8 @@ class Walk:
 def walk_of(axis: Axis, columns: str, schedule: Rowwise | Columnwise) -> Walk:
     """Return the walk over a row of `axis.extent` elements, `columns` being its size's text."""
     if isinstance(schedule, Columnwise):
-        return _looped(columns, schedule.strips, 1)
+        write = partial(_unrolled, axis) if schedule.cached else _looped
+        return write(columns, schedule.strips, 1)
     vector = schedule.vector if axis.extent % schedule.vector == 0 else 1
     if schedule.cached:
         return _unrolled(axis, columns, schedule.lanes, vector)

@@ -60,8 +60,7 @@ class Rows:
 
     def _write_loops(self, sequence: Sequence[Loop]) -> None:
         self._pointers()
-        keeps = isinstance(self.schedule, Rowwise) and self.schedule.cached
-        kept = kept_between(sequence) if keeps else {}
+        kept = kept_between(sequence) if self.schedule.cached else {}
         for place, loop in enumerate(sequence):
             if loop.is_map:
                 break

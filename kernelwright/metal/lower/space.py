@@ -96,6 +96,11 @@ _LONGEST_TILED, _FEWEST_TILED = 512, 1024
 _READ_OFTEN = 8
 """Results for each element read from which on a result is made of what caches hold, as of pairs."""
 _FEW_KEPT = 64
+_FEW_STEPS, _TRIED_KEPT = 16, 4
+"""Elements of a column that a thread keeps best, and how many such schedules are tried early."""
+_REGISTERS_OF_A_CORE = 1 << 16
+"""32-bit registers for which a threadgroup's threads compete: CUDA C++ Programming Guide, compute
+capability 9.0; Apple's cores have some 52 thousand."""
 _SHORT_ROW = 16
 """Elements up to which one thread a row is tried first."""
 _ROWS_TOGETHER = {1: (64, 256), 8: (16, 32), 16: (8, 16), 32: (4, 1, 8)}
@@ -179,7 +184,9 @@ def footprint(graph: Graph, schedule: Schedule) -> Footprint:
         schedule = Rowwise(schedule.lanes, 1, schedule.vector, cached=False)
     if isinstance(schedule, Columnwise | ColumnSplit):
         shared = 4 * 32 * schedule.strips * schedule.vector * _partials(stores)
-        return Footprint(_WORKING + 2 * schedule.vector, shared)
+        is_kept = isinstance(schedule, Columnwise) and schedule.cached
+        kept = register_count(loops(stores, online=False), schedule.strips, 1) if is_kept else 0
+        return Footprint(_WORKING + 2 * schedule.vector + kept, shared)
     return _row_footprint(stores, schedule)
 
 
@@ -363,7 +370,38 @@ def _rowwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
     splits = _column_splits(graph, columns, vectors)
     is_few = row_count(graph) * columnwise[0].strips < _MANY if columnwise else True
     order = (splits, staged, columnwise) if is_few else (columnwise, splits, staged)
-    return iter([*spelled, *order[0], *order[1], *order[2], *found])
+    kept = _kept_columns(graph, stores, columns, found, device)
+    return iter([*spelled, *kept, *order[0], *order[1], *order[2], *found])
+
+
+def _kept_columns(
+    graph: Graph,
+    stores: list[Store],
+    columns: int,
+    rowwise: Sequence[Rowwise],
+    device: DeviceInfo,
+) -> list[Schedule]:
+    """Return schedules that read a column once and keep it in registers between passes.
+
+    A thread has all of a short column, so that none waits for another; strips share longer ones.
+    """
+    results, sequence = row_count(graph), loops(stores, online=False)
+    found: list[Columnwise | Rowwise] = [s for s in rowwise if s.lanes == 1 and s.cached]
+    for strips in (2, 4, 8, 16, 32):
+        kept = register_count(sequence, strips, 1)
+        threads = 32 * strips
+        is_resident = threads * (kept + _WORKING) <= _REGISTERS_OF_A_CORE
+        shared = 4 * threads * _partials(stores)
+        fits = shared <= device.threadgroup_bytes and threads <= device.threads_per_threadgroup
+        if 0 < kept <= MAXIMUM_KEPT and is_resident and fits and strips <= columns:
+            found.append(Columnwise(strips, cached=True))
+
+    def strangeness(s: Columnwise | Rowwise) -> float:
+        strips = s.strips if isinstance(s, Columnwise) else 1
+        idle = max(math.log2(_MANY / 4 / max(results * strips, 1)), 0.0)
+        return abs(math.log2(columns / strips / _FEW_STEPS)) + 2 * idle
+
+    return list[Schedule](sorted(found, key=strangeness)[:_TRIED_KEPT])
 
 
 def _columnwise(

@@ -110,5 +110,6 @@ def test_other_text_is_no_schedule(text: str) -> None:
 @pytest.mark.parametrize(("rows", "strips"), [(1024, 8), (8192, 32)])
 def test_no_thread_adds_up_a_long_column_by_itself_first(rows: int, strips: int) -> None:
     graph = canonicalize(capture(lambda x: x - x.mean(axis=0), mx.zeros((rows, 96))))
-    first = next(s for s in schedules(graph, DEVICE) if isinstance(s, Columnwise))
+    found = [s for s in schedules(graph, DEVICE) if isinstance(s, Columnwise)]
+    first = next(s for s in found if not s.cached)
     assert first.strips == strips
