@@ -173,9 +173,14 @@ class _Rewriter:
     def words(self) -> None:
         """Suffix literals and guard the middle operand of every conditional."""
         questions: list[list[Token]] = [[]]
+        before: Token | None = None
         for token in self.tokens:
             if token.directive in _NO_NUMBERS or not token.is_code:
                 continue
+            if token.text == ":" and before is not None and before.text == "?":
+                # `a ?: b` has no middle operand.
+                questions[-1].pop()
+            before = token
             if token.kind is TokenKind.NUMBER:
                 self.number(token)
             elif token.kind is TokenKind.PUNCTUATOR:

@@ -53,7 +53,8 @@ LANGUAGE_FLAGS = (
 )
 DIAGNOSTIC_FLAGS = (
     *("-Wno-unknown-attributes", "-Wno-gcc-compat", "-Wno-unused-value", "-Wno-psabi"),
-    *("-Wno-duplicate-decl-specifier", "-Wno-unknown-pragmas", "-Wno-pragma-once-outside-header"),
+    *("-Wno-parentheses", "-Wno-duplicate-decl-specifier", "-Wno-unknown-pragmas"),
+    "-Wno-pragma-once-outside-header",
     *("-Werror=vla-cxx-extension", "-Wno-deprecated-volatile", "-Wno-ambiguous-reversed-operator"),
     # A variable of the program whose value is computed before the kernel runs.
     *("-Wno-pass-failed", "-Werror=global-constructors"),

@@ -201,13 +201,19 @@ def _reason_to_expand(
 ) -> Literal["kernels", "parameters", "doubt"] | None:
     """Say what macros hide from the front end, if they hide anything."""
     texts = (unit.rewritten, *(f.rewritten for f in unit.mirror.files))
-    if any(text.has_kernels_in_macros for text in texts):
+    if any(text.has_kernels_in_macros or _hides_keywords(text) for text in texts):
         return "kernels"
     if not any(t.directive == "define" for text in texts for t in text.tokens):
         return None
     if any(d.message.startswith("invalid type") for d in found):
         return "parameters"
     return "doubt" if unit.rewritten.structure.is_doubtful else None
+
+
+def _hides_keywords(text: Rewritten) -> bool:
+    """Say whether macros stand for words that the simulator rewrites."""
+    hidden = text.structure.hidden.values()
+    return any({"kernel", "threadgroup"} & set(body.split()) for body in hidden)
 
 
 def _joined(

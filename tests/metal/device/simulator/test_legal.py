@@ -129,8 +129,40 @@ _BODIES: dict[str, tuple[str, Callable[[Floats, Floats], Floats | float]]] = {
             device float* r = y; float coherent = 1; p[i] = x[i]; q[i] += coherent; r[i] += 1;""",
         lambda x, i: x + 2,
     ),
+    "a conditional without a middle": (
+        "y[i] = (uint(x[i]) & 4u) ?: 9u;",
+        lambda x, i: np.where(x.astype(np.uint32) & 4, 4, 9),
+    ),
+    "a chained comparison": (
+        "int a = i, b = 2, c = 0; y[i] = a<b>c;",
+        lambda x, i: i < 2,
+    ),
+    "macros for qualifiers": (
+        """
+            LOCAL float s[2][32]; GLOBAL float* p = y; s[i / 32][lane] = x[i];
+            p[i] = s[i / 32][lane];""",
+        lambda x, i: x,
+    ),
+    "default arguments in braces": (
+        "y[i] = shifted(x[i]) + shifted(x[i], {1});",
+        lambda x, i: 2 * x + 1,
+    ),
+    "every form of threadgroup variable": (
+        """
+            threadgroup vec<float, 4> s[1 << 4], t; alignas(16) threadgroup half h[64];
+            volatile threadgroup int n[2]; threadgroup struct { float a; int b[3]; } q;
+            threadgroup float (*rows)[16] = (threadgroup float (*)[16])s;
+            if (i == 0) { t = 1; n[1] = 2; q.b[2] = 3; }
+            h[i] = x[i]; rows[i / 16][i % 16] = i; threadgroup_barrier(mem_flags::mem_threadgroup);
+            y[i] = h[63 - i] + t.w + n[1] + q.b[2] + s[i / 4][i % 4];""",
+        lambda x, i: 64 - i + 6 + i,
+    ),
 }  # fmt: skip
 _DECLARED = """
+#define LOCAL threadgroup
+#define GLOBAL device
+struct Offset { float by = 0; };
+float shifted(float a, Offset o = {}) { return a + o.by; }
 float d2(float a) { return a * a; }
 struct S { float a; float b; };
 constant float table[8] = {1, 2, 3, 4, 5, 6, 7, 8};
