@@ -7,41 +7,6 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Attribute, TensorType
 from kernelwright.ir.ops import OPS, Op
 
-# A family's first argument says which op it is; the order is that of MLX's own enums
-# (mlx/primitives.h of 0.32.4).
-_FAMILIES: dict[str, tuple[str, ...]] = {
-    "Reduce": ("all", "any", "sum", "prod", "min", "max"),
-    "ArgReduce": ("argmin", "argmax"),
-    "Scan": ("cummax", "cummin", "cumsum", "cumprod", "logcumsumexp"),
-    "Log": ("log2", "log10", "log"),
-    "Sqrt": ("sqrt", "rsqrt"),
-    "BitwiseBinary": (
-        "bitwise_and",
-        "bitwise_or",
-        "bitwise_xor",
-        "left_shift",
-        "right_shift",
-    ),
-}
-
-# Primitives whose op is not simply their name in snake case.
-_RENAMED: dict[str, str] = {
-    "AddMM": "addmm",
-    "ArgPartition": "argpartition",
-    "ArgSort": "argsort",
-    "AsType": "cast",
-    "BlockMaskedMM": "block_masked_mm",
-    "DivMod": "divmod",
-    "ErfInv": "erfinv",
-    "FFT": "fft",
-    "GatherMM": "gather_mm",
-    "GatherQMM": "gather_qmm",
-    "LogAddExp": "logaddexp",
-    "LogSumExp": "logsumexp",
-    "QRF": "qr",
-    "SVD": "svd",
-}
-
 _SHAPED = {"Broadcast": "broadcast", "Reshape": "reshape"}
 _REDUCE_WORDS = {
     "Scatter": ("max", "min", "sum", "prod", "none"),
@@ -62,14 +27,17 @@ def _snake(name: str) -> str:
 
 
 @cache
-def _op(primitive: str) -> str:
-    return _RENAMED.get(primitive) or _snake(primitive)
+def _named(primitive: str) -> str:
+    """Return the op of a primitive that is one op: the one that says so, or that of its name."""
+    said = (op.name for op in OPS.values() if op.primitive == primitive and op.variant is None)
+    return next(said, _snake(primitive))
 
 
-def _kind(arguments: Arguments) -> int:
-    kind = arguments[0]
-    assert isinstance(kind, int)
-    return kind
+@cache
+def _variants(primitive: str) -> dict[int, str]:
+    """Return the ops of a primitive that is several, by its first argument."""
+    ops = [op for op in OPS.values() if op.primitive == primitive]
+    return {op.variant: op.name for op in ops if op.variant is not None}
 
 
 def _worded(words: Sequence[str], arguments: Arguments, place: int) -> Arguments:
@@ -93,8 +61,8 @@ def translate_bare(primitive: str) -> Translation:
     Raises:
         UnsupportedError: this release of Kernelwright expects some.
     """
-    known = OPS.get(_op(primitive))
-    return (primitive, ()) if known is None else _named(primitive, known, ())
+    known = OPS.get(_named(primitive))
+    return (primitive, ()) if known is None else _with_attributes(primitive, known, ())
 
 
 def translate(primitive: str, arguments: Arguments, output: TensorType) -> Translation:
@@ -109,19 +77,21 @@ def translate(primitive: str, arguments: Arguments, output: TensorType) -> Trans
     if primitive in _SHAPED:
         # MLX records -1 where the caller wrote it.
         return _SHAPED[primitive], (("shape", output.shape),)
-    if primitive in _FAMILIES:
-        op, arguments = _FAMILIES[primitive][_kind(arguments)], arguments[1:]
+    if variants := _variants(primitive):
+        kind = arguments[0]
+        assert isinstance(kind, int)
+        op, arguments = variants[kind], arguments[1:]
     else:
-        op = _op(primitive)
+        op = _named(primitive)
         arguments = _normalised(primitive, arguments)
     known = OPS.get(op)
     if known is None or op == "custom_kernel":
         name = primitive if known is None else op
         return name, tuple((f"argument_{i}", value) for i, value in enumerate(arguments))
-    return _named(primitive, known, arguments)
+    return _with_attributes(primitive, known, arguments)
 
 
-def _named(primitive: str, op: Op, arguments: Arguments) -> Translation:
+def _with_attributes(primitive: str, op: Op, arguments: Arguments) -> Translation:
     if len(op.attributes) != len(arguments):
         raise UnsupportedError(
             f"expected {len(op.attributes)} arguments of MLX's {primitive}, found "

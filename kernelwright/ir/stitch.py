@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from kernelwright.ir.graph import Graph, ValueId
-from kernelwright.ir.interpret import MlxArray, constant_array, replay
+from kernelwright.ir.interpret import constant_array
 from kernelwright.ir.region import Region
+from kernelwright.ir.trace.replay import MlxArray, replay
 
 RunRegion = Callable[[Sequence[MlxArray]], Sequence[MlxArray]]
 """Takes the region's inputs in order, returns its outputs in order, unevaluated."""

@@ -5,11 +5,6 @@ from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node
 from kernelwright.ir.ops import OPS, Call, Kind, op_named
 
-_BOOLEAN = frozenset(
-    {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
-    | {"logical_and", "logical_or", "logical_not", "all", "any"}
-)
-
 
 def verify(graph: Graph) -> None:
     """Check single assignment, order, attributes, shapes and dtypes.
@@ -59,7 +54,7 @@ def _check(graph: Graph, node: Node, where: str) -> None:
     if op.kind is Kind.VIEW:
         _check_view(call, where)
     dtype = call.outputs[0].dtype
-    if node.op in _BOOLEAN and dtype is not Dtype.BOOL:
+    if op.behaviour.makes_bool and dtype is not Dtype.BOOL:
         raise InputError(f"{where} makes {dtype}, expected bool.")
     if node.op == "cast" and dtype is not call.dtype("dtype"):
         raise InputError(f"{where} makes {dtype}, its attribute says {call.dtype('dtype')}.")

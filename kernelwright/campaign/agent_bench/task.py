@@ -9,7 +9,7 @@ import mlx.core as mx
 
 from kernelwright.campaign.spec.search_target import Subject
 from kernelwright.ir.graph import TensorType
-from kernelwright.ir.interpret import to_mlx_dtype
+from kernelwright.ir.trace.replay import to_mlx_dtype
 
 Function = Callable[..., mx.array | tuple[mx.array, ...]]
 F = TypeVar("F", bound=Function)

@@ -13,40 +13,16 @@ from kernelwright.evaluator.inputs.interval import (
     span_of,
 )
 from kernelwright.evaluator.inputs.wrapping import avoids_least, may_be_anything
-from kernelwright.ir.analysis.continuity import is_jump
+from kernelwright.ir.analysis.continuity import is_discontinuous
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.ops import Domain as Needed
 from kernelwright.ir.ops import Kind, op_named
 
-_POSITIVE = frozenset({"log", "log2", "log10", "sqrt", "rsqrt"})
-_INDEX_PLACES = {
-    "gather": (1, None),
-    "gather_axis": (1, 2),
-    "scatter": (1, -1),
-    "scatter_axis": (1, 2),
-    "gather_mm": (2, None),
-    "gather_qmm": (-2, None),
-    "dynamic_slice": (1, None),
-    "dynamic_slice_update": (2, None),
-}
-"""Ops that read indices, with the slice of `Node.inputs` that holds them."""
-_SHIFTS = ("left_shift", "right_shift")
-_DIVISIONS = ("floor_divide", "remainder", "divmod")
-_BESIDE_HALVES = tuple(sign * n for n in (0.49999997, 0.50000006, 1.4999999) for sign in (1, -1))
-"""To which a half cannot be added without rounding them up."""
-_STEPS = {
-    "round": (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, *_BESIDE_HALVES),
-    "floor": (-1.0, 0.0, 1.0),
-    "ceil": (-1.0, 0.0, 1.0),
-    "sign": (0.0,),
-}
-"""Where ops that jump do so."""
 _BOUNDS = ("maximum", "minimum")
 _MOST_LANDMARKS = 8
 _FARTHEST_LANDMARK = 1e6
 """What masks are compared with, as -1e9, drowns whatever else is added up."""
-_PACKED_PLACES = {"dequantize": 0, "quantized_matmul": 1, "gather_qmm": 1, "right_shift": 0}
-"""Ops that read packed words, with their place in `Node.inputs`."""
 _BITWISE = frozenset({"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"})
 
 
@@ -114,7 +90,7 @@ def _domain(graph: Graph, value: ValueId) -> Domain:
     levels = [_SCALES[mode] for mode, place in modes if place == 2 and mode in _SCALES]
     is_integer = graph.types[value].dtype.is_integer
     is_index = is_integer and _becomes_index(graph, value)
-    is_packed = any(_PACKED_PLACES.get(use.node.op) == use.place for use in uses)
+    is_packed = any(_domain_at(use.node, use.place) is Needed.PACKED for use in uses)
     # A mask of the lower bits changes no number that has only those.
     is_packed |= is_integer and not is_index and any(use.node.op in _BITWISE for use in uses)
     is_positive = any(_needs_positive(graph, use.node) for use in uses)
@@ -136,13 +112,6 @@ def _domain(graph: Graph, value: ValueId) -> Domain:
     )
 
 
-_SUMS = frozenset({"sum", "mean", "prod", "cumsum", "cumprod", "logcumsumexp"})
-_JOINING = frozenset({"add", "subtract", "divide"})
-_POWERS = frozenset({"square", "power"})
-_BOUNDED = frozenset({"softmax", "sigmoid", "tanh", "erf", "sign", "sin", "cos"})
-"""Ops whose results lie about one whatever they read."""
-
-
 def is_summed(graph: Graph, value: ValueId) -> bool:
     """Say whether what becomes of a value may overflow on the way to a result that does not.
 
@@ -152,16 +121,17 @@ def is_summed(graph: Graph, value: ValueId) -> bool:
     for node in graph.nodes:
         if not made.intersection(node.inputs):
             continue
-        if node.op in _SUMS or op_named(node.op).kind is Kind.CONTRACTION:
+        op = op_named(node.op)
+        if op.behaviour.accumulates or op.kind is Kind.CONTRACTION:
             return True
-        if node.op in _JOINING and products.intersection(node.inputs):
+        if op.behaviour.joins and products.intersection(node.inputs):
             return True
-        if node.op in _BOUNDED:
+        if op.behaviour.is_bounded:
             continue
         floats = [v for v in node.outputs if graph.types[v].dtype.is_float]
         made.update(floats)
         varies = sum(v not in graph.constant_of for v in node.inputs) > 1
-        is_product = node.op in _POWERS or (node.op == "multiply" and varies)
+        is_product = op.behaviour.is_power or (node.op == "multiply" and varies)
         if is_product or products.intersection(node.inputs):
             products.update(floats)
     return False
@@ -169,14 +139,15 @@ def is_summed(graph: Graph, value: ValueId) -> bool:
 
 def _limit_of(graph: Graph, use: _Use) -> int | None:
     operand = graph.types[use.node.inputs[use.place]].dtype
-    if use.node.op in _SHIFTS and use.place == 1:
+    needed = _domain_at(use.node, use.place)
+    if needed is Needed.SHIFT:
         return 8 * operand.itemsize
-    is_index = use.place in _index_places(use.node) and operand.is_integer
+    is_index = needed is Needed.INDEX and operand.is_integer
     return _limit(graph, use.node, use.place) if is_index else None
 
 
 def _divides(graph: Graph, use: _Use) -> bool:
-    is_divisor = use.node.op in _DIVISIONS and use.place == 1
+    is_divisor = _domain_at(use.node, use.place) is Needed.DIVISOR
     return is_divisor and graph.types[use.node.inputs[1]].dtype.is_integer
 
 
@@ -199,7 +170,7 @@ def _landmarks(
 def _compared_with(graph: Graph, use: _Use) -> Iterator[float]:
     if use.node.op in COMPARISONS:
         yield from _constants(graph, use.node.inputs[1 - use.place])
-    yield from _STEPS.get(use.node.op, ())
+    yield from op_named(use.node.op).behaviour.steps
     if use.node.op in ("add", "subtract") and len(use.node.inputs) == 2:
         # A sum that meets its constant leaves zero, and what follows divides by it or takes a log.
         sign = -1.0 if use.node.op == "add" else 1.0
@@ -237,20 +208,17 @@ def _becomes_index(graph: Graph, value: ValueId) -> bool:
     """Say whether an index is computed of a value."""
     made = {value}
     for node in graph.nodes:
-        if any(node.inputs[place] in made for place in _index_places(node)):
+        places = range(len(node.inputs))
+        if any(node.inputs[p] in made and _domain_at(node, p) is Needed.INDEX for p in places):
             return True
         if made.intersection(node.inputs):
             made.update(node.outputs)
     return False
 
 
-_SIGN_KEEPING = frozenset({"sum", "mean", "max", "min", "multiply", "divide", "add"})
-"""Ops whose result is positive where what they read is."""
-
-
 def _needs_positive(graph: Graph, node: Node) -> bool:
     """Say whether a node takes a logarithm or a root of what it reads, or of its sum or mean."""
-    while node.op in _SIGN_KEEPING:
+    while op_named(node.op).behaviour.keeps_sign:
         others = [v for v in node.inputs[1:] if not _is_positive_constant(graph, v)]
         readers = graph.consumers_of[node.outputs[0]]
         if others or len(readers) != 1:
@@ -258,7 +226,7 @@ def _needs_positive(graph: Graph, node: Node) -> bool:
         node = graph.nodes[readers[0]]
         while only_moves(node) and len(graph.consumers_of[node.outputs[0]]) == 1:
             node = graph.nodes[graph.consumers_of[node.outputs[0]][0]]
-    return node.op in _POSITIVE
+    return _domain_at(node, 0) is Needed.POSITIVE
 
 
 def _is_positive_constant(graph: Graph, value: ValueId) -> bool:
@@ -266,9 +234,9 @@ def _is_positive_constant(graph: Graph, value: ValueId) -> bool:
     return known is not None and bool((known.astype(float) > 0).all())
 
 
-def _index_places(node: Node) -> range:
-    start, stop = _INDEX_PLACES.get(node.op, (0, 0))
-    return range(len(node.inputs))[start:stop]
+def _domain_at(node: Node, place: int) -> Needed:
+    """Return what an operand of a node has to be."""
+    return op_named(node.op).behaviour.domain(place, len(node.inputs))
 
 
 def _limit(graph: Graph, node: Node, place: int) -> int:
@@ -331,7 +299,7 @@ def has_jump_after_rounding(graph: Graph) -> bool:
     exact = set(graph.inputs) | set(graph.constant_of)
     for node in graph.nodes:
         reads_exact = all(v in exact for v in node.inputs)
-        if is_jump(graph, node) and not reads_exact:
+        if is_discontinuous(graph, node) and not reads_exact:
             return True
         if reads_exact and only_moves(node) and not _narrows(graph, node):
             exact.update(node.outputs)

@@ -4,34 +4,7 @@ import numpy as np
 
 from kernelwright.evaluator.inputs.interval import known_numbers, only_moves, span_of
 from kernelwright.ir.graph import Graph, Node, ValueId
-from kernelwright.ir.ops import Kind, op_named
-
-_WRAPPING = frozenset(
-    (
-        *("add", "subtract", "multiply", "negative", "abs", "square", "sign"),
-        *("sum", "prod", "cumsum", "cumprod", "cummax", "cummin"),
-    )
-)
-"""Ops on integers that are defined wherever those lie: what overflows wraps around."""
-_CHOOSING = frozenset(
-    (
-        *("maximum", "minimum", "select", "max", "min", "argmax", "argmin", "any", "all"),
-        *(
-            "sort",
-            "argsort",
-            "concatenate",
-            "gather",
-            "gather_axis",
-            "logical_and",
-            "logical_or",
-            "logical_not",
-        ),
-        *("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"),
-        *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"),
-    )
-)
-_SHIFTS = ("left_shift", "right_shift")
-_DIVISIONS = frozenset({"floor_divide", "remainder", "divmod"})
+from kernelwright.ir.ops import Domain, op_named
 
 
 def may_be_anything(graph: Graph, value: ValueId) -> bool:
@@ -62,14 +35,15 @@ def _is_defined(graph: Graph, node: Node, made: dict[ValueId, bool]) -> bool:
         return not (first.is_float and result.is_integer)
     if only_moves(node) or not any(graph.types[v].dtype.is_integer for v in node.inputs):
         return True
-    if node.op in _DIVISIONS:
+    behaviour, count = op_named(node.op).behaviour, len(node.inputs)
+    if behaviour.domain(1, count) is Domain.DIVISOR:
         return _divides_safely(graph, node, made)
     if result.is_float:
         return True
-    if node.op in _SHIFTS:
+    if behaviour.domain(1, count) is Domain.SHIFT:
         # Any word may be shifted; by how far is another matter.
         return node.inputs[1] not in made
-    return node.op in _WRAPPING | _CHOOSING or op_named(node.op).kind is Kind.SORT
+    return behaviour.is_total
 
 
 def _divides_safely(graph: Graph, node: Node, made: dict[ValueId, bool]) -> bool:
@@ -89,7 +63,8 @@ def avoids_least(graph: Graph, value: ValueId) -> bool:
     for node in graph.nodes:
         if not moved.intersection(node.inputs):
             continue
-        if node.op in _DIVISIONS and node.inputs[0] in moved:
+        divides = op_named(node.op).behaviour.domain(1, len(node.inputs)) is Domain.DIVISOR
+        if divides and node.inputs[0] in moved:
             known = known_numbers(graph, node.inputs[1])
             if known is None or np.any(known == -1):
                 return True

@@ -8,8 +8,9 @@ import numpy as np
 
 from kernelwright.ir.capture import to_mlx
 from kernelwright.ir.graph import Graph, ValueId
-from kernelwright.ir.interpret import loaded_constants, replay
+from kernelwright.ir.interpret import loaded_constants
 from kernelwright.ir.ops import Call
+from kernelwright.ir.trace.replay import replay
 
 _WITHIN = frozenset(("gather", "scatter"))
 _ALONG = frozenset(("gather_axis", "scatter_axis"))

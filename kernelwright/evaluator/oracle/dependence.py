@@ -50,12 +50,6 @@ def precisions(graph: Graph) -> tuple[Dtype, ...]:
     return tuple(coarsest.get(v, graph.types[v].dtype) for v in graph.outputs)
 
 
-_PICKING = frozenset({"select", "cast", "maximum", "minimum", "negative", "abs"})
-"""Elementwise ops whose results are among what they read, or as exact."""
-_WHOLE = frozenset({"round", "floor", "ceil", "sign"})
-"""Ops that leave no digits behind the point."""
-
-
 def discrete_outputs(graph: Graph) -> frozenset[int]:
     """Return the places of the float outputs that are whole numbers, or picked from constants.
 
@@ -64,8 +58,9 @@ def discrete_outputs(graph: Graph) -> frozenset[int]:
     discrete = {v for v, t in enumerate(graph.types) if not t.dtype.is_float}
     discrete.update(graph.constant_of)
     for node in graph.nodes:
-        moves = op_named(node.op).kind in (Kind.VIEW, Kind.INDEXING)
-        picks = (moves or node.op in _PICKING) and discrete.issuperset(node.inputs)
-        if picks or node.op in _WHOLE:
+        op = op_named(node.op)
+        moves = op.kind in (Kind.VIEW, Kind.INDEXING)
+        picks = (moves or op.behaviour.picks) and discrete.issuperset(node.inputs)
+        if picks or op.behaviour.steps:
             discrete.update(node.outputs)
     return frozenset(i for i, value in enumerate(graph.outputs) if value in discrete)

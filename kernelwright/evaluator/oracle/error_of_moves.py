@@ -8,17 +8,11 @@ from kernelwright.evaluator.oracle.tracked import ANYTHING, Tracked
 from kernelwright.ir.ops import Call, Kind, Op
 from kernelwright.ir.ops.op import Array
 
-DATA_PLACES: dict[str, tuple[int, ...]] = {
-    "gather": (0,),
-    "gather_axis": (0,),
-    "dynamic_slice": (0,),
-    "dynamic_slice_update": (0, 1),
-    "slice_update": (0, 1),
-    "scatter": (0, -1),
-    "scatter_axis": (0, 2),
-    "masked_scatter": (0, 2),
-}
-"""Where ops that move values by position read those values; all else says where."""
+
+def data_places(op: Op, count: int) -> set[int]:
+    """Return which of `count` operands hold the values that an op moves; all else says where."""
+    places = op.behaviour.data_places
+    return {p % count for p in (range(count) if places is None else places)} if count else set()
 
 
 def moves(op: Op, call: Call) -> bool:
@@ -34,8 +28,7 @@ def errors_of_move(
 ) -> list[Tracked]:
     """Move errors as values are moved; a place that is uncertain makes anything of the result."""
     assert op.meaning is not None
-    places = DATA_PLACES.get(op.name, tuple(range(len(read))))
-    data = {p % len(read) for p in places} if read else set()
+    data = data_places(op, len(read))
     is_stored = all(read[p].is_stored for p in data)
     uncertain = any(r.error is not None and p not in data for p, r in enumerate(read))
     if uncertain:

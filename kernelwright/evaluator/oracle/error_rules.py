@@ -9,7 +9,7 @@ from kernelwright.evaluator.oracle.error_by_chance import errors_by_chance
 from kernelwright.evaluator.oracle.error_of_elements import carried_error, may_cancel
 from kernelwright.evaluator.oracle.error_of_exponentials import error_of_logsumexp, error_of_softmax
 from kernelwright.evaluator.oracle.error_of_forms import error_of_other_form, form_of
-from kernelwright.evaluator.oracle.error_of_moves import DATA_PLACES, errors_of_move, moves
+from kernelwright.evaluator.oracle.error_of_moves import data_places, errors_of_move, moves
 from kernelwright.evaluator.oracle.error_of_order import (
     error_of_extreme_place,
     error_of_flags,
@@ -39,23 +39,8 @@ from kernelwright.ir.graph import Node
 from kernelwright.ir.ops import Call, Kind, Op
 from kernelwright.ir.ops.op import Array
 
-_ULPS = {
-    **dict.fromkeys(("divide", "sqrt", "rsqrt"), 2.5),
-    **dict.fromkeys(("exp", "log", "log2", "log10", "sin", "cos", "sinh", "cosh"), 4.0),
-    **dict.fromkeys(("arcsin", "arccos", "arcsinh", "arccosh"), 4.0),
-    **dict.fromkeys(("arctan", "arctanh", "tanh"), 5.0),
-    **dict.fromkeys(("tan", "arctan2"), 6.0),
-    **dict.fromkeys(("expm1", "log1p", "erf", "erfinv", "sigmoid", "logaddexp"), 8.0),
-    "power": 16.0,
-}
-"""Largest errors of Metal's precise functions in float32 (Metal Shading Language Specification 4,
-table 8.2). Divisions and roots take 2.5: `x * rsqrt(v)` and `x * (1 / y)` are sound ways to them.
-The last groups have no function there: MLX and kernels write them with exponentials and
-logarithms."""
-_THROUGH_EXP2 = frozenset(("exp", "expm1", "sigmoid", "sinh", "cosh", "logaddexp"))
-"""Functions whose argument may be scaled by log2(e), which rounds twice, before `exp2`."""
-_SINGLE = frozenset(("add", "subtract", "multiply", "square"))
-"""Ops that IEEE arithmetic rounds correctly; with a half result, after a rounding to float32."""
+_CORRECT = 0.5
+"""Ulps of what IEEE arithmetic rounds correctly; a half result after a rounding to float32."""
 
 
 def error_of(
@@ -185,18 +170,18 @@ def _elementwise(
 def _own(op: Op, call: Call, values: Sequence[Array], made: Array, dtype: Dtype) -> Reals | None:
     """Bound what the op's own arithmetic loses before its result is rounded to its dtype."""
     ideal = made
-    if op.name in _SINGLE:
+    ulps = op.behaviour.ulps
+    if ulps == _CORRECT:
         if dtype is Dtype.FLOAT32:
             return None
         inexact = is_inexact(ideal, Dtype.FLOAT32)
         if not inexact.any():
             return None
         return only_where(inexact, half_spacing(ideal, Dtype.FLOAT32))
-    ulps = _ULPS.get(op.name)
     if ulps is None:
         return None
     lost = 2 * ulps * half_spacing(ideal, Dtype.FLOAT32)
-    if op.name in _THROUGH_EXP2 or op.name == "power":
+    if op.behaviour.scales_argument or op.name == "power":
         lost += _of_scaled_argument(op, call, values, ideal)
     if op.name == "erf":
         # A polynomial for all arguments: Abramowitz and Stegun 7.1.26 is off by 1.5e-7 before it
@@ -248,7 +233,7 @@ def _combined(
     op: Op, call: Call, values: Sequence[Array], errors: Sequence[Reals | None], made: Array
 ) -> Reals | None:
     """Bound the error of updates that are combined with what stands at their places."""
-    data = {p % len(values) for p in DATA_PLACES[op.name]}
+    data = data_places(op, len(values))
     if any(e is not None for p, e in enumerate(errors) if p not in data):
         return np.full(made.shape, ANYTHING)
     if call.attributes["reduce"] in ("max", "min"):

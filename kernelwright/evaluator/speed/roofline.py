@@ -10,13 +10,6 @@ _JOINS = frozenset({"concatenate", "pad"})
 _DENSE = frozenset({"matmul", "addmm", "quantized_matmul"})
 _UNMASKED_ATTENTION = 3
 """Queries, keys and values; what follows is a mask, or sinks."""
-_ABSORBING = frozenset(
-    {
-        *("multiply", "bitwise_and", "bitwise_or", "left_shift", "right_shift", "power"),
-        *("maximum", "minimum", "max", "min", "argmax", "argmin", "prod", "clip"),
-    }
-)
-"""Of integers one operand may decide the result alone, as zero does a product and 255 a maximum."""
 
 
 def least_bytes(graph: Graph) -> int:
@@ -82,7 +75,7 @@ def _read(graph: Graph, node: Node, place: int, wanted: int, masked: frozenset[V
     others = [v for i, v in enumerate(node.inputs) if i != place]
     if any(v in masked for v in others) or (node.op == "select" and place > 0):
         return 0
-    if node.op in _ABSORBING and not graph.types[node.inputs[place]].dtype.is_float:
+    if op_named(node.op).behaviour.absorbs and not graph.types[node.inputs[place]].dtype.is_float:
         return 0
     if kind is Kind.ELEMENTWISE:
         return wanted

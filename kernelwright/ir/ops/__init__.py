@@ -16,8 +16,9 @@ from kernelwright.ir.ops import (
     view,
 )
 from kernelwright.ir.ops.barrier import _as_recorded
+from kernelwright.ir.ops.behaviour import Behaviour, Domain
 from kernelwright.ir.ops.elementwise import exact_dtype
-from kernelwright.ir.ops.op import Call, Kind, Op
+from kernelwright.ir.ops.op import Call, Kind, MlxCall, Op
 from kernelwright.ir.ops.reduction import mean_divisor, reduced_axes
 
 _MODULES = (
@@ -42,4 +43,16 @@ def op_named(name: str) -> Op:
     return known or Op(name, Kind.BARRIER, None, shapes=_as_recorded)
 
 
-__all__ = ["OPS", "Call", "Kind", "Op", "exact_dtype", "mean_divisor", "op_named", "reduced_axes"]
+__all__ = [
+    "OPS",
+    "Behaviour",
+    "Call",
+    "Domain",
+    "Kind",
+    "MlxCall",
+    "Op",
+    "exact_dtype",
+    "mean_divisor",
+    "op_named",
+    "reduced_axes",
+]

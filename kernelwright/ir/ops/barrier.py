@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from kernelwright.ir.ops.op import Array, Call, Kind, Op, Shape
+from kernelwright.ir.ops.behaviour import Behaviour, Domain
+from kernelwright.ir.ops.op import Array, Call, Kind, MlxCall, Op, Shape
 
 
 def _as_recorded(call: Call) -> tuple[Shape, ...]:
@@ -40,20 +41,52 @@ def _cholesky(call: Call, x: Array) -> Array:
     return np.linalg.cholesky(x, upper=call.flag("upper"))
 
 
-def _opaque(name: str, *attributes: str) -> Op:
-    return Op(name, Kind.BARRIER, None, attributes, _as_recorded)
+def _opaque(name: str, *attributes: str, mlx: MlxCall | None = None, primitive: str = "") -> Op:
+    return Op(name, Kind.BARRIER, None, attributes, _as_recorded, mlx, primitive)
 
+
+def _two_like_first(call: Call) -> tuple[Shape, ...]:
+    return (call.inputs[0].shape,) * 2
+
+
+_UPPER = (("upper", "upper"),)
 
 OPS: tuple[Op, ...] = (
     Op("view", Kind.BARRIER, _view, ("dtype",), _as_recorded),
-    Op("divmod", Kind.BARRIER, _divmod, shapes=lambda call: (call.inputs[0].shape,) * 2),
-    Op("fft", Kind.BARRIER, _fft, ("axes", "inverse", "real", "odd_length"), _as_recorded),
+    Op(
+        "divmod",
+        Kind.BARRIER,
+        _divmod,
+        shapes=_two_like_first,
+        mlx=MlxCall("divmod"),
+        primitive="DivMod",
+        behaviour=Behaviour(is_continuous=False, domains=(Domain.ANY, Domain.DIVISOR)),
+    ),
+    Op(
+        "fft",
+        Kind.BARRIER,
+        _fft,
+        ("axes", "inverse", "real", "odd_length"),
+        _as_recorded,
+        primitive="FFT",
+    ),
     Op("inverse", Kind.BARRIER, _inverse, ("triangular", "upper")),
-    Op("cholesky", Kind.BARRIER, _cholesky, ("upper",)),
-    _opaque("hadamard", "scale"),
+    Op(
+        "cholesky",
+        Kind.BARRIER,
+        _cholesky,
+        attributes=("upper",),
+        mlx=MlxCall("linalg.cholesky", _UPPER),
+    ),
+    _opaque("hadamard", "scale", mlx=MlxCall("hadamard_transform", (("scale", "scale"),))),
     _opaque("number_of_elements", "axes", "inverted", "dtype"),
-    _opaque("qr"),
-    _opaque("svd", "compute_uv"),
+    _opaque("qr", mlx=MlxCall("linalg.qr"), primitive="QRF"),
+    _opaque(
+        "svd",
+        "compute_uv",
+        mlx=MlxCall("linalg.svd", (("compute_uv", "compute_uv"),)),
+        primitive="SVD",
+    ),
     _opaque("eig", "compute_eigenvectors"),
     _opaque("eigh", "triangle", "compute_eigenvectors"),
     _opaque("quantize", "group_size", "bits", "mode", "dequantize"),

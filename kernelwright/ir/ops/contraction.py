@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 
-from kernelwright.ir.ops.op import Array, Call, Kind, Op, Shape
+from kernelwright.ir.ops.behaviour import Behaviour, Domain
+from kernelwright.ir.ops.op import Array, Call, Kind, MlxCall, Op, Shape
 from kernelwright.ir.ops.weight import FLOAT_MODES, dequantized, dequantized_floats
 
 
@@ -174,6 +175,7 @@ OPS: tuple[Op, ...] = (
         Kind.CONTRACTION,
         lambda call, x, y: x @ y,
         shapes=_matmul_shape,
+        mlx=MlxCall("matmul"),
         flops_of=_matmul_flops,
     ),
     Op(
@@ -182,6 +184,7 @@ OPS: tuple[Op, ...] = (
         _addmm,
         attributes=("alpha", "beta"),
         shapes=_matmul_shape,
+        primitive="AddMM",
         flops_of=_matmul_flops,
     ),
     Op(
@@ -190,6 +193,8 @@ OPS: tuple[Op, ...] = (
         _gather_mm,
         attributes=("left_sorted", "right_sorted"),
         shapes=_gather_mm_shape,
+        primitive="GatherMM",
+        behaviour=Behaviour(domains=(Domain.ANY, Domain.ANY, Domain.INDEX, Domain.INDEX)),
         flops_of=_matmul_flops,
     ),
     Op(
@@ -198,6 +203,7 @@ OPS: tuple[Op, ...] = (
         _quantized_matmul,
         attributes=_QUANTIZED,
         shapes=_quantized_shape,
+        behaviour=Behaviour(domains=(Domain.ANY, Domain.PACKED)),
         flops_of=_matmul_flops,
     ),
     Op(
@@ -206,6 +212,10 @@ OPS: tuple[Op, ...] = (
         _gather_qmm,
         attributes=(*_QUANTIZED, "left_sorted", "right_sorted"),
         shapes=_gather_qmm_shape,
+        primitive="GatherQMM",
+        behaviour=Behaviour(
+            domains=(Domain.ANY, Domain.PACKED, Domain.ANY, ..., Domain.INDEX, Domain.INDEX)
+        ),
         flops_of=_matmul_flops,
     ),
     # Of MLX's formats the affine one alone: a trace on the CPU takes others apart in its own way.
@@ -215,9 +225,17 @@ OPS: tuple[Op, ...] = (
         _dequantize,
         attributes=("group_size", "bits"),
         shapes=_dequantized_shape,
+        behaviour=Behaviour(domains=(Domain.PACKED,)),
         flops_per_element=2,
     ),
-    Op("block_masked_mm", Kind.CONTRACTION, None, ("block_size",), _matmul_shape),
+    Op(
+        "block_masked_mm",
+        Kind.CONTRACTION,
+        None,
+        attributes=("block_size",),
+        shapes=_matmul_shape,
+        primitive="BlockMaskedMM",
+    ),
     Op(
         "convolution",
         Kind.CONTRACTION,

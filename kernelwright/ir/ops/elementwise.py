@@ -1,11 +1,13 @@
 """Ops that map equal-shaped operands element by element."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from kernelwright.ir.dtype import Dtype
-from kernelwright.ir.ops.op import Array, Call, Kind, Op
+from kernelwright.ir.ops.behaviour import PLAIN, Behaviour, Domain
+from kernelwright.ir.ops.op import Array, Call, Kind, MlxCall, Op
 
 TRANSCENDENTAL_FLOPS = 8
 
@@ -13,27 +15,59 @@ TRANSCENDENTAL_FLOPS = 8
 def _map(
     name: str,
     function: Callable[..., Array],
-    msl: str | None,
+    behaviour: Behaviour = PLAIN,
     *,
     flops: int = 1,
     commutative: bool = False,
     exact: bool = False,
-    needs: tuple[str, ...] = (),
+    primitive: str = "",
+    variant: int | None = None,
 ) -> Op:
     return Op(
         name,
         Kind.ELEMENTWISE,
         lambda call, *arrays: function(*arrays),
-        msl=msl,
-        needs=needs,
+        mlx=MlxCall(name),
+        primitive=primitive,
+        variant=variant,
+        behaviour=behaviour,
         flops_per_element=flops,
         is_commutative=commutative,
         is_exact=exact,
     )
 
 
-def _special(name: str, function: Callable[..., Array], msl: str | None, *needs: str) -> Op:
-    return _map(name, function, msl, flops=TRANSCENDENTAL_FLOPS, needs=needs)
+def _special(
+    name: str,
+    function: Callable[..., Array],
+    behaviour: Behaviour,
+    primitive: str = "",
+    variant: int | None = None,
+) -> Op:
+    return _map(
+        name,
+        function,
+        behaviour,
+        flops=TRANSCENDENTAL_FLOPS,
+        primitive=primitive,
+        variant=variant,
+    )
+
+
+def _compare(name: str, function: Callable[..., Array], *, commutative: bool = False) -> Op:
+    return _map(name, function, _COMPARISON, commutative=commutative, exact=True)
+
+
+def _bitwise(name: str, function: Callable[..., Array], variant: int, behaviour: Behaviour) -> Op:
+    return _map(
+        name,
+        function,
+        behaviour,
+        commutative=variant < _FIRST_SHIFT,
+        exact=True,
+        primitive="BitwiseBinary",
+        variant=variant,
+    )
 
 
 def _scipy(name: str) -> Callable[..., Array]:
@@ -108,86 +142,128 @@ def _cast(call: Call, x: Array) -> Array:
     return x.astype(exact_dtype(target))
 
 
-_SIGMOID = "1.0f / (1.0f + metal::exp(-{0}))"
-_LOGADDEXP = (
-    "metal::isinf({0}) || metal::isinf({1}) ? metal::max({0}, {1}) : "
-    "metal::max({0}, {1}) + log1p(metal::exp(-metal::abs({0} - {1})))"
-)
+def _within(ulps: float) -> Behaviour:
+    """Return the behaviour of a function whose sound implementations err by so many ulps."""
+    return Behaviour(ulps=ulps)
+
+
+# Largest errors of precise float32 functions, as the Metal Shading Language Specification 4 lists
+# them in table 8.2 and CUDA's math library meets them too. Divisions and roots take 2.5, since
+# `x * rsqrt(v)` and `x * (1 / y)` are sound ways to them. Functions of eight have no entry there:
+# MLX and kernels write them with exponentials and logarithms.
+_ROOT = Behaviour(ulps=2.5, domains=(Domain.POSITIVE,))
+_LOGARITHM = Behaviour(ulps=4.0, domains=(Domain.POSITIVE,))
+_WAVE = Behaviour(ulps=4.0, is_bounded=True)
+_EXPONENTIAL = Behaviour(ulps=4.0, scales_argument=True)
+_COMPOSED = Behaviour(ulps=8.0)
+_COMPOSED_EXPONENTIAL = Behaviour(ulps=8.0, scales_argument=True)
+_COMPARISON = Behaviour(is_continuous=False, makes_bool=True, is_total=True)
+_LOGICAL = Behaviour(makes_bool=True, is_total=True)
+_EXTREME = Behaviour(picks=True, is_total=True, absorbs=True)
+_DIVISION = Behaviour(is_continuous=False, domains=(Domain.ANY, Domain.DIVISOR))
+_SHIFT = Behaviour(absorbs=True, domains=(Domain.ANY, Domain.SHIFT))
+_SHIFT_OF_WORD = replace(_SHIFT, domains=(Domain.PACKED, Domain.SHIFT))
+_FIRST_SHIFT = 3
+# A half cannot be added to them without rounding them up.
+_BESIDE_HALVES = tuple(sign * n for n in (0.49999997, 0.50000006, 1.4999999) for sign in (1, -1))
+_WHOLE = Behaviour(is_continuous=False, steps=(-1.0, 0.0, 1.0))
+_NEAREST = replace(_WHOLE, steps=(-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, *_BESIDE_HALVES))
+_SIGN = Behaviour(is_continuous=False, steps=(0.0,), is_bounded=True, is_total=True)
+_TERM = Behaviour(ulps=0.5, is_total=True, joins=True)
+_PRODUCT = Behaviour(ulps=0.5, is_total=True, absorbs=True, keeps_sign=True)
 
 OPS: tuple[Op, ...] = (
-    _map("add", np.add, "{0} + {1}", commutative=True, exact=True),
-    _map("subtract", np.subtract, "{0} - {1}", exact=True),
-    _map("multiply", np.multiply, "{0} * {1}", commutative=True, exact=True),
-    _map("divide", np.divide, "{0} / {1}", exact=True),
-    _map("floor_divide", _floor_divide, "metal::floor({0} / {1})"),
-    _map("remainder", np.remainder, "{0} - metal::floor({0} / {1}) * {1}"),
-    _map("maximum", np.maximum, "metal::max({0}, {1})", commutative=True, exact=True),
-    _map("minimum", np.minimum, "metal::min({0}, {1})", commutative=True, exact=True),
-    _special("power", _power, "metal::pow({0}, {1})"),
-    _special("logaddexp", np.logaddexp, _LOGADDEXP, "log1p"),
-    _special("arctan2", np.arctan2, "metal::atan2({0}, {1})"),
-    _map("less", np.less, "{0} < {1}", exact=True),
-    _map("less_equal", np.less_equal, "{0} <= {1}", exact=True),
-    _map("greater", np.greater, "{0} > {1}", exact=True),
-    _map("greater_equal", np.greater_equal, "{0} >= {1}", exact=True),
-    _map("not_equal", np.not_equal, "{0} != {1}", commutative=True, exact=True),
+    _map("add", np.add, replace(_TERM, keeps_sign=True), commutative=True, exact=True),
+    _map("subtract", np.subtract, _TERM, exact=True),
+    _map("multiply", np.multiply, _PRODUCT, commutative=True, exact=True),
+    _map("divide", np.divide, Behaviour(ulps=2.5, joins=True, keeps_sign=True), exact=True),
+    _map("floor_divide", _floor_divide, _DIVISION),
+    _map("remainder", np.remainder, _DIVISION),
+    _map("maximum", np.maximum, _EXTREME, commutative=True, exact=True),
+    _map("minimum", np.minimum, _EXTREME, commutative=True, exact=True),
+    _special("power", _power, Behaviour(ulps=16.0, absorbs=True, is_power=True)),
+    _special("logaddexp", np.logaddexp, _COMPOSED_EXPONENTIAL, "LogAddExp"),
+    _special("arctan2", np.arctan2, _within(6.0)),
+    _compare("less", np.less),
+    _compare("less_equal", np.less_equal),
+    _compare("greater", np.greater),
+    _compare("greater_equal", np.greater_equal),
+    _compare("not_equal", np.not_equal, commutative=True),
     Op(
         "equal",
         Kind.ELEMENTWISE,
         _equal,
         attributes=("equal_nan",),
-        msl="{0} == {1}",
+        is_exact=True,
+        behaviour=_COMPARISON,
+    ),
+    _map("logical_and", np.logical_and, _LOGICAL, commutative=True, exact=True),
+    _map("logical_or", np.logical_or, _LOGICAL, commutative=True, exact=True),
+    _bitwise("bitwise_and", np.bitwise_and, 0, Behaviour(is_total=True, absorbs=True)),
+    _bitwise("bitwise_or", np.bitwise_or, 1, Behaviour(is_total=True, absorbs=True)),
+    _bitwise("bitwise_xor", np.bitwise_xor, 2, Behaviour(is_total=True)),
+    _bitwise("left_shift", np.left_shift, 3, _SHIFT),
+    _bitwise(
+        "right_shift", np.right_shift, 4, replace(_SHIFT, domains=(Domain.PACKED, Domain.SHIFT))
+    ),
+    Op(
+        "select",
+        Kind.ELEMENTWISE,
+        lambda call, *arrays: np.where(*arrays),
+        mlx=MlxCall("where"),
+        behaviour=Behaviour(picks=True, is_total=True),
         is_exact=True,
     ),
-    _map("logical_and", np.logical_and, "{0} && {1}", commutative=True, exact=True),
-    _map("logical_or", np.logical_or, "{0} || {1}", commutative=True, exact=True),
-    _map("bitwise_and", np.bitwise_and, "{0} & {1}", commutative=True, exact=True),
-    _map("bitwise_or", np.bitwise_or, "{0} | {1}", commutative=True, exact=True),
-    _map("bitwise_xor", np.bitwise_xor, "{0} ^ {1}", commutative=True, exact=True),
-    _map("left_shift", np.left_shift, "{0} << {1}", exact=True),
-    _map("right_shift", np.right_shift, "{0} >> {1}", exact=True),
-    _map("select", np.where, "{0} ? {1} : {2}", exact=True),
-    _map("negative", np.negative, "-{0}", exact=True),
-    _map("abs", np.abs, "metal::abs({0})", exact=True),
-    _map("sign", _sign, "metal::sign({0})", exact=True),
-    _map("square", np.square, "{0} * {0}", exact=True),
-    _map("logical_not", np.logical_not, "!{0}", exact=True),
-    _map("bitwise_invert", np.invert, "~{0}", exact=True),
-    _map("floor", np.floor, "metal::floor({0})", exact=True),
-    _map("ceil", np.ceil, "metal::ceil({0})", exact=True),
-    _map("round", _round, "metal::rint({0})", exact=True),
-    _map("sqrt", np.sqrt, "metal::precise::sqrt({0})", flops=TRANSCENDENTAL_FLOPS, exact=True),
-    _special("rsqrt", _rsqrt, "metal::precise::rsqrt({0})"),
-    _special("exp", np.exp, "metal::precise::exp({0})"),
-    _special("expm1", np.expm1, "expm1({0})", "expm1"),
-    _special("log", np.log, "metal::precise::log({0})"),
-    _special("log2", np.log2, "metal::precise::log2({0})"),
-    _special("log10", np.log10, "metal::precise::log10({0})"),
-    _special("log1p", np.log1p, "log1p({0})", "log1p"),
-    _special("sigmoid", _sigmoid, _SIGMOID),
-    _special("tanh", np.tanh, "metal::precise::tanh({0})"),
-    _special("sin", np.sin, "metal::precise::sin({0})"),
-    _special("cos", np.cos, "metal::precise::cos({0})"),
-    _special("tan", np.tan, "metal::precise::tan({0})"),
-    _special("sinh", np.sinh, "metal::precise::sinh({0})"),
-    _special("cosh", np.cosh, "metal::precise::cosh({0})"),
-    _special("arcsin", np.arcsin, "metal::precise::asin({0})"),
-    _special("arccos", np.arccos, "metal::precise::acos({0})"),
-    _special("arctan", np.arctan, "metal::precise::atan({0})"),
-    _special("arcsinh", np.arcsinh, "metal::precise::asinh({0})"),
-    _special("arccosh", np.arccosh, "metal::precise::acosh({0})"),
-    _special("arctanh", np.arctanh, "metal::precise::atanh({0})"),
-    _special("erf", _scipy("erf"), "erf({0})", "erf"),
-    _special("erfinv", _scipy("erfinv"), "erfinv({0})", "erfinv"),
-    _map("real", np.real, None),
-    _map("imag", np.imag, None),
-    _map("conjugate", np.conjugate, None),
+    _map("negative", np.negative, Behaviour(picks=True, is_total=True), exact=True),
+    _map("abs", np.abs, Behaviour(picks=True, is_total=True), exact=True),
+    _map("sign", _sign, _SIGN, exact=True),
+    _map("square", np.square, Behaviour(ulps=0.5, is_total=True, is_power=True), exact=True),
+    _map("logical_not", np.logical_not, _LOGICAL, exact=True),
+    _map("bitwise_invert", np.invert, Behaviour(is_total=True), exact=True),
+    _map("floor", np.floor, _WHOLE, exact=True),
+    _map("ceil", np.ceil, _WHOLE, exact=True),
+    _map("round", _round, _NEAREST, exact=True),
+    _map(
+        "sqrt",
+        np.sqrt,
+        _ROOT,
+        flops=TRANSCENDENTAL_FLOPS,
+        exact=True,
+        primitive="Sqrt",
+        variant=0,
+    ),
+    _special("rsqrt", _rsqrt, _ROOT, "Sqrt", 1),
+    _special("exp", np.exp, _EXPONENTIAL),
+    _special("expm1", np.expm1, _COMPOSED_EXPONENTIAL),
+    _special("log", np.log, _LOGARITHM, "Log", 2),
+    _special("log2", np.log2, _LOGARITHM, "Log", 0),
+    _special("log10", np.log10, _LOGARITHM, "Log", 1),
+    _special("log1p", np.log1p, _COMPOSED),
+    _special("sigmoid", _sigmoid, replace(_COMPOSED_EXPONENTIAL, is_bounded=True)),
+    _special("tanh", np.tanh, Behaviour(ulps=5.0, is_bounded=True)),
+    _special("sin", np.sin, _WAVE),
+    _special("cos", np.cos, _WAVE),
+    _special("tan", np.tan, _within(6.0)),
+    _special("sinh", np.sinh, _EXPONENTIAL),
+    _special("cosh", np.cosh, _EXPONENTIAL),
+    _special("arcsin", np.arcsin, _within(4.0)),
+    _special("arccos", np.arccos, _within(4.0)),
+    _special("arctan", np.arctan, _within(5.0)),
+    _special("arcsinh", np.arcsinh, _within(4.0)),
+    _special("arccosh", np.arccosh, _within(4.0)),
+    _special("arctanh", np.arctanh, _within(5.0)),
+    _special("erf", _scipy("erf"), replace(_COMPOSED, is_bounded=True)),
+    _special("erfinv", _scipy("erfinv"), _COMPOSED, "ErfInv"),
+    _map("real", np.real),
+    _map("imag", np.imag),
+    _map("conjugate", np.conjugate),
     Op(
         "cast",
         Kind.ELEMENTWISE,
         _cast,
         attributes=("dtype",),
-        msl="static_cast<{dtype}>({0})",
+        primitive="AsType",
+        behaviour=Behaviour(picks=True),
         flops_per_element=0,
         is_exact=True,
     ),

@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from kernelwright.ir.ops.behaviour import Behaviour, Domain
 from kernelwright.ir.ops.elementwise import exact_dtype
-from kernelwright.ir.ops.op import Array, Call, Kind, Op, Shape
+from kernelwright.ir.ops.op import Array, Call, Kind, MlxCall, Op, Shape
 from kernelwright.ir.ops.view import slices
 
 
@@ -163,6 +164,17 @@ def _like_index(call: Call) -> tuple[Shape, ...]:
     return (call.inputs[1].shape,)
 
 
+def _concatenate(call: Call, *arrays: Array) -> Array:
+    return np.concatenate(arrays, axis=call.integer("axis"))
+
+
+def _attribute_shape(call: Call) -> tuple[Shape, ...]:
+    return (call.integers("shape"),)
+
+
+_READING = Behaviour(data_places=(0,), is_total=True, domains=(Domain.ANY, Domain.INDEX, ...))
+_WRITING = Behaviour(data_places=(0, -1), domains=(Domain.ANY, Domain.INDEX, ..., Domain.ANY))
+
 OPS: tuple[Op, ...] = (
     Op(
         "arange",
@@ -174,24 +186,55 @@ OPS: tuple[Op, ...] = (
     Op(
         "concatenate",
         Kind.INDEXING,
-        lambda call, *arrays: np.concatenate(arrays, axis=call.integer("axis")),
+        _concatenate,
         attributes=("axis",),
         shapes=_concatenated,
+        behaviour=Behaviour(is_total=True),
         flops_per_element=0,
     ),
     Op("pad", Kind.INDEXING, _pad, ("axes", "low", "high"), _padded, flops_per_element=0),
-    Op("gather", Kind.INDEXING, _gather, ("axes", "slice_sizes"), _gathered, flops_per_element=0),
-    Op("gather_axis", Kind.INDEXING, _gather_axis, ("axis",), _like_index, flops_per_element=0),
-    Op("scatter", Kind.INDEXING, _scatter, ("reduce", "axes")),
-    Op("scatter_axis", Kind.INDEXING, _scatter_axis, ("reduce", "axis")),
-    Op("masked_scatter", Kind.INDEXING, _masked_scatter, flops_per_element=0),
-    Op("slice_update", Kind.INDEXING, _slice_update, ("reduce", "start", "stop", "strides")),
+    Op(
+        "gather",
+        Kind.INDEXING,
+        _gather,
+        ("axes", "slice_sizes"),
+        _gathered,
+        behaviour=_READING,
+        flops_per_element=0,
+    ),
+    Op(
+        "gather_axis",
+        Kind.INDEXING,
+        _gather_axis,
+        ("axis",),
+        _like_index,
+        mlx=MlxCall("take_along_axis", (("axis", "axis"),)),
+        behaviour=_READING,
+        flops_per_element=0,
+    ),
+    Op("scatter", Kind.INDEXING, _scatter, ("reduce", "axes"), behaviour=_WRITING),
+    Op("scatter_axis", Kind.INDEXING, _scatter_axis, ("reduce", "axis"), behaviour=_WRITING),
+    Op(
+        "masked_scatter",
+        Kind.INDEXING,
+        _masked_scatter,
+        behaviour=Behaviour(data_places=(0, 2)),
+        flops_per_element=0,
+    ),
+    Op(
+        "slice_update",
+        Kind.INDEXING,
+        _slice_update,
+        ("reduce", "start", "stop", "strides"),
+        behaviour=Behaviour(data_places=(0, 1)),
+    ),
     Op(
         "dynamic_slice",
         Kind.INDEXING,
         _dynamic_slice,
         attributes=("axes", "shape"),
-        shapes=lambda call: (call.integers("shape"),),
+        shapes=_attribute_shape,
+        behaviour=Behaviour(data_places=(0,), domains=(Domain.ANY, Domain.INDEX)),
         flops_per_element=0,
     ),
     Op(
@@ -199,6 +242,7 @@ OPS: tuple[Op, ...] = (
         Kind.INDEXING,
         _dynamic_slice_update,
         attributes=("axes",),
+        behaviour=Behaviour(data_places=(0, 1), domains=(Domain.ANY, Domain.ANY, Domain.INDEX)),
         flops_per_element=0,
     ),
 )

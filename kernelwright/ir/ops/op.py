@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Attribute, Graph, Node, TensorType
+from kernelwright.ir.ops.behaviour import PLAIN, Behaviour
 
 Array = NDArray[np.float64]
 """What the oracle computes with. Exact integers and complex numbers pass through the same
@@ -88,6 +89,23 @@ class Call:
         return value
 
 
+@dataclass(frozen=True, slots=True)
+class MlxCall:
+    """How MLX's own function is called for an op: operands in order, then keywords."""
+
+    function: str
+    """Its path below `mlx.core`."""
+    attributes: tuple[tuple[str, str], ...] = ()
+    """MLX's keywords with the attributes that they take."""
+    constants: tuple[tuple[str, int], ...] = ()
+    """Keywords that are the same in every call."""
+
+    def keywords(self, call: Call) -> dict[str, Attribute]:
+        """Return the keywords of one call."""
+        taken: dict[str, Attribute] = {k: call.attributes[a] for k, a in self.attributes}
+        return taken | dict(self.constants)
+
+
 Meaning = Callable[..., Array | tuple[Array, ...]]
 """`(call, *arrays)` in float64 or exact integers -> output, or outputs."""
 InferShapes = Callable[[Call], tuple[Shape, ...]]
@@ -102,9 +120,7 @@ class Op:
     """One operation: what class it is in, what it means, what it costs.
 
     `attributes` are named in the order in which MLX lists a primitive's arguments. `meaning`
-    is None where the oracle has none. `msl` is an expression over `{0}`, `{1}` …: floats are
-    float32 there, bool and integers their own Metal type. `needs` names the functions that
-    Metal lacks and that the emitted header has to define.
+    is None where the oracle has none.
     """
 
     name: str
@@ -112,8 +128,13 @@ class Op:
     meaning: Meaning | None
     attributes: tuple[str, ...] = ()
     shapes: InferShapes = _same_as_first
-    msl: str | None = None
-    needs: tuple[str, ...] = ()
+    mlx: MlxCall | None = None
+    """None where replaying takes more than one call; `ir/trace/replay.py` has those."""
+    primitive: str = ""
+    """MLX's name of its primitive, where that is not the op's own in camel case."""
+    variant: int | None = None
+    """Which of a primitive's ops it is, by the primitive's first argument."""
+    behaviour: Behaviour = PLAIN
     flops_per_element: int = 1
     """Per output element of an elementwise op, per input element of a reduction."""
     is_commutative: bool = False

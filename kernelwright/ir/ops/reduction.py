@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kernelwright.ir.ops.op import Array, Call, Kind, Op, Shape
+from kernelwright.ir.ops.behaviour import PLAIN, Behaviour
+from kernelwright.ir.ops.op import Array, Call, Kind, MlxCall, Op, Shape
 
 
 def reduced_axes(call: Call) -> tuple[int, ...]:
@@ -21,25 +22,33 @@ def _keep_axes(call: Call) -> tuple[Shape, ...]:
     return (tuple(1 if i in axes else size for i, size in enumerate(shape)),)
 
 
-def _reduce(name: str, function: Callable[..., Array], msl: str) -> Op:
+def _reduce(
+    name: str, function: Callable[..., Array], variant: int, behaviour: Behaviour = PLAIN
+) -> Op:
     return Op(
         name,
         Kind.REDUCTION,
         lambda call, x: function(x, axis=call.integers("axes"), keepdims=True),
         attributes=("axes",),
         shapes=_keep_axes,
-        msl=msl,
+        mlx=MlxCall(name, (("axis", "axes"),), (("keepdims", True),)),
+        primitive="Reduce",
+        variant=variant,
+        behaviour=behaviour,
     )
 
 
-def _arg_reduce(name: str, function: Callable[..., Array], msl: str) -> Op:
+def _arg_reduce(name: str, function: Callable[..., Array], variant: int) -> Op:
     return Op(
         name,
         Kind.REDUCTION,
         lambda call, x: function(x, axis=call.integer("axis"), keepdims=True),
         attributes=("axis",),
         shapes=_keep_axes,
-        msl=msl,
+        mlx=MlxCall(name, (("axis", "axis"),), (("keepdims", True),)),
+        primitive="ArgReduce",
+        variant=variant,
+        behaviour=Behaviour(is_continuous=False, is_total=True, absorbs=True),
     )
 
 
@@ -64,23 +73,42 @@ def _logsumexp(call: Call, x: Array) -> Array:
     return np.log(np.sum(np.exp(x - safe), axis=-1, keepdims=True)) + safe
 
 
+_FLAGS = Behaviour(makes_bool=True, is_total=True)
+_EXTREME = Behaviour(is_total=True, absorbs=True, keeps_sign=True)
+
 OPS: tuple[Op, ...] = (
-    _reduce("sum", np.sum, "{0} + {1}"),
-    _reduce("prod", np.prod, "{0} * {1}"),
-    _reduce("max", np.max, "metal::max({0}, {1})"),
-    _reduce("min", np.min, "metal::min({0}, {1})"),
-    _reduce("all", np.all, "{0} && {1}"),
-    _reduce("any", np.any, "{0} || {1}"),
-    _arg_reduce("argmin", np.argmin, "{1} < {0}"),
-    _arg_reduce("argmax", np.argmax, "{1} > {0}"),
+    _reduce("sum", np.sum, 2, Behaviour(is_total=True, accumulates=True, keeps_sign=True)),
+    _reduce("prod", np.prod, 3, Behaviour(is_total=True, accumulates=True, absorbs=True)),
+    _reduce("max", np.max, 5, _EXTREME),
+    _reduce("min", np.min, 4, _EXTREME),
+    _reduce("all", np.all, 0, _FLAGS),
+    _reduce("any", np.any, 1, _FLAGS),
+    _arg_reduce("argmin", np.argmin, 0),
+    _arg_reduce("argmax", np.argmax, 1),
     Op(
         "mean",
         Kind.REDUCTION,
         _mean,
         attributes=("axes", "ddof", "form"),
         shapes=_keep_axes,
-        msl="{0} + {1}",
+        behaviour=Behaviour(accumulates=True, keeps_sign=True),
     ),
-    Op("softmax", Kind.REDUCTION, _softmax, attributes=("precise",), flops_per_element=12),
-    Op("logsumexp", Kind.REDUCTION, _logsumexp, shapes=_keep_axes, flops_per_element=10),
+    Op(
+        "softmax",
+        Kind.REDUCTION,
+        _softmax,
+        attributes=("precise",),
+        mlx=MlxCall("softmax", (("precise", "precise"),), (("axis", -1),)),
+        flops_per_element=12,
+        behaviour=Behaviour(is_bounded=True),
+    ),
+    Op(
+        "logsumexp",
+        Kind.REDUCTION,
+        _logsumexp,
+        shapes=_keep_axes,
+        mlx=MlxCall("logsumexp", (), (("axis", -1), ("keepdims", True))),
+        primitive="LogSumExp",
+        flops_per_element=10,
+    ),
 )

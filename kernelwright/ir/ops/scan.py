@@ -2,8 +2,10 @@
 
 import numpy as np
 
-from kernelwright.ir.ops.op import Array, Call, Kind, Op
+from kernelwright.ir.ops.behaviour import Behaviour
+from kernelwright.ir.ops.op import Array, Call, Kind, MlxCall, Op
 
+_ATTRIBUTES = ("axis", "reverse", "inclusive")
 _IDENTITY: dict[str, float] = {
     "cumsum": 0.0,
     "cumprod": 1.0,
@@ -21,7 +23,7 @@ def _identity(name: str, dtype: np.dtype) -> np.generic | float:
     return dtype.type(limits.min if value < 0 else limits.max)
 
 
-def _scan(name: str, ufunc: np.ufunc, msl: str | None) -> Op:
+def _scan(name: str, ufunc: np.ufunc, variant: int, behaviour: Behaviour) -> Op:
     def meaning(call: Call, x: Array) -> Array:
         axis = call.integer("axis")
         ordered = np.flip(x, axis) if call.flag("reverse") else x
@@ -32,13 +34,25 @@ def _scan(name: str, ufunc: np.ufunc, msl: str | None) -> Op:
             result = np.concatenate([first, kept], axis)
         return np.flip(result, axis) if call.flag("reverse") else result
 
-    return Op(name, Kind.SCAN, meaning, attributes=("axis", "reverse", "inclusive"), msl=msl)
+    return Op(
+        name,
+        Kind.SCAN,
+        meaning,
+        attributes=_ATTRIBUTES,
+        mlx=MlxCall(name, tuple((a, a) for a in _ATTRIBUTES)),
+        primitive="Scan",
+        variant=variant,
+        behaviour=behaviour,
+    )
 
+
+_SUM = Behaviour(is_total=True, accumulates=True)
+_EXTREME = Behaviour(is_total=True)
 
 OPS: tuple[Op, ...] = (
-    _scan("cumsum", np.add, "{0} + {1}"),
-    _scan("cumprod", np.multiply, "{0} * {1}"),
-    _scan("cummax", np.maximum, "metal::max({0}, {1})"),
-    _scan("cummin", np.minimum, "metal::min({0}, {1})"),
-    _scan("logcumsumexp", np.logaddexp, None),
+    _scan("cumsum", np.add, 2, _SUM),
+    _scan("cumprod", np.multiply, 3, _SUM),
+    _scan("cummax", np.maximum, 0, _EXTREME),
+    _scan("cummin", np.minimum, 1, _EXTREME),
+    _scan("logcumsumexp", np.logaddexp, 4, Behaviour(accumulates=True)),
 )

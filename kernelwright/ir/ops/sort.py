@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from kernelwright.ir.ops.op import Array, Call, Kind, Op, Shape
+from kernelwright.ir.ops.behaviour import Behaviour
+from kernelwright.ir.ops.op import Array, Call, Kind, Meaning, MlxCall, Op, Shape
 
 
 def _sort(call: Call, x: Array) -> Array:
@@ -44,12 +45,34 @@ def _like_wanted(call: Call) -> tuple[Shape, ...]:
 # order, which is one of the answers that it allows.
 _SLICE = ("axis", "start", "step", "count", "kth")
 """Ranks `start`, `start + step` … of the last axis; `kth` is that of a partition, -1 of a sort."""
+_JUMPING = Behaviour(is_continuous=False, is_total=True)
+
+
+def _ordering(name: str, meaning: Meaning, *attributes: str, primitive: str = "") -> Op:
+    return Op(
+        name,
+        Kind.SORT,
+        meaning,
+        attributes,
+        mlx=MlxCall(name, tuple((a, a) for a in attributes)),
+        primitive=primitive,
+        behaviour=_JUMPING,
+    )
+
+
 OPS: tuple[Op, ...] = (
-    Op("sorted_slice", Kind.SORT, _sorted_slice, _SLICE, _taken),
-    Op("argsorted_slice", Kind.SORT, _argsorted_slice, _SLICE, _taken),
-    Op("sort", Kind.SORT, _sort, ("axis",)),
-    Op("argsort", Kind.SORT, _argsort, ("axis",)),
-    Op("partition", Kind.SORT, _sort, ("kth", "axis")),
-    Op("argpartition", Kind.SORT, _argsort, ("kth", "axis")),
-    Op("search_sorted", Kind.SORT, _search, ("right",), _like_wanted),
+    Op("sorted_slice", Kind.SORT, _sorted_slice, _SLICE, _taken, behaviour=_JUMPING),
+    Op("argsorted_slice", Kind.SORT, _argsorted_slice, _SLICE, _taken, behaviour=_JUMPING),
+    _ordering("sort", _sort, "axis"),
+    _ordering("argsort", _argsort, "axis", primitive="ArgSort"),
+    _ordering("partition", _sort, "kth", "axis"),
+    _ordering("argpartition", _argsort, "kth", "axis", primitive="ArgPartition"),
+    Op(
+        "search_sorted",
+        Kind.SORT,
+        _search,
+        ("right",),
+        _like_wanted,
+        behaviour=Behaviour(is_total=True),
+    ),
 )

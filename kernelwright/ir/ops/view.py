@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from kernelwright.ir.ops.op import Array, Call, Kind, Op, Shape
+from kernelwright.ir.ops.op import Array, Call, InferShapes, Kind, Meaning, MlxCall, Op, Shape
 
 
 def _shape(call: Call) -> tuple[Shape, ...]:
@@ -88,45 +88,70 @@ def _identity(call: Call, x: Array) -> Array:
     return x
 
 
+def _view(
+    name: str,
+    meaning: Meaning,
+    shapes: InferShapes,
+    mlx: MlxCall | None,
+    *attributes: str,
+    exact: bool = False,
+) -> Op:
+    return Op(name, Kind.VIEW, meaning, attributes, shapes, mlx, is_exact=exact)
+
+
+def _broadcast(call: Call, x: Array) -> Array:
+    return np.broadcast_to(x, call.integers("shape"))
+
+
+def _transpose(call: Call, x: Array) -> Array:
+    return np.transpose(x, call.integers("axes"))
+
+
+def _depends(call: Call, *arrays: Array) -> tuple[Array, ...]:
+    return arrays[: len(call.outputs)]
+
+
+_AXES = (("axis", "axes"),)
+_SHAPE = (("shape", "shape"),)
+_ENDS = ("start_axis", "end_axis")
+_STRIDES = ("shape", "strides", "offset")
+
 OPS: tuple[Op, ...] = (
-    Op(
-        "broadcast",
-        Kind.VIEW,
-        lambda call, x: np.broadcast_to(x, call.integers("shape")),
-        attributes=("shape",),
-        shapes=_shape,
-        is_exact=True,
+    _view("broadcast", _broadcast, _shape, MlxCall("broadcast_to", _SHAPE), "shape", exact=True),
+    _view("reshape", _reshape, _shape, MlxCall("reshape", _SHAPE), "shape", exact=True),
+    _view("expand_dims", _reshape, _expanded, MlxCall("expand_dims", _AXES), "axes", exact=True),
+    _view("squeeze", _reshape, _squeezed, MlxCall("squeeze", _AXES), "axes", exact=True),
+    _view(
+        "flatten",
+        _reshape,
+        _flattened,
+        MlxCall("flatten", tuple((a, a) for a in _ENDS)),
+        *_ENDS,
+        exact=True,
     ),
-    Op("reshape", Kind.VIEW, _reshape, ("shape",), _shape, is_exact=True),
-    Op("expand_dims", Kind.VIEW, _reshape, ("axes",), _expanded, is_exact=True),
-    Op("squeeze", Kind.VIEW, _reshape, ("axes",), _squeezed, is_exact=True),
-    Op("flatten", Kind.VIEW, _reshape, ("start_axis", "end_axis"), _flattened, is_exact=True),
-    Op("unflatten", Kind.VIEW, _reshape, ("axis", "shape"), _unflattened, is_exact=True),
-    Op(
-        "transpose",
-        Kind.VIEW,
-        lambda call, x: np.transpose(x, call.integers("axes")),
-        attributes=("axes",),
-        shapes=_transposed,
+    _view(
+        "unflatten",
+        _reshape,
+        _unflattened,
+        MlxCall("unflatten", (("axis", "axis"), *_SHAPE)),
+        "axis",
+        "shape",
+        exact=True,
     ),
-    Op("slice", Kind.VIEW, _slice, ("start", "stop", "strides"), _sliced),
-    Op("split", Kind.VIEW, _split, ("indices", "axis"), _split_shapes),
-    Op(
+    _view("transpose", _transpose, _transposed, MlxCall("transpose", (("axes", "axes"),)), "axes"),
+    _view("slice", _slice, _sliced, None, "start", "stop", "strides"),
+    _view("split", _split, _split_shapes, None, "indices", "axis"),
+    _view(
         "as_strided",
-        Kind.VIEW,
         _as_strided,
-        attributes=("shape", "strides", "offset"),
-        shapes=_shape,
+        _shape,
+        MlxCall("as_strided", tuple((a, a) for a in _STRIDES)),
+        *_STRIDES,
     ),
     # `full` materialises a broadcast in MLX; its value is its operand's.
     Op("full", Kind.VIEW, _identity),
     Op("copy", Kind.VIEW, _identity),
     Op("contiguous", Kind.VIEW, _identity),
-    Op("stop_gradient", Kind.VIEW, _identity),
-    Op(
-        "depends",
-        Kind.BARRIER,
-        lambda call, *arrays: arrays[: len(call.outputs)],
-        shapes=_output_shape,
-    ),
+    Op("stop_gradient", Kind.VIEW, _identity, mlx=MlxCall("stop_gradient")),
+    Op("depends", Kind.BARRIER, _depends, shapes=_output_shape),
 )

@@ -11,8 +11,8 @@ import mlx.core as mx
 from kernelwright.ir.capture import capture
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.idioms import idioms
-from kernelwright.ir.interpret import to_mlx_dtype
 from kernelwright.ir.passes import canonicalize, standardize
+from kernelwright.ir.trace.replay import to_mlx_dtype
 
 Shape = tuple[int, ...]
 Call = Callable[..., mx.array | Sequence[mx.array]]

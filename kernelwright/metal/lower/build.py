@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir.analysis.continuity import is_jump
+from kernelwright.ir.analysis.continuity import is_discontinuous
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
@@ -138,7 +138,7 @@ class Builder:
     def _has_jump(self) -> bool:
         types = self.graph.types
         return any(
-            is_jump(self.graph, node) and any(types[v].dtype.is_float for v in node.inputs)
+            is_discontinuous(self.graph, node) and any(types[v].dtype.is_float for v in node.inputs)
             for node in self.graph.nodes
         )
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.ops import op_named
 
 MSL_TYPE = {
     Dtype.BOOL: "bool",
@@ -59,16 +58,64 @@ _WRAPPING = {"add", "subtract", "multiply", "left_shift", "negative", "bitwise_i
 _COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
 _LOGICAL = {"logical_and", "logical_or", "logical_not"}
 
-_FLOAT = {
+SPELLINGS = {
+    "add": "{0} + {1}",
+    "subtract": "{0} - {1}",
+    "multiply": "{0} * {1}",
+    "divide": "{0} / {1}",
     "floor_divide": "metal::floor({0} / {1})",
+    "remainder": "{0} - metal::floor({0} / {1}) * {1}",
+    "power": "metal::pow({0}, {1})",
+    "less": "{0} < {1}",
+    "less_equal": "{0} <= {1}",
+    "greater": "{0} > {1}",
+    "greater_equal": "{0} >= {1}",
+    "not_equal": "{0} != {1}",
+    "logical_and": "{0} && {1}",
+    "logical_or": "{0} || {1}",
+    "bitwise_and": "{0} & {1}",
+    "bitwise_or": "{0} | {1}",
+    "bitwise_xor": "{0} ^ {1}",
+    "left_shift": "{0} << {1}",
+    "right_shift": "{0} >> {1}",
+    "select": "{0} ? {1} : {2}",
+    "negative": "-{0}",
+    "abs": "metal::abs({0})",
+    "sign": "metal::sign({0})",
+    "square": "{0} * {0}",
+    "logical_not": "!{0}",
+    "bitwise_invert": "~{0}",
+    "floor": "metal::floor({0})",
+    "ceil": "metal::ceil({0})",
+    "round": "metal::rint({0})",
+    "sqrt": "metal::precise::sqrt({0})",
+    "rsqrt": "metal::precise::rsqrt({0})",
+    "exp": "metal::precise::exp({0})",
+    "log": "metal::precise::log({0})",
+    "log2": "metal::precise::log2({0})",
+    "log10": "metal::precise::log10({0})",
+    "tanh": "metal::precise::tanh({0})",
+    "sin": "metal::precise::sin({0})",
+    "cos": "metal::precise::cos({0})",
+    "tan": "metal::precise::tan({0})",
+    "sinh": "metal::precise::sinh({0})",
+    "cosh": "metal::precise::cosh({0})",
+    "arcsin": "metal::precise::asin({0})",
+    "arccos": "metal::precise::acos({0})",
+    "arctan": "metal::precise::atan({0})",
+    "arcsinh": "metal::precise::asinh({0})",
+    "arccosh": "metal::precise::acosh({0})",
+    "arctanh": "metal::precise::atanh({0})",
+    "equal": "{0} == {1}",
+}
+"""Elementwise ops over `{0}`, `{1}` where no table of a kind of number has another form: floats are
+float32 there, bool and integers their own Metal type."""
+_FLOAT = {
     "remainder": "floor_remainder({0}, {1})",
     "maximum": "larger({0}, {1})",
     "minimum": "smaller({0}, {1})",
     "logaddexp": "logaddexp({0}, {1})",
-    "sign": "metal::sign({0})",
     "sigmoid": "sigmoid({0})",
-    "power": "metal::pow({0}, {1})",
-    "exp": "metal::precise::exp({0})",
     "arctan2": "metal::precise::atan2({0}, {1})",
     "log1p": "log1p_of({0})",
     "expm1": "expm1_of({0})",
@@ -149,7 +196,7 @@ def meaning(
     if unsupported := [d for d in (*operands, result) if d not in MSL_TYPE]:
         raise UnsupportedError(f"{op} over {unsupported[0].short} has no Metal kernel yet.")
     table = _table(kind) | (_HALF if stored in (Dtype.FLOAT16, Dtype.BFLOAT16) else {})
-    template = table.get(op) or op_named(op).msl
+    template = table.get(op) or SPELLINGS.get(op)
     if template is None:
         raise UnsupportedError(f"{op} over {kind.short} has no Metal kernel yet.")
     # C++ promotes integers of fewer than 32 bits, so results that wrap are cut back.

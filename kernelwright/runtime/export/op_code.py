@@ -215,7 +215,7 @@ def _pad(call: Call, operands: Sequence[str]) -> str:
 
 RENDERERS: Mapping[str, Renderer] = {
     **RARE_RENDERERS,
-    "select": _positional("where"),
+    "stop_gradient": _function("stop_gradient"),
     "equal": _equal,
     "mean": _mean,
     "attention": attention_text,

@@ -43,13 +43,6 @@ _INFIX = {
     "floor_divide": ("//", 7),
     "matmul": ("@", 7),
 }
-_SAME_NAME = """
-    abs arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_invert ceil conjugate cos
-    cosh erf erfinv exp expm1 floor imag log log10 log1p log2 logaddexp logical_and logical_not
-    logical_or maximum minimum power real remainder round rsqrt sigmoid sign sin sinh sqrt square
-    stop_gradient tan tanh
-"""
-_FUNCTIONS = frozenset(_SAME_NAME.split())
 
 
 def function_source(graph: Graph, name: str, docstring: str) -> str:
@@ -72,8 +65,8 @@ def function_source(graph: Graph, name: str, docstring: str) -> str:
 
 def is_printable(op: str) -> bool:
     """Say whether an op has a printed form, as far as its name tells."""
-    known = _INFIX.keys() | _FUNCTIONS | RENDERERS.keys()
-    return op in known or op in ("cast", "negative", LAUNCH)
+    known = _INFIX.keys() | RENDERERS.keys()
+    return op in known or op in ("cast", "negative", LAUNCH) or _function_of(op) is not None
 
 
 def printable(graph: Graph) -> Graph:
@@ -263,11 +256,19 @@ def _rendered(node: Node, call: Call, operands: Sequence[Expression]) -> Express
         return Expression(f"{left} {sign} {operands[1].inside(precedence)}", precedence)
     if node.op == "negative":
         return Expression(f"-{operands[0].inside(UNARY)}", UNARY)
-    if node.op in _FUNCTIONS:
-        return Expression(f"mx.{node.op}({', '.join(texts)})")
-    render = RENDERERS.get(node.op)
+    render, function = RENDERERS.get(node.op), _function_of(node.op)
+    if render is None and function is not None:
+        return Expression(f"mx.{function}({', '.join(texts)})")
     if render is None:
         raise UnsupportedError(
             f"the op {node.op!r} cannot be printed as MLX code yet; export a kernel without it."
         )
     return Expression(render(call, texts))
+
+
+def _function_of(op: str) -> str | None:
+    """Return the function of MLX that an elementwise op is a plain call of."""
+    record = op_named(op)
+    if record.kind is not Kind.ELEMENTWISE or record.mlx is None:
+        return None
+    return record.mlx.function

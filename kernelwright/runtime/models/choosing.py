@@ -7,7 +7,7 @@ import mlx.core as mx
 from kernelwright import ir
 from kernelwright.evaluator.inputs.value_domain import Domain, domains_of
 from kernelwright.ir.graph import Graph, TensorType
-from kernelwright.ir.interpret import to_mlx_dtype
+from kernelwright.ir.trace.replay import to_mlx_dtype
 from kernelwright.metal.device.base import Device
 from kernelwright.plan import compiled_traffic, fast_traffic
 from kernelwright.runtime.chain import chained_us, mlx_chain

@@ -11,7 +11,7 @@ from kernelwright.agents.roles.planner import planner_prompt
 from kernelwright.campaign.agent_bench import bench_tasks
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Dtype, Graph, canonicalize, capture
-from kernelwright.ir.interpret import to_mlx_dtype
+from kernelwright.ir.trace.replay import to_mlx_dtype
 from tests.agents.loopback.scene import DEVICE
 
 MOST = 40_000
