@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.ir.analysis.input_independent import Known
-from kernelwright.ir.graph import Attribute, Graph, Node, TensorType, ValueId
+from kernelwright.ir.graph import Graph, Node, TensorType, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named, reduced_axes
 from kernelwright.ir.shape import Shapes
 
@@ -128,47 +128,12 @@ def _solved(graph: Graph, shapes: Shapes, position: int, axis: int, wanted: int)
 
 def _resized(node: Node, graph: Graph, types: tuple[TensorType, ...]) -> Node:
     """Return the node with the attributes that spell out sizes written anew."""
-    call = Call.of(graph, node)
-    inputs = tuple(types[v] for v in node.inputs)
-    output = types[node.outputs[0]]
-    changed: dict[str, Attribute] = {}
-    if node.op in ("broadcast", "reshape"):
-        changed["shape"] = output.shape
-    elif node.op == "unflatten":
-        axis, rank = call.integer("axis"), len(call.integers("shape"))
-        changed["shape"] = output.shape[axis : axis + rank]
-    elif node.op == "slice":
-        changed.update(_new_slice(call, inputs[0].shape, output.shape))
-    elif node.op == "slice_update":
-        # An axis whose size changes is updated from end to end.
-        before, stops = call.inputs[0].shape, call.integers("stop")
-        ends = zip(before, stops, output.shape, strict=True)
-        changed["stop"] = tuple(stop if new == old else new for old, stop, new in ends)
-    elif node.op == "arange":
-        changed["stop"] = call.number("start") + call.number("step") * output.shape[0]
-    elif node.op == "gather":
-        rank = len(inputs[0].shape)
-        changed["slice_sizes"] = output.shape[len(output.shape) - rank :]
+    call, resized = Call.of(graph, node), op_named(node.op).resized
+    if resized is None:
+        return node
+    changed = resized(call, tuple(types[v] for v in node.inputs), types[node.outputs[0]])
     attributes = tuple((key, changed.get(key, value)) for key, value in node.attributes)
     return Node(node.op, node.inputs, node.outputs, attributes)
-
-
-def _new_slice(
-    call: Call, source: tuple[int, ...], result: tuple[int, ...]
-) -> dict[str, tuple[int, ...]]:
-    starts, stops = [], []
-    for axis, (start, stop) in enumerate(
-        zip(call.integers("start"), call.integers("stop"), strict=True)
-    ):
-        before = call.outputs[0].shape[axis]
-        if source[axis] == call.inputs[0].shape[axis] or before == 0:
-            starts.append(start)
-            stops.append(stop)
-        else:
-            # The slice is an even part of the axis: part number start / before.
-            starts.append(start // before * result[axis])
-            stops.append(starts[-1] + result[axis])
-    return {"start": tuple(starts), "stop": tuple(stops)}
 
 
 def _size(graph: Graph, member: tuple[Axis, int]) -> int:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kernelwright.errors import KernelwrightError
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
-from kernelwright.ir.ops.view import slices
+from kernelwright.ir.ops.axes import slices
 from kernelwright.ir.resize import free_dimensions, resize
 
 T = TypeVar("T", bound=np.generic)

@@ -15,11 +15,12 @@ from kernelwright.ir.ops import (
     sort,
     view,
 )
+from kernelwright.ir.ops.axes import reduced_axes
 from kernelwright.ir.ops.barrier import _as_recorded
 from kernelwright.ir.ops.behaviour import Behaviour, Domain
 from kernelwright.ir.ops.elementwise import exact_dtype
 from kernelwright.ir.ops.op import Call, Kind, MlxCall, Op
-from kernelwright.ir.ops.reduction import mean_divisor, reduced_axes
+from kernelwright.ir.ops.reduction import mean_divisor
 
 _MODULES = (
     elementwise,
@@ -34,7 +35,8 @@ _MODULES = (
     barrier,
 )
 
-OPS: Mapping[str, Op] = MappingProxyType({op.name: op for m in _MODULES for op in m.OPS})
+_TABLE = {op.name: op for m in _MODULES for op in m.OPS}
+OPS: Mapping[str, Op] = MappingProxyType(_TABLE)
 
 
 def op_named(name: str) -> Op:

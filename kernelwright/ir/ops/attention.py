@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from kernelwright.ir.ops import relation
 from kernelwright.ir.ops.op import Array, Call, Kind, Op, Shape
 
 # A row that masks hide as a whole has equal weights, as in MLX.
@@ -77,5 +78,6 @@ OPS: tuple[Op, ...] = (
         attributes=("scale", "is_causal", "window", "soft_cap", "has_sinks"),
         shapes=_shape,
         flops_of=_flops,
+        relation=relation.attended,
     ),
 )

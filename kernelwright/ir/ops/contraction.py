@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from kernelwright.ir.ops import relation
 from kernelwright.ir.ops.behaviour import Behaviour, Domain
 from kernelwright.ir.ops.op import Array, Call, Kind, MlxCall, Op, Shape
 from kernelwright.ir.ops.weight import FLOAT_MODES, dequantized, dequantized_floats
@@ -177,6 +178,7 @@ OPS: tuple[Op, ...] = (
         shapes=_matmul_shape,
         mlx=MlxCall("matmul"),
         flops_of=_matmul_flops,
+        relation=relation.multiplied,
     ),
     Op(
         "addmm",
@@ -186,6 +188,7 @@ OPS: tuple[Op, ...] = (
         shapes=_matmul_shape,
         primitive="AddMM",
         flops_of=_matmul_flops,
+        relation=relation.multiplied,
     ),
     Op(
         "gather_mm",
@@ -205,6 +208,7 @@ OPS: tuple[Op, ...] = (
         shapes=_quantized_shape,
         behaviour=Behaviour(domains=(Domain.ANY, Domain.PACKED)),
         flops_of=_matmul_flops,
+        relation=relation.multiplied_by_packed,
     ),
     Op(
         "gather_qmm",
@@ -227,6 +231,7 @@ OPS: tuple[Op, ...] = (
         shapes=_dequantized_shape,
         behaviour=Behaviour(domains=(Domain.PACKED,)),
         flops_per_element=2,
+        relation=relation.dequantized,
     ),
     Op(
         "block_masked_mm",

@@ -5,10 +5,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from kernelwright.ir.ops import relation
+from kernelwright.ir.ops.axes import slices
 from kernelwright.ir.ops.behaviour import Behaviour, Domain
 from kernelwright.ir.ops.elementwise import exact_dtype
 from kernelwright.ir.ops.op import Array, Call, Kind, MlxCall, Op, Shape
-from kernelwright.ir.ops.view import slices
+from kernelwright.ir.ops.resizing import new_stop, new_update, new_windows
 
 
 def _arange(call: Call) -> Array:
@@ -182,6 +184,8 @@ OPS: tuple[Op, ...] = (
         _arange,
         attributes=("start", "stop", "step"),
         shapes=_arange_shape,
+        relation=relation.counted,
+        resized=new_stop,
     ),
     Op(
         "concatenate",
@@ -191,6 +195,7 @@ OPS: tuple[Op, ...] = (
         shapes=_concatenated,
         behaviour=Behaviour(is_total=True),
         flops_per_element=0,
+        relation=relation.concatenated,
     ),
     Op("pad", Kind.INDEXING, _pad, ("axes", "low", "high"), _padded, flops_per_element=0),
     Op(
@@ -201,6 +206,8 @@ OPS: tuple[Op, ...] = (
         _gathered,
         behaviour=_READING,
         flops_per_element=0,
+        relation=relation.gathered,
+        resized=new_windows,
     ),
     Op(
         "gather_axis",
@@ -211,9 +218,17 @@ OPS: tuple[Op, ...] = (
         mlx=MlxCall("take_along_axis", (("axis", "axis"),)),
         behaviour=_READING,
         flops_per_element=0,
+        relation=relation.gathered_along,
     ),
     Op("scatter", Kind.INDEXING, _scatter, ("reduce", "axes"), behaviour=_WRITING),
-    Op("scatter_axis", Kind.INDEXING, _scatter_axis, ("reduce", "axis"), behaviour=_WRITING),
+    Op(
+        "scatter_axis",
+        Kind.INDEXING,
+        _scatter_axis,
+        ("reduce", "axis"),
+        behaviour=_WRITING,
+        relation=relation.scattered_along,
+    ),
     Op(
         "masked_scatter",
         Kind.INDEXING,
@@ -227,6 +242,8 @@ OPS: tuple[Op, ...] = (
         _slice_update,
         ("reduce", "start", "stop", "strides"),
         behaviour=Behaviour(data_places=(0, 1)),
+        relation=relation.updated,
+        resized=new_update,
     ),
     Op(
         "dynamic_slice",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,9 @@ from numpy.typing import NDArray
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Attribute, Graph, Node, TensorType
 from kernelwright.ir.ops.behaviour import PLAIN, Behaviour
+
+if TYPE_CHECKING:
+    from kernelwright.ir.ops.relation import Sizing
 
 Array = NDArray[np.float64]
 """What the oracle computes with. Exact integers and complex numbers pass through the same
@@ -108,6 +112,10 @@ class MlxCall:
 
 Meaning = Callable[..., Array | tuple[Array, ...]]
 """`(call, *arrays)` in float64 or exact integers -> output, or outputs."""
+Relation = Callable[["Sizing", Node, Call], None]
+"""Ties the dimensions of what a node reads and makes to each other."""
+Resize = Callable[[Call, tuple[TensorType, ...], TensorType], Mapping[str, Attribute]]
+"""`(call, inputs, output)` at new sizes -> the attributes that spell sizes out, written anew."""
 InferShapes = Callable[[Call], tuple[Shape, ...]]
 
 
@@ -135,6 +143,10 @@ class Op:
     variant: int | None = None
     """Which of a primitive's ops it is, by the primitive's first argument."""
     behaviour: Behaviour = PLAIN
+    relation: Relation | None = None
+    """None where what holds for its kind holds for it."""
+    resized: Resize | None = None
+    """None where no attribute spells out a size."""
     flops_per_element: int = 1
     """Per output element of an elementwise op, per input element of a reduction."""
     is_commutative: bool = False

@@ -5,16 +5,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from kernelwright.ir.ops import relation
+from kernelwright.ir.ops.axes import reduced_axes
 from kernelwright.ir.ops.behaviour import PLAIN, Behaviour
 from kernelwright.ir.ops.op import Array, Call, Kind, MlxCall, Op, Shape
-
-
-def reduced_axes(call: Call) -> tuple[int, ...]:
-    """Return the axes over which a reduction combines values; the last one where it names none."""
-    rank = len(call.inputs[0].shape)
-    if "axes" in call.attributes:
-        return tuple(sorted(axis % rank for axis in call.integers("axes")))
-    return (call.integer("axis") % rank if "axis" in call.attributes else rank - 1,)
 
 
 def _keep_axes(call: Call) -> tuple[Shape, ...]:
@@ -101,6 +95,7 @@ OPS: tuple[Op, ...] = (
         mlx=MlxCall("softmax", (("precise", "precise"),), (("axis", -1),)),
         flops_per_element=12,
         behaviour=Behaviour(is_bounded=True),
+        relation=relation.along_axis,
     ),
     Op(
         "logsumexp",

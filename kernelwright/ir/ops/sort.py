@@ -3,7 +3,8 @@
 import numpy as np
 
 from kernelwright.ir.ops.behaviour import Behaviour
-from kernelwright.ir.ops.op import Array, Call, Kind, Meaning, MlxCall, Op, Shape
+from kernelwright.ir.ops.op import Array, Call, Kind, Meaning, MlxCall, Op, Relation, Shape
+from kernelwright.ir.ops.relation import along_axis, ranked
 
 
 def _sort(call: Call, x: Array) -> Array:
@@ -48,7 +49,13 @@ _SLICE = ("axis", "start", "step", "count", "kth")
 _JUMPING = Behaviour(is_continuous=False, is_total=True)
 
 
-def _ordering(name: str, meaning: Meaning, *attributes: str, primitive: str = "") -> Op:
+def _ordering(
+    name: str,
+    meaning: Meaning,
+    *attributes: str,
+    primitive: str = "",
+    relation: Relation | None = None,
+) -> Op:
     return Op(
         name,
         Kind.SORT,
@@ -57,14 +64,31 @@ def _ordering(name: str, meaning: Meaning, *attributes: str, primitive: str = ""
         mlx=MlxCall(name, tuple((a, a) for a in attributes)),
         primitive=primitive,
         behaviour=_JUMPING,
+        relation=relation,
     )
 
 
 OPS: tuple[Op, ...] = (
-    Op("sorted_slice", Kind.SORT, _sorted_slice, _SLICE, _taken, behaviour=_JUMPING),
-    Op("argsorted_slice", Kind.SORT, _argsorted_slice, _SLICE, _taken, behaviour=_JUMPING),
-    _ordering("sort", _sort, "axis"),
-    _ordering("argsort", _argsort, "axis", primitive="ArgSort"),
+    Op(
+        "sorted_slice",
+        Kind.SORT,
+        _sorted_slice,
+        _SLICE,
+        _taken,
+        behaviour=_JUMPING,
+        relation=ranked,
+    ),
+    Op(
+        "argsorted_slice",
+        Kind.SORT,
+        _argsorted_slice,
+        _SLICE,
+        _taken,
+        behaviour=_JUMPING,
+        relation=ranked,
+    ),
+    _ordering("sort", _sort, "axis", relation=along_axis),
+    _ordering("argsort", _argsort, "axis", primitive="ArgSort", relation=along_axis),
     _ordering("partition", _sort, "kth", "axis"),
     _ordering("argpartition", _argsort, "kth", "axis", primitive="ArgPartition"),
     Op(

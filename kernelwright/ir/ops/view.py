@@ -4,7 +4,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from kernelwright.ir.ops.op import Array, Call, InferShapes, Kind, Meaning, MlxCall, Op, Shape
+from kernelwright.ir.ops import relation
+from kernelwright.ir.ops.axes import slices
+from kernelwright.ir.ops.op import Array, Call, InferShapes, Kind, MlxCall, Op, Resize, Shape
+from kernelwright.ir.ops.resizing import new_parts, new_shape, new_slice
 
 
 def _shape(call: Call) -> tuple[Shape, ...]:
@@ -48,16 +51,6 @@ def _transposed(call: Call) -> tuple[Shape, ...]:
     return (tuple(call.inputs[0].shape[axis] for axis in call.integers("axes")),)
 
 
-def slices(call: Call) -> tuple[slice, ...]:
-    """Return a slice per axis; MLX keeps Python's own meaning of negative stops."""
-    return tuple(
-        slice(start, stop, stride)
-        for start, stop, stride in zip(
-            call.integers("start"), call.integers("stop"), call.integers("strides"), strict=True
-        )
-    )
-
-
 def _sliced(call: Call) -> tuple[Shape, ...]:
     sizes = zip(slices(call), call.inputs[0].shape, strict=True)
     return (tuple(len(range(*s.indices(n))) for s, n in sizes),)
@@ -88,17 +81,6 @@ def _identity(call: Call, x: Array) -> Array:
     return x
 
 
-def _view(
-    name: str,
-    meaning: Meaning,
-    shapes: InferShapes,
-    mlx: MlxCall | None,
-    *attributes: str,
-    exact: bool = False,
-) -> Op:
-    return Op(name, Kind.VIEW, meaning, attributes, shapes, mlx, is_exact=exact)
-
-
 def _broadcast(call: Call, x: Array) -> Array:
     return np.broadcast_to(x, call.integers("shape"))
 
@@ -111,47 +93,90 @@ def _depends(call: Call, *arrays: Array) -> tuple[Array, ...]:
     return arrays[: len(call.outputs)]
 
 
-_AXES = (("axis", "axes"),)
-_SHAPE = (("shape", "shape"),)
+def _reshaping(
+    name: str,
+    shapes: InferShapes,
+    *keywords: tuple[str, str],
+    attributes: tuple[str, ...],
+    resized: Resize | None = None,
+) -> Op:
+    return Op(
+        name,
+        Kind.VIEW,
+        _reshape,
+        attributes,
+        shapes,
+        mlx=MlxCall(name, keywords),
+        relation=relation.reshaped,
+        resized=resized,
+        is_exact=True,
+    )
+
+
+def _passing(name: str, mlx: MlxCall | None = None) -> Op:
+    return Op(name, Kind.VIEW, _identity, mlx=mlx, relation=relation.alike)
+
+
+_AXES = ("axis", "axes")
+_SHAPE = ("shape", "shape")
 _ENDS = ("start_axis", "end_axis")
 _STRIDES = ("shape", "strides", "offset")
 
 OPS: tuple[Op, ...] = (
-    _view("broadcast", _broadcast, _shape, MlxCall("broadcast_to", _SHAPE), "shape", exact=True),
-    _view("reshape", _reshape, _shape, MlxCall("reshape", _SHAPE), "shape", exact=True),
-    _view("expand_dims", _reshape, _expanded, MlxCall("expand_dims", _AXES), "axes", exact=True),
-    _view("squeeze", _reshape, _squeezed, MlxCall("squeeze", _AXES), "axes", exact=True),
-    _view(
-        "flatten",
-        _reshape,
-        _flattened,
-        MlxCall("flatten", tuple((a, a) for a in _ENDS)),
-        *_ENDS,
-        exact=True,
+    Op(
+        "broadcast",
+        Kind.VIEW,
+        _broadcast,
+        attributes=("shape",),
+        shapes=_shape,
+        mlx=MlxCall("broadcast_to", (_SHAPE,)),
+        relation=relation.spread,
+        resized=new_shape,
+        is_exact=True,
     ),
-    _view(
+    _reshaping("reshape", _shape, _SHAPE, attributes=("shape",), resized=new_shape),
+    _reshaping("expand_dims", _expanded, _AXES, attributes=("axes",)),
+    _reshaping("squeeze", _squeezed, _AXES, attributes=("axes",)),
+    _reshaping("flatten", _flattened, *((a, a) for a in _ENDS), attributes=_ENDS),
+    _reshaping(
         "unflatten",
-        _reshape,
         _unflattened,
-        MlxCall("unflatten", (("axis", "axis"), *_SHAPE)),
-        "axis",
-        "shape",
-        exact=True,
+        ("axis", "axis"),
+        _SHAPE,
+        attributes=("axis", "shape"),
+        resized=new_parts,
     ),
-    _view("transpose", _transpose, _transposed, MlxCall("transpose", (("axes", "axes"),)), "axes"),
-    _view("slice", _slice, _sliced, None, "start", "stop", "strides"),
-    _view("split", _split, _split_shapes, None, "indices", "axis"),
-    _view(
+    Op(
+        "transpose",
+        Kind.VIEW,
+        _transpose,
+        attributes=("axes",),
+        shapes=_transposed,
+        mlx=MlxCall("transpose", (("axes", "axes"),)),
+        relation=relation.permuted,
+    ),
+    Op(
+        "slice",
+        Kind.VIEW,
+        _slice,
+        attributes=("start", "stop", "strides"),
+        shapes=_sliced,
+        relation=relation.part_of_axes,
+        resized=new_slice,
+    ),
+    Op("split", Kind.VIEW, _split, ("indices", "axis"), _split_shapes),
+    Op(
         "as_strided",
+        Kind.VIEW,
         _as_strided,
-        _shape,
-        MlxCall("as_strided", tuple((a, a) for a in _STRIDES)),
-        *_STRIDES,
+        attributes=_STRIDES,
+        shapes=_shape,
+        mlx=MlxCall("as_strided", tuple((a, a) for a in _STRIDES)),
     ),
     # `full` materialises a broadcast in MLX; its value is its operand's.
-    Op("full", Kind.VIEW, _identity),
-    Op("copy", Kind.VIEW, _identity),
-    Op("contiguous", Kind.VIEW, _identity),
-    Op("stop_gradient", Kind.VIEW, _identity, mlx=MlxCall("stop_gradient")),
+    _passing("full"),
+    _passing("copy"),
+    _passing("contiguous"),
+    _passing("stop_gradient", MlxCall("stop_gradient")),
     Op("depends", Kind.BARRIER, _depends, shapes=_output_shape),
 )

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call
-from kernelwright.ir.ops.view import slices
+from kernelwright.ir.ops.axes import slices
 
 MAX_RANKS = 8
 """How far from an end of its row a rank may be; beyond, sorting the row is less work."""

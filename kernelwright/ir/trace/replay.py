@@ -10,9 +10,9 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node
 from kernelwright.ir.ops import Call, mean_divisor, op_named
+from kernelwright.ir.ops.axes import slices
 from kernelwright.ir.ops.indexing import COMBINING
 from kernelwright.ir.ops.random import counters, needed_words, threefry, word_count
-from kernelwright.ir.ops.view import slices
 from kernelwright.ir.trace.replay_attention import replay_attention
 
 MlxArray = mx.array

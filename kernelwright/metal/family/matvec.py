@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
-from kernelwright.ir.ops.view import slices
+from kernelwright.ir.ops.axes import slices
 from kernelwright.ir.ops.weight import FLOAT_MODES
 from kernelwright.metal.family.component import ragged_parts
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
-from kernelwright.ir.ops.view import slices
+from kernelwright.ir.ops.axes import slices
 
 Order = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 """The transposes that rows went through, each as (sizes, axes): none where they stand in order."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
-from kernelwright.ir.ops.view import slices
+from kernelwright.ir.ops.axes import slices
 
 RANKED = frozenset({"sorted_slice", "argsorted_slice"})
 """Ops that take a few ranks of every row."""

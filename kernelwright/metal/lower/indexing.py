@@ -7,8 +7,8 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Node, ValueId
 from kernelwright.ir.ops import Call
+from kernelwright.ir.ops.axes import slices
 from kernelwright.ir.ops.indexing import COMBINING
-from kernelwright.ir.ops.view import slices
 from kernelwright.metal.lower.index import Index, moved, within
 from kernelwright.metal.lower.operator import NOUNS, conversion, meaning
 from kernelwright.metal.lower.term import Ranked, Term, computed

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from kernelwright.ir.ops import Call, mean_divisor
+from kernelwright.ir.ops.axes import slices
 from kernelwright.ir.ops.indexing import COMBINING
-from kernelwright.ir.ops.view import slices
 from kernelwright.runtime.export.attention_code import attention_text
 from kernelwright.runtime.export.literal_code import dtype_source, literal
 from kernelwright.runtime.export.rare_op_code import RENDERERS as RARE_RENDERERS

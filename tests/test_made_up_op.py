@@ -1,0 +1,86 @@
+"""An elementwise op takes one record and one spelling in Metal, and goes all the way."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+import kernelwright as kw
+from kernelwright import ir
+from kernelwright.ir import Graph, Op, canonicalize, capture, ops, primitive
+from kernelwright.metal.lower import operator
+from kernelwright.runtime.export import export_module
+from kernelwright.store import KernelStore
+
+NAME = "area_tangent"
+TAKEN_OUT = "arctanh"
+RECORD = Op(
+    NAME,
+    ir.Kind.ELEMENTWISE,
+    lambda call, x: np.arctanh(x),
+    mlx=ops.MlxCall("arctanh"),
+    primitive="ArcTanh",
+    behaviour=ops.Behaviour(ulps=5.0),
+    flops_per_element=8,
+)
+SPELLING = "metal::precise::atanh({0})"
+
+
+def widened(x: mx.array, y: mx.array) -> mx.array:
+    return mx.softmax(mx.arctanh(0.5 * mx.tanh(x)) * y, axis=-1) * y
+
+
+def _forget() -> None:
+    for cached in (primitive._named, primitive._variants, primitive.translate_bare):
+        cached.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def _with_the_op(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setitem(ops._TABLE, NAME, RECORD)
+    monkeypatch.delitem(ops._TABLE, TAKEN_OUT)
+    monkeypatch.setitem(operator.SPELLINGS, NAME, SPELLING)
+    monkeypatch.delitem(operator.SPELLINGS, TAKEN_OUT)
+    _forget()
+    yield
+    _forget()
+
+
+def _graph() -> Graph:
+    x = mx.zeros((8, 64))
+    with mx.stream(mx.cpu):
+        return canonicalize(capture(widened, x, x))
+
+
+def test_it_is_captured_replayed_and_computed_by_the_oracle() -> None:
+    graph = _graph()
+    assert NAME in {node.op for node in graph.nodes}
+    x, y = (np.linspace(-2, 2, 512).reshape(8, 64) for _ in range(2))
+    (replayed,) = ir.interpret(graph, mx.array(x, mx.float32), mx.array(y, mx.float32))
+    assert mx.allclose(replayed, widened(mx.array(x, mx.float32), mx.array(y, mx.float32)))
+    (ideal,) = ir.reference(graph, [x, y])
+    powers = np.exp(np.arctanh(0.5 * np.tanh(x)) * y)
+    assert np.allclose(ideal, powers / powers.sum(axis=-1, keepdims=True) * y, rtol=1e-12)
+
+
+def test_it_is_searched_on_the_simulator_and_exported(tmp_path: Path) -> None:
+    store = tmp_path / "kernels.db"
+    found = kw.search(
+        widened,
+        inputs=["f32[8,64]", "f32[8,64]"],
+        device="simulator",
+        candidates=1,
+        store=store,
+        progress=False,
+    )
+    assert [row.kind for row in found.table] == ["predicted"], [
+        (entry.status, entry.summary) for entry in found.history
+    ]
+    with KernelStore(str(store)) as opened:
+        module = export_module(opened.show(found.champion.id), name="widened")
+    text = module.files[0].text
+    assert "metal::precise::atanh" in text
+    assert "mx.arctanh(" in text
+    assert NAME not in text
