@@ -39,6 +39,8 @@ class Walk:
     elements: int = 1
     width: int = 1
     """Neighbouring elements that a lane takes at a time."""
+    left: "Walk | None" = None
+    """The walk over the elements that whole runs leave, where they do not divide a row."""
 
     @property
     def per_run(self) -> tuple[Line | Block, ...]:

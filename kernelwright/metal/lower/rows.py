@@ -1,6 +1,7 @@
 """The body of a row-wise kernel: rows are reduced in passes, and what is mapped is written."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from kernelwright.metal.lower.accumulator import (
@@ -29,8 +30,12 @@ from kernelwright.metal.lower.ranking import Ranking
 from kernelwright.metal.lower.run import Run, Span
 from kernelwright.metal.lower.run_peak import RunPeak, RunPosition
 from kernelwright.metal.lower.term import Load, Ranked, Reduced, Store, Term, walk
+from kernelwright.metal.lower.uneven import Uneven, UnevenSpan
 from kernelwright.metal.lower.writer import Writer
 from kernelwright.metal.schedule import Columnwise, Rowwise
+
+_LEAST_LANES = 32
+"""Lanes that take all that whole runs leave of a row, an element each."""
 
 
 @dataclass
@@ -47,6 +52,8 @@ class Rows:
     """(register array, place in it) by the number of the term that is kept there."""
     after: Sequence[str] = ()
     """Lines behind all loops."""
+    uneven: Uneven | None = None
+    """Where rows begin among runs that do not divide them."""
 
     def write(self) -> str:
         """Return the kernel's body."""
@@ -60,6 +67,7 @@ class Rows:
 
     def _write_loops(self, sequence: Sequence[Loop]) -> None:
         self._pointers()
+        self._find_uneven(sequence)
         kept = kept_between(sequence) if self.schedule.cached else {}
         for place, loop in enumerate(sequence):
             if loop.is_map:
@@ -70,6 +78,28 @@ class Rows:
         for loop in sequence:
             if loop.is_map:
                 self._map(loop)
+
+    def _find_uneven(self, sequence: Sequence[Loop]) -> None:
+        """Let lanes take whole runs of rows that those do not divide."""
+        schedule = self.schedule
+        if not isinstance(schedule, Rowwise) or schedule.vector == 1:
+            return
+        axes = {loop.axis for loop in sequence}
+        is_one = (
+            len(axes) == 1 and self.columns % schedule.vector and schedule.lanes >= _LEAST_LANES
+        )
+        found = any(loop.ranked or any(map(is_position, loop.reduced)) for loop in sequence)
+        if not is_one or found or schedule.kahan:
+            return
+        self.uneven = Uneven.of(self.stores, axes.pop(), schedule.vector)
+        if self.uneven is not None:
+            written = [s.array for s in self._in_memory(self.stores)]
+            self.uneven.declare(self.writer, self.stores, written)
+
+    def _span(self, walk_: Walk, axis: Axis) -> Span:
+        if self.uneven is not None and walk_.left is not None:
+            return UnevenSpan(axis, walk_.width, rows=self.uneven)
+        return Span(axis, walk_.width)
 
     def _leave(self, inner: Writer, store: Store, walk_: Walk | None) -> None:
         """Write what becomes of a store's element; `walk_` is along its row, if it has one."""
@@ -149,6 +179,8 @@ class Rows:
         return any(steps is not None and steps >= 0 for steps in apart)
 
     def _walk(self, axis: Axis) -> Walk:
+        if self.uneven is not None and isinstance(self.schedule, Rowwise):
+            return self.uneven.walk(self.schedule.lanes, cached=self.schedule.cached)
         columns = "columns" if axis.extent == self.columns else str(axis.extent)
         return walk_of(axis, columns, self.schedule)
 
@@ -163,7 +195,7 @@ class Rows:
             pair: declare_online(writer, pair, loop.moments, self.stores) for pair in loop.online
         }
 
-        span_ = Span(loop.axis, walk_.width)
+        span_ = self._span(walk_, loop.axis)
 
         def body(inner: Writer) -> list[Run]:
             self._use_slots(inner, {t.number for t in kept})
@@ -205,6 +237,10 @@ class Rows:
             surround(writer, walk_.per_run, run_by_run)
         else:
             surround(writer, walk_.around, body)
+        if walk_.left is not None:
+            peaks, span_ = {}, Span(loop.axis, 1)
+            with self._last(walk_.left):
+                surround(writer, walk_.left.around, body)
         for position in positions.values():
             if position.is_found_later:
                 position.find(writer, walk_.per_neighbour, span_)
@@ -272,16 +308,30 @@ class Rows:
         self.writer.prepare(loop.roots, (loop.axis,))
         walk_ = self._walk(loop.axis)
 
+        span_ = self._span(walk_, loop.axis)
+
         def body(inner: Writer) -> list[Run]:
             self._use_slots(inner, set())
             written = self._in_memory(loop.stores)
-            runs = Span(loop.axis, walk_.width).bind(inner, loop.roots, written)
+            runs = span_.bind(inner, loop.roots, written)
             inner.prepare(loop.roots)
             for store in loop.stores:
                 self._leave(inner, store, walk_)
             return runs
 
         surround(self.writer, walk_.around, body)
+        if walk_.left is not None:
+            span_ = Span(loop.axis, 1)
+            with self._last(walk_.left):
+                surround(self.writer, walk_.left.around, body)
+
+    @contextmanager
+    def _last(self, left: Walk) -> Iterator[None]:
+        """Let kept values stand where those of elements that runs leave do."""
+        every = self.slots
+        self.slots = {n: (name, left.slot if slot else "") for n, (name, slot) in every.items()}
+        yield
+        self.slots = every
 
 
 def _waits(term: Term) -> bool:

@@ -95,6 +95,8 @@ _LONGEST_TILED, _FEWEST_TILED = 512, 1024
 """Elements up to which a row is held in threadgroup memory, and rows from which on it pays."""
 _READ_OFTEN = 8
 """Results for each element read from which on a result is made of what caches hold, as of pairs."""
+_UNEVEN_RUN = 4
+"""Neighbours from which on whole runs of an uneven row are worth its edges."""
 _FEW_KEPT = 64
 _FEW_STEPS, _TRIED_KEPT = 16, 4
 """Elements of a column that a thread keeps best, and how many such schedules are tried early."""
@@ -544,11 +546,14 @@ def _splits(graph: Graph, columns: int) -> Iterator[Schedule]:
 
 def _combinations(columns: int, threads: int, widths: tuple[int, ...]) -> Iterator[Rowwise]:
     vectors = [v for v in widths if columns % v == 0]
+    # Runs that do not divide a long row leave a few elements of it to single lanes.
+    uneven = [v for v in widths if columns % v and v >= _UNEVEN_RUN and columns > _LONGEST_TILED]
     for lanes in (1, 8, 16, 32, 64, 128, 256, 512, 1024):
         if lanes > threads:
             continue
         for rows in _ROWS_TOGETHER.get(lanes, (1,)):
-            for vector in [1] if lanes == 1 else vectors:
+            further = uneven if lanes >= 32 else []
+            for vector in [1] if lanes == 1 else [*vectors, *further]:
                 plain = Rowwise(lanes, rows, vector, cached=False)
                 yield from (plain, replace(plain, cached=True), replace(plain, online=True))
 
@@ -592,7 +597,8 @@ def _strangeness(schedule: Rowwise, columns: int, run: int, *, strided: bool) ->
     if strided or columns <= _SHORT_ROW:
         wanted = 1
     lanes = abs(math.log2(schedule.lanes / wanted))
-    vector = abs(math.log2(schedule.vector / (run if columns % run == 0 else 1)))
+    is_long = columns % run == 0 or columns > _LONGEST_TILED
+    vector = abs(math.log2(schedule.vector / (run if is_long else 1)))
     kept = 0.0 if schedule.cached else 0.5 if schedule.online else 1.0
     # Rows a threadgroup matter least, so that other choices are tried before they are.
     rows = 0.0 if schedule.rows == _ROWS_TOGETHER.get(schedule.lanes, (1,))[0] else 2.0
