@@ -17,6 +17,7 @@ from kernelwright.metal.diagnostic import (
     Record,
     SanitizerReport,
 )
+from kernelwright.metal.msl.language import DEFAULT, LanguageVersion, language_of
 from kernelwright.metal.perf import Prediction, find_profile, predict
 from kernelwright.service.console import console, error_console
 from kernelwright.service.metal_launch import TypedLaunch, parse_launch
@@ -93,10 +94,19 @@ class Ran(Record):
     predictions: tuple[Prediction, ...] = ()
 
 
-def check(file: FileArgument, include: IncludeOption = None, json: JsonOption = False) -> None:
+def check(
+    file: FileArgument,
+    include: IncludeOption = None,
+    macos: Annotated[
+        int | None,
+        typer.Option("--macos", help="Whose version of the language, such as 15.", min=14),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
     """Compile a file and print what Apple's compiler would say; exit 1 if it refuses it."""
     try:
-        library = _compile(file, include)
+        language = DEFAULT if macos is None else language_of(macos)
+        library = _compile(file, include, language)
     except CompileError as e:
         if json:
             print_json(Checked(file=str(file), compiles=False, diagnostics=e.diagnostics))
@@ -212,12 +222,15 @@ def profile(
         console().print(typed.kernel.form, style="quiet", highlight=False, soft_wrap=True)
 
 
-def _compile(file: Path, include: list[Path] | None) -> simulator.Library:
+def _compile(
+    file: Path, include: list[Path] | None, language: LanguageVersion = DEFAULT
+) -> simulator.Library:
     try:
         text = file.read_text()
     except (OSError, UnicodeDecodeError) as e:
         raise InputError(f"{file} cannot be read as text: {e}.") from e
-    return simulator.compile(text, folders=(file.parent, *(include or ())))
+    folders = (file.parent, *(include or ()))
+    return simulator.compile(text, folders=folders, language=language)
 
 
 def _typed(

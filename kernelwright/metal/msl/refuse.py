@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from kernelwright.metal.diagnostic import Diagnostic
 from kernelwright.metal.msl.attribute import read_attributes
 from kernelwright.metal.msl.entry import is_kernel
+from kernelwright.metal.msl.language import DEFAULT, LanguageVersion, newer_features
 from kernelwright.metal.msl.mismatch import mixed_thread_pointers
 from kernelwright.metal.msl.pointer import unqualified_pointers
 from kernelwright.metal.msl.rewrite import Rewritten
@@ -36,11 +37,12 @@ _FUNCTION_ATTRIBUTES = frozenset(
 _SPACES_OF_MEMORY = frozenset({"device", "threadgroup", "thread"})
 
 
-def refuse(rewritten: Rewritten) -> tuple[Diagnostic, ...]:
-    """Return what Apple's compiler would refuse in a text, by place."""
+def refuse(rewritten: Rewritten, language: LanguageVersion = DEFAULT) -> tuple[Diagnostic, ...]:
+    """Return what Apple's compiler would refuse in a text of a version, by place."""
     structure = rewritten.structure
     found = (
         *_words(structure),
+        *newer_features(rewritten.tokens, structure, language),
         *_attributes(structure),
         *_program_scope(structure),
         *_statics(structure),

@@ -16,9 +16,10 @@ from kernelwright.metal.device.simulator.toolchain import (
     run,
     workspace,
 )
+from kernelwright.metal.msl.language import DEFAULT, LanguageVersion, version_number
 
 _MARKER = re.compile(r'^# (?P<line>\d+) "(?P<file>(?:\\.|[^"\\])*)"')
-_DEFINITIONS = ("-D__METAL__=1", "-D__METAL_VERSION__=320", "-D__METAL_MACOS__=1")
+_DEFINITIONS = ("-D__METAL__=1", "-D__METAL_MACOS__=1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,9 @@ class ExpandedPart:
     first_line: int
 
 
-def expand(text: str, folders: Sequence[Path]) -> list[ExpandedPart]:
+def expand(
+    text: str, folders: Sequence[Path], language: LanguageVersion = DEFAULT
+) -> list[ExpandedPart]:
     """Preprocess a text but for the standard library, whose macros come later.
 
     A text that cannot be preprocessed comes back as far as it goes: compiling says why.
@@ -38,10 +41,11 @@ def expand(text: str, folders: Sequence[Path]) -> list[ExpandedPart]:
     with workspace() as folder:
         source, output = folder / "text.cpp", folder / "text.i"
         source.write_text(text)
+        version = f"-D__METAL_VERSION__={version_number(language)}"
         includes = [f for path in folders for f in ("-I", str(path))]
         run(
             [
-                *("clang", "-E", "-x", "c++", "-undef", "-nostdinc", *_DEFINITIONS),
+                *("clang", "-E", "-x", "c++", "-undef", "-nostdinc", *_DEFINITIONS, version),
                 *(*DIAGNOSTIC_FLAGS, "-isystem", str(_blank_library()), *includes),
                 *(str(source), "-o", str(output)),
             ]

@@ -27,6 +27,7 @@ from kernelwright.metal.device.simulator.unit import (
 )
 from kernelwright.metal.diagnostic import CompileError, Diagnostic, LaunchError
 from kernelwright.metal.kernel import MathMode
+from kernelwright.metal.msl.language import DEFAULT, LanguageVersion
 from kernelwright.metal.msl.signature import Entry, Parameter
 
 Argument = Array | np.generic | bytes | bool | int | float
@@ -314,6 +315,7 @@ def compile(  # noqa: A001 (the public name: metal.simulator.compile)
     prelude: Prelude | None = None,
     folders: Sequence[Path] = (),
     math_mode: MathMode = "safe",
+    language: LanguageVersion = DEFAULT,
     variant: Variant = "plain",
 ) -> Library:
     """Compile a Metal text for this machine.
@@ -325,6 +327,7 @@ def compile(  # noqa: A001 (the public name: metal.simulator.compile)
             a Metal header itself.
         folders: Where `#include "…"` looks.
         math_mode: What the compiler may assume of floats, as in MLX's `compile_options`.
+        language: The version of Metal's language, by default that of macOS 26.
         variant: The build to make at once; others are made when a launch asks for them.
 
     Raises:
@@ -338,6 +341,7 @@ def compile(  # noqa: A001 (the public name: metal.simulator.compile)
         prelude=prelude or prelude_for(header + source),
         folders=folders,
         math_mode=math_mode,
+        language=language,
     )
     library = Library(unit)
     library.image(variant)

@@ -15,6 +15,7 @@ from kernelwright.metal.device.simulator.record import ThreadgroupVariable
 from kernelwright.metal.diagnostic import CompileError, Diagnostic
 from kernelwright.metal.kernel import MathMode
 from kernelwright.metal.msl.diagnose import Place, diagnose
+from kernelwright.metal.msl.language import DEFAULT, LanguageVersion, version_number
 from kernelwright.metal.msl.refuse import refuse
 from kernelwright.metal.msl.rewrite import FunctionConstant, Rewritten, rewrite
 from kernelwright.metal.msl.signature import Parameter
@@ -61,6 +62,7 @@ class Unit:
     sources: Mapping[str, Sequence[str]]
     """Lines that diagnostics quote, by file."""
     math_mode: MathMode = "safe"
+    language: LanguageVersion = DEFAULT
     sees_addresses: bool = True
     """The text may compute with addresses, as no candidate may."""
 
@@ -113,6 +115,9 @@ class Unit:
             f"#define KW_ROW_ENTRY {_ROW_MACROS[rows]}\n",
             f"#define KW_ROW_INSTANCE {_ROW_MACROS[instance_rows]}\n",
         ]
+        if self.language != DEFAULT:
+            number = version_number(self.language)
+            parts.append(f"#undef __METAL_VERSION__\n#define __METAL_VERSION__ {number}\n")
         for index in dict.fromkeys(c.index for c in self.constants):
             parts.append(f"#define KW_CONSTANT_{index} {constants.get(index, 0)}\n")
             parts.append(f"#define KW_CONSTANT_DEFINED_{index} {int(index in constants)}\n")
@@ -161,6 +166,7 @@ def prepare(
     prelude: Prelude,
     folders: Sequence[Path] = (),
     math_mode: MathMode = "safe",
+    language: LanguageVersion = DEFAULT,
     threadgroup_bytes: int = METAL_THREADGROUP_BYTES,
     sees_addresses: bool = True,
 ) -> Unit:
@@ -171,6 +177,7 @@ def prepare(
         prelude: What stands before it.
         folders: Where `#include "…"` looks, before MLX's own headers.
         math_mode: What the compiler may assume of floats.
+        language: The version that the text is compiled at.
         threadgroup_bytes: What a threadgroup may take.
         sees_addresses: Whether it may compute with addresses.
 
@@ -180,20 +187,22 @@ def prepare(
     sources = {s.file: s.lines for s in sections}
     mirror = Mirror((*folders, *mlx_folders()), threadgroup_bytes)
     unit = _joined(sections, prelude, mirror, sources)
-    found = refuse(unit.rewritten)
+    found = refuse(unit.rewritten, language)
     if (reason := _reason_to_expand(unit, found)) is not None:
         expanded = expand(
-            "".join(line_marker(s) + _whole(s) for s in sections), (*folders, *mlx_folders())
+            "".join(line_marker(s) + _whole(s) for s in sections),
+            (*folders, *mlx_folders()),
+            language,
         )
         parts = [Section(p.file, p.text, first_line=p.first_line) for p in expanded]
         mirror = Mirror((*folders, *mlx_folders()), threadgroup_bytes)
         whole = _joined(parts, prelude, mirror, sources | included_lines(expanded, sources))
         # A text that is no better so keeps its own columns.
         if reason != "doubt" or not whole.rewritten.structure.is_doubtful:
-            unit, found = whole, refuse(whole.rewritten)
+            unit, found = whole, refuse(whole.rewritten, language)
     if found:
         raise CompileError(tuple(unit.placed(d) for d in found))
-    return replace(unit, math_mode=math_mode, sees_addresses=sees_addresses)
+    return replace(unit, math_mode=math_mode, language=language, sees_addresses=sees_addresses)
 
 
 def _reason_to_expand(

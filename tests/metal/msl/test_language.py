@@ -1,0 +1,58 @@
+"""A text may use what its version of the language has, and __METAL_VERSION__ says which."""
+
+import numpy as np
+import pytest
+
+from kernelwright.errors import InputError
+from kernelwright.metal.device import simulator
+from kernelwright.metal.diagnostic import CompileError
+from kernelwright.metal.msl.language import LanguageVersion, language_of
+from kernelwright.metal.msl.refuse import refuse
+from kernelwright.metal.msl.rewrite import rewrite
+
+LAMBDA = "void f() { auto g = [](float x) { return x; }; }"
+
+
+@pytest.mark.parametrize(
+    ("text", "since", "column"),
+    [
+        (LAMBDA, "4.0", 21),
+        ("void f(device coherent(device) float* x) {}", "3.2", 15),
+        ("#include <metal_logging>", "3.2", 10),
+        ("#include <MetalPerformancePrimitives/MetalPerformancePrimitives.h>", "4.0", 10),
+        ("void f() { metal::atomic_thread_fence(metal::mem_flags::mem_device); }", "3.2", 19),
+    ],
+)
+def test_a_feature_needs_its_version(text: str, since: LanguageVersion, column: int) -> None:
+    before: dict[LanguageVersion, LanguageVersion] = {"3.2": "3.1", "4.0": "3.2"}
+    [found] = refuse(rewrite(text), before[since])
+    assert found.column == column
+    assert f"not supported in Metal {before[since]}; Metal {since} brought it" in found.message
+    assert refuse(rewrite(text), since) == ()
+
+
+@pytest.mark.parametrize("text", ["struct os_log {}; os_log a();", "void f() { a.thread_scope; }"])
+def test_own_names_are_no_features(text: str) -> None:
+    assert all("brought" not in d.message for d in refuse(rewrite(text), "3.1"))
+
+
+@pytest.mark.parametrize(("macos", "version"), [(14, 310), (15, 320), (26, 400), (27, 410)])
+def test_the_version_is_the_one_of_the_system(macos: int, version: int) -> None:
+    text = (
+        "#include <metal_stdlib>\nkernel void k(device int* y [[buffer(0)]]) "
+        "{ y[0] = __METAL_VERSION__; }"
+    )
+    y = np.zeros(1, np.int32)
+    library = simulator.compile(text, language=language_of(macos))
+    library.kernel("k").launch({"y": y}, grid=(1, 1, 1), threadgroup=(1, 1, 1))
+    assert y[0] == version
+
+
+def test_a_lambda_is_refused_before_metal_4() -> None:
+    with pytest.raises(CompileError, match=r"lambda expressions are not supported in Metal 3\.2"):
+        simulator.compile(LAMBDA, language="3.2")
+
+
+def test_an_older_macos_is_refused() -> None:
+    with pytest.raises(InputError, match="macOS 14 and later"):
+        language_of(13)
