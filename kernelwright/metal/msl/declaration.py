@@ -1,7 +1,7 @@
 """Reads what a text declares from the tree that a grammar of C++ makes of it."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
@@ -13,6 +13,7 @@ from kernelwright.metal.msl.bracket import read_brackets
 from kernelwright.metal.msl.macro import Macros
 from kernelwright.metal.msl.plain import plain_text
 from kernelwright.metal.msl.structure import (
+    Access,
     Call,
     Cast,
     Declarator,
@@ -58,12 +59,15 @@ _TYPE_PARAMETERS = frozenset(
 _NAMED_CASTS = frozenset(("reinterpret_cast", "static_cast", "const_cast"))
 
 
-def analyze(tokens: Sequence[Token], macros: Macros | None = None) -> Structure:
+def analyze(
+    tokens: Sequence[Token], macros: Macros | None = None, scope: Scope = "namespace"
+) -> Structure:
     """Find what a text declares, casts and calls.
 
     Args:
         tokens: The text.
         macros: What files before it define; the text's own definitions are added.
+        scope: Where it stands: statements of a function's body are those of a function.
     """
     known = Macros() if macros is None else macros
     known.define(tokens)
@@ -74,8 +78,33 @@ def analyze(tokens: Sequence[Token], macros: Macros | None = None) -> Structure:
     hidden = known.qualifiers
     structure.hidden = {i: hidden[t.text] for i, t in enumerate(code) if t.text in hidden}
     structure.is_doubtful = tree.root_node.has_error or bool(brackets.superseded)
-    _Reader(structure).read(tree.root_node)
+    _Reader(structure).read(tree.root_node, scope)
     return structure
+
+
+def macro_bodies(
+    tokens: Sequence[Token], macros: Macros, words: Collection[str]
+) -> Iterator[Structure]:
+    """Yield the bodies of the `#define`s in which one of some words stands."""
+    body: list[Token] = []
+    for token in (*tokens, None):
+        if token is not None and token.directive == "define":
+            # The first `#` begins the directive, later ones are operators.
+            if token.is_code and (body or token.spelling != "#"):
+                body.append(token)
+            continue
+        if any(t.spelling in words for t in body):
+            yield analyze([t._replace(directive="") for t in _after_name(body)], macros)
+        body = []
+
+
+def _after_name(body: list[Token]) -> list[Token]:
+    """Drop `define NAME(parameters)`."""
+    name, rest = body[1], body[2:]
+    if rest and rest[0].spelling == "(" and rest[0].offset == name.end:
+        close = next((i for i, t in enumerate(rest) if t.spelling == ")"), len(rest))
+        return rest[close + 1 :]
+    return rest
 
 
 @cache
@@ -112,9 +141,9 @@ class _Reader:
         self.outer = {-1}
         self.offsets = [t.offset for t in self.structure.code]
 
-    def read(self, root: Node) -> None:
+    def read(self, root: Node, scope: Scope) -> None:
         """Record all below a node."""
-        self.stack.append((root, _Context()))
+        self.stack.append((root, _Context(scope=scope)))
         while self.stack:
             node, context = self.stack.pop()
             handler = _HANDLERS.get(node.type)
@@ -128,6 +157,7 @@ class _Reader:
         for declared in (found.variables, found.locals):
             declared.sort(key=lambda v: v.start)
         found.calls.sort(key=lambda c: c.name_at)
+        found.accesses.sort(key=lambda a: a.name_at)
 
     def first(self, node: Node) -> int:
         """Return the token that begins a node."""
@@ -409,6 +439,13 @@ class _Reader:
             if child.type == "type_descriptor":
                 self.written_type(child)
 
+    def access(self, node: Node, context: _Context) -> _Context:
+        object_, name = node.child_by_field_name("argument"), node.child_by_field_name("field")
+        if object_ is not None and name is not None:
+            access = Access(self.first(object_), self.last(object_), self.first(name))
+            self.structure.accesses.append(access)
+        return context.plain
+
     def lambda_(self, node: Node, context: _Context) -> _Context:
         self.structure.lambdas.append(self.first(node))
         return replace(context.plain, scope="function")
@@ -473,5 +510,6 @@ _HANDLERS: Mapping[str, Callable[[_Reader, Node, _Context], _Context | None]] = 
     "template_instantiation": _Reader.instantiation,
     "cast_expression": _Reader.cast,
     "call_expression": _Reader.call,
+    "field_expression": _Reader.access,
     "lambda_expression": _Reader.lambda_,
 }

@@ -53,7 +53,7 @@ def caller(
     template, names = "", ""
     if function.template is not None and function.template[1] > function.template[0] + 1:
         template = f"template {structure.text(*function.template)} "
-        names = f"<{', '.join(_template_names(structure, function.template))}>"
+        names = f"<{', '.join(template_names(structure, function.template))}>"
     name = function.name
     call = (
         f" {template}KW_UNSEEN inline void kw_call_{name}(void* const* kw_buffers, "
@@ -83,7 +83,8 @@ def _attribute(type_: str, attribute: str) -> str:
     return f"kw_attribute<{type_}>(kw_uint({value}))"
 
 
-def _template_names(structure: Structure, template: tuple[int, int]) -> Iterator[str]:
+def template_names(structure: Structure, template: tuple[int, int]) -> Iterator[str]:
+    """Yield the names that a template header declares, packs with their dots."""
     for part in split(structure, template[0] + 1, template[1]):
         words = list(part)
         equals = next((i for i in words if structure.spelling(i) == "="), part.stop)

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from kernelwright.errors import InputError
 from kernelwright.metal.extent import evaluate
-from kernelwright.metal.msl.declaration import analyze
+from kernelwright.metal.msl.declaration import analyze, macro_bodies
 from kernelwright.metal.msl.edit import EditedText, Editor
 from kernelwright.metal.msl.entry import caller, host_name, is_kernel
 from kernelwright.metal.msl.macro import Macros
@@ -102,7 +102,7 @@ def rewrite(
     worker.words()
     worker.swizzles()
     worker.declarations(structure)
-    for fragment in _macro_bodies(tokens, macros):
+    for fragment in macro_bodies(tokens, macros, ("kernel", "host_name", "threadgroup")):
         defines = any(f.body is not None and is_kernel(fragment, f) for f in fragment.functions)
         worker.result.has_kernels_in_macros |= defines
         if not defines:
@@ -130,30 +130,6 @@ def _point_includes(
         yield name
         if (path := include(name)) is not None:
             editor.replace(following.offset, written, f'"{path}"')
-
-
-def _macro_bodies(tokens: Sequence[Token], macros: Macros) -> Iterator[Structure]:
-    """Yield the bodies of `#define`s that declare something the simulator rewrites."""
-    interesting = ("kernel", "host_name", "threadgroup")
-    body: list[Token] = []
-    for token in (*tokens, None):
-        if token is not None and token.directive == "define":
-            # The first `#` begins the directive, later ones are operators.
-            if token.is_code and (body or token.spelling != "#"):
-                body.append(token)
-            continue
-        if any(t.spelling in interesting for t in body):
-            yield analyze([t._replace(directive="") for t in _after_name(body)], macros)
-        body = []
-
-
-def _after_name(body: list[Token]) -> list[Token]:
-    """Drop `define NAME(parameters)`."""
-    name, rest = body[1], body[2:]
-    if rest and rest[0].spelling == "(" and rest[0].offset == name.end:
-        close = next((i for i, t in enumerate(rest) if t.spelling == ")"), len(rest))
-        return rest[close + 1 :]
-    return rest
 
 
 @dataclass

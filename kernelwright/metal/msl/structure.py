@@ -129,6 +129,16 @@ class Call:
     """First and last token of each."""
 
 
+@dataclass(frozen=True, slots=True)
+class Access:
+    """`object.name` or `object->name`."""
+
+    start: int
+    end: int
+    """Last token of the object."""
+    name_at: int
+
+
 @dataclass
 class Structure:
     """What `declaration.analyze` found, in the text's order."""
@@ -144,6 +154,7 @@ class Structure:
     """Those of functions, and of what surrounds nothing clearly."""
     casts: list[Cast] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
+    accesses: list[Access] = field(default_factory=list)
     lambdas: list[int] = field(default_factory=list)
     """Where each begins."""
     types: set[str] = field(default_factory=set)

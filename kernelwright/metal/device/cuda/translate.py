@@ -12,6 +12,8 @@ from kernelwright.metal.device.cuda.rewrite import (
     mentions,
     rewrite_body,
     rewrite_header,
+    shadowed,
+    swizzle_members,
 )
 from kernelwright.metal.kernel import BoundProgram, Kernel, Launch
 
@@ -106,7 +108,8 @@ def translate(
     outputs = [(name, program.type_of(name)) for name in kernel.outputs]
     attributes = [(a, t) for t, names in (("uint3", _UINT3), ("uint", _UINT)) for a in names]
     used = [(a, t) for a, t in attributes if mentions(kernel.source, a)]
-    gathered = gather_body(kernel.source) if shared_bytes else None
+    members = swizzle_members(kernel.header) | swizzle_members(kernel.source)
+    gathered = gather_body(kernel.source, members) if shared_bytes else None
     if gathered:
         shared_bytes += _SHARED_GRAIN * max(gathered.arrays - 1, 0)
     parts = [
@@ -118,9 +121,10 @@ def translate(
         *(f'#include "kw/{name}.cuh"' for name in _INCLUDES),
         "namespace metal {",
         "namespace candidate {",
+        *(shadowed(name) for name in sorted(members)),
         '#line 1 "header"',
-        rewrite_header(kernel.header),
-        *_body(launch, inputs, outputs, used, gathered),
+        rewrite_header(kernel.header, members),
+        *_body(launch, inputs, outputs, used, gathered or rewrite_body(kernel.source, members)),
         "}  // namespace candidate",
         '#line 1 "entry"',
         *_entry(launch, inputs, outputs, used, resident),
@@ -140,22 +144,22 @@ def _body(
     inputs: list[tuple[str, TensorType]],
     outputs: list[tuple[str, TensorType]],
     used: list[tuple[str, str]],
-    gathered: GatheredBody | None,
+    source: GatheredBody | str,
 ) -> list[str]:
     parameters = [
         *(f"const {_type(t)}{_input_kind(t)} {name}" for name, t in inputs),
         *(f"{_output_type(launch, t)}* __restrict__ {name}" for name, t in outputs),
         *(f"{type_} {name}" for name, type_ in used),
     ]
-    source = launch.kernel.source
+    written = launch.kernel.source
     return [
         '#line 1 "signature"',
         *_template(launch),
         f"KW_FUNC void body({', '.join(parameters)}) {{",
-        *(line for name, t in inputs for line in _shape(name, t, source)),
-        *(_SHARED if gathered else ()),
+        *(line for name, t in inputs for line in _shape(name, t, written)),
+        *(_SHARED if isinstance(source, GatheredBody) else ()),
         '#line 1 "source"',
-        gathered.text if gathered else rewrite_body(source),
+        source.text if isinstance(source, GatheredBody) else source,
         "}",
     ]
 

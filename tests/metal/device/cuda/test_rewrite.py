@@ -33,7 +33,13 @@ from kernelwright.metal.device.cuda.rewrite import (
             "*( packed_half4*)(y + i) = *(const  packed_half4*)(x + i);",
         ),
         ("((device float4*)y)[i] = v;", "(( float4*)y)[i] = v;"),
-        ("struct S { int xy; } s; s.xy = 1;", "struct S { int xy; } s; s.xy = 1;"),
+        ("struct S { int xy; } s; s.xy = 1;", "struct S { int xy; } s; kw_place_xy(s, 0) = 1;"),
+        (
+            "struct S { int xy; } s; a = p->b.xy;",
+            "struct S { int xy; } s; a = kw_member_xy(p->b, 0);",
+        ),
+        ("int xy = 1; v.xy = w;", "int xy = 1; v.template kw_write<0, 1>() = w;"),
+        ("v.zw++;", "v.template kw_write<2, 3>()++;"),
     ],
 )
 def test_statement_is_rewritten(metal: str, cuda: str) -> None:
@@ -79,6 +85,30 @@ def test_overloads_by_address_space_become_one_function() -> None:
     rewritten = rewrite_header(f"{text}\ninline int f(int i) {{ return i; }}")
     assert rewritten.count("__device__") == 2
     assert rewritten.count("\n") == text.count("\n") + 1
+
+
+def test_overloads_with_bodies_of_their_own_choose_at_run_time() -> None:
+    rewritten = rewrite_header(
+        "template <typename T> inline T f(const device T* p, uint i) { return p[i]; }\n"
+        "template <typename T> inline T f(const threadgroup T* p, uint i) { return p[i ^ 1]; }"
+    )
+    first, second = rewritten.split("\n")
+    assert "kw_device_f(const  T* p, uint i)" in first
+    assert "kw_threadgroup_f(const  T* p, uint i)" in second
+    assert second.endswith(
+        "{ return __isShared(p) ? kw_threadgroup_f<T>(p, i) : kw_device_f<T>(p, i); }"
+    )
+    assert first.startswith("template < typename T > __device__ inline T f(")
+
+
+def test_references_choose_by_their_address() -> None:
+    text = "float f(thread float& a) { return a; } float f(device float& a) { return -a; }"
+    assert "{ return __isLocal(&a) ? kw_thread_f(a) : kw_device_f(a); }" in rewrite_header(text)
+
+
+def test_an_attribute_of_a_function_that_is_no_kernel_leaves_nothing() -> None:
+    text = "[[max_total_threads_per_threadgroup(64)]] inline float h(float x) { return x; }"
+    assert rewrite_header(text).split() == rewrite_header(text.split("]] ")[1]).split()
 
 
 def test_metal_includes_are_dropped_and_others_kept() -> None:

@@ -135,7 +135,7 @@ _BODIES: dict[str, tuple[str, Callable[[Floats, Floats], Floats | float]]] = {
     ),
     "a chained comparison": (
         "int a = i, b = 2, c = 0; y[i] = a<b>c;",
-        lambda x, i: i < 2,
+        lambda x, i: (i < 2).astype(np.float32),
     ),
     "macros for qualifiers": (
         """

@@ -34,7 +34,32 @@ template <class T, int N, int... I> struct swizzle_view {
   KW_VIEW_ASSIGN(-)
   KW_VIEW_ASSIGN(*)
   KW_VIEW_ASSIGN(/)
+  KW_FUNC vec<T, int(sizeof...(I))> operator++() { return ((++of[I]), ...), *this; }
+  KW_FUNC vec<T, int(sizeof...(I))> operator--() { return ((--of[I]), ...), *this; }
+  KW_FUNC vec<T, int(sizeof...(I))> operator++(int) {
+    vec<T, int(sizeof...(I))> before = *this;
+    return ((++of[I]), ...), before;
+  }
+  KW_FUNC vec<T, int(sizeof...(I))> operator--(int) {
+    vec<T, int(sizeof...(I))> before = *this;
+    return ((--of[I]), ...), before;
+  }
 };
+
+// A name that a struct of the text has as a member: what the object is decides what it means.
+#define KW_SHADOWED(name, ...)                                                                     \
+  template <class S> KW_FUNC auto kw_member_##name(S&& s, int) -> decltype((s.name)) {             \
+    return (s.name);                                                                               \
+  }                                                                                                \
+  template <class S> KW_FUNC auto kw_member_##name(S&& s, long) {                                  \
+    return s.template kw_read<__VA_ARGS__>();                                                      \
+  }                                                                                                \
+  template <class S> KW_FUNC auto kw_place_##name(S&& s, int) -> decltype((s.name)) {              \
+    return (s.name);                                                                               \
+  }                                                                                                \
+  template <class S> KW_FUNC auto kw_place_##name(S&& s, long) {                                   \
+    return s.template kw_write<__VA_ARGS__>();                                                     \
+  }
 
 // The components, with Metal's alignment: three take the room of four.
 template <class T, int N> struct components;
