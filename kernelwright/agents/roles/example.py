@@ -13,16 +13,6 @@ _LONGEST_ROW = 2048
 """Elements of a row that fit the registers of a simdgroup's lanes."""
 _FEW_ROWS = 8
 """Rows of a product below which its sums are shared among threadgroups."""
-_SORTS = frozenset(
-    {"sort", "argsort", "partition", "argpartition", "sorted_slice", "argsorted_slice"}
-)
-_SCATTERS = frozenset({"scatter", "scatter_axis", "masked_scatter"})
-_PRODUCTS = frozenset(
-    {
-        *("matmul", "addmm", "gather_mm", "block_masked_mm"),
-        *("quantized_matmul", "gather_qmm", "attention", "convolution"),
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -65,10 +55,19 @@ def _is_short(graph: Graph) -> bool:
     return max(widths, default=0) <= _LONGEST_ROW
 
 
+def _orders(graph: Graph) -> bool:
+    ops = [op_named(node.op) for node in graph.nodes]
+    return any(op.kind is Kind.SORT and not op.behaviour.is_continuous for op in ops)
+
+
+def _scatters(graph: Graph) -> bool:
+    return any("scatter" in node.op for node in graph.nodes)
+
+
 def _rows_of_products(graph: Graph) -> list[int]:
     found = []
     for node in graph.nodes:
-        if node.op in _PRODUCTS:
+        if op_named(node.op).kind is Kind.CONTRACTION:
             shape = graph.types[node.inputs[0]].shape
             found.append(shape[-2] if len(shape) > 1 else 1)
     return found
@@ -81,8 +80,8 @@ def _is_stencil(graph: Graph) -> bool:
 
 
 EXAMPLES = (
-    Example("sort", lambda graph: bool(_SORTS & _ops(graph))),
-    Example("histogram", lambda graph: bool(_SCATTERS & _ops(graph))),
+    Example("sort", _orders),
+    Example("histogram", _scatters),
     Example("split_k", lambda graph: any(rows <= _FEW_ROWS for rows in _rows_of_products(graph))),
     Example("matrices", lambda graph: any(rows > _FEW_ROWS for rows in _rows_of_products(graph))),
     Example("stencil", _is_stencil),

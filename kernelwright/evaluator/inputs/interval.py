@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, exact_dtype, op_named
 
-COMPARISONS = frozenset(("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"))
 _EQUALITIES = ("equal", "not_equal")
-_BOUNDS = ("maximum", "minimum", "select")
 _ARITHMETIC = ("add", "subtract", "multiply")
 _FEWEST_POSITIONS = 3
 """Of two numbers or one, an input takes those themselves and their like on both sides."""
@@ -51,7 +49,7 @@ def span_of(graph: Graph, value: ValueId) -> tuple[int, int] | None:
     """
     ends: list[tuple[float, float]] = []
     for node, place, moved in _readings(graph, value):
-        known = known_numbers(graph, node.inputs[1 - place]) if node.op in COMPARISONS else None
+        known = known_numbers(graph, node.inputs[1 - place]) if compares(node) else None
         if known is None or np.unique(known).size < _FEWEST_POSITIONS:
             continue
         ends.append(moved.meets(float(known.min()), float(known.max())))
@@ -106,6 +104,11 @@ def only_moves(node: Node) -> bool:
     return node.op == "cast" or op_named(node.op).kind is Kind.VIEW
 
 
+def compares(node: Node) -> bool:
+    """Say whether a node tells how two numbers lie to each other."""
+    return op_named(node.op).behaviour.compares
+
+
 def _readings(graph: Graph, value: ValueId) -> Iterator[tuple[Node, int, _Moved]]:
     """Yield who reads an input, with the place among what it reads, and what became of it."""
     waiting, seen = [_Moved(value)], {value}
@@ -124,7 +127,8 @@ def _readings(graph: Graph, value: ValueId) -> Iterator[tuple[Node, int, _Moved]
 def _further(graph: Graph, node: Node, place: int, moved: _Moved) -> _Moved | None:
     """Follow an input through what moves or bounds it, and what it does with known numbers."""
     made = node.outputs[0]
-    if only_moves(node) or (node.op in _BOUNDS and not (node.op == "select" and place == 0)):
+    bounds = op_named(node.op).behaviour.picks and len(node.inputs) > 1
+    if only_moves(node) or (bounds and not (node.op == "select" and place == 0)):
         return moved.plus(made, 0, 0)
     if node.op == "negative":
         return moved.times(made, -1)

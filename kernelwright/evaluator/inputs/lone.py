@@ -12,9 +12,9 @@ from kernelwright.evaluator.inputs.independence import Rows, rows_of
 from kernelwright.evaluator.inputs.mixed import shaped
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, TensorType
+from kernelwright.ir.ops import op_named
 from kernelwright.metal.device.base import Array
 
-_ORDERED = frozenset({"max", "min", "argmax", "argmin", "any", "all"})
 _MOST_PARTS = 32
 _MOST_ELEMENTS = 1 << 20
 """Of all cases of lone extremes together."""
@@ -80,7 +80,7 @@ def longest_row(graph: Graph) -> int:
 
 
 def _all_rows(graph: Graph) -> Iterator[Rows]:
-    if any(node.op in _ORDERED for node in graph.nodes):
+    if any(op_named(node.op).behaviour.is_decided_by_one for node in graph.nodes):
         swept = (swept_rows(graph, place) for place in range(len(graph.inputs)))
         yield from (rows for rows in swept if rows is not None)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelwright.evaluator.inputs.interval import (
-    COMPARISONS,
+    compares,
     is_matched,
     known_numbers,
     only_moves,
@@ -23,7 +23,6 @@ _BOUNDS = ("maximum", "minimum")
 _MOST_LANDMARKS = 8
 _FARTHEST_LANDMARK = 1e6
 """What masks are compared with, as -1e9, drowns whatever else is added up."""
-_BITWISE = frozenset({"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"})
 
 
 _SCALES = {"mxfp4": (122, 129), "mxfp8": (122, 129), "nvfp4": (0x28, 0x47)}
@@ -92,7 +91,7 @@ def _domain(graph: Graph, value: ValueId) -> Domain:
     is_index = is_integer and _becomes_index(graph, value)
     is_packed = any(_domain_at(use.node, use.place) is Needed.PACKED for use in uses)
     # A mask of the lower bits changes no number that has only those.
-    is_packed |= is_integer and not is_index and any(use.node.op in _BITWISE for use in uses)
+    is_packed |= is_integer and not is_index and any(_is_bitwise(use.node) for use in uses)
     is_positive = any(_needs_positive(graph, use.node) for use in uses)
     landmarks = _landmarks(graph, uses, limits)
     return Domain(
@@ -168,7 +167,7 @@ def _landmarks(
 
 
 def _compared_with(graph: Graph, use: _Use) -> Iterator[float]:
-    if use.node.op in COMPARISONS:
+    if compares(use.node):
         yield from _constants(graph, use.node.inputs[1 - use.place])
     yield from op_named(use.node.op).behaviour.steps
     if use.node.op in ("add", "subtract") and len(use.node.inputs) == 2:
@@ -178,7 +177,7 @@ def _compared_with(graph: Graph, use: _Use) -> Iterator[float]:
     if use.node.op in ("abs", "negative"):
         made = use.node.outputs[0]
         for node in (graph.nodes[index] for index in graph.consumers_of[made]):
-            if node.op in COMPARISONS:
+            if compares(node):
                 other = node.inputs[1 - node.inputs.index(made)]
                 yield from (sign * c for c in _constants(graph, other) for sign in (1, -1))
 
@@ -232,6 +231,10 @@ def _needs_positive(graph: Graph, node: Node) -> bool:
 def _is_positive_constant(graph: Graph, value: ValueId) -> bool:
     known = known_numbers(graph, value)
     return known is not None and bool((known.astype(float) > 0).all())
+
+
+def _is_bitwise(node: Node) -> bool:
+    return op_named(node.op).behaviour.is_bitwise
 
 
 def _domain_at(node: Node, place: int) -> Needed:

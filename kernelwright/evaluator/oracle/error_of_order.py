@@ -43,7 +43,7 @@ def error_of_sort(
         return None
     axis, x = call.integer("axis"), values[0]
     error = np.zeros(x.shape) if errors[0] is None else errors[0]
-    if made.dtype.kind == "f" or op.name in ("sort", "sorted_slice", "partition"):
+    if made.dtype.kind == "f" or not op.behaviour.makes_places:
         worst = np.max(error, axis=axis, keepdims=True)
         return np.broadcast_to(worst, made.shape).copy()
     near = _near_neighbours(x.astype(np.float64), error, axis)

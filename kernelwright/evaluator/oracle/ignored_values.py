@@ -1,6 +1,6 @@
 """Results that depend only on whether a kernel multiplies an infinity by zero."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
@@ -9,9 +9,7 @@ from kernelwright.evaluator.inputs.distribution import Reals
 from kernelwright.evaluator.inputs.independence import is_softmax_weight
 from kernelwright.evaluator.oracle.expected_output import Mask
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.ops import Call
-from kernelwright.ir.ops.attention import spoiled
-from kernelwright.ir.ops.contraction import beside, regrouped
+from kernelwright.ir.ops import Call, op_named
 from kernelwright.ir.reference import Made, reference
 from kernelwright.metal.device.base import Array
 
@@ -32,14 +30,6 @@ def _meets(one: Mask, other: Mask) -> Mask:
     return np.asarray(np.matmul(one.astype(np.float32), other.astype(np.float32)) > 0)
 
 
-_UNREAD: dict[str, Callable[..., Array]] = {
-    "attention": spoiled,
-    "convolution": beside,
-    "quantized_matmul": regrouped,
-}
-"""Ops that may skip what they multiply by zero."""
-
-
 def out_of_sight(
     graph: Graph, inputs: Sequence[Array], expected: Sequence[Array]
 ) -> list[Mask] | None:
@@ -50,10 +40,13 @@ def out_of_sight(
     and multiply them by zero where they cannot: nobody can be blamed for either. None where there
     is no such thing.
     """
-    unread_by = dict(_UNREAD)
+    ops = {node.op for node in graph.nodes}
+    unread_by: dict[str, Callable[..., Array]] = {
+        op: skipped for op in ops if (skipped := op_named(op).skipped) is not None
+    }
     if any(n.op == "matmul" and is_softmax_weight(graph, n.inputs[0]) for n in graph.nodes):
         unread_by["matmul"] = _weighted_by_zero
-    if all(node.op not in unread_by for node in graph.nodes):
+    if not unread_by:
         return None
     if all(np.isfinite(array.astype(np.float64)).all() for array in inputs):
         return None

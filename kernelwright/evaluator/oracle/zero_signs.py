@@ -12,7 +12,6 @@ from kernelwright.ir.ops import Call, Kind, Op
 from kernelwright.ir.ops.op import Array
 
 Mask = NDArray[np.bool_]
-_SORTS = frozenset({"sort", "sorted_slice", "partition"})
 
 
 def settled_zeros(op: Op, call: Call, read: Sequence[Tracked], made: Array) -> Mask | None:
@@ -31,7 +30,7 @@ def settled_zeros(op: Op, call: Call, read: Sequence[Tracked], made: Array) -> M
         return np.asarray(op.meaning(call, known), bool)
     if op.name in ("max", "min"):
         return _of_row(read[0], known, call.integers("axes"), made)
-    if op.name in _SORTS:
+    if op.kind is Kind.SORT:
         return _of_row(read[0], known, (call.integer("axis"),), made)
     return None
 

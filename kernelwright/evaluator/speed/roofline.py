@@ -2,12 +2,10 @@
 
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
-from kernelwright.ir.ops import Call, Kind, op_named
+from kernelwright.ir.ops import Call, Domain, Kind, op_named
 
-_EARLY_EXITS = frozenset({"all", "any"})
 _WHOLE = frozenset({Kind.SORT, Kind.SCAN, Kind.CONTRACTION})
 _JOINS = frozenset({"concatenate", "pad"})
-_DENSE = frozenset({"matmul", "addmm", "quantized_matmul"})
 _UNMASKED_ATTENTION = 3
 """Queries, keys and values; what follows is a mask, or sinks."""
 
@@ -80,7 +78,7 @@ def _read(graph: Graph, node: Node, place: int, wanted: int, masked: frozenset[V
     if kind is Kind.ELEMENTWISE:
         return wanted
     if kind is Kind.REDUCTION:
-        return 0 if node.op in _EARLY_EXITS else wanted * size // max(made, 1)
+        return 0 if op_named(node.op).behaviour.makes_bool else wanted * size // max(made, 1)
     if kind is Kind.CONTRACTION and not _is_whole(graph, node):
         return 0
     if kind in _WHOLE or node.op in _JOINS:
@@ -98,7 +96,8 @@ def _is_whole(graph: Graph, node: Node) -> bool:
     if node.op == "convolution":
         steps = [attributes.get(name, ()) for name in ("strides", "input_dilation")]
         return all(step == 1 for part in steps if isinstance(part, tuple) for step in part)
-    return node.op in _DENSE
+    op = op_named(node.op)
+    return op.meaning is not None and Domain.INDEX not in op.behaviour.domains
 
 
 def _is_varied(graph: Graph, value: ValueId) -> bool:

@@ -79,5 +79,6 @@ OPS: tuple[Op, ...] = (
         shapes=_shape,
         flops_of=_flops,
         relation=relation.attended,
+        skipped=spoiled,
     ),
 )

@@ -51,9 +51,20 @@ class Behaviour:
     """The result is positive where what it reads is."""
     accumulates: bool = False
     """Sums or products of many terms may overflow on the way to a result that does not."""
+    is_decided_by_one: bool = False
+    """One element may decide the result of a whole row."""
+    is_bitwise: bool = False
+    """Works on bits, so that all of a word's matter."""
+    makes_places: bool = False
+    """The result is where elements stand, not what they are."""
     joins: bool = False
     """Terms are added, or one divided by another: two infinities leave no number."""
     is_power: bool = False
+
+    @property
+    def compares(self) -> bool:
+        """Say whether the result tells which of two numbers is greater, or whether they are one."""
+        return self.makes_bool and not self.is_continuous
 
     def domain(self, place: int, count: int) -> Domain:
         """Return the domain of one of `count` operands."""

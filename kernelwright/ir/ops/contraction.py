@@ -209,6 +209,7 @@ OPS: tuple[Op, ...] = (
         behaviour=Behaviour(domains=(Domain.ANY, Domain.PACKED)),
         flops_of=_matmul_flops,
         relation=relation.multiplied_by_packed,
+        skipped=regrouped,
     ),
     Op(
         "gather_qmm",
@@ -256,5 +257,6 @@ OPS: tuple[Op, ...] = (
         ),
         shapes=_convolution_shape,
         flops_of=_convolution_flops,
+        skipped=beside,
     ),
 )

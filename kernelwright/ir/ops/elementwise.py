@@ -163,6 +163,7 @@ _EXTREME = Behaviour(picks=True, is_total=True, absorbs=True)
 _DIVISION = Behaviour(is_continuous=False, domains=(Domain.ANY, Domain.DIVISOR))
 _SHIFT = Behaviour(absorbs=True, domains=(Domain.ANY, Domain.SHIFT))
 _SHIFT_OF_WORD = replace(_SHIFT, domains=(Domain.PACKED, Domain.SHIFT))
+_BITS = Behaviour(is_total=True, absorbs=True, is_bitwise=True)
 _FIRST_SHIFT = 3
 # A half cannot be added to them without rounding them up.
 _BESIDE_HALVES = tuple(sign * n for n in (0.49999997, 0.50000006, 1.4999999) for sign in (1, -1))
@@ -199,9 +200,9 @@ OPS: tuple[Op, ...] = (
     ),
     _map("logical_and", np.logical_and, _LOGICAL, commutative=True, exact=True),
     _map("logical_or", np.logical_or, _LOGICAL, commutative=True, exact=True),
-    _bitwise("bitwise_and", np.bitwise_and, 0, Behaviour(is_total=True, absorbs=True)),
-    _bitwise("bitwise_or", np.bitwise_or, 1, Behaviour(is_total=True, absorbs=True)),
-    _bitwise("bitwise_xor", np.bitwise_xor, 2, Behaviour(is_total=True)),
+    _bitwise("bitwise_and", np.bitwise_and, 0, _BITS),
+    _bitwise("bitwise_or", np.bitwise_or, 1, _BITS),
+    _bitwise("bitwise_xor", np.bitwise_xor, 2, replace(_BITS, absorbs=False)),
     _bitwise("left_shift", np.left_shift, 3, _SHIFT),
     _bitwise(
         "right_shift", np.right_shift, 4, replace(_SHIFT, domains=(Domain.PACKED, Domain.SHIFT))
@@ -219,7 +220,7 @@ OPS: tuple[Op, ...] = (
     _map("sign", _sign, _SIGN, exact=True),
     _map("square", np.square, Behaviour(ulps=0.5, is_total=True, is_power=True), exact=True),
     _map("logical_not", np.logical_not, _LOGICAL, exact=True),
-    _map("bitwise_invert", np.invert, Behaviour(is_total=True), exact=True),
+    _map("bitwise_invert", np.invert, replace(_BITS, absorbs=False), exact=True),
     _map("floor", np.floor, _WHOLE, exact=True),
     _map("ceil", np.ceil, _WHOLE, exact=True),
     _map("round", _round, _NEAREST, exact=True),

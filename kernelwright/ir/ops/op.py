@@ -147,6 +147,9 @@ class Op:
     """None where what holds for its kind holds for it."""
     resized: Resize | None = None
     """None where no attribute spells out a size."""
+    skipped: Callable[..., Array] | None = None
+    """`(call, *arrays)` -> mask of results that are not finite only because of what the op may
+    skip, as it is multiplied by zero."""
     flops_per_element: int = 1
     """Per output element of an elementwise op, per input element of a reduction."""
     is_commutative: bool = False

@@ -42,7 +42,7 @@ def _arg_reduce(name: str, function: Callable[..., Array], variant: int) -> Op:
         mlx=MlxCall(name, (("axis", "axis"),), (("keepdims", True),)),
         primitive="ArgReduce",
         variant=variant,
-        behaviour=Behaviour(is_continuous=False, is_total=True, absorbs=True),
+        behaviour=_PLACE,
     )
 
 
@@ -67,8 +67,15 @@ def _logsumexp(call: Call, x: Array) -> Array:
     return np.log(np.sum(np.exp(x - safe), axis=-1, keepdims=True)) + safe
 
 
-_FLAGS = Behaviour(makes_bool=True, is_total=True)
-_EXTREME = Behaviour(is_total=True, absorbs=True, keeps_sign=True)
+_FLAGS = Behaviour(makes_bool=True, is_total=True, is_decided_by_one=True)
+_EXTREME = Behaviour(is_total=True, absorbs=True, keeps_sign=True, is_decided_by_one=True)
+_PLACE = Behaviour(
+    is_continuous=False,
+    is_total=True,
+    absorbs=True,
+    is_decided_by_one=True,
+    makes_places=True,
+)
 
 OPS: tuple[Op, ...] = (
     _reduce("sum", np.sum, 2, Behaviour(is_total=True, accumulates=True, keeps_sign=True)),

@@ -47,6 +47,7 @@ def _like_wanted(call: Call) -> tuple[Shape, ...]:
 _SLICE = ("axis", "start", "step", "count", "kth")
 """Ranks `start`, `start + step` … of the last axis; `kth` is that of a partition, -1 of a sort."""
 _JUMPING = Behaviour(is_continuous=False, is_total=True)
+_PLACES = Behaviour(is_continuous=False, is_total=True, makes_places=True)
 
 
 def _ordering(
@@ -63,7 +64,7 @@ def _ordering(
         attributes,
         mlx=MlxCall(name, tuple((a, a) for a in attributes)),
         primitive=primitive,
-        behaviour=_JUMPING,
+        behaviour=_PLACES if name.startswith("arg") else _JUMPING,
         relation=relation,
     )
 
@@ -84,7 +85,7 @@ OPS: tuple[Op, ...] = (
         _argsorted_slice,
         _SLICE,
         _taken,
-        behaviour=_JUMPING,
+        behaviour=_PLACES,
         relation=ranked,
     ),
     _ordering("sort", _sort, "axis", relation=along_axis),
