@@ -1,6 +1,6 @@
 """Results that depend only on whether a kernel multiplies an infinity by zero."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import numpy as np
