@@ -7,7 +7,7 @@ from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.lower.accumulator import identity, step
 from kernelwright.metal.lower.layout import Block, Walk
 from kernelwright.metal.lower.operator import MSL_TYPE
-from kernelwright.metal.lower.passes import loops, per_lane
+from kernelwright.metal.lower.passes import Loop, loops, per_lane
 from kernelwright.metal.lower.rows import Rows
 from kernelwright.metal.lower.term import Reduced, Reducer, Store
 from kernelwright.metal.lower.text import Binding
@@ -122,6 +122,9 @@ class BandRows(Rows):
         is_logical = column.reduced.reducer in (Reducer.ALL, Reducer.ANY)
         text = value.inside(Binding.EQUAL) if is_logical else value.text
         inner.line(step(column.reduced, f"{column.name}{walk_.slot}", text))
+
+    def _find_uneven(self, sequence: Sequence[Loop]) -> None:
+        """Leave rows as they are: a lane's columns are those of every row."""
 
     def _in_memory(self, stores: Sequence[Store]) -> list[Store]:
         return [store for store in stores if store.array not in self.kept]
