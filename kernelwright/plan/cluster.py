@@ -10,9 +10,9 @@ from kernelwright.metal.family.contraction import CONTRACTIONS
 from kernelwright.metal.family.depthwise_conv import is_window
 from kernelwright.metal.family.matvec import PRODUCTS
 from kernelwright.metal.family.top_k import RANKED
+from kernelwright.metal.limit import MAXIMUM_BUFFERS
 from kernelwright.plan.contraction import is_worth_holding, writes_no_more
 from kernelwright.plan.cost import DEFAULT_PROFILE, Profile, penalty_us, time_us
-from kernelwright.plan.legality import MAX_BUFFERS
 from kernelwright.plan.traffic import planned_traffic
 
 _FUSED = frozenset({Kind.ELEMENTWISE, Kind.REDUCTION, Kind.SCAN})
@@ -59,7 +59,7 @@ class Judge:
         if known is None:
             region = self.region(cluster)
             buffers = len(region.inputs) + len(region.outputs)
-            known = buffers <= MAX_BUFFERS and self._has_family(region)
+            known = buffers <= MAXIMUM_BUFFERS and self._has_family(region)
             self._fits[cluster] = known
         return known
 

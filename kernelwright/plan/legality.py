@@ -6,10 +6,7 @@ from kernelwright.ir.graph import ValueId
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.ir.region import Region
 from kernelwright.metal.family.classify import Pattern, classify
-
-MAX_BUFFERS = 31
-"""Buffers that one Metal function can take:
-https://developer.apple.com/metal/Metal-Feature-Set-Tables.pdf."""
+from kernelwright.metal.limit import MAXIMUM_BUFFERS
 
 
 @dataclass(frozen=True)
@@ -44,8 +41,8 @@ def legality(region: Region, *, needs_template: bool = True) -> Verdict:
     if outside := path_outside(region):
         reasons.append(f"its result comes back through {outside}, which is not in it")
     buffers = len(region.inputs) + len(region.outputs)
-    if buffers > MAX_BUFFERS:
-        reasons.append(f"it needs {buffers} buffers, a Metal function takes {MAX_BUFFERS}")
+    if buffers > MAXIMUM_BUFFERS:
+        reasons.append(f"it needs {buffers} buffers, a Metal function takes {MAXIMUM_BUFFERS}")
     if not region.outputs:
         reasons.append("nothing outside reads what it makes")
     if needs_template and not reasons:

@@ -11,10 +11,9 @@ from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.diagnostic import Diagnostic
 from kernelwright.metal.kernel import BoundProgram, Launch, Program
+from kernelwright.metal.limit import MAXIMUM_BUFFERS
 from kernelwright.metal.msl.token import Token, TokenKind, code, tokenize
 
-MAXIMUM_BUFFERS = 31
-"""Buffers that one Metal function may take, Metal Feature Set Tables."""
 MAXIMUM_EXTENT = (1 << 31) - 1
 """MLX takes grids, shapes and integer template arguments as `int`."""
 MAXIMUM_LAUNCHES = 64

@@ -11,10 +11,7 @@ from kernelwright.ir.ops import Call, Kind, op_named, reduced_axes
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.family.classify import Pattern, classify
 from kernelwright.metal.family.concatenated_outputs import stacked_axis
-from kernelwright.metal.family.contraction import DENSE, FEW_TOKENS, dense_sizes
-from kernelwright.metal.family.matvec import PRODUCTS
-from kernelwright.metal.family.row_order import plain_rows
-from kernelwright.metal.family.top_k import is_ranked
+from kernelwright.metal.family.contraction import FEW_TOKENS, dense_sizes
 from kernelwright.metal.lower.accumulator import is_compensated, joins_in_part, online_pairs
 from kernelwright.metal.lower.attention_space import attention_layout, attention_schedules
 from kernelwright.metal.lower.banded import banded_footprint, banded_schedules
@@ -128,22 +125,25 @@ def schedules(graph: Graph, device: DeviceInfo) -> tuple[Schedule, ...]:
     family = classify(graph)
     if family.pattern is Pattern.NONE:
         raise UnsupportedError(f"no family of kernels computes this: {family.reason}.")
-    if any(node.op == "attention" for node in graph.nodes):
-        return (*prefill_schedules(graph, device), *attention_schedules(graph, device))
-    if any(node.op in DENSE for node in graph.nodes):
-        few = dense_sizes(graph).tokens <= FEW_TOKENS
-        return dense_schedules(graph, device) if few else matmul_schedules(graph, device)
-    kinds = {op_named(node.op).kind for node in graph.nodes}
-    if any(node.op in PRODUCTS for node in graph.nodes):
-        return matvec_schedules(graph)
-    if Kind.SCAN in kinds:
-        is_outer = column_scan_shape(graph).columns > 1
-        return tuple(_column_scans(graph, device) if is_outer else _scans(graph, device))
-    if family.pattern is Pattern.PLANE:
-        return tuple(banded_schedules(graph, device))
-    if Kind.REDUCTION in kinds or is_ranked(graph) or plain_rows(graph):
-        return tuple(_rowwise(graph, device))
-    return (*transposed_schedules(graph, device), *_elementwise(graph, device))
+    match family.pattern:
+        case Pattern.ATTENTION:
+            return (*prefill_schedules(graph, device), *attention_schedules(graph, device))
+        case Pattern.DENSE if dense_sizes(graph).tokens <= FEW_TOKENS:
+            return dense_schedules(graph, device)
+        case Pattern.DENSE:
+            return matmul_schedules(graph, device)
+        case Pattern.MATVEC:
+            return matvec_schedules(graph)
+        case Pattern.SCAN if column_scan_shape(graph).columns > 1:
+            return tuple(_column_scans(graph, device))
+        case Pattern.SCAN:
+            return tuple(_scans(graph, device))
+        case Pattern.PLANE:
+            return tuple(banded_schedules(graph, device))
+        case Pattern.ROWWISE:
+            return tuple(_rowwise(graph, device))
+        case _:
+            return (*transposed_schedules(graph, device), *_elementwise(graph, device))
 
 
 def footprint(graph: Graph, schedule: Schedule) -> Footprint:

@@ -5,12 +5,8 @@ from dataclasses import replace
 
 from kernelwright.ir.dimension import Size
 from kernelwright.ir.graph import Graph, Node, TensorType
-from kernelwright.ir.ops import Call
+from kernelwright.ir.ops import Call, op_named
 from kernelwright.ir.shape import Shapes
-
-_SPELLS_SIZES = frozenset(
-    {"reshape", "broadcast", "unflatten", "gather", "arange", "slice", "slice_update", "full"}
-)
 
 
 class SizeText(int):
@@ -45,7 +41,7 @@ class SizeNames:
     def call(self, node: Node) -> Call:
         """Return a node's call, with expressions for its sizes where it spells them out."""
         plain = Call.of(self._graph, node)
-        if node.op not in _SPELLS_SIZES:
+        if op_named(node.op).resized is None and node.op != "full":
             return plain
         shape = self._named(node.outputs[0])
         attributes = dict(plain.attributes)
