@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import update_wrapper
 from pathlib import Path
@@ -98,6 +99,22 @@ class Optimized:
         if not isinstance(bound, MethodType) or bound.__func__ is not self.function:
             return self
         return method_of(instance, self, lambda: Optimized(bound, self._server, self._buckets))
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        """Pickle by reference, as Python does functions and methods."""
+        if isinstance(self.function, MethodType):
+            return getattr, (self.function.__self__, self.function.__name__)
+        return self.function.__qualname__
+
+    def __copy__(self) -> "Optimized":
+        """Return itself, as of a function."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "Optimized":
+        """Return itself, as of a function; a copied object's method is a method of the copy."""
+        if not isinstance(self.function, MethodType):
+            return self
+        return getattr(deepcopy(self.function.__self__, memo), self.function.__name__)  # type: ignore[no-any-return]
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         """Call the kernels, or the original."""

@@ -21,6 +21,12 @@ from tests.runtime.test_optimize import SHAPE, crown, gated
 X = mx.random.normal(SHAPE, key=mx.random.key(1))
 
 
+@optimize(store="sqlite://", device="simulator")
+def squashed(x: mx.array) -> mx.array:
+    """A function of a module, as people decorate theirs."""
+    return mx.tanh(x) + 1
+
+
 @pytest.fixture
 def gate_class(tmp_path: Path) -> type:
     url = str(tmp_path / "kernels.db")
@@ -67,6 +73,20 @@ def test_a_copied_object_has_methods_of_its_own(gate_class: type) -> None:
         assert mx.allclose(made.gate(X), X + 1, atol=1e-5).item()
     kept = {k: v for k, v in vars(gate).items() if k != "weight"}
     assert pickle.loads(pickle.dumps(kept)).keys() == kept.keys()
+
+
+def test_a_function_is_pickled_by_reference_and_copied_as_itself() -> None:
+    squashed(X)
+    assert pickle.loads(pickle.dumps(squashed)) is squashed
+    assert copy.copy(squashed) is copy.deepcopy(squashed) is squashed
+
+
+def test_a_method_on_its_own_is_copied_with_its_object(gate_class: type) -> None:
+    gate = gate_class()
+    gate.gate(X)
+    copied = copy.deepcopy(gate.gate)
+    assert original_of(copied).__self__ is not gate
+    assert mx.array_equal(copied(X), gate.gate(X)).item()
 
 
 def test_an_object_goes_with_its_methods(gate_class: type) -> None:

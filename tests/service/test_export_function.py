@@ -287,3 +287,27 @@ def test_formats_without_python_take_the_kernels_of_a_function(
     assert file in {Path(f).name for f in written.files}
     # The kernel is all that the function does.
     assert not written.remarks
+
+
+_STEP = """\
+from typing import NamedTuple
+import mlx.core as mx
+
+
+class Step(NamedTuple):
+    value: mx.array
+
+
+def stepped(x) -> Step:
+    return Step(mx.sigmoid(x) * x - 2)
+"""
+
+
+def test_annotations_are_named_as_the_user_wrote_them(store: str, tmp_path: Path) -> None:
+    file = tmp_path / "steps.py"
+    file.write_text(_STEP)
+    _recorded(store, _imported(file).stepped)
+    folder = tmp_path / "out"
+    kw.export(f"{file}:stepped", folder, inputs=[TYPE], store=store, force=True)
+    assert "-> Step" in (folder / "VERIFICATION.md").read_text()
+    assert not [f for f in folder.iterdir() if b"kernelwright_subject" in f.read_bytes()]

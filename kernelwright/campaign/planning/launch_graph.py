@@ -119,4 +119,6 @@ class Flow:
 
 
 def _working(graph: Graph, indices: Sequence[int]) -> tuple[int, ...]:
-    return tuple(i for i in indices if op_named(graph.nodes[i].op).kind is not Kind.VIEW)
+    """Leave out views, which launch nothing, but of a region that is made of them: it copies."""
+    working = (i for i in indices if op_named(graph.nodes[i].op).kind is not Kind.VIEW)
+    return tuple(working) or tuple(indices)

@@ -10,8 +10,9 @@ from kernelwright import catalog
 from kernelwright.campaign import Subject, capture_subjects, offline_team
 from kernelwright.campaign.planning import plan_summary
 from kernelwright.campaign.planning.capturing import FunctionPlan, plan_function
+from kernelwright.campaign.planning.launch_graph import Flow
 from kernelwright.campaign.planning.plan_check import REASON
-from kernelwright.ir import standardize
+from kernelwright.ir import Region, canonicalize, capture, standardize
 from kernelwright.ir.dtype import Dtype
 from kernelwright.metal.device.array import mlx_dtype
 from kernelwright.metal.device.registry import open_device
@@ -142,3 +143,10 @@ def _check(plan: FunctionPlan) -> None:
 def _planned(function: Callable[..., object], arrays: tuple[mx.array, ...]) -> FunctionPlan:
     (captured,) = capture_subjects([Subject("f", function, arrays, {}, "f.py")]).functions
     return plan_function(captured, offline_team().planner, open_device("simulator").info)
+
+
+def test_a_region_of_views_alone_is_a_step_of_the_plan() -> None:
+    graph = canonicalize(capture(lambda x: mx.repeat(x, 2, 0)[::2], mx.zeros((512, 512))))
+    whole = Region(graph, tuple(range(len(graph.nodes))))
+    (unit,) = Flow(graph, (whole,)).units
+    assert unit.region == whole

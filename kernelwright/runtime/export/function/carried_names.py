@@ -17,7 +17,7 @@ ALLOWED = frozenset({"mlx", *sys.stdlib_module_names}) - {"__main__"}
 NUMPY = "numpy"
 OF_EVERY_MODULE = frozenset({"__name__", "__file__", "__package__", "__spec__", "__loader__"})
 """What a module is told of itself, which an exported module is told anew."""
-_SUBJECT = "kernelwright_subject_"
+SUBJECT = "kernelwright_subject_"
 """How the name begins under which a user's file is imported."""
 
 
@@ -101,7 +101,7 @@ def main_names() -> dict[str, object]:
 
 def named_as_at_home(expression: ast.expr, text: str, space: Mapping[str, object]) -> str:
     """Write the name of the user's module where an expression says `__name__`, as for a log."""
-    name = str(space.get("__name__", "")).removeprefix(_SUBJECT)
+    name = str(space.get("__name__", "")).removeprefix(SUBJECT)
     told = [n for n in ast.walk(expression) if isinstance(n, ast.Name) and n.id == "__name__"]
     for node in told if name else ():
         node.id = repr(name)

@@ -1,6 +1,7 @@
 """Exports a function: carries its source, finds the kernels of its calls, prints the module."""
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -22,6 +23,7 @@ from kernelwright.runtime.export.function.alone import (
     check_same_state,
     seen,
 )
+from kernelwright.runtime.export.function.carried_names import SUBJECT
 from kernelwright.runtime.export.function.module_code import FunctionModule
 from kernelwright.runtime.export.function.module_file import files_of, imported
 from kernelwright.runtime.export.function.pure_call import check_pure
@@ -268,7 +270,9 @@ def _carried(
 
 
 def _signature(function: Callable[..., object]) -> str:
-    return " ".join(str(inspect.signature(function)).split())
+    text = " ".join(str(inspect.signature(function)).split())
+    # A user's file is imported under a name of ours, which its annotations carry.
+    return re.sub(rf"\b{SUBJECT}\w*\.", "", text)
 
 
 def _has_future(function: Callable[..., object]) -> bool:
