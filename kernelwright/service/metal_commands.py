@@ -11,6 +11,7 @@ from kernelwright.errors import InputError
 from kernelwright.metal import simulator
 from kernelwright.metal.device.base import Counters
 from kernelwright.metal.device.simulator.record import Outcome
+from kernelwright.metal.device.simulator.unit import FastError
 from kernelwright.metal.diagnostic import (
     CompileError,
     Diagnostic,
@@ -141,11 +142,24 @@ def run(
     ] = None,
     seed: SeedOption = 0,
     timeout: TimeoutOption = 30.0,
+    worst_fast_math: Annotated[
+        bool,
+        typer.Option("--worst-fast-math", help="Move results of fast:: by all that Apple allows."),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Run a kernel and show the arrays that it wrote."""
     typed = _typed(
-        file, include, kernel, grid, threadgroup, buffer, threadgroup_bytes, constant, seed
+        file,
+        include,
+        kernel,
+        grid,
+        threadgroup,
+        buffer,
+        threadgroup_bytes,
+        constant,
+        seed,
+        "worst" if worst_fast_math else "usual",
     )
     outcome = _launch(typed, seed=seed, timeout_s=timeout)
     if save is not None:
@@ -223,14 +237,17 @@ def profile(
 
 
 def _compile(
-    file: Path, include: list[Path] | None, language: LanguageVersion = DEFAULT
+    file: Path,
+    include: list[Path] | None,
+    language: LanguageVersion = DEFAULT,
+    fast_error: FastError = "usual",
 ) -> simulator.Library:
     try:
         text = file.read_text()
     except (OSError, UnicodeDecodeError) as e:
         raise InputError(f"{file} cannot be read as text: {e}.") from e
     folders = (file.parent, *(include or ()))
-    return simulator.compile(text, folders=folders, language=language)
+    return simulator.compile(text, folders=folders, language=language, fast_error=fast_error)
 
 
 def _typed(
@@ -243,9 +260,10 @@ def _typed(
     threadgroup_bytes: list[str] | None,
     constants: list[str] | None,
     seed: int,
+    fast_error: FastError = "usual",
 ) -> TypedLaunch:
     try:
-        library = _compile(file, include)
+        library = _compile(file, include, fast_error=fast_error)
     except CompileError as e:
         print_diagnostics(error_console(), e.diagnostics, str(file))
         raise typer.Exit(1) from e

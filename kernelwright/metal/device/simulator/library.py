@@ -19,6 +19,7 @@ from kernelwright.metal.device.simulator.record import Buffer, Code, Outcome, Th
 from kernelwright.metal.device.simulator.runtime import launch
 from kernelwright.metal.device.simulator.toolchain import Variant
 from kernelwright.metal.device.simulator.unit import (
+    FastError,
     Prelude,
     Section,
     Unit,
@@ -316,6 +317,7 @@ def compile(  # noqa: A001 (the public name: metal.simulator.compile)
     folders: Sequence[Path] = (),
     math_mode: MathMode = "safe",
     language: LanguageVersion = DEFAULT,
+    fast_error: FastError = "usual",
     variant: Variant = "plain",
 ) -> Library:
     """Compile a Metal text for this machine.
@@ -328,6 +330,7 @@ def compile(  # noqa: A001 (the public name: metal.simulator.compile)
         folders: Where `#include "…"` looks.
         math_mode: What the compiler may assume of floats, as in MLX's `compile_options`.
         language: The version of Metal's language, by default that of macOS 26.
+        fast_error: `worst` moves each result of `fast::` by the error that Apple documents.
         variant: The build to make at once; others are made when a launch asks for them.
 
     Raises:
@@ -342,6 +345,7 @@ def compile(  # noqa: A001 (the public name: metal.simulator.compile)
         folders=folders,
         math_mode=math_mode,
         language=language,
+        fast_error=fast_error,
     )
     library = Library(unit)
     library.image(variant)

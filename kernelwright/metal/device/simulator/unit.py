@@ -20,6 +20,9 @@ from kernelwright.metal.msl.refuse import refuse
 from kernelwright.metal.msl.rewrite import FunctionConstant, Rewritten, rewrite
 from kernelwright.metal.msl.signature import Parameter
 
+FastError = Literal["usual", "worst"]
+"""Of functions in `fast::`: what a GPU may do, or all that Apple's table allows."""
+_WORST = "template <> struct kw::fast_setting<0> { static constexpr bool is_worst = true; };\n"
 Prelude = Literal["metal", "mlx"]
 """What stands before the text: nothing, or the headers that MLX puts before every kernel."""
 
@@ -63,6 +66,7 @@ class Unit:
     """Lines that diagnostics quote, by file."""
     math_mode: MathMode = "safe"
     language: LanguageVersion = DEFAULT
+    fast_error: FastError = "usual"
     sees_addresses: bool = True
     """The text may compute with addresses, as no candidate may."""
 
@@ -121,6 +125,8 @@ class Unit:
         for index in dict.fromkeys(c.index for c in self.constants):
             parts.append(f"#define KW_CONSTANT_{index} {constants.get(index, 0)}\n")
             parts.append(f"#define KW_CONSTANT_DEFINED_{index} {int(index in constants)}\n")
+        if self.fast_error == "worst":
+            parts.append(_WORST)
         stops = (*(start - 1 for start in self.starts[1:]), len(lines))
         for section, start, stop in zip(self.sections, self.starts, stops, strict=True):
             parts += [line_marker(section), "\n".join(lines[start - 1 : stop]), "\n"]
@@ -167,6 +173,7 @@ def prepare(
     folders: Sequence[Path] = (),
     math_mode: MathMode = "safe",
     language: LanguageVersion = DEFAULT,
+    fast_error: FastError = "usual",
     threadgroup_bytes: int = METAL_THREADGROUP_BYTES,
     sees_addresses: bool = True,
 ) -> Unit:
@@ -178,6 +185,7 @@ def prepare(
         folders: Where `#include "…"` looks, before MLX's own headers.
         math_mode: What the compiler may assume of floats.
         language: The version that the text is compiled at.
+        fast_error: How far off `fast::` functions are.
         threadgroup_bytes: What a threadgroup may take.
         sees_addresses: Whether it may compute with addresses.
 
@@ -202,6 +210,7 @@ def prepare(
             unit, found = whole, refuse(whole.rewritten, language)
     if found:
         raise CompileError(tuple(unit.placed(d) for d in found))
+    unit = replace(unit, fast_error=fast_error)
     return replace(unit, math_mode=math_mode, language=language, sees_addresses=sees_addresses)
 
 
