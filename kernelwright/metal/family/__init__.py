@@ -1,5 +1,5 @@
 """Which graphs one kernel can compute, and by which family of kernels."""
 
-from kernelwright.metal.family.classify import Family, Pattern, classify
+from kernelwright.metal.family.classify import Family, Pattern, classify, served
 
-__all__ = ["Family", "Pattern", "classify"]
+__all__ = ["Family", "Pattern", "classify", "served"]

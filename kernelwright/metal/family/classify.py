@@ -14,6 +14,7 @@ from kernelwright.metal.family.contraction import DENSE, trouble_with_attention,
 from kernelwright.metal.family.depthwise_conv import is_window, trouble_with_windows
 from kernelwright.metal.family.plane import Part, Plane, plane_of
 from kernelwright.metal.family.row_order import crossing, plain_rows
+from kernelwright.metal.family.spelled_out import spelled_out
 
 
 class Pattern(StrEnum):
@@ -92,6 +93,25 @@ def classify(graph: Graph) -> Family:
     Row-wise means: all reductions reduce the same axes of the same shape; what depends on a
     reduction stays within its row; every output holds one element a row or one an element.
     """
+    family = _classified(graph)
+    if family.pattern is not Pattern.NONE or (other := spelled_out(graph)) is graph:
+        return family
+    inner = _classified(other)
+    return inner if inner.pattern is not Pattern.NONE else family
+
+
+def served(graph: Graph) -> Graph:
+    """Return the form of a graph that a family serves: short reductions may have to be written out.
+
+    A graph that no family serves stays as it is.
+    """
+    other = spelled_out(graph)
+    if other is graph or _classified(graph).pattern is not Pattern.NONE:
+        return graph
+    return graph if _classified(other).pattern is Pattern.NONE else other
+
+
+def _classified(graph: Graph) -> Family:
     if empty := [t for t in (*graph.input_types, *graph.output_types) if t.size == 0]:
         return Family(Pattern.NONE, reason=f"an array without elements, {empty[0]}, has no threads")
     if any(node.op in matvec.PRODUCTS for node in graph.nodes):

@@ -2,6 +2,7 @@
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
+from kernelwright.metal.family import served
 from kernelwright.metal.family.concatenated_outputs import stacked_axis
 from kernelwright.metal.kernel import Kernel, Program, Tensor
 from kernelwright.metal.lower.attention_program import attention_program
@@ -56,6 +57,7 @@ def lower(graph: Graph, schedule: Schedule) -> Program:
         raise UnsupportedError(
             f"Metal has no {foreign[0].dtype.short}; cast the arrays, or leave {foreign[0]} to MLX."
         )
+    graph = served(graph)
     signature = Signature.of(graph)
     if isinstance(schedule, Split | ColumnSplit):
         return _split(graph, signature, schedule)

@@ -9,7 +9,7 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Call, Kind, op_named, reduced_axes
 from kernelwright.metal.device.base import DeviceInfo
-from kernelwright.metal.family.classify import Pattern, classify
+from kernelwright.metal.family.classify import Pattern, classify, served
 from kernelwright.metal.family.concatenated_outputs import stacked_axis
 from kernelwright.metal.family.contraction import FEW_TOKENS, dense_sizes
 from kernelwright.metal.lower.accumulator import is_compensated, joins_in_part, online_pairs
@@ -122,6 +122,7 @@ def schedules(graph: Graph, device: DeviceInfo) -> tuple[Schedule, ...]:
     Raises:
         UnsupportedError: no family computes the graph.
     """
+    graph = served(graph)
     family = classify(graph)
     if family.pattern is Pattern.NONE:
         raise UnsupportedError(f"no family of kernels computes this: {family.reason}.")
@@ -148,6 +149,7 @@ def schedules(graph: Graph, device: DeviceInfo) -> tuple[Schedule, ...]:
 
 def footprint(graph: Graph, schedule: Schedule) -> Footprint:
     """Estimate what a graph's kernel takes on chip under a schedule."""
+    graph = served(graph)
     if isinstance(schedule, Elementwise):
         return Footprint(_WORKING + len(graph.nodes) // 4, 0)
     if isinstance(schedule, Dense):
