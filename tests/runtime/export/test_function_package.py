@@ -231,14 +231,46 @@ def test_a_patch_gives_a_file_its_kernels_in_place(
     assert mx.array_equal(patched.twice(mx.ones((4, 32)), mx.ones((32, 32))), wanted).item()
 
 
-def test_a_patch_is_refused_where_the_file_may_change_what_is_copied(
+_EDITS = {
+    "its own line": ("x * SCALE", "x * SCALE + 1"),
+    "a constant": ("SCALE = 0.5", "SCALE = 0.75"),
+    "a helper below it": ("return x\n", "return x * 3\n"),
+}
+
+
+@pytest.mark.parametrize("edit", [None, *_EDITS])
+def test_a_patched_function_that_was_edited_runs_as_it_is_written(
+    edit: str | None, kernels_of: KernelsOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = _USER.replace("scale=0.5", "scale=None").replace("x * scale", "helped(x * SCALE)")
+    text = f"SCALE = 0.5\n{text}\n\ndef helped(x):\n    return x\n"
+    name = f"edited_{abs(hash(edit))}"
+    file = tmp_path / f"{name}.py"
+    file.write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    _exported(importlib.import_module(name), kernels_of(_chips), "patch").write(tmp_path / "out")
+    apply = ["git", "apply", str(tmp_path / "out" / "mixed.patch")]
+    subprocess.run(apply, cwd=tmp_path, check=True)
+    if edit is not None:
+        old, new = _EDITS[edit]
+        assert old in file.read_text()
+        file.write_text(file.read_text().replace(old, new))
+    monkeypatch.delitem(sys.modules, name)
+    patched = importlib.import_module(name)
+    assert patched.mixed.serves(*ONE.args) == (edit is None)
+    arrays = mx.ones((4, 32)), mx.ones((32, 32))
+    wanted = patched.mixed.reference(*arrays)
+    assert mx.array_equal(patched.mixed(*arrays), wanted).item()
+
+
+def test_a_patch_is_refused_where_nothing_tells_a_later_edit(
     kernels_of: KernelsOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = _USER.replace("scale=0.5", "scale=None").replace("x * scale", "x * SCALE")
-    (tmp_path / "scaled_by_its_file.py").write_text(f"SCALE = 0.5\n{text}")
+    text = _USER.replace("scale=0.5", "scale=None").replace("x * scale", 'x * SCALES["x"]')
+    (tmp_path / "scaled_by_its_file.py").write_text(f"SCALES = {{'x': 0.5}}\n{text}")
     monkeypatch.syspath_prepend(str(tmp_path))
     module = importlib.import_module("scaled_by_its_file")
-    with pytest.raises(KernelwrightError, match="a copy of SCALE, which its file may change"):
+    with pytest.raises(KernelwrightError, match="a copy of what mixed reads"):
         _exported(module, kernels_of(_chips), "patch")
 
 

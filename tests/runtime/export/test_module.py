@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import mlx.core as mx
+import numpy as np
 import pytest
 
 from kernelwright.agents.protocols import Proposal
@@ -22,6 +23,7 @@ from kernelwright.metal.device.base import Counters, DeviceInfo
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.plan import partition
 from kernelwright.runtime.export import FormatName, export_as, export_module
+from kernelwright.runtime.export.test_code import telling_places
 from kernelwright.store import CandidateDetail, Environment, Intent, KernelStore
 
 INFO = DeviceInfo(name="simulator", chip="x86_64", runtime="ziglang 0.17.0", measures_time=False)
@@ -340,3 +342,13 @@ def test_a_kernel_that_takes_little_is_exported_whatever_it_was_judged_under(mak
     detail = judged_with(make(residual_rms_norm, *_arrays()), 32768)
     files = {f.name: f.text for f in export_module(detail).files}
     assert "It is not for Macs" not in files["VERIFICATION.md"]
+
+
+def test_samples_tell_a_kernel_of_zeros_from_a_right_one() -> None:
+    flat = np.zeros(1000)
+    flat[[3, 4, 501, 998]] = 1.5
+    places = telling_places(flat, 12)
+    assert {3, 4, 501, 998} <= set(places)
+    assert 999 in places
+    assert len(telling_places(np.arange(1000.0), 12)) == 12
+    assert telling_places(np.zeros(0), 12) == []

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from kernelwright.errors import KernelwrightError, UnsupportedError
+from kernelwright.errors import KernelwrightError
 from kernelwright.ir.capture import capture_labelled
 from kernelwright.runtime.export.folder import SHARED, ExportedFile
 from kernelwright.runtime.export.format import ExportedModule
@@ -19,7 +19,6 @@ from kernelwright.runtime.export.function.function_export import (
 )
 from kernelwright.runtime.export.function.patch_file import patch_of
 from kernelwright.runtime.export.function.proof import Check, prove
-from kernelwright.runtime.export.function.source import CarriedSource
 from kernelwright.runtime.export.function.stub_code import stub_text
 from kernelwright.runtime.export.function.test_code import function_tests
 from kernelwright.runtime.export.function.variant import Lookup, Variant
@@ -142,16 +141,6 @@ def _remarks(function: Callable[..., object], calls: Sequence[ExampleCall]) -> t
     return tuple(found)
 
 
-def _check_reads_nothing_else(source: CarriedSource) -> None:
-    """Refuse a patch where the file could change what the module beside it has a copy of."""
-    held = {*source.literals, *source.objects, *source.arrays, *source.stated}
-    if held:
-        raise UnsupportedError(
-            f"a patch would give {source.name} a copy of {min(held)}, which its file may change; "
-            "make it an argument, or use --format module."
-        )
-
-
 def _use(layout: Layout, name: str, imported: str) -> str:
     if layout == "patch":
         return f"git apply FOLDER/{imported}.patch"
@@ -174,7 +163,6 @@ def _laid_out(
     if layout == "patch":
         source = export.module.source
         public = imported_name(source)
-        _check_reads_nothing_else(source)
         return (patch_of(function, public, export.files), verification)
     if layout == "module":
         tested = [ExportedFile(name=f"test_{name}.py", text=tests)] if tests else []

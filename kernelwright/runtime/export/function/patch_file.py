@@ -7,14 +7,42 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kernelwright.errors import UnsupportedError
+from kernelwright.runtime.definition import _are_alike
 from kernelwright.runtime.export.format import ExportedFile
+from kernelwright.runtime.export.function.module_file import imported
 
 _ADDED = """\
 
 
-# Metal kernels for the calls that they serve, and the function above for all others.
-from {module} import {name}  # noqa: E402, F811
+# Metal kernels for the calls that they serve, while the function above is what they were found
+# for; the function itself for all others.
+from {module} import with_kernels as _with_kernels  # noqa: E402
+
+{name} = _with_kernels({name})
 """
+
+_WITH_KERNELS = '''
+
+
+def with_kernels(function: Callable) -> Callable:
+    """Give kernels to the function of the patched file while they compute what it does."""
+    known = []
+
+    def is_known() -> bool:
+        if not known:
+            # What the function reads is defined by its first call, if below it in its file.
+            is_alike = _are_alike(function, {name}.reference)
+            known.extend((is_alike, _Unchanged(function, _NAMES, _PASSED)))
+        return known[0] and known[1]()
+
+    @functools.wraps(function)
+    def patched(*args: object, **kwargs: object) -> object:
+        return ({name} if is_known() else function)(*args, **kwargs)
+
+    patched.reference = function
+    patched.serves = lambda *args, **kwargs: is_known() and {name}.serves(*args, **kwargs)
+    return patched
+'''
 
 
 def patch_of(
@@ -46,6 +74,8 @@ def patch_of(
             f"a patch needs a function that is defined at the top level of a file, found {name!r}; "
             "use --format module."
         )
+    files = [_with_decorator(files[0], name)]
+    _check_is_known(function, files, name)
     root = path.parent
     while (root / "__init__.py").exists():
         root = root.parent
@@ -61,6 +91,23 @@ def patch_of(
     text = _diff(before.splitlines(keepends=True), after, place.as_posix(), place.as_posix())
     text += _diff([], files[0].text.splitlines(keepends=True), None, beside)
     return ExportedFile(name=f"{name}.patch", text=text)
+
+
+def _with_decorator(file: ExportedFile, name: str) -> ExportedFile:
+    return file.model_copy(update={"text": file.text + _WITH_KERNELS.format(name=name)})
+
+
+def _check_is_known(
+    function: Callable[..., object], files: Sequence[ExportedFile], name: str
+) -> None:
+    """Refuse a patch where nothing tells a function that was edited later from this one."""
+    with imported(files, Path(files[0].name).stem) as module:
+        is_known = _are_alike(inspect.unwrap(function), getattr(module, name).reference)
+    if not is_known:
+        raise UnsupportedError(
+            f"a patch would hold a copy of what {name} reads besides functions, classes and plain "
+            "constants, and its file may change that; make it an argument, or use --format module."
+        )
 
 
 def _last_line(text: str, name: str) -> int | None:

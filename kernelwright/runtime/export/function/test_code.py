@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import mlx.core as mx
+import numpy as np
 
 from kernelwright.runtime.export.function.agreement import is_close, neighbours
 from kernelwright.runtime.export.function.arguments_code import (
@@ -16,6 +17,7 @@ from kernelwright.runtime.export.function.dispatch import _Call, _leaves
 from kernelwright.runtime.export.function.literal import literal
 from kernelwright.runtime.export.function.module_code import FunctionModule
 from kernelwright.runtime.export.function.object_code import MADE
+from kernelwright.runtime.export.test_code import telling_places
 
 _SAMPLED = 8
 ORDERLESS = frozenset({"argpartition", "argsorted_slice", "partition", "sorted_slice"})
@@ -184,18 +186,13 @@ def has_order(module: FunctionModule) -> bool:
 
 
 def _samples(result: mx.array, near: Sequence[mx.array], is_certain: bool) -> str:
-    """Choose elements over the whole array, its last included: that is where tails go wrong.
+    """Choose elements that tell a right kernel from a wrong one.
 
     One that jumps where inputs move by their last bits may come out otherwise on another machine.
     """
-    last = result.size - 1
-    places = (
-        sorted({round(i * last / (_SAMPLED - 1)) for i in range(_SAMPLED)})
-        if is_certain and last >= 0
-        else []
-    )
     wide = result.astype(mx.float32) if mx.issubdtype(result.dtype, mx.floating) else result
     flat = wide.reshape(-1)
+    places = telling_places(np.array(flat), _SAMPLED) if is_certain else []
     others = [n.reshape(-1) for n in near]
     values = ", ".join(
         f"({i}, {literal(flat[i].item())})"

@@ -24,7 +24,10 @@ def function_verification(
     """Return the section's text."""
     own = imported_name(module.source)
     imported = f"It is `{own}` of the module: `from {module.name} import {own}`.\n"
-    patched = f"The patch makes `{own}` of its file run them; its callers stay as they are.\n"
+    patched = (
+        f"The patch makes `{own}` of its file run them, as long as its code and the constants that "
+        "it reads stay what they are; once edited, it runs as it is written.\n"
+    )
     parts = [
         f"# What is known about `{module.name}{module.signature}`\n",
         patched if is_patch else imported,
