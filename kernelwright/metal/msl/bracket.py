@@ -14,6 +14,8 @@ class Brackets:
     """A text's code tokens and what its brackets say."""
 
     code: list[Token]
+    words: list[str]
+    """The spelling of each."""
     partner: dict[int, int]
     """Matching bracket of each bracket, both ways."""
     superseded: frozenset[int]
@@ -29,6 +31,7 @@ def pair_brackets(tokens: Sequence[Token]) -> tuple[list[Token], dict[int, int]]
 def read_brackets(tokens: Sequence[Token]) -> Brackets:
     """Pair brackets, and say what no grammar can read beside the rest."""
     code: list[Token] = []
+    words: list[str] = []
     partner: dict[int, int] = {}
     branches = _Branches()
     for token in tokens:
@@ -40,6 +43,7 @@ def read_brackets(tokens: Sequence[Token]) -> Brackets:
             continue
         index, text = len(code), token.spelling
         code.append(token)
+        words.append(text)
         if token.kind is not TokenKind.PUNCTUATOR:
             continue
         stack = branches.open
@@ -50,7 +54,7 @@ def read_brackets(tokens: Sequence[Token]) -> Brackets:
             partner[index] = opener
             for twin in (opener, *branches.twins.get(opener, ())):
                 partner[twin] = index
-    return Brackets(code, partner, frozenset(branches.superseded))
+    return Brackets(code, words, partner, frozenset(branches.superseded))
 
 
 @dataclass

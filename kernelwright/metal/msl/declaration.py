@@ -73,7 +73,7 @@ def analyze(
     known.define(tokens)
     brackets = read_brackets(tokens)
     code = brackets.code
-    structure = Structure(code, brackets.partner)
+    structure = Structure(code, brackets.words, brackets.partner)
     tree = _parser().parse(plain_text(brackets, known))
     hidden = known.qualifiers
     structure.hidden = {i: hidden[t.text] for i, t in enumerate(code) if t.text in hidden}

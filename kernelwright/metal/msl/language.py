@@ -7,7 +7,7 @@ from kernelwright.errors import InputError
 from kernelwright.metal.diagnostic import Diagnostic
 from kernelwright.metal.msl.qualifier import idle_qualifiers
 from kernelwright.metal.msl.structure import Structure
-from kernelwright.metal.msl.token import Token, TokenKind
+from kernelwright.metal.msl.token import Token
 
 LanguageVersion = Literal["3.1", "3.2", "4.0", "4.1"]
 DEFAULT: LanguageVersion = "4.0"
@@ -86,9 +86,8 @@ def _qualifiers(tokens: Sequence[Token]) -> Iterator[tuple[Token, str, LanguageV
 
 def _words(structure: Structure) -> Iterator[tuple[Token, str, LanguageVersion]]:
     own = {f.name for f in structure.functions} | structure.types
-    for place, token in enumerate(structure.code):
-        since = _WORDS.get(token.spelling)
-        if since is None or token.kind is not TokenKind.IDENTIFIER or token.spelling in own:
+    for place, word in enumerate(structure.words):
+        if (since := _WORDS.get(word)) is None or word in own:
             continue
         if structure.spelling(place - 1) not in (".", "->"):
-            yield token, f"'{token.spelling}' is", since
+            yield structure.code[place], f"'{word}' is", since

@@ -24,13 +24,12 @@ def plain_text(brackets: Brackets, macros: Macros) -> bytes:
     Address spaces become `const`; comments, directives and macros that stand for qualifiers or
     whole statements become blanks. Every byte belongs to the character at its place.
     """
-    code, partner = brackets.code, brackets.partner
+    code, words, partner = brackets.code, brackets.words, brackets.partner
     text = bytearray(b" " * (code[-1].end if code else 0))
     skipped = 0
-    for place, token in enumerate(code):
+    for place, (token, word) in enumerate(zip(code, words, strict=True)):
         if place < skipped or place in brackets.superseded:
             continue
-        word = token.spelling
         if token.kind is TokenKind.IDENTIFIER:
             if word == "_Pragma" or _is_statement_macro(code, partner, place, macros.calls):
                 skipped = partner[place + 1] + 1 if place + 1 in partner else place + 1

@@ -17,7 +17,7 @@ _SCALARS = frozenset(
 
 def idle_qualifiers(tokens: Sequence[Token]) -> list[Token]:
     """Return the tokens that clang must not see, in order."""
-    if not any(t.spelling in ("coherent", "metal") for t in tokens):
+    if not any(t.text in ("coherent", "metal") for t in tokens):
         return []
     code = [t for t in tokens if t.is_code]
     found: list[Token] = []

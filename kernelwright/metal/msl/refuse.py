@@ -65,7 +65,7 @@ def _words(structure: Structure) -> Iterator[Diagnostic]:
     for index, token in enumerate(structure.code):
         if token.kind is not TokenKind.IDENTIFIER:
             continue
-        word, before = token.spelling, structure.spelling(index - 1)
+        word, before = structure.words[index], structure.spelling(index - 1)
         if before in (".", "->", "::"):
             continue
         if word == "long" and structure.spelling(index + 1) in ("long", "double"):

@@ -185,7 +185,8 @@ class _Rewriter:
         The swizzle is a property, which clang cannot rebuild from a template where some
         `operator+=` is visible, and MLX's headers make one visible everywhere.
         """
-        for access, name, elements in swizzle_assignments(self.tokens):
+        members = self.structure.members
+        for access, name, elements in swizzle_assignments(self.tokens, members):
             chosen = ", ".join(map(str, elements))
             self.editor.replace(access.offset, access.text, "->*")
             self.editor.replace(name.offset, name.text, f"kw_letters<{chosen}>{{}}")

@@ -144,6 +144,8 @@ class Structure:
     """What `declaration.analyze` found, in the text's order."""
 
     code: Sequence[Token]
+    words: Sequence[str]
+    """The spelling of each token."""
     partner: dict[int, int]
     """Matching bracket of each bracket, both ways."""
     functions: list[Function] = field(default_factory=list)
@@ -166,7 +168,13 @@ class Structure:
 
     def spelling(self, index: int) -> str:
         """The token's spelling, empty beyond either end."""
-        return self.code[index].spelling if 0 <= index < len(self.code) else ""
+        return self.words[index] if 0 <= index < len(self.words) else ""
+
+    @property
+    def members(self) -> frozenset[str]:
+        """The names of the members that the text's classes have."""
+        declared = (d.name_at for v in self.variables if v.in_class for d in v.declarators)
+        return frozenset(map(self.spelling, declared))
 
     def locals_of(self, function: Function) -> Sequence[Variable]:
         """The variables that a function's body declares."""

@@ -71,8 +71,7 @@ def shadowed(name: str) -> str:
 
 
 def _members(structure: Structure) -> frozenset[str]:
-    declared = (d.name_at for v in structure.variables if v.in_class for d in v.declarators)
-    return frozenset(n for i in declared if _SWIZZLE.fullmatch(n := structure.spelling(i)))
+    return frozenset(name for name in structure.members if _SWIZZLE.fullmatch(name))
 
 
 def mentions(text: str, name: str) -> bool:

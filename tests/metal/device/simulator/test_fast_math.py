@@ -45,7 +45,7 @@ def _ulps(y: Floats, exact: NDArray[np.float64]) -> NDArray[np.float64]:
 )
 def test_formulas_have_their_own_limits(expression: str, x: float, expected: float) -> None:
     y = _values(expression, np.full(1, x, np.float32))
-    np.testing.assert_array_equal(y, np.float32([expected]))
+    np.testing.assert_array_equal(y, np.array([expected], np.float32))
 
 
 @pytest.mark.parametrize(

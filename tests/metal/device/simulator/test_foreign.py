@@ -1,0 +1,41 @@
+"""Metal in the styles of other people's shaders compiles, and runs without a report."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kernelwright.metal.device import simulator
+from kernelwright.metal.device.base import Array
+from kernelwright.metal.msl.signature import Parameter
+
+_TEXTS = sorted((Path(__file__).parent / "foreign").glob("*.metal"))
+_ELEMENTS = 8192
+_TYPES = {
+    "float": np.float32, "half": np.float16, "uint": np.uint32, "int": np.int32,
+    "int64_t": np.int64, "uchar": np.uint8, "char": np.int8, "ushort": np.uint16,
+}  # fmt: skip
+
+
+def _array(parameter: Parameter) -> Array:
+    """Return zeros for a parameter, of its type where that is a number's, else of 16 bytes."""
+    dtype = _TYPES.get(parameter.type, np.float32)
+    size = 1 if parameter.is_reference and parameter.type in _TYPES else 4 * _ELEMENTS
+    return np.zeros(size, dtype)
+
+
+@pytest.mark.parametrize("path", _TEXTS, ids=lambda p: p.stem)
+def test_a_foreign_text_runs_clean(path: Path) -> None:
+    library = simulator.compile(path.read_text())
+    assert library.kernels
+    for name in library.kernels:
+        kernel = library.kernel(name)
+        entry = kernel.entry()
+        outcome = kernel.launch(
+            {p.name: _array(p) for p in entry.buffers},
+            grid=(32, 1, 1),
+            threadgroup=(32, 1, 1),
+            threadgroup_bytes={p.name: 512 for p in entry.threadgroups},
+            sanitize=True,
+        )
+        assert outcome.reports == ()
