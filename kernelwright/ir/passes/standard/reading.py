@@ -1,10 +1,13 @@
 """Looking at what a builder has made: past broadcasts, at numbers and signs."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from kernelwright.ir.builder import GraphBuilder
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Constant, Node, ValueId
+from kernelwright.ir.ops import Call
 from kernelwright.ir.passes.view import broadcast
 
 _NONNEGATIVE = frozenset({"square", "exp", "abs", "sigmoid", "softmax"})
@@ -79,3 +82,35 @@ def is_float(builder: GraphBuilder, node: Node) -> bool:
     """Say whether a node reads floats of one dtype."""
     dtypes = {builder.types[v].dtype for v in node.inputs}
     return len(dtypes) == 1 and dtypes.pop().is_float
+
+
+@dataclass(frozen=True)
+class BuilderSource:
+    """What a builder has made so far, as patterns see it: they look through nothing."""
+
+    builder: GraphBuilder
+
+    def base(self, value: ValueId) -> ValueId:
+        """Return the value itself."""
+        return value
+
+    def node(self, value: ValueId) -> Node | None:
+        """Return the node that makes a value."""
+        return self.builder.producer(value)
+
+    def row(self, value: ValueId) -> ValueId | None:
+        """Return what is repeated along the last axis to become a value."""
+        return row_value(self.builder, value, self.builder.types[value].shape)
+
+    def number(self, value: ValueId) -> float | None:
+        """Return the number that a value holds everywhere, if it is known."""
+        return number(self.builder, value)
+
+    def call(self, node: Node) -> Call:
+        """Return a node's attributes and types."""
+        types = self.builder.types
+        return Call(
+            dict(node.attributes),
+            tuple(types[v] for v in node.inputs),
+            tuple(types[v] for v in node.outputs),
+        )

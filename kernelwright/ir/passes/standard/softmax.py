@@ -10,35 +10,31 @@ from collections.abc import Sequence
 from kernelwright.ir.builder import GraphBuilder, Rule
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Node, TensorType, ValueId
+from kernelwright.ir.match.pattern import Found, match, match_node
+from kernelwright.ir.match.row import (
+    AXES,
+    LOG_SOFTMAX,
+    SHIFTED,
+    SHIFTED_LOGSUMEXP,
+    SHIFTED_SOFTMAX,
+)
 from kernelwright.ir.ops import Call
-from kernelwright.ir.passes.standard.reading import is_float, number, row_value, same
+from kernelwright.ir.passes.standard.reading import BuilderSource, is_float, row_value, same
 from kernelwright.ir.passes.view import broadcast
 
 
 def _shifted(builder: GraphBuilder, value: ValueId) -> ValueId | None:
     """Return x where a value is x less the maximum of its row."""
-    node = builder.made_by(value, "subtract")
-    if node is None:
+    return _operand(builder, match(BuilderSource(builder), SHIFTED, value))
+
+
+def _operand(builder: GraphBuilder, found: Found | None) -> ValueId | None:
+    """Return x of a match along the last axis."""
+    if found is None:
         return None
-    x, peak = node.inputs
-    shape = builder.types[x].shape
-    row = row_value(builder, peak, shape)
-    found = builder.made_by(row, "max") if row is not None else None
-    if found is None or found.inputs[0] != x or not _is_along_rows(found, shape):
-        return None
-    return x
-
-
-def _is_along_rows(node: Node, shape: tuple[int, ...]) -> bool:
-    return dict(node.attributes)["axes"] == (len(shape) - 1,)
-
-
-def _total_of(builder: GraphBuilder, total: ValueId, exponential: ValueId) -> bool:
-    """Say whether a value is the sum of exponentials over their rows."""
-    node = builder.made_by(total, "sum")
-    if node is None or node.inputs[0] != exponential:
-        return False
-    return _is_along_rows(node, builder.types[exponential].shape)
+    x = found.values["x"]
+    is_along_rows = found.axes.get(AXES) == (len(builder.types[x].shape) - 1,)
+    return x if is_along_rows else None
 
 
 def _softmax(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
@@ -51,23 +47,7 @@ def softmax_operand(builder: GraphBuilder, node: Node) -> ValueId | None:
     """Return x where a node is a softmax of x written out, shifted by the row's maximum."""
     if node.op not in ("divide", "multiply") or not is_float(builder, node):
         return None
-    shape = builder.types[node.inputs[0]].shape
-    for exponential, other in (node.inputs, node.inputs[::-1]):
-        made = builder.made_by(exponential, "exp")
-        x = _shifted(builder, made.inputs[0]) if made is not None else None
-        row = row_value(builder, other, shape)
-        if x is None or row is None:
-            continue
-        if node.op == "multiply":
-            inverse = builder.made_by(row, "divide")
-            if inverse is None or number(builder, inverse.inputs[0]) != 1.0:
-                continue
-            row = inverse.inputs[1]
-        if _total_of(builder, row, exponential):
-            return x
-        if node.op == "divide":
-            return None
-    return None
+    return _operand(builder, match_node(BuilderSource(builder), SHIFTED_SOFTMAX, node))
 
 
 def _make(builder: GraphBuilder, x: ValueId) -> ValueId:
@@ -76,13 +56,10 @@ def _make(builder: GraphBuilder, x: ValueId) -> ValueId:
 
 def _exponential(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
     """See a softmax in the exponential of a logarithm of one."""
-    difference = builder.made_by(node.inputs[0], "subtract") if node.op == "exp" else None
-    if difference is None or not is_float(builder, difference):
+    if node.op != "exp" or not is_float(builder, node):
         return None
-    x, total = difference.inputs
-    row = row_value(builder, total, call.outputs[0].shape)
-    found = builder.made_by(row, "logsumexp") if row is not None else None
-    return [_make(builder, x)] if found is not None and found.inputs[0] == x else None
+    found = match(BuilderSource(builder), LOG_SOFTMAX, node.inputs[0])
+    return [_make(builder, found.values["x"])] if found is not None else None
 
 
 def _bare_softmax(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
@@ -102,16 +79,10 @@ def _bare_softmax(builder: GraphBuilder, node: Node, call: Call) -> Sequence[Val
 
 def _logsumexp(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:
     """See a log-sum-exp in the logarithm of the sum of shifted exponentials."""
-    total = builder.made_by(node.inputs[0], "sum") if node.op == "log" else None
-    exponential = builder.made_by(total.inputs[0], "exp") if total is not None else None
-    if total is None or exponential is None:
+    found = match_node(BuilderSource(builder), SHIFTED_LOGSUMEXP, node)
+    if found is None or _operand(builder, found) is None:
         return None
-    shifted = exponential.inputs[0]
-    if _shifted(builder, shifted) is None:
-        return None
-    if not _is_along_rows(total, builder.types[shifted].shape):
-        return None
-    return builder.add("logsumexp", (shifted,), call.outputs)
+    return builder.add("logsumexp", (found.values["shifted"],), call.outputs)
 
 
 def _shift(builder: GraphBuilder, x: ValueId) -> ValueId:
@@ -127,12 +98,10 @@ def _log_softmax(builder: GraphBuilder, node: Node, call: Call) -> Sequence[Valu
     """Shift before a log-sum-exp is subtracted: rows far from zero then cancel nothing."""
     if node.op != "subtract" or not is_float(builder, node):
         return None
-    x, total = node.inputs
-    row = row_value(builder, total, call.outputs[0].shape)
-    found = builder.made_by(row, "logsumexp") if row is not None else None
-    if found is None or found.inputs[0] != x or _shifted(builder, x) is not None:
+    found = match_node(BuilderSource(builder), LOG_SOFTMAX, node)
+    if found is None or _shifted(builder, found.values["x"]) is not None:
         return None
-    shifted = _shift(builder, x)
+    shifted = _shift(builder, found.values["x"])
     inner = _sum_of(builder, shifted)
     return [same(builder, "subtract", shifted, broadcast(builder, inner, call.outputs[0].shape))]
 

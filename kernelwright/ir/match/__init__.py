@@ -1,0 +1,1 @@
+"""Patterns over graphs, and the recognisers that naming, rewriting and planning share."""

@@ -1,0 +1,174 @@
+"""A small language of patterns: ops, operands in either order, constants, and bound names.
+
+    X = Bind("x")
+    SILU = Made(("multiply",), (X, Made(("sigmoid",), (X,))))
+    for found in matches(source, SILU, value):
+        found.values["x"]
+
+A `Source` decides what is looked through on the way from a value to what makes it: nothing, for
+rewrites that keep every bit, or views and casts, for names that people give.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import permutations
+from types import MappingProxyType
+from typing import Protocol
+
+from kernelwright.ir.graph import Node, ValueId
+from kernelwright.ir.ops import op_named, reduced_axes
+from kernelwright.ir.ops.op import Call
+
+Axes = tuple[int, ...]
+
+
+class Source(Protocol):
+    """What patterns are matched against."""
+
+    def base(self, value: ValueId) -> ValueId:
+        """Return the value that stands for a value, so that equal ones are one."""
+        ...
+
+    def node(self, value: ValueId) -> Node | None:
+        """Return the node that makes a value, if one does."""
+        ...
+
+    def row(self, value: ValueId) -> ValueId | None:
+        """Return the value of one element a row that a value repeats, or None."""
+        ...
+
+    def number(self, value: ValueId) -> float | None:
+        """Return the number that a value holds everywhere, if it is known."""
+        ...
+
+    def call(self, node: Node) -> Call:
+        """Return a node's attributes and types."""
+        ...
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a match bound to names."""
+
+    values: Mapping[str, ValueId] = field(default_factory=lambda: MappingProxyType({}))
+    axes: Mapping[str, Axes] = field(default_factory=lambda: MappingProxyType({}))
+
+    def with_value(self, name: str, value: ValueId) -> "Found | None":
+        """Bind a value; None where the name is bound to another one."""
+        if self.values.get(name, value) != value:
+            return None
+        return Found({**self.values, name: value}, self.axes)
+
+    def with_axes(self, name: str, axes: Axes) -> "Found | None":
+        """Bind axes; None where the name is bound to others."""
+        if self.axes.get(name, axes) != axes:
+            return None
+        return Found(self.values, {**self.axes, name: axes})
+
+
+@dataclass(frozen=True)
+class Bind:
+    """Any value; the same one wherever the name occurs."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Number:
+    """A constant of one number."""
+
+    value: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """One element a row, repeated along the row where what reads it needs that."""
+
+    pattern: "Pattern"
+
+
+@dataclass(frozen=True)
+class Either:
+    """The first of several patterns that leads to a match of the whole."""
+
+    patterns: "tuple[Pattern, ...]"
+
+
+@dataclass(frozen=True)
+class Made:
+    """What one of some ops makes of its operands, in either order where the op commutes."""
+
+    ops: tuple[str, ...]
+    operands: "tuple[Pattern, ...]"
+    name: str = ""
+    """To bind what it makes to."""
+    axes: str = ""
+    """To bind the axes that it reduces to."""
+
+
+Pattern = Bind | Number | Row | Either | Made
+
+
+def match(source: Source, pattern: Pattern, value: ValueId) -> Found | None:
+    """Return the first way in which a value matches a pattern, or None."""
+    return next(matches(source, pattern, value), None)
+
+
+def matches(
+    source: Source, pattern: Pattern, value: ValueId, given: Found | None = None
+) -> Iterator[Found]:
+    """Yield every way in which a value matches a pattern, beside what is bound already."""
+    known = given or Found()
+    match pattern:
+        case Bind(name):
+            bound = known.with_value(name, source.base(value))
+            yield from () if bound is None else (bound,)
+        case Number(wanted):
+            yield from (known,) if source.number(value) == wanted else ()
+        case Row(inner):
+            row = source.row(value)
+            yield from () if row is None else matches(source, inner, row, known)
+        case Either(patterns):
+            for one in patterns:
+                yield from matches(source, one, value, known)
+        case Made():
+            yield from _made(source, pattern, value, known)
+
+
+def match_node(source: Source, pattern: Made | Either, node: Node) -> Found | None:
+    """Return the first way in which what a node makes matches, before it has a value."""
+    patterns = pattern.patterns if isinstance(pattern, Either) else (pattern,)
+    ways = (_of_node(source, p, node, Found()) for p in patterns if isinstance(p, Made))
+    return next((found for way in ways for found in way), None)
+
+
+def _made(source: Source, pattern: Made, value: ValueId, known: Found) -> Iterator[Found]:
+    bound = known.with_value(pattern.name, source.base(value)) if pattern.name else known
+    node = source.node(value)
+    if node is not None and bound is not None:
+        yield from _of_node(source, pattern, node, bound)
+
+
+def _of_node(source: Source, pattern: Made, node: Node, known: Found) -> Iterator[Found]:
+    if node.op not in pattern.ops or len(node.inputs) != len(pattern.operands):
+        return
+    axes = reduced_axes(source.call(node)) if pattern.axes else ()
+    bound = known.with_axes(pattern.axes, axes) if pattern.axes else known
+    if bound is None:
+        return
+    orders = [pattern.operands]
+    if op_named(node.op).is_commutative:
+        orders = [*dict.fromkeys(permutations(pattern.operands))]
+    for order in orders:
+        yield from _operands(source, tuple(zip(order, node.inputs, strict=True)), bound)
+
+
+def _operands(
+    source: Source, pairs: tuple[tuple[Pattern, ValueId], ...], known: Found
+) -> Iterator[Found]:
+    if not pairs:
+        yield known
+        return
+    (pattern, value), *rest = pairs
+    for found in matches(source, pattern, value, known):
+        yield from _operands(source, tuple(rest), found)
