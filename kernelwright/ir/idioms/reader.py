@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelwright.ir.graph import Attribute, Graph, Node, ValueId
+from kernelwright.ir.ops import Call
 
 _TRANSPARENT = frozenset({"broadcast", "reshape", "cast"})
 _MOVED = frozenset({"slice", "transpose"})
@@ -59,6 +60,22 @@ class Reader:
             return value
         key = (node.op, node.attributes, self.base(node.inputs[0]))
         return self._first.setdefault(key, value)
+
+    def node(self, value: ValueId) -> Node | None:
+        """Return the node that makes a value, before views and casts."""
+        return self._producer(self.base(value))
+
+    def row(self, value: ValueId) -> ValueId | None:
+        """Return a value before it is repeated, be it once a row or not at all."""
+        return self.base(value)
+
+    def number(self, value: ValueId) -> float | None:
+        """Return the number that a value holds everywhere, if it is known."""
+        return self.constant(value)
+
+    def call(self, node: Node) -> Call:
+        """Return a node's attributes and types."""
+        return Call.of(self.graph, node)
 
     def made_by(self, value: ValueId, *ops: str) -> Node | None:
         """Return the node that makes a value, if it is one of `ops`."""

@@ -2,6 +2,15 @@
 
 from kernelwright.ir.graph import Node, ValueId
 from kernelwright.ir.idioms.reader import Match, Parameter, Product, Reader
+from kernelwright.ir.match.pattern import Found, match
+from kernelwright.ir.match.row import (
+    ANY_LOG_SOFTMAX,
+    ANY_LOGSUMEXP,
+    AXES,
+    CROSS_ENTROPY,
+    SHIFTED,
+    SOFTMAX,
+)
 
 
 def _axes(reader: Reader, node: Node) -> tuple[int, ...]:
@@ -14,81 +23,44 @@ def _axes(reader: Reader, node: Node) -> tuple[int, ...]:
 
 def softmax(reader: Reader, value: ValueId) -> Match | None:
     """Match a softmax: MLX's own, or exponentials over their sum, shifted or not."""
-    node = reader.made_by(value, "softmax")
-    if node is not None:
-        return Match("softmax", {"x": node.inputs[0]}, {"axes": _axes(reader, node)})
-    node = reader.made_by(value, "divide")
-    if node is None:
+    return _along("softmax", match(reader, SOFTMAX, value))
+
+
+def _along(name: str, found: Found | None, *others: str) -> Match | None:
+    """Return a match along the axes of a row, with x and other operands."""
+    if found is None:
         return None
-    exponential, total = reader.operands(node)
-    made, added = reader.made_by(exponential, "exp"), reader.made_by(total, "sum")
-    if made is None or added is None or reader.base(added.inputs[0]) != exponential:
-        return None
-    x = _unshifted(reader, made.inputs[0])
-    return Match("softmax", {"x": x}, {"axes": _axes(reader, added)})
+    operands = {role: found.values[role] for role in ("x", *others)}
+    return Match(name, operands, {"axes": found.axes[AXES]})
 
 
 def _unshifted(reader: Reader, value: ValueId) -> ValueId:
     """Return x where a value is x less its row's maximum, else the value."""
-    node = reader.made_by(value, "subtract")
-    if node is not None:
-        x, peak = reader.operands(node)
-        made = reader.made_by(peak, "max")
-        if made is not None and reader.base(made.inputs[0]) == x:
-            return x
-    return reader.base(value)
+    found = match(reader, SHIFTED, value)
+    return reader.base(value) if found is None else found.values["x"]
 
 
 def logsumexp(reader: Reader, value: ValueId) -> Match | None:
     """Match a log-sum-exp: MLX's own, or written with or without its maximum."""
-    node = reader.made_by(value, "logsumexp")
-    if node is not None:
-        return Match("logsumexp", {"x": node.inputs[0]}, {"axes": _axes(reader, node)})
-    node = reader.made_by(value, "add")
-    logarithm = reader.made_by(value, "log")
-    peak: ValueId | None = None
-    for i in (0, 1):
-        if node is not None and logarithm is None:
-            logarithm = reader.made_by(node.inputs[i], "log")
-            peak = reader.base(node.inputs[1 - i])
-    added = reader.made_by(logarithm.inputs[0], "sum") if logarithm else None
-    made = reader.made_by(added.inputs[0], "exp") if added else None
-    if added is None or made is None:
-        return None
-    x = _unshifted(reader, made.inputs[0])
-    if peak is not None:
-        top = reader.made_by(peak, "max")
-        if top is None or reader.base(top.inputs[0]) != x:
-            return None
-    return Match("logsumexp", {"x": x}, {"axes": _axes(reader, added)})
+    return _along("logsumexp", match(reader, ANY_LOGSUMEXP, value))
 
 
 def log_softmax(reader: Reader, value: ValueId) -> Match | None:
-    """Match x less its row's log-sum-exp."""
-    node = reader.made_by(value, "subtract")
-    if node is None:
-        return None
-    x, total = reader.operands(node)
-    inner = logsumexp(reader, total)
-    if inner is None or reader.base(inner.operands["x"]) != x:
-        return None
-    return Match("log_softmax", {"x": _unshifted(reader, x)}, inner.parameters)
+    """Match x less the log-sum-exp of its row."""
+    return _bare(reader, _along("log_softmax", match(reader, ANY_LOG_SOFTMAX, value)))
 
 
 def cross_entropy(reader: Reader, value: ValueId) -> Match | None:
     """Match a row's log-sum-exp less the score at its target."""
-    node = reader.made_by(value, "subtract")
-    if node is None:
+    return _bare(reader, _along("cross_entropy", match(reader, CROSS_ENTROPY, value), "target"))
+
+
+def _bare(reader: Reader, found: Match | None) -> Match | None:
+    """Name what was shifted before, which changes neither a log-softmax nor its score."""
+    if found is None:
         return None
-    total, score = reader.operands(node)
-    inner, picked = logsumexp(reader, total), reader.made_by(score, "gather_axis")
-    if inner is None or picked is None:
-        return None
-    x = reader.base(inner.operands["x"])
-    if reader.base(picked.inputs[0]) != x:
-        return None
-    target = reader.base(picked.inputs[1])
-    return Match("cross_entropy", {"x": _unshifted(reader, x), "target": target}, inner.parameters)
+    x = _unshifted(reader, found.operands["x"])
+    return Match(found.name, {**found.operands, "x": x}, found.parameters)
 
 
 def variance(reader: Reader, value: ValueId) -> Match | None:

@@ -1,6 +1,6 @@
 """What works on rows, as patterns: softmax, log-sum-exp and log-softmax written out."""
 
-from kernelwright.ir.match.pattern import Bind, Either, Made, Number, Row
+from kernelwright.ir.match.pattern import Bind, Either, Made, Number, Pattern, Row
 
 AXES = "axes"
 X = Bind("x")
@@ -10,7 +10,7 @@ _POWERS = "exponentials"
 _TOTAL = Made(("sum",), (Bind(_POWERS),), axes=AXES)
 
 
-def softmax_of(operand: Either | Made) -> Either:
+def softmax_of(operand: Pattern) -> Either:
     """Return exponentials of an operand over their sum, or times its reciprocal."""
     powers = Made(("exp",), (operand,), name=_POWERS)
     inverse = Made(("divide",), (Number(1.0), _TOTAL))
@@ -19,7 +19,7 @@ def softmax_of(operand: Either | Made) -> Either:
     )
 
 
-def logsumexp_of(operand: Either | Made) -> Made:
+def logsumexp_of(operand: Pattern) -> Made:
     """Return the logarithm of the sum of the exponentials of an operand."""
     powers = Made(("exp",), (operand,))
     return Made(("log",), (Made(("sum",), (powers,), axes=AXES),))
@@ -30,3 +30,21 @@ SHIFTED_LOGSUMEXP = logsumexp_of(SHIFTED)
 LOGSUMEXP = Made(("logsumexp",), (X,))
 LOG_SOFTMAX = Made(("subtract",), (X, Row(LOGSUMEXP)))
 """x less the log-sum-exp of its row."""
+
+_ANY = Either((SHIFTED, X))
+_PEAK = Row(Made(("max",), (X,), axes=AXES))
+SOFTMAX = Either((Made(("softmax",), (X,), axes=AXES), *softmax_of(_ANY).patterns))
+"""As one op or written out, shifted or not."""
+ANY_LOGSUMEXP = Either(
+    (
+        Made(("logsumexp",), (X,), axes=AXES),
+        Made(("add",), (SHIFTED_LOGSUMEXP, _PEAK)),
+        logsumexp_of(X),
+    )
+)
+"""As one op or written out, with the largest added again where it was subtracted."""
+ANY_LOG_SOFTMAX = Made(("subtract",), (X, Row(ANY_LOGSUMEXP)))
+CROSS_ENTROPY = Made(
+    ("subtract",), (Row(ANY_LOGSUMEXP), Made(("gather_axis",), (X, Bind("target"))))
+)
+"""A row's log-sum-exp less the score at its target."""
