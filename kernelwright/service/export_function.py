@@ -22,7 +22,7 @@ from kernelwright.service.exporting import (
     export_functions,
     export_targets,
 )
-from kernelwright.service.python.origin import file_of, name_of, parameters_of
+from kernelwright.service.python.origin import lasting_file_of, name_of, parameters_of
 from kernelwright.store import KernelStore
 
 Function = Callable[..., object]
@@ -99,7 +99,7 @@ def _target(function: Function, inputs: Sequence[str], store: KernelStore) -> Fu
             "for a file, give its path as text."
         )
     function = original_of(function)
-    name, file = name_of(function), file_of(function)
+    name, file = name_of(function), lasting_file_of(function)
     examples = list(examples_of(function) or examples_of(type(function).__call__))
     searched = () if inputs else searched_inputs(store, name)
     if inputs:

@@ -169,6 +169,13 @@ def test_a_cell_of_a_notebook_is_exported(store: str, tmp_path: Path) -> None:
         x = mx.random.normal((2, 64))
         exported = _imported(tmp_path / "out" / "celled.py")
         assert mx.array_equal(exported.celled(x), space["celled"](x)).item()
+        # The cell is run again, edited, and has another name then.
+        edited = text.replace("+ 1", "+ 1  # one")
+        name = "<ipython-input-4-5b7d>"
+        linecache.cache[name] = (len(edited), None, edited.splitlines(keepends=True), name)
+        exec(compile(edited, name, "exec"), space)
+        kw.export(space["celled"], tmp_path / "out", inputs=[TYPE], store=store, force=True)
+        assert {f.name for f in (tmp_path / "out").glob("c*.py")} == {"celled.py"}
     finally:
         for key in ("celled", "SHIFT", "mx"):
             space.pop(key, None)

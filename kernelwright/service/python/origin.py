@@ -28,6 +28,12 @@ def file_of(function: Function) -> str:
     return code.co_filename if code is not None else getattr(inner, "__module__", "<unknown>")
 
 
+def lasting_file_of(function: Function) -> str:
+    """Return the file of a function; `<program>` for a cell, whose name changes when it is run."""
+    file = file_of(function)
+    return file if Path(file).is_file() else _NOWHERE
+
+
 def place_of(function: Function) -> str:
     """Return the file from which a command finds a function by its name, else `<program>`.
 
@@ -39,8 +45,7 @@ def place_of(function: Function) -> str:
         name_of(function)
     except InputError:
         return _NOWHERE
-    file = file_of(function)
-    return _NOWHERE if is_local or not Path(file).is_file() else file
+    return _NOWHERE if is_local else lasting_file_of(function)
 
 
 def name_of(function: Function) -> str:
