@@ -12,9 +12,8 @@ from mlx.nn.layers.base import Module
 
 from benchmarks.models.probe import probe
 from benchmarks.models.rows import Row, small
-from kernelwright.campaign import Engine, SearchSpec, judges_on, offline_team
-from kernelwright.campaign.execution.engine import RunSettings
-from kernelwright.campaign.planning.given_graph import captured_graphs
+from benchmarks.models.search import search_parts
+from kernelwright.campaign import SearchSpec
 from kernelwright.metal.device.base import Device, DeviceName
 from kernelwright.metal.device.registry import open_device
 from kernelwright.runtime.models.choosing import Choice, choose
@@ -24,8 +23,6 @@ from kernelwright.runtime.models.speed import Speed, measure_speed
 from kernelwright.runtime.models.target import build_model
 from kernelwright.runtime.models.workload import record_generation
 from kernelwright.runtime.server import KernelServer
-from kernelwright.search.priority import SecondsToSave
-from kernelwright.store import KernelStore
 
 Result = dict[str, object]
 Step = TypeVar("Step")
@@ -162,8 +159,6 @@ class Measuring:
         ]
         if not wanted:
             return
-        named = {f"{i}:{c.name}"[:80]: c for i, c in enumerate(wanted)}
-        most = wanted[0].gain_us or 1.0
         left_s = max(self._ending_s - time.perf_counter() - options.timing_seconds, 5.0)
         spec = SearchSpec(
             name=f"models {self._row.name}",
@@ -172,18 +167,8 @@ class Measuring:
             seconds=min(options.seconds, left_s),
             jobs=options.jobs,
         )
-        with KernelStore(options.store) as store:
-            engine = Engine(
-                store,
-                spec,
-                offline_team(),
-                judges_on(self._name, store),
-                RunSettings(
-                    order=SecondsToSave({n: 1 + 9 * c.gain_us / most for n, c in named.items()})
-                ),
-            )
-            graphs = {name: choice.graph for name, choice in named.items()}
-            report = engine.run(captured_graphs(graphs, self._row.name))
+        report = search_parts(wanted, spec, options.store, source=self._row.name)
+        assert report is not None
         self.result["search"] = [
             {
                 "task": task.name,
@@ -205,7 +190,3 @@ class Measuring:
 
 def _late(number: int, frame: object) -> None:
     raise TimeoutError("the row's time is over")
-
-
-def _elements(choice: Choice) -> int:
-    return sum(type_.size for type_ in choice.graph.input_types)
