@@ -11,10 +11,13 @@ from mlx_lm.models.cache import ArraysCache
 
 from benchmarks.coverage.configuration import architectures
 from benchmarks.models.rows import ROWS, small
+from kernelwright import ir
 from kernelwright.metal.device.base import Device
 from kernelwright.metal.device.registry import open_device
-from kernelwright.runtime.models.install import optimize_model
+from kernelwright.runtime.cutting import regions_of
+from kernelwright.runtime.models.install import Installation, optimize_model, restore_model
 from kernelwright.runtime.models.nest import call_key
+from kernelwright.runtime.models.route import Plan
 from kernelwright.runtime.models.target import build_model
 from kernelwright.runtime.models.translated import FunctionTrial, Translation
 from tests.runtime.models.replaying import Replaying, decode, served_classes
@@ -77,6 +80,25 @@ def test_kernels_of_mlx_lm_are_tried_and_serve(monkeypatch: pytest.MonkeyPatch) 
         assert mx.allclose(same, logits, rtol=1e-3, atol=1e-3)
     assert ran
     assert all(ran)
+
+
+def test_a_gates_activation_is_computed_with_what_reads_it() -> None:
+    (row,) = (row for row in ROWS if row.name == "mamba2-1.3b")
+    model = build_model({**small(row.config), "state_size": 32, "ssm_state_size": 32})
+    plans: list[Plan] = []
+    Installation(
+        model, OnSimulator(), hear=lambda chosen: plans.extend(plan for _, plan in chosen)
+    ).install()
+    decode(model, 2)
+    restore_model(model)
+    found = {
+        ir.operation(region.extract())
+        for plan in plans
+        for segment, _ in plan.services
+        for region in regions_of(segment.graph)
+    }
+    assert any(name.startswith("swiglu") for name in found)
+    assert "silu" not in found
 
 
 def test_shapes_that_the_kernel_does_not_serve_stay_with_ops() -> None:
