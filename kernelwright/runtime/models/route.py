@@ -22,6 +22,7 @@ from kernelwright.runtime.models.cached_attention import (
     fetched_from,
 )
 from kernelwright.runtime.models.first_use import FirstUse
+from kernelwright.runtime.models.joined import Block, Joined, Unit, is_joined
 from kernelwright.runtime.models.nest import Ref, leaves
 from kernelwright.runtime.models.segment import Segment, segments_of
 from kernelwright.runtime.models.straight_line import Run, StraightLine, place_name
@@ -35,12 +36,13 @@ class StaleError(KernelwrightError):
     """A parameter has another shape or dtype than when the call was traced."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Step:
     """A segment ready to run."""
 
     segment: Segment
     run: Flat
+    service: Service
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,9 @@ def make_plan(trace: Trace, server: KernelServer, lengths: Sequence[int] = ()) -
         return None
     pairs = zip(services, completed, strict=True)
     services = tuple((segment, service) for (segment, _), service in pairs if service is not None)
-    steps = tuple(_Step(segment, _answering(service, server)) for segment, service in services)
+    steps = tuple(
+        _Step(segment, _answering(service, server), service) for segment, service in services
+    )
     return Plan(trace, services, steps, attentions)
 
 
@@ -122,7 +126,9 @@ def restricted(plan: Plan, server: KernelServer, parts: frozenset[str]) -> Plan 
         if found is None:
             return None
         services.append((segment, found))
-    steps = tuple(_Step(segment, _answering(service, server)) for segment, service in services)
+    steps = tuple(
+        _Step(segment, _answering(service, server), service) for segment, service in services
+    )
     attentions = tuple(
         (kernels, length)
         for kernels, length in plan.attentions
@@ -264,20 +270,70 @@ def _general(plan: Plan, module: Module, held: Held) -> Run:
     attending = {kernels.attention.number: kernels for kernels, _ in plan.attentions}
     appended = {kernels.attention.taken: n for n, kernels in attending.items()}
     appended = {n: at for n, at in appended.items() if _feeds_alone(trace, n, at)}
-    for number in range(len(trace.calls) + 1):
-        for step in plan.steps:
-            if step.segment.before == number:
-                _run_step(line, step)
+    for units in _blocks(plan):
+        if len(units) > 1:
+            _run_block(line, plan, units)
+            continue
+        (unit,) = units
+        if isinstance(unit, _Step):
+            _run_step(line, unit)
+            continue
+        number = unit
         if number in appended:
             _append(line, trace.calls[number])
         elif number in attending:
             taken = attending[number].attention.taken
             fetch = trace.calls[taken] if taken in appended else None
             _attend(line, attending[number], trace.calls[number], fetch, module)
-        elif number < len(trace.calls):
+        else:
             _call(line, trace.calls[number], module)
     line.say(f"return {line.expression(trace.result)}")
     return line.function()
+
+
+def _blocks(plan: Plan) -> list[list[_Step | int]]:
+    """Return steps and numbers of calls in order; those that run as one function together."""
+    trace = plan.trace
+    units: list[_Step | int] = []
+    for number in range(len(trace.calls) + 1):
+        units += [step for step in plan.steps if step.segment.before == number]
+        units += [number] if number < len(trace.calls) else []
+    is_lazy = all(step.service.is_lazy for step in plan.steps)
+    blocks: list[list[_Step | int]] = []
+    for unit in units:
+        if blocks and is_lazy and all(_may_join(trace, u) for u in (*blocks[-1], unit)):
+            blocks[-1].append(unit)
+        else:
+            blocks.append([unit])
+    return [part for block in blocks for part in _kept_together(block)]
+
+
+def _may_join(trace: Trace, unit: _Step | int) -> bool:
+    if isinstance(unit, _Step):
+        return not isinstance(unit.run, FirstUse)
+    return is_joined(trace, trace.calls[unit])
+
+
+def _kept_together(block: list[_Step | int]) -> list[list[_Step | int]]:
+    """Return a block as it is where it has a function, and its steps one by one elsewhere."""
+    return [block] if any(isinstance(u, int) for u in block) else [[unit] for unit in block]
+
+
+def _run_block(line: StraightLine, plan: Plan, units: Sequence[_Step | int]) -> None:
+    def part(unit: _Step | int) -> Unit:
+        return plan.trace.calls[unit] if isinstance(unit, int) else unit.segment
+
+    everything = [*plan.steps, *range(len(plan.trace.calls))]
+    steps = [unit for unit in units if isinstance(unit, _Step)]
+    block = Block(
+        trace=plan.trace,
+        units=tuple(map(part, units)),
+        services=tuple(step.service for step in steps),
+        others=tuple(part(unit) for unit in everything if unit not in units),
+    )
+    reads = ", ".join(map(place_name, block.reads))
+    makes = ", ".join(map(place_name, block.makes))
+    line.say(f"{makes}, = {line.name(Joined(block, [step.run for step in steps]))}({reads})")
 
 
 def _feeds_alone(trace: Trace, taking: int, attending: int) -> bool:

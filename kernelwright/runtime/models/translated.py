@@ -251,6 +251,16 @@ class FunctionTrial:
             kept = self._kept[key] = self._passes(args, kwargs)
         return (self._other if kept else self._original)(*args, **kwargs)
 
+    @property
+    def original(self) -> Function:
+        """The function as mlx-lm has it."""
+        return self._original
+
+    def as_tried(self, *args: object, **kwargs: object) -> object:
+        """Answer without a trial: by the kernels where they have passed, by the original else."""
+        kept = self._kept.get(call_key(args, kwargs))
+        return (self._other if kept else self._original)(*args, **kwargs)
+
     def _passes(self, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
         try:
             right = arrays_of(_run(self._original, args, kwargs))

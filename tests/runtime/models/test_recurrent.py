@@ -1,6 +1,7 @@
 """States of Mamba and of gated deltas go in and out; mlx-lm's own kernels run where they can."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import cast
 
 import mlx.core as mx
@@ -12,6 +13,7 @@ from mlx_lm.models.cache import ArraysCache
 from benchmarks.coverage.configuration import architectures
 from benchmarks.models.rows import ROWS, small
 from kernelwright import ir
+from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import Device
 from kernelwright.metal.device.registry import open_device
 from kernelwright.runtime.cutting import regions_of
@@ -20,6 +22,7 @@ from kernelwright.runtime.models.nest import call_key
 from kernelwright.runtime.models.route import Plan
 from kernelwright.runtime.models.target import build_model
 from kernelwright.runtime.models.translated import FunctionTrial, Translation
+from kernelwright.runtime.server import Service
 from tests.runtime.models.replaying import Replaying, decode, served_classes
 
 Update = Callable[..., tuple[mx.array, mx.array]]
@@ -99,6 +102,41 @@ def test_a_gates_activation_is_computed_with_what_reads_it() -> None:
     }
     assert any(name.startswith("swiglu") for name in found)
     assert "silu" not in found
+
+
+class Recorded(OnSimulator):
+    """Has kernels that MLX records, as those of a GPU are."""
+
+    def serve(self, graph: Graph) -> Service:
+        return replace(super().serve(graph), is_lazy=True)
+
+
+def test_a_states_update_and_the_graphs_around_it_are_recorded_as_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    updates: list[int] = []
+
+    def update(*args: object, **kwargs: object) -> object:
+        updates.append(1)
+        return SSM_UPDATE(*args, **kwargs)
+
+    def tried(self: Translation, function: Callable[..., object]) -> FunctionTrial:
+        return FunctionTrial(function, update, measures_time=False)
+
+    monkeypatch.setattr(Translation, "_replacement", tried)
+    (row,) = (row for row in ROWS if row.name == "mamba2-1.3b")
+    model = build_model({**small(row.config), "state_size": 32, "ssm_state_size": 32})
+    tokens, logits = decode(model, 6)
+    server = Recorded()
+    optimize_model(model, server)
+    for _ in range(3):
+        found, same = decode(model, 6)
+        assert found == tokens
+        assert mx.allclose(same, logits, rtol=1e-4, atol=1e-4)
+        before = server.runs, len(updates)
+    decode(model, 6)
+    assert updates
+    assert (server.runs, len(updates)) == before
 
 
 def test_shapes_that_the_kernel_does_not_serve_stay_with_ops() -> None:
