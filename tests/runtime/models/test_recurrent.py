@@ -8,7 +8,7 @@ import mlx.core as mx
 import pytest
 from mlx.nn.layers.base import Module
 from mlx_lm.models import gated_delta, ssm
-from mlx_lm.models.cache import ArraysCache
+from mlx_lm.models.cache import ArraysCache, make_prompt_cache
 
 from benchmarks.coverage.configuration import architectures
 from benchmarks.models.rows import ROWS, small
@@ -18,7 +18,7 @@ from kernelwright.metal.device.base import Device
 from kernelwright.metal.device.registry import open_device
 from kernelwright.runtime.cutting import regions_of
 from kernelwright.runtime.models.install import Installation, optimize_model, restore_model
-from kernelwright.runtime.models.nest import call_key
+from kernelwright.runtime.models.nest import arrays_of, call_key
 from kernelwright.runtime.models.route import Plan
 from kernelwright.runtime.models.target import build_model
 from kernelwright.runtime.models.translated import FunctionTrial, Translation
@@ -137,6 +137,38 @@ def test_a_states_update_and_the_graphs_around_it_are_recorded_as_one(
     decode(model, 6)
     assert updates
     assert (server.runs, len(updates)) == before
+
+
+def test_a_decode_step_of_mamba_differentiates_as_it_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    def update(*args: object, **kwargs: object) -> object:
+        y, state = SSM_UPDATE(*args, **kwargs)
+        return mx.stop_gradient(y), mx.stop_gradient(state)
+
+    def tried(self: Translation, function: Callable[..., object]) -> FunctionTrial:
+        return FunctionTrial(function, update, measures_time=False)
+
+    monkeypatch.setattr(Translation, "_replacement", tried)
+    (row,) = (row for row in ROWS if row.name == "mamba2-1.3b")
+    model = build_model({**small(row.config), "state_size": 32, "ssm_state_size": 32})
+
+    def gradients() -> list[mx.array]:
+        cache = make_prompt_cache(model)
+        mx.eval(model(mx.array([[5, 6]]), cache=cache))
+
+        def loss(parameters: dict[str, object]) -> mx.array:
+            model.update(parameters)
+            return mx.square(model(mx.array([[7]]), cache=cache)).mean()
+
+        held = model.parameters()  # type: ignore[no-untyped-call]
+        found = mx.grad(loss)(held)
+        model.update(held)
+        return arrays_of(found)
+
+    expected = gradients()
+    optimize_model(model, Recorded())
+    decode(model, 4)
+    pairs = zip(gradients(), expected, strict=True)
+    assert all(mx.allclose(one, other, rtol=1e-3, atol=1e-5) for one, other in pairs)
 
 
 def test_shapes_that_the_kernel_does_not_serve_stay_with_ops() -> None:
