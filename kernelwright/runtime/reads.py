@@ -361,6 +361,8 @@ class _Walk:
             space, is_the_users = vars(base), _is_the_users(base)
             self._token(id(base))
             if is_the_users:
+                # Python adds the entry when it is first asked for, which changes no call.
+                getattr(base, "__annotations__", None)
                 self._watch("len", space, "", len(space))
             for key in list(space):
                 value = space[key]

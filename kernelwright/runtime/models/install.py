@@ -1,6 +1,7 @@
 """`optimize` and `restore` of whole models."""
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,7 +11,7 @@ from mlx.nn.layers.base import Module
 from kernelwright.errors import KernelwrightError, UnsupportedError
 from kernelwright.runtime.guard import Surroundings
 from kernelwright.runtime.models.cached_attention import capacities
-from kernelwright.runtime.models.nest import Key, array_types, call_key
+from kernelwright.runtime.models.nest import Key, array_types, call_key, without_sizes
 from kernelwright.runtime.models.paying import Arm, Placed, StepTrial
 from kernelwright.runtime.models.route import Plan, bind, make_plan
 from kernelwright.runtime.models.site import (
@@ -23,7 +24,7 @@ from kernelwright.runtime.models.site import (
     site_of,
     uninstall,
 )
-from kernelwright.runtime.models.trace import Results, result_types, trace_call
+from kernelwright.runtime.models.trace import Results, Trace, result_types, trace_call
 from kernelwright.runtime.models.translated import Translation
 from kernelwright.runtime.models.tree import all_modules, own_class, structure, submodules
 from kernelwright.runtime.server import KernelServer
@@ -32,6 +33,8 @@ _MOST_KEYS = 256
 _MOST_LOOKS = 64
 _MOST_LEARNED = 4096
 """A model that changes itself at every call is left to MLX after so many."""
+_MOST_MISSES = 2
+"""Sizes of a kind of call that are looked at when they first come, and served by no kernel."""
 
 
 @dataclass
@@ -47,6 +50,12 @@ class Installation:
     """Told which calls of modules run kernels, each time that a call of the model was looked at."""
     _decided: dict[Key, int] = field(default_factory=dict)
     _plans: dict[tuple[object, ...], Plan | None] = field(default_factory=dict)
+    _alike: dict[tuple[object, ...], list[tuple[Trace, Plan | None]]] = field(default_factory=dict)
+    _serves: bool = False
+    """Whether any call runs kernels."""
+    _misses: Counter[Key] = field(default_factory=Counter)
+    """Kinds of calls that no kernel served, whatever their sizes."""
+    _met_once: set[Key] = field(default_factory=set)
     _reasons: dict[str, str] = field(default_factory=dict)
     _seen: list[SeenCall] | None = None
     _learner: int = 0
@@ -84,7 +93,9 @@ class Installation:
         self.calls += 1
         key = call_key(args, kwargs)
         is_decided = self._decided.get(key) == self.epoch
-        if is_decided and self._generation == self.server.generation() and self._holds():
+        is_current = is_decided and self._generation == self.server.generation()
+        # What runs no kernels is the model's own code, whatever that reads by now.
+        if is_current and (not self._serves or self._holds()):
             if self._trials:
                 self._time(key)
             return self._call(module, args, kwargs)
@@ -139,8 +150,7 @@ class Installation:
         generation = self.server.generation()
         is_left = self._learned > _MOST_LEARNED
         if generation != self._generation or (not is_left and not self._holds()):
-            self._plans.clear()
-            self._decided.clear()
+            self._forget()
             self._trials.clear()
             self.epoch += 1
             self._generation = generation
@@ -148,6 +158,10 @@ class Installation:
         if not self._has_anything or self._learned > _MOST_LEARNED:
             self._decided[key] = self.epoch
             return self._call(module, args, kwargs)
+        if self._may_wait(key):
+            self._learned -= 1
+            return self._call(module, args, kwargs)
+        self._met_once.add(key)
         self.install()
         modules = [found for _, found in all_modules(module)]
         for found in modules:
@@ -158,7 +172,10 @@ class Installation:
             seen = self._seen
         finally:
             self._seen = None
-        self._weigh(key, self._decide(module, seen))
+        chosen = self._decide(module, seen)
+        self._serves |= bool(chosen)
+        self._misses[without_sizes(key)] += not chosen
+        self._weigh(key, chosen)
         for found in modules:
             site = site_of(found)
             routes = site is not None and site.epoch == self.epoch and bool(site.routes)
@@ -167,6 +184,26 @@ class Installation:
             self._decided.clear()
         self._decided[key] = self.epoch
         return made
+
+    def _forget(self) -> None:
+        self._plans.clear()
+        self._alike.clear()
+        self._decided.clear()
+        self._misses.clear()
+        self._met_once.clear()
+        self._serves = False
+
+    def _may_wait(self, key: Key) -> bool:
+        """Say whether a call of a new size runs as it is until that size comes again.
+
+        Each prompt has a length of its own, and a look at one costs more than its kernels save.
+        """
+        if self._misses[without_sizes(key)] < _MOST_MISSES or key in self._met_once:
+            return False
+        if len(self._met_once) > _MOST_LEARNED:
+            self._met_once.clear()
+        self._met_once.add(key)
+        return True
 
     def _look_around(self) -> None:
         """Note what the model's code reads besides the model; what changes often is left to MLX."""
@@ -255,12 +292,27 @@ class Installation:
             trace = trace_call(
                 call.module, call.method, call.args, call.kwargs, results, self._translation
             )
-            plan = make_plan(trace, self.server, capacities((call.args, dict(call.kwargs))))
+            plan = self._made(trace, call)
         except KernelwrightError as e:
             self._reasons[name] = str(e)
             trace, plan = None, None
         if trace is None or trace.is_shared:
             self._plans[key] = plan
+        return plan
+
+    def _made(self, trace: Trace, call: SeenCall) -> Plan | None:
+        """Return a plan; layers that differ in what no line of them read share one.
+
+        Many keep their number. A kernel from elsewhere would be tried once for each of them.
+        """
+        lengths = capacities((call.args, dict(call.kwargs)))
+        alike = self._alike.setdefault((trace.graph, trace.parameters, tuple(lengths)), [])
+        for other, plan in alike:
+            if other == trace:
+                return plan
+        plan = make_plan(trace, self.server, lengths)
+        if trace.is_shared:
+            alike.append((trace, plan))
         return plan
 
 

@@ -128,6 +128,11 @@ def _add_kept(value: object, key: list[object]) -> None:
     key.append(value.lengths is None and value.left_padding is None)  # type: ignore[attr-defined]
 
 
+def without_sizes(key: Key) -> Key:
+    """Return what calls share whose arrays have other sizes: a key with lengths for shapes."""
+    return tuple(len(part) if type(part) is tuple else part for part in key)
+
+
 def array_types(value: object) -> Key:
     """Return the shapes and dtypes of a nest's arrays alone."""
     return tuple((a.shape, hash(a.dtype)) for a in arrays_of(value))

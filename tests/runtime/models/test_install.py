@@ -4,7 +4,7 @@ import copy
 import importlib
 import pickle
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +21,8 @@ from kernelwright.errors import InputError, KernelwrightError
 from kernelwright.ir.graph import Graph
 from kernelwright.runtime.models.install import optimize_model, restore_model
 from kernelwright.runtime.models.site import site_of
+from kernelwright.runtime.models.trace import Results, Trace, trace_call
+from kernelwright.runtime.models.translated import Translation
 from kernelwright.runtime.models.tree import all_modules
 from kernelwright.runtime.models.warming import warm_up
 from kernelwright.runtime.server import Service
@@ -311,3 +313,29 @@ def test_the_public_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         kw.restore(len)
     monkeypatch.setenv("KERNELWRIGHT", "off")
     assert type(kw.optimize(model)) is llama.Model
+
+
+def test_prompts_of_ever_new_lengths_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    traced: list[str] = []
+    own = trace_call
+
+    def noted(
+        module: nn.Module,
+        method: str,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        results: Results,
+        translation: Translation | None = None,
+    ) -> Trace:
+        traced.append(method)
+        return own(module, method, args, kwargs, results, translation)
+
+    monkeypatch.setattr("kernelwright.runtime.models.install.trace_call", noted)
+    model = build()
+    optimize_model(model, Replaying(only="nothing of this name"))
+    looked = []
+    for length in (3, 4, 5, 6, 5):
+        traced.clear()
+        mx.eval(model(mx.array([[7] * length])))
+        looked.append(bool(traced))
+    assert looked == [True, True, False, False, True]

@@ -20,6 +20,7 @@ from kernelwright.runtime.cutting import regions_of
 from kernelwright.runtime.models.install import Installation, optimize_model, restore_model
 from kernelwright.runtime.models.nest import arrays_of, call_key
 from kernelwright.runtime.models.route import Plan
+from kernelwright.runtime.models.site import SeenCall
 from kernelwright.runtime.models.target import build_model
 from kernelwright.runtime.models.translated import FunctionTrial, Translation
 from kernelwright.runtime.server import Service
@@ -83,6 +84,20 @@ def test_kernels_of_mlx_lm_are_tried_and_serve(monkeypatch: pytest.MonkeyPatch) 
         assert mx.allclose(same, logits, rtol=1e-3, atol=1e-3)
     assert ran
     assert all(ran)
+
+
+def test_layers_that_differ_in_their_number_alone_share_one_plan() -> None:
+    """Otherwise each of them would try a kernel from elsewhere by itself."""
+    (row,) = (row for row in ROWS if row.name == "mamba2-1.3b")
+    model = build_model(small(row.config))
+    plans: list[tuple[SeenCall, Plan]] = []
+    Installation(model, Replaying(), hear=plans.extend).install()
+    decode(model, 3)
+    restore_model(model)
+    layers = [(c.module, p) for c, p in plans if type(c.module).__name__ == "ResidualBlock"]
+    assert len({id(module) for module, _ in layers}) == 2
+    kinds = {plan.trace.graph for _, plan in layers}
+    assert len({id(plan) for _, plan in layers}) == len(kinds)
 
 
 def test_a_gates_activation_is_computed_with_what_reads_it() -> None:
