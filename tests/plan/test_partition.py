@@ -115,7 +115,7 @@ def test_a_row_family_says_what_a_row_is() -> None:
         (lambda x: mx.put_along_axis(x, mx.argmin(x, 1, True), x[:, :1], 1), "is done in place"),
         (lambda x: mx.fft.fft(x), "Metal has no complex64"),
         (
-            lambda x: mx.concatenate([x[:, 8:], mx.exp(x)], axis=1),
+            lambda x: (x[:, 8:] + 1, mx.exp(x)),
             r"an array without elements, f\d+\[4,0\]",
         ),
     ],
@@ -128,6 +128,11 @@ def test_what_no_family_computes_has_a_reason(
     family = classify(graph_of(function, X))
     assert family.pattern is Pattern.NONE
     assert re.search(reason, family.reason)
+
+
+def test_a_part_without_elements_is_served_within_a_graph() -> None:
+    graph = graph_of(lambda x: mx.concatenate([x[:, 8:], mx.exp(x)], axis=1), X)
+    assert classify(graph).pattern is Pattern.ELEMENTWISE
 
 
 def test_a_region_that_waits_for_itself_is_illegal() -> None:
