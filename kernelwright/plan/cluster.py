@@ -13,6 +13,7 @@ from kernelwright.metal.family.top_k import RANKED
 from kernelwright.metal.limit import MAXIMUM_BUFFERS
 from kernelwright.plan.contraction import is_worth_holding, writes_no_more
 from kernelwright.plan.cost import DEFAULT_PROFILE, Profile, penalty_us, time_us
+from kernelwright.plan.repeated_work import MOST_REPEATED, repeated_operations
 from kernelwright.plan.traffic import planned_traffic
 
 _FUSED = frozenset({Kind.ELEMENTWISE, Kind.REDUCTION, Kind.SCAN})
@@ -65,6 +66,8 @@ class Judge:
 
     def _has_family(self, region: Region) -> bool:
         graph = region.bare()
+        if repeated_operations(graph) > MOST_REPEATED:
+            return False
         pattern = classify(graph).pattern
         return pattern is not Pattern.NONE and (
             pattern not in _CONTRACTING or writes_no_more(graph)

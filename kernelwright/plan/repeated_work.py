@@ -1,0 +1,55 @@
+"""What a fused kernel computes again because it reads its own values at several places.
+
+A step of a stencil reads each point five times over. Two steps in one kernel compute the first at
+five places for every element of the second, four steps at 625: more than a pass over memory saves.
+"""
+
+from kernelwright.ir.graph import Graph, ValueId
+from kernelwright.ir.ops import Call, Kind, op_named
+
+MOST_REPEATED = 40
+"""Operations an element may repeat: at 4 bytes written and read again, and some 10 operations for
+each byte that an H200 moves in half precision (see its profile), that is what a pass costs."""
+_MOST_PLACES = 64
+_MOVING = frozenset({"slice", "concatenate"})
+Path = tuple[int, ...]
+"""The moves between an element and the place at which it reads a value."""
+
+
+def repeated_operations(graph: Graph) -> int:
+    """Count the operations that each element repeats, up to a few more than are worth it.
+
+    What is read in several rows or parts stands at as many places. Reductions begin anew: their
+    results are computed once a row.
+    """
+    places: dict[ValueId, set[Path]] = {value: {()} for value in graph.outputs}
+    total = 0
+    for number, node in reversed(list(enumerate(graph.nodes))):
+        here: set[Path] = set().union(*(places.get(v, set()) for v in node.outputs))
+        if len(here) > _MOST_PLACES or total > MOST_REPEATED:
+            return MOST_REPEATED + 1
+        kind = op_named(node.op).kind
+        total += max(len(here) - 1, 0) * _operations(graph, number, kind)
+        if kind in (Kind.REDUCTION, Kind.SCAN):
+            here = {()}
+        if node.op in _MOVING:
+            here = {_moved(graph, path, number) for path in here}
+        for value in node.inputs:
+            places.setdefault(value, set()).update(here)
+    return total
+
+
+def _operations(graph: Graph, number: int, kind: Kind) -> int:
+    node = graph.nodes[number]
+    if node.op == "concatenate":
+        return 1
+    if kind is not Kind.ELEMENTWISE:
+        return 0
+    call = Call.of(graph, node)
+    return op_named(node.op).flops(call) // max(call.outputs[0].size, 1)
+
+
+def _moved(graph: Graph, path: Path, number: int) -> Path:
+    """Return the path to what a node moves; parts of a concatenation are one place."""
+    is_part = path and graph.nodes[path[-1]].op == "concatenate"
+    return path if is_part and graph.nodes[number].op == "slice" else (*path, number)
