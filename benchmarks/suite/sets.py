@@ -1,6 +1,7 @@
-"""The sets of workloads: the suite, and the collected functions in their two halves."""
+"""The sets of workloads: the suite, collected functions in two halves, and further ones."""
 
 from benchmarks.suite.collected import COLLECTED, HELD_OUT, WORKED
+from benchmarks.suite.collected.further import FURTHER
 from benchmarks.suite.workload import Workload
 from benchmarks.suite.workloads import WORKLOADS
 
@@ -9,9 +10,10 @@ SETS: dict[str, tuple[Workload, ...]] = {
     "collected": COLLECTED,
     "worked": WORKED,
     "held-out": HELD_OUT,
+    "further": FURTHER,
 }
 
 
 def find(name: str) -> Workload:
     """Return a workload of any set by its name."""
-    return next(w for w in (*WORKLOADS, *COLLECTED) if w.name == name)
+    return next(w for w in (*WORKLOADS, *COLLECTED, *FURTHER) if w.name == name)
