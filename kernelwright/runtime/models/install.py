@@ -131,6 +131,11 @@ class Installation:
         """Say whether no kernels are being timed in place."""
         return not any(trial.has_begun for trial in self._trials.values())
 
+    @property
+    def is_no_gain(self) -> bool:
+        """Say whether kernels were found and timed in place, and none of them stayed."""
+        return bool(self._verdicts) and not any(self._verdicts.values())
+
     def is_looking(self) -> bool:
         """Say whether this thread is looking at a call of the model."""
         return self._seen is not None and self._learner == threading.get_ident()
@@ -375,4 +380,6 @@ def _why_nothing(owner: Installation) -> str:
         return "there is no kernel store here yet; run kernelwright tune"
     if not server.has_champions:
         return "the store has no champion for this device"
+    if owner.is_no_gain:
+        return "a step with its kernels was no faster than one without"
     return "no fresh champion fits the shapes and dtypes of its parts so far"

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import mlx.core as mx
@@ -54,6 +54,10 @@ class Plan:
     steps: tuple[_Step, ...]
     attentions: tuple[tuple[AttentionKernels, int], ...] = ()
     """Those that kernels answer, with the length of the buffers that was asked for."""
+    joined: dict[tuple[ValueId, ...], Joined] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    """What runs as one function, by what it makes; recorded once for all modules."""
 
     @property
     def covered_bytes(self) -> int:
@@ -333,7 +337,9 @@ def _run_block(line: StraightLine, plan: Plan, units: Sequence[_Step | int]) -> 
     )
     reads = ", ".join(map(place_name, block.reads))
     makes = ", ".join(map(place_name, block.makes))
-    line.say(f"{makes}, = {line.name(Joined(block, [step.run for step in steps]))}({reads})")
+    if block.makes not in plan.joined:
+        plan.joined[block.makes] = Joined(block, [step.run for step in steps])
+    line.say(f"{makes}, = {line.name(plan.joined[block.makes])}({reads})")
 
 
 def _feeds_alone(trace: Trace, taking: int, attending: int) -> bool:

@@ -9,8 +9,9 @@ import pytest
 from kernelwright import ir
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.stitch import RunRegion
-from kernelwright.runtime.models.install import is_settled, optimize_model
+from kernelwright.runtime.models.install import Installation, is_settled, optimize_model
 from kernelwright.runtime.models.paying import Part, best, finalists, wins_each_block
+from kernelwright.runtime.models.site import site_of
 from kernelwright.runtime.models.target import build_model
 from tests.runtime.models.replaying import Replaying, decode, served_classes
 from tests.runtime.models.test_first_use import CONFIG
@@ -29,19 +30,20 @@ class Timed(Replaying):
 
     measures_time = True
 
-    def __init__(self, slow: str) -> None:
+    def __init__(self, slow: str, pause_s: float = 0.005) -> None:
         super().__init__()
         self._slow = slow
+        self._pause_s = pause_s
         self.slow_runs = 0
 
     def _program(self, task: Graph) -> RunRegion:
         run = super()._program(task)
-        is_slow = bool(self._slow) and self._slow in ir.operation(task)
+        is_slow = self._slow in ir.operation(task)
 
         def late(arrays: Sequence[mx.array]) -> Sequence[mx.array]:
             if is_slow:
                 self.slow_runs += 1
-                time.sleep(0.005)
+                time.sleep(self._pause_s)
             return run(arrays)
 
         return late
@@ -64,6 +66,20 @@ def test_kernels_that_slow_the_step_are_taken_out() -> None:
     # The prompt alone still runs them: its kind of call does not follow itself.
     assert server.slow_runs - before == 2 * in_prompt > 0
     assert served_classes(model)
+
+
+def test_a_model_whose_kernels_are_no_gain_says_so() -> None:
+    model = build_model(CONFIG)
+    server = Timed(slow="", pause_s=0.001)
+    optimize_model(model, server)
+    for _ in range(20):
+        decode(model, 32)
+        if is_settled(model):
+            break
+    site = site_of(model)
+    assert site is not None
+    assert isinstance(site.owner, Installation)
+    assert site.owner.is_no_gain
 
 
 NORM, PRODUCT = ("Layer", "norm"), ("Layer", "product")

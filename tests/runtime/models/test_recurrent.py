@@ -17,7 +17,9 @@ from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import Device
 from kernelwright.metal.device.registry import open_device
 from kernelwright.runtime.cutting import regions_of
+from kernelwright.runtime.derivative import Flat
 from kernelwright.runtime.models.install import Installation, optimize_model, restore_model
+from kernelwright.runtime.models.joined import Joined
 from kernelwright.runtime.models.nest import arrays_of, call_key
 from kernelwright.runtime.models.route import Plan
 from kernelwright.runtime.models.site import SeenCall
@@ -138,6 +140,14 @@ def test_a_states_update_and_the_graphs_around_it_are_recorded_as_one(
     def tried(self: Translation, function: Callable[..., object]) -> FunctionTrial:
         return FunctionTrial(function, update, measures_time=False)
 
+    recorded: list[Joined] = []
+    whole = Joined._whole
+
+    def noted(self: Joined) -> Flat:
+        recorded.append(self)
+        return whole(self)
+
+    monkeypatch.setattr(Joined, "_whole", noted)
     monkeypatch.setattr(Translation, "_replacement", tried)
     (row,) = (row for row in ROWS if row.name == "mamba2-1.3b")
     model = build_model({**small(row.config), "state_size": 32, "ssm_state_size": 32})
@@ -152,6 +162,8 @@ def test_a_states_update_and_the_graphs_around_it_are_recorded_as_one(
     decode(model, 6)
     assert updates
     assert (server.runs, len(updates)) == before
+    # Once for prompts and once for steps, however many layers there are.
+    assert len(recorded) == 2
 
 
 def test_a_decode_step_of_mamba_differentiates_as_it_did(monkeypatch: pytest.MonkeyPatch) -> None:
