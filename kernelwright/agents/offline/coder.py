@@ -99,7 +99,8 @@ def idea(schedule: Schedule) -> str:
                 f"{schedule.threads} threads a threadgroup."
             )
         case Columnwise():
-            return f"Neighbouring threads on neighbouring results, {schedule.strips} strips each."
+            kept = ", each keeping what it reads in registers" if schedule.cached else ""
+            return f"Neighbouring threads on neighbouring results, {schedule.strips} strips{kept}."
         case ColumnSplit():
             return (
                 f"{schedule.chunks} stretches a column reduced first, neighbouring threads on "

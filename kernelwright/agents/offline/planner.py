@@ -14,6 +14,7 @@ from kernelwright.metal.schedule import (
     Prefill,
     Scan,
     Schedule,
+    Transposed,
 )
 from kernelwright.plan import partition
 
@@ -75,6 +76,8 @@ def _name(region: Region) -> str:
 def _strategy(schedule: Schedule) -> str:
     if isinstance(schedule, Elementwise):
         return "One pass over the elements; every input is read once and every output written once."
+    if isinstance(schedule, Transposed):
+        return "Tiles turned in threadgroup memory: inputs and outputs both move in whole lines."
     if isinstance(schedule, Attention):
         return (
             "Keys read once for several queries: online softmax, and the parts merged at the end."
