@@ -4,20 +4,20 @@ import math
 
 from kernelwright.ir.graph import Node, ValueId
 from kernelwright.ir.idioms.reader import Match, Reader
+from kernelwright.ir.match.activation import (
+    ONE_AND_POWER,
+    RELU,
+    SIGMOID,
+    SOFTPLUS,
+    SQUARED_RELU,
+)
+from kernelwright.ir.match.pattern import match
 
 
 def sigmoid_of(reader: Reader, value: ValueId) -> ValueId | None:
     """Return x where a value is the logistic function of x."""
-    node = reader.made_by(value, "sigmoid")
-    if node is not None:
-        return reader.base(node.inputs[0])
-    node = reader.made_by(value, "divide")
-    if node is None or reader.constant(node.inputs[0]) != 1.0:
-        return None
-    shifted = reader.plus_constant(node.inputs[1])
-    exponential = reader.made_by(shifted[0], "exp") if shifted and shifted[1] == 1.0 else None
-    negated = reader.made_by(exponential.inputs[0], "negative") if exponential else None
-    return reader.base(negated.inputs[0]) if negated else None
+    found = match(reader, SIGMOID, value)
+    return None if found is None else found.values["x"]
 
 
 def activation(reader: Reader, value: ValueId) -> Match | None:
@@ -54,11 +54,9 @@ def _gates(reader: Reader, factor: ValueId) -> list[Gate]:
     shifted = reader.plus_constant(factor)
     if shifted is None or shifted[1] != 1.0:
         return gates
-    exponential = reader.made_by(shifted[0], "exp")
-    negated = reader.made_by(exponential.inputs[0], "negative") if exponential else None
-    if negated is not None:
+    if (below := match(reader, ONE_AND_POWER, factor)) is not None:
         # x / (1 + exp(-x)): the gate stands below.
-        gates.append(("silu", "swiglu", reader.base(negated.inputs[0]), 1.0))
+        gates.append(("silu", "swiglu", below.values["x"], 1.0))
     for op, name, gated in (("erf", "gelu", "geglu"), ("tanh", "gelu_tanh", "geglu_tanh")):
         node = reader.made_by(shifted[0], op)
         arguments = _gelu_arguments(reader, node.inputs[0], op) if node else ()
@@ -93,12 +91,10 @@ def _is_root(reader: Reader, node: Node, root: float) -> bool:
 
 def simple_activation(reader: Reader, value: ValueId) -> Match | None:
     """Match relu, squared relu and softplus."""
-    node = reader.made_by(value, "square")
-    inner = simple_activation(reader, node.inputs[0]) if node else None
-    if inner is not None and inner.name == "relu":
-        return Match("relu_squared", inner.operands, {})
-    node = reader.made_by(value, "maximum", "logaddexp")
-    if node is None or reader.constant(node.inputs[1]) != 0.0:
-        return None
-    name = "relu" if node.op == "maximum" else "softplus"
-    return Match(name, {"x": reader.base(node.inputs[0])}, {})
+    for name, pattern in _SIMPLE.items():
+        if (found := match(reader, pattern, value)) is not None:
+            return Match(name, {"x": found.values["x"]}, {})
+    return None
+
+
+_SIMPLE = {"relu_squared": SQUARED_RELU, "relu": RELU, "softplus": SOFTPLUS}

@@ -1,24 +1,19 @@
 """Recognising what works on rows: softmax, log-sum-exp, variance, norms, cross-entropy."""
 
-from kernelwright.ir.graph import Node, ValueId
+from kernelwright.ir.graph import ValueId
 from kernelwright.ir.idioms.reader import Match, Parameter, Product, Reader
 from kernelwright.ir.match.pattern import Found, match
 from kernelwright.ir.match.row import (
     ANY_LOG_SOFTMAX,
     ANY_LOGSUMEXP,
     AXES,
+    CENTRED,
     CROSS_ENTROPY,
+    MEAN_SQUARE,
     SHIFTED,
     SOFTMAX,
+    VARIANCE,
 )
-
-
-def _axes(reader: Reader, node: Node) -> tuple[int, ...]:
-    if node.has("axes"):
-        axes = node.attribute("axes")
-        assert isinstance(axes, tuple)
-        return tuple(axis for axis in axes if isinstance(axis, int))
-    return (len(reader.shape(node.inputs[0])) - 1,)
 
 
 def softmax(reader: Reader, value: ValueId) -> Match | None:
@@ -65,26 +60,12 @@ def _bare(reader: Reader, found: Match | None) -> Match | None:
 
 def variance(reader: Reader, value: ValueId) -> Match | None:
     """Match the mean of squared distances from the mean."""
-    node = reader.made_by(value, "mean")
-    squared = reader.made_by(node.inputs[0], "square") if node else None
-    centred = reader.made_by(squared.inputs[0], "subtract") if squared else None
-    if node is None or centred is None:
-        return None
-    x = _centred(reader, centred, _axes(reader, node))
-    if x is None:
+    found, node = match(reader, VARIANCE, value), reader.node(value)
+    if found is None or node is None:
         return None
     ddof = node.attribute("ddof")
     assert isinstance(ddof, int)
-    return Match("variance", {"x": x}, {"axes": _axes(reader, node), "ddof": ddof})
-
-
-def _centred(reader: Reader, node: Node, axes: Parameter) -> ValueId | None:
-    """Return x where a difference is x less its own mean over some axes."""
-    x, middle = reader.operands(node)
-    average = reader.made_by(middle, "mean")
-    if average is None or reader.base(average.inputs[0]) != x:
-        return None
-    return x if _axes(reader, average) == axes and average.attribute("ddof") == 0 else None
+    return Match("variance", {"x": found.values["x"]}, {"axes": found.axes[AXES], "ddof": ddof})
 
 
 def norm(reader: Reader, value: ValueId) -> Match | None:
@@ -126,8 +107,8 @@ def _layer_norm(reader: Reader, spread: ValueId, rest: Product, epsilon: float) 
         return None
     x, axes = inner.operands["x"], inner.parameters["axes"]
     for factor in rest.numerators if rest.scale == 1.0 else ():
-        centred = reader.made_by(factor, "subtract")
-        if centred is not None and _centred(reader, centred, axes) == x:
+        centred = match(reader, CENTRED, factor)
+        if centred is not None and (centred.values["x"], centred.axes[AXES]) == (x, axes):
             return _with_weight("layer_norm", x, factor, rest, inner.parameters, epsilon)
     return None
 
@@ -135,16 +116,15 @@ def _layer_norm(reader: Reader, spread: ValueId, rest: Product, epsilon: float) 
 def _rms_norm(
     reader: Reader, value: ValueId, factor: ValueId, spread: ValueId, epsilon: float
 ) -> Match | None:
-    average = reader.made_by(spread, "mean")
-    squared = reader.made_by(average.inputs[0], "square", "multiply") if average else None
-    if average is None or squared is None:
+    found = match(reader, MEAN_SQUARE, spread)
+    if found is None:
         return None
-    x = reader.base(squared.inputs[0])
+    x = found.values["x"]
     product = reader.product(value, x)
     rest = product.without(factor) or product
-    if reader.base(squared.inputs[-1]) != x or x not in rest.numerators or rest.scale != 1.0:
+    if x not in rest.numerators or rest.scale != 1.0:
         return None
-    parameters: dict[str, Parameter] = {"axes": _axes(reader, average)}
+    parameters: dict[str, Parameter] = {"axes": found.axes[AXES]}
     return _with_weight("rms_norm", x, x, rest, parameters, epsilon)
 
 

@@ -15,7 +15,7 @@ from itertools import permutations
 from types import MappingProxyType
 from typing import Protocol
 
-from kernelwright.ir.graph import Node, ValueId
+from kernelwright.ir.graph import Attribute, Node, ValueId
 from kernelwright.ir.ops import op_named, reduced_axes
 from kernelwright.ir.ops.op import Call
 
@@ -104,6 +104,8 @@ class Made:
     """To bind what it makes to."""
     axes: str = ""
     """To bind the axes that it reduces to."""
+    attributes: tuple[tuple[str, Attribute], ...] = ()
+    """What the node has to have."""
 
 
 Pattern = Bind | Number | Row | Either | Made
@@ -151,6 +153,8 @@ def _made(source: Source, pattern: Made, value: ValueId, known: Found) -> Iterat
 
 def _of_node(source: Source, pattern: Made, node: Node, known: Found) -> Iterator[Found]:
     if node.op not in pattern.ops or len(node.inputs) != len(pattern.operands):
+        return
+    if not set(pattern.attributes) <= set(node.attributes):
         return
     axes = reduced_axes(source.call(node)) if pattern.axes else ()
     bound = known.with_axes(pattern.axes, axes) if pattern.axes else known

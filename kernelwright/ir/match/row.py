@@ -48,3 +48,10 @@ CROSS_ENTROPY = Made(
     ("subtract",), (Row(ANY_LOGSUMEXP), Made(("gather_axis",), (X, Bind("target"))))
 )
 """A row's log-sum-exp less the score at its target."""
+_MIDDLE = Made(("mean",), (X,), axes=AXES, attributes=(("ddof", 0),))
+CENTRED = Made(("subtract",), (X, Row(_MIDDLE)), name="centred")
+"""x less the mean of its row."""
+VARIANCE = Made(("mean",), (Made(("square",), (CENTRED,)),), axes=AXES)
+MEAN_SQUARE = Made(
+    ("mean",), (Either((Made(("square",), (X,)), Made(("multiply",), (X, X)))),), axes=AXES
+)

@@ -5,8 +5,11 @@ from collections.abc import Sequence
 from kernelwright.ir.builder import GraphBuilder, Rule
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Node, ValueId
+from kernelwright.ir.match.activation import OVER_SIGMOID
+from kernelwright.ir.match.pattern import match_node
 from kernelwright.ir.ops import Call, mean_divisor
 from kernelwright.ir.passes.standard.reading import (
+    BuilderSource,
     bare,
     filled,
     is_float,
@@ -87,18 +90,11 @@ def _sigmoid_below(builder: GraphBuilder, node: Node, call: Call) -> Sequence[Va
     """Write `a / (1 + exp(-x))` with the logistic function, which never overflows."""
     if node.op != "divide" or not is_float(builder, node):
         return None
-    above, below = node.inputs
-    shifted = builder.made_by(below, "add")
-    if shifted is None or number(builder, shifted.inputs[1]) != 1.0:
+    found = match_node(BuilderSource(builder), OVER_SIGMOID, node)
+    if found is None:
         return None
-    exponential = builder.made_by(shifted.inputs[0], "exp")
-    negated = builder.made_by(exponential.inputs[0], "negative") if exponential else None
-    if negated is None:
-        return None
-    gate = same(builder, "sigmoid", negated.inputs[0])
-    if number(builder, above) == 1.0:
-        return [gate]
-    return [same(builder, "multiply", above, gate)]
+    gate, above = same(builder, "sigmoid", found.values["x"]), found.values["above"]
+    return [gate if number(builder, above) == 1.0 else same(builder, "multiply", above, gate)]
 
 
 def _even_division(builder: GraphBuilder, node: Node, call: Call) -> Sequence[ValueId] | None:

@@ -5,9 +5,12 @@ from collections.abc import Sequence
 
 from kernelwright.ir.builder import GraphBuilder, Rule
 from kernelwright.ir.graph import Node, ValueId
+from kernelwright.ir.match.pattern import match
+from kernelwright.ir.match.row import MEAN_SQUARE
 from kernelwright.ir.ops import Call
 from kernelwright.ir.passes.standard.polynomial import polynomial
 from kernelwright.ir.passes.standard.reading import (
+    BuilderSource,
     bare,
     filled,
     is_float,
@@ -131,9 +134,8 @@ def _is_spread_of(builder: GraphBuilder, value: ValueId, x: ValueId) -> bool:
     shifted = builder.made_by(value, "add")
     if shifted is not None and number(builder, shifted.inputs[1]) is not None:
         value = shifted.inputs[0]
-    average = builder.made_by(value, "mean")
-    squared = builder.made_by(average.inputs[0], "square") if average is not None else None
-    return squared is not None and squared.inputs[0] == x
+    found = match(BuilderSource(builder), MEAN_SQUARE, value)
+    return found is not None and found.values["x"] == x
 
 
 RULES: tuple[Rule, ...] = (_gated,)
