@@ -8,6 +8,7 @@ from itertools import permutations, product
 
 import mlx.core as mx
 
+from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.ir.capture import capture
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.ir.idioms import idioms
@@ -56,8 +57,8 @@ def _traced(call: Call, types: Sequence[TensorType]) -> str | None:
         arrays = [mx.zeros(t.shape, to_mlx_dtype(t.dtype)) for t in types]
         try:
             graph = capture(call, *arrays)
-        except ValueError:
-            # MLX's own refusal of these shapes or dtypes.
+        except (InputError, UnsupportedError):
+            # MLX refuses these shapes or dtypes.
             return None
     return standardize(canonicalize(graph)).fingerprint
 

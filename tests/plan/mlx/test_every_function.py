@@ -106,3 +106,14 @@ def test_its_baseline_computes_the_same(name: str, place: int) -> None:
 def test_work_beside_a_call_is_no_call() -> None:
     doubled = Call(lambda *arrays: [2 * _delta(*arrays)[0], _delta(*arrays)[1]], _QUERIES)
     assert find_fast_call(_graph(doubled)) is None
+
+
+def _turned(x: mx.array) -> mx.array:
+    """Turn rows of one matrix, which `mx.fast.rope` takes only with an axis of batches."""
+    return mx.fast.rope(x[None], 32, traditional=False, base=1e4, scale=1.0, offset=0)[0]
+
+
+def test_what_mlx_refuses_is_no_call() -> None:
+    graph = _graph(Call(_turned, ((8, 64),)))
+    assert find_fast_call(graph) is None
+    assert fast_traffic(graph).launches == 1
