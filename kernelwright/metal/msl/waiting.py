@@ -5,7 +5,9 @@ import re
 from kernelwright.metal.msl.structure import Structure
 from kernelwright.metal.msl.token import TokenKind
 
-_WAITS = re.compile(r"simd_\w+|simdgroup_\w+|quad_\w+|threadgroup_barrier")
+_WAITS = re.compile(
+    r"simd_\w+|simdgroup_\w+|quad_\w+|threadgroup_barrier|matmul2d\w*|\w*cooperative_tensor"
+)
 
 
 def waiting_functions(structure: Structure) -> frozenset[str]:

@@ -30,7 +30,10 @@ _METAL_INCLUDE = re.compile(
     r"^[ \t]*#[ \t]*(?:include|import)[ \t]*<(?:metal_|simd/)", re.MULTILINE
 )
 _ROW_MACROS = {True: "KW_EXPORT_ROW", False: "KW_NO_ROW"}
-_WAITS = re.compile(r"\b(?:simd_\w+|simdgroup_\w+|quad_\w+|threadgroup_barrier|threadgroup)\b")
+_WAITS = re.compile(
+    r"\b(?:simd_\w+|simdgroup_\w+|quad_\w+|threadgroup_barrier|threadgroup|matmul2d\w*|"
+    r"\w*cooperative_tensor)\b"
+)
 
 
 @dataclass(frozen=True, slots=True)
