@@ -1,11 +1,13 @@
 """A package that is missing is answered with the extra that brings it."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from kernelwright import extra
 from kernelwright.extra import MissingExtraError, missing_extra
 
 _BLOCK = """
@@ -44,7 +46,16 @@ def test_the_sentence_names_the_extra(module: str, extra: str) -> None:
     )
 
 
-@pytest.mark.parametrize("module", ["numpy", "nowhere", ""])
+@pytest.mark.parametrize("module", ["numpy", "tree_sitter_cpp", "pydantic_settings"])
+def test_a_package_of_every_installation_comes_with_an_upgrade(module: str) -> None:
+    found = missing_extra(ModuleNotFoundError("No module", name=module))
+    assert str(found) == (
+        f"expected the package {module!r}, which is not installed; add it with: "
+        "pip install --upgrade kernelwright"
+    )
+
+
+@pytest.mark.parametrize("module", ["nowhere", ""])
 def test_other_modules_are_no_extra(module: str) -> None:
     assert missing_extra(ModuleNotFoundError("No module", name=module)) is None
 
@@ -100,3 +111,62 @@ kw.optimize, kw.export
         f"{_SEARCH},mlx_lm,fastapi,uvicorn,mcp,procrastinate,matplotlib", code, tmp_path
     )
     assert done.returncode == 0, done.stderr
+
+
+def _lacking(module: str, line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    code = "import sys\nsys.modules[sys.argv.pop(1)] = None\nimport kernelwright.__main__"
+    return subprocess.run(
+        [sys.executable, "-c", code, module, *line.split()],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(folder), "KERNELWRIGHT_STORE": "kernels.db"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("tree_sitter_cpp", "search catalog:softmax"),
+        ("rich", "best"),
+        ("typer", "--help"),
+        ("pydantic", "doctor"),
+        ("alembic", "search catalog:softmax"),
+        ("mlx", "plan catalog:softmax"),
+    ],
+)
+def test_a_package_of_every_installation_that_is_missing_is_one_sentence(
+    tmp_path: Path, module: str, line: str
+) -> None:
+    done = _lacking(module, line, tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"error expected the package {module!r}, which is not installed; add it with: "
+        "pip install --upgrade kernelwright\n"
+    )
+
+
+def test_doctor_lists_a_package_that_every_installation_has_and_this_one_lacks(
+    tmp_path: Path,
+) -> None:
+    done = _lacking("tree_sitter_cpp", "doctor --json", tmp_path)
+    rows = {row["name"]: row for row in json.loads(done.stdout)}
+    assert done.returncode == 1
+    assert rows["tree_sitter_cpp"]["is_needed"]
+    assert rows["tree_sitter_cpp"]["remedy"] == "pip install --upgrade kernelwright"
+
+
+def test_a_package_that_our_code_imports_and_the_metadata_does_not_list_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tree_sitter_cpp", None)
+    monkeypatch.setattr(extra, "_installs", dict)
+    with pytest.raises(ModuleNotFoundError) as error:
+        exec(
+            compile("import tree_sitter_cpp", str(Path(extra.__file__).parent / "new.py"), "exec")
+        )
+    assert "pip install --upgrade kernelwright" in str(missing_extra(error.value))
+    with pytest.raises(ModuleNotFoundError) as error:
+        exec(compile("import tree_sitter_cpp", str(tmp_path / "own.py"), "exec"))
+    assert missing_extra(error.value) is None

@@ -3,11 +3,13 @@
 import errno
 import os
 import sys
+from typing import TextIO
 
 from kernelwright.service.exit_code import FAILED, INTERRUPTED, MISUSED, UNREAD
 
 TRACEBACK = "KERNELWRIGHT_TRACEBACK"
 """Shows where an error that nobody expected came from."""
+_UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG)
 
 
 def main() -> None:
@@ -15,46 +17,51 @@ def main() -> None:
     try:
         # Loading the commands takes a second, in which Ctrl-C may come.
         status = _run()
+        # At exit, Python would report what cannot be written, as an exception that it ignores.
+        sys.stdout.flush()
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
+        _tell("interrupted")
         status = INTERRUPTED
     except BrokenPipeError:
         # The reader, such as `head`, has seen enough.
-        sys.stderr.close()
+        _give_up(sys.stdout)
+        _give_up(sys.stderr)
         status = UNREAD
+    except OSError as e:
+        if not _is_of_output(e):
+            raise
+        _give_up(sys.stdout)
+        _tell_error(f"standard output cannot be written: {e.strerror}; write it elsewhere.")
+        status = FAILED
     sys.exit(status)
 
 
 def _run() -> int:
-    from rich.text import Text
-
     from kernelwright.errors import KernelwrightError, UsageError
     from kernelwright.extra import missing_extra
-    from kernelwright.service.commands import app
-    from kernelwright.service.console import error_console
 
     try:
+        from kernelwright.service.commands import app
+
         app()
     except KernelwrightError as e:
-        one_line = " ".join(str(e).split("\n")) if str(e).count("\n") < 2 else str(e)
-        error_console().print(Text.assemble(("error", "bad"), f" {one_line}"), soft_wrap=True)
+        _tell_error(str(e))
         return MISUSED if isinstance(e, UsageError) else FAILED
     except ImportError as e:
         if (missing := missing_extra(e)) is None:
             raise
-        error_console().print(Text.assemble(("error", "bad"), f" {missing}"), soft_wrap=True)
+        _tell_error(str(missing))
         return FAILED
     except (KeyboardInterrupt, BrokenPipeError):
         raise
     except Exception as e:
-        if os.environ.get(TRACEBACK):
+        if os.environ.get(TRACEBACK) or (isinstance(e, OSError) and _is_of_output(e)):
             raise
         found = f"{type(e).__name__}: {e}".split("\n")[0]
-        said = (
-            f" Kernelwright failed ({found}), which is a fault of its own; "
+        _tell_error(
+            f"Kernelwright failed ({found}), which is a fault of its own; "
             f"set {TRACEBACK}=1 to see where."
         )
-        error_console().print(Text.assemble(("error", "bad"), said), soft_wrap=True)
         return FAILED
     except SystemExit as e:
         # Typer ends a command that Ctrl-C broke off without a word.
@@ -63,8 +70,57 @@ def _run() -> int:
         # Typer ends with 1, too, where the reader is gone.
         if isinstance(e.__context__, OSError) and e.__context__.errno == errno.EPIPE:
             raise BrokenPipeError from e
+        sys.stdout.flush()
         raise
     return 0
+
+
+def _tell_error(sentence: str) -> None:
+    """Print an error on one line; several lines, such as a list, stay as they are."""
+    one_line = " ".join(sentence.split("\n")) if sentence.count("\n") < 2 else sentence
+    try:
+        from rich.text import Text
+
+        from kernelwright.service.console import error_console
+    except ImportError:
+        # What is missing may be rich itself.
+        _tell(f"error {one_line}")
+        return
+    try:
+        error_console().print(Text.assemble(("error", "bad"), f" {one_line}"), soft_wrap=True)
+    except OSError:
+        _give_up(sys.stderr)
+
+
+def _tell(line: str) -> None:
+    try:
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+    except OSError:
+        _give_up(sys.stderr)
+
+
+def _is_of_output(error: OSError) -> bool:
+    """Say whether it is standard output that could not be written."""
+    if error.filename is not None or error.errno not in _UNWRITABLE:
+        return False
+    try:
+        # Python drops what it could not write; only another try shows where that was to go.
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+    except OSError:
+        return True
+    return False
+
+
+def _give_up(stream: TextIO) -> None:
+    """Let what a stream still holds go nowhere, so that Python can end in peace."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+    except OSError:
+        return
 
 
 if __name__ == "__main__":

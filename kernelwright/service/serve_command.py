@@ -1,5 +1,6 @@
 """`kernelwright serve`: the store in a browser, live."""
 
+import logging
 import secrets
 import socket
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from kernelwright.errors import InputError, UnsupportedError
+from kernelwright.errors import InputError
 from kernelwright.service.console import console
 from kernelwright.service.option import StoreOption
 from kernelwright.service.output_file import write_output
@@ -68,16 +69,11 @@ def serve(
         return
     if campaign is not None:
         raise InputError("--campaign says what --export writes; add --export night.html.")
-    try:
-        import uvicorn
+    import uvicorn
 
-        from kernelwright.service.api.app import create_app
-        from kernelwright.service.api.guard import Access, is_loopback
-    except ModuleNotFoundError as e:
-        raise UnsupportedError(
-            f"the page needs {e.name}, which is not installed; install it with: "
-            "pip install 'kernelwright[serve]'"
-        ) from None
+    from kernelwright.service.api.app import create_app
+    from kernelwright.service.api.guard import Access, is_loopback
+
     if not is_loopback(host):
         token = token or secrets.token_urlsafe(24)
     with KernelStore(store, must_exist=True) as opened:
@@ -85,6 +81,7 @@ def serve(
         port = listening.getsockname()[1]
         access = Access(host, port, token, tuple(name.lower() for name in allow_host or ()))
         _announce(opened.label, host, port, token)
+        logging.getLogger("asyncio").addFilter(_is_news)
         config = uvicorn.Config(
             create_app(opened, access),
             log_level="warning",
@@ -93,6 +90,11 @@ def serve(
             server_header=False,
         )
         uvicorn.Server(config).run(sockets=[listening])
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Leave out what asyncio says when a browser closes a page that is still being sent."""
+    return "socket.send() raised" not in record.getMessage()
 
 
 def _write(store: KernelStore, path: Path, campaign: str | None) -> None:

@@ -20,6 +20,7 @@ from sqlalchemy.exc import (
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from kernelwright.errors import BlockedError, ConflictError, StoreError
+from kernelwright.extra import missing_extra
 from kernelwright.store.identity import watch_file
 from kernelwright.store.location import label_of, without_secrets
 from kernelwright.store.read_only import is_read_only, open_read_only
@@ -119,6 +120,8 @@ def translated(url: str) -> Iterator[None]:
     try:
         yield
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as e:
+        if isinstance(e, ImportError) and (missing := missing_extra(e)) is not None:
+            raise missing from e
         raise StoreError(
             "expected a path or a SQLAlchemy URL with its driver installed, found "
             f"{label_of(url)!r} ({without_secrets(str(e), url)})."

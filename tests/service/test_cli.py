@@ -300,3 +300,32 @@ def test_a_reader_that_is_gone_ends_the_command_with_141() -> None:
     finally:
         os.close(writer)
     assert done.returncode == 141
+
+
+_FULL = Path("/dev/full")
+
+
+@pytest.mark.skipif(not _FULL.exists(), reason="this system has no device that is always full")
+@pytest.mark.parametrize("line", ["--help", "catalog", "catalog --json", "--version"])
+def test_a_disk_that_is_full_under_the_output_is_one_sentence(line: str) -> None:
+    with _FULL.open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "kernelwright", *line.split()],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error standard output cannot be written: No space left on device; write it elsewhere.\n"
+    )
+
+
+@pytest.mark.skipif(not _FULL.exists(), reason="this system has no device that is always full")
+def test_errors_that_cannot_be_written_leave_the_exit_code() -> None:
+    with _FULL.open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "kernelwright", "show", "zz"], stderr=full, check=False
+        )
+    assert done.returncode == 1

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from kernelwright import evaluator
 from kernelwright.errors import KernelwrightError
-from kernelwright.extra import MissingExtraError, missing_extra
+from kernelwright.extra import UPGRADE, MissingExtraError, missing_extra, missing_modules
 from kernelwright.metal.device.base import DeviceInfo, DeviceName
 from kernelwright.metal.diagnostic import Record
 from kernelwright.settings import DEFAULT, origins
@@ -78,7 +78,7 @@ def _find_device(name: DeviceName) -> DeviceFinding:
         with evaluator.Evaluator(name) as opened:
             return DeviceFinding(name=name, info=opened.info)
     except MissingExtraError as e:
-        return DeviceFinding(name=name, info=None, reason="needs the extra", remedy=str(e))
+        return DeviceFinding(name=name, info=None, reason="lacks a package", remedy=str(e))
     except KernelwrightError as e:
         return DeviceFinding(name=name, info=None, reason=str(e), remedy=_REMEDIES[name])
 
@@ -156,6 +156,15 @@ def _packages() -> Iterator[Finding]:
     )
     for name in ("kernelwright", "mlx", "numpy"):
         yield _package(name, "", is_needed=True)
+    for name in missing_modules():
+        yield Finding(
+            kind="package",
+            name=name,
+            works=False,
+            detail="not installed",
+            remedy=UPGRADE,
+            is_needed=True,
+        )
     for name, purpose in _OPTIONAL.items():
         yield _package(name, purpose, is_needed=False)
 
