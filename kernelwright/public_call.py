@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, ParamSpec, TypeVar, get_args, get_origin
 
 from kernelwright.errors import InputError, KernelwrightError
+from kernelwright.validation import sentence_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -84,10 +85,7 @@ def _invalid(error: Exception) -> str | None:
     """Say what a record of pydantic's refused."""
     if type(error).__name__ != "ValidationError" or not hasattr(error, "errors"):
         return None
-    first = error.errors()[0]
-    place = ".".join(map(str, first["loc"])) or "the arguments"
-    reason = first["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-    return f"expected {place} to be {reason}, found {str(first['input'])[:_MOST]!r}."
+    return sentence_of(error)  # type: ignore[arg-type]
 
 
 def _fits(value: object, annotation: object) -> bool:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal, cast
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -22,11 +22,12 @@ from pydantic_settings import (
 )
 
 from kernelwright.errors import InputError
+from kernelwright.validation import reason_of
+from kernelwright.variable import PREFIX, check_variables, variable_of
 
 FILE = "kernelwright.toml"
 PROJECT_FILE = "pyproject.toml"
 TABLE = "kernelwright"
-PREFIX = "KERNELWRIGHT_"
 DEFAULT = "default"
 """The origin of a setting that nobody chose."""
 _KEPT_FOLDERS = 64
@@ -37,6 +38,33 @@ def _listed(value: object) -> object:
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     return value
+
+
+def _known_chip(name: str) -> str:
+    # What chips there are is known where times are predicted, which few commands need.
+    from kernelwright.metal.perf.profile import PROFILES, find_profile
+
+    try:
+        find_profile(name)
+    except InputError as e:
+        raise ValueError(f"one of {', '.join(PROFILES)}") from e
+    return name
+
+
+def _a_size(text: str) -> str:
+    from kernelwright.metal.device.threadgroup_memory import read_size
+
+    try:
+        read_size(text)
+    except InputError as e:
+        raise ValueError("a size such as 96K or 98304") from e
+    return text
+
+
+def _with_providers(names: tuple[str, ...]) -> tuple[str, ...]:
+    if not all(":" in name for name in names):
+        raise ValueError("a provider and a model's name, such as 'anthropic:NAME'")
+    return names
 
 
 class Settings(BaseSettings):
@@ -50,13 +78,17 @@ class Settings(BaseSettings):
     device: Literal["metal", "cuda", "simulator"] | None = Field(
         None, description="Where candidates run."
     )
-    chip: str | None = Field(None, description="Whose time is predicted, such as m4-pro.")
-    threadgroup_memory: str | None = Field(
+    chip: Annotated[str, AfterValidator(_known_chip)] | None = Field(
+        None, description="Whose time is predicted, such as m4-pro."
+    )
+    threadgroup_memory: Annotated[str, AfterValidator(_a_size)] | None = Field(
         None, description="What a threadgroup may take, such as 32K."
     )
-    model: Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(_listed)] = Field(
-        None, description="Whom to ask: provider:NAME; several step in for one another."
-    )
+    model: Annotated[
+        Annotated[tuple[str, ...], AfterValidator(_with_providers)] | None,
+        NoDecode,
+        BeforeValidator(_listed),
+    ] = Field(None, description="Whom to ask: provider:NAME; several step in for one another.")
     base_url: str | None = Field(None, description="Where the models are served.")
     budget: float | None = Field(None, ge=0, description="The most dollars that models may cost.")
     tokens: int | None = Field(None, ge=1, description="The most tokens that models may use.")
@@ -102,6 +134,7 @@ def current_settings(folder: Path | None = None) -> Settings:
     Raises:
         InputError: a file or a variable says what no setting takes.
     """
+    check_variables()
     folder = (folder or Path.cwd()).resolve()
     held = {name: value for name, value in os.environ.items() if name.startswith(PREFIX)}
     return _read(folder, tuple(sorted(held.items())), _stamp(folder))
@@ -124,11 +157,6 @@ def origins(folder: Path | None = None) -> tuple[Origin, ...]:
             source = str(file.path)
         found.append(Origin(name, getattr(settings, name), source))
     return tuple(found)
-
-
-def variable_of(name: str) -> str:
-    """Return the environment variable of a setting."""
-    return f"{PREFIX}{name.upper()}"
 
 
 def find_settings_file(folder: Path) -> SettingsFile | None:
@@ -195,8 +223,7 @@ def _sentence(error: ValidationError, file: SettingsFile | None) -> str:
     name = str(first["loc"][0])
     is_variable = bool(os.environ.get(variable_of(name))) or file is None
     place = variable_of(name) if is_variable else f"{name} in {file.path}"  # type: ignore[union-attr]
-    reason = first["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-    return f"expected {place} to be {reason}, found {first['input']!r}."
+    return f"expected {place} to be {reason_of(first)}, found {first['input']!r}."
 
 
 def _toml(path: Path) -> dict[str, object]:

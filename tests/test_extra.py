@@ -163,9 +163,7 @@ def test_a_package_that_our_code_imports_and_the_metadata_does_not_list_yet(
     monkeypatch.setitem(sys.modules, "tree_sitter_cpp", None)
     monkeypatch.setattr(extra, "_installs", dict)
     with pytest.raises(ModuleNotFoundError) as error:
-        exec(
-            compile("import tree_sitter_cpp", str(Path(extra.__file__).parent / "new.py"), "exec")
-        )
+        exec(compile("import tree_sitter_cpp", str(Path(extra.__file__).parent / "new.py"), "exec"))
     assert "pip install --upgrade kernelwright" in str(missing_extra(error.value))
     with pytest.raises(ModuleNotFoundError) as error:
         exec(compile("import tree_sitter_cpp", str(tmp_path / "own.py"), "exec"))

@@ -8,6 +8,7 @@ from kernelwright.errors import InputError
 from kernelwright.metal.device.registry import default_device
 from kernelwright.settings import DEFAULT, Settings, current_settings, origins
 from kernelwright.store.location import default_url
+from kernelwright.variable import SETTINGS, variable_of
 
 
 @pytest.fixture(autouse=True)
@@ -79,6 +80,9 @@ def test_a_changed_file_is_read_again(project: Path) -> None:
         ('device = "gpu"\n', r"expected device in .*kernelwright\.toml to be .*, found 'gpu'"),
         ("jobs = 0\n", r"expected jobs in .* greater than or equal to 1, found 0"),
         ("jobs = = 1\n", r"kernelwright\.toml is no TOML"),
+        ('chip = "m99"\n', r"expected chip in .*kernelwright\.toml to be one of m1.*, found 'm99'"),
+        ('threadgroup_memory = "lots"\n', r"expected threadgroup_memory in .* a size such as 96K"),
+        ('model = "gpt"\n', r"expected model in .*kernelwright\.toml to be a provider and a model"),
     ],
 )
 def test_a_wrong_file_is_answered_in_one_sentence(project: Path, text: str, sentence: str) -> None:
@@ -92,3 +96,25 @@ def test_a_wrong_variable_is_answered_by_its_name(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("KERNELWRIGHT_BUDGET", "much")
     with pytest.raises(InputError, match=r"expected KERNELWRIGHT_BUDGET to be .*, found 'much'"):
         current_settings()
+
+
+@pytest.mark.parametrize("name", ["chip", "threadgroup_memory", "model", "jobs", "device"])
+def test_every_wrong_variable_is_answered_by_its_name(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable_of(name), "m99")
+    with pytest.raises(InputError, match=rf"expected KERNELWRIGHT_{name.upper()} to be .*'m99'"):
+        current_settings()
+
+
+def test_a_misspelt_variable_is_named_with_the_nearest_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNELWRIGHT_STROE", "x.db")
+    with pytest.raises(InputError, match=r"KERNELWRIGHT_STROE.*did you mean KERNELWRIGHT_STORE"):
+        current_settings()
+    monkeypatch.delenv("KERNELWRIGHT_STROE")
+    monkeypatch.setenv("KERNELWRIGHT_OF_MY_OWN_SCRIPT", "x")
+    assert current_settings().store is None
+
+
+def test_every_setting_has_a_variable() -> None:
+    assert tuple(Settings.model_fields) == SETTINGS

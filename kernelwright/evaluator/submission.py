@@ -1,6 +1,8 @@
 """Programs from outside: a JSON file, or a kernel's Metal body with its launch."""
 
 import json
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -9,6 +11,7 @@ from kernelwright.errors import InputError
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.metal.diagnostic import Record
+from kernelwright.metal.extent import FUNCTIONS, symbols_in
 from kernelwright.metal.kernel import (
     Dimensions,
     Extent,
@@ -17,8 +20,13 @@ from kernelwright.metal.kernel import (
     TemplateValue,
     Tensor,
 )
+from kernelwright.plural import counted
+from kernelwright.validation import sentence_of
 
 _LARGEST_FILE = 4 << 20
+_NAMED_SIZE = re.compile(r"[A-Za-z_]\w*(?:\s*\[\s*\d+\s*\])?")
+_MOST_SIZES = 8
+"""How many sizes a message lists."""
 _METAL_NAMES = {
     Dtype.FLOAT32: ("float",),
     Dtype.FLOAT16: ("half",),
@@ -29,7 +37,7 @@ _METAL_NAMES = {
 
 
 class LaunchText(Record):
-    """How a Metal body is launched, as typed: `4096`, or `cols*32,rows`."""
+    """How a Metal body is launched, as typed: `4096`, or `x_shape[1]*32,x_shape[0]`."""
 
     grid: str
     threadgroup: str = "256"
@@ -61,7 +69,7 @@ def program_of_json(text: str, place: str) -> Program:
     try:
         return Program.model_validate_json(text)
     except ValidationError as e:
-        raise InputError(f"{place} is no program: {_first_reason(e)}.") from e
+        raise InputError(f"{place} is no program: {sentence_of(e)}") from e
     except InputError as e:
         raise InputError(f"{place} is no program: {e}") from e
 
@@ -83,16 +91,20 @@ def program_of_body(
     Raises:
         InputError: launch and task do not fit together.
     """
+    if not source.strip():
+        raise InputError("expected a kernel's Metal body, found an empty text.")
     names = launch.inputs or graph.input_names()
     outputs = launch.outputs or _output_names(len(graph.outputs))
     for what, found, types in (
-        ("inputs", names, graph.input_types),
-        ("outputs", outputs, graph.output_types),
+        ("input", names, graph.input_types),
+        ("output", outputs, graph.output_types),
     ):
         if len(found) != len(types):
             raise InputError(
-                f"the task has {len(types)} {what}, found {len(found)} names; name each of them."
+                f"the task has {counted(len(types), what)}, found {counted(len(found), 'name')}; "
+                "name each of them."
             )
+    sizes = _sizes_of(names, graph.input_types) | _sizes_of(outputs, graph.output_types)
     try:
         kernel = Kernel(
             name=_identifier(name),
@@ -101,8 +113,8 @@ def program_of_body(
             source=source,
             header=launch.header,
             template=_template(launch.template),
-            grid=_extents(launch.grid),
-            threadgroup=_extents(launch.threadgroup),
+            grid=_extents(launch.grid, sizes),
+            threadgroup=_extents(launch.threadgroup, sizes),
         )
         return Program(
             inputs=_tensors(names, graph.input_types),
@@ -110,7 +122,7 @@ def program_of_body(
             kernels=(kernel,),
         )
     except ValidationError as e:
-        raise InputError(f"{place} makes no program: {_first_reason(e)}.") from e
+        raise InputError(f"{place} makes no program: {sentence_of(e)}") from e
 
 
 def _template(text: str) -> dict[str, TemplateValue]:
@@ -119,16 +131,21 @@ def _template(text: str) -> dict[str, TemplateValue]:
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not name or not equals or not value:
             raise InputError(f"expected template arguments such as T=f16,N=4; found {part!r}.")
-        found[name] = _template_value(value)
+        found[name] = _template_value(name, value)
     return found
 
 
-def _template_value(text: str) -> TemplateValue:
+def _template_value(name: str, text: str) -> TemplateValue:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     if text.isdigit():
         return int(text)
-    known = {name: d for d in Dtype for name in (d.value, d.short, *_METAL_NAMES.get(d, ()))}
+    known = {each: d for d in Dtype for each in (d.value, d.short, *_METAL_NAMES.get(d, ()))}
+    if text not in known and symbols_in(text):
+        raise InputError(
+            f"expected the template argument {name} as a dtype such as f16, a whole number, true "
+            f"or false, found {text!r}."
+        )
     return known.get(text, text)
 
 
@@ -148,13 +165,6 @@ def read_text(path: Path) -> str:
         raise InputError(f"{path} is no text; give a program's JSON or a Metal body.") from e
 
 
-def _first_reason(error: ValidationError) -> str:
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
-    reason = first["msg"].removeprefix("Value error, ")
-    return f"{place}: {reason}" if place else reason
-
-
 def _output_names(count: int) -> tuple[str, ...]:
     return ("out",) if count == 1 else tuple(f"out{i}" for i in range(count))
 
@@ -170,8 +180,39 @@ def _identifier(stem: str) -> str:
     return f"k_{letters}"[:64]
 
 
-def _extents(text: str) -> Dimensions:
-    parts = [part.strip() for part in _split(text)]
+def _sizes_of(names: Sequence[str], types: Sequence[TensorType]) -> dict[str, int]:
+    """Return what a launch may name of arrays, as MLX's own kernels name it."""
+    found: dict[str, int] = {}
+    for name, type_ in zip(names, types, strict=True):
+        found |= {f"{name}_shape[{axis}]": size for axis, size in enumerate(type_.shape)}
+        found |= {f"{name}_ndim": len(type_.shape), f"{name}_size": type_.size}
+    return found
+
+
+def _in_numbers(text: str, sizes: Mapping[str, int]) -> str:
+    """Replace what a launch names of arrays by numbers.
+
+    Raises:
+        InputError: it names something else.
+    """
+
+    def number(found: re.Match[str]) -> str:
+        name = re.sub(r"\s", "", found[0])
+        if name in FUNCTIONS:
+            return name
+        if name not in sizes:
+            known = ", ".join([*sizes][:_MOST_SIZES]) + (", …" if len(sizes) > _MOST_SIZES else "")
+            raise InputError(
+                f"expected a launch of numbers and of the arrays' sizes ({known}), found {name!r} "
+                f"in {text!r}."
+            )
+        return str(sizes[name])
+
+    return _NAMED_SIZE.sub(number, text)
+
+
+def _extents(text: str, named: Mapping[str, int]) -> Dimensions:
+    parts = [part.strip() for part in _split(_in_numbers(text, named))]
     if not 1 <= len(parts) <= 3 or not all(parts):
         raise InputError(f"expected one to three sizes such as 4096 or 32,64; found {text!r}.")
     sizes: list[Extent] = [int(p) if p.isdigit() else p for p in parts]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kernelwright.errors import InputError
 
 _TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_]\w*)|(//|[-+*%(),]))")
-_FUNCTIONS: dict[str, Callable[[int, int], int]] = {
+FUNCTIONS: dict[str, Callable[[int, int], int]] = {
     "min": min,
     "max": max,
     "ceildiv": lambda a, b: -(-a // b),
@@ -31,7 +31,7 @@ def symbols_in(extent: int | str) -> frozenset[str]:
     """Return the dimension and tunable names that an extent mentions."""
     if isinstance(extent, int):
         return frozenset()
-    return frozenset(t for t in _tokens(extent) if t[0].isalpha() or t[0] == "_") - set(_FUNCTIONS)
+    return frozenset(t for t in _tokens(extent) if t[0].isalpha() or t[0] == "_") - set(FUNCTIONS)
 
 
 def _tokens(text: str) -> list[str]:
@@ -92,7 +92,7 @@ class _Parser:
         token = self.take()
         if token.isdigit():
             return int(token)
-        if token in _FUNCTIONS:
+        if token in FUNCTIONS:
             self.expect("(")
             left = self.sum()
             self.expect(",")
@@ -100,7 +100,7 @@ class _Parser:
             self.expect(")")
             if token in ("ceildiv", "align") and right == 0:
                 raise InputError(f"the extent {self.text!r} divides by zero.")
-            return _FUNCTIONS[token](left, right)
+            return FUNCTIONS[token](left, right)
         if token in self.symbols:
             return self.symbols[token]
         if not token.isidentifier():

@@ -7,7 +7,6 @@ from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.idioms import Idiom, idioms
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.region import Region
-from kernelwright.ir.trace.fast_call import find_fast_call
 from kernelwright.plan.mlx.attention import has_mlx_kernel, steps_apart
 from kernelwright.plan.mlx.cross_entropy import has_mlx_cross_entropy
 from kernelwright.plan.mlx.norm import NORMS, has_mlx_norm
@@ -67,6 +66,9 @@ def fast_traffic(graph: Graph, indices: Iterable[int] | None = None) -> Traffic:
 def fast_parts(graph: Graph, indices: Iterable[int] | None = None) -> dict[Region, str]:
     """Return the parts of a graph, or of some nodes, that `mx.fast` computes, with their names."""
     among = set(range(len(graph.nodes)) if indices is None else indices)
+    # It traces with MLX, which questions to the store do without.
+    from kernelwright.ir.trace.fast_call import find_fast_call
+
     if len(among) == len(graph.nodes) and (call := find_fast_call(graph)) is not None:
         return {Region(graph, tuple(range(len(graph.nodes)))): call.name}
     whole: dict[Region, str] = {}

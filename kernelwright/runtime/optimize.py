@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import update_wrapper
 from pathlib import Path
 from types import MethodType
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar, cast
 
 import mlx.core as mx
 
@@ -54,6 +54,8 @@ class Route:
     """What calls take, where that is asked for."""
     is_guarded: bool = False
     """True where kernels run: what the function reads has to be what it was."""
+    constants: tuple[str, ...] = ()
+    """The call's plain values, as they are written in a call."""
 
     def time_calls(self, *, is_timed: bool) -> None:
         """Begin or cease to time calls; what was timed is kept."""
@@ -135,6 +137,9 @@ class Optimized:
         route.calls += 1
         return route.run(*args, **kwargs)
 
+    def __repr__(self) -> str:
+        return f"<{name_of(self.function)}, optimized by kernelwright>"
+
     def explain(self, *args: object, **kwargs: object) -> Explanation:
         """Say what runs for these arguments, why, and what it saves."""
         route = self._route(args, kwargs)
@@ -189,6 +194,7 @@ class Optimized:
             # A function may name a module that was made after it.
             self._modules = state_of(self.function).modules
             route = self._routes[(*key, *self._flags())] = self._found(args, kwargs)
+            route.constants = _constants(args, kwargs)
             if registry.is_timing:
                 route.time_calls(is_timed=True)
         return route
@@ -209,6 +215,7 @@ class Optimized:
             LoadedCall(
                 function=told.function,
                 inputs=told.inputs,
+                constants=route.constants,
                 path=told.path,
                 reason=told.reason,
                 kernels=tuple(region.candidate for region in told.regions),
@@ -336,6 +343,12 @@ def _wanted_call(explanation: Explanation, graph: Graph, calls: int) -> Wanted:
     )
 
 
+def _constants(args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[str, ...]:
+    given = [("", value) for value in args] + [(f"{n}=", v) for n, v in kwargs.items()]
+    plain = (str, int, float, complex, bool, type(None))
+    return tuple(f"{name}{value!r}" for name, value in given if isinstance(value, plain))
+
+
 def _key(args: tuple[object, ...], kwargs: dict[str, object]) -> Key | None:
     if not kwargs and (key := plain_key(args)) is not None:
         return key
@@ -421,11 +434,22 @@ def optimize(
 
 @one_sentence
 def restore(model: M) -> M:
-    """Give a model that `optimize` changed its own code back, and return it."""
+    """Give a model that `optimize` changed its own code back, and return it.
+
+    Of an optimized function, return the function that it was made of.
+
+    Raises:
+        InputError: it is neither.
+    """
     from kernelwright.runtime.models.install import restore_model
 
+    if isinstance(model, Optimized):
+        return cast("M", model.function)
     if not is_module(model):
-        raise KernelwrightError(f"expected an mlx.nn.Module, found {model!r}.")
+        raise InputError(
+            "expected an mlx.nn.Module, or a function made by kernelwright.optimize, found "
+            f"{model!r}."
+        )
     restore_model(model)  # type: ignore[arg-type]
     return model
 
@@ -446,7 +470,8 @@ def explain(function: Callable[..., object], *args: object, **kwargs: object) ->
             {"function": name, "inputs": (), "path": path, "reason": reason}
         )
     if not isinstance(function, Optimized):
-        raise KernelwrightError(
-            f"expected a function made by kernelwright.optimize, found {function!r}."
+        raise InputError(
+            "expected a model, or a function made by kernelwright.optimize, elementwise, rowwise "
+            f"or kernel, found {function!r}."
         )
     return function.explain(*args, **kwargs)

@@ -14,6 +14,8 @@ class LoadedCall(Record):
     function: str
     inputs: tuple[str, ...]
     """Types such as `f16[8,512]`; empty for a model."""
+    constants: tuple[str, ...] = ()
+    """The call's plain values, such as `n=3`."""
     path: Literal["kernels", "original"]
     """Whether kernels run for it, or MLX."""
     reason: str

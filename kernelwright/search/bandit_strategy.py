@@ -14,6 +14,7 @@ from kernelwright.agents.roles.dedup import signature
 from kernelwright.errors import BudgetError
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.plural import counted
 from kernelwright.search.archive import Archive
 from kernelwright.search.bandit import (
     Bandit,
@@ -283,9 +284,9 @@ class BanditStrategy:
     def _ending(self, pursuit: TaskSearch) -> str:
         """Say why the task is left; empty while it is not."""
         if self._room(pursuit) <= 0:
-            return f"{len(pursuit.proposals())} candidates tried, as many as asked for"
+            return f"{counted(len(pursuit.proposals()), 'candidate')} tried, as many as asked for"
         if pursuit.since_best >= self._spec.patience:
-            return f"no gain in the last {pursuit.since_best} correct candidates"
+            return f"no gain in the last {counted(pursuit.since_best, 'correct candidate')}"
         return ""
 
     def _nothing_left(self, play: Play, pursuit: TaskSearch) -> Enough | Later:

@@ -7,6 +7,7 @@ from typing import Protocol
 from kernelwright.agents.offline import tuned_before
 from kernelwright.agents.protocols import Attempt, Coder, Planner, Proposal, Repairer
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.plural import counted
 from kernelwright.search.spec import SearchSpec
 from kernelwright.search.task_search import TaskSearch
 
@@ -56,7 +57,9 @@ class RepairThenWrite:
         """Return the next batch."""
         room = self._spec.candidates_per_task - len(pursuit.proposals())
         if room <= 0:
-            return Enough(f"{len(pursuit.proposals())} candidates tried, as many as asked for")
+            return Enough(
+                f"{counted(len(pursuit.proposals()), 'candidate')} tried, as many as asked for"
+            )
         if repaired := self._repairs(pursuit, room):
             return repaired
         if pursuit.since_best >= self._spec.patience:

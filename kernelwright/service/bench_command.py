@@ -24,6 +24,7 @@ from kernelwright.service.option import (
     StoreOption,
     print_json,
 )
+from kernelwright.service.searched_input import recall_from
 from kernelwright.service.view.benchmark import print_benchmark
 from kernelwright.store import KernelStore, has_store
 
@@ -67,7 +68,7 @@ def bench(
     They take turns; each time is a median with its 95 % interval. Without a GPU, MLX is timed on
     the CPU, and what kernels should gain on a GPU is predicted and shown apart.
     """
-    subjects = load_subjects(target, inputs or [])
+    subjects = load_subjects(target, inputs or [], recall=recall_from(store))
     captured = capture_subjects(subjects)
     chosen = device or default_device()
     if (info := open_device(chosen).info).name != "simulator" and not info.measures_time:

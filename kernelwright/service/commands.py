@@ -6,6 +6,7 @@ import typer
 
 from kernelwright.service.lazy_group import CommandEntry, Entry, GroupEntry, LazyGroup
 from kernelwright.service.setting_default import TAKEN, defaults_of
+from kernelwright.variable import check_variables
 
 _SERVICE = "kernelwright.service"
 _FIND, _ASK, _TAKE, _CHECK = "Find", "Ask", "Take", "Check"
@@ -98,6 +99,7 @@ def _root(
     ] = False,
 ) -> None:
     """Carry the options of the program itself."""
+    check_variables()
     command = context.invoked_subcommand
     if command in TAKEN:
         from kernelwright.settings import current_settings

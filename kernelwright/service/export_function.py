@@ -12,7 +12,6 @@ from kernelwright.public_call import one_sentence
 from kernelwright.runtime.export import FormatName
 from kernelwright.service.export_source import (
     FunctionTarget,
-    searched_as,
     searched_inputs,
     target_of,
 )
@@ -23,6 +22,7 @@ from kernelwright.service.exporting import (
     export_targets,
 )
 from kernelwright.service.python.origin import lasting_file_of, name_of, parameters_of
+from kernelwright.service.searched_input import searched_as
 from kernelwright.store import KernelStore
 
 Function = Callable[..., object]

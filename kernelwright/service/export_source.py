@@ -1,7 +1,7 @@
 """Finds what `kernelwright export` is asked for: functions with their calls, and their kernels."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,7 +10,6 @@ from typing import cast
 import mlx.core as mx
 
 from kernelwright.campaign import Subject, load_subjects
-from kernelwright.campaign.event import FunctionPlanned
 from kernelwright.errors import KernelwrightError
 from kernelwright.evaluator import Status
 from kernelwright.ir import Graph, TensorType
@@ -18,6 +17,7 @@ from kernelwright.ir.arguments import rebuild
 from kernelwright.ir.capture import input_leaves, is_array
 from kernelwright.metal.device.array import mlx_dtype
 from kernelwright.runtime.export import ExampleCall
+from kernelwright.service.searched_input import planned_in, searched_as, types_of
 from kernelwright.store import CandidateDetail, KernelStore
 
 
@@ -47,7 +47,9 @@ def function_targets(
         InputError: the file, the function or the inputs are not there or do not parse.
     """
     subjects: dict[str, list[Subject]] = {}
-    for subject in load_subjects(target, inputs, recall=partial(searched_as, store)):
+    for subject in load_subjects(
+        target, inputs, recall=partial(searched_as, store), recalls_all=True
+    ):
         subjects.setdefault(subject.name, []).append(subject)
     return tuple(
         target_of(name, found, () if inputs else searched_inputs(store, name))
@@ -61,12 +63,12 @@ def campaign_places(store: KernelStore, prefix: str) -> tuple[str, ...]:
     Raises:
         InputError: no campaign, or several, begin like this.
     """
-    return tuple(dict.fromkeys(p.place for p in _planned(store, prefix) if p.place))
+    return tuple(dict.fromkeys(p.place for p in planned_in(store, prefix) if p.place))
 
 
 def campaign_tasks(store: KernelStore, prefix: str) -> frozenset[str]:
     """Return the tasks of a campaign."""
-    return frozenset(task.id for planned in _planned(store, prefix) for task in planned.tasks)
+    return frozenset(task.id for planned in planned_in(store, prefix) for task in planned.tasks)
 
 
 def lookup_in(
@@ -83,12 +85,6 @@ def lookup_in(
         return found
 
     return lookup
-
-
-def _planned(store: KernelStore, prefix: str) -> Iterator[FunctionPlanned]:
-    for event in store.events(store.campaign(prefix).id):
-        if event.kind == FunctionPlanned.__name__:
-            yield FunctionPlanned.model_validate_json(event.body)
 
 
 def tried_in(store: KernelStore) -> Callable[[Sequence[Graph]], str]:
@@ -119,25 +115,8 @@ def searched_inputs(store: KernelStore, name: str) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for campaign in store.campaigns(limit=200):
         with suppress(KernelwrightError):
-            found |= {p.inputs: None for p in _planned(store, campaign.id) if p.function == name}
+            found |= {p.inputs: None for p in planned_in(store, campaign.id) if p.function == name}
     return tuple(found)
-
-
-def searched_as(store: KernelStore, origin: str) -> tuple[tuple[str, ...], ...]:
-    """Return the inputs that were typed in searches of a function, the latest first.
-
-    Where none were, its calls of arrays alone can be made again by their types.
-    """
-    found: dict[tuple[str, ...], None] = {}
-    for campaign in store.campaigns(limit=200):
-        with suppress(KernelwrightError):
-            planned = [p for p in _planned(store, campaign.id) if p.place == origin]
-            found |= {p.written or _types_of(p.inputs): None for p in planned}
-    return tuple(found)
-
-
-def _types_of(inputs: str) -> tuple[str, ...]:
-    return tuple(f"{text.strip(', ')}]" for text in inputs.split("]")[:-1])
 
 
 def target_of(name: str, subjects: Sequence[Subject], searched: Sequence[str]) -> FunctionTarget:
@@ -154,7 +133,7 @@ def target_of(name: str, subjects: Sequence[Subject], searched: Sequence[str]) -
 def _resized(subject: Subject, inputs: str) -> ExampleCall | None:
     """Return a call with arrays of other types in the places of the example's."""
     keywords = {name: subject.keywords[name] for name in sorted(subject.keywords)}
-    types = [TensorType.parse(text) for text in _types_of(inputs)]
+    types = [TensorType.parse(text) for text in types_of(inputs)]
     if len(types) != len(input_leaves(subject.inputs, keywords)):
         return None
     arrays = [mx.zeros(t.shape, mlx_dtype(t.dtype), stream=mx.cpu) for t in types]

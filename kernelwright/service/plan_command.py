@@ -10,7 +10,7 @@ from kernelwright.campaign.planning.capturing import plan_function
 from kernelwright.campaign.planning.launch_graph import Flow
 from kernelwright.campaign.planning.plan_summary import KnownGains, outline
 from kernelwright.campaign.report.known_champions import known_gains
-from kernelwright.errors import InputError
+from kernelwright.errors import InputError, UsageError
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES, DeviceInfo, DeviceName
 from kernelwright.metal.device.registry import open_device
 from kernelwright.service.console import console, error_console
@@ -23,6 +23,7 @@ from kernelwright.service.option import (
     print_json,
 )
 from kernelwright.service.output_file import write_output
+from kernelwright.service.searched_input import recall_from
 from kernelwright.service.view.plan import print_plan
 from kernelwright.service.view.plan_svg import draw_plan
 from kernelwright.store import KernelStore, has_store
@@ -54,7 +55,10 @@ def plan(
     json: JsonOption = False,
 ) -> None:
     """Show a function's graph, its regions, and what they gain; nothing is compiled."""
-    captured = capture_subjects(load_subjects(target, inputs or []))
+    if svg is not None and svg.suffix.lower() != ".svg":
+        raise UsageError(f"expected a name that ends in .svg for the drawing, found {str(svg)!r}.")
+    subjects = load_subjects(target, inputs or [], recall=recall_from(store))
+    captured = capture_subjects(subjects)
     if svg is not None and len(captured.functions) > 1:
         names = ", ".join(f.subject.name for f in captured.functions)
         raise InputError(

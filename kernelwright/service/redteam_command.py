@@ -1,5 +1,6 @@
 """`kernelwright redteam`: tries to get wrong kernels past the evaluator."""
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -30,6 +31,7 @@ from kernelwright.service.option import (
     TokensOption,
     print_json,
 )
+from kernelwright.service.searched_input import searched_as
 from kernelwright.store import KernelStore
 
 _DEFAULTS = RedTeamSpec()
@@ -103,7 +105,8 @@ def redteam(
 def _targets(targets: list[str], inputs: list[str], store: KernelStore) -> list[Target]:
     if not targets:
         return targets_from_store(store)
-    subjects = [subject for target in targets for subject in load_subjects(target, inputs)]
+    recall = partial(searched_as, store)
+    subjects = [s for target in targets for s in load_subjects(target, inputs, recall=recall)]
     return targets_of(capture_subjects(subjects), open_device("simulator").info)
 
 

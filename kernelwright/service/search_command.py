@@ -21,6 +21,7 @@ from kernelwright.campaign import (
 from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.fleet.evaluators import evaluators_for
 from kernelwright.campaign.planning.forecast import forecast, size_warning
+from kernelwright.campaign.spec.search_target import Recall
 from kernelwright.campaign.team.model_team import hiring
 from kernelwright.errors import UsageError
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES
@@ -44,6 +45,7 @@ from kernelwright.service.option import (
     TokensOption,
     print_json,
 )
+from kernelwright.service.searched_input import recall_from
 from kernelwright.service.view.progress import progress_view
 from kernelwright.service.view.summary import print_search_summary
 from kernelwright.store import KernelStore
@@ -123,7 +125,7 @@ def search(
 ) -> None:
     """Plan, write, repair, evaluate and record kernels for the functions of a file."""
     # Everything that can be wrong with the request is found before the store is opened.
-    captured = capture_subjects(_load(targets, inputs or []))
+    captured = capture_subjects(_load(targets, inputs or [], recall_from(store)))
     spec = SearchSpec(
         device=device or default_device(),
         threadgroup_bytes=threadgroup_memory,
@@ -176,13 +178,13 @@ def search(
         raise typer.Exit(FAILED)
 
 
-def _load(targets: Sequence[str], inputs: Sequence[str]) -> list[Subject]:
+def _load(targets: Sequence[str], inputs: Sequence[str], recall: Recall) -> list[Subject]:
     if inputs and len(targets) > 1:
         raise UsageError(
             f"expected one function for the inputs {', '.join(inputs)}, found "
             f"{len(targets)} targets; search them one by one."
         )
-    return [subject for target in targets for subject in load_subjects(target, inputs)]
+    return [s for target in targets for s in load_subjects(target, inputs, recall=recall)]
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from kernelwright.service.option import (
     ThreadgroupMemoryOption,
     print_json,
 )
+from kernelwright.service.searched_input import recall_from
 from kernelwright.service.view.verdict import print_verdict
 from kernelwright.store import KernelStore
 
@@ -87,12 +88,12 @@ def verify(
     """
     path = Path(program)
     if path.suffix in (".json", ".metal") or path.exists():
-        chosen = _task_of(task, inputs or [])
+        chosen = _task_of(task, inputs or [], store)
         launch = _launch(path, grid, threadgroup, names, template, header)
         candidate = read_program(path) if launch is None else read_body(path, chosen.graph, launch)
     else:
         candidate, known = _from_store(program, store)
-        chosen = _task_of(task, inputs or []) if task else known
+        chosen = _task_of(task, inputs or [], store) if task else known
     config = EvaluatorConfig(through=through, threadgroup_bytes=threadgroup_memory)
     if case is not None:
         kept = _kept_case(case, chosen, store)
@@ -126,10 +127,11 @@ def _kept_case(case_id: str, task: Task, url: str | None) -> CaughtCase:
         raise
 
 
-def _task_of(target: str | None, inputs: list[str]) -> Task:
+def _task_of(target: str | None, inputs: list[str], store: str | None) -> Task:
     if target is None:
         raise UsageError("a file does not say what it must compute; add --task FILE.py:function.")
-    functions = capture_subjects(load_subjects(target, inputs)).functions
+    subjects = load_subjects(target, inputs, recall=recall_from(store))
+    functions = capture_subjects(subjects).functions
     if len(functions) != 1:
         found = ", ".join(f.subject.name for f in functions)
         raise InputError(f"expected one function in {target}, found {found}; name one after ':'.")

@@ -6,8 +6,9 @@ import pytest
 
 from kernelwright.errors import InputError
 from kernelwright.evaluator.attacks.corpus import bases, task_of
-from kernelwright.evaluator.submission import LaunchText, read_body, read_program
+from kernelwright.evaluator.submission import LaunchText, program_of_body, read_body, read_program
 from kernelwright.ir.dtype import Dtype
+from kernelwright.metal.kernel import Program
 
 GRAPH = task_of("softmax").graph
 
@@ -31,10 +32,10 @@ def test_a_body_becomes_a_program_with_the_tasks_types(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is no program: Invalid JSON"),
-        ("{}", "is no program: inputs: Field required"),
+        ("", "is no program: expected JSON, found none that can be read"),
+        ("{}", "is no program: expected inputs, found none; add it"),
         ("[1, 2]", "is no program"),
-        ('{"format": "kernelwright.program/9"}', "is no program: format"),
+        ('{"format": "kernelwright.program/9"}', "is no program: expected format to be"),
     ],
 )
 def test_a_bad_program_file_is_told_in_one_sentence(
@@ -51,7 +52,7 @@ def test_a_program_cannot_bring_its_own_tests(tmp_path: Path) -> None:
     path = tmp_path / "judge.json"
     text = bases()["softmax"].program.model_dump_json()
     path.write_text(text[:-1] + ', "expected": [1.0]}')
-    with pytest.raises(InputError, match="expected: Extra inputs are not permitted"):
+    with pytest.raises(InputError, match="expected is nothing that is known here; leave it out"):
         read_program(path)
 
 
@@ -67,8 +68,8 @@ def test_a_missing_or_binary_file_is_named(tmp_path: Path) -> None:
     ("launch", "message"),
     [
         (LaunchText(grid="1,2,3,4"), "one to three sizes"),
-        (LaunchText(grid="rows"), "unknown dimension rows"),
-        (LaunchText(grid="4", inputs=("a", "b")), "the task has 1 inputs, found 2 names"),
+        (LaunchText(grid="rows"), "expected a launch of numbers and of the arrays' sizes"),
+        (LaunchText(grid="4", inputs=("a", "b")), "the task has 1 input, found 2 names"),
     ],
 )
 def test_a_launch_that_cannot_be_is_refused(
@@ -102,3 +103,45 @@ def test_bad_template_arguments_are_told_in_one_sentence(tmp_path: Path, templat
     launch = LaunchText(grid="1", inputs=("x",), outputs=("y",), template=template)
     with pytest.raises(InputError, match=r"expected template arguments such as T=f16,N=4; found"):
         read_body(path, GRAPH, launch)
+
+
+def _body(launch: LaunchText, source: str = "y[0] = x[0];") -> Program:
+    return program_of_body(source, "mine", GRAPH, launch)
+
+
+def test_a_launch_names_the_sizes_of_arrays_as_mlx_kernels_do() -> None:
+    launch = LaunchText(
+        grid="x_shape[0], ceildiv(x_shape[ 1 ], 32)*32,y_ndim",
+        threadgroup="min(x_size,64)",
+        inputs=("x",),
+        outputs=("y",),
+    )
+    (kernel,) = _body(launch).kernels
+    rows, columns = GRAPH.input_types[0].shape
+    assert kernel.grid == (rows, f"ceildiv({columns}, 32)*32", 2)
+    assert kernel.threadgroup == (f"min({rows * columns},64)", 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("launch", "message"),
+    [
+        ({"grid": "a_shape[0]"}, r"found 'a_shape\[0\]' in 'a_shape\[0\]'"),
+        ({"grid": "rows"}, r"numbers and of the arrays' sizes \(x_shape\[0\], x_shape\[1\]"),
+        ({"grid": "x_shape[7]"}, r"found 'x_shape\[7\]'"),
+        ({"inputs": ("a b",)}, "to be a name of at most 64 letters, digits and underscores"),
+        ({"inputs": ("x", "z")}, "the task has 1 input, found 2 names"),
+        ({"template": "T=f99"}, "expected the template argument T as a dtype such as f16"),
+    ],
+)
+def test_a_launch_that_does_not_fit_is_told_in_the_users_words(
+    launch: dict[str, object], message: str
+) -> None:
+    given = LaunchText.model_validate({"grid": "64", "inputs": ("x",), "outputs": ("y",), **launch})
+    with pytest.raises(InputError, match=message) as caught:
+        _body(given)
+    assert "pattern" not in str(caught.value)
+
+
+def test_an_empty_body_is_no_kernel() -> None:
+    with pytest.raises(InputError, match="expected a kernel's Metal body, found an empty text"):
+        _body(LaunchText(grid="64"), " \n")

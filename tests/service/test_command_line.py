@@ -131,9 +131,9 @@ def test_a_wrong_settings_file_is_one_sentence(command_line: _CommandLine) -> No
 
 
 def test_an_option_wins_over_the_settings(command_line: _CommandLine) -> None:
-    Path("kernelwright.toml").write_text('chip = "z80"\n')
-    assert command_line("best").code == 2
-    assert command_line("best", "--chip", "m1").code == 1
+    Path("kernelwright.toml").write_text('chip = "m1"\n')
+    assert command_line("best").code == 1
+    assert command_line("best", "--chip", "z80").code == 2
 
 
 def test_a_campaign_prints_only_json_on_standard_output(command_line: _CommandLine) -> None:

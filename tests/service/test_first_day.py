@@ -7,6 +7,7 @@ import mlx.core as mx
 import pytest
 from typer.testing import CliRunner, Result
 
+import kernelwright as kw
 from kernelwright.annotation import Example
 from kernelwright.campaign import capture_subjects, load_subjects
 from kernelwright.campaign.spec.input_text import read_inputs, written
@@ -18,6 +19,7 @@ from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
 from kernelwright.service.commands import app
 from kernelwright.service.export_source import function_targets
+from kernelwright.service.python.target import captured
 from kernelwright.store import KernelStore
 from tests.service.conftest import Searched
 
@@ -295,3 +297,47 @@ def test_a_call_is_written_as_it_is_read() -> None:
     assert written(Example(([1, mx.zeros(2)],))) == ()
     made = subject_of("f", lambda x, n: x * n, "f.py", Example((mx.zeros((4,)), 2)))
     assert made.written == ("float32[4]", "2")
+
+
+def test_the_inputs_of_a_search_are_typed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERNELWRIGHT_STORE", str(tmp_path / "kernels.db"))
+    monkeypatch.chdir(tmp_path)
+    Path("attention.py").write_text(
+        "import mlx.core as mx\ndef masked_softmax(scores, mask):\n"
+        "    scores = mx.where(mask, scores, mx.finfo(scores.dtype).min)\n"
+        "    return mx.softmax(scores, axis=-1)\n"
+    )
+    assert _run("plan", "attention.py").exit_code == 1
+    typed = ("-i", "f16[4,16,32]", "-i", "bool[16,32]")
+    done = _run("search", "attention.py", *typed, "--candidates", "1", "-q")
+    assert done.exit_code == 0, done.output
+    for line in (
+        "plan attention.py",
+        "search attention.py --candidates 1 -q",
+        "bench attention.py --rounds 5 --seconds 0.1",
+        "export attention.py:masked_softmax -o vendored",
+    ):
+        done = _run(*line.split())
+        assert done.exit_code == 0, done.output
+    assert kw.plan("attention.py").outlines[0].function == "masked_softmax"
+    assert captured("attention.py", None, str(tmp_path / "kernels.db")).functions
+
+
+def test_what_the_file_says_of_its_inputs_is_not_added_to_by_earlier_searches(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "one.py"
+    file.write_text(
+        "import mlx.core as mx\nimport kernelwright as kw\n"
+        "@kw.example('f32[8]')\ndef f(x):\n    return mx.exp(x)\n"
+    )
+
+    def recall(origin: str) -> list[tuple[str, ...]]:
+        return [("f32[4]",)]
+
+    own = load_subjects(str(file), recall=recall)
+    assert [getattr(s.inputs[0], "shape", None) for s in own] == [(8,)]
+    everything = load_subjects(str(file), recall=recall, recalls_all=True)
+    assert [getattr(s.inputs[0], "shape", None) for s in everything] == [(8,), (4,)]

@@ -194,6 +194,7 @@ def test_lineage_runs_from_parent_to_first_ancestor(
     ("prefix", "sentence"),
     [
         ("7f", "at least 4 hexadecimal digits"),
+        ("7f", "look them up with `kernelwright best` or `kernelwright history`"),
         ("softmax", "hexadecimal digits"),
         ("0000000", "no candidate in the store"),
     ],

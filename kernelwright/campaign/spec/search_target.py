@@ -65,13 +65,15 @@ def load_subjects(
     *,
     folder: Path = Path(),
     recall: Recall = lambda origin: (),
+    recalls_all: bool = False,
 ) -> tuple[Subject, ...]:
     """Read `FILE.py[:function]`, `package.module[:function]` or `catalog:NAME[:dtype]`.
 
     The function may be a dotted name: a method of an object, such as `model.forward`, or an
     object that is called. `inputs` are written as on the command line and win over the file's
     own. Files and modules are found from `folder`, modules also where Python finds them. Without
-    `inputs`, those that `recall` returns are added to the file's own.
+    `inputs`, functions that the file says nothing of take those that `recall` returns; all do
+    with `recalls_all`, beside the file's own.
 
     Raises:
         InputError: the file, the function or the inputs are not there or do not parse.
@@ -88,7 +90,9 @@ def load_subjects(
     subjects = [s for f in functions for s in _from_decorators(f, path)]
     decorated = {s.name for s in subjects}
     undecorated = [f for f in functions if f.name not in decorated]
-    recalled = [s for f in functions for s in _recalled(f, path, recall)]
+    unknown = [] if hasattr(module, EXAMPLE_INPUTS) else undecorated
+    asked = functions if recalls_all else unknown
+    recalled = [s for f in asked for s in _recalled(f, path, recall)]
     is_needed = not subjects and not recalled
     subjects += _from_example_inputs(module, undecorated, path, is_needed=is_needed)
     return (*subjects, *recalled)

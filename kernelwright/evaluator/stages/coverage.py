@@ -25,6 +25,7 @@ from kernelwright.evaluator.stages.correctness import judge_build
 from kernelwright.evaluator.stages.protocol import Context, PipelineStage
 from kernelwright.evaluator.stages.trial import Failure, check_answer
 from kernelwright.metal.device.base import Condition
+from kernelwright.plural import counted
 
 _BEYOND_THE_SIMULATOR = (Status.TIMEOUT, Status.OUT_OF_MEMORY, Status.CRASHED)
 _MOST_ROUNDS = 4
@@ -83,13 +84,13 @@ class _Coverage:
         tried |= self._settle(tried)
         self._prove_values()
         count = sum(not seen.value_type for seen in self._tally.seen.values())
-        words = f"{count} conditions on loaded data"
+        words = f"{counted(count, 'condition')} on loaded data"
         if not tried:
-            words += f", both sides taken in {drawn} cases"
+            words += f", both sides taken in {counted(drawn, 'case')}"
         else:
-            words += f", one side of {len(tried)} taken by none of {drawn} cases"
+            words += f", one side of {len(tried)} taken by none of {counted(drawn, 'case')}"
         if hidden:
-            words += f"; {hidden} sides were tried among other numbers"
+            words += f"; {counted(hidden, 'side')} tried among other numbers"
         return f"{words}; {self._warning(self._unproven)}" if self._unproven else words
 
     def _prove_values(self) -> None:

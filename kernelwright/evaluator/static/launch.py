@@ -13,6 +13,7 @@ from kernelwright.metal.diagnostic import Diagnostic
 from kernelwright.metal.kernel import BoundProgram, Launch, Program
 from kernelwright.metal.limit import MAXIMUM_BUFFERS
 from kernelwright.metal.msl.token import Token, TokenKind, code, tokenize
+from kernelwright.plural import counted
 
 MAXIMUM_EXTENT = (1 << 31) - 1
 """MLX takes grids, shapes and integer template arguments as `int`."""
@@ -109,13 +110,22 @@ def _coverage(launch: Launch, bound: BoundProgram) -> list[str]:
     loops = any(t.spelling in ("for", "while", "do") for t in tokens)
     if loops or kernel.header or "#" in kernel.source or kernel.init_value is not None:
         return []
-    writes = _writes(tokens) * _WIDEST_STORE * math.prod(launch.grid)
+    stores, threads = _writes(tokens), math.prod(launch.grid)
+    named = {token.spelling for token in tokens}
     return [
-        f"{math.prod(launch.grid)} threads cannot write the {bound.type_of(name).size} elements of "
-        f"{name}; enlarge the grid."
+        _too_few(name, bound.type_of(name).size, threads, is_stored=name in named and stores > 0)
         for name in kernel.outputs
-        if writes < bound.type_of(name).size
+        if stores * _WIDEST_STORE * threads < bound.type_of(name).size
     ]
+
+
+def _too_few(name: str, size: int, threads: int, *, is_stored: bool) -> str:
+    if not is_stored:
+        return f"no statement of the body writes {name}; store its elements, as {name}[…] = …."
+    return (
+        f"{counted(threads, 'thread')} cannot write the {counted(size, 'element')} of {name}; "
+        "enlarge the grid."
+    )
 
 
 def _writes(tokens: Sequence[Token]) -> int:

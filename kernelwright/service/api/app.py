@@ -19,6 +19,7 @@ from kernelwright.service.api.secret import Redactor, known_secrets
 from kernelwright.service.web.pages import pages
 from kernelwright.store import KernelStore
 from kernelwright.store.location import secrets_of
+from kernelwright.validation import sentence_of
 
 REFUSALS: tuple[tuple[int | str, str], ...] = (
     (400, "A parameter is wrong, or what is asked cannot be done now."),
@@ -80,7 +81,7 @@ def _no_answer(request: Request, error: Exception) -> JSONResponse:
 def _invalid(request: Request, error: Exception) -> JSONResponse:
     """Name the first parameter that is wrong, without repeating what was given."""
     assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    place = ".".join(map(str, first["loc"][1:])) or "the request"
-    sentence = f"{place}: {first['msg'][0].lower()}{first['msg'][1:]}."
+    # Where it was given, the address or the body, begins each place.
+    begin = {f"{f['loc'][0]}.{f['loc'][1]}": str(f["loc"][1]) for f in error.errors()}
+    sentence = sentence_of(error, names=begin, repeats_input=False)
     return JSONResponse(Problem(error=sentence).model_dump(), status_code=422)

@@ -10,6 +10,8 @@ from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.types import CallToolResult, InputRequiredResult
 from pydantic import ValidationError
 
+from kernelwright.validation import sentence_of
+
 _log = logging.getLogger(__name__)
 _MOST = 80
 
@@ -41,7 +43,7 @@ class PlainServer(MCPServer[None]):
             ) from e
         except ToolError as e:
             if isinstance(e.__cause__, ValidationError):
-                raise ToolError(_invalid(e.__cause__)) from e
+                raise ToolError(sentence_of(e.__cause__)) from e
             raise ToolError(str(e).removeprefix(f"Error executing tool {name}: ")) from e
 
     async def _check_names(self, name: str, arguments: dict[str, Any]) -> None:
@@ -58,15 +60,3 @@ class PlainServer(MCPServer[None]):
                     f"expected the arguments {', '.join(known)} of {name}, found "
                     f"{given[:_MOST]!r}; {hint}"
                 )
-
-
-def _invalid(error: ValidationError) -> str:
-    """Name the first argument that is missing or wrong, and what it must be."""
-    first = error.errors()[0]
-    place = ".".join(map(str, first["loc"])) or "the arguments"
-    if first["type"] == "missing":
-        return f"expected {place}, found none; add it."
-    reason = first["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-    found = repr(first["input"])
-    found = found if len(found) <= _MOST else f"{found[:_MOST]}…"
-    return f"expected {place} to be {reason}, found {found}."

@@ -62,14 +62,14 @@ class _OneProgram:
         return [self._proposal]
 
 
-def whole_function(target: str, inputs: Sequence[str]) -> tuple[Captured, Task]:
+def whole_function(target: str, inputs: Sequence[str], store: str | None) -> tuple[Captured, Task]:
     """Trace a target, which must be one function at one choice of inputs.
 
     Raises:
         InputError: it is none, or several.
         UnsupportedError: it computes what no graph can hold.
     """
-    functions = captured(target, list(inputs) or None)
+    functions = captured(target, list(inputs) or None, store)
     if len(functions.functions) != 1:
         names = ", ".join(f.subject.name for f in functions.functions)
         raise InputError(
@@ -81,12 +81,14 @@ def whole_function(target: str, inputs: Sequence[str]) -> tuple[Captured, Task]:
     return functions, planned.task
 
 
-def briefs_of(target: str, inputs: Sequence[str], device: DeviceName) -> tuple[str, ...]:
+def briefs_of(
+    target: str, inputs: Sequence[str], device: DeviceName, store: str | None
+) -> tuple[str, ...]:
     """Return what a kernel of each whole function must compute, as a coder is told it."""
     info = open_device(device).info
     plans = [
         plan_function(function, WholeFunction(), info)
-        for function in captured(target, list(inputs) or None).functions
+        for function in captured(target, list(inputs) or None, store).functions
     ]
     return tuple("\n".join(task_text(t.task, info) for t in plan.tasks) for plan in plans)
 
@@ -113,7 +115,7 @@ def judge(
         InputError: target, launch and body do not fit together.
         DeviceError: this machine has no such device.
     """
-    functions, task = whole_function(target, inputs)
+    functions, task = whole_function(target, inputs, store.url)
     program = program_of_body(source, "submitted", task.graph, launch)
     nobody = _Nobody()
     team = Team(WholeFunction(), nobody, nobody)

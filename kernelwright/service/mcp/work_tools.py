@@ -58,7 +58,7 @@ def _add_plan(server: MCPServer[None], session: Session, workshop: Workshop) -> 
             made = plan_function(
                 target, inputs=list(inputs) or None, device=device, store=session.store
             )
-            briefs = briefs_of(target, inputs, device_of(device))
+            briefs = briefs_of(target, inputs, device_of(device), session.store)
             refused = tuple(f"{r.function}: {r.reason}" for r in made.refused)
             pairs = zip(made.outlines, briefs, strict=True)
             return FunctionPlans(
@@ -155,7 +155,7 @@ def _add_search(server: MCPServer[None], session: Session, workshop: Workshop) -
                 evaluations=None,
                 jobs=None,
             )
-            functions = captured(target, list(inputs) or None)
+            functions = captured(target, list(inputs) or None, session.store)
             view = ProgressToClient(handle, spec.candidates_per_task)
             with KernelStore(session.store) as store:
                 remark(functions, spec, view)

@@ -197,7 +197,14 @@ def _array(place: int, value: object) -> mx.array:
     if isinstance(value, mx.array):
         return value
     if isinstance(value, np.ndarray | np.generic | int | float):
-        return mx.array(value)  # type: ignore[arg-type]
+        made = mx.array(value)  # type: ignore[arg-type]
+        if isinstance(value, np.ndarray | np.generic) and made.itemsize != value.itemsize:
+            # MLX would drop half of each number without a word.
+            raise InputError(
+                f"expected argument {place + 1} in a dtype that MLX has on a GPU, found "
+                f"{value.dtype}; convert it, such as by .astype(numpy.float32)."
+            )
+        return made
     raise InputError(
         f"expected an MLX or NumPy array as argument {place + 1}, found {type(value).__name__}."
     )

@@ -64,7 +64,7 @@ def _texts(row: LoadedCall) -> list[str]:
     if row.time_s is not None:
         took = in_microseconds(row.time_s / row.timed_calls * 1e6)
     calls = "–" if row.calls is None else f"{row.calls:,}"
-    return [row.function, ", ".join(row.inputs), runs, calls, took, row.reason]
+    return [row.function, ", ".join((*row.inputs, *row.constants)), runs, calls, took, row.reason]
 
 
 registry = RegistryTable()

@@ -22,6 +22,11 @@ class Picture:
             InputError: it cannot be written there.
         """
         place = Path(path)
+        if place.suffix.lower() != ".svg":
+            raise InputError(
+                f"expected a name that ends in .svg for the drawing, found {str(place)!r}; name it "
+                f"{place.with_suffix('.svg')}."
+            )
         try:
             place.write_text(self.svg, encoding="utf-8")
         except OSError as e:

@@ -106,7 +106,8 @@ def plan(
         target: a function, a method or an object that is called, or `"FILE.py:function"`,
             `"FILE.py"`, `"package.module:function"` or `"catalog:NAME"`; or several of them.
         inputs: arrays, types such as `"f16[8,512]"` and plain values in the order of the
-            parameters, or a mapping by their names; by default those of `@kernelwright.example`.
+            parameters, or a mapping by their names; by default those of `@kernelwright.example`,
+            or of earlier searches.
         device: whose limits kernels keep: `auto`, `metal`, `cuda` or `simulator`.
         chip: whose times are predicted, such as `m4-pro`.
         threadgroup_memory: what a threadgroup may take, in bytes or such as `"96K"`.
@@ -119,7 +120,7 @@ def plan(
     """
     url, of = store_of(store), chip_of(chip)
     name, nbytes = device_of(device), threadgroup_bytes_of(threadgroup_memory)
-    found = captured(target, inputs)
+    found = captured(target, inputs, url)
     info, planner = open_device(name, nbytes).info, offline_team().planner
     plans = [plan_function(function, planner, info) for function in found.functions]
     known = _known(url, plans, info, of)

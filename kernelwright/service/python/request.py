@@ -16,6 +16,7 @@ from kernelwright.metal.perf import find_profile
 from kernelwright.search.spec import SearchSpec
 from kernelwright.settings import current_settings
 from kernelwright.store import default_url, url_of
+from kernelwright.validation import sentence_of
 
 DeviceChoice = DeviceName | Literal["auto"]
 """`auto` is the best that this machine has: metal, else cuda, else the simulator."""
@@ -126,7 +127,7 @@ def search_spec(
         chosen = {name: value for name, value in given.items() if value is not None}
         return SearchSpec.model_validate({**chosen, "caps": caps})
     except ValidationError as e:
-        raise InputError(_sentence(e)) from e
+        raise InputError(sentence_of(e, names=_ARGUMENTS)) from e
 
 
 def _models(model: str | Sequence[str] | None, base_url: str | None) -> tuple[str, ...]:
@@ -146,11 +147,3 @@ def _models(model: str | Sequence[str] | None, base_url: str | None) -> tuple[st
     for name in names:
         ModelSpec.parse(name, base_url)
     return tuple(names)
-
-
-def _sentence(error: ValidationError) -> str:
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
-    name = _ARGUMENTS.get(place, place)
-    reason = first["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-    return f"expected {name} to be {reason}, found {first['input']!r}."

@@ -72,7 +72,8 @@ def search(
         target: a function, a method or an object that is called, or `"FILE.py:function"`,
             `"FILE.py"`, `"package.module:function"` or `"catalog:NAME"`; or several of them.
         inputs: arrays, types such as `"f16[8,512]"` and plain values in the order of the
-            parameters, or a mapping by their names; by default those of `@kernelwright.example`.
+            parameters, or a mapping by their names; by default those of `@kernelwright.example`,
+            or of earlier searches.
             Of arrays only shapes and dtypes count.
         device: `auto`, the best that this machine has, or `metal`, `cuda`, `simulator`.
         model: whom to ask, such as `"anthropic:NAME"`, `"openai:NAME"` or `"replay:CAMPAIGN"`;
@@ -113,7 +114,7 @@ def search(
         threadgroup_memory=threadgroup_memory,
     )
     url, of, view = store_of(store), chip_of(chip), follow(progress, spec.candidates_per_task)
-    functions = captured(target, inputs)
+    functions = captured(target, inputs, url)
     # A store in memory would be another one when the result reads it.
     with KernelStore(url) as opened, view:
         remark(functions, spec, view)

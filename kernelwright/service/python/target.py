@@ -12,9 +12,10 @@ import numpy as np
 from kernelwright.annotation import Example, examples_of, original_of
 from kernelwright.campaign import Captured, Subject, capture_subjects, load_subjects
 from kernelwright.campaign.spec.input_text import read_inputs, written_value
-from kernelwright.campaign.spec.search_target import subject_of
+from kernelwright.campaign.spec.search_target import Recall, subject_of
 from kernelwright.errors import InputError
 from kernelwright.service.python.origin import name_to_show, parameters_of, place_of
+from kernelwright.service.searched_input import recall_from
 
 Function = Callable[..., object]
 Target = Function | str | Path
@@ -27,8 +28,12 @@ _NAMED = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*=(?P<value>[^=].*)", flags=re.
 _NOTHING = Example(())
 
 
-def captured(target: Target | Sequence[Target], inputs: Inputs | None) -> Captured:
+def captured(
+    target: Target | Sequence[Target], inputs: Inputs | None, store: str | None = None
+) -> Captured:
     """Read targets and trace each of their functions.
+
+    Where nobody says what inputs look like, those count that `store` has searches for.
 
     Raises:
         InputError: a target is none, its inputs are missing or wrong, or MLX cannot trace it.
@@ -40,17 +45,21 @@ def captured(target: Target | Sequence[Target], inputs: Inputs | None) -> Captur
             f"expected one function for the inputs, found {len(targets)} targets; give each its "
             "own by @kernelwright.example, or search them one by one."
         )
-    return capture_subjects(s for each in targets for s in subjects(each, inputs))
+    return capture_subjects(s for each in targets for s in subjects(each, inputs, store))
 
 
-def subjects(target: Target, inputs: Inputs | None = None) -> tuple[Subject, ...]:
+def subjects(
+    target: Target, inputs: Inputs | None = None, store: str | None = None
+) -> tuple[Subject, ...]:
     """Return a target's functions, each with every example of its inputs.
+
+    Where nobody says what inputs look like, those count that `store` has searches for.
 
     Raises:
         InputError: there is no such target, or nobody says what its inputs look like.
     """
     if isinstance(target, str | Path):
-        return _from_text(str(target), inputs)
+        return _from_text(str(target), inputs, recall_from(store))
     if not callable(target) or isinstance(target, type):
         found = f"the class {target.__name__}" if isinstance(target, type) else repr(target)
         raise InputError(
@@ -62,6 +71,10 @@ def subjects(target: Target, inputs: Inputs | None = None) -> tuple[Subject, ...
     examples: Sequence[Example] = examples_of(function) or examples_of(type(function).__call__)
     if inputs is not None:
         examples = calls(inputs, parameters_of(function))
+    if not examples:
+        origin = subject_of(name, function, file, Example(())).origin
+        texts = recall_from(store)(origin)
+        examples = [call for one in texts for call in read_inputs(one, parameters_of(function))]
     if not examples:
         raise InputError(
             f"expected inputs for {name}, found none; add inputs=['f16[8,512]', …], arrays, or "
@@ -151,10 +164,10 @@ def _array(value: object) -> object:
     return value
 
 
-def _from_text(target: str, inputs: Inputs | None) -> tuple[Subject, ...]:
+def _from_text(target: str, inputs: Inputs | None, recall: Recall) -> tuple[Subject, ...]:
     """Read a file's functions; inputs for one go to it as the command line has them."""
     if inputs is None:
-        return load_subjects(target)
+        return load_subjects(target, recall=recall)
     (first, *_) = read = calls(inputs)
     try:
         # Any input at all says that the file's own are not asked for.

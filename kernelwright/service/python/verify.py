@@ -113,7 +113,7 @@ def verify(
     config = EvaluatorConfig(
         through=stage, threadgroup_bytes=threadgroup_bytes_of(threadgroup_memory)
     )
-    task = None if target is None else _task(target, inputs)
+    task = None if target is None else _task(target, inputs, store_of(store))
     check_types(
         verify,
         {
@@ -150,13 +150,15 @@ def _read(
     """Return what is judged, and for what."""
     if isinstance(source, Program):
         return _given(task), source
-    text = _text(source)
+    text, place = _text(source), "the source"
+    if is_program := _names_a_file(source) and str(source).endswith(".json"):
+        place = str(source)
     if isinstance(source, str) and _ID.fullmatch(text.strip()):
         with KernelStore(url, must_exist=True) as opened:
             detail = opened.show(text.strip())
         return task or detail.reference, detail.program
-    if text.lstrip().startswith("{") and '"kernels"' in text:
-        return _given(task), program_of_json(text, "the source")
+    if is_program or (text.lstrip().startswith("{") and '"kernels"' in text):
+        return _given(task), program_of_json(text, place)
     if not launch.grid:
         raise InputError(
             "expected grid=… for a kernel's Metal body, found none; give its threads along one to "
@@ -176,8 +178,13 @@ def _text(source: object) -> str:
         )
     if not source.strip():
         raise InputError("expected a kernel's Metal body, found an empty text.")
-    is_path = "\n" not in source and source.endswith((".metal", ".json"))
-    return read_text(Path(source)) if is_path else source
+    return read_text(Path(source)) if _names_a_file(source) else source
+
+
+def _names_a_file(source: object) -> bool:
+    if isinstance(source, str):
+        return "\n" not in source and source.endswith((".metal", ".json"))
+    return isinstance(source, Path)
 
 
 def _given(task: Task | None) -> Task:
@@ -188,8 +195,8 @@ def _given(task: Task | None) -> Task:
     return task
 
 
-def _task(target: Target, inputs: Inputs | None) -> Task:
-    found = subjects(target, inputs)
+def _task(target: Target, inputs: Inputs | None, store: str) -> Task:
+    found = subjects(target, inputs, store)
     if len(found) > 1:
         names = ", ".join(dict.fromkeys(subject.name for subject in found))
         raise InputError(

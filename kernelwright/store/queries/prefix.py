@@ -29,6 +29,14 @@ def resolve_campaign(session: Session, prefix: str) -> str:
     return _resolve(session, CampaignRow, "campaign", prefix)
 
 
+_LISTINGS = {
+    "candidate": "`kernelwright best` or `kernelwright history`",
+    "campaign": "`kernelwright campaign status`",
+    "task": "`kernelwright history --json`",
+}
+"""Which command prints the ids of what."""
+
+
 def resolve_task(session: Session, prefix: str) -> str:
     """Find the one task whose fingerprint begins with `prefix`."""
     return _resolve(session, TaskRow, "task", prefix)
@@ -43,7 +51,7 @@ def _resolve(
     if len(prefix) < SHORTEST_PREFIX or not set(prefix.lower()) <= set("0123456789abcdef"):
         raise InputError(
             f"expected at least {SHORTEST_PREFIX} hexadecimal digits of a {noun}'s id, "
-            f"found {prefix!r}; `kernelwright best` and `history` list them."
+            f"found {prefix!r}; look them up with {_LISTINGS[noun]}."
         )
     wanted = prefix.lower()
     # A range, not LIKE, so that every database uses the primary key's index.
@@ -54,7 +62,7 @@ def _resolve(
     if not found:
         raise InputError(
             f"no {noun} in the store has an id that begins with {prefix!r}; "
-            "`kernelwright history` lists what there is."
+            f"look them up with {_LISTINGS[noun]}."
         )
     listed = ", ".join(id_[: len(wanted) + 4] for id_ in found[:5])
     raise InputError(f"{prefix!r} begins several ids ({listed}); give more digits.")

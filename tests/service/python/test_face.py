@@ -103,6 +103,8 @@ def test_a_champion_says_what_it_takes(found: SearchResult) -> None:
         found.champion(x)
     with pytest.raises(InputError, match="expected an MLX or NumPy array as argument 2, found str"):
         found.champion(x, "y")
+    with pytest.raises(InputError, match="in a dtype that MLX has on a GPU, found float64"):
+        found.champion(np.zeros((16, 256)), x)
 
 
 def test_champions_of_the_store_are_the_results(found: SearchResult, store: Path) -> None:

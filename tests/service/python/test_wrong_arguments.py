@@ -9,7 +9,11 @@ import pytest
 
 import kernelwright as kw
 from kernelwright.errors import InputError, KernelwrightError
+from kernelwright.plural import counted
 from kernelwright.public_call import one_sentence
+from kernelwright.runtime.optimize import Optimized
+from kernelwright.runtime.server import KernelServer
+from kernelwright.service.python.picture import Picture
 
 BODY = "uint i = thread_position_in_grid.x; out[i] = x[i];"
 TYPES = ["f32[4,8]"]
@@ -116,3 +120,59 @@ def test_what_a_users_function_raises_passes() -> None:
         public(own, 3)
     with pytest.raises(InputError, match="expected limit of public to be a whole number"):
         public(own, "3")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [3, None, object()])
+def test_explain_and_restore_refuse_as_every_other_function(value: object) -> None:
+    with pytest.raises(InputError, match=r"made by kernelwright\.optimize"):
+        kw.explain(value)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"made by kernelwright\.optimize"):
+        kw.restore(value)
+
+
+def test_an_optimized_function_shows_its_name_and_gives_the_original_back() -> None:
+    optimized = kw.optimize(rows)
+    assert repr(optimized) == "<rows, optimized by kernelwright>"
+    assert kw.restore(optimized) is rows
+
+
+def test_calls_with_different_constants_are_different_rows_of_the_registry(
+    tmp_path: Path,
+) -> None:
+    def scaled(x: mx.array, by: float = 1.0) -> mx.array:
+        return x * by
+
+    optimized = Optimized(scaled, KernelServer(str(tmp_path / "none.db"), "simulator"))
+    optimized(mx.ones((4,)), 2.0)
+    optimized(mx.ones((4,)), by=4.0)
+    assert [row.constants for row in optimized.loaded()] == [("2.0",), ("by=4.0",)]
+
+
+@pytest.mark.parametrize("name", ["times.png", "times", "times.svg.gz"])
+def test_a_drawing_is_written_as_what_its_name_says(tmp_path: Path, name: str) -> None:
+    picture = Picture("<svg/>")
+    with pytest.raises(InputError, match=r"expected a name that ends in \.svg"):
+        picture.save(tmp_path / name)
+    assert not (tmp_path / name).exists()
+    assert picture.save(tmp_path / "times.SVG").read_text() == "<svg/>"
+
+
+def test_a_json_file_that_holds_no_program_is_told_so(tmp_path: Path) -> None:
+    path = tmp_path / "k.json"
+    path.write_text("{")
+    for grid in (None, 32):
+        with pytest.raises(InputError, match=r"k\.json is no program: expected JSON"):
+            kw.verify(str(path), rows, inputs=TYPES, grid=grid)
+
+
+def test_a_body_that_never_names_its_output_is_not_told_to_enlarge_its_grid() -> None:
+    verdict = kw.verify("foo bar", rows, inputs=TYPES, grid=32, device="simulator")
+    assert not verdict.is_correct
+    assert "no statement of the body writes out" in str(verdict)
+
+
+def test_a_count_takes_the_form_of_its_word() -> None:
+    assert counted(1, "kernel") == "1 kernel"
+    assert counted(0, "kernel") == "0 kernels"
+    assert counted(2, "axis", "axes") == "2 axes"
+    assert counted(12_000, "element") == "12,000 elements"

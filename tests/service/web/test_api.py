@@ -258,8 +258,8 @@ def test_an_export_is_a_zip_of_what_the_command_writes(client: TestClient, fille
         ("/candidates/zz", 400, "expected at least 4 hexadecimal digits"),
         ("/candidates/00000000", 404, "no candidate"),
         ("/campaigns/00000000", 404, "no campaign"),
-        ("/tasks?limit=0", 422, "limit: "),
-        ("/tasks?order=nonsense", 422, "order: "),
+        ("/tasks?limit=0", 422, "expected limit to be greater than or equal to 1"),
+        ("/tasks?order=nonsense", 422, "expected order to be "),
         ("/campaigns/{campaign}/events?after=nonsense", 400, "expected a cursor"),
     ],
 )
@@ -316,13 +316,14 @@ def test_a_campaign_that_is_over_takes_no_command(
         ("OPTIONS", f"{API}/campaigns/x/stop", 405, "expected POST at"),
         ("DELETE", f"{API}/campaigns", 405, "expected GET at /api/v1/campaigns, found DELETE."),
         ("GET", f"{API}/campaigns/zzzz", 400, "expected at least 4 hexadecimal digits"),
+        ("GET", f"{API}/campaigns/zzzz", 400, "look them up with `kernelwright campaign status`"),
         ("GET", f"{API}/campaigns/ffffffff", 404, "no campaign"),
         ("GET", f"{API}/campaigns?limit=x", 422, "limit"),
         ("GET", f"{API}/campaigns?cursor=zzz", 400, "query parameters limit, found 'cursor'"),
         ("GET", f"{API}/store?x=1", 400, "query parameters none, found 'x'"),
         ("GET", f"{API}/campaigns?limit=1&limit=2", 400, "expected limit once"),
         ("GET", f"{API}/search?q=%00", 400, "q without control codes"),
-        ("GET", f"{API}/search", 422, "q: field required"),
+        ("GET", f"{API}/search", 422, "expected q, found none; add it"),
     ],
 )
 def test_every_error_is_one_sentence(

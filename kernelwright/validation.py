@@ -1,0 +1,84 @@
+"""Says in one sentence what a record refused: what was expected, what was found, what to do."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    # A light module: it serves where pydantic is not wanted at import.
+    from fastapi.exceptions import RequestValidationError
+    from pydantic import ValidationError
+
+_MOST = 100
+_IDENTIFIER = "[A-Za-z_]"
+_COUNTED = {
+    "too_short": ("at least", "min_length", "items"),
+    "too_long": ("at most", "max_length", "items"),
+    "string_too_short": ("at least", "min_length", "characters"),
+    "string_too_long": ("at most", "max_length", "characters"),
+}
+
+
+def sentence_of(
+    error: "ValidationError | RequestValidationError",
+    *,
+    names: Mapping[str, str] | None = None,
+    repeats_input: bool = True,
+) -> str:
+    """Return a sentence on the first fault.
+
+    Args:
+        error: of a record, or of a request to the API.
+        names: what users call a place, such as `budget` for `caps.dollars`.
+        repeats_input: False where what was given may be a secret.
+    """
+    first = error.errors()[0]
+    kind, place = first["type"], _place(first["loc"])
+    place = (names or {}).get(place, place)
+    found = f", found {_shown(first['input'])}" if repeats_input else ""
+    if kind == "missing":
+        return f"expected {place or 'a value'}, found none; add it."
+    if kind == "extra_forbidden":
+        return f"{place} is nothing that is known here; leave it out."
+    if kind == "json_invalid":
+        fault = str(first["msg"]).removeprefix("Invalid JSON: ")
+        return f"expected JSON, found none that can be read ({fault}); correct it."
+    if kind == "value_error":
+        # Our own words, which say what was found.
+        told = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
+        return f"{place}: {told}." if place else f"{told}."
+    return f"expected {place or 'it'} to be {reason_of(first)}{found}."
+
+
+def reason_of(fault: Mapping[str, object]) -> str:
+    """Return what a fault's value had to be, as it stands behind `to be`."""
+    kind, context = str(fault["type"]), fault.get("ctx")
+    limits = context if isinstance(context, Mapping) else {}
+    if kind == "string_pattern_mismatch":
+        is_name = _IDENTIFIER in str(limits.get("pattern"))
+        return (
+            "a name of at most 64 letters, digits and underscores that begins with no digit"
+            if is_name
+            else "a text of another form"
+        )
+    if kind in _COUNTED:
+        bound, limit, unit = _COUNTED[kind]
+        count = limits.get(limit, "some")
+        return f"of {bound} {count} {unit.removesuffix('s') if count == 1 else unit}"
+    if kind == "tuple_type":
+        return "a list"
+    told = str(fault["msg"])
+    for beginning in ("Input should be ", "Value error, "):
+        told = told.removeprefix(beginning)
+    return told.rstrip(".")
+
+
+def _place(steps: object) -> str:
+    place = ""
+    for step in steps if isinstance(steps, tuple | list) else ():
+        place += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return place.removeprefix(".")
+
+
+def _shown(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= _MOST else f"{shown[:_MOST]}…"
