@@ -10,6 +10,12 @@ from tree_sitter import Language, Node, Parser
 
 from kernelwright.metal.msl.attribute import read_attributes
 from kernelwright.metal.msl.bracket import read_brackets
+from kernelwright.metal.msl.declarator import (
+    NAMES,
+    function_head,
+    inner_declarators,
+    parameter_list,
+)
 from kernelwright.metal.msl.macro import Macros
 from kernelwright.metal.msl.plain import plain_text
 from kernelwright.metal.msl.structure import (
@@ -31,21 +37,6 @@ DEEPEST = 256
 _CLASSES = frozenset(("struct_specifier", "class_specifier", "union_specifier"))
 _PARAMETERS = frozenset(
     ("parameter_declaration", "optional_parameter_declaration", "variadic_parameter_declaration")
-)
-_WRAPPERS = frozenset(
-    (
-        *("pointer_declarator", "reference_declarator", "init_declarator", "array_declarator"),
-        *("attributed_declarator", "parenthesized_declarator", "abstract_pointer_declarator"),
-        *("abstract_reference_declarator", "abstract_array_declarator", "function_declarator"),
-        *("abstract_function_declarator", "abstract_parenthesized_declarator"),
-        *("variadic_declarator", "pointer_type_declarator"),
-    )
-)
-_NAMES = frozenset(
-    (
-        *("identifier", "field_identifier", "type_identifier", "qualified_identifier"),
-        *("operator_name", "destructor_name", "template_function", "template_method"),
-    )
 )
 _MARKS = frozenset(("*", "&", "&&"))
 _TO_FUNCTIONS = frozenset(("function_declarator", "abstract_function_declarator"))
@@ -208,7 +199,7 @@ class _Reader:
 
     def typedef(self, node: Node, context: _Context) -> _Context:
         for declarator in node.children_by_field_name("declarator"):
-            found = _inner(declarator)[-1]
+            found = inner_declarators(declarator)[-1]
             self.structure.types.add(self.structure.spelling(self.first(found)))
         return context.plain
 
@@ -231,7 +222,7 @@ class _Reader:
 
     def instantiation(self, node: Node, context: _Context) -> _Context | None:
         declarator = node.child_by_field_name("declarator")
-        name = None if declarator is None else _inner(declarator)[-1]
+        name = None if declarator is None else inner_declarators(declarator)[-1]
         while name is not None and name.type == "qualified_identifier":
             name = name.child_by_field_name("name")
         arguments = name and name.child_by_field_name("arguments")
@@ -252,7 +243,7 @@ class _Reader:
     def entity(self, node: Node, context: _Context) -> _Context:
         """Record a function, or the variables of a declaration."""
         declarators = node.children_by_field_name("declarator")
-        head = _function_head(declarators[0]) if declarators else None
+        head = function_head(declarators[0]) if declarators else None
         if head is not None and context.scope != "function":
             self.function(node, head, context)
         elif node.type != "function_definition":
@@ -264,7 +255,7 @@ class _Reader:
 
     def function(self, node: Node, head: tuple[Node, Node], context: _Context) -> None:
         declarator, name = head
-        listed = _parameter_list(declarator)
+        listed = parameter_list(declarator)
         if listed is None:
             return
         code, spelling = self.structure.code, self.structure.spelling
@@ -327,8 +318,8 @@ class _Reader:
 
     def parameter(self, node: Node) -> Declared:
         declarator = node.child_by_field_name("declarator")
-        inner = [] if declarator is None else _inner(declarator)
-        name_at = self.first(inner[-1]) if inner and inner[-1].type in _NAMES else -1
+        inner = [] if declarator is None else inner_declarators(declarator)
+        name_at = self.first(inner[-1]) if inner and inner[-1].type in NAMES else -1
         value = node.child_by_field_name("default_value")
         start = self.first(node)
         end = self.last(node) if value is None else self.first(value) - 2
@@ -385,8 +376,8 @@ class _Reader:
             whole = node.child_by_field_name("declarator") or node
             given = node.child_by_field_name("value")
             value = None if given is None else (self.first(given), self.last(given))
-        inner = _inner(whole)
-        name_at = self.first(inner[-1]) if inner[-1].type in _NAMES else -1
+        inner = inner_declarators(whole)
+        name_at = self.first(inner[-1]) if inner[-1].type in NAMES else -1
         if inner[-1].type == "qualified_identifier":
             name_at = self.last(inner[-1])
         kinds = {n.type for n in inner}
@@ -416,7 +407,7 @@ class _Reader:
 
     def written_type(self, type_: Node) -> None:
         declarator = type_.child_by_field_name("declarator")
-        marks = () if declarator is None else tuple(self.marks(_inner(declarator)))
+        marks = () if declarator is None else tuple(self.marks(inner_declarators(declarator)))
         self.structure.casts.append(Cast(self.first(type_), self.last(type_), marks))
 
     def call(self, node: Node, context: _Context) -> _Context:
@@ -449,50 +440,6 @@ class _Reader:
     def lambda_(self, node: Node, context: _Context) -> _Context:
         self.structure.lambdas.append(self.first(node))
         return replace(context.plain, scope="function")
-
-
-def _inner(declarator: Node) -> list[Node]:
-    """Return a declarator and those inside it, down to the name if there is one."""
-    found = [declarator]
-    while (node := found[-1]).type in _WRAPPERS:
-        inside = node.child_by_field_name("declarator") or next(
-            (c for c in node.children if c.type in _WRAPPERS or c.type in _NAMES), None
-        )
-        if inside is None:
-            break
-        found.append(inside)
-    return found
-
-
-def _function_head(declarator: Node) -> tuple[Node, Node] | None:
-    """Return the declarator with the parameters and the name of a function."""
-    node: Node | None = declarator
-    while node is not None:
-        if node.type == "operator_cast":
-            inner = node.child_by_field_name("declarator")
-            return None if inner is None else (_with_parameters(inner), node)
-        if node.type == "function_declarator":
-            inner = node.child_by_field_name("declarator")
-            while inner is not None and inner.type == "attributed_declarator":
-                inner = inner.children[0]
-            if inner is not None and inner.type == "qualified_identifier":
-                last = inner.child_by_field_name("name")
-                if last is not None and last.type == "operator_cast":
-                    return node, last
-            return (node, inner) if inner is not None and inner.type in _NAMES else None
-        if node.type not in _WRAPPERS or node.type == "parenthesized_declarator":
-            return None
-        following = node.child_by_field_name("declarator")
-        node = following or next((c for c in node.children if c.type in _WRAPPERS), None)
-    return None
-
-
-def _with_parameters(node: Node) -> Node:
-    return next((n for n in _inner(node) if n.type == "abstract_function_declarator"), node)
-
-
-def _parameter_list(declarator: Node) -> Node | None:
-    return declarator.child_by_field_name("parameters")
 
 
 _DEEPER = frozenset(("compound_statement", "declaration_list", "field_declaration_list"))
