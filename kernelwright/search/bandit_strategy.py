@@ -26,7 +26,17 @@ from kernelwright.search.bandit import (
     repairable,
 )
 from kernelwright.search.learner import Improver, Learner, Unmoved
-from kernelwright.search.play import Batch, Play, best_value, fastest, slowness_of, take
+from kernelwright.search.play import (
+    Batch,
+    Play,
+    best_value,
+    described,
+    fastest,
+    is_machines,
+    slowness_of,
+    take,
+    written,
+)
 from kernelwright.search.ranking import rank_of
 from kernelwright.search.spec import SearchSpec
 from kernelwright.search.strategy import Enough, Later, Team
@@ -135,7 +145,7 @@ class BanditStrategy:
                 play.thinking = self._pool.submit(self._ask, move, pursuit, self._count(pursuit))
                 return Later()
             room = min(self._count(pursuit), self._free_room(play, pursuit))
-            if batch := self._fresh(self._tuned(pursuit), pursuit)[:room]:
+            if batch := self._fresh(self._tuned(play, pursuit), pursuit)[:room]:
                 return take(play, batch)
             play.dry.add(move)
         return Enough("; ".join(filter(None, (ending, play.over))))
@@ -145,7 +155,7 @@ class BanditStrategy:
         if play.is_recalled or pursuit.proposals():
             return []
         play.is_recalled = True
-        found = tuned_before(pursuit.task, self._device, pursuit.tuned)
+        found = written(play, lambda: tuned_before(pursuit.task, self._device, pursuit.tuned))
         return self._fresh(found, pursuit)[: self._free_room(play, pursuit)]
 
     def _thought(
@@ -162,6 +172,12 @@ class BanditStrategy:
             batch = []
         except OutageError as e:
             self._note_outage(play, e)
+            batch = []
+        except Exception as e:
+            if is_machines(e):
+                raise
+            # Templates and tuning go on.
+            play.over = f"models cannot go on: {described(e)}"
             batch = []
         if batch:
             return take(play, batch)
@@ -221,7 +237,7 @@ class BanditStrategy:
             if not self._coder.owns(pursuit.task, history, attempt.proposal.program.id)
         ]
 
-    def _tuned(self, pursuit: TaskSearch) -> Batch:
+    def _tuned(self, play: Play, pursuit: TaskSearch) -> Batch:
         """Take a template's next schedules, or the best programs' other tunable values."""
         count = self._count(pursuit)
         tried = pursuit.tried()
@@ -231,8 +247,9 @@ class BanditStrategy:
         if len(batch) < count:
             # The coder does not know what is in flight, and proposes that first.
             wanted = count - len(batch) + len(pursuit.in_flight)
-            batch += self._team.coder.write(
-                pursuit.task, self._device, pursuit.history, count=wanted
+            task, history = pursuit.task, pursuit.history
+            batch += written(
+                play, lambda: self._team.coder.write(task, self._device, history, count=wanted)
             )
         return batch
 
@@ -291,13 +308,14 @@ class BanditStrategy:
 
     def _nothing_left(self, play: Play, pursuit: TaskSearch) -> Enough | Later:
         if play.over:
-            return Enough(play.over, is_capped=play.is_capped)
+            reason = "; ".join(filter(None, (play.over, play.fault)))
+            return Enough(reason, is_capped=play.is_capped)
         if self._clock() < self._silent_until_s:
             play.dry = {move for move in play.dry if move.step not in _ASKS_MODEL}
             return Later()
         if self._is_at_floor(pursuit):
             return Enough("as fast as the floor allows, and every schedule tried")
-        return Enough("every schedule tried, and no new idea")
+        return Enough(f"{play.fault or 'every schedule tried'}, and no new idea")
 
     def _credit(self, play: Play, pursuit: TaskSearch) -> None:
         """Count what each batch that is judged by now gained and took."""

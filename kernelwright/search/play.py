@@ -1,10 +1,11 @@
 """One task's bandit at work: its step, its verdicts to come, and what its past says."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from kernelwright.agents.protocols import Attempt, Proposal
+from kernelwright.errors import InputError, KernelwrightError, UnsupportedError
 from kernelwright.search.bandit import (
     Bandit,
     Move,
@@ -38,6 +39,8 @@ class Play:
     """Moves that had nothing to offer since the last verdicts."""
     over: str = ""
     """Why models are asked no more."""
+    fault: str = ""
+    """Why templates are tried no more, where writing them failed."""
     is_asked: bool = False
     """True once a model was asked for a program: its plan was paid for, too."""
     is_capped: bool = False
@@ -54,6 +57,31 @@ def take(play: Play, batch: Batch) -> Batch:
     assert play.move is not None
     play.taken.append(Taken(play.move, batch, play.before))
     return batch
+
+
+def written(play: Play, write: Callable[[], Sequence[Proposal]]) -> Batch:
+    """Return what templates propose; where they fail, nothing more, and models go on."""
+    if play.fault:
+        return []
+    try:
+        return list(write())
+    except Exception as e:
+        if is_machines(e):
+            raise
+        play.fault = f"templates cannot go on: {described(e)}"
+        return []
+
+
+def is_machines(error: Exception) -> bool:
+    """Say whether more than one task fails for this reason: a device, a store, a model's key."""
+    is_own = isinstance(error, InputError | UnsupportedError)
+    return isinstance(error, KernelwrightError) and not is_own
+
+
+def described(error: Exception) -> str:
+    """Return an error in a line; the kind too, where it is a fault of our own."""
+    said = str(error).rstrip(".")
+    return said if isinstance(error, KernelwrightError) else f"{type(error).__name__}: {said}"
 
 
 def best_value(pursuit: TaskSearch) -> float | None:

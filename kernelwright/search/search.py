@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kernelwright.agents.protocols import Proposal
-from kernelwright.errors import KernelwrightError
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.search.play import described, is_machines
 from kernelwright.search.priority import Order, SecondsToSave
 from kernelwright.search.strategy import Enough, Later, Strategy
 from kernelwright.search.task_search import TaskSearch
@@ -146,10 +146,10 @@ class Search:
         """Ask the strategy; where it fails, only this task is left."""
         try:
             return self._strategy.next(search)
-        except KernelwrightError:
-            raise
         except Exception as e:
-            return Enough(f"nothing more can be proposed: {type(e).__name__}: {e}")
+            if is_machines(e):
+                raise
+            return Enough(f"nothing more can be proposed: {described(e)}")
 
     def _finish(self, search: TaskSearch, reason: str) -> None:
         search.ended, search.reason = True, reason

@@ -33,3 +33,23 @@ def test_functions_wait_for_their_models_side_by_side() -> None:
     vigil = Vigil(Pause(), lambda event: None)
     plans = plan_functions(capture_subjects(subjects), Pair(), DEVICE, vigil)
     assert [plan.subject.name for plan in plans] == ["rows2", "rows3", "rows4", "rows5"]
+
+
+class Unlucky(Pair):
+    """A planner that fails at one function."""
+
+    def plan(self, graph: Graph, device: DeviceInfo) -> Plan:
+        if graph.input_types[0].shape[0] == 3:
+            raise ZeroDivisionError("a slip")
+        return Plan(regions=(), author="pair")
+
+
+def test_a_function_that_cannot_be_cut_stays_with_mlx_and_the_others_go_on() -> None:
+    subjects = [
+        Subject(f"rows{n}", double_plus_one, (mx.zeros((n, 8)),), {}, "rows.py") for n in (2, 3, 4)
+    ]
+    vigil = Vigil(Pause(), lambda event: None)
+    plans = list(plan_functions(capture_subjects(subjects), Unlucky(), DEVICE, vigil))
+    assert [plan.author for plan in plans] == ["pair", "nobody", "pair"]
+    (left,) = plans[1].left
+    assert left.reason == "ZeroDivisionError: a slip"

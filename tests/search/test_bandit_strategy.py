@@ -1,5 +1,6 @@
 """The search goes on when models are silent, and says why when it ends."""
 
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -9,7 +10,7 @@ from kernelwright.agents.offline import OfflineCoder
 from kernelwright.agents.protocols import Attempt, Plan, Proposal
 from kernelwright.agents.providers.fault import OutageError
 from kernelwright.agents.roles.coder_prompt import NEW_IDEA, Start
-from kernelwright.errors import BudgetError, ModelError
+from kernelwright.errors import BudgetError, ModelError, UnsupportedError
 from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph
@@ -276,3 +277,46 @@ def test_what_a_program_leaves_open_is_tuned_before_anybody_improves_on_it(wager
     assert ideas[first + 1 :] == ["Open. (N = 2)", "Open. (N = 8)"]
     # The template's program, the model's, and its two other values are judged by then.
     assert min(known for start, known in coder.starts if start.improve is not None) == 4
+
+
+class Faulty(Offline):
+    """Templates that fail whenever they are asked."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+        self.count = 0
+
+    def write(
+        self, task: Task, device: DeviceInfo, history: Sequence[Attempt], *, count: int
+    ) -> Sequence[Proposal]:
+        self.count += 1
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError("a slip"), UnsupportedError("too deep for templates.")]
+)
+def test_templates_that_fail_keep_no_model_from_being_asked(error: Exception) -> None:
+    templates, coder = Faulty(error), Asked([correct().proposal])
+    spec = SearchSpec(models=("openai:x",), candidates_per_task=3)
+    strategy = BanditStrategy(Team(templates, templates, templates), coder, DEVICE, spec)
+    pursuit = TaskSearch(TASK, "double")
+    answer = judged(strategy, pursuit)
+    while isinstance(answer, Later):
+        answer = judged(strategy, pursuit)
+    strategy.close()
+    assert coder.count >= 1
+    assert templates.count == 1
+    assert [a.proposal for a in pursuit.history] == [correct().proposal]
+    assert isinstance(answer, Enough)
+    assert re.match(r"templates cannot go on: .*(a slip|too deep)", answer.reason)
+
+
+def test_models_that_fail_leave_templates_going(wagers: Open) -> None:
+    wager, pursuit = wagers(Asked(ZeroDivisionError("a slip"))), TaskSearch(TASK, "affine")
+    answer = judged(wager, pursuit)
+    while isinstance(answer, Later):
+        answer = judged(wager, pursuit)
+    assert isinstance(answer, Enough)
+    assert answer.reason == "models cannot go on: ZeroDivisionError: a slip"
+    assert [a.proposal for a in pursuit.history] == [correct().proposal]

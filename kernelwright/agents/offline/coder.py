@@ -55,7 +55,7 @@ class OfflineCoder:
             if len(proposals) == count:
                 break
             proposal = _proposal(task, schedule, parent)
-            if proposal.program.id not in programs:
+            if proposal is not None and proposal.program.id not in programs:
                 programs.add(proposal.program.id)
                 proposals.append(proposal)
         return proposals
@@ -67,12 +67,18 @@ def tuned_before(task: Task, device: DeviceInfo, texts: Sequence[str]) -> list[P
         space = {render(schedule): schedule for schedule in schedules(task.graph, device)}
     except UnsupportedError:
         return []
-    return [_proposal(task, space[text], None) for text in texts if text in space]
+    proposals = [_proposal(task, space[text], None) for text in texts if text in space]
+    return [proposal for proposal in proposals if proposal is not None]
 
 
-def _proposal(task: Task, schedule: Schedule, parent: str | None) -> Proposal:
+def _proposal(task: Task, schedule: Schedule, parent: str | None) -> Proposal | None:
+    try:
+        program = lower(task.graph, schedule)
+    except UnsupportedError:
+        # A graph that one schedule cannot serve may suit another.
+        return None
     return Proposal(
-        program=lower(task.graph, schedule),
+        program=program,
         author=AUTHOR,
         idea=idea(schedule),
         schedule=render(schedule),

@@ -27,6 +27,7 @@ from kernelwright.ir import (
 )
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.search.play import described, is_machines
 from kernelwright.store import TaskSummary
 
 
@@ -131,9 +132,14 @@ def capture_subjects(subjects: Iterable[Subject]) -> Captured:
 
 
 def plan_function(function: CapturedFunction, planner: Planner, device: DeviceInfo) -> FunctionPlan:
-    """Cut a function's graph into tasks."""
+    """Cut a function's graph into tasks; one that the planner fails at stays with MLX."""
     subject, graph = function.subject, function.graph
-    plan = planner.plan(graph, device)
+    try:
+        plan = planner.plan(graph, device)
+    except Exception as e:
+        if is_machines(e):
+            raise
+        plan = Plan(regions=(), left=((_WHOLE, described(e)),), author=_NOBODY)
     regions = worthwhile(graph, plan.cut(graph))
     return FunctionPlan(
         subject=subject,
@@ -159,6 +165,10 @@ def cut_tasks(subject: Subject, graph: Graph, regions: Sequence[Region]) -> tupl
         PlannedTask(Task(reference, name), operation(reference), label)
         for reference, name, label in zip(references, names, labels, strict=False)
     )
+
+
+_WHOLE = "the whole function"
+_NOBODY = "nobody"
 
 
 def _left(graph: Graph, plan: Plan, regions: Sequence[Region]) -> tuple[LeftOperation, ...]:

@@ -13,6 +13,7 @@ from kernelwright.metal.lower.elementwise import lower_elementwise
 from kernelwright.metal.lower.generic import generalize
 from kernelwright.metal.lower.matmul import lower_matmul
 from kernelwright.metal.lower.matvec import lower_matvec
+from kernelwright.metal.lower.nesting import refuses_deep_nesting
 from kernelwright.metal.lower.operator import MSL_TYPE
 from kernelwright.metal.lower.rowwise import lower_rowwise
 from kernelwright.metal.lower.scan import lower_scan
@@ -43,6 +44,7 @@ from kernelwright.metal.schedule import (
 )
 
 
+@refuses_deep_nesting
 def lower(graph: Graph, schedule: Schedule) -> Program:
     """Write the program that computes `graph` in the way that `schedule` says.
 

@@ -29,6 +29,7 @@ from kernelwright.metal.lower.elementwise import (
 from kernelwright.metal.lower.index import Axis
 from kernelwright.metal.lower.matmul_space import matmul_schedules, matmul_tiles
 from kernelwright.metal.lower.matvec_space import matvec_registers, matvec_schedules
+from kernelwright.metal.lower.nesting import refuses_deep_nesting
 from kernelwright.metal.lower.passes import Loop, loops, per_lane, register_count
 from kernelwright.metal.lower.prefill import prefill_tiles
 from kernelwright.metal.lower.prefill_space import prefill_schedules
@@ -116,6 +117,7 @@ class Footprint:
     threadgroup_bytes: int
 
 
+@refuses_deep_nesting
 def schedules(graph: Graph, device: DeviceInfo) -> tuple[Schedule, ...]:
     """Return every legal schedule of a graph, in the order in which to try them.
 
@@ -147,6 +149,7 @@ def schedules(graph: Graph, device: DeviceInfo) -> tuple[Schedule, ...]:
             return (*transposed_schedules(graph, device), *_elementwise(graph, device))
 
 
+@refuses_deep_nesting
 def footprint(graph: Graph, schedule: Schedule) -> Footprint:
     """Estimate what a graph's kernel takes on chip under a schedule."""
     graph = served(graph)
