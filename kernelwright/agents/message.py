@@ -176,6 +176,12 @@ class Reply(Record):
     native_format: str = ""
 
     @property
+    def is_empty(self) -> bool:
+        """True where a whole reply holds no text, no call and no thought."""
+        says_something = self.text.strip() or self.calls or self.reasoning
+        return self.stop == "done" and not says_something
+
+    @property
     def turn(self) -> Turn:
         """The reply as a turn of its conversation."""
         return Turn(

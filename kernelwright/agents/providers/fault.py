@@ -32,6 +32,8 @@ class FaultKind(StrEnum):
     """Any other 5xx, of the server or of a gateway before it."""
     WEB_PAGE = "web page"
     """HTML with status 200: a login page, or a URL that is no API's."""
+    EMPTY = "empty reply"
+    """The server ended its reply in order and said nothing: no text, no call, no thought."""
     UNREADABLE = "unreadable reply"
     """The server answered, with something that is no reply in its API's format."""
     UNREACHABLE = "unreachable"
@@ -48,6 +50,7 @@ RETRYABLE = frozenset(
         FaultKind.DROPPED,
         FaultKind.TOO_LONG,
         FaultKind.WEB_PAGE,
+        FaultKind.EMPTY,
         FaultKind.UNREADABLE,
     }
 )
@@ -57,6 +60,7 @@ RETRYABLE_STATUS = frozenset({408, 409, 429})
 _UNBILLED = frozenset(FaultKind) - {
     FaultKind.DROPPED,
     FaultKind.TOO_LONG,
+    FaultKind.EMPTY,
     FaultKind.UNREADABLE,
 }
 _BUSY_STATUS = frozenset({503, 529})
@@ -175,6 +179,10 @@ def sentence(model: str, fault: Fault) -> str:
             return (
                 f"{model} is not served there ({said}); expected a stream of its API's events: "
                 "check --base-url, and whether the network wants a login."
+            )
+        case FaultKind.EMPTY:
+            return (
+                f"{model} sent nothing but empty replies; try again later, or choose another model."
             )
         case FaultKind.UNREADABLE:
             return (

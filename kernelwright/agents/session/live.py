@@ -11,9 +11,18 @@ import tenacity
 from pydantic import BaseModel
 
 from kernelwright.agents.budget import Budget, Cost, Reservation
-from kernelwright.agents.message import Prompt, Purpose, TimedReply, Turn, Usage, request_hash
+from kernelwright.agents.message import (
+    Prompt,
+    Purpose,
+    Reply,
+    TimedReply,
+    Turn,
+    Usage,
+    request_hash,
+)
 from kernelwright.agents.providers.client import Limits, ProviderClient, ReplyShape
 from kernelwright.agents.providers.fault import (
+    EMPTY,
     PASSING,
     Fault,
     FaultKind,
@@ -171,13 +180,14 @@ class LiveExchange:
             self.ledger.begin(call)
             reply = await self.wire.send(call.prompt, asked, self._limits(call.purpose.task))
             cost = self._cost(reply.usage)
+            _check_empty(reply)
             outcome = Outcome.of(reply, cost)
             return TimedReply(reply, cost, time.monotonic() - started_s, call.id)
         except Fault as fault:
             outcome = Outcome(
                 fault=f"{fault.kind}: {fault.message}",
                 usage=fault.usage or Usage(),
-                cost=call.worst if fault.may_be_billed else Cost(calls=1),
+                cost=self._billed(call, fault),
             )
             raise
         finally:
@@ -216,6 +226,12 @@ class LiveExchange:
         dollars = self._known_price().dollars(usage)
         return Cost(dollars=dollars, tokens=usage.total_tokens, calls=1)
 
+    def _billed(self, call: Call, fault: Fault) -> Cost:
+        if fault.kind is FaultKind.EMPTY and fault.usage is not None:
+            # The reply came whole, and so did its bill.
+            return self._cost(fault.usage)
+        return call.worst if fault.may_be_billed else Cost(calls=1)
+
     def _known_price(self) -> Price:
         if self.price is not None:
             return self.price
@@ -225,6 +241,11 @@ class LiveExchange:
             f"no price is known for {self.name}, so a cap in dollars cannot hold; add a row to "
             f"your prices.toml, or cap tokens or calls instead."
         )
+
+
+def _check_empty(reply: Reply) -> None:
+    if reply.is_empty:
+        raise Fault(FaultKind.EMPTY, EMPTY, usage=reply.usage)
 
 
 def _shape_of(shape: type[BaseModel]) -> ReplyShape:

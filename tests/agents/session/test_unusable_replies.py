@@ -1,13 +1,19 @@
 """Whatever a server sends instead of a reply becomes one clear sentence, in every format."""
 
 import json
+from itertools import chain, repeat
 
 import pytest
 
+from kernelwright.agents.budget import Caps
 from kernelwright.agents.providers.fault import OutageError
-from kernelwright.agents.session import Patience
+from kernelwright.agents.roles.coder import ModelCoder
+from kernelwright.agents.session import AsyncBridge, Patience
 from kernelwright.errors import ModelError
+from tests.agents.loopback.bench import Bench
+from tests.agents.loopback.loop import Shared
 from tests.agents.loopback.partner import QUICK, Partner
+from tests.agents.loopback.scene import DEVICE, DONE, TASK
 from tests.agents.loopback.server import LoopbackServer, Raw, Refused
 from tests.agents.loopback.wire import Said
 
@@ -115,3 +121,34 @@ def test_a_record_of_another_shape_is_told_in_words(wire: str) -> None:
     assert "line is missing" in str(error)
     assert "lines is no key of it" in str(error)
     assert "times: expected a valid integer" in str(error)
+
+
+@pytest.mark.parametrize("tokens", [7, None])
+def test_an_empty_reply_is_asked_for_again_and_costs_what_it_was_billed(
+    wire: str, tokens: int | None
+) -> None:
+    empty = Said("", style="text", output_tokens=tokens)
+    script = iter([empty, empty, Said('{"line": "waves", "times": 3}')])
+    with LoopbackServer(lambda _: next(script)) as server:
+        partner = Partner(server, wire, caps=Caps(dollars=5.0))
+        assert partner.ask().record.times == 3
+        bills = server.bills
+    assert len(server.requests) == 3
+    spent = partner.budget.spent()
+    assert spent.tokens == sum(b.input_tokens + b.output_tokens for b in bills)
+
+
+def test_a_conversation_goes_on_after_an_empty_reply(wire: str, judge: Shared) -> None:
+    script = chain([Said("")], repeat(DONE))
+    with LoopbackServer(lambda _: next(script)) as server:
+        with AsyncBridge(Partner(server, wire).open()) as bridge:
+            ModelCoder(bridge, Bench(judge)).write(TASK, DEVICE, (), count=1)
+        assert len(server.requests) == 2
+        assert server.requests[0].body == server.requests[1].body
+
+
+def test_nothing_but_empty_replies_is_a_sentence(wire: str) -> None:
+    error, requests = failure(wire, Said("", style="text"))
+    assert "nothing but empty replies" in str(error)
+    assert isinstance(error, OutageError)
+    assert requests == 2
