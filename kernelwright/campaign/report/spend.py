@@ -9,11 +9,15 @@ from kernelwright.metal.diagnostic import Record
 from kernelwright.store import KernelStore, TaskSummary
 from kernelwright.store.browsing import ModelPayment
 
+_ID_DIGITS = 8
+
 
 class Spending(Record):
     """What one model took for one task."""
 
     task: str
+    shapes: str = ""
+    """Tells tasks of one name apart; empty for planning."""
     model: str
     calls: int
     tokens: int
@@ -42,7 +46,10 @@ def payments(store: KernelStore, run_ids: Sequence[str]) -> tuple[ModelPayment, 
 def spending(
     store: KernelStore, run_ids: Sequence[str], tasks: Mapping[str, TaskSummary]
 ) -> tuple[Spending, ...]:
-    """Add up calls, tokens and dollars by task and model."""
+    """Add up calls, tokens and dollars by task and model.
+
+    Two tasks may share a name, and none their id. What planning cost is one row a model.
+    """
     spent: dict[tuple[str, str], Spending] = {}
     lost = Counter[tuple[str | None, str]]()
     for recorded in store.browse.calls_without_reply(run_ids):
@@ -50,15 +57,34 @@ def spending(
         lost[call.task_id, f"{call.provider}:{call.model}"] += tokens_at_most(recorded)
     for one in store.browse.spending(run_ids):
         known = tasks.get(one.task_id or "")
-        key = (known.name if known else "planning", one.model)
-        old = spent.get(key, Spending(task=key[0], model=key[1], calls=0, tokens=0, dollars=0))
+        key = (known.id if known else "", one.model)
+        name, shapes = (known.name, known.shapes) if known else ("planning", "")
+        old = spent.get(key, Spending(task=name, model=one.model, calls=0, tokens=0, dollars=0))
         spent[key] = Spending(
-            task=key[0],
-            model=key[1],
+            task=name,
+            shapes=shapes,
+            model=one.model,
             calls=old.calls + one.spend.calls,
             tokens=old.tokens + one.spend.tokens + lost[one.task_id, one.model],
             dollars=old.dollars + one.spend.dollars,
             known_tokens=old.known_tokens + one.spend.tokens,
             known_dollars=old.known_dollars + one.spend.known_dollars,
         )
-    return tuple(sorted(spent.values(), key=lambda s: (s.task, s.model)))
+    alike = Counter((name, shapes) for name, shapes in map(_label, _tasks_of(spent, tasks)))
+    rows = [
+        row.model_copy(update={"shapes": f"{row.shapes} {task_id[:_ID_DIGITS]}"})
+        if alike[row.task, row.shapes] > 1
+        else row
+        for (task_id, _), row in spent.items()
+    ]
+    return tuple(sorted(rows, key=lambda s: (s.task, s.shapes, s.model)))
+
+
+def _tasks_of(
+    spent: Mapping[tuple[str, str], Spending], tasks: Mapping[str, TaskSummary]
+) -> list[TaskSummary]:
+    return [tasks[task_id] for task_id in dict.fromkeys(task_id for task_id, _ in spent) if task_id]
+
+
+def _label(task: TaskSummary) -> tuple[str, str]:
+    return task.name, task.shapes

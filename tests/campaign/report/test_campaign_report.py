@@ -15,7 +15,7 @@ from kernelwright.campaign.report.campaign_report import Morning, morning_of
 from kernelwright.campaign.report.gain_bars import gain_bars
 from kernelwright.campaign.report.live_status import Lookout
 from kernelwright.campaign.report.progress_plot import best_for_money, best_so_far
-from kernelwright.campaign.report.spend import payments
+from kernelwright.campaign.report.spend import payments, spending
 from kernelwright.campaign.report.wording import in_seconds
 from kernelwright.evaluator import Evaluation, Status
 from kernelwright.evaluator.evaluation import Speedup
@@ -24,6 +24,7 @@ from kernelwright.ir import capture
 from kernelwright.store import KernelStore, ModelCall, ModelOutcome
 from tests.campaign.mortal_night import night, spec_in, three_subjects
 from tests.campaign.scripted import INFO, ScriptedCoder, ScriptedJudge, subjects, team
+from tests.store.conftest import task_of
 
 GAIN = Gain(kind="predicted", baseline="mx.fast", chip="m4-pro", ratio=1.0)
 
@@ -113,6 +114,25 @@ def test_money_is_added_up_to_the_moment_of_each_point(store: KernelStore) -> No
     again = morning_of(store, run)
     assert again.dollars == 0.25
     assert "together" in as_html(again)
+
+
+def test_tasks_of_one_name_are_paid_for_in_rows_of_their_own(store: KernelStore) -> None:
+    _morning(store)
+    (run,) = store.campaigns()
+    known = {}
+    for number, columns in enumerate((8, 16)):
+        task = task_of((4, columns), name="twin")
+        store.keep_task(task, signature="softmax", campaign_id=run.id)
+        known[task.fingerprint] = store.browse.task(task.fingerprint)
+        call = ModelCall(
+            id=f"c{number}", campaign_id=run.id, task_id=task.fingerprint, provider="p", model="m",
+            role="coder", request_hash="h", request="{}",
+        )  # fmt: skip
+        store.dialogue.begin_call(call)
+        store.dialogue.finish_call(call.id, ModelOutcome(cost_microdollars=250_000))
+    rows = spending(store, [run.id], known)
+    assert [(row.task, row.calls, row.dollars) for row in rows] == [("twin", 1, 0.25)] * 2
+    assert [row.shapes for row in rows] == sorted(task.shapes for task in known.values())
 
 
 def test_it_says_what_is_most_worth_doing(store: KernelStore) -> None:
