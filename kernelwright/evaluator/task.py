@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from kernelwright.digest import digest
 from kernelwright.evaluator.oracle.dependence import precisions
 from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph
@@ -52,9 +53,18 @@ class Task:
         """The graph's fingerprint: two functions that compute the same share their kernels."""
         return self.graph.fingerprint
 
+    def candidate_id(self, program_id: str) -> str:
+        """Return the id by which people and stores know a program for this task."""
+        return candidate_id(self.fingerprint, program_id)
+
     @cached_property
     def output_tolerances(self) -> tuple[Tolerance, ...]:
         """One tolerance per output."""
         if self.tolerances:
             return self.tolerances
         return tuple(map(Tolerance.of, precisions(self.graph)))
+
+
+def candidate_id(task_id: str, program_id: str) -> str:
+    """Return the id that a program has as a candidate for a task."""
+    return digest(task_id, program_id)

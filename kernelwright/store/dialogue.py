@@ -5,6 +5,7 @@ import json
 from sqlalchemy import case, func, select, update
 from sqlalchemy.orm import Session
 
+from kernelwright.digest import digest
 from kernelwright.errors import StoreError
 from kernelwright.store.clock import now
 from kernelwright.store.record import (
@@ -13,7 +14,6 @@ from kernelwright.store.record import (
     ModelOutcome,
     RecordedModelCall,
     Spend,
-    digest,
 )
 from kernelwright.store.schema import (
     CallRow,

@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 
-from kernelwright.store.record import Campaign, digest
+from kernelwright.digest import digest
+from kernelwright.store.record import Campaign
 
 EXPIRY = timedelta(seconds=60)
 """How old the last sign of life of a process on another machine may be."""

@@ -1,12 +1,12 @@
 """The frozen records that go into the store and come out of it."""
 
-import hashlib
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from kernelwright.digest import digest
 from kernelwright.evaluator.evaluation import Evaluation, Samples, Status
-from kernelwright.evaluator.task import Task
+from kernelwright.evaluator.task import Task, candidate_id
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import DeviceInfo, DeviceName
 from kernelwright.metal.diagnostic import Record
@@ -24,11 +24,6 @@ class NewEvent(NamedTuple):
 
     kind: str
     body: str
-
-
-def digest(*parts: str) -> str:
-    """Return 64 hex digits over the parts and their boundaries."""
-    return hashlib.sha256("\n".join(f"{len(part)}:{part}" for part in parts).encode()).hexdigest()
 
 
 class Environment(Record):
@@ -100,7 +95,7 @@ class Candidate(Record):
     @staticmethod
     def id_of(task_id: str, program_id: str) -> str:
         """Return the id that this program has as a candidate for this task."""
-        return digest(task_id, program_id)
+        return candidate_id(task_id, program_id)
 
 
 class Trial(Record):

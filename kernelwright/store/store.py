@@ -10,6 +10,7 @@ from typing import Self
 
 from sqlalchemy.orm import Session
 
+from kernelwright.digest import digest
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceName
@@ -47,7 +48,6 @@ from kernelwright.store.record import (
     Rank,
     Trial,
     Wanted,
-    digest,
 )
 from kernelwright.store.schema import EnvironmentRow
 from kernelwright.store.sync import SharedChampion, Synced

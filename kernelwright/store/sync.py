@@ -7,11 +7,11 @@ from datetime import datetime
 from sqlalchemy import inspect, select
 from sqlalchemy.orm import Session
 
+from kernelwright.digest import digest
 from kernelwright.evaluator.evaluation import EVALUATOR_VERSION
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.diagnostic import Record
 from kernelwright.store.commands.champion import promote
-from kernelwright.store.record import digest
 from kernelwright.store.schema import (
     Base,
     CampaignRow,

@@ -3,9 +3,9 @@
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from kernelwright.digest import digest
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceName
-from kernelwright.store.record import digest
 from kernelwright.store.schema import CandidateRow, ChampionRow, TaskRow
 
 _MOST = 4

@@ -10,10 +10,12 @@ from rich.console import Console
 
 from kernelwright.agents.budget import Caps
 from kernelwright.agents.roles.task_signature import Interface
+from kernelwright.agents.session.transcript import transcript_lines
 from kernelwright.campaign import Engine, SearchSpec, Subject, capture_subjects, offline_team
 from kernelwright.campaign.event import ModelRemarked
 from kernelwright.campaign.execution.engine import RunSettings
 from kernelwright.campaign.execution.judge import EvaluatorJudge
+from kernelwright.campaign.history.ledger import conversations_about
 from kernelwright.campaign.team.model_team import hiring
 from kernelwright.errors import InputError, ModelError
 from kernelwright.evaluator import Status
@@ -27,7 +29,7 @@ from tests.agents.loopback.example import (
     convolution_model,
 )
 from tests.agents.loopback.loop import SUBJECT, Shared, calls_of, search, statuses
-from tests.agents.loopback.model import SCENARIOS, ScriptedModel, whole
+from tests.agents.loopback.model import SCENARIOS, ScriptedModel, role_of, whole
 from tests.agents.loopback.partner import NAMES, QUICK
 from tests.agents.loopback.scene import BODY, DONE, TASK, draft, submitted
 from tests.agents.loopback.server import LoopbackServer, Misbehaviour, Refused, Response, Script
@@ -160,11 +162,34 @@ def test_a_model_that_brings_nothing_is_spoken_of_once_and_the_search_goes_on(
             store, judge, name, server.base_url(provider), candidates=3, listen=view.show
         )
     assert report.tasks[0].champion_id is not None
-    about = [line for line in said.getvalue().splitlines() if name in line]
+    lines = said.getvalue().splitlines()
+    about = [line for line in lines if name in line and ": conversation " not in line]
     assert len(about) == 1
     assert re.search(words, about[0])
+    ended = [line for line in lines if ": conversation " in line]
+    assert bool(ended) == (how == "babbles")
     logged = [e for e in store.events(report.campaign_id) if e.kind == ModelRemarked.__name__]
-    assert len(logged) == 1
+    assert len(logged) == len(about) + len(ended)
+
+
+def test_a_conversation_that_is_ended_is_told_in_the_output_and_in_the_transcript(
+    store: KernelStore, judge: Shared
+) -> None:
+    def script(request: Heard) -> Response:
+        return whole(request) if role_of(request) == "planner" else Said("I do not know.")
+
+    said = io.StringIO()
+    view = PlainLines(Console(file=said, width=200))
+    with LoopbackServer(script) as server:
+        search(
+            store, judge, "openai:gpt-5", server.base_url("openai"), candidates=2, listen=view.show
+        )
+    reason = "3 turns in a row brought no tool call that can be carried out."
+    told = f"double_plus_one: conversation 1 with openai:gpt-5 ended: {reason}"
+    assert said.getvalue().count(told) == 1
+    held = conversations_about(store, TASK.fingerprint)
+    last = {list(transcript_lines(transcript))[-1] for transcript in held}
+    assert last == {f"The conversation ended: {reason}"}
 
 
 def test_a_bad_key_ends_the_search_in_a_sentence(

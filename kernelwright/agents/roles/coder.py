@@ -1,11 +1,13 @@
 """A coder that holds a conversation with a language model, in which it tries what it writes."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from kernelwright.agents.message import Purpose
 from kernelwright.agents.protocols import Attempt, Proposal
+from kernelwright.agents.providers.fault import OutageError
 from kernelwright.agents.roles.coder_prompt import (
     NEW_IDEA,
     Brief,
@@ -13,6 +15,7 @@ from kernelwright.agents.roles.coder_prompt import (
     coder_prompt,
     is_at_floor,
     news_of,
+    standing,
 )
 from kernelwright.agents.roles.graph_text import mlx_text
 from kernelwright.agents.roles.lesson import Lesson
@@ -21,7 +24,9 @@ from kernelwright.agents.session.session import Advance, Session
 from kernelwright.agents.session.tools.caps import ToolCaps
 from kernelwright.agents.session.tools.report import verdict_report
 from kernelwright.agents.session.tools.toolbox import Toolbox
+from kernelwright.agents.session.transcript import Ending
 from kernelwright.agents.session.workbench import Workbench
+from kernelwright.errors import BudgetError
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.describe import describe
 from kernelwright.metal.device.base import DeviceInfo
@@ -32,6 +37,9 @@ _MOST_LESSONS = 8
 _MOST_SIBLINGS = 3
 _OWN_FAILURES = 2
 USUAL_TOOL_CAPS = ToolCaps()
+
+
+OnEnd = Callable[[Ending], None]
 
 
 def no_lessons(task: Task, device: DeviceInfo) -> Sequence[Lesson]:
@@ -92,12 +100,15 @@ class ModelCoder:
         lessons: Lessons = no_lessons,
         strategies: Mapping[str, str] | None = None,
         options: CoderOptions = USUAL_OPTIONS,
+        on_end: OnEnd = lambda ending: None,
     ) -> None:
+        """Take whom to talk to, and who is told why a conversation is over."""
         self._bridge = bridge
         self._workbench = workbench
         self._lessons = lessons
         self._strategies = {} if strategies is None else strategies
         self._options = options
+        self._on_end = on_end
         self._talks: dict[str, _TaskTalk] = {}
 
     def write(
@@ -123,9 +134,7 @@ class ModelCoder:
             if session is None:
                 talk.count += 1
                 session = self._begun(thread, talk.count, task, device, history, start)
-            session.toolbox.history = tuple(history)
-            advance = session.advance(verdicts_on(session, history), news_of(history))
-            return _proposals(advance, thread, count)
+            return _proposals(self._advanced(session, task, history), thread, count)
 
     def owns(self, task: Task, history: Sequence[Attempt], program_id: str) -> bool:
         """Say whether a program is its own author's to mend: for two failures in a row it is."""
@@ -150,9 +159,29 @@ class ModelCoder:
         for thread in self._open_threads(task):
             session = thread.open_session
             if session is not None and (session.submitted or not said):
-                session.toolbox.history = tuple(history)
-                said.append(session.conclude(verdicts_on(session, history)))
+                said.append(self._concluded(session, task, history))
         return " ".join(filter(None, said))
+
+    def _advanced(self, session: Session, task: Task, history: Sequence[Attempt]) -> Advance:
+        session.toolbox.history = tuple(history)
+        with self._ending(session):
+            return session.advance(verdicts_on(session, history), news_of(task, history))
+
+    def _concluded(self, session: Session, task: Task, history: Sequence[Attempt]) -> str:
+        session.toolbox.history = tuple(history)
+        with self._ending(session):
+            return session.conclude(verdicts_on(session, history), news_of(task, history))
+
+    @contextmanager
+    def _ending(self, session: Session) -> Iterator[None]:
+        """Tell why a conversation is over, or cannot go on, if it is."""
+        try:
+            yield
+        except (BudgetError, OutageError) as e:
+            self._on_end(session.ending(str(e)))
+            raise
+        if session.ended:
+            self._on_end(session.ending())
 
     def _open_threads(self, task: Task) -> list[_Thread]:
         return self._talks.get(task.fingerprint, _TaskTalk()).open_threads()
@@ -226,7 +255,9 @@ def _proposals(advance: Advance, thread: _Thread, count: int) -> list[Proposal]:
 def verdicts_on(session: Session, history: Sequence[Attempt]) -> dict[str, str]:
     """Say what became of the programs that a conversation waits for."""
     return {
-        a.proposal.program.id: verdict_report(a.evaluation, a.proposal.program)
+        a.proposal.program.id: "\n".join(
+            filter(None, (verdict_report(a.evaluation, a.proposal.program), standing(a, history)))
+        )
         for a in history
         if a.proposal.program.id in session.submitted
     }

@@ -10,11 +10,12 @@ from kernelwright.agents.roles.feedback import outcome, speed_of
 from kernelwright.agents.roles.floor import floor_of
 from kernelwright.agents.roles.graph_text import task_text
 from kernelwright.agents.roles.lesson import Lesson
-from kernelwright.agents.roles.program_text import excerpt, shown
+from kernelwright.agents.roles.program_text import excerpt, short_id, shown
 from kernelwright.agents.roles.prompt import build, render
 from kernelwright.agents.roles.task_signature import Interface
 from kernelwright.agents.session.tools.schema import tools
 from kernelwright.agents.session.workbench import Sibling
+from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
 from kernelwright.metal.device.base import DeviceInfo
 
@@ -62,12 +63,15 @@ def coder_prompt(
 ) -> Prompt:
     """Render what a coder is told when a conversation begins."""
     start, interface = brief.start, Interface(task)
+    offered = tools(brief.tool_names)
+    has_tools = len(offered) == len(tools())
     best = start.improve or best_of(history)
     # Without a program of its own a task begins from a sibling's.
     seed = brief.siblings[0] if brief.siblings and best is None else None
     request = render(
         "write",
         {
+            "has_tools": has_tools,
             "improve": start.improve is not None,
             "combines": start.combines,
             "strategy": brief.strategy,
@@ -79,12 +83,12 @@ def coder_prompt(
             "seed": None if seed is None else excerpt(seed.program, 2 * _LONGEST_INSPIRATION),
             "champion": None if best is None else shown(best, interface),
             "is_fastest": best is not None and best is best_of(history),
-            "inspirations": [_inspiration(a) for a in start.inspirations],
+            "inspirations": [_inspiration(a, task) for a in start.inspirations],
             "floor": floor_of(task.graph, device),
             "from_floor": _times_floor(best_of(history), task, device),
             "attempts": [
                 {
-                    "id": a.proposal.program.id[:12],
+                    "id": short_id(task, a.proposal.program),
                     "idea": a.proposal.idea[:_LONGEST_IDEA],
                     "outcome": outcome(a.evaluation)[:_LONGEST_IDEA],
                 }
@@ -92,12 +96,11 @@ def coder_prompt(
             ],
         },
     )
-    offered = tools(brief.tool_names)
     names = examples_for(task.graph)
     examples = [example_text(name) for name in names]
     prompt = build(
         "coder",
-        system={"device": device, "has_tools": len(offered) == len(tools())},
+        system={"device": device, "has_tools": has_tools},
         context=f"{task_text(task, device)}\n\n{render('examples', {'examples': examples})}",
         request=request,
         templates=f"rules task write examples {' '.join(f'examples/{name}' for name in names)}",
@@ -108,9 +111,9 @@ def coder_prompt(
     )
 
 
-def _inspiration(attempt: Attempt) -> dict[str, str]:
+def _inspiration(attempt: Attempt, task: Task) -> dict[str, str]:
     return {
-        "id": attempt.proposal.program.id[:12],
+        "id": short_id(task, attempt.proposal.program),
         "idea": attempt.proposal.idea[:_LONGEST_IDEA],
         "outcome": outcome(attempt.evaluation)[:_LONGEST_IDEA],
         "bound": attempt.evaluation.bound,
@@ -120,7 +123,7 @@ def _inspiration(attempt: Attempt) -> dict[str, str]:
 
 def _times_floor(best: Attempt | None, task: Task, device: DeviceInfo) -> str:
     floor = floor_of(task.graph, device)
-    taken_us = None if best is None else best.evaluation.measured_us or best.evaluation.predicted_us
+    taken_us = None if best is None else _taken_us(best.evaluation)
     return "" if floor is None or taken_us is None else f"{taken_us / floor.time_us:.2f}"
 
 
@@ -130,13 +133,31 @@ def is_at_floor(task: Task, device: DeviceInfo, history: Sequence[Attempt]) -> b
     return floor is not None and best is not None and floor.is_reached_by(best.evaluation)
 
 
-def news_of(history: Sequence[Attempt]) -> str:
+def news_of(task: Task, history: Sequence[Attempt]) -> str:
     """Say which program leads by now."""
     best = best_of(history)
     if best is None:
         return ""
-    program, speed = best.proposal.program.id[:12], speed_of(best.evaluation, only_strongest=True)
+    program = short_id(task, best.proposal.program)
+    speed = speed_of(best.evaluation, only_strongest=True)
     return f"The best program is `{program}` by {best.proposal.author}: {speed or 'correct'}."
+
+
+def standing(attempt: Attempt, history: Sequence[Attempt]) -> str:
+    """Say whether a right program leads, and how far behind the best it is if not."""
+    best = best_of(history)
+    if best is None or not attempt.evaluation.is_correct:
+        return ""
+    if attempt.proposal.program.id == best.proposal.program.id:
+        return "It is the best program so far."
+    own_us, best_us = (_taken_us(a.evaluation) for a in (attempt, best))
+    if own_us is None or best_us is None or own_us < best_us:
+        return "It is not the best program."
+    return f"It is not the best program: it takes {own_us / best_us:.2f} times as long."
+
+
+def _taken_us(evaluation: Evaluation) -> float | None:
+    return evaluation.measured_us or evaluation.predicted_us
 
 
 def best_of(history: Sequence[Attempt]) -> Attempt | None:

@@ -25,7 +25,7 @@ SMALL_INPUT = 8
 https://github.com/ml-explore/mlx/blob/main/mlx/backend/common/metal_kernel.cpp."""
 _MOST_NODES = 400
 _LONGEST_TABLE = 14_000
-"""Bytes of a graph that a prompt shows; `show` gives the rest."""
+"""Bytes of a graph that a prompt shows; the coder's `show` gives the rest."""
 _MIB = 1 << 20
 
 
@@ -172,7 +172,7 @@ def _cut(text: str) -> str:
     lines = text.splitlines()
     kept = _within(lines, _LONGEST_TABLE)
     if len(kept) < len(lines):
-        kept.append(f'… and {len(lines) - len(kept)} more lines: show("graph", {len(kept)})')
+        kept.append(f"… and {len(lines) - len(kept)} more, from line {len(kept) + 1} of `graph` on")
     return "\n".join(kept)
 
 

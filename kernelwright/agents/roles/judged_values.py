@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Kind, op_named
 
@@ -46,7 +47,7 @@ def judged_sentences(graph: Graph) -> tuple[str, ...]:
 def _subjects(graph: Graph) -> Iterator[str]:
     ops = {node.op for node in graph.nodes}
     yield from (subject for subject, names in _OPS.items() if ops & names)
-    if any(not t.dtype.is_float for t in graph.input_types):
+    if any(not t.dtype.is_float and t.dtype is not Dtype.BOOL for t in graph.input_types):
         yield "integers"
     if any(t.dtype.is_float for t in graph.input_types):
         yield "floats"

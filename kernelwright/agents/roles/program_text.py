@@ -6,10 +6,13 @@ from kernelwright.agents.protocols import Attempt
 from kernelwright.agents.roles.feedback import profile
 from kernelwright.agents.roles.reply_schema import drafted
 from kernelwright.agents.roles.task_signature import Interface
+from kernelwright.evaluator.task import Task
 from kernelwright.metal.kernel import Program
 
 LONGEST_SOURCE = 6000
 """Bytes of a text that prompts show whole; templates unroll far longer ones."""
+ID_DIGITS = 8
+"""Of a candidate's id, those that people are shown."""
 _HEAD_LINES, _TAIL_LINES = 40, 10
 _LONGEST_IDEA = 400
 _LONGEST_PROFILE = 3000
@@ -28,12 +31,17 @@ def shown(attempt: Attempt, interface: Interface) -> dict[str, object]:
         kernel["source"] = "(below)"
         kernel["header"] = "(below)" if kernel["header"] else ""
     return {
-        "id": program.id[:12],
+        "id": short_id(interface.task, program),
         "idea": attempt.proposal.idea[:_LONGEST_IDEA],
         "draft": summarised(json.dumps(draft), LONGEST_SOURCE),
         "kernels": kernels,
         "profile": profile(attempt.evaluation)[:_LONGEST_PROFILE],
     }
+
+
+def short_id(task: Task, program: Program) -> str:
+    """Return a program's id as `kernelwright show` and `history` print it."""
+    return task.candidate_id(program.id)[:ID_DIGITS]
 
 
 def excerpt(program: Program, most: int) -> str:
@@ -49,5 +57,5 @@ def summarised(text: str, most: int = LONGEST_SOURCE) -> str:
     lines = text.splitlines()
     head = "\n".join(lines[:_HEAD_LINES])[: most * 3 // 4]
     tail = "\n".join(lines[-_TAIL_LINES:])[-most // 8 :] if len(lines) > _HEAD_LINES else ""
-    left_out = f"… {len(lines)} lines and {len(text)} characters in all; `show` gives the rest …"
+    left_out = f"… {len(lines)} lines and {len(text)} characters in all …"
     return "\n".join(filter(None, (head, left_out, tail)))

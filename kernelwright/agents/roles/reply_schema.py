@@ -3,9 +3,10 @@
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from kernelwright.agents.roles.task_signature import Interface, with_names
+from kernelwright.agents.roles.type_name import METAL_NAMES, find_dtype, parse_dtype
 from kernelwright.errors import InputError
 from kernelwright.ir.dtype import Dtype
-from kernelwright.metal.extent import evaluate
+from kernelwright.metal.extent import evaluate, symbols_in
 from kernelwright.metal.kernel import Extent, Kernel, Program, Tensor, Tunable
 
 _FLAGS = {"true": True, "false": False}
@@ -14,53 +15,75 @@ _FLAGS = {"true": True, "false": False}
 class Draft(BaseModel):
     """A record without optional fields: a reply that was cut off never passes for a whole one."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
 
 class TemplateDraft(Draft):
-    """A template argument: a dtype, true, false, an integer or launch arithmetic."""
+    """A compile-time constant: a type, a flag or an integer."""
 
     name: str
+    """What the kernel's text calls it."""
     value: int | str
+    """A type (`float`, `half`, `bfloat`, `int`, `uint`, `long`, `ulong`, `short`, `ushort`, `char`,
+    `uchar`, `bool`), `true` or `false`, an integer, or arithmetic over dimensions and tunables."""
 
 
 class ArrayDraft(Draft):
     """An array between two kernels."""
 
     name: str
+    """An identifier of your own."""
     dtype: str
+    """Such as `float`, `half`, `bfloat`, `int`, `uint`, `bool`."""
     shape: list[int | str]
+    """Integers, or arithmetic over dimensions and tunables."""
 
 
 class TunableDraft(Draft):
     """An integer left open to the tuner, with the values to try."""
 
     name: str
+    """Stands for the value in every size, as a dimension's name does."""
     choices: list[int]
+    """What is worth trying, in increasing order."""
     value: int
+    """The choice to begin with."""
 
 
 class KernelDraft(Draft):
     """One kernel: the body MLX wraps, what it needs before it, and its launch in threads."""
 
     name: str
+    """An identifier of your own."""
     inputs: list[str]
+    """Names of the arrays it reads: the task's inputs, or arrays of the program."""
     outputs: list[str]
+    """Names of the arrays it writes: the task's outputs, or arrays of the program."""
     header: str
+    """Functions and structs before the kernel; may be empty."""
     source: str
+    """The kernel's body without its signature and braces."""
     template: list[TemplateDraft]
+    """May be empty."""
     grid: list[int | str]
+    """Three sizes in threads, not in threadgroups."""
     threadgroup: list[int | str]
+    """Three sizes in threads."""
 
 
 class ProgramDraft(Draft):
     """A program: its idea in a sentence, the dimensions it serves at any size, its kernels."""
 
     idea: str
+    """What makes it different, in a sentence."""
     any_size: list[str]
+    """Names of the task's dimensions that it serves at any size; empty for this shape only."""
     arrays: list[ArrayDraft]
+    """Arrays between its kernels; usually none."""
     tunables: list[TunableDraft]
+    """Integers left open; may be empty."""
     kernels: list[KernelDraft]
+    """In launch order."""
 
     def program(self, interface: Interface) -> Program:
         """Return the program for a task.
@@ -74,7 +97,7 @@ class ProgramDraft(Draft):
         except ValidationError as e:
             detail = e.errors(include_url=False, include_input=False)[0]
             place = ".".join(map(str, detail["loc"])) or "the program"
-            raise InputError(f"{place}: {detail['msg']}") from e
+            raise InputError(f"{place}: {detail['msg'].removeprefix('Value error, ')}") from e
         return program
 
     def _program(self, interface: Interface) -> Program:
@@ -93,7 +116,7 @@ class ProgramDraft(Draft):
             temporaries=tuple(
                 Tensor(
                     name=a.name,
-                    dtype=Dtype.parse(a.dtype),
+                    dtype=parse_dtype(a.dtype),
                     shape=tuple(interface.fixed(e, generic) for e in a.shape),
                 )
                 for a in self.arrays
@@ -111,16 +134,36 @@ class ProgramDraft(Draft):
             outputs=tuple(draft.outputs),
             header=draft.header,
             source=draft.source,
-            template={t.name: _template_value(t.value, interface, generic) for t in draft.template},
+            template={t.name: self._template_value(t, interface, generic) for t in draft.template},
             grid=_three("grid", draft.grid, interface, generic),
             threadgroup=_three("threadgroup", draft.threadgroup, interface, generic),
         )
+
+    def _template_value(
+        self, draft: TemplateDraft, interface: Interface, generic: frozenset[str]
+    ) -> Dtype | bool | int | str:
+        value = draft.value
+        if isinstance(value, int):
+            return value
+        sizes = {d.name for d in interface.dimensions} | {t.name for t in self.tunables}
+        if value.lower() in _FLAGS:
+            return _FLAGS[value.lower()]
+        if value not in sizes and (dtype := find_dtype(value)) is not None:
+            return dtype
+        if unknown := sorted(symbols_in(value) - sizes):
+            raise InputError(
+                f"template {draft.name}: expected a type ({', '.join(METAL_NAMES)}), true, false, "
+                f"an integer or arithmetic over {', '.join(sorted(sizes)) or 'integers'}; found "
+                f"{', '.join(unknown)} in {value!r}."
+            )
+        return interface.fixed(value, generic)
 
 
 class Correction(Draft):
     """The whole corrected program, and what was wrong in a sentence."""
 
     cause: str
+    """What was wrong, in a sentence."""
     program: ProgramDraft
 
 
@@ -128,22 +171,29 @@ class RegionDraft(Draft):
     """Nodes to fuse, by number, how to write the kernel, and what fusing saves."""
 
     nodes: list[int]
+    """Numbers of the list's nodes."""
     strategy: str
+    """How to write the kernel, in a sentence."""
     benefit: str
+    """What fusing saves, in a sentence."""
 
 
 class LeftDraft(Draft):
     """An op that stays with MLX, and why."""
 
     op: str
+    """The op's name, as in the list."""
     reason: str
+    """Why it stays with MLX, in a sentence."""
 
 
 class Cut(Draft):
     """Disjoint regions to fuse, and what is left to MLX."""
 
     regions: list[RegionDraft]
+    """Disjoint; none where nothing is worth fusing."""
     left: list[LeftDraft]
+    """What no region covers."""
 
 
 def _three(
@@ -153,17 +203,6 @@ def _three(
         raise InputError(f"{what} has three sizes in threads, found {len(extents)}")
     x, y, z = (interface.fixed(extent, generic) for extent in extents)
     return x, y, z
-
-
-def _template_value(
-    value: int | str, interface: Interface, generic: frozenset[str]
-) -> Dtype | bool | int | str:
-    if isinstance(value, str):
-        if value.lower() in _FLAGS:
-            return _FLAGS[value.lower()]
-        if value in {d.value for d in Dtype} | {d.short for d in Dtype}:
-            return Dtype.parse(value)
-    return interface.fixed(value, generic)
 
 
 def _check_arithmetic(program: Program) -> None:

@@ -177,11 +177,16 @@ _UNSUPPORTED = ("default", "title", "minItems", "maxItems", "minLength", "maxLen
 
 
 def _strict_object(node: dict[str, object]) -> dict[str, object]:
+    if "$ref" in node:
+        # Servers with strict schemas refuse a description beside a reference.
+        return {"$ref": node["$ref"]}
     strict: dict[str, object] = {}
     for key, content in node.items():
         if key in ("properties", "$defs") and isinstance(content, dict):
             # The keys in here are names, which may look like the keywords left out below.
             strict[key] = {name: _strict(value) for name, value in content.items()}
+        elif key == "description":
+            strict[key] = " ".join(str(content).split())
         elif key not in _UNSUPPORTED:
             strict[key] = _strict(content)
     properties = strict.get("properties")

@@ -10,6 +10,7 @@ from kernelwright.agents.session.async_bridge import AsyncBridge
 from kernelwright.agents.session.parse import tool_calls_in
 from kernelwright.agents.session.tools.draft_book import NamedDraft
 from kernelwright.agents.session.tools.toolbox import Ran, Toolbox
+from kernelwright.agents.session.transcript import Ending
 
 _NUDGE = (
     "Nothing was called. Use a tool, or write one JSON object in a fence: "
@@ -20,6 +21,7 @@ _CLOSING = (
     "The search of this task ends here. Call `done` and say in at most two sentences what a "
     "colleague should know who meets such a task again: what worked, what did not, and why."
 )
+LAST_VERDICT_TOLD = "its last verdict was told"
 _NOT_JUDGED = "It was not judged: the search had no room for it."
 
 
@@ -97,7 +99,19 @@ class Session:
                 return Advance(submitted, self.model, cost, seconds)
         return Advance((), self.model, cost, seconds)
 
-    def conclude(self, verdicts: Mapping[str, str]) -> str:
+    def ending(self, obstacle: str = "") -> Ending:
+        """Return why the conversation is over, or what keeps it from going on for now."""
+        turns = self.prompt.turns
+        return Ending(
+            purpose=self.purpose,
+            model=self.model or self.purpose.model,
+            reason=self.ended or obstacle,
+            unread=turns[-1] if turns and turns[-1].speaker == "user" else None,
+            turns=len(turns),
+            is_final=bool(self.ended),
+        )
+
+    def conclude(self, verdicts: Mapping[str, str], news: str = "") -> str:
         """Tell the last verdicts, end the conversation, return what the model learnt.
 
         Raises:
@@ -106,7 +120,7 @@ class Session:
         """
         if self.ended:
             return self.ended
-        self._tell(verdicts, _CLOSING)
+        self._tell(verdicts, "\n".join(filter(None, (news, _CLOSING))))
         try:
             reply = self.bridge.turn(self.prompt, self.purpose).reply
         except ReplyError as e:
@@ -115,7 +129,7 @@ class Session:
         self.prompt = self.prompt.followed_by(reply.turn)
         calls = reply.calls or tool_calls_in(reply.text)
         reasons = [ran.done for ran in map(self.toolbox.run, calls) if ran.done]
-        self.ended = "its last verdict was told"
+        self.ended = LAST_VERDICT_TOLD
         return " ".join(reasons) or reply.text.strip()[:500]
 
     def _tell(self, verdicts: Mapping[str, str], news: str) -> None:
@@ -146,17 +160,16 @@ class Session:
         reasons = [r.done for r in ran if r.done is not None]
         submitted = {r.submitted.name: r.submitted for r in ran if r.submitted is not None}
         if reasons and not submitted:
-            self.ended = f"done, because {reasons[0].strip() or 'nothing is left to try'}"
+            self.ended = f"the model is done: {reasons[0].strip() or 'nothing is left to try'}"
             return ()
         self._idle = 0 if any(r.is_useful for r in ran) else self._idle + 1
         if submitted:
             self._waiting = _Waiting(ran, is_text)
             return tuple(submitted.values())
-        if self._idle >= self.toolbox.caps.idle_turns:
-            self.ended = f"{self._idle} turns in a row brought no tool call that can be carried out"
-            return ()
         remark = _CUT_OFF if reply.stop == "truncated" else ""
         self._say([r.result for r in ran], remark if ran else remark or _NUDGE, is_text=is_text)
+        if self._idle >= self.toolbox.caps.idle_turns:
+            self.ended = f"{self._idle} turns in a row brought no tool call that can be carried out"
         return ()
 
     def _run(self, calls: Sequence[ToolCall]) -> list[Ran]:

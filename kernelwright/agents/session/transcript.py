@@ -11,6 +11,20 @@ from kernelwright.metal.diagnostic import Record
 _BODIES = ("source", "header")
 
 
+class Ending(Record):
+    """Why a conversation goes on no more."""
+
+    purpose: Purpose
+    model: str = ""
+    reason: str
+    unread: Turn | None = None
+    """What would have been said to the model next."""
+    turns: int
+    """How many there were by then, the unread one among them."""
+    is_final: bool = True
+    """False where the conversation may yet go on: a cap was reached, or the service is away."""
+
+
 class Transcript(Record):
     """One conversation with tools, from its opening to its last turn."""
 
@@ -20,6 +34,8 @@ class Transcript(Record):
     turns: tuple[Turn, ...]
     usage: Usage
     cost: Cost
+    ended: str = ""
+    """Why it went on no more; empty where that is not known, as after a kill."""
 
     @property
     def cached_share(self) -> float:
@@ -28,13 +44,19 @@ class Transcript(Record):
         return self.usage.cache_read_tokens / read if read else 0.0
 
 
-def transcripts(calls: Iterable[RecordedCall]) -> tuple[Transcript, ...]:
-    """Return the conversations that calls belong to, in the order in which they began."""
+def transcripts(
+    calls: Iterable[RecordedCall], endings: Iterable[Ending] = ()
+) -> tuple[Transcript, ...]:
+    """Return the conversations that calls belong to, in the order in which they began.
+
+    Of several endings of one conversation the last counts: it may have gone on after an outage.
+    """
     found: dict[Purpose, list[RecordedCall]] = {}
     for recorded in calls:
         if recorded.call.purpose.conversation:
             found.setdefault(recorded.call.purpose, []).append(recorded)
-    return tuple(_transcript(purpose, held) for purpose, held in found.items())
+    ended = {ending.purpose: ending for ending in endings}
+    return tuple(_transcript(purpose, held, ended.get(purpose)) for purpose, held in found.items())
 
 
 def transcript_lines(transcript: Transcript) -> Iterator[str]:
@@ -46,8 +68,9 @@ def transcript_lines(transcript: Transcript) -> Iterator[str]:
         thinking = "the server does not say how many of them thinking"
     if cost.calls:
         yield (
-            f"{name}: {cost.calls} calls, {cost.tokens:,} tokens ({thinking}, "
-            f"{transcript.cached_share:.0%} of those read from the cache), ${cost.dollars:.4f}"
+            f"{name}: {cost.calls} calls, ${cost.dollars:.4f}; {usage.prompt_tokens:,} tokens read "
+            f"({transcript.cached_share:.0%} of them from the cache), {usage.output_tokens:,} "
+            f"written ({thinking}){_lost(cost.tokens - usage.total_tokens)}"
         )
     else:
         yield f"{name}, replayed from the record at no cost"
@@ -56,9 +79,16 @@ def transcript_lines(transcript: Transcript) -> Iterator[str]:
     for turn in transcript.turns:
         yield ""
         yield from _turn_lines(turn)
+    if transcript.ended:
+        yield ""
+        yield f"The conversation ended: {transcript.ended.rstrip('.')}."
 
 
-def _transcript(purpose: Purpose, calls: list[RecordedCall]) -> Transcript:
+def _lost(tokens: int) -> str:
+    return f"; up to {tokens:,} more in replies that never came whole" if tokens > 0 else ""
+
+
+def _transcript(purpose: Purpose, calls: list[RecordedCall], ending: Ending | None) -> Transcript:
     usages = [c.outcome.usage for c in calls if c.outcome is not None]
     total = Usage(
         **{
@@ -67,13 +97,20 @@ def _transcript(purpose: Purpose, calls: list[RecordedCall]) -> Transcript:
             if name != "is_estimate"
         }
     )
+    turns = turns_of(calls, purpose)
+    if ending is not None and not ending.is_final and len(turns) > ending.turns:
+        # It went on after all, and was cut off later.
+        ending = None
+    if ending is not None and ending.unread is not None and len(turns) < ending.turns:
+        turns = (*turns, ending.unread)
     return Transcript(
         purpose=purpose,
         model=calls[0].call.model,
         opening=calls[0].call.prompt.model_copy(update={"turns": ()}),
-        turns=turns_of(calls, purpose),
+        turns=turns,
         usage=total,
         cost=sum((recorded.cost for recorded in calls), Cost()),
+        ended="" if ending is None else ending.reason,
     )
 
 

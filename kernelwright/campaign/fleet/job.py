@@ -5,6 +5,7 @@ from typing import Self
 
 from pydantic import SerializeAsAny
 
+from kernelwright.digest import digest
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluation import EVALUATOR_VERSION, Evaluation, Stage
 from kernelwright.evaluator.inputs.caught_case import CaughtCase
@@ -15,7 +16,6 @@ from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.kernel import Program
 from kernelwright.store import Environment
-from kernelwright.store.record import digest
 
 AnyCase = StatedCaughtCase | CaughtCase
 _LONGEST_CHIP = 80

@@ -27,10 +27,10 @@ from kernelwright.campaign.fleet.job_queue import (
     prepare_queue,
     queue_app,
 )
+from kernelwright.digest import digest
 from kernelwright.errors import DeviceError, KernelwrightError, StoreError
 from kernelwright.store import KernelStore
 from kernelwright.store.fleet import FleetWorker
-from kernelwright.store.record import digest
 
 Say = Callable[[str], None]
 _STAMINA = Stamina(failures=3)

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Sequence
 
 from kernelwright.agents.budget import Cost
 from kernelwright.agents.session import Call, Outcome, RecordedCall
-from kernelwright.agents.session.transcript import Transcript, transcripts
+from kernelwright.agents.session.transcript import Ending, Transcript, transcripts
 from kernelwright.errors import InputError
 from kernelwright.store import KernelStore, ModelCall, ModelOutcome, RecordedModelCall
 
 _MICRO = 1_000_000
+_ENDED = "ConversationEnded"
+"""The kind of a log's line that says why a conversation is over."""
 _MOST_CAMPAIGNS = 1000
 
 
@@ -89,12 +91,21 @@ def read_calls(calls: Iterable[RecordedModelCall]) -> list[RecordedCall]:
     return [_recorded(c.call, c.outcome) for c in calls]
 
 
+def note_ending(store: KernelStore, campaign_id: str, ending: Ending) -> None:
+    """Write down why a conversation goes on no more."""
+    store.log(campaign_id, _ENDED, ending.model_dump_json())
+
+
 def conversations_about(store: KernelStore, task_id: str) -> tuple[Transcript, ...]:
     """Return every conversation that models had about a task, oldest first."""
+    by_run: dict[str, list[RecordedModelCall]] = {}
+    for recorded in store.browse.calls_about(task_id):
+        by_run.setdefault(recorded.call.campaign_id or "", []).append(recorded)
     found: list[Transcript] = []
-    for campaign in reversed(store.campaigns(limit=_MOST_CAMPAIGNS)):
-        calls = recorded_calls(store, campaign.id)
-        found += transcripts(c for c in calls if c.call.purpose.task == task_id)
+    for run, calls in by_run.items():
+        lines = store.events(run, kinds=(_ENDED,))
+        endings = [Ending.model_validate_json(line.body) for line in lines]
+        found += transcripts(read_calls(calls), endings)
     return tuple(found)
 
 

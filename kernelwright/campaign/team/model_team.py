@@ -16,12 +16,19 @@ from kernelwright.agents.session import (
     load_prices,
     open_model,
 )
+from kernelwright.agents.session.session import LAST_VERDICT_TOLD
 from kernelwright.agents.session.spec import Rewire, price_of
 from kernelwright.agents.session.tools.schema import WITHOUT_TRIALS
+from kernelwright.agents.session.transcript import Ending
 from kernelwright.campaign.event import ModelRemarked
 from kernelwright.campaign.execution.engine import Hire, Hired
 from kernelwright.campaign.execution.executor import Executor
-from kernelwright.campaign.history.ledger import StoreLedger, calls_to_replay, runs_to_replay
+from kernelwright.campaign.history.ledger import (
+    StoreLedger,
+    calls_to_replay,
+    note_ending,
+    runs_to_replay,
+)
 from kernelwright.campaign.team.lesson_book import Experience
 from kernelwright.campaign.team.offline_team import offline_team
 from kernelwright.campaign.team.workbench import BenchWorkbench
@@ -32,6 +39,7 @@ from kernelwright.search.strategy import Team
 from kernelwright.store import KernelStore
 
 _BATCHED_AT_ONCE = 32
+_LONGEST_REASON = 200
 Listen = Callable[[ModelRemarked], None]
 Recorded = Callable[[str], Sequence[RecordedCall]]
 """Gives the calls that `replay:NAME` answers from."""
@@ -148,6 +156,7 @@ class _Agency:
                     tool_names=() if options.tries else WITHOUT_TRIALS,
                     shows_siblings=options.archive,
                 ),
+                self._note_end,
             ),
             bench.info,
             self._spec,
@@ -182,6 +191,16 @@ class _Agency:
             event = ModelRemarked(sentence=sentence)
             self._store.log(self._campaign_id, ModelRemarked.__name__, event.model_dump_json())
             self._listen(event)
+
+    def _note_end(self, ending: Ending) -> None:
+        """Write down why a conversation is over, and tell people unless they know already."""
+        note_ending(self._store, self._campaign_id, ending)
+        is_known = ending.reason in self._said or ending.reason == LAST_VERDICT_TOLD
+        if ending.is_final and not is_known:
+            name = self._store.browse.task(ending.purpose.task).name
+            reason = " ".join(ending.reason.split())[:_LONGEST_REASON].rstrip(".")
+            number = ending.purpose.conversation
+            self._remark(f"{name}: conversation {number} with {ending.model} ended: {reason}.")
 
     def close(self) -> None:
         if self._wager is not None:

@@ -1,8 +1,8 @@
 """Tasks and candidates as the API tells them: descent, sources, comparisons, conversations."""
 
 from kernelwright.agents.roles.graph_text import node_table
-from kernelwright.agents.session.transcript import Transcript, transcripts
-from kernelwright.campaign.history.ledger import read_calls
+from kernelwright.agents.session.transcript import Transcript
+from kernelwright.campaign.history.ledger import conversations_about
 from kernelwright.campaign.history.run_state import state_of
 from kernelwright.campaign.report.champion_list import CandidatePage, candidate_gain
 from kernelwright.errors import InputError
@@ -63,7 +63,7 @@ def task_roofline(store: KernelStore, prefix: str) -> Roofline | None:
 def conversations(store: KernelStore, prefix: str) -> tuple[Transcript, ...]:
     """Return what models said about a task, as `show --conversation --json` does."""
     task = store.browse.task(prefix)
-    return transcripts(read_calls(store.browse.calls_about(task.id)))
+    return conversations_about(store, task.id)
 
 
 def candidate_page(store: KernelStore, prefix: str, chip: str | None) -> CandidatePage:

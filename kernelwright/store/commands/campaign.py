@@ -5,8 +5,9 @@ import uuid
 from sqlalchemy import case, func, select, update
 from sqlalchemy.orm import Session
 
+from kernelwright.digest import digest
 from kernelwright.store.clock import CLOCK, now
-from kernelwright.store.record import CampaignState, Environment, digest
+from kernelwright.store.record import CampaignState, Environment
 from kernelwright.store.schema import (
     CampaignRow,
     CampaignTaskRow,

@@ -10,6 +10,7 @@ import numpy as np
 from sqlalchemy import ColumnElement, or_, select, true, update
 from sqlalchemy.orm import Session
 
+from kernelwright.digest import digest
 from kernelwright.errors import StoreError
 from kernelwright.evaluator.evaluation import Evaluation, Samples
 from kernelwright.evaluator.task import Task
@@ -18,7 +19,7 @@ from kernelwright.store.clock import now
 from kernelwright.store.commands.campaign import add_environment
 from kernelwright.store.commands.champion import promote
 from kernelwright.store.commands.leasing import is_held_elsewhere, keep
-from kernelwright.store.record import Candidate, Environment, NewEvent, Rank, TrialState, digest
+from kernelwright.store.record import Candidate, Environment, NewEvent, Rank, TrialState
 from kernelwright.store.schema import (
     CampaignRow,
     CandidateRow,

@@ -5,6 +5,7 @@ import pytest
 
 from kernelwright.agents.roles.feedback import outcome, profile
 from kernelwright.agents.roles.graph_text import compiled_table, device_text, node_table
+from kernelwright.agents.roles.judged_values import judged_sentences
 from kernelwright.evaluator.evaluation import Speedup, Status
 from kernelwright.ir import canonicalize, capture
 from kernelwright.metal.device.base import BufferTraffic, Counters, DeviceInfo
@@ -85,3 +86,15 @@ def test_scattered_accesses_are_told_as_waste() -> None:
     assert lines[1] == "affine: 1024 threads in 4 groups."
     assert lines[2] == "  x: 4096 bytes read in 128 sectors of 32."
     assert lines[3] == ("  out: 4096 bytes written in 512 sectors of 32, 4.0 times what they fill.")
+
+
+def test_a_mask_is_no_integer_to_the_judge() -> None:
+    def blended(x: mx.array, mask: mx.array) -> mx.array:
+        return mx.where(mask, x, 0.0)
+
+    def told(kind: mx.Dtype) -> bool:
+        graph = canonicalize(capture(blended, mx.zeros((4, 8)), mx.zeros((4, 8), kind)))
+        return any("Integers" in sentence for sentence in judged_sentences(graph))
+
+    assert not told(mx.bool_)
+    assert told(mx.int32)

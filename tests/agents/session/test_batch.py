@@ -19,12 +19,13 @@ from kernelwright.agents.session import (
 )
 from kernelwright.agents.session.spec import limits_of, price_of
 from kernelwright.errors import ModelError
+from tests.agents.loopback.bench import Bench
 from tests.agents.loopback.loop import Shared
 from tests.agents.loopback.partner import PURPOSE, QUICK, Verse, prompt
 from tests.agents.loopback.scene import DEVICE, TASK
 from tests.agents.loopback.server import LoopbackServer, Refused, Script
 from tests.agents.loopback.wire import Heard, Said
-from tests.agents.session.test_session import ENGINEER, Bench, turns
+from tests.agents.session.test_session import ENGINEER, turns
 
 FAST = ChatSettings(
     limits=QUICK.limits.model_copy(update={"gather_s": 0.2, "poll_s": 0.01, "batch_s": 60.0}),

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain, repeat
 
@@ -27,13 +27,12 @@ from kernelwright.agents.session.spec import price_of
 from kernelwright.agents.session.tools.caps import ToolCaps
 from kernelwright.agents.session.tools.toolbox import Toolbox
 from kernelwright.agents.session.transcript import transcript_lines, transcripts
-from kernelwright.agents.session.workbench import Sibling
 from kernelwright.errors import BudgetError, DeviceError
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import canonicalize, capture
-from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.kernel import Program
+from tests.agents.loopback.bench import Bench
 from tests.agents.loopback.loop import Shared
 from tests.agents.loopback.partner import NAMES, QUICK, Partner
 from tests.agents.loopback.scene import (
@@ -58,25 +57,6 @@ from tests.agents.loopback.wire import Calls, Heard, Said
 def wire(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
-
-
-class Bench:
-    """The tests' judge as a workbench; counts what it is asked for."""
-
-    def __init__(self, judge: Shared) -> None:
-        self._judge = judge
-        self.count = 0
-
-    @property
-    def info(self) -> DeviceInfo:
-        return self._judge.info
-
-    def evaluate(self, task: Task, program: Program) -> Evaluation:
-        self.count += 1
-        return self._judge.evaluate(task, program)
-
-    def siblings(self, task: Task) -> Sequence[Sibling]:
-        return ()
 
 
 class Broken(Bench):

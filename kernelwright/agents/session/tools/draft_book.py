@@ -85,7 +85,7 @@ def launch_text(draft: ProgramDraft) -> str:
 
 
 def program_lines(draft: ProgramDraft) -> Iterator[str]:
-    """Yield a draft as a reader wants it: its launch, then each text with its lines numbered."""
+    """Yield a draft as a reader wants it: its launch, then each text."""
     yield from launch_text(draft).splitlines()
     for kernel in draft.kernels:
         for part, text in (("header", kernel.header), ("source", kernel.source)):
@@ -109,8 +109,6 @@ def _launch_edited(draft: ProgramDraft, edit: TextEdit) -> ProgramDraft:
 
 
 def _text_edited(draft: ProgramDraft, edit: TextEdit) -> ProgramDraft:
-    if edit.part not in ("source", "header"):
-        raise InputError(f"expected part source, header or launch, found {edit.part!r}.")
     kernel = _kernel(draft, edit.kernel)
     is_source = edit.part == "source"
     text = _replaced(

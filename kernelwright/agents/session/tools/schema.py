@@ -1,6 +1,7 @@
 """The arguments of every tool as records; their schemas are what a provider is told."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 from pydantic import BaseModel
 
@@ -16,74 +17,99 @@ class Check(Draft):
 
 
 class TextEdit(Draft):
-    """One replacement. `search` occurs exactly once in the part, white space included."""
+    """One replacement. Edits apply one after another, each to what the one before it made."""
 
     kernel: str
-    """The kernel's name; empty where the part is `launch`."""
-    part: str
-    """`source`, `header`, or `launch`: the program's JSON without its texts."""
+    """Name of the kernel; may be empty where the draft has one kernel, or the part is `launch`."""
+    part: Literal["source", "header", "launch"]
+    """Where to replace: a kernel's `source` or `header`, or `launch`, the program's JSON without
+    those texts, as `show` prints it: idea, any_size, tunables, template, grid, threadgroup."""
     search: str
+    """Occurs exactly once in the part, white space included; empty to fill an empty header."""
     replace: str
+    """What stands there instead; empty deletes."""
 
 
 class Edit(Draft):
     """Make a new draft from an earlier one by replacing pieces of its text, and check it."""
 
     draft: str
+    """Name of the draft to start from, such as d1; it stays as it is."""
     edits: list[TextEdit]
+    """At least one."""
 
 
 class TunableValue(Draft):
     """A value for an integer that the draft leaves open."""
 
     name: str
+    """One of the draft's tunables."""
     value: int
+    """One of its choices."""
 
 
 class Measure(Draft):
     """Say where the time of a checked draft goes: parts in microseconds, traffic by array."""
 
     draft: str
+    """Name of a draft that is right, such as d1."""
     tunables: list[TunableValue]
+    """Values other than the draft's own, which cost an evaluation; empty for its own."""
 
 
 class StatedInput(Draft):
-    """How one input is filled: `normal`, `uniform`, `constant` or `range`, scaled by `value`."""
+    """How one input is filled."""
 
-    fill: str
+    fill: Literal["normal", "uniform", "constant", "range"]
+    """`normal`: random around 0. `uniform`: random from 0 to 1. `range`: 0, 1, 2 and so on. These
+    are multiplied by `value`. `constant`: `value` everywhere."""
     value: str
+    """A number as text, or `nan`, `inf`, `-inf`."""
 
 
 class Reference(Draft):
-    """Show what the reference computes from inputs that you state, from element `start` on."""
+    """Show what the reference computes from inputs that you state, and those inputs.
+
+    Elements are counted in memory order over the whole array.
+    """
 
     draw: int
-    """Another number draws other values."""
+    """Any whole number from 0, the seed of what is random: the same number draws the same."""
     inputs: list[StatedInput]
+    """One for each of the task's inputs, in order."""
     output: int
+    """Which output, from 0."""
     start: int
+    """The first element to show, from 0."""
     count: int
+    """How many elements to show, at most 64."""
 
 
 class Show(Draft):
-    """Show a program: a draft, an id, `best`, `template`, or `mlx` for what MLX launches."""
+    """Show a program, what MLX launches, or the task's whole graph."""
 
     what: str
+    """A draft such as d1; the id of a program that you were told of; `best` or `template`, the
+    best program and the best one from a template, once there is one; `mlx`; `graph`."""
     from_line: int
+    """The first line to show, from 1; long texts come 150 lines at a time. A program's launch comes
+    first, then its texts; lines in errors count from 1 within the text that they name."""
 
 
 class Submit(Draft):
-    """Propose a draft, or a new program, for the whole evaluation; its verdict is the answer."""
+    """Propose a program for the whole evaluation; its verdict is the answer."""
 
     draft: str
-    """Empty where a program is given."""
+    """Name of the draft to submit; empty where `program` holds a new one."""
     program: ProgramDraft | None
+    """A whole new program; null where `draft` names one."""
 
 
 class Done(Draft):
     """End the conversation, because nothing that is left is worth its cost."""
 
     because: str
+    """The reason, in a sentence."""
 
 
 ARGUMENTS: dict[str, type[BaseModel]] = {
@@ -104,7 +130,11 @@ WITHOUT_TRIALS = ("submit", "done")
 def tools(names: Sequence[str] = ()) -> tuple[Tool, ...]:
     """Return the tools of an engineer's conversation, all where none is named."""
     return tuple(
-        Tool(name=name, description=(shape.__doc__ or "").strip(), json_schema=schema_of(shape))
+        Tool(name=name, description=_description(shape), json_schema=schema_of(shape))
         for name, shape in ARGUMENTS.items()
         if not names or name in names
     )
+
+
+def _description(shape: type[BaseModel]) -> str:
+    return " ".join((shape.__doc__ or "").split())

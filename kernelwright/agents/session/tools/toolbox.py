@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 from kernelwright.agents.message import ToolCall, ToolResult
 from kernelwright.agents.protocols import Attempt
 from kernelwright.agents.roles.dedup import signature
+from kernelwright.agents.roles.program_text import ID_DIGITS
 from kernelwright.agents.roles.reply_schema import ProgramDraft, drafted
 from kernelwright.agents.roles.task_signature import Interface
 from kernelwright.agents.session.parse import InvalidReplyError, parse
@@ -147,7 +148,7 @@ class Toolbox:
             try:
                 program = program.tuned(values | given)
             except ValidationError as e:
-                raise InputError(e.errors(include_url=False)[0]["msg"]) from e
+                raise InputError(_said_by(e)) from e
         return measure_report(self._evaluated(program), program, self.workbench.info)
 
     def _reference(self, arguments: Reference) -> str:
@@ -162,7 +163,7 @@ class Toolbox:
                 seed=arguments.draw, inputs=tuple(InputRecipe.model_validate(i) for i in inputs)
             )
         except ValidationError as e:
-            raise InputError(f"the inputs are not right: {e.errors()[0]['msg']}") from e
+            raise InputError(f"the inputs are not right: {_said_by(e)}") from e
         given, expected = expected_outputs(self.task, recipe)
         start, stop = max(arguments.start, 0), max(arguments.start, 0) + arguments.count
         lines = [
@@ -177,12 +178,12 @@ class Toolbox:
             lines = self.pages[arguments.what].splitlines()
         else:
             lines = list(program_lines(self._program_named(arguments.what)))
-        first = min(max(arguments.from_line, 0), max(len(lines) - 1, 0))
+        first = min(max(arguments.from_line - 1, 0), max(len(lines) - 1, 0))
         shown = lines[first : first + _MOST_SHOWN_LINES]
         text = "\n".join(shown)[:LONGEST]
         rest = len(lines) - first - len(shown)
         return text + (
-            f"\n… {rest} more lines; ask from line {first + len(shown)}." if rest else ""
+            f"\n… {rest} more lines; ask from line {first + len(shown) + 1}." if rest else ""
         )
 
     def _program_named(self, what: str) -> ProgramDraft:
@@ -196,13 +197,16 @@ class Toolbox:
         try:
             return self.drafts.find(what).draft
         except InputError:
-            known = ", ".join((*dict.fromkeys(k[:12] for k in programs), *self.pages))
+            known = ", ".join((*dict.fromkeys(k[:ID_DIGITS] for k in programs), *self.pages))
             raise InputError(
                 f"there is no program {what!r}; known are {known} and your own drafts."
             ) from None
 
     def _known_programs(self) -> Mapping[str, tuple[Program, str]]:
-        known = {a.proposal.program.id: (a.proposal.program, a.proposal.idea) for a in self.history}
+        known = {
+            self.task.candidate_id(a.proposal.program.id): (a.proposal.program, a.proposal.idea)
+            for a in self.history
+        }
         correct = [a for a in self.history if a.evaluation.is_correct]
         if correct:
             best = min(correct, key=_slowness).proposal
@@ -215,6 +219,8 @@ class Toolbox:
         return {**known, **siblings}
 
     def _submitted(self, arguments: Submit, *, is_replayed: bool) -> NamedDraft:
+        if not is_replayed:
+            _check_choice(arguments)
         if arguments.program is not None:
             draft = self.drafts.add(arguments.program)
         else:
@@ -230,6 +236,18 @@ class Toolbox:
         if any(signature(a.proposal.program) == mark for a in self.history):
             raise InputError(f"{draft.name} differs in nothing that matters from one tried before.")
         return draft
+
+
+def _said_by(error: ValidationError) -> str:
+    return error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+
+
+def _check_choice(arguments: Submit) -> None:
+    if bool(arguments.draft) is (arguments.program is not None):
+        found = "both" if arguments.draft else "neither"
+        raise InputError(
+            f"expected the name of a draft, or a program with draft empty; found {found}."
+        )
 
 
 def _said(call: ToolCall, text: str) -> ToolResult:

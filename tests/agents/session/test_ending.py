@@ -1,0 +1,144 @@
+"""A conversation says why it is over, and every verdict says who leads."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import chain, repeat
+
+import pytest
+
+from kernelwright.agents.budget import Caps
+from kernelwright.agents.message import Purpose
+from kernelwright.agents.protocols import Attempt
+from kernelwright.agents.roles.coder import CoderOptions, ModelCoder
+from kernelwright.agents.session import AsyncBridge
+from kernelwright.agents.session.tools.caps import ToolCaps
+from kernelwright.agents.session.transcript import Ending, transcript_lines, transcripts
+from kernelwright.errors import BudgetError
+from kernelwright.evaluator import Status
+from tests.agents.loopback.bench import Bench
+from tests.agents.loopback.loop import Shared
+from tests.agents.loopback.partner import Partner
+from tests.agents.loopback.scene import (
+    BODY,
+    DEVICE,
+    DONE,
+    SUBMIT_FIRST,
+    TASK,
+    attempt,
+    checked,
+    correct,
+    draft,
+)
+from tests.agents.loopback.server import LoopbackServer, Response
+from tests.agents.loopback.wire import Calls, Said
+
+IDLE = Said("I do not know.")
+WRONG_CALL = Said(calls=(Calls("compile", "{}"),))
+LOOK = Said(calls=(Calls.of("show", what="graph", from_line=1),))
+WRITTEN = Said(calls=(checked(draft(BODY)), SUBMIT_FIRST))
+
+
+@pytest.fixture(params=["anthropic", "openai", "openai-responses"])
+def wire(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+def held(
+    wire: str, judge: Shared, *said: Response, tool_caps: ToolCaps | None = None, calls: int = 99
+) -> tuple[list[Ending], str]:
+    """The endings of a scripted conversation, and its transcript."""
+    script: Iterator[Response] = chain(said[:-1], repeat(said[-1]))
+    endings: list[Ending] = []
+    with LoopbackServer(lambda _: next(script)) as server:
+        partner = Partner(server, wire, caps=Caps(calls=calls))
+        with AsyncBridge(partner.open()) as bridge, suppress(BudgetError):
+            options = CoderOptions(tool_caps=tool_caps or ToolCaps())
+            coder = ModelCoder(bridge, Bench(judge), options=options, on_end=endings.append)
+            coder.write(TASK, DEVICE, (), count=1)
+    (found,) = transcripts(partner.ledger.calls(), endings)
+    return endings, "\n".join(transcript_lines(found))
+
+
+ENDS: dict[str, tuple[tuple[Response, ...], str]] = {
+    "idle": ((IDLE,), "3 turns in a row brought no tool call that can be carried out."),
+    "wrong": ((WRONG_CALL,), "3 turns in a row brought no tool call that can be carried out."),
+    "done": ((LOOK, DONE), "the model is done: nothing else promises a gain."),
+    "turns": ((LOOK,), "5 turns are used up."),
+    "refused": ((LOOK, Said("No.", stop="refused")), "refused (No); try another model."),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_the_transcript_says_why_a_conversation_ended(wire: str, judge: Shared, name: str) -> None:
+    said, reason = ENDS[name]
+    endings, text = held(wire, judge, *said, tool_caps=ToolCaps(turns=5))
+    assert [ending.is_final for ending in endings] == [True]
+    last = text.splitlines()[-1]
+    assert last.startswith("The conversation ended: ")
+    assert last.endswith(reason)
+
+
+def test_the_last_call_that_cannot_be_carried_out_is_answered_in_the_transcript(
+    wire: str, judge: Shared
+) -> None:
+    _, text = held(wire, judge, WRONG_CALL)
+    assert text.count("→ compile") == text.count("✗ there is no tool 'compile'") == 3
+
+
+def test_a_cap_in_the_middle_is_told(judge: Shared) -> None:
+    endings, text = held("openai", judge, LOOK, calls=2)
+    assert [ending.is_final for ending in endings] == [False]
+    assert re.search(r"^The conversation ended: .* its cap of 2 calls", text, re.MULTILINE)
+
+
+def test_an_ending_after_which_a_conversation_went_on_is_not_told(judge: Shared) -> None:
+    stale = Ending(
+        purpose=Purpose(role="coder", task=TASK.fingerprint, conversation=1),
+        reason="the service was away",
+        turns=0,
+        is_final=False,
+    )
+    with LoopbackServer(lambda _: DONE) as server:
+        partner = Partner(server, "openai")
+        with AsyncBridge(partner.open()) as bridge:
+            ModelCoder(bridge, Bench(judge)).write(TASK, DEVICE, (), count=1)
+    assert [t.ended for t in transcripts(partner.ledger.calls(), [stale])] == [""]
+
+
+Tell = Callable[[ModelCoder, tuple[Attempt, ...]], object]
+TELLS: dict[str, Tell] = {
+    "in the middle": lambda coder, history: coder.write(TASK, DEVICE, history, count=1),
+    "at the end": lambda coder, history: coder.conclude(TASK, history),
+}
+
+
+def verdict(judge: Shared, tell: Tell, *, own_us: float) -> tuple[str, str]:
+    """What a model reads when its program was judged beside another of 40 us, and that one's id."""
+    script = chain([WRITTEN], repeat(DONE))
+    with LoopbackServer(lambda _: next(script)) as server:
+        with AsyncBridge(Partner(server, "openai").open()) as bridge:
+            coder = ModelCoder(bridge, Bench(judge))
+            (proposal,) = coder.write(TASK, DEVICE, (), count=1)
+            own = correct().evaluation.model_copy(update={"predicted_us": own_us})
+            rival = attempt(draft(BODY.replace("2.0f", "2.00f")), Status.CORRECT, "correct")
+            slow = rival.evaluation.model_copy(update={"predicted_us": 40.0})
+            other = rival.model_copy(update={"evaluation": slow})
+            tell(coder, (other, Attempt(proposal=proposal, evaluation=own)))
+        told = server.requests[-1].text
+    return told, TASK.candidate_id(other.proposal.program.id)[:8]
+
+
+@pytest.mark.parametrize("when", TELLS)
+def test_a_verdict_says_that_another_program_leads(judge: Shared, when: str) -> None:
+    told, rival = verdict(judge, TELLS[when], own_us=60.0)
+    assert "It is not the best program: it takes 1.50 times as long." in told
+    assert f"The best program is `{rival}` by openai:gpt-5: predicted at 40 us" in told
+
+
+@pytest.mark.parametrize("when", TELLS)
+def test_a_verdict_says_that_the_program_leads(judge: Shared, when: str) -> None:
+    told, rival = verdict(judge, TELLS[when], own_us=30.0)
+    assert "It is the best program so far." in told
+    assert rival not in told

@@ -1,0 +1,155 @@
+"""Tools read what models write, say what they expect, and name programs as people do."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from kernelwright.agents.message import Tool, ToolCall
+from kernelwright.agents.protocols import Attempt
+from kernelwright.agents.roles.reply_schema import ProgramDraft
+from kernelwright.agents.roles.task_signature import Interface
+from kernelwright.agents.session.tools.caps import ToolCaps
+from kernelwright.agents.session.tools.schema import tools
+from kernelwright.agents.session.tools.toolbox import Ran, Toolbox
+from kernelwright.errors import InputError
+from kernelwright.ir import Dtype
+from tests.agents.loopback.bench import Bench
+from tests.agents.loopback.loop import Shared
+from tests.agents.loopback.scene import BODY, CHEAT, TASK, checked, correct, draft
+from tests.agents.loopback.wire import Calls
+
+
+def run(box: Toolbox, call: Calls) -> Ran:
+    return box.run(ToolCall(id="1", name=call.name, arguments=call.arguments))
+
+
+@pytest.fixture
+def box(judge: Shared) -> Toolbox:
+    return Toolbox(task=TASK, workbench=Bench(judge), caps=ToolCaps())
+
+
+def templated(value: int | str) -> ProgramDraft:
+    (kernel,) = draft(BODY).kernels
+    template = [{"name": "T", "value": value}]
+    changed = {**kernel.model_dump(), "template": template}
+    return ProgramDraft.model_validate({**draft(BODY).model_dump(), "kernels": [changed]})
+
+
+@pytest.mark.parametrize(
+    ("written", "dtype"),
+    [
+        ("float", Dtype.FLOAT32),
+        ("half", Dtype.FLOAT16),
+        ("bfloat", Dtype.BFLOAT16),
+        ("bfloat16_t", Dtype.BFLOAT16),
+        ("int", Dtype.INT32),
+        ("uint", Dtype.UINT32),
+        ("uint32_t", Dtype.UINT32),
+        ("uchar", Dtype.UINT8),
+        ("bool", Dtype.BOOL),
+        ("float32", Dtype.FLOAT32),
+        ("bf16", Dtype.BFLOAT16),
+        ("mx.float16", Dtype.FLOAT16),
+    ],
+)
+def test_a_template_takes_types_as_people_write_them(written: str, dtype: Dtype) -> None:
+    (kernel,) = templated(written).program(Interface(TASK)).kernels
+    assert kernel.template == {"T": dtype}
+
+
+@pytest.mark.parametrize(
+    ("written", "value"), [("true", True), (4, 4), ("n0 * 2", "6 * 2"), ("True", True)]
+)
+def test_a_template_takes_flags_and_sizes(written: int | str, value: object) -> None:
+    (kernel,) = templated(written).program(Interface(TASK)).kernels
+    assert kernel.template == {"T": value}
+
+
+def test_what_is_no_type_is_refused_with_the_names_that_are() -> None:
+    expected = r"template T: expected a type \(bool, .*half.*\), true, false.*n0, n1; found float8"
+    with pytest.raises(InputError, match=expected):
+        templated("float8").program(Interface(TASK))
+
+
+def test_an_array_between_kernels_takes_the_same_names() -> None:
+    program = draft(BODY).model_dump() | {"arrays": [{"name": "t", "dtype": "vec", "shape": [4]}]}
+    with pytest.raises(InputError, match=r"expected a type, one of bool, .*; found 'vec'"):
+        ProgramDraft.model_validate(program).program(Interface(TASK))
+
+
+def properties(node: object, at: str = "") -> Iterator[tuple[str, dict[str, object]]]:
+    """Every property of a schema with its place."""
+    if isinstance(node, list):
+        for item in node:
+            yield from properties(item, at)
+    if not isinstance(node, dict):
+        return
+    for key, value in node.items():
+        if key == "properties":
+            yield from ((f"{at}.{name}", inner) for name, inner in value.items())
+        yield from properties(value, f"{at}.{key}")
+
+
+@pytest.mark.parametrize("tool", tools(), ids=lambda tool: tool.name)
+def test_every_argument_is_described(tool: Tool) -> None:
+    found = dict(properties(dict(tool.json_schema)))
+    assert found
+    # What is a record of its own is described there.
+    bare = [at for at, inner in found.items() if "description" not in inner and "$ref" not in inner]
+    assert not bare
+    assert all(inner.keys() == {"$ref"} for inner in found.values() if "$ref" in inner)
+
+
+def test_closed_sets_are_told_as_such() -> None:
+    found = {
+        at.rsplit(".", 1)[1]: inner
+        for tool in tools()
+        for at, inner in properties(dict(tool.json_schema))
+    }
+    assert found["part"]["enum"] == ["source", "header", "launch"]
+    assert found["fill"]["enum"] == ["normal", "uniform", "constant", "range"]
+
+
+@pytest.mark.parametrize(
+    ("name", "program", "found"),
+    [("d1", draft(BODY).model_dump(), "both"), ("", None, "neither")],
+)
+def test_a_submission_is_a_draft_or_a_program(
+    box: Toolbox, name: str, program: object, found: str
+) -> None:
+    run(box, checked(draft(CHEAT)))
+    ran = run(box, Calls.of("submit", draft=name, program=program))
+    assert ran.result.is_error
+    assert f"found {found}" in ran.result.text
+    assert ran.submitted is None
+
+
+def test_lines_are_counted_from_one(box: Toolbox) -> None:
+    box.pages = {"mlx": "\n".join(f"line {n}" for n in range(1, 200))}
+    assert run(box, Calls.of("show", what="mlx", from_line=1)).result.text.startswith("line 1\n")
+    first = run(box, Calls.of("show", what="mlx", from_line=0)).result.text
+    assert first.startswith("line 1\n")
+    assert first.endswith("ask from line 151.")
+    rest = run(box, Calls.of("show", what="mlx", from_line=151)).result.text
+    assert rest.startswith("line 151\n")
+
+
+def test_programs_are_shown_by_the_id_that_people_read(box: Toolbox) -> None:
+    attempt: Attempt = correct()
+    box.history = (attempt,)
+    candidate = TASK.candidate_id(attempt.proposal.program.id)
+    known = run(box, Calls.of("show", what=candidate[:8], from_line=1)).result.text
+    assert "out[i] = x[i]" in known
+    unknown = run(box, Calls.of("show", what="0000000", from_line=1)).result.text
+    assert candidate[:8] in unknown
+    assert attempt.proposal.program.id[:8] not in unknown
+
+
+def test_a_value_that_is_no_choice_is_told_in_the_tools_own_words(box: Toolbox) -> None:
+    opened = draft(BODY, group=64).model_dump()
+    opened["tunables"] = [{"name": "GROUP", "choices": [32, 64], "value": 64}]
+    opened["kernels"][0]["threadgroup"] = ["GROUP", 1, 1]
+    run(box, checked(ProgramDraft.model_validate(opened)))
+    tunables = [{"name": "GROUP", "value": 48}]
+    told = run(box, Calls.of("measure", draft="d1", tunables=tunables)).result.text
+    assert told.startswith("GROUP is 48, expected one of (32, 64)")
