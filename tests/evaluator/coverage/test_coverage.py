@@ -262,7 +262,7 @@ def test_the_verdict_says_how_many_conditions_were_proven(
 
     found = _judge(evaluator, doubled, _ROW + _EACH.format(value=value))
 
-    assert found.stages[-1].summary.startswith("1 conditions on loaded data, both sides taken")
+    assert found.stages[-1].summary.startswith("1 condition on loaded data, both sides taken")
 
 
 def test_a_side_that_shows_in_no_case_is_tried_among_ordinary_numbers(
