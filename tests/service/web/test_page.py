@@ -18,7 +18,7 @@ from tests.service.web.conftest import Filled  # noqa: E402
 pytestmark = [
     pytest.mark.skipif(not CHROMIUM, reason="needs Debian's chromium (apt install chromium)"),
 ]
-WIDTHS = {"phone": (390, 844), "desk": (1280, 900)}
+WIDTHS = {"narrow": (320, 640), "phone": (390, 844), "desk": (1280, 900)}
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +114,26 @@ def test_each_view_is_whole_fits_and_passes_axe(window: Window, filled: Filled, 
     found = Axe().run(page)
     assert found.violations_count == 0, found.generate_report()
     assert window.complaints == []
+
+
+@pytest.mark.parametrize("kind", ["p", "span.under"])
+def test_a_name_without_spaces_breaks_on_the_narrowest_phone(
+    browser: Browser, address: str, kind: str
+) -> None:
+    page = Window(browser, address, width="narrow", scheme="light").page
+    expect(page.locator("main[aria-busy]")).to_have_count(0, timeout=PATIENCE_MS)
+    tag, _, name = kind.partition(".")
+    page.evaluate(
+        """([tag, name]) => {
+            const long = document.createElement(tag);
+            long.className = name;
+            long.textContent = "f32[8,200]+".repeat(20).replaceAll(",", "");
+            document.querySelector("main > *").append(long);
+        }""",
+        [tag, name],
+    )
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.context.close()
 
 
 def test_the_task_table_sorts_by_its_heads_and_is_walked_by_arrow_keys(

@@ -1,6 +1,7 @@
 """`kernelwright serve`, as typed."""
 
 import json
+import logging
 import re
 import socket
 import urllib.error
@@ -10,8 +11,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from kernelwright.errors import InputError, StoreError, UnsupportedError
+from kernelwright.errors import InputError, StoreError
+from kernelwright.extra import missing_extra
 from kernelwright.service.commands import app
+from kernelwright.service.serve_command import _is_news
 from tests.service.web.browser import served
 from tests.service.web.conftest import Filled
 
@@ -76,5 +79,13 @@ def test_without_the_extra_the_command_names_it(
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "uvicorn", None)
     error = error_of("--store", filled.url)
-    assert isinstance(error, UnsupportedError)
-    assert "kernelwright[serve]" in str(error)
+    assert isinstance(error, ImportError)
+    assert "kernelwright[serve]" in str(missing_extra(error))
+
+
+def test_browsers_that_leave_are_no_news() -> None:
+    log = logging.getLogger("asyncio")
+    left = log.makeRecord("asyncio", 30, "", 0, "socket.send() raised exception.", (), None)
+    other = log.makeRecord("asyncio", 30, "", 0, "Task was destroyed but it is pending!", (), None)
+    assert not _is_news(left)
+    assert _is_news(other)
