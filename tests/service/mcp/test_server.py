@@ -56,8 +56,13 @@ def test_every_tool_has_a_description_an_output_schema_and_hints(tmp_path: Path)
         ("search", {"target": "catalog:nothing", "device": "simulator"}, "catalog"),
         (
             "evaluate",
-            {"target": "catalog:softmax", "source": "", "grid": "1,2,3,4"},
+            {"target": "catalog:softmax", "source": "out[0] = x[0];", "grid": "1,2,3,4"},
             "one to three",
+        ),
+        (
+            "evaluate",
+            {"target": "catalog:softmax", "source": "", "grid": "64"},
+            "found an empty text",
         ),
         ("plan", {}, "expected target, found none; add it."),
         ("plan", {"target": 5}, "expected target to be a valid string, found 5."),
