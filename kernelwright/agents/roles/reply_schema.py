@@ -32,7 +32,7 @@ class ArrayDraft(Draft):
     """An array between two kernels."""
 
     name: str
-    """An identifier of your own."""
+    """An identifier."""
     dtype: str
     """Such as `float`, `half`, `bfloat`, `int`, `uint`, `bool`."""
     shape: list[int | str]
@@ -43,7 +43,7 @@ class TunableDraft(Draft):
     """An integer left open to the tuner, with the values to try."""
 
     name: str
-    """Stands for the value in every size, as a dimension's name does."""
+    """Usable in sizes, as a dimension's name."""
     choices: list[int]
     """What is worth trying, in increasing order."""
     value: int
@@ -54,19 +54,19 @@ class KernelDraft(Draft):
     """One kernel: the body MLX wraps, what it needs before it, and its launch in threads."""
 
     name: str
-    """An identifier of your own."""
+    """An identifier."""
     inputs: list[str]
-    """Names of the arrays it reads: the task's inputs, or arrays of the program."""
+    """Names of inputs of the task, or of `arrays`."""
     outputs: list[str]
-    """Names of the arrays it writes: the task's outputs, or arrays of the program."""
+    """Names of outputs of the task, or of `arrays`."""
     header: str
-    """Functions and structs before the kernel; may be empty."""
+    """Functions before the kernel; may be empty."""
     source: str
     """The kernel's body without its signature and braces."""
     template: list[TemplateDraft]
     """May be empty."""
     grid: list[int | str]
-    """Three sizes in threads, not in threadgroups."""
+    """Three sizes in threads, not groups."""
     threadgroup: list[int | str]
     """Three sizes in threads."""
 
@@ -77,7 +77,7 @@ class ProgramDraft(Draft):
     idea: str
     """What makes it different, in a sentence."""
     any_size: list[str]
-    """Names of the task's dimensions that it serves at any size; empty for this shape only."""
+    """Names of dimensions that it serves at any size; empty for this shape only."""
     arrays: list[ArrayDraft]
     """Arrays between its kernels; usually none."""
     tunables: list[TunableDraft]

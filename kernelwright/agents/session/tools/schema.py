@@ -20,10 +20,10 @@ class TextEdit(Draft):
     """One replacement. Edits apply one after another, each to what the one before it made."""
 
     kernel: str
-    """Name of the kernel; may be empty where the draft has one kernel, or the part is `launch`."""
+    """The kernel's name; may be empty for `launch`, or where there is one kernel."""
     part: Literal["source", "header", "launch"]
-    """Where to replace: a kernel's `source` or `header`, or `launch`, the program's JSON without
-    those texts, as `show` prints it: idea, any_size, tunables, template, grid, threadgroup."""
+    """A kernel's `source` or `header`, or `launch`: the program's JSON without those texts, as
+    `show` prints it."""
     search: str
     """Occurs exactly once in the part, white space included; empty to fill an empty header."""
     replace: str
@@ -89,11 +89,11 @@ class Show(Draft):
     """Show a program, what MLX launches, or the task's whole graph."""
 
     what: str
-    """A draft such as d1; the id of a program that you were told of; `best` or `template`, the
-    best program and the best one from a template, once there is one; `mlx`; `graph`."""
+    """A draft such as d1; a program's id; `best`, or `template`, the best one from a template, once
+    there is one; `mlx`; `graph`."""
     from_line: int
-    """The first line to show, from 1; long texts come 150 lines at a time. A program's launch comes
-    first, then its texts; lines in errors count from 1 within the text that they name."""
+    """The first of up to 150 lines, from 1. Lines in errors count from 1 within the text that they
+    name."""
 
 
 class Submit(Draft):
@@ -102,7 +102,7 @@ class Submit(Draft):
     draft: str
     """Name of the draft to submit; empty where `program` holds a new one."""
     program: ProgramDraft | None
-    """A whole new program; null where `draft` names one."""
+    """A whole new program, as `check` takes it; null where `draft` names one."""
 
 
 class Done(Draft):
@@ -129,11 +129,32 @@ WITHOUT_TRIALS = ("submit", "done")
 
 def tools(names: Sequence[str] = ()) -> tuple[Tool, ...]:
     """Return the tools of an engineer's conversation, all where none is named."""
+    offered = [name for name in ARGUMENTS if not names or name in names]
+    # What a program consists of is described once: the opening of a conversation is short.
+    again = {"submit"} if "check" in offered else set()
     return tuple(
-        Tool(name=name, description=_description(shape), json_schema=schema_of(shape))
-        for name, shape in ARGUMENTS.items()
-        if not names or name in names
+        Tool(
+            name=name,
+            description=_description(ARGUMENTS[name]),
+            json_schema=_terse(schema_of(ARGUMENTS[name]), is_terse=name in again),
+        )
+        for name in offered
     )
+
+
+def _terse(schema: dict[str, object], *, is_terse: bool) -> dict[str, object]:
+    """Leave out what a schema says of the records in it, if asked to."""
+    if not is_terse:
+        return schema
+    return {key: _bare(value) if key == "$defs" else value for key, value in schema.items()}
+
+
+def _bare(node: object) -> object:
+    if isinstance(node, list):
+        return [_bare(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    return {key: _bare(value) for key, value in node.items() if key != "description"}
 
 
 def _description(shape: type[BaseModel]) -> str:
