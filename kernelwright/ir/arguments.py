@@ -58,13 +58,22 @@ def _children(tree: Tree) -> Sequence[tuple[object, Tree]]:
 
 def _is_record(tree: Tree) -> bool:
     """Say whether a value is an object of a dataclass that only holds values, and no module."""
-    is_object = is_dataclass(tree) and not isinstance(tree, type)
-    return is_object and not callable(tree) and hasattr(tree, "__dict__")
+    return is_dataclass(tree) and not isinstance(tree, type) and not callable(tree)
 
 
 def _record(like: Tree, values: Sequence[tuple[object, Tree]]) -> Tree:
     """Return an object of a dataclass with other values, as its `__init__` left the rest."""
     made = type(like).__new__(type(like))
-    for name, value in (*vars(like).items(), *values):
+    for name, value in (*_state_of(like), *values):
         object.__setattr__(made, str(name), value)
     return made
+
+
+def _state_of(value: Tree) -> Sequence[tuple[object, Tree]]:
+    """Return what an object holds, in its dictionary and in the slots of its classes."""
+    named = (kind.__dict__.get("__slots__", ()) for kind in type(value).__mro__)
+    slots = (n for names in named for n in ((names,) if isinstance(names, str) else names))
+    held = [(name, getattr(value, name)) for name in slots if hasattr(value, name)]
+    # Of these two Python takes care itself.
+    kept = [(name, member) for name, member in held if name not in ("__dict__", "__weakref__")]
+    return [*kept, *getattr(value, "__dict__", {}).items()]

@@ -3,6 +3,7 @@
 import functools
 import pickle
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import mlx.core as mx
 import numpy as np
@@ -11,6 +12,8 @@ from mlx.nn.layers.linear import Linear
 
 from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.ir import Dtype, Graph, TensorType, capture, interpret
+from kernelwright.ir.arguments import rebuild
+from kernelwright.ir.capture import is_array
 
 X = mx.array([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
 
@@ -200,3 +203,22 @@ def test_weights_are_not_copied_and_survive_what_happens_to_them() -> None:
     assert mx.array_equal(found, mx.ones((2, 256), mx.bfloat16) @ before)
     assert pickle.loads(pickle.dumps(graph)) == graph
     assert Graph.from_json(graph.to_json()).fingerprint == graph.fingerprint
+
+
+@dataclass(slots=True)
+class _Pair:
+    first: mx.array
+    second: mx.array
+    scale: float = 2.0
+
+
+def test_a_dataclass_with_slots_goes_in_and_comes_out() -> None:
+    def function(pair: _Pair) -> _Pair:
+        return _Pair(mx.exp(pair.first) * pair.scale, pair.second + 1)
+
+    graph = capture(function, _Pair(mx.zeros(4), mx.zeros(4)))
+    assert len(graph.inputs) == len(graph.outputs) == 2
+    made = rebuild(_Pair(mx.zeros(4), mx.zeros(4)), [mx.ones(4), mx.ones(4)], is_array)
+    assert isinstance(made, _Pair)
+    assert made.scale == 2.0
+    assert made.first.sum().item() == 4

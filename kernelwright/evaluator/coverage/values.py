@@ -9,6 +9,7 @@ import numpy as np
 from kernelwright.errors import DeviceError
 from kernelwright.evaluator.coverage.sides import Key, Seen, Side, Tally, forced_values
 from kernelwright.evaluator.inputs.draw import Random
+from kernelwright.evaluator.inputs.value_domain import Domain, domains_of
 from kernelwright.evaluator.oracle.reference import Reference, judge
 from kernelwright.evaluator.stages.trial import Failure, Trial
 from kernelwright.metal.device.base import Array
@@ -79,8 +80,18 @@ class Values:
         What comes of those is nobody's number, and would vary where nothing else does.
         """
         kinds = {r.case.distribution: r for r in reversed(self.references)}
+        domains = domains_of(self.references[0].case.graph)
         for reference in [*kinds.values()][:_MOST_KINDS]:
-            yield tuple(self._finite(array) for array in reference.inputs)
+            inputs = tuple(self._finite(array) for array in reference.inputs)
+            yield inputs
+            yield tuple(map(self._from_the_end, inputs, domains))
+
+    def _from_the_end(self, array: Array, domain: Domain) -> Array:
+        """Count some indices from the end, as MLX does for negative ones."""
+        if domain.index_limit is None or array.dtype.kind != "i":
+            return array
+        turned = self.random.integers(0, 2, array.shape, dtype=array.dtype)
+        return np.asarray(array - turned * array.dtype.type(domain.index_limit))
 
     def _finite(self, array: Array) -> Array:
         if array.dtype.kind in "buic":

@@ -6,7 +6,7 @@ import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Protocol
@@ -234,7 +234,7 @@ def _arrays(value: object, suffix: str = "", deep: int = 2) -> Iterator[tuple[st
     elif type(value) is dict and len(value) <= _MOST_ITEMS:
         items = [(f".{key}", member) for key, member in value.items()]
     elif is_dataclass(value) and not isinstance(value, type):
-        items = [(f".{key}", member) for key, member in vars(value).items()]
+        items = [(f".{f.name}", getattr(value, f.name, None)) for f in fields(value)]
     for place, member in items:
         yield from _arrays(member, suffix + place, deep - 1)
 

@@ -333,3 +333,24 @@ def test_a_forced_loop_without_end_on_a_busy_machine_gives_a_verdict(
     found = _judge(evaluator, doubled, _ROW + _EACH.format(value="isnan(r[i]) ? r[i] : r[i] * 2"))
 
     assert found.is_correct, found.summary
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "int i = ids[row]; i = i < 0 ? i + 20 : i;",
+        "int i = metal::clamp(ids[row], 0, 19);",
+        "int i = (ids[row] + 20) % 20;",
+    ],
+)
+def test_an_index_may_be_counted_from_the_end_or_held_inside(
+    evaluator: Evaluator, taken: Graph, place: str
+) -> None:
+    body = (
+        "uint row = threadgroup_position_in_grid.x;\n"
+        f"{place}\n"
+        "for (uint c = thread_position_in_threadgroup.x; c < columns; c += 32)\n"
+        "  y[row * columns + c] = x[i * columns + c];"
+    )
+    evaluation = _judge(evaluator, taken, body)
+    assert evaluation.is_correct, evaluation.summary
