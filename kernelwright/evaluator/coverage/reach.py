@@ -120,6 +120,9 @@ def is_guard(side: Side, tally: Tally) -> bool:
         return True
     if seen.is_special or (seen.is_chosen and side.key.constant in _NO_PLACE):
         return True
+    if seen.parts and all(tally.seen[key].is_special for key, _ in seen.parts):
+        # Beside them stands what no data decides, such as the place of a thread.
+        return True
     is_flag = side.key.kind in _EQUALITIES and _is_mark(side.key.constant)
     return is_flag and not (seen.compares or seen.is_chosen or seen.reads_data)
 

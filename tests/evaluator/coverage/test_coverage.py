@@ -354,3 +354,23 @@ def test_an_index_may_be_counted_from_the_end_or_held_inside(
     )
     evaluation = _judge(evaluator, taken, body)
     assert evaluation.is_correct, evaluation.summary
+
+
+@pytest.mark.parametrize(
+    ("place", "is_refused"), [("lane < 32", False), ("seen > 40 && x[row * columns] == 7", True)]
+)
+def test_a_question_for_special_numbers_may_stand_beside_the_place_of_a_thread(
+    evaluator: Evaluator, doubled: Graph, place: str, is_refused: bool
+) -> None:
+    body = (
+        "uint row = threadgroup_position_in_grid.x, lane = thread_position_in_threadgroup.x;\n"
+        "for (uint c = lane; c < columns; c += 32) {\n"
+        "  float v = x[row * columns + c];\n"
+        "  int seen = 0;\n"
+        "  for (uint k = 0; k < columns; ++k) seen += x[row * columns + k] > v;\n"
+        f"  bool is_kept = v != -INFINITY || {place};\n"
+        "  y[row * columns + c] = is_kept ? 2 * v : (v == -INFINITY ? 0 : 3);\n"
+        "}"
+    )
+    evaluation = _judge(evaluator, doubled, body)
+    assert evaluation.is_correct is not is_refused, evaluation.summary
