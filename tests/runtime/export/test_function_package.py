@@ -224,6 +224,7 @@ def test_a_patch_gives_a_file_its_kernels_in_place(
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    assert (package / "_mixer_mixed_kernels.py").exists()
     for name in [n for n in sys.modules if n.startswith("patched_models")]:
         monkeypatch.delitem(sys.modules, name)
     patched = importlib.import_module("patched_models.mixer")

@@ -79,7 +79,8 @@ def patch_of(
     root = path.parent
     while (root / "__init__.py").exists():
         root = root.parent
-    module = f"_{name.strip('_')}_kernels"
+    # Other files of the package may have a function of this name.
+    module = f"_{path.stem.strip('_')}_{name.strip('_')}_kernels"
     is_in_package = root != path.parent
     added = _ADDED.format(module=f".{module}" if is_in_package else module, name=name)
     lines = before.splitlines(keepends=True)
