@@ -15,7 +15,7 @@ from kernelwright.evaluator.evaluation import Evaluation, Stage, Status
 from kernelwright.evaluator.oracle.reference import Reference, calibrate
 from kernelwright.evaluator.stages.trial import Trial
 from kernelwright.evaluator.worker import start
-from kernelwright.metal.device.base import RunResult
+from kernelwright.metal.device.base import ForcedCondition, RunResult
 from kernelwright.metal.kernel import Program
 
 
@@ -50,6 +50,8 @@ def test_the_largest_case_runs_in_five_orders(
         count: bool = False,
         counts_all: bool = False,
         watch: bool = False,
+        forced: tuple[ForcedCondition, ...] = (),
+        timeout_s: float | None = None,
     ) -> RunResult:
         if not (sanitize or count or watch):
             runs.append((reference, seed))
@@ -61,6 +63,8 @@ def test_the_largest_case_runs_in_five_orders(
             count=count,
             counts_all=counts_all,
             watch=watch,
+            forced=forced,
+            timeout_s=timeout_s,
         )
 
     monkeypatch.setattr(Trial, "run", noted)
