@@ -29,12 +29,15 @@ _OTHER = re.compile(
 )
 """Conditions that no comparison of the text makes: whether an exchange took place, and classes."""
 
-_NOT_FINITE = frozenset(
+_ENDS_OF_FORMATS = frozenset(
     (
         # As LLVM writes the infinities and largest numbers of float, half and bfloat.
         *("0x7FF0000000000000", "0xFFF0000000000000", "0x47EFFFFFE0000000", "0xC7EFFFFFE0000000"),
         *("0xH7C00", "0xHFC00", "0xH7BFF", "0xHFBFF", "0xR7F80", "0xRFF80", "0xR7F7F", "0xRFF7F"),
+        # The least numbers that are no denormals, which fast functions take for zeros.
+        *("0x3810000000000000", "0xB810000000000000", "0xH0400", "0xH8400", "0xR0080", "0xR8080"),
         # And their bits, or those next to them, as integers.
+        *("8388607", "8388608"),
         *("2139095039", "2139095040", "2139095041", "-8388608", "-8388609", "-8388607"),
         *("32639", "32640", "32641", "31743", "31744", "31745"),
     )
@@ -64,7 +67,7 @@ def is_condition(text: str) -> bool:
 def asks_for_special(text: str) -> bool:
     """Say whether a comparison asks for NaN, infinities or the ends of a format."""
     found = COMPARISON.match(text)
-    return found is not None and (found[2] in ("uno", "ord") or found[5] in _NOT_FINITE)
+    return found is not None and (found[2] in ("uno", "ord") or found[5] in _ENDS_OF_FORMATS)
 
 
 def is_special(function: Function, name: str, seen: frozenset[str] = frozenset()) -> bool:

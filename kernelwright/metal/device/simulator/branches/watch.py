@@ -49,7 +49,7 @@ from kernelwright.metal.device.simulator.branches.value import type_of_value, wa
 _ENTRY = re.compile(r'^@"(?:\\01_?)?kw_entry:([^:"]*):')
 _OWN_FILES = frozenset(("source", "header", "signature", ""))
 _ARITHMETIC = re.compile(
-    r"(?:scalar_math|scalar|metal_math|metal_simdgroup\w*|metal_atomic|abi)(?:\.h)?$"
+    r"(?:scalar_math|scalar|fast_math|metal_math|metal_simdgroup\w*|metal_atomic|abi)(?:\.h)?$"
 )
 """Files of Metal's library whose conditions are how a function is computed."""
 _ENDS = frozenset(("load", "phi", "call", "alloca"))
