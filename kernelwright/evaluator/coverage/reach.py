@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelwright.evaluator.coverage.explained import Explained
-from kernelwright.evaluator.coverage.sides import Key, Seen, Side, Tally
+from kernelwright.evaluator.coverage.sides import Seen, Side, Tally
 from kernelwright.evaluator.inputs.value_domain import Domain, domains_of
 from kernelwright.evaluator.oracle.reference import Reference
 from kernelwright.metal.device.base import Array
@@ -147,28 +147,9 @@ def is_trigger(
         return True
     if kind in _EQUALITIES and _is_mark(side.key.constant):
         return seen.compares or seen.is_chosen or seen.reads_data
-    if _counts_conditions(side.key, seen):
-        return True
     if (kind, side.value) in _EQUAL_FLOATS and not any(seen.is_known):
         return True
     return not all(explained.has(number, kind) for number in seen.numbers)
-
-
-def may_be_hidden(side: Side, tally: Tally) -> bool:
-    """Say whether a side that rows of NaN alone take may wait for others as well.
-
-    Honest kernels mark a NaN by one number, and ask for it. They do not count conditions that a
-    NaN fails, nor let a loop come to its end because of them.
-    """
-    seen = tally.seen[side.key]
-    is_integer = side.key.kind.startswith("icmp")
-    return is_integer and (seen.is_known == (True, True) or _counts_conditions(side.key, seen))
-
-
-def _counts_conditions(key: Key, seen: Seen) -> bool:
-    """Say whether integers are ordered that count conditions, or are the least of many numbers."""
-    is_order = key.kind.startswith("icmp") and key.kind not in _EQUALITIES
-    return is_order and seen.compares and not (seen.is_chosen or seen.picks)
 
 
 def _asks_for_more(side: Side, tally: Tally, explained: Explained, around: frozenset[Side]) -> bool:

@@ -45,16 +45,13 @@ class Showing:
         """Yield the sides that matter in none of their cases but in others, with some of theirs."""
         found = 0
         for side, taken in _taken(runs)[:MOST_SIDES]:
-            if self.is_lost(side, taken):
+            if any(self._shows(side, *run) for run in taken):
+                continue
+            if self.forcing.matters((side,)):
                 yield side, taken
                 found += 1
             if found == _MOST_HIDDEN:
                 return
-
-    def is_lost(self, side: Side, runs: Runs) -> bool:
-        """Say whether a side matters in none of the cases that take it, but in others."""
-        taken = [run for run in runs if _takes(run[1], side)][:_MOST_CASES]
-        return not any(self._shows(side, *run) for run in taken) and self.forcing.matters((side,))
 
     def cases(self, side: Side, taken: Runs) -> Iterator[Reference]:
         """Yield cases that take a side among ordinary numbers, until one of them shows it."""

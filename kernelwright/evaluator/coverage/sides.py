@@ -38,7 +38,6 @@ class Seen:
     """The two numbers closest to each other that it has compared."""
     loaded: tuple[str, str] = ("", "")
     is_known: tuple[bool, bool] = (False, False)
-    picks: bool = False
     is_special: bool = False
     is_chosen: bool = False
     numbers: tuple[float, ...] = ()
@@ -72,7 +71,7 @@ class Tally:
             seen.loaded, seen.is_known = condition.loaded, condition.is_known
             seen.is_special, seen.is_chosen = condition.is_special, condition.is_chosen
             seen.numbers, seen.reads_bits = condition.numbers, condition.reads_bits
-            seen.picks, seen.reads_data = condition.picks, condition.reads_data
+            seen.reads_data = condition.reads_data
             seen.compares, seen.as_integers = condition.compares, condition.as_integers
             seen.compared = _closer(seen.compared, condition.compared)
             seen.value_type = condition.value_type
@@ -89,12 +88,6 @@ class Tally:
         """Say whether a side was taken."""
         seen = self.seen.get(side.key)
         return seen is not None and (seen.was_true if side.value else seen.was_false)
-
-    @property
-    def taken(self) -> tuple[Side, ...]:
-        """The sides that were taken."""
-        sides = (Side(key, value) for key in self.seen for value in (False, True))
-        return tuple(side for side in sides if self.takes(side))
 
     @property
     def missing(self) -> tuple[Side, ...]:

@@ -1,13 +1,13 @@
 """Numbers computed from data that are always the same: a decision that no case has seen."""
 
 import struct
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from kernelwright.errors import DeviceError
-from kernelwright.evaluator.coverage.sides import Key, Seen, Side, Tally, forced_values
+from kernelwright.evaluator.coverage.sides import Key, Seen, Tally, forced_values
 from kernelwright.evaluator.inputs.draw import Random
 from kernelwright.evaluator.inputs.value_domain import Domain, domains_of
 from kernelwright.evaluator.oracle.reference import Reference, judge
@@ -50,8 +50,12 @@ class Values:
     """Cases of one shape."""
     random: Random
 
-    def watch(self, sides: Collection[Side] = ()) -> Tally:
-        """Watch ordinary numbers until nothing is constant and all of some sides are taken."""
+    def unproven(self) -> tuple[Constant, ...]:
+        """Return the constants whose change makes outputs wrong."""
+        found = self._constants()
+        return tuple(c for c in found[:_MOST_VALUES] if self._matters(c))
+
+    def _constants(self) -> list[Constant]:
         tally = Tally()
         for inputs in self._ordinary():
             try:
@@ -61,18 +65,13 @@ class Values:
             except Failure:
                 continue
             tally.add(result.conditions)
-            if not any(map(_is_constant, tally.seen.values())) and all(map(tally.takes, sides)):
-                break
-        return tally
-
-    def unproven(self, tally: Tally) -> tuple[Constant, ...]:
-        """Return the constants of what was watched whose change makes outputs wrong."""
-        found = [
+            if not any(map(_is_constant, tally.seen.values())):
+                return []
+        return [
             Constant(key, seen.value_type, seen.held[0])
             for key, seen in tally.seen.items()
             if _is_constant(seen) and seen.held is not None
         ]
-        return tuple(c for c in found[:_MOST_VALUES] if self._matters(c))
 
     def _ordinary(self) -> Iterator[tuple[Array, ...]]:
         """Yield the inputs of cases of each kind, with numbers in place of NaN and infinities.

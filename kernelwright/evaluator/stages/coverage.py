@@ -9,7 +9,6 @@ from kernelwright.evaluator.coverage.reach import (
     is_guard,
     is_out_of_reach,
     is_trigger,
-    may_be_hidden,
     ranges_of,
 )
 from kernelwright.evaluator.coverage.search import Search
@@ -31,7 +30,6 @@ from kernelwright.plural import counted
 _BEYOND_THE_SIMULATOR = (Status.TIMEOUT, Status.OUT_OF_MEMORY, Status.CRASHED)
 _MOST_ROUNDS = 4
 """A case that takes a side may come to conditions behind it."""
-_MOST_LOST = 4
 Runs = list[tuple[Reference, tuple[Condition, ...]]]
 
 
@@ -84,7 +82,7 @@ class _Coverage:
         own = self._references[0]
         hidden = self._show() if self._tally.seen and own.elements <= MOST_ELEMENTS else 0
         tried |= self._settle(tried)
-        self._prove_values(is_small=own.elements <= MOST_ELEMENTS)
+        self._prove_values()
         count = sum(not seen.value_type for seen in self._tally.seen.values())
         words = f"{counted(count, 'condition')} on loaded data"
         if not tried:
@@ -95,20 +93,14 @@ class _Coverage:
             words += f"; {counted(hidden, 'side')} tried among other numbers"
         return f"{words}; {self._warning(self._unproven)}" if self._unproven else words
 
-    def _prove_values(self, *, is_small: bool) -> None:
+    def _prove_values(self) -> None:
         """Refuse numbers that data goes into, that are always the same, and that matter.
-
-        In large cases rows of NaN stand beside all others; what they alone take is refused as well.
 
         Raises:
             Failure: there is one.
         """
         values = Values(self._trial, self._references, self._search.random)
-        taken = () if is_small else self._tally.taken
-        tally = values.watch(taken)
-        if lost := [side for side in taken if not tally.takes(side)]:
-            self._refuse_lost(lost)
-        if unproven := values.unproven(tally):
+        if unproven := values.unproven():
             key, number = unproven[0].key, unproven[0].number
             raise Failure(
                 Status.WRONG,
@@ -133,16 +125,8 @@ class _Coverage:
             if not is_ordinary:
                 lost.append(side)
         # What only rows take that are lost to NaN has never been judged.
-        self._refuse_triggers([s for s in lost if may_be_hidden(s, self._tally)], forcing)
+        self._refuse_triggers(lost, forcing)
         return len(hidden)
-
-    def _refuse_lost(self, sides: Sequence[Side]) -> None:
-        """Refuse sides that matter, but not in the rows that take them."""
-        forcing = Forcing(self._trial, self._runs, self._tally)
-        search = self._search
-        showing = Showing(self._trial, search.tolerances, search.random, forcing)
-        suspects = [s for s in sides if may_be_hidden(s, self._tally)][:_MOST_LOST]
-        self._refuse_triggers([s for s in suspects if showing.is_lost(s, self._runs)], forcing)
 
     def _settle(self, tried: frozenset[Side] = frozenset()) -> frozenset[Side]:
         """Settle the sides that are missing, and those behind them that made cases come to.

@@ -77,8 +77,6 @@ class Condition(Record):
     """The arrays that the two compared numbers were loaded from, where they were not changed."""
     is_known: tuple[bool, bool] = (False, False)
     """Which of them depend on no loaded data."""
-    picks: bool = False
-    """It is the order by which a maximum or minimum picks one of two numbers."""
     is_special: bool = False
     """It asks whether numbers are NaN, infinite or at the end of their format, and no more."""
     is_chosen: bool = False

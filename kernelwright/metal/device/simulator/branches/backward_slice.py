@@ -20,7 +20,6 @@ _NUMBER = re.compile(
     r"(?<![\w%@.\"-])(-?\d+(?:\.\d+(?:e[+-]\d+)?)?|0x[HR]?[0-9A-F]+)(?![\w.\"]|\s*x\s)"
 )
 _INTEGER_LOAD = re.compile(r"load (?:volatile |atomic )*(?:i\d|<\d+ x i\d)")
-_INTEGER_EXTREME = re.compile(r"@llvm\.[us](?:min|max)\.")
 _PHI_LABEL = re.compile(r', (%(?:"[^"]*"|[-\w$.]+)) \]')
 _NO_NUMBERS = frozenset(("getelementptr", "load", "store", "alloca", "br", "switch"))
 _READS = frozenset(("load", "atomicrmw", "cmpxchg"))
@@ -108,8 +107,6 @@ class BackwardSlice:
             found.reads_data |= bool(buffers)
             if _INTEGER_LOAD.match(instruction.text):
                 found.loads |= buffers
-        if _INTEGER_EXTREME.search(instruction.text):
-            found.compares = True
         if len(found.numbers) >= _MOST_NUMBERS or not self._is_own(instruction):
             return
         if instruction.operation == "store":

@@ -142,12 +142,6 @@ def extreme_of(instruction: Instruction) -> Probe | None:
     return _synthetic(instruction, f"{plain}.first", kind, predicate, type_, [one, other], [])
 
 
-def type_of_extreme(instruction: Instruction) -> str:
-    """Return the type of what a maximum or minimum gives; empty for anything else."""
-    found = _EXTREME.match(instruction.text)
-    return found[1] if found else ""
-
-
 def picked(instruction: Instruction, probe: Probe, name: str) -> Iterator[str]:
     """Write what a maximum or minimum gives where its order is forced; the last line is its own."""
     found = _EXTREME.match(instruction.text)

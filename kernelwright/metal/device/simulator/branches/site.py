@@ -20,8 +20,6 @@ class Site(Record):
     """The comparison, such as `fcmp oeq`, or the operation that joins conditions."""
     constant: str = ""
     """What it compares with, where that is written in the text."""
-    picks: bool = False
-    """It is the order by which a maximum or minimum picks its first operand."""
     has_values: bool = False
     loaded: tuple[int, int] = (-1, -1)
     """The buffers that the compared numbers were loaded from, where nothing was done to them."""

@@ -60,7 +60,6 @@ class ConditionTable:
                 constant=site.constant,
                 loaded=(_name(site.loaded[0], names), _name(site.loaded[1], names)),
                 is_known=site.is_known,
-                picks=site.picks,
                 is_special=site.is_special,
                 is_chosen=site.is_chosen,
                 numbers=site.numbers,

@@ -114,8 +114,6 @@ class Taint:
             is_tainted = self._call(instruction, names, is_tainted=is_tainted)
         elif operation in ("load", "atomicrmw", "cmpxchg"):
             pointer = names[-1 if operation == "load" else 0] if names else ""
-            if operation != "load" and not self.names.isdisjoint(names):
-                self._write(pointer, instruction)
             is_tainted = is_tainted or (bool(pointer) and self._holds_data(pointer, instruction))
         if is_tainted and instruction.result:
             self.names.add(instruction.result)

@@ -31,7 +31,6 @@ from kernelwright.metal.device.simulator.branches.probe import (
     lanes_of,
     picked,
     switched,
-    type_of_extreme,
     watched,
 )
 from kernelwright.metal.device.simulator.branches.site import (
@@ -210,12 +209,7 @@ class _Writer:
             return
         name = self._forced[probe.instruction.result]
         lines.extend(picked(self._as_forced(instruction), probe, name))
-        chosen = replace(instruction, result=_defined(lines[-1]))
-        self._forced[instruction.result] = chosen.result
-        for _, number in found:
-            self.sites[number] = self.sites[number].model_copy(update={"picks": True})
-        self._watch_value(chosen, type_of_extreme(instruction))
-        self._forced[instruction.result] = self._forced.get(chosen.result, chosen.result)
+        self._forced[instruction.result] = _defined(lines[-1])
         yield from found
 
     def _watch_cases(self, instruction: Instruction) -> Iterator[tuple[str, int]]:
@@ -384,13 +378,8 @@ class _Writer:
 
     def _nearby(self, function: Function, instruction: Instruction) -> Location:
         """Return where what follows a condition stands that has no place of its own."""
-        # What is watched may be made of the instruction that stands in the listing.
-        block, start = next(
-            (block, place)
-            for block in function.blocks.values()
-            for place, one in enumerate(block.instructions)
-            if one.number == instruction.number
-        )
+        block = next(b for b in function.blocks.values() if instruction in b.instructions)
+        start = block.instructions.index(instruction)
         for other in (*block.instructions[start:], *reversed(block.instructions[:start])):
             chain = self._listing.chain(other.debug)
             own = next((c for c in chain if c.file in _OWN_FILES and c.line), None)

@@ -306,24 +306,3 @@ def test_a_changed_number_is_another_in_every_thread() -> None:
     changed = ForcedCondition(launch=0, site=value.site, changed_bits=1)
 
     assert (_run(executable, changed).outputs[0] == np.arange(_SIZE) + 1).all()
-
-
-def test_what_threads_add_up_in_threadgroup_memory_is_data() -> None:
-    found = _conditions(
-        "threadgroup metal::atomic_uint n;"
-        "if (i % 32 == 0) metal::atomic_store_explicit(&n, 0u, memory_order_relaxed);"
-        "threadgroup_barrier(mem_flags::mem_threadgroup);"
-        "metal::atomic_fetch_add_explicit(&n, uint(x[i] > 1.0f), memory_order_relaxed);"
-        "threadgroup_barrier(mem_flags::mem_threadgroup);"
-        "y[i] = metal::atomic_load_explicit(&n, memory_order_relaxed) > 99u ? 1.0f : 2.0f;"
-    )
-
-    (count,) = (c for c in found if c.kind.startswith("icmp"))
-    assert (count.was_false, count.was_true, count.compares) == (True, False, True)
-
-
-def test_what_a_maximum_always_gives_is_a_constant() -> None:
-    found = _run(_compiled("y[i] = x[i] + metal::max(x[i] - 99.0f, 0.0f);")).conditions
-
-    assert any(c.value_type == "float" and c.held == (0, 0) for c in found)
-    assert [c.picks for c in found if c.kind == "fcmp ogt"] == [True]
