@@ -15,11 +15,6 @@ _OF_MATHEMATICS = (
     *(math.e, math.pi, math.log(2), math.log(10), math.sqrt(2), math.sqrt(math.pi)),
     *(math.sqrt(2 / math.pi), 2 * math.log2(math.e), 0.044715),
 )
-_ENDS = (
-    *(float(np.finfo(np.float32).max), float(np.finfo(np.float16).max), 3.3895313892515355e38),
-    *(float(np.iinfo(np.int32).max), float(np.iinfo(np.uint32).max), -1431655766.0),
-)
-"""Of float, half, bfloat and integers; what builds fill variables with that nobody has set."""
 _EXPONENTS = (
     *((87.0, 89.0), (102.0, 104.0), (11.0, 12.0), (16.0, 18.0)),
     *((126.0, 128.0), (148.0, 150.0), (14.0, 16.0), (24.0, 25.0)),
@@ -45,7 +40,7 @@ class Explained:
     @classmethod
     def of(cls, graph: Graph, program: Program) -> Self:
         """Take them from a task and from what is launched for it."""
-        found = [*_OF_ANY_KERNEL, *_OF_MATHEMATICS, *_ENDS]
+        found = [*_OF_ANY_KERNEL, *_OF_MATHEMATICS]
         for constant in graph.constant_of.values():
             array = np.asarray(constant.array).reshape(-1)
             if array.dtype.kind in "fiub" and array.size <= _MOST_CONSTANTS:

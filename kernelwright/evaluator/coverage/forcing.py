@@ -51,29 +51,6 @@ class Forcing:
             pending += [(*forced, side) for side in new if side.key not in known]
         return False
 
-    def is_met_alone(self, side: Side) -> bool:
-        """Say whether data takes a side that stands behind others once those are forced.
-
-        Each is met by itself then, and what is missing is a case that meets all of them.
-        """
-        around = [Side(key, value) for key, value in self.tally.seen[side.key].guards]
-        guards = [s for s in around if not self.tally.seen[s.key].is_special]
-        if not guards:
-            return False
-        kinds = {run[0].case.distribution: run for run in reversed(self.runs)}
-        return any(self._takes(side, run, guards) for run in [*kinds.values()][:_MOST_CASES])
-
-    def _takes(
-        self, side: Side, run: tuple[Reference, tuple[Condition, ...]], guards: Sequence[Side]
-    ) -> bool:
-        forced, tally = forced_sides(run[1], guards), Tally()
-        try:
-            result = self.trial.run(run[0], watch=True, forced=forced, timeout_s=_TIMEOUT_S)
-        except (Failure, DeviceError):
-            return False
-        tally.add(result.conditions)
-        return tally.takes(side)
-
     def _is_wrong(
         self,
         reference: Reference,

@@ -26,7 +26,6 @@ _PREDICATES: Mapping[str, Callable[[float, float], bool]] = {
 
 _NO_PLACE = frozenset(("-1", "2147483647", "-2147483648", "65535"))
 """What stands for a place where none was found."""
-_EXCHANGED = "extractvalue"
 _LARGEST_MARK = 32
 """Integers up to here count places and mark what was found."""
 _EQUALITIES = frozenset(("icmp eq", "icmp ne"))
@@ -115,16 +114,13 @@ def is_guard(side: Side, tally: Tally) -> bool:
     where each lane has one to give: what finds it are conditions of their own.
     """
     seen = tally.seen[side.key]
-    if (side.key.kind, side.value) == (_EXCHANGED, False):
-        # Whoever loses a race tries again, and on the simulator threads seldom race.
-        return True
     if seen.is_special or (seen.is_chosen and side.key.constant in _NO_PLACE):
         return True
     if seen.parts and all(tally.seen[key].is_special for key, _ in seen.parts):
         # Beside them stands what no data decides, such as the place of a thread.
         return True
     is_flag = side.key.kind in _EQUALITIES and _is_mark(side.key.constant)
-    return is_flag and not (seen.compares or seen.is_chosen or seen.reads_data)
+    return is_flag and not (seen.compares or seen.is_chosen)
 
 
 def is_trigger(
@@ -146,7 +142,7 @@ def is_trigger(
     if explained.reads_bits(seen):
         return True
     if kind in _EQUALITIES and _is_mark(side.key.constant):
-        return seen.compares or seen.is_chosen or seen.reads_data
+        return seen.compares or seen.is_chosen
     if (kind, side.value) in _EQUAL_FLOATS and not any(seen.is_known):
         return True
     return not all(explained.has(number, kind) for number in seen.numbers)

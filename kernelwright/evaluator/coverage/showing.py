@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelwright.errors import DeviceError
-from kernelwright.evaluator.coverage.forcing import Forcing
 from kernelwright.evaluator.coverage.search import DirectedCase
 from kernelwright.evaluator.coverage.sides import Side, Tally, forced_sides
 from kernelwright.evaluator.inputs.draw import Random
@@ -39,15 +38,12 @@ class Showing:
     trial: Trial
     tolerances: Sequence[Tolerance]
     random: Random
-    forcing: Forcing
 
     def hidden(self, runs: Runs) -> Iterator[tuple[Side, Runs]]:
-        """Yield the sides that matter in none of their cases but in others, with some of theirs."""
+        """Yield the sides that matter in none of their cases, with some of those."""
         found = 0
         for side, taken in _taken(runs)[:MOST_SIDES]:
-            if any(self._shows(side, *run) for run in taken):
-                continue
-            if self.forcing.matters((side,)):
+            if not any(self._shows(side, *run) for run in taken):
                 yield side, taken
                 found += 1
             if found == _MOST_HIDDEN:
@@ -109,18 +105,6 @@ class Showing:
         others = self.random.standard_normal(wide.shape).astype(np.float32)
         made = drawn[places] if known.size else others
         return np.asarray(np.where(wide == wide, made, others).astype(array.dtype))
-
-
-def is_taken_by_numbers(side: Side, runs: Runs) -> bool:
-    """Say whether a case without NaN and infinities takes a side."""
-    return any(
-        _takes(conditions, side) and all(map(_is_finite, reference.inputs))
-        for reference, conditions in runs
-    )
-
-
-def _is_finite(array: Array) -> bool:
-    return array.dtype.kind in "bui" or bool(np.isfinite(array.astype(np.complex64)).all())
 
 
 def _takes(conditions: Sequence[Condition], side: Side) -> bool:

@@ -42,13 +42,9 @@ class Seen:
     is_chosen: bool = False
     numbers: tuple[float, ...] = ()
     reads_bits: bool = False
-    reads_data: bool = False
     compares: bool = False
     as_integers: tuple[str, ...] = ()
     parts: tuple[tuple[Key, bool], ...] = ()
-    guards: tuple[tuple[Key, bool], ...] = ()
-    value_type: str = ""
-    held: tuple[int, int] | None = None
     """As in `Condition`."""
 
 
@@ -65,17 +61,13 @@ class Tally:
         for key, condition in found:
             seen = self.seen.setdefault(key, Seen())
             seen.parts = tuple((keys[key.launch, n], no) for n, no in condition.parts)
-            seen.guards = tuple((keys[key.launch, n], value) for n, value in condition.guards)
             seen.was_false |= condition.was_false
             seen.was_true |= condition.was_true
             seen.loaded, seen.is_known = condition.loaded, condition.is_known
             seen.is_special, seen.is_chosen = condition.is_special, condition.is_chosen
             seen.numbers, seen.reads_bits = condition.numbers, condition.reads_bits
-            seen.reads_data = condition.reads_data
             seen.compares, seen.as_integers = condition.compares, condition.as_integers
             seen.compared = _closer(seen.compared, condition.compared)
-            seen.value_type = condition.value_type
-            seen.held = _joined(seen.held, condition.held)
 
     def merge(self, other: "Tally") -> None:
         """Take what other runs have seen."""
@@ -123,23 +115,6 @@ def forced_sides(
         for key, condition in keyed(conditions)
         if key in values
     )
-
-
-def forced_values(
-    conditions: Iterable[Condition], key: Key, changed_bits: int
-) -> tuple[ForcedCondition, ...]:
-    """Return what changes a number that is no condition in the build that gave these."""
-    return tuple(
-        ForcedCondition(launch=c.launch, site=c.site, changed_bits=changed_bits)
-        for k, c in keyed(conditions)
-        if k == key
-    )
-
-
-def _joined(one: tuple[int, int] | None, other: tuple[int, int] | None) -> tuple[int, int] | None:
-    if one is None or other is None:
-        return one or other
-    return one[0] | other[0], one[1] & other[1]
 
 
 def _closer(

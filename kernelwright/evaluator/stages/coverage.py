@@ -12,13 +12,8 @@ from kernelwright.evaluator.coverage.reach import (
     ranges_of,
 )
 from kernelwright.evaluator.coverage.search import Search
-from kernelwright.evaluator.coverage.showing import (
-    MOST_ELEMENTS,
-    Showing,
-    is_taken_by_numbers,
-)
+from kernelwright.evaluator.coverage.showing import MOST_ELEMENTS, Showing
 from kernelwright.evaluator.coverage.sides import Side, Tally
-from kernelwright.evaluator.coverage.values import Values
 from kernelwright.evaluator.evaluation import Stage, Status
 from kernelwright.evaluator.oracle.reference import Reference
 from kernelwright.evaluator.stages.correctness import judge_build
@@ -82,9 +77,7 @@ class _Coverage:
         own = self._references[0]
         hidden = self._show() if self._tally.seen and own.elements <= MOST_ELEMENTS else 0
         tried |= self._settle(tried)
-        self._prove_values()
-        count = sum(not seen.value_type for seen in self._tally.seen.values())
-        words = f"{counted(count, 'condition')} on loaded data"
+        words = f"{counted(len(self._tally.seen), 'condition')} on loaded data"
         if not tried:
             words += f", both sides taken in {counted(drawn, 'case')}"
         else:
@@ -93,39 +86,13 @@ class _Coverage:
             words += f"; {counted(hidden, 'side')} tried among other numbers"
         return f"{words}; {self._warning(self._unproven)}" if self._unproven else words
 
-    def _prove_values(self) -> None:
-        """Refuse numbers that data goes into, that are always the same, and that matter.
-
-        Raises:
-            Failure: there is one.
-        """
-        values = Values(self._trial, self._references, self._search.random)
-        if unproven := values.unproven():
-            key, number = unproven[0].key, unproven[0].number
-            raise Failure(
-                Status.WRONG,
-                f"unproven value: what is computed from loaded data at line {key.line}, column "
-                f"{key.column} of the {key.file} is {number:.9g} in all cases, and outputs are "
-                f"wrong where it is another number; write the constant, or compute it so that "
-                f"ordinary data changes it",
-            )
-
     def _show(self) -> int:
         """Judge further cases where a side matters in none; return of how many sides."""
-        forcing = Forcing(self._trial, self._runs, self._tally)
-        search = self._search
-        showing = Showing(self._trial, search.tolerances, search.random, forcing)
+        showing = Showing(self._trial, self._search.tolerances, self._search.random)
         hidden = list(showing.hidden(self._runs))
-        lost = []
         for side, taken in hidden:
-            is_ordinary = is_taken_by_numbers(side, self._runs)
             for reference in showing.cases(side, taken):
                 self._judge(reference)
-                is_ordinary = True
-            if not is_ordinary:
-                lost.append(side)
-        # What only rows take that are lost to NaN has never been judged.
-        self._refuse_triggers(lost, forcing)
         return len(hidden)
 
     def _settle(self, tried: frozenset[Side] = frozenset()) -> frozenset[Side]:
@@ -150,22 +117,11 @@ class _Coverage:
         for reference in self._search.reach(harmful):
             self._judge(reference)
         left = [side for side in harmful if not self._tally.takes(side)]
-        self._unproven += self._refuse_triggers(left, forcing)
-
-    def _refuse_triggers(self, sides: Sequence[Side], forcing: Forcing) -> list[Side]:
-        """Refuse sides that wait for data which nobody drew; return what is left of the unproven.
-
-        Raises:
-            Failure: there is one.
-        """
-        unproven = [side for side in sides if not is_guard(side, self._tally)]
+        unproven = [side for side in left if not is_guard(side, self._tally)]
         own = [s for s in unproven if not stands_in_library(s.key, self._context.program)]
-        triggers = [
-            s for s in own if is_trigger(s, self._tally, self._explained) or forcing.is_met_alone(s)
-        ]
-        if triggers:
+        if triggers := [s for s in own if is_trigger(s, self._tally, self._explained)]:
             raise Failure(Status.WRONG, self._warning(triggers))
-        return unproven
+        self._unproven += unproven
 
     def _judge(self, made: Reference) -> None:
         """Judge a case that was made for this program, as any other is judged."""

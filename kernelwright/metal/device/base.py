@@ -55,9 +55,7 @@ class ForcedCondition(Record):
 
     launch: int
     site: int
-    value: bool = True
-    changed_bits: int = Field(default=0, ge=0, lt=1 << 64)
-    """Of a value that is no condition: what is turned in each of its numbers."""
+    value: bool
 
 
 class Condition(Record):
@@ -85,20 +83,12 @@ class Condition(Record):
     """Finite numbers of the text that what it compares is computed with."""
     reads_bits: bool = False
     """What it compares is computed from the bits of a float that it has computed."""
-    reads_data: bool = False
-    """What it compares is computed from data, not only from whether numbers are special."""
     parts: tuple[tuple[int, bool], ...] = ()
     """Of a combination, the sites that it joins, and whether it takes their opposite."""
-    guards: tuple[tuple[int, bool], ...] = ()
-    """The conditions around it, and the sides of them without which no thread comes to it."""
     as_integers: tuple[str, ...] = ()
     """Arrays of which it loads integers, whatever they hold."""
     compares: bool = False
     """What it compares hangs on other comparisons, which ask for more than special numbers."""
-    value_type: str = ""
-    """Of a number that is no condition, but may decide as one: its type, in the words of LLVM."""
-    held: tuple[int, int] | None = None
-    """The bits that such a number ever had and always had; zeros have no sign, NaN no bits."""
     was_false: bool = False
     was_true: bool = False
     compared: tuple[float, float] | None = None

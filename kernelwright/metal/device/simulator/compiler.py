@@ -11,8 +11,7 @@ from pathlib import Path
 
 from kernelwright.errors import DeviceError
 from kernelwright.metal.device.base import RunOptions
-from kernelwright.metal.device.simulator.branches.site import Site
-from kernelwright.metal.device.simulator.branches.watch import watch
+from kernelwright.metal.device.simulator.branches.watch import Site, watch
 from kernelwright.metal.device.simulator.conversion import (
     RANGES_FLAG,
     Converter,

@@ -38,8 +38,6 @@ class Origins:
     """A float's bits are taken for an integer."""
     loads: set[int] = field(default_factory=set)
     """Buffers of which elements are loaded as integers."""
-    reads_data: bool = False
-    """Elements of buffers stand behind it, not only whether they are special numbers."""
     compares: bool = False
     """Another comparison stands behind it, which asks for more than NaN, infinities and ends."""
 
@@ -102,11 +100,8 @@ class BackwardSlice:
             found.compares = True
         if instruction.text.startswith(("bitcast float", "bitcast half", "bitcast bfloat")):
             found.reads_bits = True
-        if instruction.operation == "load":
-            buffers = self._taint.buffers_of(instruction.operands[-1])
-            found.reads_data |= bool(buffers)
-            if _INTEGER_LOAD.match(instruction.text):
-                found.loads |= buffers
+        if instruction.operation == "load" and _INTEGER_LOAD.match(instruction.text):
+            found.loads |= self._taint.buffers_of(instruction.operands[-1])
         if len(found.numbers) >= _MOST_NUMBERS or not self._is_own(instruction):
             return
         if instruction.operation == "store":

@@ -1,7 +1,7 @@
 """LLVM's listing of one kernel as blocks of instructions with their places in the text."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -82,7 +82,7 @@ class Function:
             yield from block.instructions
 
     @cached_property
-    def definitions(self) -> dict[str, Instruction]:
+    def definitions(self) -> Mapping[str, Instruction]:
         """What defines each name."""
         return {i.result: i for i in self.instructions if i.result}
 

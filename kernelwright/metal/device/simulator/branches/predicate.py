@@ -20,14 +20,9 @@ LOGIC = re.compile(
 )
 _BOTH = re.compile(r"^(?:and i1 (\S+), (\S+)|select i1 (\S+), i1 (\S+), i1 false)$")
 _EITHER = re.compile(r"^(?:or(?: disjoint)? i1 \S+, \S+|select i1 \S+, i1 true, i1 \S+)$")
-_NEGATION = re.compile(r"^xor i1 .*, true$")
 _OPPOSITE = re.compile(r"^xor i1 (%[^,]+), true$")
 _ABSOLUTE = re.compile(r"@llvm\.fabs\.\w+\(\w+ (?:noundef )?(%[^,\s)]+)\)")
 _MOST_JOINED = 16
-_OTHER = re.compile(
-    r"^(?:extractvalue \{ \w+, i1 \} \S+, 1$|(?:(?:tail|notail) )?call (?:\w+ )*i1 @)"
-)
-"""Conditions that no comparison of the text makes: whether an exchange took place, and classes."""
 
 _ENDS_OF_FORMATS = frozenset(
     (
@@ -57,19 +52,6 @@ def is_comparison(text: str) -> bool:
     return COMPARISON.match(text) is not None
 
 
-def is_condition(text: str) -> bool:
-    """Say whether an instruction's result is one condition."""
-    if _NEGATION.match(text):
-        return False
-    return any(pattern.match(text) for pattern in (COMPARISON, LOGIC, _OTHER))
-
-
-def asks_for_special(text: str) -> bool:
-    """Say whether a comparison asks for NaN, infinities or the ends of a format."""
-    found = COMPARISON.match(text)
-    return found is not None and (found[2] in ("uno", "ord") or found[5] in _ENDS_OF_FORMATS)
-
-
 def is_special(function: Function, name: str, seen: frozenset[str] = frozenset()) -> bool:
     """Say whether a condition asks for special numbers, or joins conditions that do."""
     instruction = function.definitions.get(name)
@@ -77,10 +59,8 @@ def is_special(function: Function, name: str, seen: frozenset[str] = frozenset()
         return True
     if instruction is None:
         return False
-    if COMPARISON.match(instruction.text):
-        return asks_for_special(instruction.text)
-    if "@llvm.is.fpclass" in instruction.text:
-        return True
+    if found := COMPARISON.match(instruction.text):
+        return found[2] in ("uno", "ord") or found[5] in _ENDS_OF_FORMATS
     if not LOGIC.match(instruction.text) or instruction.operation == "trunc":
         return False
     operands = [n for n in NAME.findall(instruction.text) if n in function.definitions]

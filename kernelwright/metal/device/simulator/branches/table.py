@@ -6,18 +6,9 @@ from math import inf, isfinite
 from pathlib import Path
 
 from kernelwright.metal.device.base import Condition, ForcedCondition
-from kernelwright.metal.device.simulator.branches.site import (
-    BITS,
-    CHANGED,
-    COMPARED,
-    FORCED,
-    SEEN,
-    Site,
-)
+from kernelwright.metal.device.simulator.branches.watch import COMPARED, FORCED, SEEN, Site
 from kernelwright.metal.device.simulator.build import load_runtime
 from kernelwright.metal.device.simulator.native import load_library
-
-_ALL_BITS = (1 << 64) - 1
 
 
 class ConditionTable:
@@ -32,19 +23,14 @@ class ConditionTable:
         self._seen = (ctypes.c_uint8 * (2 * count)).in_dll(loaded, SEEN)
         self._forced = (ctypes.c_uint8 * count).in_dll(loaded, FORCED)
         self._compared = (ctypes.c_double * (3 * count)).in_dll(loaded, COMPARED)
-        self._bits = (ctypes.c_uint64 * (2 * count)).in_dll(loaded, BITS)
-        self._changed = (ctypes.c_uint64 * count).in_dll(loaded, CHANGED)
 
     def reset(self, forced: Iterable[ForcedCondition] = ()) -> None:
         """Forget what was seen, and force these conditions alone."""
-        for table in (self._seen, self._forced, self._compared, self._bits, self._changed):
+        for table in (self._seen, self._forced, self._compared):
             ctypes.memset(table, 0, ctypes.sizeof(table))
-        self._bits[1::2] = [_ALL_BITS] * (len(self._bits) // 2)
         self._compared[::3] = [inf] * (len(self._compared) // 3)
         for one in forced:
-            self._changed[one.site] = one.changed_bits
-            if not one.changed_bits:
-                self._forced[one.site] = 2 if one.value else 1
+            self._forced[one.site] = 2 if one.value else 1
 
     def read(self, launch: int, names: Sequence[str]) -> Iterator[Condition]:
         """Yield what was seen since, of a launch whose buffers hold arrays of these names."""
@@ -64,23 +50,14 @@ class ConditionTable:
                 is_chosen=site.is_chosen,
                 numbers=site.numbers,
                 reads_bits=site.reads_bits,
-                reads_data=site.reads_data,
                 compares=site.compares,
                 parts=site.parts,
-                guards=site.guards,
-                value_type=site.value_type,
-                held=self._held(number) if site.value_type else None,
                 as_integers=tuple(_name(buffer, names) for buffer in site.loads),
                 was_false=bool(self._seen[2 * number]),
                 was_true=bool(self._seen[2 * number + 1]),
                 # JSON has no other numbers.
                 compared=(pair[0], pair[1]) if isfinite(least) and site.has_values else None,
             )
-
-    def _held(self, number: int) -> tuple[int, int] | None:
-        """Return the bits that a value ever had and always had; None where nothing computed it."""
-        ever, always = self._bits[2 * number : 2 * number + 2]
-        return None if always & ~ever else (ever, always)
 
 
 def _name(buffer: int, names: Sequence[str]) -> str:

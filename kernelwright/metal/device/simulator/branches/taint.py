@@ -1,10 +1,9 @@
 """What a kernel computes from the data that it has loaded."""
 
+import heapq
 import re
-from collections.abc import Collection
-from functools import cached_property
+from collections.abc import Collection, Iterator
 
-from kernelwright.metal.device.simulator.branches.control_flow import ControlFlow
 from kernelwright.metal.device.simulator.branches.listing import Block, Function, Instruction
 from kernelwright.metal.device.simulator.wide.assembly import NAME
 
@@ -36,14 +35,12 @@ class Taint:
         self._roots: dict[str, frozenset[str]] = {}
         self.names: set[str] = set() if is_entry else set(function.parameters)
         self._memory: set[str] = {_ANYTHING}
-        self._flow = ControlFlow(function)
+        self._flow = _ControlFlow(function)
         self._block_of = {
             i.number: label for label, block in function.blocks.items() for i in block.instructions
         }
         self._written: dict[str, set[int]] = {}
         """Where data comes into each piece of memory, by the numbers of instructions."""
-        self._ended: set[frozenset[str]] = set()
-        """The blocks of each loop that data ends: how often they were run hangs on it."""
         self._spread()
 
     def _spread(self) -> None:
@@ -57,8 +54,7 @@ class Taint:
 
     @property
     def _known(self) -> int:
-        written = sum(map(len, self._written.values()))
-        return len(self.names) + len(self._memory) + written + len(self._ended)
+        return len(self.names) + len(self._memory) + sum(map(len, self._written.values()))
 
     def _choose(self, block: Block) -> None:
         """What a condition chooses depends on it, even where it chooses among constants."""
@@ -66,46 +62,16 @@ class Taint:
         condition = [n for n in NAME.findall(last.text.partition("label")[0]) if n[0] == "%"]
         if len(block.successors) < 2 or not self.names.intersection(condition):
             return
-        joins = list(self._flow.joins(block))
-        for loop in self._flow.loops:
-            if any(label == block.label for label, _ in loop.exits):
-                self._ended.add(loop.body)
-                joins += self._flow.joins_after(loop)
-        for join in joins:
+        for join in self._flow.joins(block):
             for instruction in join.instructions:
                 if instruction.operation != "phi":
                     break
                 self.names.add(instruction.result)
 
-    @cached_property
-    def last_turns(self) -> frozenset[str]:
-        """Conditions that end loops which data ends too: that they do hangs on the data."""
-        found = set[str]()
-        for loop in self._flow.loops:
-            if loop.body in self._ended:
-                for label, _ in loop.exits:
-                    last = self._function.blocks[label].instructions[-1].text
-                    found.update(NAME.findall(last.partition(", label")[0]))
-        return frozenset(found)
-
-    def _is_left_by(self, instruction: Instruction, names: Collection[str]) -> bool:
-        """Say whether an instruction reads what a loop that data ends has left behind."""
-        place = self._block_of[instruction.number]
-        for body in self._ended:
-            if place in body:
-                continue
-            for name in names:
-                made = self._function.definitions.get(name)
-                if made is not None and self._block_of[made.number] in body:
-                    return True
-        return False
-
     def _follow(self, instruction: Instruction) -> None:
         operation = instruction.operation
         names = [n for n in instruction.operands if n[0] == "%"]
         is_tainted = not self.names.isdisjoint(names)
-        if not is_tainted and self._ended and instruction.result not in self.names:
-            is_tainted = self._is_left_by(instruction, names)
         if operation == "store":
             value, pointer = names[:-1], names[-1] if names else ""
             if pointer and (not self.names.isdisjoint(value) or pointer in self.names):
@@ -266,3 +232,73 @@ def _pointer_operands(instruction: Instruction) -> list[str]:
     if instruction.operation == "select":
         return re.findall(r"ptr ([%@][^,\s]+)", instruction.text)
     return names[:1]
+
+
+class _ControlFlow:
+    """Where the ways that part at a branch meet again."""
+
+    def __init__(self, function: Function) -> None:
+        self._blocks = function.blocks
+        self._order = _reverse_postorder(function)
+        self._found: dict[str, tuple[Block, ...]] = {}
+        self._after: dict[str, frozenset[str]] = {}
+
+    def leads(self, block: str, other: str) -> bool:
+        """Say whether a way of at least one step goes from one block to the other."""
+        if block not in self._after:
+            found: set[str] = set()
+            pending = list(self._blocks[block].successors)
+            while pending:
+                label = pending.pop()
+                if label in self._blocks and label not in found:
+                    found.add(label)
+                    pending += self._blocks[label].successors
+            self._after[block] = frozenset(found)
+        return other in self._after[block]
+
+    def joins(self, block: Block) -> tuple[Block, ...]:
+        """Return the blocks in which more than one way out of a block may first meet."""
+        if block.label not in self._found:
+            self._found[block.label] = tuple(self._find(block))
+        return self._found[block.label]
+
+    def _find(self, block: Block) -> Iterator[Block]:
+        # Forward edges alone: what a loop brings back is not what one turn of it has chosen.
+        ways = {label: label for label in block.successors if self._is_forward(block.label, label)}
+        pending = [(self._order[label], label) for label in ways]
+        heapq.heapify(pending)
+        while pending:
+            _, label = heapq.heappop(pending)
+            if ways[label] == label and label not in block.successors:
+                yield self._blocks[label]
+            for following in self._blocks[label].successors:
+                if not self._is_forward(label, following):
+                    continue
+                if following not in ways:
+                    ways[following] = ways[label]
+                    heapq.heappush(pending, (self._order[following], following))
+                elif ways[following] != ways[label]:
+                    if following in block.successors:
+                        yield self._blocks[following]
+                    ways[following] = following
+
+    def _is_forward(self, label: str, following: str) -> bool:
+        return self._order.get(following, -1) > self._order[label]
+
+
+def _reverse_postorder(function: Function) -> dict[str, int]:
+    """Number the blocks so that each comes after those before it, loops aside."""
+    first = next(iter(function.blocks))
+    found: list[str] = []
+    seen = {first}
+    stack = [(first, iter(function.blocks[first].successors))]
+    while stack:
+        label, successors = stack[-1]
+        following = next((s for s in successors if s in function.blocks and s not in seen), None)
+        if following is None:
+            found.append(label)
+            stack.pop()
+        else:
+            seen.add(following)
+            stack.append((following, iter(function.blocks[following].successors)))
+    return {label: place for place, label in enumerate(reversed(found))}

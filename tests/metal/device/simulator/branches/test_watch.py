@@ -35,11 +35,7 @@ def _run(executable: SimulatorExecutable, *forced: ForcedCondition) -> RunResult
 
 
 def _conditions(body: str, header: str = "") -> tuple[Condition, ...]:
-    return _watched(_compiled(body, header))
-
-
-def _watched(executable: SimulatorExecutable) -> tuple[Condition, ...]:
-    return tuple(c for c in _run(executable).conditions if not c.value_type)
+    return _run(_compiled(body, header)).conditions
 
 
 @pytest.mark.parametrize(
@@ -99,7 +95,7 @@ def test_a_function_of_the_header_has_its_own_place() -> None:
 
 def test_a_forced_condition_takes_the_other_side_in_every_thread() -> None:
     executable = _compiled("y[i] = x[i] > 1e9f ? 1.0f : 2.0f;")
-    (found,) = _watched(executable)
+    (found,) = _run(executable).conditions
 
     forced = ForcedCondition(launch=found.launch, site=found.site, value=True)
 
@@ -184,125 +180,8 @@ def test_a_flag_that_branches_set_hangs_on_their_conditions() -> None:
 def test_a_loop_whose_end_is_forced_away_ends_soon() -> None:
     body = "float s = x[i]; while (true) { s += 1.0f; if (s > 40.0f) break; } y[i] = s;"
     executable = _compiled(body)
-    (condition,) = _watched(executable)
+    (condition,) = _run(executable).conditions
     forced = ForcedCondition(launch=condition.launch, site=condition.site, value=False)
     options = RunOptions(watch=True, forced=(forced,), timeout_s=0.2)
     with pytest.raises(LaunchError, match=r"did not end in 0\.2 s of processor time"):
         executable.run((np.arange(_SIZE, dtype=np.float32),), options)
-
-
-@pytest.mark.parametrize(
-    ("body", "kind"),
-    [
-        ("y[i] = metal::max(x[i], -1.5f);", "fcmp ogt"),
-        ("y[i] = metal::clamp(x[i], 0.0f, 99.5f);", "fcmp olt"),
-        ("y[i] = float(metal::min(uint(x[i]), 77u));", "icmp ult"),
-        ("switch (uint(x[i])) { case 99: y[i] = 1; break; default: y[i] = x[0]; }", "icmp eq"),
-        ("bool4 b = float4(x[i]) > float4(99.5f); y[i] = metal::any(b) ? 1.0f : 2.0f;", "fcmp ogt"),
-    ],
-)
-def test_what_decides_without_a_branch_is_watched(body: str, kind: str) -> None:
-    assert any(c.was_false != c.was_true for c in _conditions(body) if c.kind == kind)
-
-
-def test_a_forced_order_makes_a_maximum_pick_its_other_operand() -> None:
-    executable = _compiled("y[i] = metal::max(x[i], -1.5f);")
-    (found,) = _watched(executable)
-
-    forced = ForcedCondition(launch=found.launch, site=found.site, value=False)
-
-    assert (_run(executable, forced).outputs[0] == -1.5).all()
-    assert (_run(executable).outputs[0] == np.arange(_SIZE)).all()
-
-
-def test_a_forced_case_of_a_switch_is_taken() -> None:
-    executable = _compiled(
-        "switch (uint(x[i])) { case 99: y[i] = 1; break; case 7: y[i] = 2; break;"
-        " default: y[i] = 3; }"
-    )
-    rare = next(c for c in _watched(executable) if c.constant == "99")
-    seven = next(c for c in _watched(executable) if c.constant == "7")
-
-    taken = ForcedCondition(launch=0, site=rare.site, value=True)
-    left = ForcedCondition(launch=0, site=seven.site, value=False)
-
-    assert (_run(executable, taken).outputs[0] == 1).all()
-    assert (_run(executable, left).outputs[0] == 3).all()
-
-
-def test_an_exchange_that_never_takes_place_is_watched() -> None:
-    body = (
-        "threadgroup metal::atomic_uint a; uint want = 100u;"
-        "if (i % 32 == 0) metal::atomic_store_explicit(&a, uint(x[i]), memory_order_relaxed);"
-        "threadgroup_barrier(mem_flags::mem_threadgroup);"
-        "bool met = metal::atomic_compare_exchange_weak_explicit("
-        "&a, &want, 1u, memory_order_relaxed, memory_order_relaxed); y[i] = met ? 1.0f : 2.0f;"
-    )
-
-    assert any(c.was_false and not c.was_true for c in _conditions(body))
-
-
-def test_what_a_flag_is_after_its_loop_is_told_apart() -> None:
-    found = _conditions(
-        "bool ok = true; for (uint k = 0; k < 64; ++k) ok = ok != (x[k] == 40.0f);"
-        "y[i] = (ok != (x[i] > 3.0f)) ? 1.0f : 2.0f;"
-    )
-
-    (end,) = (c for c in found if c.kind == "end")
-    assert (end.was_false, end.was_true) == (True, False)
-
-
-def test_a_loop_that_data_always_ends_early_shows() -> None:
-    found = _conditions(
-        "bool ok = true; for (uint k = 0; k < 64; ++k) if (x[k] > 1.0f) { ok = false; break; }"
-        "y[i] = ok ? 1.0f : x[2];"
-    )
-
-    assert any(c.constant == "64" and not c.was_true for c in found)
-
-
-def test_a_place_where_a_loop_ended_is_data() -> None:
-    found = _conditions(
-        "uint k = 0; while (k < 63 && x[k] < 10.0f) ++k; y[i] = k == 50 ? 1.0f : x[2];"
-    )
-
-    assert any(c.constant == "50" and c.was_false and not c.was_true for c in found)
-
-
-def test_a_condition_tells_those_around_it() -> None:
-    found = _conditions("if (x[i] > 3) if (x[63 - i] + x[3] > 4) { y[i] = 1; return; } y[i] = 7;")
-
-    inner = next(c for c in found if c.guards)
-    ((site, value),) = inner.guards
-    outer = next(c for c in found if c.site == site)
-    assert (outer.constant, value) == ("3.000000e+00", True)
-
-
-@pytest.mark.parametrize(
-    ("body", "number"),
-    [
-        ("y[i] = 2.0f + metal::exp(-1e6f * (x[i] - 0.5f) * (x[i] - 0.5f));", 2.0),
-        ("uint h = uint(x[i]) * 3u; y[i] = x[i] + float(h >> 9);", 0.0),
-        ("const uchar t[4] = {0, 0, 0, 1}; y[i] = x[i] + t[uint(x[i]) % 3];", 0.0),
-        ("y[i] = x[i] + float(uint(x[i]) / 100u);", 0.0),
-    ],
-)
-def test_a_number_that_never_changes_shows(body: str, number: float) -> None:
-    held = [c for c in _run(_compiled(body)).conditions if c.value_type and c.held is not None]
-
-    constants = [c for c in held if c.held is not None and c.held[0] == c.held[1]]
-    assert constants
-    bits = {c.held[0] for c in constants if c.held is not None}
-    wanted = {int(number), int.from_bytes(np.float32(number).tobytes(), "little")}
-    assert bits & wanted
-
-
-def test_a_changed_number_is_another_in_every_thread() -> None:
-    executable = _compiled("y[i] = x[i] + float(uint(x[i]) / 100u);")
-    value = next(
-        c for c in _run(executable).conditions if c.held == (0, 0) and c.value_type == "i32"
-    )
-
-    changed = ForcedCondition(launch=0, site=value.site, changed_bits=1)
-
-    assert (_run(executable, changed).outputs[0] == np.arange(_SIZE) + 1).all()
