@@ -3,7 +3,7 @@
 from kernelwright.ir.graph import Graph, Node
 from kernelwright.ir.ops import Call, Kind, op_named, reduced_axes
 from kernelwright.ir.region import Region
-from kernelwright.metal.family.classify import Pattern, classify
+from kernelwright.metal.family.classify import Pattern, classify, served
 from kernelwright.plan.cluster import Cluster, Clusters, Judge, is_fused
 from kernelwright.plan.cluster_merge import join_clusters
 from kernelwright.plan.cost import DEFAULT_PROFILE, Profile
@@ -34,9 +34,16 @@ def partition(graph: Graph, *, width: int = 1, profile: Profile = DEFAULT_PROFIL
     cut = join_clusters(judge, cut)
     regions = [judge.region(cluster) for cluster in cut.all()]
     regions.sort(key=lambda region: region.indices[0])
+    regions = [region for region in regions if _is_served(region)]
     worthwhile = [r for r in regions if len(work(r)) > 1 or _is_slow_alone(r)]
     single = [r for r in regions if classify(r.bare()).pattern is not Pattern.NONE]
     return worthwhile or single or list(copying_region(graph))
+
+
+def _is_served(region: Region) -> bool:
+    """Say whether a kernel family takes a region with an update in its standard form, too."""
+    has_update = any(node.op == "slice_update" for node in region.nodes)
+    return not has_update or classify(served(region.extract())).pattern is not Pattern.NONE
 
 
 def work(region: Region) -> tuple[Node, ...]:
