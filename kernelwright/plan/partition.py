@@ -3,7 +3,7 @@
 from kernelwright.ir.graph import Graph, Node
 from kernelwright.ir.ops import Call, Kind, op_named, reduced_axes
 from kernelwright.ir.region import Region
-from kernelwright.metal.family.classify import Pattern, classify, served
+from kernelwright.metal.family.classify import UPDATES, Pattern, classify, served
 from kernelwright.plan.cluster import Cluster, Clusters, Judge, is_fused
 from kernelwright.plan.cluster_merge import join_clusters
 from kernelwright.plan.cost import DEFAULT_PROFILE, Profile
@@ -42,7 +42,7 @@ def partition(graph: Graph, *, width: int = 1, profile: Profile = DEFAULT_PROFIL
 
 def _is_served(region: Region) -> bool:
     """Say whether a kernel family takes a region with an update in its standard form, too."""
-    has_update = any(node.op == "slice_update" for node in region.nodes)
+    has_update = any(node.op in UPDATES for node in region.nodes)
     return not has_update or classify(served(region.extract())).pattern is not Pattern.NONE
 
 

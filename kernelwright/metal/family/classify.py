@@ -72,7 +72,7 @@ _FUSED_INDEXING = frozenset(
     {"arange", "concatenate", "dequantize", "gather", "gather_axis", "pad", "slice_update"}
 )
 """Indexing ops that are arithmetic where they are read: they need no kernel of their own."""
-_UPDATES = frozenset({"slice_update", "scatter_axis"})
+UPDATES = frozenset({"slice_update", "scatter_axis"})
 
 
 def is_index_arithmetic(graph: Graph, node: Node) -> bool:
@@ -163,7 +163,7 @@ def _unfit(graph: Graph, node: Node) -> str:
             return f"Metal has no {graph.types[value].dtype} for {node.op}"
     if kind is Kind.REDUCTION and node.op not in _ROW_OPS:
         return f"{node.op} has no kernel family yet"
-    if node.op in _UPDATES and _only_copies(graph, node):
+    if node.op in UPDATES and _only_copies(graph, node):
         return f"{node.op} alone is done in place by MLX, where a kernel copies what it keeps"
     if kind in _FUSED_KINDS or is_index_arithmetic(graph, node) or is_window(graph, node):
         return ""
