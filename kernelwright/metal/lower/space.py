@@ -12,12 +12,14 @@ from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.family.classify import Pattern, classify, served
 from kernelwright.metal.family.concatenated_outputs import stacked_axis
 from kernelwright.metal.family.contraction import FEW_TOKENS, dense_sizes
-from kernelwright.metal.lower.accumulator import is_compensated, joins_in_part, online_pairs
-from kernelwright.metal.lower.attention_space import attention_layout, attention_schedules
+from kernelwright.metal.lower.attention.space import attention_layout, attention_schedules
 from kernelwright.metal.lower.banded import banded_footprint, banded_schedules
-from kernelwright.metal.lower.column_scan import column_scan_shape, column_scan_stores
-from kernelwright.metal.lower.dense_space import dense_schedules, dense_tiling
-from kernelwright.metal.lower.elementwise import (
+from kernelwright.metal.lower.emit.accumulator import is_compensated, joins_in_part, online_pairs
+from kernelwright.metal.lower.emit.run import WIDTHS, preferred_run
+from kernelwright.metal.lower.emit.running import is_wide, scanned
+from kernelwright.metal.lower.gemm.space import matmul_schedules, matmul_tiles
+from kernelwright.metal.lower.gemv.space import dense_schedules, dense_tiling
+from kernelwright.metal.lower.pointwise.kernel import (
     Piece,
     domain,
     element_stores,
@@ -26,25 +28,23 @@ from kernelwright.metal.lower.elementwise import (
     sharing_rows,
     split_at_choices,
 )
-from kernelwright.metal.lower.index import Axis
-from kernelwright.metal.lower.matmul_space import matmul_schedules, matmul_tiles
-from kernelwright.metal.lower.matvec_space import matvec_registers, matvec_schedules
-from kernelwright.metal.lower.nesting import refuses_deep_nesting
-from kernelwright.metal.lower.passes import Loop, loops, per_lane, register_count
-from kernelwright.metal.lower.prefill import prefill_tiles
-from kernelwright.metal.lower.prefill_space import prefill_schedules
-from kernelwright.metal.lower.reduction import is_short
-from kernelwright.metal.lower.row_stores import is_strided, row_count, row_stores
-from kernelwright.metal.lower.rowwise import lower_rowwise
-from kernelwright.metal.lower.run import WIDTHS, preferred_run
-from kernelwright.metal.lower.running import is_wide, scanned
-from kernelwright.metal.lower.scan import scan_shape, scan_stores
-from kernelwright.metal.lower.signature import Signature
-from kernelwright.metal.lower.split import lower_split
-from kernelwright.metal.lower.stacked import Layer, stacked_layers
+from kernelwright.metal.lower.pointwise.stacked import Layer, stacked_layers
+from kernelwright.metal.lower.prefill.kernel import prefill_tiles
+from kernelwright.metal.lower.prefill.space import prefill_schedules
+from kernelwright.metal.lower.program.signature import Signature
+from kernelwright.metal.lower.quantized.space import matvec_registers, matvec_schedules
+from kernelwright.metal.lower.rowwise.kernel import lower_rowwise
+from kernelwright.metal.lower.rowwise.passes import Loop, loops, per_lane, register_count
+from kernelwright.metal.lower.rowwise.split import lower_split
+from kernelwright.metal.lower.rowwise.stores import is_strided, row_count, row_stores
+from kernelwright.metal.lower.rowwise.tiled import Tiles, tile_rows
+from kernelwright.metal.lower.scan.columns import column_scan_shape, column_scan_stores
+from kernelwright.metal.lower.scan.rows import scan_shape, scan_stores
 from kernelwright.metal.lower.staged import lower_staged, part_counts
-from kernelwright.metal.lower.term import Load, Reduced, Reducer, Store, always, walk
-from kernelwright.metal.lower.tiled import Tiles, tile_rows
+from kernelwright.metal.lower.term.index import Axis
+from kernelwright.metal.lower.term.nesting import refuses_deep_nesting
+from kernelwright.metal.lower.term.reduction import is_short
+from kernelwright.metal.lower.term.term import Load, Reduced, Reducer, Store, always, walk
 from kernelwright.metal.lower.transposed import transposed_bytes, transposed_schedules
 from kernelwright.metal.schedule import (
     Attention,

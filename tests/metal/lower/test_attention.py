@@ -24,7 +24,7 @@ from kernelwright.metal.device.base import Array, DeviceInfo
 from kernelwright.metal.family import Pattern, classify
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import footprint, lower, schedules
-from kernelwright.metal.lower.attention_space import attention_layout
+from kernelwright.metal.lower.attention.space import attention_layout
 from kernelwright.metal.schedule import Attention, parse
 from kernelwright.plan import partition
 

@@ -11,7 +11,7 @@ from kernelwright.evaluator import Task, evaluate
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.kernel import Kernel
 from kernelwright.metal.lower import lower, schedules
-from kernelwright.metal.lower.elementwise import threadgroup_of
+from kernelwright.metal.lower.pointwise.kernel import threadgroup_of
 from kernelwright.metal.schedule import Elementwise
 from kernelwright.plan import partition
 

@@ -9,7 +9,7 @@ from kernelwright.evaluator.static import vocabulary
 from kernelwright.metal.device.registry import open_device
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.lower.library import FUNCTIONS
-from kernelwright.metal.lower.signature import RESERVED, _safe
+from kernelwright.metal.lower.program.signature import RESERVED, _safe
 
 
 def test_no_array_has_a_name_that_the_evaluator_refuses() -> None:

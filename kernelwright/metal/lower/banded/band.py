@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.ir.dtype import Dtype
-from kernelwright.metal.lower.accumulator import identity, step
-from kernelwright.metal.lower.layout import Block, Walk
-from kernelwright.metal.lower.operator import MSL_TYPE
-from kernelwright.metal.lower.passes import Loop, loops, per_lane
-from kernelwright.metal.lower.rows import Rows
-from kernelwright.metal.lower.term import Reduced, Reducer, Store
-from kernelwright.metal.lower.text import Binding
-from kernelwright.metal.lower.writer import INDENT, Writer
+from kernelwright.metal.lower.emit.accumulator import identity, step
+from kernelwright.metal.lower.emit.layout import Block, Walk
+from kernelwright.metal.lower.emit.writer import INDENT, Writer
+from kernelwright.metal.lower.rowwise.body import Rows
+from kernelwright.metal.lower.rowwise.passes import Loop, loops, per_lane
+from kernelwright.metal.lower.term.operator import MSL_TYPE
+from kernelwright.metal.lower.term.term import Reduced, Reducer, Store
+from kernelwright.metal.lower.term.text import Binding
 from kernelwright.metal.schedule import Banded, Rowwise
 
 REDUCERS = {

@@ -3,10 +3,10 @@
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph, TensorType
 from kernelwright.metal.kernel import Kernel, Tensor
-from kernelwright.metal.lower.elementwise import lower_elementwise
-from kernelwright.metal.lower.row_stores import is_strided, row_count, row_stores
-from kernelwright.metal.lower.rowwise import lower_rowwise
-from kernelwright.metal.lower.signature import Signature, kernel_name
+from kernelwright.metal.lower.pointwise.kernel import lower_elementwise
+from kernelwright.metal.lower.program.signature import Signature, kernel_name
+from kernelwright.metal.lower.rowwise.kernel import lower_rowwise
+from kernelwright.metal.lower.rowwise.stores import is_strided, row_count, row_stores
 from kernelwright.metal.lower.staged.cut import Stage, cut
 from kernelwright.metal.schedule import Columnwise, Elementwise, Rowwise, Staged
 

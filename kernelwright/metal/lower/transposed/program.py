@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Kernel
-from kernelwright.metal.lower.function import header_for
-from kernelwright.metal.lower.index import Axis, Index
-from kernelwright.metal.lower.layout import Block, Line, surround
-from kernelwright.metal.lower.operator import MSL_TYPE
-from kernelwright.metal.lower.run import Run, Span
-from kernelwright.metal.lower.signature import Signature, kernel_name
-from kernelwright.metal.lower.term import Load, walk
+from kernelwright.metal.lower.emit.layout import Block, Line, surround
+from kernelwright.metal.lower.emit.run import Run, Span
+from kernelwright.metal.lower.emit.writer import Writer
+from kernelwright.metal.lower.program.signature import Signature, kernel_name
+from kernelwright.metal.lower.term.function import header_for
+from kernelwright.metal.lower.term.index import Axis, Index
+from kernelwright.metal.lower.term.operator import MSL_TYPE
+from kernelwright.metal.lower.term.term import Load, walk
 from kernelwright.metal.lower.transposed.tile import Plane, Tile
-from kernelwright.metal.lower.writer import Writer
 from kernelwright.metal.schedule import Transposed
 
 

@@ -1,0 +1,1 @@
+"""Attention of few queries (decode): simdgroups walk along keys and merge what each found."""

@@ -1,0 +1,1 @@
+"""Lines of Metal: terms, runs of neighbours, reductions among lanes, matrices of simdgroups."""

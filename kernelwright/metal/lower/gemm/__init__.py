@@ -1,0 +1,1 @@
+"""Many rows times a matrix, tiles on simdgroup matrices."""

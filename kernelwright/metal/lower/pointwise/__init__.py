@@ -1,0 +1,1 @@
+"""Every thread makes a few elements: maps, broadcasts, views, stencils and windows."""

@@ -1,0 +1,1 @@
+"""Attention of many queries: tiles on simdgroup matrices."""

@@ -1,0 +1,1 @@
+"""Few rows times a quantized matrix."""

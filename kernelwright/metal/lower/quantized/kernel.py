@@ -1,0 +1,286 @@
+"""Quantized matrices times few vectors: a simdgroup makes a few results, lanes walk along rows."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from kernelwright.errors import UnsupportedError
+from kernelwright.ir.graph import Graph
+from kernelwright.metal.family.component import ragged_parts
+from kernelwright.metal.family.matvec import Product
+from kernelwright.metal.kernel import Kernel
+from kernelwright.metal.lower.emit.layout import Block, Line, span, surround
+from kernelwright.metal.lower.emit.run import Run, Span
+from kernelwright.metal.lower.emit.writer import Writer
+from kernelwright.metal.lower.program.side_by_side import part_signature, side_by_side
+from kernelwright.metal.lower.program.signature import Signature, kernel_name
+from kernelwright.metal.lower.quantized.space import VECTORS, words_of
+from kernelwright.metal.lower.quantized.terms import Dot, product_stores
+from kernelwright.metal.lower.term.build import REDUCED_AXIS
+from kernelwright.metal.lower.term.function import header_for
+from kernelwright.metal.lower.term.index import Axis
+from kernelwright.metal.lower.term.term import Load, Store, Term, walk
+from kernelwright.metal.schedule import Matvec
+
+_LANES = 32
+_LONGEST = 88
+"""Characters of a statement beyond which the digit gets a name."""
+_DIGITS = {
+    ("mxfp4", 4): "four_bit_float",
+    ("nvfp4", 4): "four_bit_float",
+    ("mxfp8", 8): "eight_bit_float",
+}
+"""What makes a number of a digit, by format, where the digit is not the number itself."""
+_WIDTH = 4
+"""Elements of a vector that a lane reads in one access."""
+
+
+def lower_matvec(graph: Graph, signature: Signature, schedule: Matvec) -> Kernel:
+    """Write one kernel for the products of a graph and what follows them.
+
+    Raises:
+        UnsupportedError: the schedule does not divide the graph's rows or words.
+    """
+    parts = ragged_parts(graph)
+    if parts:
+        made = [
+            lower_matvec(part.bare(), part_signature(signature, part), schedule) for part in parts
+        ]
+        return side_by_side(graph, made, axis=1, attribute="thread_position_in_grid.y")
+    stores, dots, product = product_stores(graph, signature)
+    rows = graph.output_types[0].size // product.vectors
+    if rows % schedule.results or schedule.words not in words_of(product):
+        raise UnsupportedError(
+            f"{schedule.results} results of {schedule.words} words at a time do not divide {rows} "
+            f"rows of {product.columns} {product.bits}-bit digits."
+        )
+    writer = Writer(signature.scalars, taken=signature.taken)
+    source = Rows(writer, stores, dots, product, schedule).write()
+    roots = [s.value for s in stores] + [t for d in dots for t in d.read]
+    used = {t.array for t in walk(roots) if isinstance(t, Load)}
+    return Kernel(
+        name=kernel_name(graph),
+        inputs=tuple(name for name, _ in signature.inputs if name in used),
+        outputs=tuple(s.array for s in stores),
+        source=source,
+        header=header_for(source),
+        grid=(_LANES, rows // schedule.results, product.vectors if product.is_gathered else 1),
+        threadgroup=(_LANES, schedule.simdgroups, 1),
+    )
+
+
+@dataclass
+class Rows:
+    """One kernel being written."""
+
+    writer: Writer
+    stores: Sequence[Store]
+    dots: Sequence[Dot]
+    product: Product
+    schedule: Matvec
+    totals: list[str] = field(default_factory=list)
+    """The variable of each dot product."""
+    values: dict[int, str] = field(default_factory=dict)
+    """The register arrays that hold a lane's part of each vector, by the element's number."""
+
+    @property
+    def digits(self) -> int:
+        """Digits that a lane takes at a time."""
+        return self.schedule.words * 32 // self.product.bits
+
+    @property
+    def vectors(self) -> int:
+        """Vectors that a simdgroup multiplies at once."""
+        return 1 if self.product.is_gathered else self.product.vectors
+
+    def write(self) -> str:
+        """Return the kernel's body."""
+        self._choose_matrices()
+        for _ in self.dots:
+            self._declare_total()
+        with self._tiles():
+            for dot in self.dots:
+                if dot.value.number not in self.values:
+                    self._read_vectors(dot.value)
+            with self._each("j", self.schedule.results):
+                self._row()
+                self._multiply()
+        self._finish()
+        return "\n".join([*self._head(), *self.writer.lines]) + "\n"
+
+    def _head(self) -> list[str]:
+        results = self.schedule.results
+        first = "row" if results == 1 else "first"
+        scale = "" if results == 1 else f" * {results}"
+        head = [
+            f"constexpr uint columns = {self.product.columns};",
+            "uint lane = thread_index_in_simdgroup;",
+            f"uint {first} = thread_position_in_grid.y{scale};",
+            "uint token = thread_position_in_grid.z;",
+        ]
+        is_spread = self.product.is_gathered and self.product.vectors > 1
+        kept = head if is_spread else head[:-1]
+        return [h for h in kept if self.writer.mentions(h.split(" = ")[0].split()[-1])]
+
+    def _choose_matrices(self) -> None:
+        """Name what says which matrix a vector is multiplied with."""
+        for term in walk([t for dot in self.dots for t in dot.read]):
+            for place in term.places if isinstance(term, Load) else ():
+                if place.number not in self.writer.bound:
+                    self.writer.prepare([place])
+                    self.writer.define(place)
+
+    def _declare_total(self) -> None:
+        several = self.vectors * self.schedule.results > 1
+        name = self.writer.fresh("totals" if several else "total")
+        sizes = [n for n in (self.vectors, self.schedule.results) if n > 1]
+        shape = "".join(f"[{n}]" for n in sizes)
+        self.writer.line(f"float {name}{shape} = {'{}' if several else '0.0f'};")
+        token = "[token]" if self.vectors > 1 else ""
+        result = "[j]" if self.schedule.results > 1 else ""
+        self.totals.append(f"{name}{token}{result}")
+
+    @contextmanager
+    def _tiles(self) -> Iterator[None]:
+        """Write the walk of the lanes along the rows."""
+        step = _LANES * self.digits
+        first = f"lane * {self.digits}"
+        if step < self.product.columns:
+            head = f"for (uint tile = {first}; tile < columns; tile += {step})"
+            with self.writer.block(head):
+                yield
+            return
+        self.writer.line(f"uint tile = {first};")
+        if step == self.product.columns:
+            yield
+            return
+        with self.writer.block("if (tile < columns)"):
+            yield
+
+    @contextmanager
+    def _each(self, name: str, count: int) -> Iterator[None]:
+        """Write a loop, where there is more than one turn."""
+        if count == 1:
+            yield
+            return
+        with self.writer.block(f"for (uint {name} = 0; {name} < {count}; ++{name})"):
+            yield
+
+    def _row(self) -> None:
+        if self.schedule.results > 1:
+            self.writer.line("uint row = first + j;")
+
+    def _read_vectors(self, value: Term) -> None:
+        """Keep a lane's part of every vector in registers: all its rows of weights need it."""
+        writer = self.writer
+        array = writer.fresh("values")
+        shape = f"[{self.vectors}]" if self.vectors > 1 else ""
+        writer.line(f"float {array}{shape}[{self.digits}];")
+        self.values[value.number] = array
+        token = "[token]" if self.vectors > 1 else ""
+        around = [
+            Block(f"for (uint i = 0; i < {self.digits}; i += {_WIDTH})"),
+            Line("uint start = tile + i;", "start"),
+            *span(REDUCED_AXIS, _WIDTH),
+        ]
+
+        def body(inner: Writer) -> list[Run]:
+            axis = Axis(REDUCED_AXIS, self.product.columns)
+            inner.factors = {self.product.columns: "columns"}
+            runs = Span(axis, _WIDTH).bind(inner, [value], ())
+            inner.prepare([value])
+            inner.line(f"{array}{token}[i + k] = {_text(inner, value)};")
+            return runs
+
+        with self._each("token", self.vectors):
+            surround(writer, around, body)
+
+    def _multiply(self) -> None:
+        writer = self.writer
+        parts = [self._read_row(dot) for dot in self.dots]
+        with writer.block(f"for (uint k = 0; k < {self.digits}; ++k)"):
+            for dot, (words, scale, bias), total in zip(self.dots, parts, self.totals, strict=True):
+                values = self.values[dot.value.number]
+                weight = writer.fresh("weight")
+                digit = self._digit(words, dot.bits)
+                text = f"float {weight} = {self._weight(digit, scale, bias)};"
+                if len(text) > _LONGEST:
+                    name = writer.fresh("digit")
+                    writer.line(f"uint {name} = {digit};")
+                    text = f"float {weight} = {self._weight(name, scale, bias)};"
+                writer.line(text)
+                token = "[token]" if self.vectors > 1 else ""
+                with self._each("token", self.vectors):
+                    writer.line(f"{total} += {values}{token}[k] * {weight};")
+
+    def _weight(self, digit: str, scale: str, bias: str) -> str:
+        """Return the weight that a digit stands for."""
+        value = f"{_DIGITS.get((self.product.mode, self.product.bits), 'float')}({digit})"
+        return f"{scale} * {value} + {bias}" if bias else f"{scale} * {value}"
+
+    def _read_row(self, dot: Dot) -> tuple[str, str, str]:
+        """Read a lane's packed words of one row, and their group's scale and bias, if any."""
+        writer, kind = self.writer, VECTORS[self.schedule.words]
+        if kind:
+            words = writer.fresh(f"{dot.words.array}_run")
+            address = writer.address(dot.words.array, dot.words.offset)
+            writer.line(f"auto {words} = load_run<{kind}>({address});")
+        else:
+            words = writer.fresh(dot.words.name)
+            writer.line(f"uint {words} = {writer.access(dot.words.array, dot.words.offset)};")
+        names = []
+        for term in (dot.scale, dot.bias):
+            if term is None:
+                names.append("")
+                continue
+            if term.number not in writer.bound:
+                name = writer.fresh(term.name)
+                writer.line(f"float {name} = {_text(writer, term)};")
+                writer.bind(term, name)
+            names.append(writer.bound[term.number])
+        return words, names[0], names[1]
+
+    def _digit(self, words: str, bits: int) -> str:
+        if 32 % bits:
+            return f"digit_of<{bits}>({words}, k)"
+        each, mask = 32 // bits, (1 << bits) - 1
+        if self.schedule.words == 1:
+            return f"({words} >> (k * {bits})) & {mask}u"
+        return f"({words}[k / {each}] >> ((k % {each}) * {bits})) & {mask}u"
+
+    def _finish(self) -> None:
+        """Add up what the lanes found, and let one of them write what becomes of it."""
+        writer = self.writer
+        with self._each("token", self.vectors), self._each("j", self.schedule.results):
+            for dot, total in zip(self.dots, self.totals, strict=True):
+                name = total
+                if "[" in total:
+                    name = writer.fresh("total")
+                    writer.line(f"float {name} = metal::simd_sum({total});")
+                else:
+                    writer.line(f"{total} = metal::simd_sum({total});")
+                writer.bind(dot.total, name)
+            around: list[Line | Block] = [Block("if (lane == 0)")]
+            if self.schedule.results > 1:
+                around.append(Line("uint row = first + j;", "row"))
+            surround(writer, around, self._store)
+
+    def _store(self, inner: Writer) -> list[Run]:
+        offsets = [store.offset for store in self.stores]
+        offsets += [t.offset for t in walk(self._values, inner.bound) if isinstance(t, Load)]
+        inner.share_offsets(offsets, "place")
+        inner.prepare(self._values)
+        for store in self.stores:
+            inner.store(store)
+        return []
+
+    @property
+    def _values(self) -> list[Term]:
+        return [store.value for store in self.stores]
+
+
+def _text(writer: Writer, term: Term) -> str:
+    """Write a term that a float variable takes; a half converts without saying so."""
+    if isinstance(term, Load) and term.number not in writer.bound:
+        return writer.access(term.array, term.offset)
+    return writer.expression(term).text

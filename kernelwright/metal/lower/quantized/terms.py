@@ -1,0 +1,134 @@
+"""Products of quantized rows with vectors as terms: what a lane reads, and where it stands."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kernelwright.errors import UnsupportedError
+from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.ops import Call
+from kernelwright.metal.family.matvec import PRODUCTS, Product, packed_inputs, products
+from kernelwright.metal.lower.program.signature import Signature
+from kernelwright.metal.lower.term.build import REDUCED_AXIS, Builder
+from kernelwright.metal.lower.term.index import Axis, Index, flatten, unflatten
+from kernelwright.metal.lower.term.term import Load, Place, Store, Term
+from kernelwright.metal.lower.term.view import Coordinates
+
+_SCALES = {
+    "mxfp4": "power_of_two({0})",
+    "mxfp8": "power_of_two({0})",
+    "nvfp4": "eight_bit_float({0})",
+}
+"""What the byte of a group's scale means, where it is no number of the vectors' own dtype."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """One sum of products along a vector, and what a lane reads for it from `tile` on."""
+
+    total: Term
+    """What the kernel keeps in a variable."""
+    value: Term
+    """An element of the vector."""
+    words: Load
+    """The first of the packed words that the lane takes at a time."""
+    scale: Term
+    bias: Term | None
+    """None where the digits are floats."""
+    bits: int
+
+    @property
+    def read(self) -> tuple[Term, ...]:
+        """What stands in memory."""
+        stored = (self.value, self.words, self.scale)
+        return stored if self.bias is None else (*stored, self.bias)
+
+
+@dataclass
+class Products(Builder):
+    """Builds what follows matrix products, each element of a product being a dot product.
+
+    A `token` is a vector; `row` is a row of the output, which several rows of a matrix may make.
+    """
+
+    vectors: int = 1
+    dots: dict[tuple[ValueId, Index], Dot] = field(default_factory=dict)
+
+    @property
+    def token(self) -> Index:
+        """Which vector an element is made of."""
+        return Index.of(Axis("token", self.vectors))
+
+    def _make(self, value: ValueId, places: Coordinates) -> Term:
+        maker = self.graph.producer_of.get(value)
+        node = None if maker is None else self.graph.nodes[maker]
+        if node is None or node.op not in PRODUCTS:
+            return super()._make(value, places)
+        return self._dot(node, places).total
+
+    def _dot(self, node: Node, places: Coordinates) -> Dot:
+        *lead, row = places
+        shape = self.graph.types[node.outputs[0]].shape
+        if flatten(lead, shape[:-1]) != self.token or any(a.name != "row" for a in row.axes):
+            raise UnsupportedError(
+                f"{node.op} is read across its vectors; split the region behind it."
+            )
+        key = (node.outputs[0], row)
+        if key not in self.dots:
+            self.dots[key] = self._new_dot(node, lead, row)
+        return self.dots[key]
+
+    def _new_dot(self, node: Node, lead: Sequence[Index], row: Index) -> Dot:
+        call = Call.of(self.graph, node)
+        x, (packed, scales, *biases) = node.inputs[0], packed_inputs(node, call)
+        product = Product.of(call, node.op)
+        source, matrix = self._chosen(node, lead) if product.is_gathered else (tuple(lead), ())
+        column = Index.of(Axis(REDUCED_AXIS, product.columns))
+        tile = Index.of(Axis("tile", product.columns))
+        digits, words = product.run
+        whole = min(digits, 32 // product.bits) if 32 % product.bits == 0 else digits
+        first = tile // whole * (words * whole // digits)
+        group = (*matrix, row, tile // product.group_size)
+        read = self.element(packed, (*matrix, row, first))
+        assert isinstance(read, Load)
+        axes = (self.token + row).axes
+        total = self.terms.held(f"total_{len(self.dots)}", Dtype.FLOAT32, axes)
+        value = self.element(x, (*source, column))
+        scale = self.element(scales, group)
+        if product.mode in _SCALES:
+            scale = self.apply(_SCALES[product.mode], Dtype.FLOAT32, "scale", scale)
+        bias = self.element(biases[0], group) if biases else None
+        return Dot(total, value, read, scale, bias, product.bits)
+
+    def _chosen(self, node: Node, lead: Sequence[Index]) -> tuple[Coordinates, Coordinates]:
+        """Return where a pair's vector and its matrix stand."""
+        left, right = node.inputs[-2:]
+        shape, matrices = (self.graph.types[v].shape for v in node.inputs[:2])
+        vectors = Call.of(self.graph, node).inputs[0].size // shape[-1]
+        place = self._place(self.element(left, tuple(lead[:-1])), vectors)
+        choice = self._place(self.element(right, tuple(lead[:-1])), matrices[0])
+        return unflatten(place, shape[:-1]), (choice,)
+
+    def _place(self, term: Term, extent: int) -> Index:
+        """Return a computed place; what counts vectors is one already."""
+        if isinstance(term, Place) and term.index.bounds[1] < extent:
+            return term.index
+        return self.dynamic(term, extent)
+
+
+def product_stores(graph: Graph, signature: Signature) -> tuple[list[Store], list[Dot], Product]:
+    """Return what the outputs are made of, and the dot products below them.
+
+    Raises:
+        UnsupportedError: an output is not made of rows of the matrices, vector by vector.
+    """
+    node = products(graph)[0]
+    product = Product.of(Call.of(graph, node), node.op)
+    builder = Products(graph, signature.arrays, vectors=product.vectors)
+    rows = graph.output_types[0].size // product.vectors
+    place = builder.token * rows + Index.of(Axis("row", rows))
+    stores = [
+        Store(name, place, builder.element(value, unflatten(place, type_.shape)), type_.dtype)
+        for value, (name, type_) in zip(graph.outputs, signature.outputs, strict=True)
+    ]
+    return stores, list(builder.dots.values()), product

@@ -1,0 +1,1 @@
+"""Rows reduced and mapped: in registers, in threadgroup memory, in parts, across memory."""

@@ -1,0 +1,1 @@
+"""Running values along rows and along columns."""
