@@ -9,7 +9,8 @@ import pytest
 
 import kernelwright as kw
 from kernelwright import ir
-from kernelwright.ir import Graph, Op, canonicalize, capture, ops, primitive
+from kernelwright.ir import Graph, Op, canonicalize, capture, ops
+from kernelwright.ir.trace import primitive
 from kernelwright.metal.lower.term import operator
 from kernelwright.runtime.export import export_module
 from kernelwright.store import KernelStore

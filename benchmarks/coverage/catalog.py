@@ -25,7 +25,7 @@ from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Stage
 from kernelwright.evaluator.task import Task
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.schedule import Schedule
 from kernelwright.plan import partition

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from kernelwright.evaluator.evaluation import Evaluation, Stage
 from kernelwright.evaluator.inputs import suite
 from kernelwright.evaluator.inputs.case import Case
 from kernelwright.evaluator.task import Task
-from kernelwright.ir.capture import capture
 from kernelwright.ir.passes import canonicalize
+from kernelwright.ir.trace.capture import capture
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import lower, schedules
 

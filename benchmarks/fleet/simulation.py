@@ -24,8 +24,8 @@ from kernelwright.campaign.fleet.job import FleetJob, FleetVerdict, TaskText, jo
 from kernelwright.campaign.fleet.job_queue import TASK, prepare_queue, queue_app
 from kernelwright.evaluator import Evaluation, Status, Task
 from kernelwright.evaluator.config import EvaluatorConfig
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.kernel import Kernel, Program, Tensor

@@ -13,7 +13,7 @@ from benchmarks.suite.search import choose_schedule
 from kernelwright import ir
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.region import Region
-from kernelwright.ir.stitch import RunRegion
+from kernelwright.ir.trace.stitch import RunRegion
 from kernelwright.metal.device.base import Device
 from kernelwright.metal.diagnostic import Record
 from kernelwright.runtime.chain import chained_us

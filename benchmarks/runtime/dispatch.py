@@ -19,7 +19,7 @@ from mlx.nn.layers.base import Module
 from kernelwright import ir
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.region import Region
-from kernelwright.ir.stitch import RunRegion
+from kernelwright.ir.trace.stitch import RunRegion
 from kernelwright.plan import partition
 from kernelwright.runtime.optimize import Optimized
 from kernelwright.runtime.server import KernelServer, Service

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.search import ablation, landscape
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 
 _RESULTS = Path(__file__).parents[1] / "results"
 _SEEDS = 3

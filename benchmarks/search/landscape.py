@@ -13,7 +13,7 @@ from kernelwright.agents.offline.tuner import promising
 from kernelwright.errors import KernelwrightError
 from kernelwright.evaluator.speed.prediction import predict_program
 from kernelwright.ir import Graph, canonicalize, capture, gather_attention
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import Array, RunOptions
 from kernelwright.metal.device.simulator.device import SimulatorDevice
 from kernelwright.metal.diagnostic import Record

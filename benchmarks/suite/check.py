@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelwright.evaluator.task import Tolerance
+from kernelwright.ir.analysis.reference import reference
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.reference import reference
 from kernelwright.metal.device.array import to_numpy
 from kernelwright.metal.device.base import Array
 from kernelwright.metal.device.execution import MlxExecutable

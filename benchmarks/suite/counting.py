@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.suite.search import capture, random_input
 from benchmarks.suite.workloads import WORKLOADS
 from kernelwright.errors import KernelwrightError
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.array import to_numpy
 from kernelwright.metal.device.base import Array, Counters, RunOptions
 from kernelwright.metal.device.simulator.device import SimulatorDevice

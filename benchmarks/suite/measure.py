@@ -17,7 +17,7 @@ from kernelwright.evaluator.speed.mlx_benchmark import Function as ListFunction
 from kernelwright.evaluator.speed.mlx_benchmark import MlxLaboratory, own_kernel
 from kernelwright.evaluator.speed.promotion import interval_of, speedup_of
 from kernelwright.evaluator.speed.timing import Order
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import Device
 
 _WORD_BYTES = 4

@@ -8,7 +8,7 @@ from random import Random
 
 from benchmarks.suite.search import capture
 from benchmarks.suite.workload import Workload
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.device.cuda.translate import headers, translate
 from kernelwright.metal.kernel import BoundProgram

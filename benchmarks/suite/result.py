@@ -8,7 +8,7 @@ from pydantic import Field
 
 from kernelwright.errors import InputError
 from kernelwright.evaluator.evaluation import Speedup
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.diagnostic import Record
 

@@ -15,9 +15,9 @@ from benchmarks.suite.workload import Function, Workload
 from kernelwright import ir
 from kernelwright.errors import DeviceError, KernelwrightError
 from kernelwright.evaluator.inputs.value_domain import domains_of
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, TensorType
-from kernelwright.ir.stitch import stitch
+from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.ir.trace.stitch import stitch
 from kernelwright.metal.device.base import Device
 from kernelwright.metal.device.execution import MlxExecutable
 from kernelwright.metal.lower import lower, schedules

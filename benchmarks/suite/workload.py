@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import mlx.core as mx
 
 from kernelwright import catalog
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 
 Function = Callable[..., mx.array | tuple[mx.array, ...]]
 _BOUND = re.compile(r"(?P<type>[^<]+)(?:<(?P<below>\d+))?")

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 import mlx.core as mx
 
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 
 Function = Callable[..., mx.array | tuple[mx.array, ...]]
 F = TypeVar("F", bound=Function)

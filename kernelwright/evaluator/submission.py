@@ -8,8 +8,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from kernelwright.errors import InputError
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.extent import FUNCTIONS, symbols_in
 from kernelwright.metal.kernel import (

@@ -5,8 +5,8 @@ from functools import cached_property
 
 from kernelwright.digest import digest
 from kernelwright.evaluator.oracle.dependence import precisions
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph
+from kernelwright.ir.graph.dtype import Dtype
 
 
 @dataclass(frozen=True, slots=True)

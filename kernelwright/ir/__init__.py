@@ -5,20 +5,20 @@ from typing import TYPE_CHECKING
 from kernelwright.lazy_import import offer_lazily
 
 if TYPE_CHECKING:
-    from kernelwright.ir.capture import CapturedCall, capture, capture_call, capture_labelled
-    from kernelwright.ir.describe import describe, operation
-    from kernelwright.ir.dtype import Dtype
+    from kernelwright.ir.analysis.reference import reference
     from kernelwright.ir.graph import Constant, Graph, Node, TensorType
-    from kernelwright.ir.idioms import Idiom, idioms
-    from kernelwright.ir.interpret import interpret
+    from kernelwright.ir.graph.dtype import Dtype
+    from kernelwright.ir.graph.verify import verify
+    from kernelwright.ir.naming.describe import describe, operation
+    from kernelwright.ir.naming.idioms import Idiom, idioms
+    from kernelwright.ir.naming.region_name import region_names, shared_name
     from kernelwright.ir.ops import OPS, Call, Kind, Op, op_named
-    from kernelwright.ir.origin.region_name import region_names, shared_name
     from kernelwright.ir.passes import canonicalize, gather_attention, standardize
     from kernelwright.ir.passes import expand_means as expand
-    from kernelwright.ir.reference import reference
+    from kernelwright.ir.passes.resize import FreeDimension, free_dimensions, resize
     from kernelwright.ir.region import Region
-    from kernelwright.ir.resize import FreeDimension, free_dimensions, resize
-    from kernelwright.ir.verify import verify
+    from kernelwright.ir.trace.capture import CapturedCall, capture, capture_call, capture_labelled
+    from kernelwright.ir.trace.interpret import interpret
 else:
     offer_lazily(__name__)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kernelwright.ir.graph import Graph, Node, ValueId
-from kernelwright.ir.naming import names_of
+from kernelwright.ir.naming.role import names_of
 from kernelwright.ir.passes.standard import standardize
 
 

@@ -9,8 +9,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StrictBool, StrictInt, model_validator
 
 from kernelwright.errors import InputError
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.extent import evaluate, symbols_in
 

@@ -9,8 +9,8 @@ from typing import Literal
 import mlx.core as mx
 
 from kernelwright.errors import DeviceError, InputError
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.array import mlx_dtype
 from kernelwright.metal.kernel import BoundProgram, Kernel, Launch
 from kernelwright.metal.msl.declaration import analyze

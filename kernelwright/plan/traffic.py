@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kernelwright.ir.graph import Graph, Node, ValueId
-from kernelwright.ir.idioms import Idiom, idioms
+from kernelwright.ir.naming.idioms import Idiom, idioms
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.region import Region
 from kernelwright.plan.mlx.attention import has_mlx_kernel, steps_apart

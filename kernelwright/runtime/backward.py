@@ -7,7 +7,7 @@ import mlx.core as mx
 from kernelwright import ir
 from kernelwright.errors import KernelwrightError
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.stitch import stitch
+from kernelwright.ir.trace.stitch import stitch
 from kernelwright.runtime.derivative import Flat, gradient_of, with_derivatives_of
 from kernelwright.runtime.server import KernelServer, Service
 from kernelwright.runtime.state import Slot, holding

@@ -14,7 +14,7 @@ import mlx.core as mx
 
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Kind, op_named
-from kernelwright.ir.stitch import stitch
+from kernelwright.ir.trace.stitch import stitch
 from kernelwright.runtime.fast import put_back
 
 Run = Callable[..., Sequence[mx.array]]

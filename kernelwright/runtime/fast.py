@@ -6,10 +6,10 @@ import mlx.core as mx
 
 from kernelwright import ir
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.idioms import Idiom
+from kernelwright.ir.naming.idioms import Idiom
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.ir.region import Region
-from kernelwright.ir.stitch import RunRegion
+from kernelwright.ir.trace.stitch import RunRegion
 
 _NORMS = frozenset({"rms_norm", "layer_norm"})
 _APART = frozenset({"rms_norm", "layer_norm", "rope"})

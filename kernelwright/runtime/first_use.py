@@ -14,7 +14,7 @@ from kernelwright import ir
 from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.region import Region
-from kernelwright.ir.stitch import RunRegion
+from kernelwright.ir.trace.stitch import RunRegion
 from kernelwright.runtime.chain import Run, chained_us, mlx_chain
 from kernelwright.store import MachineTrial
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import mlx.core as mx
 
-from kernelwright.ir.stitch import RunRegion
+from kernelwright.ir.trace.stitch import RunRegion
 from kernelwright.metal.device.array import to_mlx, to_numpy
 from kernelwright.metal.device.base import Executable, RunOptions
 from kernelwright.metal.device.execution import MlxExecutable

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.task import Task
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.store import (
     machine,

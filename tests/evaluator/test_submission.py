@@ -7,7 +7,7 @@ import pytest
 from kernelwright.errors import InputError
 from kernelwright.evaluator.attacks.corpus import bases, task_of
 from kernelwright.evaluator.submission import LaunchText, program_of_body, read_body, read_program
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import Program
 
 GRAPH = task_of("softmax").graph

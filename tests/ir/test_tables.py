@@ -14,14 +14,12 @@ SPELLING = frozenset(
         "metal/lower",
         # As code of MLX.
         "runtime/export",
-        # As words of expressions and texts of people.
+        # As words of expressions, texts of people and names of operands.
         "service/python/authoring",
-        "ir/origin",
+        "ir/naming",
         # What MLX's tracer calls them, and the calls that replay them.
-        "ir/primitive.py",
         "ir/trace",
-        # As names of operands, and in sentences for models.
-        "ir/naming.py",
+        # In sentences for models.
         "agents/roles/judged_values.py",
         # Functions of Metal, of which some are called as ops are.
         "evaluator/attacks/mutate",
@@ -32,7 +30,6 @@ RECOGNISING = frozenset(
     {
         # Which graphs are of one family, of a known name, or equal to simpler ones.
         "metal/family",
-        "ir/idioms",
         "ir/passes",
         "plan",
         # Sums and products with known numbers, and the bound that belongs to one op's arithmetic.

@@ -4,8 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from kernelwright.errors import InputError
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import Kernel, Program, Tensor, Tunable
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from kernelwright.errors import InputError
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import BoundProgram, Kernel, Program, Tensor
 from kernelwright.metal.render import Rendered, kernel_name, render
 

@@ -198,7 +198,7 @@ def _run_by_regions(graph: Graph, regions: list[Region], inputs: list[mx.array])
 
     Bits stay, but where a region's graph says its pattern in other ops than the whole.
     """
-    from kernelwright.ir.interpret import constant_array
+    from kernelwright.ir.trace.interpret import constant_array
 
     values = dict(zip(graph.inputs, inputs, strict=True))
     values.update({v: constant_array(c) for v, c in graph.constants})

@@ -6,7 +6,7 @@ import mlx.core as mx
 import pytest
 
 from kernelwright import ir
-from kernelwright.ir.stitch import stitch
+from kernelwright.ir.trace.stitch import stitch
 from kernelwright.runtime.fast import put_back
 
 Function = Callable[[mx.array, mx.array], mx.array]

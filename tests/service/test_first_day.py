@@ -15,8 +15,8 @@ from kernelwright.campaign.spec.search_target import subject_of
 from kernelwright.errors import InputError
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.ir import canonicalize, capture, idioms
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.service.commands import app
 from kernelwright.service.export_source import function_targets
 from kernelwright.service.python.target import captured

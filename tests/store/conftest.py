@@ -7,8 +7,8 @@ import pytest
 
 from kernelwright.evaluator.evaluation import Evaluation, Samples, Status
 from kernelwright.evaluator.task import Task
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.kernel import Kernel, Program, Tensor
 from kernelwright.store import Campaign, Environment, Intent, KernelStore, Rank

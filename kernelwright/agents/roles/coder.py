@@ -28,7 +28,7 @@ from kernelwright.agents.session.transcript import Ending
 from kernelwright.agents.session.workbench import Workbench
 from kernelwright.errors import BudgetError
 from kernelwright.evaluator.task import Task
-from kernelwright.ir.describe import describe
+from kernelwright.ir.naming.describe import describe
 from kernelwright.metal.device.base import DeviceInfo
 
 Lessons = Callable[[Task, DeviceInfo], Sequence[Lesson]]

@@ -9,10 +9,10 @@ from kernelwright.agents.roles.task_signature import Interface
 from kernelwright.errors import InputError
 from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.task import Task, Tolerance
-from kernelwright.ir.describe import describe, value_names
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Attribute, Graph
-from kernelwright.ir.idioms import idioms
+from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.ir.naming.describe import describe, value_names
+from kernelwright.ir.naming.idioms import idioms
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.perf import find_profile

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Kind, op_named
 
 _MOST = 8

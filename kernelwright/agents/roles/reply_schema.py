@@ -5,7 +5,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from kernelwright.agents.roles.task_signature import Interface, with_names
 from kernelwright.agents.roles.type_name import METAL_NAMES, find_dtype, parse_dtype
 from kernelwright.errors import InputError
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.extent import evaluate, symbols_in
 from kernelwright.metal.kernel import Extent, Kernel, Program, Tensor, Tunable
 

@@ -9,7 +9,7 @@ from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.evaluator.static.vocabulary import RESERVED
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.graph import Graph, TensorType
-from kernelwright.ir.resize import Axis, resize
+from kernelwright.ir.passes.resize import Axis, resize
 from kernelwright.metal.kernel import Extent, Program, Tensor
 
 _WORD = re.compile(r"[A-Za-z_]\w*")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from kernelwright.errors import InputError
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 
 _SPELLED: Mapping[Dtype, tuple[str, ...]] = {
     Dtype.BOOL: ("bool",),

@@ -10,8 +10,8 @@ import mlx.core as mx
 
 from kernelwright.annotation import Example
 from kernelwright.errors import InputError, UsageError
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 
 FREE_SIZE = 128
 """Stands for a named size that nobody sets."""

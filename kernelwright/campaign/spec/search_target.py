@@ -16,8 +16,8 @@ from kernelwright.annotation import Example, examples_of, original_of
 from kernelwright.campaign.spec.input_text import read_inputs, read_type, written
 from kernelwright.campaign.spec.target_name import resolved
 from kernelwright.errors import InputError, KernelwrightError, UsageError
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 
 Function = Callable[..., object]
 EXAMPLE_INPUTS = "example_inputs"

@@ -21,7 +21,7 @@ from kernelwright.campaign.team.step_memory import StepMemory
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph
-from kernelwright.ir.describe import operation
+from kernelwright.ir.naming.describe import operation
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.family import classify
 from kernelwright.search.bandit import Credited

@@ -8,7 +8,7 @@ from kernelwright.campaign.execution.executor import Executor
 from kernelwright.errors import BudgetError
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.task import Task
-from kernelwright.ir.describe import operation
+from kernelwright.ir.naming.describe import operation
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.family import classify
 from kernelwright.metal.kernel import Program

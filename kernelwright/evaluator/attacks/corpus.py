@@ -14,9 +14,9 @@ from kernelwright.errors import InputError
 from kernelwright.evaluator.attacks.reference import FUNCTIONS
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.task import Task
-from kernelwright.ir.capture import capture
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.passes import canonicalize
+from kernelwright.ir.trace.capture import capture
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.kernel import Program
 

@@ -10,9 +10,9 @@ import mlx.core as mx
 
 from kernelwright.evaluator.attacks.reference import FUNCTIONS
 from kernelwright.evaluator.task import Task
-from kernelwright.ir.capture import capture
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.passes import canonicalize
+from kernelwright.ir.trace.capture import capture
 from kernelwright.metal.kernel import Kernel, Program, Tensor
 
 SHAPES = ((6, 32), (4096, 128))

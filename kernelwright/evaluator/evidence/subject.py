@@ -14,9 +14,9 @@ from kernelwright.evaluator.attacks.corpus import honest, mutants
 from kernelwright.evaluator.attacks.honest import honest_kernels
 from kernelwright.evaluator.evaluation import Status
 from kernelwright.evaluator.task import Task
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.resize import free_dimensions, resize
+from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.ir.passes.resize import free_dimensions, resize
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import lower, schedules

@@ -30,8 +30,8 @@ from kernelwright.evaluator.inputs.structures.placing import structure
 from kernelwright.evaluator.inputs.swept import SweptInputs
 from kernelwright.evaluator.inputs.value_domain import Domain, domains_of
 from kernelwright.evaluator.inputs.whole_range import groups_of, place_anywhere
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import Array
 
 

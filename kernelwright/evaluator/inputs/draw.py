@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelwright.evaluator.inputs.distribution import Distribution
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 
 Values = NDArray[np.float32]
 Random = np.random.Generator

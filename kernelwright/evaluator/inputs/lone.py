@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from kernelwright.evaluator.inputs.draw import Random
 from kernelwright.evaluator.inputs.independence import Rows, rows_of
 from kernelwright.evaluator.inputs.mixed import shaped
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import op_named
 from kernelwright.metal.device.base import Array
 

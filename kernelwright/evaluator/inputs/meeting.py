@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelwright.evaluator.inputs.draw import Random, Values, limits_of
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 
 _KINDS = 5
 _HIDDEN_KINDS = 4

@@ -13,8 +13,8 @@ from kernelwright.evaluator.inputs.independence import Rows, rows_of
 from kernelwright.evaluator.inputs.meeting import meet
 from kernelwright.evaluator.inputs.structures.real_rows import draw_structured
 from kernelwright.evaluator.inputs.value_domain import is_summed
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, TensorType
+from kernelwright.ir.graph.dtype import Dtype
 
 T = TypeVar("T", bound=np.generic)
 TAME = (

@@ -14,7 +14,7 @@ from kernelwright.evaluator.inputs.literals import sizes_of
 from kernelwright.evaluator.static.launch import fit
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.resize import resize
+from kernelwright.ir.passes.resize import resize
 from kernelwright.metal.kernel import Program
 
 Sizes = Mapping[str, int]

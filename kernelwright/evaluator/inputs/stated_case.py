@@ -13,8 +13,8 @@ from kernelwright.evaluator.inputs.case import Case, Layout
 from kernelwright.evaluator.inputs.caught_case import CaughtCase
 from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.evaluator.inputs.value_domain import domains_of
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import Array
 from kernelwright.metal.diagnostic import Record
 

@@ -9,8 +9,8 @@ from enum import StrEnum
 import numpy as np
 
 from kernelwright.evaluator.inputs.value_domain import Domain, domains_of
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import Array
 
 _SKEW = 1.5

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from kernelwright.evaluator.oracle.parallel import in_parts
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import Array
 
 MEAN = "its mean"

@@ -14,8 +14,8 @@ from kernelwright.evaluator.inputs.interval import (
 )
 from kernelwright.evaluator.inputs.wrapping import avoids_least, may_be_anything
 from kernelwright.ir.analysis.continuity import is_discontinuous
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Domain as Needed
 from kernelwright.ir.ops import Kind, op_named
 

@@ -18,10 +18,10 @@ from kernelwright.evaluator.oracle.row_blocks import (
 )
 from kernelwright.evaluator.oracle.running_error import analyse
 from kernelwright.evaluator.task import Tolerance
+from kernelwright.ir.analysis.reference import reference
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops.undefined import Clamp
 from kernelwright.ir.passes.attention_steps import expand_attention
-from kernelwright.ir.reference import reference
 from kernelwright.metal.device.base import Array
 
 T = TypeVar("T", bound=np.generic)

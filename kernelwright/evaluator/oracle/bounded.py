@@ -6,10 +6,10 @@ from math import prod
 import mlx.core as mx
 import numpy as np
 
-from kernelwright.ir.capture import to_mlx
 from kernelwright.ir.graph import Graph, ValueId
-from kernelwright.ir.interpret import loaded_constants
 from kernelwright.ir.ops import Call
+from kernelwright.ir.trace.capture import to_mlx
+from kernelwright.ir.trace.interpret import loaded_constants
 from kernelwright.ir.trace.replay import replay
 
 _WITHIN = frozenset(("gather", "scatter"))

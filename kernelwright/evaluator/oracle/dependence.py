@@ -1,8 +1,8 @@
 """What the outputs of a graph hang on: inputs, dtypes that round on the way, flags alone."""
 
 from kernelwright.ir.analysis.input_independent import Known
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Kind, op_named
 
 

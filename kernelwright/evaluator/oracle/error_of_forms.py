@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from kernelwright.evaluator.oracle.float_format import Reals, half_spacing
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Op
 from kernelwright.ir.ops.op import Array
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from kernelwright.evaluator.oracle.float_format import FLOAT32, Reals, rounded_to
 from kernelwright.evaluator.oracle.tracked import ANYTHING, Tracked
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Op
 from kernelwright.ir.ops.op import Array
 

@@ -34,8 +34,8 @@ from kernelwright.evaluator.oracle.float_format import (
 )
 from kernelwright.evaluator.oracle.tracked import ANYTHING, Tracked
 from kernelwright.evaluator.oracle.zero_signs import settled_zeros
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Node
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Kind, Op
 from kernelwright.ir.ops.op import Array
 

@@ -17,8 +17,8 @@ from kernelwright.evaluator.oracle.float_format import (
 )
 from kernelwright.evaluator.oracle.tracked import Tracked
 from kernelwright.evaluator.task import Tolerance
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops.op import Array
 
 Mask = NDArray[np.bool_]

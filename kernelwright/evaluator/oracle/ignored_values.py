@@ -8,9 +8,9 @@ import numpy as np
 from kernelwright.evaluator.inputs.distribution import Reals
 from kernelwright.evaluator.inputs.independence import is_softmax_weight
 from kernelwright.evaluator.oracle.expected_output import Mask
+from kernelwright.ir.analysis.reference import Made, reference
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Call, op_named
-from kernelwright.ir.reference import Made, reference
 from kernelwright.metal.device.base import Array
 
 _LEAST_WEIGHT = 2.0**-126

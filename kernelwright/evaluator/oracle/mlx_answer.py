@@ -17,9 +17,9 @@ from kernelwright.evaluator.oracle.row_blocks import (
     row_blocks,
 )
 from kernelwright.evaluator.task import Tolerance
-from kernelwright.ir.capture import to_numpy
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.passes.ranking import sort_partitions
+from kernelwright.ir.trace.capture import to_numpy
 
 AnyArray = NDArray[np.generic]
 _LITERAL_ELEMENTS = 1 << 18

@@ -8,12 +8,12 @@ import numpy as np
 from kernelwright.evaluator.oracle.error_of_moves import moves
 from kernelwright.evaluator.oracle.float_format import Reals, rounded_to
 from kernelwright.evaluator.oracle.tracked import Tracked
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.analysis.reference import Made, reference
 from kernelwright.ir.graph import Graph, ValueId
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.ops.op import Array
 from kernelwright.ir.ops.undefined import Clamp
-from kernelwright.ir.reference import Made, reference
 from kernelwright.metal.device.base import Array as AnyArray
 
 _HALVES = (Dtype.FLOAT16, Dtype.BFLOAT16)

@@ -28,9 +28,9 @@ from kernelwright.evaluator.oracle.mlx_answer import AllcloseAnswer, Closeness, 
 from kernelwright.evaluator.oracle.parallel import room_for, spread
 from kernelwright.evaluator.oracle.row_blocks import block_inputs, row_blocks
 from kernelwright.evaluator.task import Tolerance
+from kernelwright.ir.analysis.reference import reference
 from kernelwright.ir.graph import Graph, Node
 from kernelwright.ir.ops.undefined import Clamp
-from kernelwright.ir.reference import reference
 from kernelwright.metal.device.base import Array
 
 OUT_OF_RANGE = "an index is out of range"

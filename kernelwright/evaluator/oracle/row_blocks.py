@@ -12,7 +12,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.ops.axes import slices
-from kernelwright.ir.resize import free_dimensions, resize
+from kernelwright.ir.passes.resize import free_dimensions, resize
 
 T = TypeVar("T", bound=np.generic)
 _BLOCK_ELEMENTS = 1 << 17

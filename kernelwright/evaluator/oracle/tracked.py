@@ -13,7 +13,7 @@ from kernelwright.evaluator.oracle.float_format import (
     is_inexact,
     only_where,
 )
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops.op import Array
 
 ANYTHING = np.nan

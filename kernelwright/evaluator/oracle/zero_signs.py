@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from kernelwright.evaluator.oracle.float_format import FLOAT32
 from kernelwright.evaluator.oracle.tracked import Tracked
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Kind, Op
 from kernelwright.ir.ops.op import Array
 

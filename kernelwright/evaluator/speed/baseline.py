@@ -7,8 +7,8 @@ import mlx.core as mx
 from kernelwright.evaluator.speed.mlx_fast import fast_regions
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.passes.attention import gather_attention
-from kernelwright.ir.stitch import stitch
 from kernelwright.ir.trace.fast_call import find_fast_call
+from kernelwright.ir.trace.stitch import stitch
 
 Function = Callable[..., list[mx.array]]
 """Takes MLX arrays, returns unevaluated outputs."""

@@ -19,8 +19,8 @@ from kernelwright.evaluator.speed.timing import (
     Session,
     slots_for,
 )
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.array import to_numpy
 from kernelwright.metal.device.base import Array, Device
 from kernelwright.metal.device.execution import MlxExecutable, poisoned

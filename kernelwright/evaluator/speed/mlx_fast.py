@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import mlx.core as mx
 
 from kernelwright.ir.graph import Graph, TensorType
-from kernelwright.ir.idioms import Idiom, idioms
+from kernelwright.ir.naming.idioms import Idiom, idioms
 from kernelwright.ir.region import Region
-from kernelwright.ir.stitch import RunRegion
+from kernelwright.ir.trace.stitch import RunRegion
 from kernelwright.metal.device.array import mlx_dtype
 from kernelwright.plan.mlx.cross_entropy import has_mlx_cross_entropy
 from kernelwright.plan.mlx.norm import NORMS, has_mlx_norm

@@ -1,7 +1,7 @@
 """The least that a task must move and compute, however clever the kernel."""
 
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Domain, Kind, op_named
 
 _WHOLE = frozenset({Kind.SORT, Kind.SCAN, Kind.CONTRACTION})

@@ -18,8 +18,8 @@ from kernelwright.evaluator.static.normal_form import plain_texts
 from kernelwright.evaluator.static.rules import check_program
 from kernelwright.evaluator.worker.succession import give_way, run_in_succession
 from kernelwright.evaluator.worker.wire import Reply, receive_request, send_reply
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device import registry
 from kernelwright.metal.device.base import (
     METAL_THREADGROUP_BYTES,

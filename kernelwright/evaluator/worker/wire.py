@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelwright.errors import DeviceError
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import Array
 
 Header = dict[str, object]

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from kernelwright.ir.analysis.reference import reference
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops.op import Array
-from kernelwright.ir.reference import reference
 
 
 @dataclass(frozen=True)

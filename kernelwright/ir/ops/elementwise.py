@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops.behaviour import PLAIN, Behaviour, Domain
 from kernelwright.ir.ops.op import Array, Call, Kind, MlxCall, Op
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Attribute, Graph, Node, TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops.behaviour import PLAIN, Behaviour
 
 if TYPE_CHECKING:

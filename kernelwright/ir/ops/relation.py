@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from kernelwright.ir.dimension import ONE, Equations, Size, product
 from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.graph.dimension import ONE, Equations, Size, product
 from kernelwright.ir.ops.axes import reduced_axes, slices
 from kernelwright.ir.ops.op import Call
 

@@ -1,7 +1,7 @@
 """Rewrites of graphs: pure functions that keep every bit of what is computed."""
 
-from kernelwright.ir.builder import rewrite
 from kernelwright.ir.graph import Graph
+from kernelwright.ir.graph.builder import rewrite
 from kernelwright.ir.passes import fold, mean, placing, quantization, view
 from kernelwright.ir.passes.attention import gather_attention
 from kernelwright.ir.passes.duplicate import (

@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kernelwright.ir.builder import GraphBuilder, rewrite
 from kernelwright.ir.graph import Graph, Node, TensorType, ValueId
+from kernelwright.ir.graph.builder import GraphBuilder, rewrite
 from kernelwright.ir.ops import Call
 from kernelwright.ir.passes import fold, view
 from kernelwright.ir.passes.attention_mask import HIDDEN, Veil, sight_of

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernelwright.ir.builder import GraphBuilder
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType, ValueId
+from kernelwright.ir.graph.builder import GraphBuilder
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.passes.attention_operand import shaped
 from kernelwright.ir.passes.position import band_of
 from kernelwright.ir.passes.standard.reading import number

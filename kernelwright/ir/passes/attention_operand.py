@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from kernelwright.ir.builder import GraphBuilder
 from kernelwright.ir.graph import Node, ValueId
+from kernelwright.ir.graph.builder import GraphBuilder
 from kernelwright.ir.ops import Call
 from kernelwright.ir.passes.standard.reading import number
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kernelwright.ir.builder import GraphBuilder, rewrite
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, TensorType, ValueId
+from kernelwright.ir.graph.builder import GraphBuilder, rewrite
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call
 from kernelwright.ir.passes.attention_operand import shaped
 from kernelwright.ir.passes.standard.reading import filled, same

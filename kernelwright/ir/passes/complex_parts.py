@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelwright.ir.builder import GraphBuilder, Rule, rewrite
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Constant, Graph, Node, TensorType, ValueId
+from kernelwright.ir.graph.builder import GraphBuilder, Rule, rewrite
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call
 from kernelwright.ir.passes.standard.reading import bare, same
 from kernelwright.ir.passes.view import broadcast, reshape

@@ -1,9 +1,9 @@
 """Merging equal nodes, dropping dead ones, and giving each reader its own cheap views."""
 
-from kernelwright.ir.builder import GraphBuilder, moved_labels, rewrite
 from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.graph.builder import GraphBuilder, moved_labels, rewrite
+from kernelwright.ir.graph.sighting import Sighting
 from kernelwright.ir.ops import Kind, op_named
-from kernelwright.ir.origin.sighting import Sighting
 
 
 def eliminate_dead_code(graph: Graph) -> Graph:

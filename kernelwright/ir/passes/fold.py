@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelwright.ir.builder import GraphBuilder, Rule, rewrite
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Constant, Graph, Node, ValueId
+from kernelwright.ir.graph.builder import GraphBuilder, Rule, rewrite
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Kind, op_named
 
 _HALVES = (Dtype.FLOAT16.numpy, Dtype.BFLOAT16.numpy)

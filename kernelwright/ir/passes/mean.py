@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kernelwright.ir.builder import GraphBuilder, Rule, rewrite
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Constant, Graph, Node, TensorType, ValueId
+from kernelwright.ir.graph.builder import GraphBuilder, Rule, rewrite
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, mean_divisor
 from kernelwright.ir.passes.view import broadcast
 

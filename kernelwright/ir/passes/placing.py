@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from kernelwright.ir.builder import GraphBuilder, Rule
 from kernelwright.ir.graph import Node, ValueId
+from kernelwright.ir.graph.builder import GraphBuilder, Rule
 from kernelwright.ir.ops import Call
 from kernelwright.ir.passes.view import reshape
 

@@ -7,8 +7,8 @@ from itertools import product
 
 import numpy as np
 
-from kernelwright.ir.builder import GraphBuilder
 from kernelwright.ir.graph import Node, ValueId
+from kernelwright.ir.graph.builder import GraphBuilder
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.passes.standard.reading import number
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kernelwright.ir.builder import GraphBuilder, Rule
 from kernelwright.ir.graph import Node, TensorType, ValueId
+from kernelwright.ir.graph.builder import GraphBuilder, Rule
 from kernelwright.ir.ops import Call
 from kernelwright.ir.passes.view import reshape
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from kernelwright.ir.builder import GraphBuilder, rewrite
 from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.graph.builder import GraphBuilder, rewrite
 from kernelwright.ir.ops import Call
 from kernelwright.ir.passes.view import broadcast
 

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from kernelwright.ir.builder import GraphBuilder, Rule, rewrite
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, TensorType, ValueId
+from kernelwright.ir.graph.builder import GraphBuilder, Rule, rewrite
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Kind, op_named
 
 _IDENTITIES = frozenset({"copy", "contiguous", "stop_gradient", "full"})

@@ -9,11 +9,11 @@ import mlx.core as mx
 import numpy as np
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir.builder import rewrite
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Attribute, Constant, Graph, Node, TensorType, ValueId
-from kernelwright.ir.origin.sighting import Sighting
-from kernelwright.ir.primitive import translate, translate_bare
+from kernelwright.ir.graph.builder import rewrite
+from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.ir.graph.sighting import Sighting
+from kernelwright.ir.trace.primitive import translate, translate_bare
 from kernelwright.ir.trace.recorder import Recorder
 
 Reported = tuple[str, tuple[int, ...], mx.Dtype]

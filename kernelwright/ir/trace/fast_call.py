@@ -9,10 +9,10 @@ from itertools import permutations, product
 import mlx.core as mx
 
 from kernelwright.errors import InputError, UnsupportedError
-from kernelwright.ir.capture import capture
 from kernelwright.ir.graph import Graph, TensorType
-from kernelwright.ir.idioms import idioms
+from kernelwright.ir.naming.idioms import idioms
 from kernelwright.ir.passes import canonicalize, standardize
+from kernelwright.ir.trace.capture import capture
 from kernelwright.ir.trace.replay import to_mlx_dtype
 
 Shape = tuple[int, ...]

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import mlx.core as mx
 
-from kernelwright.ir.origin.sighting import Sighting
+from kernelwright.ir.graph.sighting import Sighting
 from kernelwright.ir.trace.member import member_paths, path_words
 from kernelwright.ir.trace.placement import names_cpu
 

@@ -7,8 +7,8 @@ import mlx.core as mx
 import numpy as np
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, mean_divisor, op_named
 from kernelwright.ir.ops.axes import slices
 from kernelwright.ir.ops.indexing import COMBINING

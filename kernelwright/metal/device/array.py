@@ -4,7 +4,7 @@ import ml_dtypes
 import mlx.core as mx
 import numpy as np
 
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import Array
 
 

@@ -10,8 +10,8 @@ from typing import Protocol
 import mlx.core as mx
 import numpy as np
 
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.array import to_mlx, to_numpy
 from kernelwright.metal.device.base import Array, RunOptions, RunResult
 from kernelwright.metal.diagnostic import CompileError, LaunchError

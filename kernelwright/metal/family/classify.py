@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Kind, op_named, reduced_axes
 from kernelwright.metal.family import matvec, top_k
 from kernelwright.metal.family.alignment import Alignment

@@ -12,9 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
-from kernelwright.ir.builder import GraphBuilder
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Constant, Graph, Node, TensorType, ValueId
+from kernelwright.ir.graph.builder import GraphBuilder
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Kind, mean_divisor, op_named
 
 JOINED = {

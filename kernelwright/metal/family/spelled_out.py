@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kernelwright.ir.builder import GraphBuilder
 from kernelwright.ir.graph import Constant, Graph, Node, TensorType, ValueId
+from kernelwright.ir.graph.builder import GraphBuilder
 from kernelwright.ir.ops import Call, Kind, mean_divisor, op_named, reduced_axes
 
 _LONGEST = 16

@@ -1,7 +1,7 @@
 """Which losses MLX has a kernel of its own for."""
 
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.idioms import Idiom
+from kernelwright.ir.naming.idioms import Idiom
 
 
 def has_mlx_cross_entropy(graph: Graph, loss: Idiom) -> bool:

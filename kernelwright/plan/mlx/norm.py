@@ -1,7 +1,7 @@
 """Which norms MLX has a kernel of its own for."""
 
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.idioms import Idiom
+from kernelwright.ir.naming.idioms import Idiom
 from kernelwright.ir.region import Region
 
 NORMS = frozenset({"rms_norm", "layer_norm"})

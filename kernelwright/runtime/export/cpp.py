@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import BoundProgram, Kernel, Launch
 from kernelwright.metal.render import kernel_name
 from kernelwright.runtime.export.format import ExportedFile

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Constant, TensorType
+from kernelwright.ir.graph.dtype import Dtype
 
 ATOM = 10
 UNARY = 8

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import BoundProgram, Launch
 from kernelwright.metal.render import Rendered, render
 from kernelwright.runtime.export.format import ExportedFile

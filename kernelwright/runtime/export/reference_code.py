@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Constant, Graph, Node, ValueId
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.passes.attention_steps import expand_attention
 from kernelwright.runtime.export.attention_code import is_one_function

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kernelwright.ir.dimension import Size
+from kernelwright.ir.analysis.shape import Shapes
 from kernelwright.ir.graph import Graph, Node, TensorType
+from kernelwright.ir.graph.dimension import Size
 from kernelwright.ir.ops import Call, op_named
-from kernelwright.ir.shape import Shapes
 
 
 class SizeText(int):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.evaluator.task import Tolerance
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import BoundProgram, Kernel, Launch
 from kernelwright.metal.render import kernel_name
 from kernelwright.runtime.export.format import ExportedFile

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from kernelwright.evaluator.inputs.value_domain import domains_of
 from kernelwright.evaluator.oracle.mlx_answer import run_mlx
 from kernelwright.evaluator.task import Tolerance
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.analysis.reference import reference
 from kernelwright.ir.graph import Graph, TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops.op import Array
-from kernelwright.ir.reference import reference
 from kernelwright.runtime.export.literal_code import type_source
 from kernelwright.runtime.export.reference_code import parameter_names
 from kernelwright.store import CandidateDetail

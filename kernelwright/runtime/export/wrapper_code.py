@@ -4,7 +4,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import Extent, Kernel, Program, Tensor
 from kernelwright.runtime.export.literal_code import dtype_source
 from kernelwright.runtime.export.reference_code import function_source, parameter_names

@@ -14,8 +14,8 @@ import mlx.core as mx
 from kernelwright import ir
 from kernelwright.errors import KernelwrightError
 from kernelwright.ir.graph import Graph, TensorType
-from kernelwright.ir.stitch import stitch
 from kernelwright.ir.trace.replay import to_mlx_dtype
+from kernelwright.ir.trace.stitch import stitch
 from kernelwright.runtime.derivative import have_values
 from kernelwright.runtime.first_use import Offer
 from kernelwright.runtime.models.nest import Ref, leaves

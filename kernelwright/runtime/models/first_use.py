@@ -5,7 +5,7 @@ import threading
 import mlx.core as mx
 
 from kernelwright.ir.region import Region
-from kernelwright.ir.stitch import stitch
+from kernelwright.ir.trace.stitch import stitch
 from kernelwright.runtime.derivative import Flat, have_values
 from kernelwright.runtime.first_use import capturing
 from kernelwright.runtime.server import KernelServer, Service

@@ -13,8 +13,8 @@ from typing import cast
 import mlx.core as mx
 
 from kernelwright.ir.graph import ValueId
-from kernelwright.ir.stitch import stitch
 from kernelwright.ir.trace.replay import to_mlx_dtype
+from kernelwright.ir.trace.stitch import stitch
 from kernelwright.runtime.derivative import Flat, have_values, with_derivatives_of
 from kernelwright.runtime.models.nest import Ref, leaves
 from kernelwright.runtime.models.segment import Segment

@@ -10,9 +10,9 @@ from mlx.nn.layers.base import Module
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.ir.graph import Graph, ValueId
-from kernelwright.ir.interpret import constant_array
-from kernelwright.ir.stitch import stitch
+from kernelwright.ir.trace.interpret import constant_array
 from kernelwright.ir.trace.replay import to_mlx_dtype
+from kernelwright.ir.trace.stitch import stitch
 from kernelwright.runtime.derivative import Flat, with_derivatives_of
 from kernelwright.runtime.fast import put_back
 from kernelwright.runtime.models.cached_attention import (

@@ -14,7 +14,7 @@ from kernelwright import ir
 from kernelwright.errors import InputError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.region import Region
-from kernelwright.ir.stitch import RunRegion
+from kernelwright.ir.trace.stitch import RunRegion
 from kernelwright.metal.diagnostic import Record
 from kernelwright.runtime.cutting import regions_of
 from kernelwright.runtime.fast import put_back

@@ -18,9 +18,9 @@ from kernelwright.campaign.report.champion_list import (
 from kernelwright.errors import InputError
 from kernelwright.evaluator.evaluation import Evaluation
 from kernelwright.evaluator.gain import Gain
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
-from kernelwright.ir.stitch import stitch
+from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.ir.trace.stitch import stitch
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES
 from kernelwright.metal.device.registry import open_device
 from kernelwright.metal.kernel import Program

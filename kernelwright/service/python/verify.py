@@ -19,7 +19,7 @@ from kernelwright.evaluator.submission import (
     read_text,
 )
 from kernelwright.evaluator.task import Task
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import METAL_THREADGROUP_BYTES
 from kernelwright.metal.kernel import Program
 from kernelwright.public_call import check_types, one_sentence

@@ -9,7 +9,7 @@ from kernelwright.agents.protocols import Attempt, Proposal
 from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import canonicalize, capture
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.diagnostic import Diagnostic
 from kernelwright.metal.kernel import Kernel, Program, Tensor

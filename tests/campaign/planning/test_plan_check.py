@@ -13,7 +13,7 @@ from kernelwright.campaign.planning.capturing import FunctionPlan, plan_function
 from kernelwright.campaign.planning.launch_graph import Flow
 from kernelwright.campaign.planning.plan_check import REASON
 from kernelwright.ir import Region, canonicalize, capture, standardize
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.array import mlx_dtype
 from kernelwright.metal.device.registry import open_device
 from kernelwright.plan import (

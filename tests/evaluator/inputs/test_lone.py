@@ -13,9 +13,9 @@ from kernelwright.evaluator.inputs.lone import lone_parts
 from kernelwright.evaluator.inputs.suite_plan import visible_cases
 from kernelwright.evaluator.oracle.swept_rows import visible_sweeps
 from kernelwright.evaluator.task import Tolerance
-from kernelwright.ir.capture import capture
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.passes import canonicalize
+from kernelwright.ir.trace.capture import capture
 
 SECRETS = [f"secret {n}" for n in range(5)]
 

@@ -13,9 +13,9 @@ from kernelwright.evaluator.inputs.independence import independent_axes, rows_of
 from kernelwright.evaluator.inputs.mixed import EVENTS, plan_of
 from kernelwright.evaluator.inputs.suite_plan import small_cases, visible_cases
 from kernelwright.evaluator.inputs.value_domain import domains_of
-from kernelwright.ir.capture import capture
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.passes import canonicalize
+from kernelwright.ir.trace.capture import capture
 
 SECRETS = [f"secret {n}" for n in range(20)]
 CONFIG = EvaluatorConfig(secret="tests")

@@ -12,8 +12,8 @@ from kernelwright.evaluator.inputs.stated_case import (
     StatedCase,
     StatedCaughtCase,
 )
-from kernelwright.ir.capture import capture
 from kernelwright.ir.passes import canonicalize
+from kernelwright.ir.trace.capture import capture
 
 GRAPH = canonicalize(capture(lambda x: x * 2, mx.zeros((3, 4), mx.float16)))
 TAKE = canonicalize(

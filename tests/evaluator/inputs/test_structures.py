@@ -17,9 +17,9 @@ from kernelwright.evaluator.inputs.structures.real_rows import (
     mixed_rows,
 )
 from kernelwright.evaluator.inputs.suite_plan import visible_cases
-from kernelwright.ir.capture import capture
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.passes import canonicalize
+from kernelwright.ir.trace.capture import capture
 
 SECRETS = ("one", "two")
 Rows = NDArray[np.generic]

@@ -21,10 +21,10 @@ from kernelwright.evaluator.inputs.value_domain import (
 )
 from kernelwright.evaluator.oracle.reference import Reference, judge, prepare
 from kernelwright.evaluator.task import Task, Tolerance
-from kernelwright.ir.capture import capture
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.passes import canonicalize
+from kernelwright.ir.trace.capture import capture
 from kernelwright.plan.partition import partition
 
 CONFIG = EvaluatorConfig(secret="tests")

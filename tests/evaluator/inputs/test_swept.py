@@ -13,9 +13,9 @@ from kernelwright.evaluator.inputs.case import Case
 from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.evaluator.oracle.swept_rows import hidden_sweeps, named_sweeps, visible_sweeps
 from kernelwright.evaluator.task import Task, Tolerance
-from kernelwright.ir.capture import capture
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.passes import canonicalize
+from kernelwright.ir.trace.capture import capture
 from kernelwright.metal.kernel import Kernel, Program, Tensor
 
 EXACT = (Tolerance(0.0, 0.0),)

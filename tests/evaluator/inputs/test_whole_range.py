@@ -11,9 +11,9 @@ from kernelwright.evaluator.inputs.case import Case
 from kernelwright.evaluator.inputs.distribution import Distribution
 from kernelwright.evaluator.inputs.suite_plan import visible_cases
 from kernelwright.evaluator.inputs.value_domain import domains_of
-from kernelwright.ir.capture import capture
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.passes import canonicalize
+from kernelwright.ir.trace.capture import capture
 
 SECRETS = [f"secret {n}" for n in range(5)]
 INTEGERS = [mx.int8, mx.int16, mx.int32, mx.int64, mx.uint8, mx.uint16, mx.uint32, mx.uint64]

@@ -8,8 +8,8 @@ from kernelwright.evaluator.oracle.accuracy import accepts, measure, row_length
 from kernelwright.evaluator.oracle.expected_output import ExpectedOutput, expected_output
 from kernelwright.evaluator.oracle.tracked import Tracked
 from kernelwright.evaluator.task import Tolerance
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 
 Reals = NDArray[np.float64]
 ROWS = np.random.default_rng(0).standard_normal((4, 64))

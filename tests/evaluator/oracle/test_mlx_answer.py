@@ -11,8 +11,8 @@ from kernelwright.evaluator.oracle.mlx_answer import AllcloseAnswer, closeness, 
 from kernelwright.evaluator.oracle.reference import Reference, calibrate
 from kernelwright.evaluator.task import Task, Tolerance
 from kernelwright.ir import canonicalize, capture
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 
 
 def softmax_of(x: np.ndarray, tolerance: Tolerance | None = None) -> Reference:

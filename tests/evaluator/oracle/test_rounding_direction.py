@@ -10,8 +10,8 @@ from kernelwright.evaluator.oracle.expected_output import ExpectedOutput, expect
 from kernelwright.evaluator.oracle.rounding_direction import RoundingDirections
 from kernelwright.evaluator.oracle.tracked import Tracked
 from kernelwright.evaluator.task import Tolerance
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 
 Reals = NDArray[np.float64]
 Halves = NDArray[np.float16]

@@ -10,7 +10,7 @@ from kernelwright.evaluator.oracle import row_blocks
 from kernelwright.evaluator.oracle.block_analysis import analyse_in_blocks
 from kernelwright.evaluator.task import Tolerance
 from kernelwright.ir import canonicalize, capture
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 
 ROWS, COLUMNS = 37, 40
 

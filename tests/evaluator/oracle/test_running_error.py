@@ -14,7 +14,7 @@ from kernelwright.evaluator.oracle.reference import Reference, calibrate, judge,
 from kernelwright.evaluator.oracle.running_error import analyse
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import canonicalize, capture
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 
 AnyArray = NDArray[np.generic]
 Reals = NDArray[np.float64]

@@ -8,7 +8,7 @@ from kernelwright.evaluator.evaluate import evaluate
 from kernelwright.evaluator.evaluation import Evaluation, Stage, Status
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import canonicalize, capture
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import Kernel, Program, Tensor
 
 ROWS, COLUMNS = 12, 64

@@ -10,8 +10,8 @@ from kernelwright.evaluator.oracle.accuracy import accepts
 from kernelwright.evaluator.oracle.block_analysis import analyse_in_blocks
 from kernelwright.evaluator.oracle.expected_output import ExpectedOutput
 from kernelwright.evaluator.task import Tolerance
-from kernelwright.ir.capture import capture
 from kernelwright.ir.passes import canonicalize
+from kernelwright.ir.trace.capture import capture
 
 ALL_NEGATIVE = [[-0.0, -0.0, -0.0]]
 NEGATIVE_AMONG = [[-1.0, -0.0, 2.0]]

@@ -6,9 +6,9 @@ import mlx.core as mx
 import pytest
 
 from kernelwright.evaluator.speed.roofline import least_bytes, least_operations
-from kernelwright.ir.capture import capture
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.passes import canonicalize
+from kernelwright.ir.trace.capture import capture
 
 X = mx.zeros((64, 64))
 ROWS = mx.zeros((4,), mx.int32)

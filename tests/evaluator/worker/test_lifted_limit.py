@@ -9,7 +9,7 @@ from kernelwright.evaluator.evaluate import evaluate
 from kernelwright.evaluator.evaluation import Evaluation, Status
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import canonicalize, capture
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import Kernel, Program, Tensor
 
 SOURCE = """\

@@ -13,8 +13,8 @@ from kernelwright.evaluator.worker.process import Limits, Worker, WorkerLost
 from kernelwright.evaluator.worker.service import Compile, Open, Run
 from kernelwright.evaluator.worker.start import renew
 from kernelwright.evaluator.worker.wire import Reply
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import RunOptions
 from kernelwright.metal.kernel import BoundProgram, Kernel, Program, Tensor
 

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from kernelwright.ir import Graph, canonicalize, capture
-from kernelwright.ir.idioms.reader import Reader
 from kernelwright.ir.match.pattern import (
     Bind,
     Either,
@@ -16,6 +15,7 @@ from kernelwright.ir.match.pattern import (
     match,
     match_node,
 )
+from kernelwright.ir.naming.idioms.reader import Reader
 
 X, Y = Bind("x"), Bind("y")
 A, B = mx.array(np.ones((3, 4), np.float32)), mx.array(np.full((3, 4), 2.0, np.float32))

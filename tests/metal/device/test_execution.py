@@ -9,8 +9,8 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.array import mlx_dtype, to_mlx, to_numpy
 from kernelwright.metal.device.base import Array, RunOptions
 from kernelwright.metal.device.execution import MlxExecutable, launch_error

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from kernelwright.errors import DeviceError
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import RunOptions
 from kernelwright.metal.device.metal import MetalDevice, MetalLaunch, compiler_diagnostics
 from kernelwright.metal.diagnostic import CompileError, LaunchError

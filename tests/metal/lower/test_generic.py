@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kernelwright.ir import Graph, TensorType, canonicalize, capture, reference
-from kernelwright.ir.resize import resize
+from kernelwright.ir.passes.resize import resize
 from kernelwright.metal.device.base import Array
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import lower

@@ -9,7 +9,7 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.runtime.export import FormatName, export_as
 from kernelwright.store import CandidateDetail
 

@@ -9,7 +9,7 @@ from mlx_lm.models.cache import make_prompt_cache
 from kernelwright import ir
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.region import Region
-from kernelwright.ir.stitch import RunRegion
+from kernelwright.ir.trace.stitch import RunRegion
 from kernelwright.runtime.cutting import regions_of
 from kernelwright.runtime.fast import put_back
 from kernelwright.runtime.models.site import site_of

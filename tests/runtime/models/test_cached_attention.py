@@ -7,8 +7,8 @@ import mlx.core as mx
 import pytest
 from mlx_lm.models.cache import KVCache
 
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.runtime.cutting import regions_of
 from kernelwright.runtime.models.cached_attention import AttentionKernels, CachedAttention

@@ -8,7 +8,7 @@ import pytest
 
 from kernelwright import ir
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.stitch import RunRegion
+from kernelwright.ir.trace.stitch import RunRegion
 from kernelwright.runtime.models.install import Installation, is_settled, optimize_model
 from kernelwright.runtime.models.paying import Part, best, finalists, wins_each_block
 from kernelwright.runtime.models.site import site_of

@@ -8,7 +8,7 @@ import mlx.core as mx
 import pytest
 
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.stitch import RunRegion
+from kernelwright.ir.trace.stitch import RunRegion
 from kernelwright.runtime.models.install import optimize_model, restore_model
 from kernelwright.runtime.models.nest import arrays_of
 from kernelwright.runtime.models.target import build_model

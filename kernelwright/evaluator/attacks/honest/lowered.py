@@ -8,9 +8,9 @@ import mlx.core as mx
 from kernelwright.evaluator.attacks.honest.kernel import HonestKernel
 from kernelwright.evaluator.attacks.reference import FUNCTIONS, Function
 from kernelwright.evaluator.task import Task
-from kernelwright.ir.capture import capture
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.passes import canonicalize
+from kernelwright.ir.trace.capture import capture
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower import lower, schedules
 

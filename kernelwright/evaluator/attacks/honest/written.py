@@ -18,9 +18,9 @@ from kernelwright.evaluator.attacks.honest.source_file import (
 )
 from kernelwright.evaluator.attacks.honest.tasks import TASKS
 from kernelwright.evaluator.task import Task
-from kernelwright.ir.capture import capture
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.passes import canonicalize
+from kernelwright.ir.trace.capture import capture
 from kernelwright.metal.extent import evaluate
 from kernelwright.metal.kernel import Extent, Kernel, Program, TemplateValue, Tensor
 

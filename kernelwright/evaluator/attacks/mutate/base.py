@@ -12,11 +12,11 @@ from kernelwright import catalog
 from kernelwright.errors import InputError, KernelwrightError, UnsupportedError
 from kernelwright.evaluator.attacks.corpus import bases, task_of
 from kernelwright.evaluator.task import Task
-from kernelwright.ir.capture import capture
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.passes import canonicalize, gather_attention
-from kernelwright.ir.resize import Axis, free_dimensions, resize
+from kernelwright.ir.passes.resize import Axis, free_dimensions, resize
+from kernelwright.ir.trace.capture import capture
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import lower, schedules

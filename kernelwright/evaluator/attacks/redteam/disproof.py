@@ -22,7 +22,7 @@ from kernelwright.evaluator.inputs.shape import hidden_graphs, visible_graphs
 from kernelwright.evaluator.oracle.reference import run_oracle
 from kernelwright.evaluator.task import Task
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.interpret import interpret
+from kernelwright.ir.trace.interpret import interpret
 from kernelwright.metal.device.base import Array
 from kernelwright.metal.diagnostic import Record
 from kernelwright.metal.kernel import Program

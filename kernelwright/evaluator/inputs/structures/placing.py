@@ -24,8 +24,8 @@ from kernelwright.evaluator.inputs.structures.real_rows import (
 )
 from kernelwright.evaluator.inputs.structures.relations import RELATIONS, relate
 from kernelwright.evaluator.inputs.value_domain import Domain
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import Array
 
 _MOST_PARTS, _MOST_ELEMENTS = 32, 1 << 20

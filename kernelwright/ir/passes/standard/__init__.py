@@ -1,7 +1,7 @@
 """One way to write what people write in many: the same real function, not the same bits."""
 
-from kernelwright.ir.builder import Rule, rewrite
 from kernelwright.ir.graph import Graph
+from kernelwright.ir.graph.builder import Rule, rewrite
 from kernelwright.ir.passes import fold, mean, quantization, view
 from kernelwright.ir.passes.duplicate import split_views
 from kernelwright.ir.passes.standard import algebra, product, rope, softmax

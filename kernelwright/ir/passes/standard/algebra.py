@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from kernelwright.ir.builder import GraphBuilder, Rule
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Node, ValueId
+from kernelwright.ir.graph.builder import GraphBuilder, Rule
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.match.activation import OVER_SIGMOID
 from kernelwright.ir.match.pattern import match_node
 from kernelwright.ir.ops import Call, mean_divisor

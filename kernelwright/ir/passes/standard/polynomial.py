@@ -1,7 +1,7 @@
 """Reading an expression as a polynomial of one value."""
 
-from kernelwright.ir.builder import GraphBuilder
 from kernelwright.ir.graph import Node, ValueId
+from kernelwright.ir.graph.builder import GraphBuilder
 from kernelwright.ir.passes.standard.reading import number
 
 Terms = dict[int, float]

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from kernelwright.ir.builder import GraphBuilder, Rule
 from kernelwright.ir.graph import Node, ValueId
+from kernelwright.ir.graph.builder import GraphBuilder, Rule
 from kernelwright.ir.match.pattern import match
 from kernelwright.ir.match.row import MEAN_SQUARE
 from kernelwright.ir.ops import Call

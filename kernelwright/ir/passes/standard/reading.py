@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelwright.ir.builder import GraphBuilder
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Constant, Node, ValueId
+from kernelwright.ir.graph.builder import GraphBuilder
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call
 from kernelwright.ir.passes.view import broadcast
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Literal
 
-from kernelwright.ir.builder import GraphBuilder, Rule
 from kernelwright.ir.graph import Node, TensorType, ValueId
+from kernelwright.ir.graph.builder import GraphBuilder, Rule
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.ir.passes.standard.reading import ordered, same
 from kernelwright.ir.passes.view import broadcast, reshape

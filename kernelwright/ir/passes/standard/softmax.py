@@ -7,9 +7,9 @@ form in which it is written, because the other gives another number there.
 
 from collections.abc import Sequence
 
-from kernelwright.ir.builder import GraphBuilder, Rule
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Node, TensorType, ValueId
+from kernelwright.ir.graph.builder import GraphBuilder, Rule
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.match.pattern import Found, match, match_node
 from kernelwright.ir.match.row import (
     AXES,

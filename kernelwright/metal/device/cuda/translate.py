@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 from importlib.resources import files
 
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.cuda.rewrite import (
     GatheredBody,
     gather_body,

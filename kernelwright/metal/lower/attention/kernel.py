@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import Kernel, Tensor
 from kernelwright.metal.lower.attention.layout import Layout
 from kernelwright.metal.lower.attention.merging import (

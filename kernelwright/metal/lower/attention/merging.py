@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import Kernel, Tensor
 from kernelwright.metal.lower.attention.terms import TAKEN, Attended, Sizes
 from kernelwright.metal.lower.emit.writer import Writer

@@ -5,7 +5,7 @@ from dataclasses import replace
 from kernelwright.errors import KernelwrightError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Call
-from kernelwright.ir.resize import Axis, free_dimensions, resize
+from kernelwright.ir.passes.resize import Axis, free_dimensions, resize
 from kernelwright.metal.family.contraction import trouble_with_attention
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower.attention.kernel import lower_attention

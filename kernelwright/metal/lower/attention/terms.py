@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, TensorType, ValueId
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.metal.family.contraction import trouble_with_attention
 from kernelwright.metal.lower.program.signature import RESERVED, Signature

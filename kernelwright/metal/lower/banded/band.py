@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.lower.emit.accumulator import identity, step
 from kernelwright.metal.lower.emit.layout import Block, Walk
 from kernelwright.metal.lower.emit.writer import INDENT, Writer

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.lower.emit.writer import Writer
 from kernelwright.metal.lower.rowwise.moment import is_moment, peak_of, weight_of
 from kernelwright.metal.lower.term.operator import MSL_TYPE

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.lower.emit.accumulator import highest, lowest
 from kernelwright.metal.lower.emit.writer import Writer
 from kernelwright.metal.lower.term.operator import MSL_TYPE

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.lower.term.index import Axis, Index, Names
 from kernelwright.metal.lower.term.operator import MSL_TYPE
 from kernelwright.metal.lower.term.term import (

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import Kernel, Tensor
 from kernelwright.metal.lower.emit.simdgroup_matrix import SIDE, Matrices, MatrixWriter
 from kernelwright.metal.lower.emit.writer import Writer

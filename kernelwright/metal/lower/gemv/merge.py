@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import Kernel, Tensor
 from kernelwright.metal.lower.emit.writer import Writer
 from kernelwright.metal.lower.gemv.terms import PARTIAL, TAKEN, Dense

@@ -3,8 +3,8 @@
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import Dimensions, Kernel, Tensor
 from kernelwright.metal.lower.attention.merging import result_of
 from kernelwright.metal.lower.attention.terms import RESERVED_HERE, TAKEN, Attended

@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.lower.emit.layout import span, surround
 from kernelwright.metal.lower.emit.run import Run, Span
 from kernelwright.metal.lower.emit.simdgroup_matrix import SIDE

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.lower.attention.terms import Attended, Sizes
 from kernelwright.metal.lower.emit.simdgroup_matrix import SIDE
 from kernelwright.metal.lower.term.index import Axis, Index

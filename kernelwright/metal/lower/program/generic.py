@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.resize import FreeDimension, free_dimensions, resize
+from kernelwright.ir.passes.resize import FreeDimension, free_dimensions, resize
 from kernelwright.metal.kernel import Dimensions, Extent, Kernel
 
 _OTHER_SIZES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37)

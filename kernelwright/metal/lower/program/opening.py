@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.ir.graph import Graph
-from kernelwright.ir.resize import Axis, resize
+from kernelwright.ir.passes.resize import Axis, resize
 from kernelwright.metal.kernel import Extent, Kernel, Program, Tensor
 from kernelwright.metal.lower.program.signature import Signature
 

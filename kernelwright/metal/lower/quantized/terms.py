@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call
 from kernelwright.metal.family.matvec import PRODUCTS, Product, packed_inputs, products
 from kernelwright.metal.lower.program.signature import Signature

@@ -15,9 +15,9 @@ from typing import Literal
 import numpy as np
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir.builder import GraphBuilder
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Constant, Graph, Node, TensorType, ValueId
+from kernelwright.ir.graph.builder import GraphBuilder
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Kind, op_named
 
 _SAME = {"sum": "sum", "max": "max", "min": "min", "prod": "prod", "all": "all", "any": "any"}

@@ -10,8 +10,8 @@ import numpy as np
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.analysis.continuity import is_discontinuous
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.metal.family.top_k import ranked_values
 from kernelwright.metal.lower.term.compared import compared_values, rounded_product

@@ -2,8 +2,8 @@
 
 import math
 
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, ValueId
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.metal.lower.term.term import Literal, Load, Term
 

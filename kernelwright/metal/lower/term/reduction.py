@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, mean_divisor
 from kernelwright.metal.family.top_k import is_written_out
 from kernelwright.metal.lower.rowwise.moment import sum_in_parts

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.lower.term.index import Axis
 from kernelwright.metal.lower.term.term import Apply, Literal, Place, Reduced, Reducer, Term
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.lower.emit.run import PACKED
 from kernelwright.metal.lower.pointwise.kernel import merged_extents
 from kernelwright.metal.lower.program.signature import Signature

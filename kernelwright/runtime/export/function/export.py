@@ -7,7 +7,7 @@ from functools import partial
 from typing import Literal
 
 from kernelwright.errors import KernelwrightError
-from kernelwright.ir.capture import capture_labelled
+from kernelwright.ir.trace.capture import capture_labelled
 from kernelwright.runtime.export.folder import SHARED, ExportedFile
 from kernelwright.runtime.export.format import ExportedModule
 from kernelwright.runtime.export.function.alone import ExampleCall, seen

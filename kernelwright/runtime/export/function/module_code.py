@@ -8,7 +8,7 @@ import mlx.core as mx
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import ValueId
-from kernelwright.ir.interpret import constant_array
+from kernelwright.ir.trace.interpret import constant_array
 from kernelwright.metal.kernel import Program
 from kernelwright.runtime.export.function import dispatch
 from kernelwright.runtime.export.function.carried_names import is_library

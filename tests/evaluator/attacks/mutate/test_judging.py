@@ -24,7 +24,7 @@ from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.evaluate import Evaluator
 from kernelwright.evaluator.evaluation import Stage, Status
 from kernelwright.evaluator.task import Task
-from kernelwright.ir.dtype import Dtype
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.diagnostic import CompileError
 from kernelwright.metal.kernel import Program
 

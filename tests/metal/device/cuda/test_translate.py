@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from kernelwright.ir import canonicalize, capture, gather_attention
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.cuda import nvrtc
 from kernelwright.metal.device.cuda.build import compile_launches
 from kernelwright.metal.device.cuda.device import most_threadgroup_bytes

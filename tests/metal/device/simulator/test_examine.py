@@ -2,8 +2,8 @@
 
 import pytest
 
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.simulator.address_rules import CAST, COMPARED, REINTERPRETED, UNION
 from kernelwright.metal.device.simulator.device import SimulatorDevice
 from kernelwright.metal.diagnostic import CompileError, Diagnostic

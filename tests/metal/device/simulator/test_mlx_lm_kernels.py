@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from mlx.nn.layers.normalization import RMSNorm
 
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import Array, RunOptions
 from kernelwright.metal.device.simulator.device import SimulatorDevice
 from kernelwright.metal.diagnostic import ReportKind, SanitizerReport

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import TensorType
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import Condition, ForcedCondition, RunOptions, RunResult
 from kernelwright.metal.device.simulator.device import SimulatorDevice, SimulatorExecutable
 from kernelwright.metal.diagnostic import LaunchError

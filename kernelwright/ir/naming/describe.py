@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Attribute, Constant, Graph, Node, ValueId
-from kernelwright.ir.idioms import Idiom, idioms
-from kernelwright.ir.idioms.reader import Parameter
+from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.ir.naming.idioms import Idiom, idioms
+from kernelwright.ir.naming.idioms.reader import Parameter
 from kernelwright.ir.ops import Kind, op_named
 
 _SHOWN_ELEMENTS = 1

@@ -1,8 +1,8 @@
 """Checking that a graph keeps its own rules; tests run it after every pass."""
 
 from kernelwright.errors import InputError
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import OPS, Call, Kind, op_named
 
 

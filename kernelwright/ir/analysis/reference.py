@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelwright.errors import InputError, UnsupportedError
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Kind, exact_dtype, op_named
 from kernelwright.ir.ops.op import Array, Op
 from kernelwright.ir.ops.undefined import Clamp, clamped

@@ -19,16 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelwright.errors import InputError, KernelwrightError, UnsupportedError
-from kernelwright.ir.arguments import Leaf, leaves, rebuild
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph
+from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.ir.trace.arguments import Leaf, leaves, rebuild
 from kernelwright.ir.trace.exporter import DTYPES, Trace
 from kernelwright.ir.trace.recorder import Recorder
 from kernelwright.ir.trace.value_look import ValueLook
 
 Function = Callable[..., object]
 _MOST_OBJECTS = 100_000
-_OWN_FOLDER = str(Path(__file__).parents[1])
+_OWN_FOLDER = str(Path(__file__).parents[2])
 _LIBRARY = sysconfig.get_paths()["stdlib"]
 _TRACING: dict[int, int] = {}
 """How many captures are under way in each thread."""

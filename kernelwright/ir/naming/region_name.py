@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kernelwright.ir.graph import Graph, ValueId
-from kernelwright.ir.idioms import idioms
-from kernelwright.ir.naming import names_of
+from kernelwright.ir.graph.sighting import SEPARATOR, Sighting
+from kernelwright.ir.naming.idioms import idioms
+from kernelwright.ir.naming.role import names_of
 from kernelwright.ir.ops import Kind, op_named
-from kernelwright.ir.origin.sighting import SEPARATOR, Sighting
 from kernelwright.ir.region import Region
 
 _MOST_OUTPUTS = 2

@@ -3,7 +3,6 @@
 import math
 
 from kernelwright.ir.graph import Node, ValueId
-from kernelwright.ir.idioms.reader import Match, Reader
 from kernelwright.ir.match.activation import (
     ONE_AND_POWER,
     RELU,
@@ -12,6 +11,7 @@ from kernelwright.ir.match.activation import (
     SQUARED_RELU,
 )
 from kernelwright.ir.match.pattern import match
+from kernelwright.ir.naming.idioms.reader import Match, Reader
 
 
 def sigmoid_of(reader: Reader, value: ValueId) -> ValueId | None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kernelwright import ir
-from kernelwright.ir.stitch import RunRegion, stitch
+from kernelwright.ir.trace.stitch import RunRegion, stitch
 from kernelwright.plan import partition
 
 

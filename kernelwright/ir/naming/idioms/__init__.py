@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kernelwright.ir.graph import Graph, ValueId
-from kernelwright.ir.idioms import activation, attention, row
-from kernelwright.ir.idioms.reader import Match, Parameter, Reader
+from kernelwright.ir.naming.idioms import activation, attention, row
+from kernelwright.ir.naming.idioms.reader import Match, Parameter, Reader
 
 
 @dataclass(frozen=True)

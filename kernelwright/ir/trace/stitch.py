@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from kernelwright.ir.graph import Graph, ValueId
-from kernelwright.ir.interpret import constant_array
 from kernelwright.ir.region import Region
+from kernelwright.ir.trace.interpret import constant_array
 from kernelwright.ir.trace.replay import MlxArray, replay
 
 RunRegion = Callable[[Sequence[MlxArray]], Sequence[MlxArray]]

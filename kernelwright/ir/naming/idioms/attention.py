@@ -3,8 +3,8 @@
 from itertools import pairwise, permutations
 
 from kernelwright.ir.graph import Node, ValueId
-from kernelwright.ir.idioms.reader import Match, Parameter, Reader
-from kernelwright.ir.idioms.row import softmax
+from kernelwright.ir.naming.idioms.reader import Match, Parameter, Reader
+from kernelwright.ir.naming.idioms.row import softmax
 from kernelwright.ir.ops import Call
 
 _PASSED = ("broadcast", "reshape", "cast", "transpose", "slice")

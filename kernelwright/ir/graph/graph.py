@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelwright.errors import InputError
-from kernelwright.ir.dtype import Dtype
-from kernelwright.ir.origin.sighting import Labels
+from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.ir.graph.sighting import Labels
 
 Attribute = bool | int | float | str | Dtype | tuple["Attribute", ...]
 """What an op's attribute may hold; everything is hashable and survives JSON."""

@@ -12,8 +12,8 @@ from mlx.nn.layers.linear import Linear
 
 from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.ir import Dtype, Graph, TensorType, capture, interpret
-from kernelwright.ir.arguments import rebuild
-from kernelwright.ir.capture import is_array
+from kernelwright.ir.trace.arguments import rebuild
+from kernelwright.ir.trace.capture import is_array
 
 X = mx.array([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
 
@@ -94,7 +94,7 @@ def test_a_compiled_function_is_traced_through() -> None:
 
 @pytest.mark.parametrize("enabled", [True, False])
 def test_compilation_stays_as_it_was(enabled: bool) -> None:
-    from kernelwright.ir.capture import _compile_is_enabled
+    from kernelwright.ir.trace.capture import _compile_is_enabled
 
     (mx.enable_compile if enabled else mx.disable_compile)()
     try:
@@ -115,7 +115,7 @@ def test_a_dtype_attribute_is_kept() -> None:
 
 
 def test_an_unknown_primitive_is_kept_by_its_own_name() -> None:
-    from kernelwright.ir.primitive import translate
+    from kernelwright.ir.trace.primitive import translate
 
     assert translate("NewOp", (1, 2.5), TensorType((2,), Dtype.FLOAT32)) == (
         "NewOp",

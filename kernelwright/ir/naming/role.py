@@ -2,9 +2,9 @@
 
 from functools import lru_cache
 
-from kernelwright.ir.dtype import Dtype
 from kernelwright.ir.graph import Graph, Node, ValueId
-from kernelwright.ir.idioms import idioms
+from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.ir.naming.idioms import idioms
 from kernelwright.ir.ops import Kind, op_named
 
 _LETTERS = ("x", "y", "z")

@@ -17,7 +17,7 @@ from kernelwright.ir import (
     shared_name,
 )
 from kernelwright.plan import partition
-from tests.ir.origin.styles import Layer, Model, Scaler, branches, turned
+from tests.ir.naming.styles import Layer, Model, Scaler, branches, turned
 
 Function = Callable[..., object]
 

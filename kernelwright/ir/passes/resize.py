@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from kernelwright.errors import InputError, UnsupportedError
 from kernelwright.ir.analysis.input_independent import Known
+from kernelwright.ir.analysis.shape import Shapes
 from kernelwright.ir.graph import Graph, Node, TensorType, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named, reduced_axes
-from kernelwright.ir.shape import Shapes
 
 Axis = tuple[int, int]
 """An input's position and one of its axes."""

@@ -1,7 +1,6 @@
 """Recognising what works on rows: softmax, log-sum-exp, variance, norms, cross-entropy."""
 
 from kernelwright.ir.graph import ValueId
-from kernelwright.ir.idioms.reader import Match, Parameter, Product, Reader
 from kernelwright.ir.match.pattern import Found, match
 from kernelwright.ir.match.row import (
     ANY_LOG_SOFTMAX,
@@ -14,6 +13,7 @@ from kernelwright.ir.match.row import (
     SOFTMAX,
     VARIANCE,
 )
+from kernelwright.ir.naming.idioms.reader import Match, Parameter, Product, Reader
 
 
 def softmax(reader: Reader, value: ValueId) -> Match | None:

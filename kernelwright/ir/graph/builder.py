@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kernelwright.ir.graph import Attribute, Constant, Graph, Node, TensorType, ValueId
+from kernelwright.ir.graph.sighting import Labels, Sighting
 from kernelwright.ir.ops import OPS, Call, Kind, op_named
-from kernelwright.ir.origin.sighting import Labels, Sighting
 
 _OPAQUE = frozenset({"custom_kernel"})
 _SMALL_BYTES = 4096
