@@ -57,7 +57,7 @@ _SCALARS: Mapping[str, np.dtype[np.generic]] = {
 }
 
 
-@dataclass
+@dataclass(repr=False)
 class Library:
     """A Metal text that compiles; builds for sanitizing and counting are made when needed."""
 
@@ -67,6 +67,10 @@ class Library:
     )
     waits: Counter[tuple[Variant, str]] = field(default_factory=Counter)
     """How often the threads of each kernel have waited on fibers so far, by build."""
+
+    def __repr__(self) -> str:
+        """Name the kernels; the unit's tokens and trees are nothing to read."""
+        return f"Library(kernels={', '.join(self.kernels) or 'none'})"
 
     def image(self, variant: Variant, constants: Mapping[int, int | float] | None = None) -> Image:
         """Return one build of the text, with function constants by index.

@@ -184,3 +184,8 @@ def test_unknown_kernels_and_constants_are_named(library: Library) -> None:
         library.kernel("foo")
     with pytest.raises(metal.LaunchError, match=r"no function constant 'x'; .*negate \(3\)"):
         library.kernel("scale", {"x": 1})
+
+
+def test_library_is_shown_by_its_kernels_names() -> None:
+    library = metal.simulator.compile("kernel void a(device float* x) {} kernel void b() {}")
+    assert repr(library) == "Library(kernels=a, b)"
