@@ -2,6 +2,7 @@
 
 from benchmarks.suite.collected import COLLECTED, HELD_OUT, WORKED
 from benchmarks.suite.collected.further import FURTHER
+from benchmarks.suite.collected.unlisted import UNLISTED
 from benchmarks.suite.workload import Workload
 from benchmarks.suite.workloads import WORKLOADS
 
@@ -11,9 +12,10 @@ SETS: dict[str, tuple[Workload, ...]] = {
     "worked": WORKED,
     "held-out": HELD_OUT,
     "further": FURTHER,
+    "unlisted": UNLISTED,
 }
 
 
 def find(name: str) -> Workload:
     """Return a workload of any set by its name."""
-    return next(w for w in (*WORKLOADS, *COLLECTED, *FURTHER) if w.name == name)
+    return next(w for w in (*WORKLOADS, *COLLECTED, *FURTHER, *UNLISTED) if w.name == name)

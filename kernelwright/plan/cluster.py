@@ -14,7 +14,7 @@ from kernelwright.metal.limit import MAXIMUM_BUFFERS
 from kernelwright.plan.contraction import is_worth_holding, writes_no_more
 from kernelwright.plan.cost import DEFAULT_PROFILE, Profile, penalty_us, time_us
 from kernelwright.plan.repeated_work import MOST_REPEATED, repeated_operations
-from kernelwright.plan.traffic import planned_traffic
+from kernelwright.plan.traffic import copies, planned_traffic
 
 _FUSED = frozenset({Kind.ELEMENTWISE, Kind.REDUCTION, Kind.SCAN})
 _CONTRACTING = frozenset({Pattern.ATTENTION, Pattern.DENSE, Pattern.MATVEC})
@@ -33,7 +33,7 @@ def is_fused(graph: Graph, node: Node, profile: Profile = DEFAULT_PROFILE) -> bo
             flops_per_byte=profile.flops_per_us / profile.bytes_per_us,
             launch_bytes=profile.launch_us * profile.bytes_per_us,
         )
-    if op_named(node.op).kind in _FUSED or is_window(graph, node):
+    if op_named(node.op).kind in _FUSED or is_window(graph, node) or copies(graph, node):
         return True
     # A range is made where it is read.
     if node.op != "arange" and is_index_arithmetic(graph, node):
@@ -122,11 +122,16 @@ class Clusters:
 
     def with_cluster(self, joined: Cluster) -> "Clusters":
         """Return a cut in which a cluster replaces those that it holds."""
-        replaced = {self._cluster_of[i] for i in joined if i in self._cluster_of}
+        return self.with_clusters((joined,))
+
+    def with_clusters(self, parts: Sequence[Cluster]) -> "Clusters":
+        """Return a cut in which clusters share the nodes of those that they replace."""
+        replaced = {self._cluster_of[i] for part in parts for i in part if i in self._cluster_of}
         changed = Clusters(self._judge, dict(self._cluster_of))
-        changed.add(joined)
+        for part in parts:
+            changed.add(part)
         saved = sum(map(self._judge.time_us, replaced))
-        changed.time_us = self.time_us + self._judge.time_us(joined) - saved
+        changed.time_us = self.time_us + sum(map(self._judge.time_us, parts)) - saved
         return changed
 
     def add(self, joined: Cluster) -> None:

@@ -6,6 +6,7 @@ from kernelwright.ir.region import Region
 from kernelwright.metal.family.classify import UPDATES, Pattern, classify, served
 from kernelwright.plan.cluster import Cluster, Clusters, Judge, is_fused
 from kernelwright.plan.cluster_merge import join_clusters
+from kernelwright.plan.cluster_recut import recut_clusters
 from kernelwright.plan.cost import DEFAULT_PROFILE, Profile
 from kernelwright.plan.mlx.attention import has_mlx_kernel, is_worth_tiling
 from kernelwright.plan.view_copy import copying_region
@@ -31,7 +32,7 @@ def partition(graph: Graph, *, width: int = 1, profile: Profile = DEFAULT_PROFIL
         searched = _beam(judge, width)
         greedy_us = sum(map(judge.time_us, cut.all()))
         cut = searched if searched.time_us < greedy_us - 1e-6 else cut
-    cut = join_clusters(judge, cut)
+    cut = join_clusters(judge, recut_clusters(judge, join_clusters(judge, cut)))
     regions = [judge.region(cluster) for cluster in cut.all()]
     regions.sort(key=lambda region: region.indices[0])
     regions = [region for region in regions if _is_served(region)]

@@ -171,6 +171,11 @@ def _fusable(node: Node) -> bool:
 def _launches(graph: Graph, node: Node) -> bool:
     if op_named(node.op).kind is not Kind.VIEW:
         return True
+    return copies(graph, node)
+
+
+def copies(graph: Graph, node: Node) -> bool:
+    """Say whether a node is a view that MLX can show only as a copy."""
     return node.op == "reshape" and _reshape_copies(graph, node)
 
 

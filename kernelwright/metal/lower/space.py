@@ -103,7 +103,7 @@ _REGISTERS_OF_A_CORE = 1 << 16
 capability 9.0; Apple's cores have some 52 thousand."""
 _SHORT_ROW = 16
 """Elements up to which one thread a row is tried first."""
-_ROWS_TOGETHER = {1: (64, 256), 8: (16, 32), 16: (8, 16), 32: (4, 1, 8)}
+_ROWS_TOGETHER = {1: (64, 256), 4: (32, 64), 8: (16, 32), 16: (8, 16), 32: (4, 1, 8)}
 """Rows that share a threadgroup, by the lanes of each; longer teams have one to themselves."""
 _WORKING = 16
 """Registers for addresses and intermediate values, beside what is kept."""
@@ -231,8 +231,7 @@ def _elementwise(graph: Graph, device: DeviceInfo) -> Iterator[Schedule]:
     # 16 bytes a thread fill a memory transaction; a small array needs the threads more.
     best = 1 if total < 1 << 16 else min(16 // width, _preferred_run(graph, device))
     inner = axes[-1].extent
-    if inner % best and best > 1:
-        best = 1
+    best = math.gcd(best, inner)
     vectors = [v for v in _widths(graph) if v <= inner]
     vectors.sort(key=lambda v: (inner % v != 0, abs(math.log2(v / best))))
     guarded = _guards_reads(graph, signature, parts, axes)
@@ -553,7 +552,7 @@ def _combinations(columns: int, threads: int, widths: tuple[int, ...]) -> Iterat
     vectors = [v for v in widths if columns % v == 0]
     # Runs that do not divide a long row leave a few elements of it to single lanes.
     uneven = [v for v in widths if columns % v and v >= _UNEVEN_RUN and columns > _LONGEST_TILED]
-    for lanes in (1, 8, 16, 32, 64, 128, 256, 512, 1024):
+    for lanes in (1, 4, 8, 16, 32, 64, 128, 256, 512, 1024):
         if lanes > threads:
             continue
         for rows in _ROWS_TOGETHER.get(lanes, (1,)):

@@ -38,8 +38,8 @@ inline float own_sum(thread float* values, uint own) {
 }
 
 // The largest value of those of `count` neighbouring lanes that stand `apart` from each other.
-template <uint count, uint apart = 1>
-inline float lanes_max(float value) {
+template <uint count, uint apart = 1, typename T>
+inline T lanes_max(T value) {
   for (uint distance = count / 2; distance >= apart; distance /= 2) {
     value = metal::max(value, metal::simd_shuffle_xor(value, distance));
   }
@@ -57,8 +57,8 @@ inline void turned_copies(float value, thread float* values) {
 }
 
 // Sum over those of `count` neighbouring lanes that stand `apart` from each other.
-template <uint count, uint apart = 1>
-inline float lanes_sum(float value) {
+template <uint count, uint apart = 1, typename T>
+inline T lanes_sum(T value) {
   for (uint distance = count / 2; distance >= apart; distance /= 2) {
     value += metal::simd_shuffle_xor(value, distance);
   }

@@ -20,8 +20,8 @@ struct packed_eight {
 };
 
 // Sum over those of `count` neighbouring lanes that stand `apart` from each other.
-template <uint count, uint apart = 1>
-inline float lanes_sum(float value) {
+template <uint count, uint apart = 1, typename T>
+inline T lanes_sum(T value) {
   for (uint distance = count / 2; distance >= apart; distance /= 2) {
     value += metal::simd_shuffle_xor(value, distance);
   }

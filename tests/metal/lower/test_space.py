@@ -113,3 +113,29 @@ def test_no_thread_adds_up_a_long_column_by_itself_first(rows: int, strips: int)
     found = [s for s in schedules(graph, DEVICE) if isinstance(s, Columnwise)]
     first = next(s for s in found if not s.cached)
     assert first.strips == strips
+
+
+def test_a_run_of_neighbours_divides_what_stands_side_by_side() -> None:
+    def centred(x: mx.array, mean: mx.array) -> mx.array:
+        return x - mean[:, None]
+
+    graph = canonicalize(
+        capture(centred, mx.zeros((128, 1004), mx.float16), mx.zeros(128, mx.float16))
+    )
+    first, *_ = schedules(graph, DEVICE)
+    assert isinstance(first, Elementwise)
+    assert first.vector == 4
+
+
+@pytest.mark.parametrize("length", [32, 64])
+def test_few_lanes_find_the_range_of_a_group_at_a_read_each(length: int) -> None:
+    def ranged(x: mx.array) -> mx.array:
+        groups = x.reshape(-1, length)
+        low = groups.min(axis=-1, keepdims=True)
+        return (groups - low) / (groups.max(axis=-1, keepdims=True) - low + 1)
+
+    graph = canonicalize(capture(ranged, mx.zeros((64, 4096), mx.float16)))
+    first, *_ = schedules(graph, DEVICE)
+    assert isinstance(first, Rowwise)
+    assert first.lanes * first.vector == length
+    assert first.lanes < 32

@@ -30,6 +30,8 @@ _WORDS = {
     Reducer.ANY: "any",
 }
 _WORDS_KEEPING_NAN = {Reducer.MAXIMUM: "maximum", Reducer.MINIMUM: "minimum"}
+_SHUFFLED = (Dtype.FLOAT32, Dtype.INT32, Dtype.UINT32)
+_IN_PART = (Reducer.SUM, Reducer.MAXIMUM, Reducer.MINIMUM)
 _ARGUMENTS = {Reducer.ARGMAX: ("{0} > {1}", "max"), Reducer.ARGMIN: ("{0} < {1}", "min")}
 _ARGUMENTS_KEEPING_NAN = {
     Reducer.ARGMAX: ("exceeds({0}, {1})", "maximum"),
@@ -103,7 +105,7 @@ def highest(dtype: Dtype) -> str:
 
 def joins_in_part(reduced: Reduced) -> bool:
     """Say whether lanes that are a part of a simdgroup can join what each of them found."""
-    return reduced.dtype is Dtype.FLOAT32 and reduced.reducer in (Reducer.SUM, Reducer.MAXIMUM)
+    return reduced.dtype in _SHUFFLED and reduced.reducer in _IN_PART
 
 
 def is_compensated(reduced: Reduced) -> bool:

@@ -22,8 +22,8 @@ inline float simd_minimum(float value) {
 """,
     "lanes_sum": """\
 // Sum over those of `count` neighbouring lanes that stand `apart` from each other.
-template <uint count, uint apart = 1>
-inline float lanes_sum(float value) {
+template <uint count, uint apart = 1, typename T>
+inline T lanes_sum(T value) {
   for (uint distance = count / 2; distance >= apart; distance /= 2) {
     value += metal::simd_shuffle_xor(value, distance);
   }
@@ -32,10 +32,20 @@ inline float lanes_sum(float value) {
 """,
     "lanes_max": """\
 // The largest value of those of `count` neighbouring lanes that stand `apart` from each other.
-template <uint count, uint apart = 1>
-inline float lanes_max(float value) {
+template <uint count, uint apart = 1, typename T>
+inline T lanes_max(T value) {
   for (uint distance = count / 2; distance >= apart; distance /= 2) {
     value = metal::max(value, metal::simd_shuffle_xor(value, distance));
+  }
+  return value;
+}
+""",
+    "lanes_min": """\
+// The smallest value of `count` neighbouring lanes.
+template <uint count, typename T>
+inline T lanes_min(T value) {
+  for (uint distance = count / 2; distance > 0; distance /= 2) {
+    value = metal::min(value, metal::simd_shuffle_xor(value, distance));
   }
   return value;
 }
@@ -46,6 +56,16 @@ template <uint count>
 inline float lanes_maximum(float value) {
   for (uint distance = count / 2; distance > 0; distance /= 2) {
     value = larger(value, metal::simd_shuffle_xor(value, distance));
+  }
+  return value;
+}
+""",
+    "lanes_minimum": """\
+// The smallest value of `count` neighbouring lanes; NaN wins, as in MLX.
+template <uint count>
+inline float lanes_minimum(float value) {
+  for (uint distance = count / 2; distance > 0; distance /= 2) {
+    value = smaller(value, metal::simd_shuffle_xor(value, distance));
   }
   return value;
 }
