@@ -1,4 +1,4 @@
-"""What works on rows, as patterns: softmax, log-sum-exp and log-softmax written out."""
+"""What works on rows, as patterns: softmax, log-sum-exp, norms and losses written out."""
 
 from kernelwright.ir.match.pattern import Bind, Either, Made, Number, Pattern, Row
 
@@ -10,12 +10,34 @@ _POWERS = "exponentials"
 _TOTAL = Made(("sum",), (Bind(_POWERS),), axes=AXES)
 
 
+def inverse_of(operand: Pattern) -> Either:
+    """Return the reciprocal of an operand, as a division or as a power."""
+    return Either(
+        (Made(("divide",), (Number(1.0), operand)), Made(("power",), (operand, Number(-1.0))))
+    )
+
+
+def square_of(operand: Pattern) -> Either:
+    """Return the square of an operand or of its size: one op, a product with itself, a power."""
+    size = Either((operand, Made(("abs",), (operand,))))
+    return Either(
+        (
+            Made(("square",), (size,)),
+            Made(("multiply",), (size, size)),
+            Made(("power",), (size, Number(2.0))),
+        )
+    )
+
+
 def softmax_of(operand: Pattern) -> Either:
     """Return exponentials of an operand over their sum, or times its reciprocal."""
     powers = Made(("exp",), (operand,), name=_POWERS)
-    inverse = Made(("divide",), (Number(1.0), _TOTAL))
     return Either(
-        (Made(("divide",), (powers, Row(_TOTAL))), Made(("multiply",), (powers, Row(inverse))))
+        (
+            Made(("divide",), (powers, Row(_TOTAL))),
+            Made(("multiply",), (powers, Row(inverse_of(_TOTAL)))),
+            Made(("multiply",), (powers, inverse_of(Row(_TOTAL)))),
+        )
     )
 
 
@@ -33,25 +55,48 @@ LOG_SOFTMAX = Made(("subtract",), (X, Row(LOGSUMEXP)))
 
 _ANY = Either((SHIFTED, X))
 _PEAK = Row(Made(("max",), (X,), axes=AXES))
-SOFTMAX = Either((Made(("softmax",), (X,), axes=AXES), *softmax_of(_ANY).patterns))
-"""As one op or written out, shifted or not."""
+_SOFTMAX = (Made(("softmax",), (X,), axes=AXES), *softmax_of(_ANY).patterns)
+_SHIFTED_LOGSUMEXP = Either((Made(("logsumexp",), (SHIFTED,), axes=AXES), SHIFTED_LOGSUMEXP))
 ANY_LOGSUMEXP = Either(
     (
         Made(("logsumexp",), (X,), axes=AXES),
-        Made(("add",), (SHIFTED_LOGSUMEXP, _PEAK)),
+        Made(("add",), (_SHIFTED_LOGSUMEXP, _PEAK)),
         logsumexp_of(X),
     )
 )
 """As one op or written out, with the largest added again where it was subtracted."""
-ANY_LOG_SOFTMAX = Made(("subtract",), (X, Row(ANY_LOGSUMEXP)))
-CROSS_ENTROPY = Made(
-    ("subtract",), (Row(ANY_LOGSUMEXP), Made(("gather_axis",), (X, Bind("target"))))
+_LOG_SOFTMAX = Made(("subtract",), (X, Row(ANY_LOGSUMEXP)))
+SOFTMAX = Either((*_SOFTMAX, Made(("exp",), (_LOG_SOFTMAX,))))
+"""As one op or written out, shifted or not, or as the exponential of its logarithm."""
+ANY_LOG_SOFTMAX = Either((_LOG_SOFTMAX, Made(("log",), (Either(_SOFTMAX),))))
+
+
+def _picked_from(scores: Pattern) -> Either:
+    """Return one element of each row: by an index a row, or by pairs of places."""
+    counted = Made(("arange",), (), attributes=(("start", 0.0), ("step", 1.0)))
+    return Either(
+        (
+            Made(("gather_axis",), (scores, Bind("target"))),
+            Made(("gather",), (scores, counted, Bind("target")), attributes=(("axes", (0, 1)),)),
+        )
+    )
+
+
+CROSS_ENTROPY = Either(
+    (
+        Made(("subtract",), (Row(ANY_LOGSUMEXP), _picked_from(X))),
+        Made(("negative",), (_picked_from(ANY_LOG_SOFTMAX),)),
+        Made(
+            ("subtract",),
+            (Row(_SHIFTED_LOGSUMEXP), Made(("subtract",), (_picked_from(X), _PEAK))),
+        ),
+    )
 )
 """A row's log-sum-exp less the score at its target."""
 _MIDDLE = Made(("mean",), (X,), axes=AXES, attributes=(("ddof", 0),))
 CENTRED = Made(("subtract",), (X, Row(_MIDDLE)), name="centred")
 """x less the mean of its row."""
-VARIANCE = Made(("mean",), (Made(("square",), (CENTRED,)),), axes=AXES)
-MEAN_SQUARE = Made(
-    ("mean",), (Either((Made(("square",), (X,)), Made(("multiply",), (X, X)))),), axes=AXES
-)
+VARIANCE = Made(("mean",), (square_of(CENTRED),), axes=AXES)
+MEAN_SQUARE = Made(("mean",), (square_of(X),), axes=AXES)
+SPREAD = Either((VARIANCE, Made(("subtract",), (Row(MEAN_SQUARE), square_of(Row(_MIDDLE))))))
+"""The variance as it is defined, or as the mean of squares less the square of the mean."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import mlx.core as mx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kernelwright.ir import Graph, canonicalize, capture, idioms, reference, standardize
@@ -25,8 +25,9 @@ class Way:
     keeps: bool
     views: bool
     swaps: bool
-    inverse: bool
+    inverse: str
     copies: bool
+    picks: str
 
     def peak(self, x: mx.array) -> mx.array:
         found = x.max(axis=self.axis, keepdims=self.keeps)
@@ -44,9 +45,11 @@ class Way:
 
     def softmax(self, x: mx.array) -> mx.array:
         e = mx.exp(self.viewed(x - self.peak(x)))
-        if not self.inverse:
+        if self.inverse == "division":
             return e / self.total(e)
-        inverse = 1 / self.total(e)
+        if self.inverse == "logarithm":
+            return mx.exp(self.log_softmax(x))
+        inverse = 1 / self.total(e) if self.inverse == "reciprocal" else self.total(e) ** -1
         return inverse * e if self.swaps else e * inverse
 
     def logsumexp(self, x: mx.array) -> mx.array:
@@ -56,10 +59,76 @@ class Way:
         return x - self.viewed(self.logsumexp(x))
 
     def cross_entropy(self, x: mx.array, t: mx.array) -> mx.array:
+        if self.picks == "of a log-softmax":
+            return -mx.take_along_axis(self.log_softmax(x), t, axis=-1)
+        if self.picks == "by places":
+            return self.logsumexp(x).squeeze(-1) - x[mx.arange(ROWS), t.squeeze(-1)]
         return self.logsumexp(x) - mx.take_along_axis(x, t, axis=-1)
 
 
-ways = st.builds(Way, st.sampled_from([-1, 1]), *[st.booleans()] * 5)
+ways = st.builds(
+    Way,
+    st.sampled_from([-1, 1]),
+    *[st.booleans()] * 3,
+    st.sampled_from(["division", "reciprocal", "power", "logarithm"]),
+    st.booleans(),
+    st.sampled_from(["of the scores", "of a log-softmax", "by places"]),
+)
+
+
+@dataclass(frozen=True)
+class NormWay:
+    """How a norm is written."""
+
+    square: Callable[[mx.array], mx.array]
+    root: str
+    mean: Callable[[mx.array], mx.array]
+    epsilon_first: bool
+    weight: str
+    spread: str
+
+    def inverse_root(self, x: mx.array, spread: mx.array) -> mx.array:
+        shifted = EPSILON + spread if self.epsilon_first else spread + EPSILON
+        if self.root == "division":
+            return x / mx.sqrt(shifted)
+        if self.root == "rsqrt":
+            return mx.rsqrt(shifted) * x
+        return (shifted**-0.5 if self.root == "power" else 1 / mx.sqrt(shifted)) * x
+
+    def scaled(self, x: mx.array, spread: mx.array, weight: mx.array) -> mx.array:
+        if self.weight == "before":
+            return self.inverse_root(weight * x, spread)
+        return self.inverse_root(x, spread) * weight
+
+    def rms_norm(self, x: mx.array, weight: mx.array) -> mx.array:
+        return self.scaled(x, self.mean(self.square(x)), weight)
+
+    def layer_norm(self, x: mx.array, weight: mx.array, bias: mx.array) -> mx.array:
+        middle = self.mean(x)
+        centred = x - middle
+        if self.spread == "squares":
+            spread = self.mean(self.square(x)) - self.square(middle)
+        else:
+            spread = self.mean(self.square(centred))
+        return bias + self.scaled(centred, spread, weight)
+
+
+EPSILON = 1e-5
+norm_ways = st.builds(
+    NormWay,
+    st.sampled_from([mx.square, lambda v: v * v, lambda v: v**2, lambda v: mx.abs(v) ** 2]),
+    st.sampled_from(["division", "rsqrt", "power", "reciprocal"]),
+    st.sampled_from(
+        [
+            lambda v: v.mean(axis=-1, keepdims=True),
+            lambda v: v.mean(axis=1)[:, None],
+            lambda v: v.sum(axis=-1, keepdims=True) / v.shape[-1],
+        ]
+    ),
+    st.booleans(),
+    st.sampled_from(["before", "after"]),
+    st.sampled_from(["centred", "squares"]),
+)
 
 
 def graph_of(function: Function, *arrays: mx.array) -> Graph:
@@ -80,9 +149,26 @@ def test_every_way_to_write_a_row_has_its_name(way: Way) -> None:
     assert names(graph_of(way.cross_entropy, X, T)) == {"cross_entropy"}
 
 
+@settings(max_examples=40, deadline=None)
+@given(norm_ways)
+def test_every_way_to_write_a_norm_has_its_name(way: NormWay) -> None:
+    weight = mx.ones((COLUMNS,))
+    assert names(graph_of(way.rms_norm, X, weight)) == {"rms_norm"}
+    assert names(graph_of(way.layer_norm, X, weight, weight)) == {"layer_norm"}
+
+
+@settings(max_examples=10, deadline=None)
+@given(ways)
+def test_a_loss_keeps_its_name_in_its_standard_form(way: Way) -> None:
+    graph = graph_of(way.cross_entropy, X, T)
+    assert "cross_entropy" in names(standardize(graph))
+
+
 @settings(max_examples=25, deadline=None)
 @given(ways)
 def test_every_way_to_write_a_softmax_has_one_form(way: Way) -> None:
+    # A log-sum-exp that is written out may be subtracted from anything.
+    assume(way.inverse != "logarithm")
     form = standardize(graph_of(lambda x: mx.softmax(x, axis=-1), X))
     assert standardize(graph_of(way.softmax, X)).fingerprint == form.fingerprint
 
@@ -104,11 +190,19 @@ NEAR_MISSES: dict[str, Function] = {
     "a difference": lambda x: _powers(x) - _total(x),
     "a logarithm of two": lambda x: mx.log2(_total(x)) + x.max(axis=-1, keepdims=True),
     "another peak": lambda x: mx.log(_total(x)) + x.min(axis=-1, keepdims=True),
+    "a larger spread": lambda x: x * mx.rsqrt(mx.maximum((x * x).mean(-1, keepdims=True), 1e-5)),
+    "a sum for a mean": lambda x: x * mx.rsqrt((x * x).sum(-1, keepdims=True) + 1e-5),
+    "a cube for a square": lambda x: x * mx.rsqrt((x**3).mean(-1, keepdims=True) + 1e-5),
+    "another root": lambda x: x * ((x * x).mean(-1, keepdims=True) + 1e-5) ** -0.25,
+    "a root that is not inverse": lambda x: x * mx.sqrt((x * x).mean(-1, keepdims=True) + 1e-5),
+    "squares of another mean": lambda x: (
+        x * mx.rsqrt((x * x).mean(-1, keepdims=True) - x.max(-1, keepdims=True) ** 2)
+    ),
     "a sum that nobody shifted": lambda x: (
         mx.log(mx.exp(x).sum(axis=-1, keepdims=True)) + x.max(axis=-1, keepdims=True)
     ),
 }
-NAMED = {"softmax", "log_softmax", "cross_entropy"}
+NAMED = {"softmax", "log_softmax", "cross_entropy", "rms_norm", "layer_norm"}
 
 
 @pytest.mark.parametrize("name", NEAR_MISSES)
@@ -118,7 +212,7 @@ def test_a_near_miss_has_no_name_and_keeps_its_meaning(name: str) -> None:
     standard = standardize(graph)
     x = np.random.default_rng(0).normal(size=X.shape)
     (written,), (rewritten,) = reference(graph, [x]), reference(standard, [x])
-    assert np.allclose(written, rewritten, rtol=1e-12)
+    assert np.allclose(written, rewritten, rtol=1e-12, equal_nan=True)
 
 
 @pytest.mark.parametrize("name", ["another peak", "a sum that nobody shifted"])

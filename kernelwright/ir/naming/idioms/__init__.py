@@ -27,7 +27,7 @@ class Idiom:
         return dict(self.parameters)[name]
 
 
-# Wider idioms first: a smaller one inside a wider one is not listed.
+# Of two that are as wide, the first is meant.
 _MATCHERS: tuple[Callable[[Reader, ValueId], Match | None], ...] = (
     attention.attention,
     row.cross_entropy,
@@ -49,14 +49,13 @@ def idioms(graph: Graph) -> tuple[Idiom, ...]:
     """
     reader = Reader(graph)
     found: list[Idiom] = []
-    for matcher in _MATCHERS:
-        taken = {i for idiom in found for i in idiom.indices}
-        fresh = _matches(reader, matcher)
-        # A matcher may see an idiom with and without its weight; the wider one is meant.
-        for idiom in sorted(fresh, key=lambda idiom: -len(idiom.indices)):
-            if taken.isdisjoint(idiom.indices):
-                found.append(idiom)
-                taken.update(idiom.indices)
+    taken: set[int] = set()
+    fresh = [idiom for matcher in _MATCHERS for idiom in _matches(reader, matcher)]
+    # A matcher may see an idiom with and without its weight; the wider one is meant.
+    for idiom in sorted(fresh, key=lambda idiom: -len(idiom.indices)):
+        if taken.isdisjoint(idiom.indices):
+            found.append(idiom)
+            taken.update(idiom.indices)
     return tuple(sorted(found, key=lambda idiom: idiom.indices))
 
 

@@ -10,7 +10,7 @@ from kernelwright.ir.match.activation import (
     SOFTPLUS,
     SQUARED_RELU,
 )
-from kernelwright.ir.match.pattern import match
+from kernelwright.ir.match.pattern import Pattern, match
 from kernelwright.ir.naming.idioms.reader import Match, Reader
 
 
@@ -97,4 +97,4 @@ def simple_activation(reader: Reader, value: ValueId) -> Match | None:
     return None
 
 
-_SIMPLE = {"relu_squared": SQUARED_RELU, "relu": RELU, "softplus": SOFTPLUS}
+_SIMPLE: dict[str, Pattern] = {"relu_squared": SQUARED_RELU, "relu": RELU, "softplus": SOFTPLUS}

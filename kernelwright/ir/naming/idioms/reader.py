@@ -121,9 +121,13 @@ class Reader:
         constant = self.constant(value)
         if constant is not None:
             return Product((), (), constant)
-        node = self.made_by(value, "multiply", "divide")
-        if node is None:
+        node = self.made_by(value, "multiply", "divide", "power")
+        if node is None or (node.op == "power" and self.constant(node.inputs[1]) != -1.0):
             return Product((value,), (), 1.0)
+        if node.op == "power":
+            below = self.product(node.inputs[0], whole)
+            scale = 1.0 / below.scale if below.scale else math.inf
+            return Product(below.denominators, below.numerators, scale)
         left, right = (self.product(v, whole) for v in node.inputs)
         if node.op == "multiply":
             return Product(

@@ -1,7 +1,7 @@
 """Recognising what works on rows: softmax, log-sum-exp, variance, norms, cross-entropy."""
 
-from kernelwright.ir.graph import ValueId
-from kernelwright.ir.match.pattern import Found, match
+from kernelwright.ir.graph import Attribute, Node, ValueId
+from kernelwright.ir.match.pattern import Found, match, matches
 from kernelwright.ir.match.row import (
     ANY_LOG_SOFTMAX,
     ANY_LOGSUMEXP,
@@ -11,14 +11,14 @@ from kernelwright.ir.match.row import (
     MEAN_SQUARE,
     SHIFTED,
     SOFTMAX,
-    VARIANCE,
+    SPREAD,
 )
 from kernelwright.ir.naming.idioms.reader import Match, Parameter, Product, Reader
 
 
 def softmax(reader: Reader, value: ValueId) -> Match | None:
     """Match a softmax: MLX's own, or exponentials over their sum, shifted or not."""
-    return _along("softmax", match(reader, SOFTMAX, value))
+    return _bare(reader, _along("softmax", match(reader, SOFTMAX, value)))
 
 
 def _along(name: str, found: Found | None, *others: str) -> Match | None:
@@ -51,7 +51,7 @@ def cross_entropy(reader: Reader, value: ValueId) -> Match | None:
 
 
 def _bare(reader: Reader, found: Match | None) -> Match | None:
-    """Name what was shifted before, which changes neither a log-softmax nor its score."""
+    """Name what was shifted before, which changes no softmax, no logarithm of one, no score."""
     if found is None:
         return None
     x = _unshifted(reader, found.operands["x"])
@@ -59,13 +59,19 @@ def _bare(reader: Reader, found: Match | None) -> Match | None:
 
 
 def variance(reader: Reader, value: ValueId) -> Match | None:
-    """Match the mean of squared distances from the mean."""
-    found, node = match(reader, VARIANCE, value), reader.node(value)
+    """Match the mean of squared distances from the mean, also as a difference of squares."""
+    found, node = match(reader, SPREAD, value), reader.node(value)
     if found is None or node is None:
         return None
-    ddof = node.attribute("ddof")
+    ddof = node.attribute("ddof") if node.op == "mean" else _squares_ddof(reader, node)
     assert isinstance(ddof, int)
     return Match("variance", {"x": found.values["x"]}, {"axes": found.axes[AXES], "ddof": ddof})
+
+
+def _squares_ddof(reader: Reader, node: Node) -> Attribute:
+    squares = reader.made_by(node.inputs[0], "mean")
+    assert squares is not None
+    return squares.attribute("ddof")
 
 
 def norm(reader: Reader, value: ValueId) -> Match | None:
@@ -87,11 +93,10 @@ def norm(reader: Reader, value: ValueId) -> Match | None:
 def _scaled_norm(reader: Reader, value: ValueId) -> Match | None:
     product = reader.product(value)
     for factor in (*product.numerators, *product.denominators):
-        root = reader.made_by(factor, "rsqrt" if factor in product.numerators else "sqrt")
-        if root is None:
+        below = _under_root(reader, factor, is_inverse=factor in product.numerators)
+        if below is None:
             continue
-        shifted = reader.plus_constant(root.inputs[0])
-        spread, epsilon = shifted or (reader.base(root.inputs[0]), 0.0)
+        spread, epsilon = reader.plus_constant(below) or (below, 0.0)
         rest = product.without(factor) or product
         found = _layer_norm(reader, spread, rest, epsilon) or _rms_norm(
             reader, value, factor, spread, epsilon
@@ -99,6 +104,16 @@ def _scaled_norm(reader: Reader, value: ValueId) -> Match | None:
         if found is not None:
             return found
     return None
+
+
+def _under_root(reader: Reader, value: ValueId, *, is_inverse: bool) -> ValueId | None:
+    """Return v where a value is its root, or one over it, as an op or as a power."""
+    node = reader.made_by(value, "rsqrt" if is_inverse else "sqrt", "power")
+    if node is None:
+        return None
+    wanted = -0.5 if is_inverse else 0.5
+    is_root = node.op != "power" or reader.constant(node.inputs[1]) == wanted
+    return reader.base(node.inputs[0]) if is_root else None
 
 
 def _layer_norm(reader: Reader, spread: ValueId, rest: Product, epsilon: float) -> Match | None:
@@ -116,16 +131,15 @@ def _layer_norm(reader: Reader, spread: ValueId, rest: Product, epsilon: float) 
 def _rms_norm(
     reader: Reader, value: ValueId, factor: ValueId, spread: ValueId, epsilon: float
 ) -> Match | None:
-    found = match(reader, MEAN_SQUARE, spread)
-    if found is None:
-        return None
-    x = found.values["x"]
-    product = reader.product(value, x)
-    rest = product.without(factor) or product
-    if x not in rest.numerators or rest.scale != 1.0:
-        return None
-    parameters: dict[str, Parameter] = {"axes": found.axes[AXES]}
-    return _with_weight("rms_norm", x, x, rest, parameters, epsilon)
+    # Under an absolute value or a square stands x itself, or what it is made of.
+    for found in matches(reader, MEAN_SQUARE, spread):
+        x = found.values["x"]
+        product = reader.product(value, x)
+        rest = product.without(factor) or product
+        if x in rest.numerators and rest.scale == 1.0:
+            parameters: dict[str, Parameter] = {"axes": found.axes[AXES]}
+            return _with_weight("rms_norm", x, x, rest, parameters, epsilon)
+    return None
 
 
 def _with_weight(
