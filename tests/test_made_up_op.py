@@ -11,7 +11,7 @@ import kernelwright as kw
 from kernelwright import ir
 from kernelwright.ir import Graph, Op, canonicalize, capture, ops
 from kernelwright.ir.trace import primitive
-from kernelwright.metal.lower.term import operator
+from kernelwright.metal.target.msl import spelling
 from kernelwright.runtime.export import export_module
 from kernelwright.store import KernelStore
 
@@ -42,8 +42,8 @@ def _forget() -> None:
 def _with_the_op(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(ops._TABLE, NAME, RECORD)
     monkeypatch.delitem(ops._TABLE, TAKEN_OUT)
-    monkeypatch.setitem(operator.SPELLINGS, NAME, SPELLING)
-    monkeypatch.delitem(operator.SPELLINGS, TAKEN_OUT)
+    monkeypatch.setitem(spelling.SPELLINGS, NAME, SPELLING)
+    monkeypatch.delitem(spelling.SPELLINGS, TAKEN_OUT)
     _forget()
     yield
     _forget()

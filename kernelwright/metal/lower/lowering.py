@@ -21,7 +21,6 @@ from kernelwright.metal.lower.scan.columns import lower_column_scan
 from kernelwright.metal.lower.scan.rows import lower_scan
 from kernelwright.metal.lower.staged import lower_staged
 from kernelwright.metal.lower.term.nesting import refuses_deep_nesting
-from kernelwright.metal.lower.term.operator import MSL_TYPE
 from kernelwright.metal.lower.transposed import lower_transposed
 from kernelwright.metal.schedule import (
     Attention,
@@ -42,6 +41,7 @@ from kernelwright.metal.schedule import (
     Tiled,
     Transposed,
 )
+from kernelwright.metal.target.msl.spelling import MSL_TYPE
 
 
 @refuses_deep_nesting

@@ -12,6 +12,8 @@ from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.family.classify import Pattern, classify, served
 from kernelwright.metal.family.concatenated_outputs import stacked_axis
 from kernelwright.metal.family.contraction import FEW_TOKENS, dense_sizes
+from kernelwright.metal.kernel_ir.expression import Load, Reduced, Reducer, Store, always, walk
+from kernelwright.metal.kernel_ir.index import Axis
 from kernelwright.metal.lower.attention.space import attention_layout, attention_schedules
 from kernelwright.metal.lower.banded import banded_footprint, banded_schedules
 from kernelwright.metal.lower.emit.accumulator import is_compensated, joins_in_part, online_pairs
@@ -41,10 +43,8 @@ from kernelwright.metal.lower.rowwise.tiled import Tiles, tile_rows
 from kernelwright.metal.lower.scan.columns import column_scan_shape, column_scan_stores
 from kernelwright.metal.lower.scan.rows import scan_shape, scan_stores
 from kernelwright.metal.lower.staged import lower_staged, part_counts
-from kernelwright.metal.lower.term.index import Axis
 from kernelwright.metal.lower.term.nesting import refuses_deep_nesting
 from kernelwright.metal.lower.term.reduction import is_short
-from kernelwright.metal.lower.term.term import Load, Reduced, Reducer, Store, always, walk
 from kernelwright.metal.lower.transposed import transposed_bytes, transposed_schedules
 from kernelwright.metal.schedule import (
     Attention,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.metal.lower.term.index import Axis, Index, Names, flatten, unflatten
+from kernelwright.metal.kernel_ir.index import Axis, Index, Names, flatten, unflatten
 
 ROW, COLUMN = Axis("row", 6), Axis("column", 8)
 

@@ -7,6 +7,9 @@ from contextlib import ExitStack, contextmanager
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import Kernel, Tensor
+from kernelwright.metal.kernel_ir.expression import Load, Term, always, walk
+from kernelwright.metal.kernel_ir.index import Axis, Index
+from kernelwright.metal.kernel_ir.scalar_op import ScalarOp
 from kernelwright.metal.lower.attention.layout import Layout
 from kernelwright.metal.lower.attention.merging import (
     Parts,
@@ -25,11 +28,9 @@ from kernelwright.metal.lower.emit.run import Run, Span
 from kernelwright.metal.lower.emit.writer import Writer
 from kernelwright.metal.lower.program.signature import Signature, kernel_name
 from kernelwright.metal.lower.term.function import header_for
-from kernelwright.metal.lower.term.index import Axis, Index
 from kernelwright.metal.lower.term.operator import exponential_for
-from kernelwright.metal.lower.term.term import Load, Term, always, walk
-from kernelwright.metal.lower.term.text import Binding
 from kernelwright.metal.schedule import Attention
+from kernelwright.metal.target.msl.precedence import Binding
 
 _INNER = {"position", "first", "slot", "j", "feature"}
 """Variables that a pointer to a key head's keys and values leaves open."""
@@ -109,7 +110,7 @@ class KeyWalk:
         held = Axis("row" if self.layout.deal.queries == 1 else "query", self.schedule.queries)
         query = attended.scaled_query(self._flat(held), key)
         self.key, factor = attended.factored_key(self.group, position, key)
-        self.query = attended.apply("{0} * {1}", Dtype.FLOAT32, "scaled", query, factor)
+        self.query = attended.apply(ScalarOp.MULTIPLY, Dtype.FLOAT32, "scaled", query, factor)
         self.value = attended.value(self.group, position, value)
         self.weighing = self._weighing()
         self.written: list[Term] = []

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import Kernel, Tensor
+from kernelwright.metal.kernel_ir.expression import Load, Store, Term, walk
+from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.lower.attention.terms import TAKEN, Attended, Sizes
 from kernelwright.metal.lower.emit.writer import Writer
 from kernelwright.metal.lower.program.signature import Signature, kernel_name
 from kernelwright.metal.lower.term.function import header_for
-from kernelwright.metal.lower.term.index import Axis, Index
 from kernelwright.metal.lower.term.operator import exponential_for
-from kernelwright.metal.lower.term.term import Load, Store, Term, walk
 
 _PEAKS, _TOTALS, _SUMS = "chunk_peaks", "chunk_totals", "chunk_sums"
 

@@ -7,11 +7,12 @@ from kernelwright.ir.graph import Graph, Node, TensorType, ValueId
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.metal.family.contraction import trouble_with_attention
+from kernelwright.metal.kernel_ir.expression import Apply, Store, Term
+from kernelwright.metal.kernel_ir.index import Index, flatten, unflatten
+from kernelwright.metal.kernel_ir.scalar_op import ScalarOp
 from kernelwright.metal.lower.program.signature import RESERVED, Signature
 from kernelwright.metal.lower.term.build import Builder
-from kernelwright.metal.lower.term.index import Index, flatten, unflatten
-from kernelwright.metal.lower.term.operator import tangent_for
-from kernelwright.metal.lower.term.term import Apply, Store, Term
+from kernelwright.metal.lower.term.operator import stores_floats
 from kernelwright.metal.lower.term.view import Coordinates, reshaped
 
 _WORDS = """
@@ -117,7 +118,7 @@ class Attended(Builder):
 
     def _times(self, term: Term, factor: float, name: str) -> Term:
         number = self.number(factor, Dtype.FLOAT32)
-        return self.apply("{0} * {1}", Dtype.FLOAT32, name, term, number)
+        return self.apply(ScalarOp.MULTIPLY, Dtype.FLOAT32, name, term, number)
 
     def key(self, group: Index, position: Index, feature: Index) -> Term:
         """Return an element of a key."""
@@ -138,7 +139,7 @@ class Attended(Builder):
         infinite scale makes of a product stays the same, as it would not in sums over positions.
         """
         element = self.key(group, position, feature)
-        if isinstance(element, Apply) and element.template == "{0} * {1}":
+        if isinstance(element, Apply) and element.op == ScalarOp.MULTIPLY:
             left, right = element.arguments
             for varying, factor in ((left, right), (right, left)):
                 if varying.axes & position.axes and not factor.axes & position.axes:
@@ -155,18 +156,18 @@ class Attended(Builder):
         if seen := self._in_sight(query, position):
             # What positions hide is not there at all; what a mask hides takes part.
             away = self.terms.literal("-INFINITY", Dtype.FLOAT32)
-            score = self.apply("{0} ? {1} : {2}", Dtype.FLOAT32, "score", seen, score, away)
+            score = self.apply(ScalarOp.SELECT, Dtype.FLOAT32, "score", seen, score, away)
         for mask in self._masks:
             shape = self.graph.types[mask].shape
             places = (batch, head, query, position)[4 - len(shape) :]
             element = self.element(mask, places)
             if element.dtype is Dtype.BOOL:
                 score = self._shown(element, score)
-            elif isinstance(element, Apply) and element.template == "-{0}":
+            elif isinstance(element, Apply) and element.op == ScalarOp.NEGATIVE:
                 taken = element.arguments[0]
-                score = self.apply("{0} - {1}", Dtype.FLOAT32, "score", score, taken)
+                score = self.apply(ScalarOp.SUBTRACT, Dtype.FLOAT32, "score", score, taken)
             else:
-                score = self.apply("{0} + {1}", Dtype.FLOAT32, "score", score, element)
+                score = self.apply(ScalarOp.ADD, Dtype.FLOAT32, "score", score, element)
         return score
 
     def _in_sight(self, here: Index, position: Index) -> Term | None:
@@ -179,19 +180,21 @@ class Attended(Builder):
         if self.sizes.queries != self.sizes.keys:
             here, position = here + self.sizes.keys, position + self.sizes.queries
         window, is_causal = self.call.integer("window"), self.call.flag("is_causal")
-        pairs: list[tuple[str, Index, Index]] = []
+        pairs: list[tuple[ScalarOp, Index, Index]] = []
         if is_causal:
-            pairs.append(("{0} <= {1}", position, here))
+            pairs.append((ScalarOp.LESS_EQUAL, position, here))
         if window:
-            pairs.append(("{0} > {1}", position + window, here))
+            pairs.append((ScalarOp.GREATER, position + window, here))
         if window and not is_causal:
-            pairs.append(("{0} < {1}", position, here + window))
+            pairs.append((ScalarOp.LESS, position, here + window))
         seen: Term | None = None
-        for template, left, right in pairs:
+        for op, left, right in pairs:
             places = self.terms.place(left), self.terms.place(right)
-            one = self.apply(template, Dtype.BOOL, "is_seen", *places)
+            one = self.apply(op, Dtype.BOOL, "is_seen", *places)
             seen = (
-                one if seen is None else self.apply("{0} && {1}", Dtype.BOOL, "is_seen", seen, one)
+                one
+                if seen is None
+                else self.apply(ScalarOp.LOGICAL_AND, Dtype.BOOL, "is_seen", seen, one)
             )
         return seen
 
@@ -200,12 +203,13 @@ class Attended(Builder):
         if not cap:
             return self._times(product, scale, "scaled")
         part = self._times(product, scale / cap, "part")
-        bent = self.apply(tangent_for(self.graph), Dtype.FLOAT32, "bent", part)
+        is_fast = not stores_floats(self.graph)
+        bent = self.apply(ScalarOp.TANH, Dtype.FLOAT32, "bent", part, is_fast=is_fast)
         return self._times(bent, cap, "capped")
 
     def _shown(self, seen: Term, score: Term) -> Term:
         hidden = self.terms.literal(HIDDEN, Dtype.FLOAT32)
-        return self.apply("{0} ? {1} : {2}", Dtype.FLOAT32, "score", seen, score, hidden)
+        return self.apply(ScalarOp.SELECT, Dtype.FLOAT32, "score", seen, score, hidden)
 
     @property
     def _masks(self) -> tuple[ValueId, ...]:

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from kernelwright.metal.kernel_ir.expression import Term
 from kernelwright.metal.lower.attention.deal import Deal
 from kernelwright.metal.lower.attention.registers import Registers, each
 from kernelwright.metal.lower.emit.layout import Line, surround
 from kernelwright.metal.lower.emit.run import Run
 from kernelwright.metal.lower.emit.writer import Writer
-from kernelwright.metal.lower.term.term import Term
 
 SLACK = "8.0f"
 """How far scores may exceed what they are weighed against: sums of weights up to exp(8) lose

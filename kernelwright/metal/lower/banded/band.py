@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.metal.kernel_ir.expression import Reduced, Reducer, Store
 from kernelwright.metal.lower.emit.accumulator import identity, step
 from kernelwright.metal.lower.emit.layout import Block, Walk
 from kernelwright.metal.lower.emit.writer import INDENT, Writer
 from kernelwright.metal.lower.rowwise.body import Rows
 from kernelwright.metal.lower.rowwise.passes import Loop, loops, per_lane
-from kernelwright.metal.lower.term.operator import MSL_TYPE
-from kernelwright.metal.lower.term.term import Reduced, Reducer, Store
-from kernelwright.metal.lower.term.text import Binding
 from kernelwright.metal.schedule import Banded, Rowwise
+from kernelwright.metal.target.msl.precedence import Binding
+from kernelwright.metal.target.msl.spelling import MSL_TYPE
 
 REDUCERS = {
     "sum": Reducer.SUM,

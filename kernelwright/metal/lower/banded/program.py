@@ -7,6 +7,8 @@ from kernelwright.ir.graph import Graph, TensorType, ValueId
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.metal.family.plane import JOINED, Part, Plane, plane_of
 from kernelwright.metal.kernel import Kernel, Tensor
+from kernelwright.metal.kernel_ir.expression import Load, Ranked, Store, walk
+from kernelwright.metal.kernel_ir.index import Axis, Index, unflatten
 from kernelwright.metal.lower.banded.band import BandRows, Matrix
 from kernelwright.metal.lower.emit.writer import Writer
 from kernelwright.metal.lower.pointwise.kernel import lower_elementwise
@@ -15,8 +17,6 @@ from kernelwright.metal.lower.rowwise.kernel import lower_rowwise
 from kernelwright.metal.lower.rowwise.passes import kept_between, loops, per_lane
 from kernelwright.metal.lower.term.build import REDUCED_AXIS, Builder
 from kernelwright.metal.lower.term.function import header_for
-from kernelwright.metal.lower.term.index import Axis, Index, unflatten
-from kernelwright.metal.lower.term.term import Load, Ranked, Store, walk
 from kernelwright.metal.schedule import Banded, Columnwise, Elementwise, Rowwise
 
 _MOST_STRIPS = 32

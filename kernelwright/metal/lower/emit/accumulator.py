@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 
 from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.metal.kernel_ir.expression import Apply, Reduced, Reducer
+from kernelwright.metal.kernel_ir.scalar_op import ScalarOp
 from kernelwright.metal.lower.emit.writer import Writer
 from kernelwright.metal.lower.rowwise.moment import is_moment, peak_of, weight_of
-from kernelwright.metal.lower.term.operator import MSL_TYPE
-from kernelwright.metal.lower.term.term import Apply, Reduced, Reducer
-from kernelwright.metal.lower.term.text import Binding
+from kernelwright.metal.target.msl.precedence import Binding
+from kernelwright.metal.target.msl.spelling import MSL_TYPE
 
 _UPDATES = {
     Reducer.SUM: "{0} += {1};",
@@ -218,12 +219,8 @@ def is_shifted_sum(total: Reduced, peak: Reduced) -> bool:
     if total.reducer is not Reducer.SUM or peak.reducer is not Reducer.MAXIMUM:
         return False
     match total.body:
-        case Apply(template=outer, arguments=(Apply(template="{0} - {1}", arguments=inner),)):
-            return (
-                outer.endswith("exp({0})")
-                and inner == (peak.body, peak)
-                and total.axis == peak.axis
-            )
+        case Apply(op=ScalarOp.EXP, arguments=(Apply(op=ScalarOp.SUBTRACT, arguments=shifted),)):
+            return shifted == (peak.body, peak) and total.axis == peak.axis
     return False
 
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from kernelwright.metal.kernel_ir.index import Axis
 from kernelwright.metal.lower.emit.run import Run
 from kernelwright.metal.lower.emit.writer import Writer
 from kernelwright.metal.lower.rowwise.passes import per_lane
-from kernelwright.metal.lower.term.index import Axis
 from kernelwright.metal.schedule import Columnwise, Rowwise
 
 

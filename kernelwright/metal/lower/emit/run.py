@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.kernel_ir.expression import Choose, Literal, Load, Store, Term, always
+from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.lower.emit.writer import Writer
-from kernelwright.metal.lower.term.index import Axis, Index
-from kernelwright.metal.lower.term.operator import MSL_TYPE
-from kernelwright.metal.lower.term.term import Choose, Literal, Load, Store, Term, always
+from kernelwright.metal.target.msl.spelling import MSL_TYPE
 
 # Packed vectors are aligned like their elements, so a run may begin anywhere
 # (Metal Shading Language Specification, section 2.2.3).

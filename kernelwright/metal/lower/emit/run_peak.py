@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kernelwright.metal.kernel_ir.expression import Load, Reduced, Term
 from kernelwright.metal.lower.emit.accumulator import best_of, is_smallest, update
 from kernelwright.metal.lower.emit.layout import Block, Line, surround
 from kernelwright.metal.lower.emit.run import Run, Span
 from kernelwright.metal.lower.emit.writer import Writer
-from kernelwright.metal.lower.term.operator import MSL_TYPE
-from kernelwright.metal.lower.term.term import Load, Reduced, Term
+from kernelwright.metal.target.msl.spelling import MSL_TYPE
 
 
 @dataclass(frozen=True, slots=True)

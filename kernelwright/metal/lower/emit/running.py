@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.metal.kernel_ir.expression import Scanned, Scanner, Store, walk
 from kernelwright.metal.lower.emit.accumulator import highest, lowest
 from kernelwright.metal.lower.emit.writer import Writer
-from kernelwright.metal.lower.term.operator import MSL_TYPE
-from kernelwright.metal.lower.term.term import Scanned, Scanner, Store, walk
+from kernelwright.metal.target.msl.spelling import MSL_TYPE
 
 _COMBINATIONS = {
     Scanner.SUM: "{0} + {1}",

@@ -7,9 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.metal.lower.term.index import Axis, Index, Names
-from kernelwright.metal.lower.term.operator import MSL_TYPE
-from kernelwright.metal.lower.term.term import (
+from kernelwright.metal.kernel_ir.expression import (
     Apply,
     Choose,
     Literal,
@@ -21,7 +19,9 @@ from kernelwright.metal.lower.term.term import (
     always,
     walk,
 )
-from kernelwright.metal.lower.term.text import Binding, Expression, fill
+from kernelwright.metal.kernel_ir.index import Axis, Index, Names
+from kernelwright.metal.target.msl.precedence import Binding, Expression, fill
+from kernelwright.metal.target.msl.spelling import MSL_TYPE, template
 
 LONGEST_INLINE = 60
 """Characters of an expression beyond which its parts get names."""
@@ -249,7 +249,7 @@ class Writer:
                 question = self.question(term.place, term.edges[0])
                 return Expression(f"{question} ? {first} : {second}", Binding.TERNARY)
             case Apply():
-                return fill(term.template, [self.expression(a) for a in term.arguments])
+                return fill(template(term), [self.expression(a) for a in term.arguments])
         assert isinstance(term, Reduced)
         raise AssertionError(f"the reduction {term.name} was not computed before its use")
 
@@ -346,8 +346,9 @@ def _after(offset: Index, base: Index) -> Index | None:
 
 def _occurrences(term: Term) -> Iterator[tuple[Term, int]]:
     if isinstance(term, Apply):
+        text = template(term)
         for number, argument in enumerate(term.arguments):
-            yield argument, term.template.count(f"{{{number}}}")
+            yield argument, text.count(f"{{{number}}}")
     else:
         for operand in term.operands:
             yield operand, 1

@@ -9,14 +9,14 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import Kernel, Tensor
+from kernelwright.metal.kernel_ir.expression import Load, Store, Term, walk
 from kernelwright.metal.lower.emit.simdgroup_matrix import SIDE, Matrices, MatrixWriter
 from kernelwright.metal.lower.emit.writer import Writer
 from kernelwright.metal.lower.gemv.terms import RESERVED_HERE, TAKEN, Dense, Dot, runs_along_depth
 from kernelwright.metal.lower.program.signature import Signature, kernel_name
 from kernelwright.metal.lower.term.function import header_for
-from kernelwright.metal.lower.term.operator import MSL_TYPE
-from kernelwright.metal.lower.term.term import Load, Store, Term, walk
 from kernelwright.metal.schedule import Matmul
+from kernelwright.metal.target.msl.spelling import MSL_TYPE
 
 _BARRIER = "threadgroup_barrier(metal::mem_flags::mem_threadgroup);"
 

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from kernelwright.metal.kernel_ir.expression import Load, Term, always
+from kernelwright.metal.kernel_ir.index import Axis
 from kernelwright.metal.lower.emit.run import Span
 from kernelwright.metal.lower.emit.writer import Writer
-from kernelwright.metal.lower.term.index import Axis
-from kernelwright.metal.lower.term.operator import MSL_TYPE
-from kernelwright.metal.lower.term.term import Load, Term, always
+from kernelwright.metal.target.msl.spelling import MSL_TYPE
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.family.component import ragged_parts
 from kernelwright.metal.kernel import Kernel, Tensor
+from kernelwright.metal.kernel_ir.expression import Load, Term, walk
+from kernelwright.metal.kernel_ir.index import Axis
 from kernelwright.metal.lower.emit.layout import Block, Line, span, surround
 from kernelwright.metal.lower.emit.run import Run, Span
 from kernelwright.metal.lower.emit.writer import Writer
@@ -23,10 +25,8 @@ from kernelwright.metal.lower.gemv.tiling import Tiling
 from kernelwright.metal.lower.program.side_by_side import part_signature, side_by_side
 from kernelwright.metal.lower.program.signature import Signature, kernel_name
 from kernelwright.metal.lower.term.function import header_for
-from kernelwright.metal.lower.term.index import Axis
-from kernelwright.metal.lower.term.term import Load, Term, walk
-from kernelwright.metal.lower.term.text import Binding
 from kernelwright.metal.schedule import Dense as Schedule
+from kernelwright.metal.target.msl.precedence import Binding
 
 
 def lower_dense(

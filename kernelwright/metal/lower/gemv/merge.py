@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import Kernel, Tensor
+from kernelwright.metal.kernel_ir.expression import Load, Store, walk
+from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.lower.emit.writer import Writer
 from kernelwright.metal.lower.gemv.terms import PARTIAL, TAKEN, Dense
 from kernelwright.metal.lower.gemv.tiling import Tiling
 from kernelwright.metal.lower.program.signature import Signature, kernel_name
 from kernelwright.metal.lower.term.function import header_for
-from kernelwright.metal.lower.term.index import Axis, Index
-from kernelwright.metal.lower.term.term import Load, Store, walk
 
 _THREADS = 64
 """Threads a threadgroup: few, so that the results of a few rows reach every core."""

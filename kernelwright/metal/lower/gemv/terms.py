@@ -8,10 +8,11 @@ from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call
 from kernelwright.metal.family.contraction import DENSE, dense_sizes, trouble_with_dense
+from kernelwright.metal.kernel_ir.expression import Load, Store, Term, walk
+from kernelwright.metal.kernel_ir.index import Axis, Index, flatten, unflatten
+from kernelwright.metal.kernel_ir.scalar_op import ScalarOp
 from kernelwright.metal.lower.program.signature import RESERVED, Signature
 from kernelwright.metal.lower.term.build import Builder
-from kernelwright.metal.lower.term.index import Axis, Index, flatten, unflatten
-from kernelwright.metal.lower.term.term import Load, Store, Term, walk
 from kernelwright.metal.lower.term.view import Coordinates
 
 PARTIAL = "chunk_sums"
@@ -106,9 +107,9 @@ class Dense(Builder):
         rank = len(self.graph.types[bias].shape)
         added = self.element(bias, places[len(places) - rank :])
         alpha, beta = (self.number(call.number(n), Dtype.FLOAT32) for n in ("alpha", "beta"))
-        product = self.apply("{0} * {1}", Dtype.FLOAT32, "product", total, alpha)
-        scaled = self.apply("{0} * {1}", Dtype.FLOAT32, "bias_value", added, beta)
-        return self.apply("{0} + {1}", Dtype.FLOAT32, "sum", product, scaled)
+        product = self.apply(ScalarOp.MULTIPLY, Dtype.FLOAT32, "product", total, alpha)
+        scaled = self.apply(ScalarOp.MULTIPLY, Dtype.FLOAT32, "bias_value", added, beta)
+        return self.apply(ScalarOp.ADD, Dtype.FLOAT32, "sum", product, scaled)
 
     def _dot(self, node: Node, places: Coordinates) -> Dot:
         *lead, column = places

@@ -5,10 +5,10 @@ from functools import cached_property
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
+from kernelwright.metal.kernel_ir.expression import Load, Store, Term, walk
 from kernelwright.metal.lower.emit.run import WIDTHS
 from kernelwright.metal.lower.gemv.terms import Dense, Dot, runs_along_depth
 from kernelwright.metal.lower.program.signature import Signature
-from kernelwright.metal.lower.term.term import Load, Store, Term, walk
 from kernelwright.metal.schedule import Dense as Schedule
 
 

@@ -10,14 +10,14 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call
 from kernelwright.metal.kernel import Dimensions, Kernel
+from kernelwright.metal.kernel_ir.expression import Choose, Load, Place, Reduced, Store, Term, walk
+from kernelwright.metal.kernel_ir.index import Axis, Index, flatten, moved, unflatten
 from kernelwright.metal.lower.emit.layout import Block, Line, span, surround
 from kernelwright.metal.lower.emit.run import Run, Span
 from kernelwright.metal.lower.emit.writer import Writer
 from kernelwright.metal.lower.program.signature import Signature, kernel_name
 from kernelwright.metal.lower.term.build import Builder
 from kernelwright.metal.lower.term.function import header_for
-from kernelwright.metal.lower.term.index import Axis, Index, flatten, moved, unflatten
-from kernelwright.metal.lower.term.term import Choose, Load, Place, Reduced, Store, Term, walk
 from kernelwright.metal.schedule import Elementwise
 
 _AXIS_NAMES = (("index",), ("row", "column"), ("plane", "row", "column"))

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Kernel
+from kernelwright.metal.kernel_ir.expression import Load, Store, walk
+from kernelwright.metal.kernel_ir.index import Axis
 from kernelwright.metal.lower.emit.writer import Writer
 from kernelwright.metal.lower.pointwise.kernel import (
     element_stores,
@@ -17,8 +19,6 @@ from kernelwright.metal.lower.pointwise.kernel import (
 )
 from kernelwright.metal.lower.program.signature import Signature, kernel_name
 from kernelwright.metal.lower.term.function import header_for
-from kernelwright.metal.lower.term.index import Axis
-from kernelwright.metal.lower.term.term import Load, Store, walk
 from kernelwright.metal.schedule import Elementwise
 
 

@@ -9,9 +9,10 @@ from kernelwright.ir.graph import Node
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call
 from kernelwright.metal.family.depthwise_conv import is_window
-from kernelwright.metal.lower.term.index import Index
+from kernelwright.metal.kernel_ir.expression import Term
+from kernelwright.metal.kernel_ir.index import Index
+from kernelwright.metal.kernel_ir.scalar_op import ScalarOp
 from kernelwright.metal.lower.term.reduction import folded
-from kernelwright.metal.lower.term.term import Term
 from kernelwright.metal.lower.term.view import Coordinates
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def window_sum(builder: "Builder", node: Node, call: Call, places: Coordinates) 
         turned = [n - 1 - t for t, n in zip(tap, window[1:-1], strict=True)]
         number = turned if call.flag("flip") else tap
         factor = builder.element(weight, (filter_, *map(Index.of, number), Index()))
-        products.append(builder.apply("{0} * {1}", value.dtype, "product", value, factor))
+        products.append(builder.apply(ScalarOp.MULTIPLY, value.dtype, "product", value, factor))
     return folded(builder, "add", products)
 
 
@@ -74,15 +75,15 @@ def _reach(builder: "Builder", place: Index, low: int, extent: int) -> _Reach:
     term, kept, inside = builder.terms.place(place), builder.terms.place(place), list[Term]()
     if first < low:
         bound = builder.number(low, Dtype.UINT32)
-        inside.append(builder.apply("{0} >= {1}", Dtype.BOOL, "is_inside", term, bound))
-        kept = builder.apply("metal::max({0}, {1})", Dtype.UINT32, "edge", kept, bound)
+        inside.append(builder.apply(ScalarOp.GREATER_EQUAL, Dtype.BOOL, "is_inside", term, bound))
+        kept = builder.apply(ScalarOp.MAXIMUM, Dtype.UINT32, "edge", kept, bound)
     if last >= low + extent:
         end, last_inside = (builder.number(low + extent - n, Dtype.UINT32) for n in (0, 1))
-        inside.append(builder.apply("{0} < {1}", Dtype.BOOL, "is_inside", term, end))
-        kept = builder.apply("metal::min({0}, {1})", Dtype.UINT32, "edge", kept, last_inside)
+        inside.append(builder.apply(ScalarOp.LESS, Dtype.BOOL, "is_inside", term, end))
+        kept = builder.apply(ScalarOp.MINIMUM, Dtype.UINT32, "edge", kept, last_inside)
     if low:
         before = builder.number(low, Dtype.UINT32)
-        kept = builder.apply("{0} - {1}", Dtype.UINT32, "edge", kept, before)
+        kept = builder.apply(ScalarOp.SUBTRACT, Dtype.UINT32, "edge", kept, before)
     return _Reach(builder.dynamic(kept, extent), tuple(inside))
 
 
@@ -93,6 +94,6 @@ def _met(builder: "Builder", value: Term, reaches: list[_Reach]) -> Term:
         return value
     inside = asked[0]
     for other in asked[1:]:
-        inside = builder.apply("{0} && {1}", Dtype.BOOL, "is_inside", inside, other)
+        inside = builder.apply(ScalarOp.LOGICAL_AND, Dtype.BOOL, "is_inside", inside, other)
     zero = builder.number(0.0, value.dtype)
-    return builder.apply("{0} ? {1} : {2}", value.dtype, "element", inside, value, zero)
+    return builder.apply(ScalarOp.SELECT, value.dtype, "element", inside, value, zero)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import Dimensions, Kernel, Tensor
+from kernelwright.metal.kernel_ir.expression import Load, Place, Store, Term, walk
+from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.lower.attention.merging import result_of
 from kernelwright.metal.lower.attention.terms import RESERVED_HERE, TAKEN, Attended
 from kernelwright.metal.lower.emit.simdgroup_matrix import SIDE, Matrices, MatrixWriter
@@ -14,10 +16,9 @@ from kernelwright.metal.lower.prefill.stage import PrefillStage
 from kernelwright.metal.lower.prefill.tiles import PrefillTiles, axes_of
 from kernelwright.metal.lower.program.signature import Signature, kernel_name
 from kernelwright.metal.lower.term.function import header_for
-from kernelwright.metal.lower.term.index import Axis, Index
-from kernelwright.metal.lower.term.operator import MSL_TYPE, exponential_for
-from kernelwright.metal.lower.term.term import Load, Place, Store, Term, walk
+from kernelwright.metal.lower.term.operator import exponential_for
 from kernelwright.metal.schedule import Prefill
+from kernelwright.metal.target.msl.spelling import MSL_TYPE
 
 _WORDS = """
     head quad part query first last earliest strip tiles key_tile value_tile panel weights queries

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.metal.kernel_ir.expression import Load, Term, walk
+from kernelwright.metal.kernel_ir.index import Axis
 from kernelwright.metal.lower.emit.layout import span, surround
 from kernelwright.metal.lower.emit.run import Run, Span
 from kernelwright.metal.lower.emit.simdgroup_matrix import SIDE
 from kernelwright.metal.lower.emit.writer import Writer
 from kernelwright.metal.lower.prefill.tiles import PrefillTiles
 from kernelwright.metal.lower.program.signature import Signature
-from kernelwright.metal.lower.term.index import Axis
-from kernelwright.metal.lower.term.operator import MSL_TYPE
-from kernelwright.metal.lower.term.term import Load, Term, walk
+from kernelwright.metal.target.msl.spelling import MSL_TYPE
 
 _ACCESS_BYTES = 16
 """Bytes that a thread reads at once."""

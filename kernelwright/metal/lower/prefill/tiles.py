@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.metal.kernel_ir.expression import Load, Term
+from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.lower.attention.terms import Attended, Sizes
 from kernelwright.metal.lower.emit.simdgroup_matrix import SIDE
-from kernelwright.metal.lower.term.index import Axis, Index
-from kernelwright.metal.lower.term.term import Load, Term
 from kernelwright.metal.schedule import Prefill
 
 _PADDING_BYTES = 16

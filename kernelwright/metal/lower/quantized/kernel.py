@@ -9,6 +9,8 @@ from kernelwright.ir.graph import Graph
 from kernelwright.metal.family.component import ragged_parts
 from kernelwright.metal.family.matvec import Product
 from kernelwright.metal.kernel import Kernel
+from kernelwright.metal.kernel_ir.expression import Load, Store, Term, walk
+from kernelwright.metal.kernel_ir.index import Axis
 from kernelwright.metal.lower.emit.layout import Block, Line, span, surround
 from kernelwright.metal.lower.emit.run import Run, Span
 from kernelwright.metal.lower.emit.writer import Writer
@@ -18,8 +20,6 @@ from kernelwright.metal.lower.quantized.space import VECTORS, words_of
 from kernelwright.metal.lower.quantized.terms import Dot, product_stores
 from kernelwright.metal.lower.term.build import REDUCED_AXIS
 from kernelwright.metal.lower.term.function import header_for
-from kernelwright.metal.lower.term.index import Axis
-from kernelwright.metal.lower.term.term import Load, Store, Term, walk
 from kernelwright.metal.schedule import Matvec
 
 _LANES = 32

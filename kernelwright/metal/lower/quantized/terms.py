@@ -8,16 +8,17 @@ from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call
 from kernelwright.metal.family.matvec import PRODUCTS, Product, packed_inputs, products
+from kernelwright.metal.kernel_ir.expression import Load, Place, Store, Term
+from kernelwright.metal.kernel_ir.index import Axis, Index, flatten, unflatten
+from kernelwright.metal.kernel_ir.scalar_op import ScalarOp
 from kernelwright.metal.lower.program.signature import Signature
 from kernelwright.metal.lower.term.build import REDUCED_AXIS, Builder
-from kernelwright.metal.lower.term.index import Axis, Index, flatten, unflatten
-from kernelwright.metal.lower.term.term import Load, Place, Store, Term
 from kernelwright.metal.lower.term.view import Coordinates
 
 _SCALES = {
-    "mxfp4": "power_of_two({0})",
-    "mxfp8": "power_of_two({0})",
-    "nvfp4": "eight_bit_float({0})",
+    "mxfp4": ScalarOp.POWER_OF_TWO,
+    "mxfp8": ScalarOp.POWER_OF_TWO,
+    "nvfp4": ScalarOp.EIGHT_BIT_FLOAT,
 }
 """What the byte of a group's scale means, where it is no number of the vectors' own dtype."""
 

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from kernelwright.metal.kernel_ir.expression import Load, Ranked, Reduced, Store, Term, walk
+from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.lower.emit.accumulator import (
     Team,
     compensate,
@@ -29,10 +31,8 @@ from kernelwright.metal.lower.rowwise.passes import Loop, column_of, kept_betwee
 from kernelwright.metal.lower.rowwise.ranking import Ranking
 from kernelwright.metal.lower.rowwise.uneven import Uneven, UnevenSpan
 from kernelwright.metal.lower.term.build import REDUCED_AXIS
-from kernelwright.metal.lower.term.index import Axis, Index
-from kernelwright.metal.lower.term.operator import MSL_TYPE
-from kernelwright.metal.lower.term.term import Load, Ranked, Reduced, Store, Term, walk
 from kernelwright.metal.schedule import Columnwise, Rowwise
+from kernelwright.metal.target.msl.spelling import MSL_TYPE
 
 _LEAST_LANES = 32
 """Lanes that take all that whole runs leave of a row, an element each."""

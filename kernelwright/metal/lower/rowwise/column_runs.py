@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 
 from kernelwright.errors import UnsupportedError
+from kernelwright.metal.kernel_ir.expression import Reduced, Reducer, Store
+from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.lower.emit.accumulator import identity, step, update
 from kernelwright.metal.lower.emit.layout import Block, surround
 from kernelwright.metal.lower.emit.run import Run, Span
 from kernelwright.metal.lower.emit.writer import Writer
 from kernelwright.metal.lower.rowwise.passes import Loop, column_of, loops
-from kernelwright.metal.lower.term.index import Axis, Index
-from kernelwright.metal.lower.term.operator import MSL_TYPE
-from kernelwright.metal.lower.term.term import Reduced, Reducer, Store
 from kernelwright.metal.schedule import Columnwise
+from kernelwright.metal.target.msl.spelling import MSL_TYPE
 
 _LANES = 32
 _JOINED = frozenset({Reducer.SUM, Reducer.PRODUCT, Reducer.MAXIMUM, Reducer.MINIMUM})

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Dimensions, Kernel
+from kernelwright.metal.kernel_ir.expression import Load, Store, walk
+from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.lower.emit.writer import Writer
 from kernelwright.metal.lower.program.signature import Signature, kernel_name
 from kernelwright.metal.lower.rowwise.body import Rows
 from kernelwright.metal.lower.rowwise.column_runs import place_in_runs, write_column_runs
 from kernelwright.metal.lower.rowwise.stores import row_count, row_stores
 from kernelwright.metal.lower.term.function import header_for
-from kernelwright.metal.lower.term.index import Axis, Index
-from kernelwright.metal.lower.term.term import Load, Store, walk
 from kernelwright.metal.schedule import Columnwise, Rowwise
 
 

@@ -10,19 +10,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.metal.lower.term.index import Axis
-from kernelwright.metal.lower.term.term import Apply, Reduced, Reducer, Term, walk
+from kernelwright.metal.kernel_ir.expression import Apply, Reduced, Reducer, Term, walk
+from kernelwright.metal.kernel_ir.index import Axis
+from kernelwright.metal.kernel_ir.scalar_op import ScalarOp
 
 if TYPE_CHECKING:
     from kernelwright.metal.lower.term.build import Builder
 
 _MOST_PARTS = 6
 _SUM, _DIFFERENCE, _PRODUCT, _QUOTIENT, _OPPOSITE = (
-    "{0} + {1}",
-    "{0} - {1}",
-    "{0} * {1}",
-    "{0} / {1}",
-    "-{0}",
+    ScalarOp.ADD,
+    ScalarOp.SUBTRACT,
+    ScalarOp.MULTIPLY,
+    ScalarOp.DIVIDE,
+    ScalarOp.NEGATIVE,
 )
 
 
@@ -62,14 +63,14 @@ def _waits_twice(body: Term, axis: Axis) -> bool:
 
 def is_shifted_exponential(term: Term, axis: Axis) -> bool:
     """Say whether a term is exp(x - peak), `peak` being the largest x along an axis."""
-    if not isinstance(term, Apply) or not term.template.endswith("exp({0})"):
+    if not isinstance(term, Apply) or term.op != ScalarOp.EXP:
         return False
     return is_from_peak(term.arguments[0], axis)
 
 
 def is_from_peak(term: Term, axis: Axis) -> bool:
     """Say whether a term is x - peak, `peak` being the largest x along an axis."""
-    if not isinstance(term, Apply) or term.template != _DIFFERENCE:
+    if not isinstance(term, Apply) or term.op != _DIFFERENCE:
         return False
     value, peak = term.arguments
     if not isinstance(peak, Reduced) or peak.reducer is not Reducer.MAXIMUM:
@@ -84,7 +85,7 @@ def is_moment(reduced: Reduced) -> bool:
         return False
     if is_from_peak(body, reduced.axis):
         return True
-    if body.template != _PRODUCT:
+    if body.op != _PRODUCT:
         return False
     exponential, factor = body.arguments
     if not is_shifted_exponential(exponential, reduced.axis):
@@ -152,20 +153,20 @@ class _Expansion:
         known = [parts for parts in found if parts is not None]
         if len(known) != len(found):
             return None
-        made = self._applied(term.template, known)
+        made = self._applied(term.op, known)
         return made if made is not None and len(made) <= _MOST_PARTS else None
 
-    def _applied(self, template: str, known: Sequence[list[Part]]) -> list[Part] | None:
-        if template == _OPPOSITE:
+    def _applied(self, op: str, known: Sequence[list[Part]]) -> list[Part] | None:
+        if op == _OPPOSITE:
             return self._scaled(known[0], self._number(-1.0))
-        if template not in (_SUM, _DIFFERENCE, _PRODUCT, _QUOTIENT):
+        if op not in (_SUM, _DIFFERENCE, _PRODUCT, _QUOTIENT):
             return None
         first, second = known
-        if template == _SUM:
+        if op == _SUM:
             return first + second
-        if template == _DIFFERENCE:
+        if op == _DIFFERENCE:
             return first + self._scaled(second, self._number(-1.0))
-        if template == _PRODUCT:
+        if op == _PRODUCT:
             products = [self._product(a, b) for a in first for b in second]
             made = [product for product in products if product is not None]
             return made if len(made) == len(products) else None
@@ -202,8 +203,8 @@ class _Expansion:
                 return rest
         return self._apply(_PRODUCT, one, other)
 
-    def _apply(self, template: str, *arguments: Term) -> Term:
-        return self.builder.apply(template, Dtype.FLOAT32, "product", *arguments)
+    def _apply(self, op: str, *arguments: Term) -> Term:
+        return self.builder.apply(op, Dtype.FLOAT32, "product", *arguments)
 
     def _number(self, value: float) -> Term:
         return self.builder.number(value, Dtype.FLOAT32)

@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kernelwright.metal.kernel_ir.expression import Apply, Reduced, Store, Term, walk
+from kernelwright.metal.kernel_ir.scalar_op import propagates_nan
 from kernelwright.metal.lower.emit.accumulator import Team
 from kernelwright.metal.lower.emit.layout import Block, Line, surround
 from kernelwright.metal.lower.emit.run import Run, Span
 from kernelwright.metal.lower.emit.run_peak import RunPeak
 from kernelwright.metal.lower.emit.writer import Writer
 from kernelwright.metal.lower.rowwise.moment import factor_of, weight_of
-from kernelwright.metal.lower.term.term import Apply, Reduced, Store, Term, walk
-from kernelwright.metal.lower.term.text import Binding, is_infix
+from kernelwright.metal.target.msl.precedence import Binding
+from kernelwright.metal.target.msl.spelling import function_name
 
 _LARGER = {False: "larger({0}, {1})", True: "metal::max({0}, {1})"}
 """By whether NaN may be dropped."""
@@ -157,15 +159,9 @@ def _carries_nan(root: Term, pair: Pair) -> bool:
         depends |= term is peak
         if not isinstance(term, Apply) or not term.dtype.is_float:
             continue
-        if _is_arithmetic(term.template) and carriers & {a.number for a in term.arguments}:
+        if propagates_nan(term.op) and carriers & {a.number for a in term.arguments}:
             carriers.add(term.number)
     return root.number in carriers or not depends
-
-
-def _is_arithmetic(template: str) -> bool:
-    """Say whether a NaN of any operand is one of the result."""
-    function = template.partition("(")[0].rpartition("::")[2]
-    return is_infix(template) or function in ("exp", "log", "sqrt", "rsqrt")
 
 
 def finish_online(writer: Writer, pair: Pair, names: PairNames, team: Team) -> None:
@@ -195,4 +191,4 @@ def _exponential(pair: Pair) -> str:
     """Return the function whose results are added up."""
     body = pair[1].body
     assert isinstance(body, Apply)
-    return body.template.partition("(")[0]
+    return function_name(body.op, is_fast=body.is_fast)

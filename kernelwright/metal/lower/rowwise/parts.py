@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Call, Kind, op_named
+from kernelwright.metal.kernel_ir.expression import Choose, Reducer, Store, Term, walk
+from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.lower.term.build import REDUCED_AXIS, Builder
-from kernelwright.metal.lower.term.index import Axis, Index
 from kernelwright.metal.lower.term.reduction import folded
-from kernelwright.metal.lower.term.term import Choose, Reducer, Store, Term, walk
 from kernelwright.metal.lower.term.view import Coordinates
 
 MOST_PARTS = 4

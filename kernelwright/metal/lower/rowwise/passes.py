@@ -3,10 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from kernelwright.metal.lower.emit.accumulator import online_moments, online_pairs
-from kernelwright.metal.lower.rowwise.moment import factor_of, is_moment
-from kernelwright.metal.lower.term.index import Axis
-from kernelwright.metal.lower.term.term import (
+from kernelwright.metal.kernel_ir.expression import (
     Apply,
     Place,
     Ranked,
@@ -16,7 +13,10 @@ from kernelwright.metal.lower.term.term import (
     always,
     walk,
 )
-from kernelwright.metal.lower.term.text import is_infix
+from kernelwright.metal.kernel_ir.index import Axis
+from kernelwright.metal.kernel_ir.scalar_op import is_one_instruction
+from kernelwright.metal.lower.emit.accumulator import online_moments, online_pairs
+from kernelwright.metal.lower.rowwise.moment import factor_of, is_moment
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def _split(loop: Loop, made: dict[tuple[Axis, int], int]) -> tuple[list[Term], l
 def _is_cheap(term: Term, axis: Axis, kept: dict[tuple[Axis, int], Term]) -> bool:
     if isinstance(term, Place):
         return True
-    if not isinstance(term, Apply) or not is_infix(term.template):
+    if not isinstance(term, Apply) or not is_one_instruction(term.op, term.dtype):
         return False
     varying = [a for a in term.arguments if axis in a.axes]
     return all((axis, a.number) in kept or isinstance(a, Place) for a in varying)

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from kernelwright.metal.kernel_ir.expression import Ranked, Term
 from kernelwright.metal.lower.emit.accumulator import Team
 from kernelwright.metal.lower.emit.layout import Walk, surround
 from kernelwright.metal.lower.emit.run import Run
 from kernelwright.metal.lower.emit.writer import Writer
-from kernelwright.metal.lower.term.operator import MSL_TYPE
-from kernelwright.metal.lower.term.term import Ranked, Term
+from kernelwright.metal.target.msl.spelling import MSL_TYPE
 
 Prepare = Callable[[Writer], list[Run]]
 """Names what an element needs, and returns the runs that it reads."""

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Kernel, Tensor
+from kernelwright.metal.kernel_ir.expression import Reduced, Reducer, Store, Term, walk
+from kernelwright.metal.kernel_ir.index import Axis, Index, unflatten
 from kernelwright.metal.lower.program.signature import Signature, kernel_name
 from kernelwright.metal.lower.rowwise.kernel import result_place, row_kernel
 from kernelwright.metal.lower.rowwise.stores import row_count
 from kernelwright.metal.lower.term.build import REDUCED_AXIS, Builder
-from kernelwright.metal.lower.term.index import Axis, Index, unflatten
-from kernelwright.metal.lower.term.term import Reduced, Reducer, Store, Term, walk
 from kernelwright.metal.schedule import ColumnSplit, Columnwise, Rowwise, Split
 
 _SPLITTABLE = frozenset({Reducer.SUM, Reducer.PRODUCT, Reducer.MAXIMUM, Reducer.MINIMUM})

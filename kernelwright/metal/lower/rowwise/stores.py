@@ -10,6 +10,8 @@ from kernelwright.ir.ops import Call, Kind, op_named, reduced_axes
 from kernelwright.metal.family.plane import plane_of
 from kernelwright.metal.family.row_order import plain_rows
 from kernelwright.metal.family.top_k import MAX_RANKED, RANKED, is_ranked, ranked_shape
+from kernelwright.metal.kernel_ir.expression import Load, Store, walk
+from kernelwright.metal.kernel_ir.index import Axis, Index, flatten, unflatten
 from kernelwright.metal.lower.program.signature import Signature
 from kernelwright.metal.lower.rowwise.parts import (
     PartBuilder,
@@ -19,8 +21,6 @@ from kernelwright.metal.lower.rowwise.parts import (
     places_of,
 )
 from kernelwright.metal.lower.term.build import REDUCED_AXIS, Builder
-from kernelwright.metal.lower.term.index import Axis, Index, flatten, unflatten
-from kernelwright.metal.lower.term.term import Load, Store, walk
 
 
 def row_count(graph: Graph) -> int:

@@ -8,6 +8,8 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel import Kernel
+from kernelwright.metal.kernel_ir.expression import Load, Ranked, Reduced, Store, walk
+from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.lower.emit.accumulator import joins_in_part
 from kernelwright.metal.lower.emit.run import PACKED
 from kernelwright.metal.lower.emit.writer import Writer
@@ -17,10 +19,8 @@ from kernelwright.metal.lower.rowwise.passes import column_of, loops
 from kernelwright.metal.lower.rowwise.stores import row_count, row_stores
 from kernelwright.metal.lower.term.build import REDUCED_AXIS
 from kernelwright.metal.lower.term.function import header_for
-from kernelwright.metal.lower.term.index import Axis, Index
-from kernelwright.metal.lower.term.operator import MSL_TYPE
-from kernelwright.metal.lower.term.term import Load, Ranked, Reduced, Store, walk
 from kernelwright.metal.schedule import Rowwise, Tiled
+from kernelwright.metal.target.msl.spelling import MSL_TYPE
 
 _TRIED_ROWS = 8
 _WORDS = (4, 2)

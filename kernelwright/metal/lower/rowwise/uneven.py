@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from kernelwright.metal.kernel_ir.expression import Load, Store, Term, always, walk
+from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.lower.emit.layout import Block, Line, Walk, span
 from kernelwright.metal.lower.emit.run import PACKED, Run, Span
 from kernelwright.metal.lower.emit.writer import Writer
-from kernelwright.metal.lower.term.index import Axis, Index
-from kernelwright.metal.lower.term.term import Load, Store, Term, always, walk
 
 NAMES = frozenset({"head", "whole"})
 """Elements before the first whole run, and those in whole runs."""

@@ -8,6 +8,8 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.metal.kernel import Kernel
+from kernelwright.metal.kernel_ir.expression import Load, Scanned, Store, Term, walk
+from kernelwright.metal.kernel_ir.index import Axis, Index, flatten, unflatten
 from kernelwright.metal.lower.emit.layout import Block, Line, surround
 from kernelwright.metal.lower.emit.run import Run, Span
 from kernelwright.metal.lower.emit.running import (
@@ -22,8 +24,6 @@ from kernelwright.metal.lower.emit.writer import Writer
 from kernelwright.metal.lower.program.signature import Signature, kernel_name
 from kernelwright.metal.lower.term.build import REDUCED_AXIS, Builder
 from kernelwright.metal.lower.term.function import header_for
-from kernelwright.metal.lower.term.index import Axis, Index, flatten, unflatten
-from kernelwright.metal.lower.term.term import Load, Scanned, Store, Term, walk
 from kernelwright.metal.schedule import ColumnScan
 
 _LANES = 32

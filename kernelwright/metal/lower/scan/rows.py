@@ -7,6 +7,8 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph, Node
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.metal.kernel import Kernel
+from kernelwright.metal.kernel_ir.expression import Load, Scanned, Store, walk
+from kernelwright.metal.kernel_ir.index import Axis, Index, unflatten
 from kernelwright.metal.lower.emit.layout import Block, Line, span, surround
 from kernelwright.metal.lower.emit.run import Run, Span
 from kernelwright.metal.lower.emit.running import (
@@ -25,8 +27,6 @@ from kernelwright.metal.lower.rowwise.body import Rows
 from kernelwright.metal.lower.scan.sequence import SequentialRows
 from kernelwright.metal.lower.term.build import REDUCED_AXIS, Builder
 from kernelwright.metal.lower.term.function import header_for
-from kernelwright.metal.lower.term.index import Axis, Index, unflatten
-from kernelwright.metal.lower.term.term import Load, Scanned, Store, walk
 from kernelwright.metal.schedule import Rowwise, Scan
 
 

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
+from kernelwright.metal.kernel_ir.expression import Scanned
+from kernelwright.metal.kernel_ir.index import Axis
 from kernelwright.metal.lower.emit.running import bind_result, identity, kind_of, scanned, step_of
 from kernelwright.metal.lower.rowwise.body import Rows
 from kernelwright.metal.lower.term.build import REDUCED_AXIS
-from kernelwright.metal.lower.term.index import Axis
-from kernelwright.metal.lower.term.term import Scanned
 
 
 @dataclass

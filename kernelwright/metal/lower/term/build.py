@@ -14,10 +14,12 @@ from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, Kind, op_named
 from kernelwright.metal.family.top_k import ranked_values
+from kernelwright.metal.kernel_ir.expression import Literal, Reducer, Scanner, Term, Terms, computed
+from kernelwright.metal.kernel_ir.index import Axis, Dynamic, Index, flatten, unflatten
+from kernelwright.metal.kernel_ir.scalar_op import ScalarOp, is_identity
 from kernelwright.metal.lower.term.compared import compared_values, rounded_product
-from kernelwright.metal.lower.term.index import Axis, Dynamic, Index, flatten, unflatten
 from kernelwright.metal.lower.term.indexing import INDEXED
-from kernelwright.metal.lower.term.operator import MSL_TYPE, NOUNS, conversion, meaning
+from kernelwright.metal.lower.term.operator import NOUNS, intrinsic
 from kernelwright.metal.lower.term.reduction import reduction
 from kernelwright.metal.lower.term.shortcut import (
     NEUTRAL,
@@ -27,8 +29,8 @@ from kernelwright.metal.lower.term.shortcut import (
     shorter,
     text_of,
 )
-from kernelwright.metal.lower.term.term import Literal, Reducer, Scanner, Term, Terms, computed
 from kernelwright.metal.lower.term.view import Coordinates, source_coordinates
+from kernelwright.metal.target.msl.spelling import MSL_TYPE
 
 REDUCED_AXIS = "column"
 """Name of the axis that every reduction runs over."""
@@ -122,9 +124,9 @@ class Builder:
         is_compared = result is Dtype.FLOAT32 and node.outputs[0] in self._compared
         if is_compared and (product := rounded_product(node.op, *operands)):
             return self.apply(product, result, "product", *operands)
-        known = meaning(node.op, [operand.dtype for operand in operands], result, stored)
+        known = intrinsic(node.op, [operand.dtype for operand in operands], result, stored)
         name = NOUNS.get(node.op, "value")
-        return self.apply(known.template, result, name, *operands)
+        return self.apply(known.op, result, name, *operands, is_fast=known.is_fast)
 
     def _forgives_roundings(self, stored: Dtype) -> bool:
         """Say whether one rounding of float in a result that MLX stores so is seen nowhere."""
@@ -143,17 +145,20 @@ class Builder:
         )
 
     def _cast(self, operand: Term, result: Dtype) -> Term:
-        return self.apply(conversion(operand.dtype, result), result, "converted", operand)
+        return self.apply(ScalarOp.CONVERT, result, "converted", operand)
 
-    def apply(self, template: str, dtype: Dtype, name: str, *operands: Term) -> Term:
-        """Return an expression over terms; one that changes nothing is its operand."""
-        if template == "{0}" or (template, text_of(operands[-1])) in NEUTRAL:
-            return operands[0]
-        if (template, text_of(operands[-1])) == ("{0} + {1}", "0.0f") and is_place(operands[0]):
-            return operands[0]
-        if (template, text_of(operands[-1])) == ("{0} * {1}", "-1.0f"):
-            return self.apply("-{0}", dtype, "opposite", operands[0])
-        return self.terms.apply(template, dtype, name, *operands)
+    def apply(
+        self, op: str, dtype: Dtype, name: str, *operands: Term, is_fast: bool = False
+    ) -> Term:
+        """Return an op over terms; one that changes nothing is its operand."""
+        first, last = operands[0], (op, text_of(operands[-1]))
+        if is_identity(op, operands[-1].dtype, dtype) or last in NEUTRAL:
+            return first
+        if last == (ScalarOp.ADD, "0.0f") and is_place(first):
+            return first
+        if last == (ScalarOp.MULTIPLY, "-1.0f"):
+            return self.apply(ScalarOp.NEGATIVE, dtype, "opposite", first)
+        return self.terms.apply(op, dtype, name, *operands, is_fast=is_fast)
 
     @cached_property
     def ranked(self) -> frozenset[ValueId]:
@@ -256,7 +261,8 @@ class Builder:
         """Return a computed place counted from the beginning; a negative one is from the end."""
         if not term.dtype.value.startswith("int"):
             return term
-        return self.apply(f"{{0}} < 0 ? {{0}} + {extent} : {{0}}", term.dtype, "place", term)
+        length = self.terms.literal(str(extent), term.dtype)
+        return self.apply(ScalarOp.FROM_END, term.dtype, "place", term, length)
 
 
 def literal(value: float, dtype: Dtype) -> str:

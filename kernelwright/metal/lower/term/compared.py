@@ -5,10 +5,11 @@ import math
 from kernelwright.ir.graph import Graph, ValueId
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Kind, op_named
-from kernelwright.metal.lower.term.term import Literal, Load, Term
+from kernelwright.metal.kernel_ir.expression import Literal, Load, Term
+from kernelwright.metal.kernel_ir.scalar_op import ScalarOp
 
 _COMPARING = frozenset({"max", "min", "softmax", "logsumexp"})
-_PRODUCTS = {"multiply": "metal::fma({0}, {1}, 0.0f)", "square": "metal::fma({0}, {0}, 0.0f)"}
+_PRODUCTS = {"multiply": ScalarOp.ROUNDED_MULTIPLY, "square": ScalarOp.ROUNDED_SQUARE}
 _DIGITS = {Dtype.FLOAT16: 11, Dtype.BFLOAT16: 8}
 _DIGITS_OF_FLOAT = 24
 
@@ -23,8 +24,8 @@ def compared_values(graph: Graph) -> frozenset[ValueId]:
     return frozenset(compared)
 
 
-def rounded_product(op: str, *factors: Term) -> str | None:
-    """Return how to write a product that compilers may not make a part of what reads it.
+def rounded_product(op: str, *factors: Term) -> ScalarOp | None:
+    """Return the op of a product that compilers may not make a part of what reads it.
 
     In `exp(x * w - maximum)` they fuse the product with the difference, where it keeps digits that
     the maximum has lost: the greatest element less the maximum would not be zero. A fused

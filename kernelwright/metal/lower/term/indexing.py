@@ -9,10 +9,11 @@ from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call
 from kernelwright.ir.ops.axes import slices
 from kernelwright.ir.ops.indexing import COMBINING
+from kernelwright.metal.kernel_ir.expression import Ranked, Term, computed
+from kernelwright.metal.kernel_ir.index import Index, moved, within
+from kernelwright.metal.kernel_ir.scalar_op import ScalarOp
 from kernelwright.metal.lower.pointwise.window import window_sum
-from kernelwright.metal.lower.term.index import Index, moved, within
-from kernelwright.metal.lower.term.operator import NOUNS, conversion, meaning
-from kernelwright.metal.lower.term.term import Ranked, Term, computed
+from kernelwright.metal.lower.term.operator import NOUNS, intrinsic
 from kernelwright.metal.lower.term.view import Coordinates
 
 if TYPE_CHECKING:
@@ -25,15 +26,13 @@ Maker = Callable[["Builder", Node, Call, Coordinates], Term]
 def _arange(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Term:
     dtype = computed(builder.graph.types[node.outputs[0]].dtype)
     start, step = call.number("start"), call.number("step")
-    place = builder.apply(
-        conversion(Dtype.UINT32, dtype), dtype, "place", builder.terms.place(places[0])
-    )
+    place = builder.apply(ScalarOp.CONVERT, dtype, "place", builder.terms.place(places[0]))
     if step != 1:
         factor = builder.number(step, dtype)
-        place = builder.apply("{0} * {1}", dtype, "place", place, factor)
+        place = builder.apply(ScalarOp.MULTIPLY, dtype, "place", place, factor)
     if start == 0:
         return place
-    return builder.apply("{0} + {1}", dtype, "place", place, builder.number(start, dtype))
+    return builder.apply(ScalarOp.ADD, dtype, "place", place, builder.number(start, dtype))
 
 
 def _dequantize(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Term:
@@ -43,10 +42,12 @@ def _dequantize(builder: "Builder", node: Node, call: Call, places: Coordinates)
     first = column * bits
     digit = _digit(builder, packed, lead, first, bits)
     dtype = computed(builder.graph.types[node.outputs[0]].dtype)
-    level = builder.apply(conversion(Dtype.UINT32, dtype), dtype, "level", digit)
+    level = builder.apply(ScalarOp.CONVERT, dtype, "level", digit)
     group = (*lead, column // call.integer("group_size"))
-    scaled = builder.apply("{0} * {1}", dtype, "scaled", level, builder.element(scales, group))
-    return builder.apply("{0} + {1}", dtype, "weight", scaled, builder.element(biases, group))
+    scaled = builder.apply(
+        ScalarOp.MULTIPLY, dtype, "scaled", level, builder.element(scales, group)
+    )
+    return builder.apply(ScalarOp.ADD, dtype, "weight", scaled, builder.element(biases, group))
 
 
 def _digit(
@@ -56,13 +57,12 @@ def _digit(
     word = builder.element(packed, (*lead, first // 32))
     shift = builder.terms.place(first % 32)
     mask = builder.number((1 << bits) - 1, Dtype.UINT32)
-    moved = builder.apply("{0} >> {1}", Dtype.UINT32, "moved", word, shift)
+    moved = builder.apply(ScalarOp.RIGHT_SHIFT, Dtype.UINT32, "moved", word, shift)
     if 32 % bits:
         # The digit may go on in the next word.
         last = builder.element(packed, (*lead, (first + (bits - 1)) // 32))
-        both = "uint((ulong({0}) << 32 | {1}) >> {2})"
-        moved = builder.apply(both, Dtype.UINT32, "moved", last, word, shift)
-    return builder.apply("{0} & {1}", Dtype.UINT32, "digit", moved, mask)
+        moved = builder.apply(ScalarOp.FUNNEL_SHIFT, Dtype.UINT32, "moved", last, word, shift)
+    return builder.apply(ScalarOp.BITWISE_AND, Dtype.UINT32, "digit", moved, mask)
 
 
 def _gather_axis(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Term:
@@ -80,7 +80,9 @@ def _gather_axis(builder: "Builder", node: Node, call: Call, places: Coordinates
 
 def _ranked_element(builder: "Builder", chosen: Ranked, visited: Term) -> Term | None:
     """Return what stands at a ranked place, if it is the key itself, or its opposite."""
-    is_opposite = builder.terms.apply("-{0}", visited.dtype, "opposite", visited) is chosen.key
+    is_opposite = (
+        builder.terms.apply(ScalarOp.NEGATIVE, visited.dtype, "opposite", visited) is chosen.key
+    )
     if visited is not chosen.key and not is_opposite:
         return None
     element = builder.terms.ranked(
@@ -90,7 +92,11 @@ def _ranked_element(builder: "Builder", chosen: Ranked, visited: Term) -> Term |
         is_largest_first=chosen.is_largest_first,
         is_place=False,
     )
-    return builder.apply("-{0}", element.dtype, visited.name, element) if is_opposite else element
+    return (
+        builder.apply(ScalarOp.NEGATIVE, element.dtype, visited.name, element)
+        if is_opposite
+        else element
+    )
 
 
 def _sorted_slice(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Term:
@@ -202,15 +208,15 @@ def _scatter_axis(builder: "Builder", node: Node, call: Call, places: Coordinate
     extent = builder.graph.types[whole].shape[axis]
     place = builder.from_end(builder.element(index, only), extent)
     here = builder.apply(
-        conversion(Dtype.UINT32, place.dtype),
+        ScalarOp.CONVERT,
         place.dtype,
         "place",
         builder.terms.place(places[axis]),
     )
-    is_given = builder.apply("{0} == {1}", Dtype.BOOL, "is_given", here, place)
+    is_given = builder.apply(ScalarOp.EQUAL, Dtype.BOOL, "is_given", here, place)
     kept = builder.element(whole, places)
     given = _combined(builder, node, kept, builder.element(part, only))
-    return builder.apply("{0} ? {1} : {2}", given.dtype, "choice", is_given, given, kept)
+    return builder.apply(ScalarOp.SELECT, given.dtype, "choice", is_given, given, kept)
 
 
 def _combined(builder: "Builder", node: Node, kept: Term, given: Term) -> Term:
@@ -218,8 +224,8 @@ def _combined(builder: "Builder", node: Node, kept: Term, given: Term) -> Term:
     op = COMBINING.get(str(node.attribute("reduce")))
     if op is None:
         return given
-    template = meaning(op, [kept.dtype, given.dtype], given.dtype).template
-    return builder.apply(template, given.dtype, NOUNS[op], kept, given)
+    known = intrinsic(op, [kept.dtype, given.dtype], given.dtype)
+    return builder.apply(known.op, given.dtype, NOUNS[op], kept, given)
 
 
 INDEXED: dict[str, Maker] = {

@@ -8,11 +8,12 @@ from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call, mean_divisor
 from kernelwright.metal.family.top_k import is_written_out
+from kernelwright.metal.kernel_ir.expression import Reducer, Term, computed
+from kernelwright.metal.kernel_ir.index import Axis, Index
+from kernelwright.metal.kernel_ir.scalar_op import ScalarOp
 from kernelwright.metal.lower.rowwise.moment import sum_in_parts
-from kernelwright.metal.lower.term.index import Axis, Index
-from kernelwright.metal.lower.term.operator import NOUNS, exponential_for, meaning
+from kernelwright.metal.lower.term.operator import NOUNS, intrinsic, stores_floats
 from kernelwright.metal.lower.term.shortcut import is_magnitude, is_shifted, mean_name
-from kernelwright.metal.lower.term.term import Reducer, Term, computed
 from kernelwright.metal.lower.term.view import Coordinates
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def reduction(builder: "Builder", node: Node, call: Call, places: Coordinates) -
             builder.terms.reduced(Reducer.SUM, body, axis, dtype=result, name="total")
         )
         divisor = builder.terms.place(Index.of(mean_divisor(call)))
-        return builder.apply("{0} / {1}", result, mean_name(body), total, divisor)
+        return builder.apply(ScalarOp.DIVIDE, result, mean_name(body), total, divisor)
     reducer, name = _REDUCERS[node.op]
     body, axis = builder.visited(reducer, source, axes, places)
     if reducer is Reducer.SUM and (parts := sum_in_parts(builder, body, axis)) is not None:
@@ -65,11 +66,11 @@ def reduction(builder: "Builder", node: Node, call: Call, places: Coordinates) -
 
 def _largest_magnitude(builder: "Builder", body: Term, axis: Axis) -> Term:
     """Return the largest of what has no sign: in the order of its bits, in which NaN comes last."""
-    bits = builder.apply("as_type<uint>({0})", Dtype.UINT32, "bits", body)
+    bits = builder.apply(ScalarOp.BITCAST, Dtype.UINT32, "bits", body)
     largest = builder.reduce(
         builder.terms.reduced(Reducer.MAXIMUM, bits, axis, dtype=Dtype.UINT32, name="largest")
     )
-    return builder.apply("as_type<float>({0})", Dtype.FLOAT32, "maximum", largest)
+    return builder.apply(ScalarOp.BITCAST, Dtype.FLOAT32, "maximum", largest)
 
 
 def _written_out(builder: "Builder", node: Node, call: Call, places: Coordinates) -> Term:
@@ -82,9 +83,9 @@ def _written_out(builder: "Builder", node: Node, call: Call, places: Coordinates
         total = folded(builder, "add", [_shifted(builder, part, peak) for part in parts])
         if node.op == "softmax":
             own = _shifted(builder, builder.element(source, places), peak)
-            return builder.apply("{0} / {1}", dtype, "probability", own, total)
-        log = builder.apply("metal::precise::log({0})", dtype, "logarithm", total)
-        return builder.apply("{0} + {1}", dtype, "logsumexp", log, peak)
+            return builder.apply(ScalarOp.DIVIDE, dtype, "probability", own, total)
+        log = builder.apply(ScalarOp.LOG, dtype, "logarithm", total)
+        return builder.apply(ScalarOp.ADD, dtype, "logsumexp", log, peak)
     return _combined(builder, node, call, parts)
 
 
@@ -112,7 +113,7 @@ def _combined(builder: "Builder", node: Node, call: Call, parts: Sequence[Term])
     combined = folded(builder, _COMBINING[node.op], parts)
     if node.op == "mean":
         divisor = builder.number(mean_divisor(call), combined.dtype)
-        return builder.apply("{0} / {1}", combined.dtype, "mean", combined, divisor)
+        return builder.apply(ScalarOp.DIVIDE, combined.dtype, "mean", combined, divisor)
     return combined
 
 
@@ -120,9 +121,9 @@ def folded(builder: "Builder", op: str, parts: Sequence[Term]) -> Term:
     """Return parts joined by a binary op, from left to right."""
     joined, *rest = parts
     for part in rest:
-        known = meaning(op, [joined.dtype, part.dtype], joined.dtype)
+        known = intrinsic(op, [joined.dtype, part.dtype], joined.dtype)
         name = "total" if op == "add" else NOUNS[op]
-        joined = builder.apply(known.template, joined.dtype, name, joined, part)
+        joined = builder.apply(known.op, joined.dtype, name, joined, part, is_fast=known.is_fast)
     return joined
 
 
@@ -155,12 +156,12 @@ def _exponential_total(builder: "Builder", body: Term, axis: Axis) -> Term:
 
 
 def _exponential_of(builder: "Builder", value: Term) -> Term:
-    text = f"{exponential_for(builder.graph)}({{0}})"
-    return builder.apply(text, Dtype.FLOAT32, "exponential", value)
+    is_fast = not stores_floats(builder.graph)
+    return builder.apply(ScalarOp.EXP, Dtype.FLOAT32, "exponential", value, is_fast=is_fast)
 
 
 def _shifted(builder: "Builder", value: Term, peak: Term) -> Term:
-    difference = builder.apply("{0} - {1}", Dtype.FLOAT32, "difference", value, peak)
+    difference = builder.apply(ScalarOp.SUBTRACT, Dtype.FLOAT32, "difference", value, peak)
     return _exponential_of(builder, difference)
 
 
@@ -170,17 +171,17 @@ def _softmax(builder: "Builder", source: ValueId, places: Coordinates) -> Term:
     is_alone = not any(node.op in others for node in builder.graph.nodes)
     exponential, total, _ = _exponential(builder, source, places, drops_nan=is_alone)
     one = builder.number(1.0, Dtype.FLOAT32)
-    scale = builder.apply("{0} / {1}", Dtype.FLOAT32, "normalizer", one, total)
-    return builder.apply("{0} * {1}", Dtype.FLOAT32, "probability", exponential, scale)
+    scale = builder.apply(ScalarOp.DIVIDE, Dtype.FLOAT32, "normalizer", one, total)
+    return builder.apply(ScalarOp.MULTIPLY, Dtype.FLOAT32, "probability", exponential, scale)
 
 
 def _logsumexp(builder: "Builder", source: ValueId, places: Coordinates) -> Term:
     _, total, peak = _exponential(builder, source, places, drops_nan=False)
     if peak is None:
-        return builder.apply("metal::precise::log({0})", Dtype.FLOAT32, "logsumexp", total)
+        return builder.apply(ScalarOp.LOG, Dtype.FLOAT32, "logsumexp", total)
     # An infinite maximum is the answer; subtracting it would give NaN.
     return builder.apply(
-        "metal::isinf({0}) ? {0} : metal::precise::log({1}) + {0}",
+        ScalarOp.LOG_OF_SHIFTED_SUM,
         Dtype.FLOAT32,
         "logsumexp",
         peak,

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.metal.lower.term.index import Axis
-from kernelwright.metal.lower.term.term import Apply, Literal, Place, Reduced, Reducer, Term
+from kernelwright.metal.kernel_ir.expression import Apply, Literal, Place, Reduced, Reducer, Term
+from kernelwright.metal.kernel_ir.index import Axis
+from kernelwright.metal.kernel_ir.scalar_op import ScalarOp
 
 if TYPE_CHECKING:
     from kernelwright.metal.lower.term.build import Builder
 
-_PRODUCT = "{0} * {1}"
-
-NEUTRAL = frozenset({("{0} * {1}", "1.0f"), ("{0} / {1}", "1.0f"), ("{0} - {1}", "0.0f")})
+NEUTRAL = frozenset(
+    {(ScalarOp.MULTIPLY, "1.0f"), (ScalarOp.DIVIDE, "1.0f"), (ScalarOp.SUBTRACT, "0.0f")}
+)
 """Expressions with the number that makes them their first operand."""
 
 
@@ -28,10 +29,10 @@ def text_of(term: Term) -> str:
     return term.text if isinstance(term, Literal) else ""
 
 
-_SHORT_POWERS = {"2.0f": "{0} * {0}", "3.0f": "{0} * {0} * {0}"}
+_SHORT_POWERS = {"2.0f": ScalarOp.SQUARE, "3.0f": ScalarOp.CUBE}
 
 
-def short_power(exponent: Term) -> str | None:
+def short_power(exponent: Term) -> ScalarOp | None:
     """Return the product that a small power is."""
     if not isinstance(exponent, Literal) or not exponent.dtype.is_float:
         return None
@@ -42,7 +43,7 @@ def is_shifted(body: Term, axis: Axis) -> bool:
     """Say whether a value had the maximum over `axis` taken from it already."""
     match body:
         case Apply(
-            template="{0} - {1}",
+            op=ScalarOp.SUBTRACT,
             arguments=(shifted, Reduced(reducer=Reducer.MAXIMUM, body=inner, axis=over)),
         ):
             return shifted is inner and over == axis
@@ -52,7 +53,7 @@ def is_shifted(body: Term, axis: Axis) -> bool:
 def is_magnitude(body: Term) -> bool:
     """Say whether a value is a float without its sign."""
     match body:
-        case Apply(template="metal::abs({0})", dtype=Dtype.FLOAT32):
+        case Apply(op=ScalarOp.ABS, dtype=Dtype.FLOAT32):
             return True
     return False
 
@@ -60,11 +61,11 @@ def is_magnitude(body: Term) -> bool:
 def mean_name(body: Term) -> str:
     """Name a mean after what it averages."""
     match body:
-        case Apply(template="{0} * {0}", arguments=(Apply(template="{0} - {1}"),)):
+        case Apply(op=ScalarOp.SQUARE, arguments=(Apply(op=ScalarOp.SUBTRACT),)):
             return "variance"
-        case Apply(template="{0} * {0}"):
+        case Apply(op=ScalarOp.SQUARE):
             return "mean_square"
-        case Apply(template="{0} + {1}", arguments=(first, _)):
+        case Apply(op=ScalarOp.ADD, arguments=(first, _)):
             return mean_name(first)
     return "mean"
 
@@ -81,17 +82,17 @@ def shorter(builder: "Builder", op: str, operands: Sequence[Term], stored: Dtype
         return _with_one_number(builder, [*_factors(left), *_factors(right)])
     if op == "divide" and _is_divisor(text_of(right)):
         inverse = builder.number(float(1 / np.float32(_value(right))), Dtype.FLOAT32)
-        return builder.apply(_PRODUCT, Dtype.FLOAT32, "ratio", left, inverse)
+        return builder.apply(ScalarOp.MULTIPLY, Dtype.FLOAT32, "ratio", left, inverse)
     if op == "divide" and stored is Dtype.FLOAT16 and _is_still_along_row(right, left):
         # What stays the same along a row is inverted once; no half's inverse leaves float's range.
         one = builder.number(1.0, Dtype.FLOAT32)
-        inverse = builder.apply("{0} / {1}", Dtype.FLOAT32, "inverse", one, right)
-        return builder.apply(_PRODUCT, Dtype.FLOAT32, "ratio", left, inverse)
+        inverse = builder.apply(ScalarOp.DIVIDE, Dtype.FLOAT32, "inverse", one, right)
+        return builder.apply(ScalarOp.MULTIPLY, Dtype.FLOAT32, "ratio", left, inverse)
     if op == "add" and text_of(left) == "1.0f":
         left, right = right, left
     if op == "add" and text_of(right) == "1.0f":
         match left:
-            case Apply(template="metal::precise::tanh({0})" | "quick_tanh({0})", arguments=(term,)):
+            case Apply(op=ScalarOp.TANH, arguments=(term,)):
                 return _doubled_sigmoid(builder, term)
     return None
 
@@ -100,13 +101,14 @@ def shared_quotient(builder: "Builder", dividend: Term, divisor: Term) -> Term |
     """Return a float quotient by what a row shares: exact, with one division for the row."""
     if divisor.dtype is not Dtype.FLOAT32 or not _is_still_along_row(divisor, dividend):
         return None
-    scale = builder.apply("scale_for({0})", Dtype.FLOAT32, "scale", divisor)
-    scaled = builder.apply(_PRODUCT, Dtype.FLOAT32, "divisor", divisor, scale)
+    scale = builder.apply(ScalarOp.DIVISOR_SCALE, Dtype.FLOAT32, "scale", divisor)
+    scaled = builder.apply(ScalarOp.MULTIPLY, Dtype.FLOAT32, "divisor", divisor, scale)
     one = builder.number(1.0, Dtype.FLOAT32)
-    inverse = builder.apply("{0} / {1}", Dtype.FLOAT32, "inverse", one, scaled)
-    part = builder.apply(_PRODUCT, Dtype.FLOAT32, "dividend", dividend, scale)
-    template = "shared_quotient({0}, {1}, {2})"
-    return builder.apply(template, Dtype.FLOAT32, "ratio", part, scaled, inverse)
+    inverse = builder.apply(ScalarOp.DIVIDE, Dtype.FLOAT32, "inverse", one, scaled)
+    part = builder.apply(ScalarOp.MULTIPLY, Dtype.FLOAT32, "dividend", dividend, scale)
+    return builder.apply(
+        ScalarOp.DIVIDE_BY_RECIPROCAL, Dtype.FLOAT32, "ratio", part, scaled, inverse
+    )
 
 
 def _is_still_along_row(term: Term, other: Term) -> bool:
@@ -118,10 +120,10 @@ def _doubled_sigmoid(builder: "Builder", term: Term) -> Term:
     two = builder.number(2.0, Dtype.FLOAT32)
     factors = [*_factors(term), two]
     doubled = _with_one_number(builder, factors) or builder.apply(
-        _PRODUCT, Dtype.FLOAT32, "doubled", term, two
+        ScalarOp.MULTIPLY, Dtype.FLOAT32, "doubled", term, two
     )
-    share = builder.apply("quick_sigmoid({0})", Dtype.FLOAT32, "share", doubled)
-    return builder.apply(_PRODUCT, Dtype.FLOAT32, "sum", share, two)
+    share = builder.apply(ScalarOp.SIGMOID, Dtype.FLOAT32, "share", doubled, is_fast=True)
+    return builder.apply(ScalarOp.MULTIPLY, Dtype.FLOAT32, "sum", share, two)
 
 
 def _with_one_number(builder: "Builder", factors: Sequence[Term]) -> Term | None:
@@ -133,13 +135,13 @@ def _with_one_number(builder: "Builder", factors: Sequence[Term]) -> Term | None
         return None
     result = others[0]
     for factor in [*others[1:], builder.number(float(total), Dtype.FLOAT32)]:
-        result = builder.apply(_PRODUCT, Dtype.FLOAT32, "product", result, factor)
+        result = builder.apply(ScalarOp.MULTIPLY, Dtype.FLOAT32, "product", result, factor)
     return result
 
 
 def _factors(term: Term) -> list[Term]:
     match term:
-        case Apply(template="{0} * {1}", arguments=(left, right)):
+        case Apply(op=ScalarOp.MULTIPLY, arguments=(left, right)):
             return [*_factors(left), *_factors(right)]
     return [term]
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.ops import Call
-from kernelwright.metal.lower.term.index import Index, flatten, unflatten
+from kernelwright.metal.kernel_ir.index import Index, flatten, unflatten
 
 Coordinates = tuple[Index, ...]
 

@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.kernel import Kernel
+from kernelwright.metal.kernel_ir.expression import Load, walk
+from kernelwright.metal.kernel_ir.index import Axis, Index
 from kernelwright.metal.lower.emit.layout import Block, Line, surround
 from kernelwright.metal.lower.emit.run import Run, Span
 from kernelwright.metal.lower.emit.writer import Writer
 from kernelwright.metal.lower.program.signature import Signature, kernel_name
 from kernelwright.metal.lower.term.function import header_for
-from kernelwright.metal.lower.term.index import Axis, Index
-from kernelwright.metal.lower.term.operator import MSL_TYPE
-from kernelwright.metal.lower.term.term import Load, walk
 from kernelwright.metal.lower.transposed.tile import Plane, Tile
 from kernelwright.metal.schedule import Transposed
+from kernelwright.metal.target.msl.spelling import MSL_TYPE
 
 
 def lower_transposed(graph: Graph, signature: Signature, schedule: Transposed) -> Kernel:

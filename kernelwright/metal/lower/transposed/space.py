@@ -6,8 +6,8 @@ from itertools import product
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.kernel_ir.index import Axis
 from kernelwright.metal.lower.program.signature import Signature
-from kernelwright.metal.lower.term.index import Axis
 from kernelwright.metal.lower.transposed.tile import Plane
 from kernelwright.metal.schedule import Transposed
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.graph.dtype import Dtype
+from kernelwright.metal.kernel_ir.expression import Load, Reduced, Store, always
+from kernelwright.metal.kernel_ir.index import Axis, Index, flatten, unflatten
 from kernelwright.metal.lower.emit.run import PACKED
 from kernelwright.metal.lower.pointwise.kernel import merged_extents
 from kernelwright.metal.lower.program.signature import Signature
 from kernelwright.metal.lower.term.build import Builder
-from kernelwright.metal.lower.term.index import Axis, Index, flatten, unflatten
-from kernelwright.metal.lower.term.term import Load, Reduced, Store, always
 from kernelwright.metal.schedule import Transposed
 
 _BANK_BYTES = 4

@@ -6,7 +6,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from kernelwright.ir.graph.dtype import Dtype
-from kernelwright.metal.lower.term.index import Axis, Index
+from kernelwright.metal.kernel_ir.index import Axis, Index
 
 
 class Reducer(StrEnum):
@@ -95,10 +95,13 @@ class Place(Term):
 
 @dataclass(frozen=True, eq=False)
 class Apply(Term):
-    """An MSL expression over operands, written `{0}`, `{1}` … in `template`."""
+    """A scalar op over operands, to the dtype of the term."""
 
-    template: str
+    op: str
+    """A `ScalarOp`, or the name of an elementwise op of the graph."""
     arguments: tuple[Term, ...]
+    is_fast: bool = False
+    """True where errors of a few roundings of float are allowed."""
 
     @property
     def operands(self) -> tuple[Term, ...]:
@@ -263,10 +266,12 @@ class Terms:
     def _places(self, index: Index) -> tuple[Term, ...]:
         return tuple(self.listed[n] for n in sorted(index.places))
 
-    def apply(self, template: str, dtype: Dtype, name: str, *arguments: Term) -> Term:
-        """Return an expression over other terms."""
-        key: Key = ("apply", template, dtype, *(a.number for a in arguments))
-        return self._once(key, lambda n: Apply(dtype, name, n, template, arguments))
+    def apply(
+        self, op: str, dtype: Dtype, name: str, *arguments: Term, is_fast: bool = False
+    ) -> Term:
+        """Return an op over other terms."""
+        key: Key = ("apply", op, is_fast, dtype, *(a.number for a in arguments))
+        return self._once(key, lambda n: Apply(dtype, name, n, op, arguments, is_fast))
 
     def choose(self, place: Index, edges: Sequence[int], arms: Sequence[Term]) -> Term:
         """Return one of several terms, or the only one that the place's range leaves."""

@@ -109,8 +109,3 @@ def _left_limit(binding: Binding) -> Binding:
     if binding in (Binding.LOGICAL_AND, Binding.LOGICAL_OR):
         return Binding.EQUAL
     return Binding.ADD if binding in (Binding.COMPARE, Binding.EQUAL) else Binding.UNARY
-
-
-def is_infix(template: str) -> bool:
-    """Say whether a template is one operator between two operands."""
-    return _INFIX.match(template) is not None

@@ -1,0 +1,1 @@
+"""Metal: how types, operators and functions are spelled, and how tightly they bind."""
