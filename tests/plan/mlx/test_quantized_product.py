@@ -1,0 +1,50 @@
+"""Packed weights are unpacked before products of many rows, where that was measured to pay."""
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from kernelwright.ir import Graph, canonicalize, capture, interpret
+from kernelwright.plan import partition
+from kernelwright.plan.mlx.quantized_product import unpack_products
+
+
+def _product(
+    rows: int, *, bits: int = 4, dtype: mx.Dtype = mx.float32
+) -> tuple[Graph, list[mx.array]]:
+    x = mx.random.normal((rows, 128), key=mx.random.key(0)).astype(dtype)
+    w = mx.random.normal((64, 128), key=mx.random.key(1)).astype(dtype)
+    packed, scales, biases = mx.quantize(w, 64, bits)
+
+    def multiplied(x: mx.array, packed: mx.array, scales: mx.array, biases: mx.array) -> mx.array:
+        return mx.quantized_matmul(x, packed, scales, biases, group_size=64, bits=bits)
+
+    arrays = [x, packed, scales, biases]
+    return canonicalize(capture(multiplied, *arrays)), arrays
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_a_product_of_many_rows_is_unpacked_and_stays_the_same(bits: int) -> None:
+    graph, arrays = _product(512, bits=bits)
+    unpacked = unpack_products(graph, "cuda")
+    assert [n.op for n in unpacked.nodes] == ["dequantize", "transpose", "matmul"]
+    (found,), (expected,) = interpret(unpacked, *arrays), interpret(graph, *arrays)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("rows", "device"), [(511, "cuda"), (512, "metal"), (512, "simulator")])
+def test_other_products_stay_packed(rows: int, device: str) -> None:
+    graph, _ = _product(rows)
+    assert unpack_products(graph, device) is graph
+
+
+def test_unpacking_a_large_matrix_is_a_region_and_its_product_is_mlx_s() -> None:
+    x, packed = mx.zeros((512, 4096), mx.float16), mx.zeros((4096, 512), mx.uint32)
+    scales = mx.zeros((4096, 64), mx.float16)
+
+    def multiplied(x: mx.array, w: mx.array, s: mx.array, b: mx.array) -> mx.array:
+        return mx.quantized_matmul(x, w, s, b, group_size=64, bits=4)
+
+    graph = unpack_products(canonicalize(capture(multiplied, x, packed, scales, scales)), "cuda")
+    (region,) = partition(graph)
+    assert [node.op for node in region.nodes] == ["dequantize"]
