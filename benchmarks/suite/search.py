@@ -23,6 +23,7 @@ from kernelwright.metal.device.execution import MlxExecutable
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.schedule import Schedule
 from kernelwright.plan import partition
+from kernelwright.plan.mlx.quantized_product import unpack_products
 
 SCHEDULES = 24
 """Schedules tried per region unless told, in the order in which the coder would try them."""
@@ -51,7 +52,7 @@ def search(
     workload: Workload, dtype: Dtype, device: Device, most_schedules: int = SCHEDULES
 ) -> Found:
     """Find the fastest stitched function that the offline planner and coder give."""
-    graph = capture(workload, dtype)
+    graph = unpack_products(capture(workload, dtype), device.info.name)
     regions = tuple(partition(graph))
     chosen: dict[ir.Region, MlxExecutable] = {}
     results: list[ScheduleResult] = []
@@ -67,7 +68,7 @@ def rebuild(
     workload: Workload, dtype: Dtype, device: Device, results: Sequence[ScheduleResult]
 ) -> Found:
     """Build what an earlier search chose, without searching."""
-    graph = capture(workload, dtype)
+    graph = unpack_products(capture(workload, dtype), device.info.name)
     names = {r.region: r.schedule for r in results if r.is_chosen}
     chosen: dict[ir.Region, MlxExecutable] = {}
     for number, region in enumerate(partition(graph)):

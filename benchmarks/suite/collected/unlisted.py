@@ -185,7 +185,54 @@ def mean_pool_masked(x: mx.array, mask: mx.array) -> mx.array:
     return pooled * mx.rsqrt((pooled * pooled).sum(axis=-1, keepdims=True) + 1e-12)
 
 
+def packed_product(x: mx.array, packed: mx.array, scales: mx.array, biases: mx.array) -> mx.array:
+    """Multiply a prompt's tokens with a matrix of 4 bits."""
+    return mx.quantized_matmul(x, packed, scales, biases, transpose=True, group_size=64, bits=4)
+
+
+def packed_gate(
+    x: mx.array,
+    gate: mx.array,
+    gate_scales: mx.array,
+    gate_biases: mx.array,
+    up: mx.array,
+    up_scales: mx.array,
+    up_biases: mx.array,
+) -> mx.array:
+    """Multiply a prompt's tokens with two matrices of 4 bits, and gate one by the other."""
+    gated = mx.quantized_matmul(x, gate, gate_scales, gate_biases, group_size=64, bits=4)
+    return (
+        gated
+        * mx.sigmoid(gated)
+        * mx.quantized_matmul(x, up, up_scales, up_biases, group_size=64, bits=4)
+    )
+
+
+def _packed(rows: int, columns: int) -> tuple[str, ...]:
+    """Return the inputs of a matrix of 4 bits in groups of 64."""
+    groups = f"T[{rows},{columns // 64}]"
+    return (f"u32[{rows},{columns // 8}]", groups, groups)
+
+
+_PRODUCTS = (
+    ("prefill_8b_up", "Llama 3 8B", 4096, 14336),
+    ("prefill_8b_down", "Llama 3 8B", 14336, 4096),
+    ("prefill_8b_query", "Llama 3 8B", 4096, 4096),
+    ("prefill_1b_up", "Llama 3.2 1B", 2048, 8192),
+    ("prefill_1b_down", "Llama 3.2 1B", 8192, 2048),
+    ("prefill_1b_query", "Llama 3.2 1B", 2048, 2048),
+)
+_PREFILL = tuple(
+    Workload(name, "language", packed_product, (f"T[512,{columns}]", *_packed(rows, columns)),
+             model, is_memory_bound=False)
+    for name, model, columns, rows in _PRODUCTS
+)  # fmt: skip
+
 UNLISTED = (
+    *_PREFILL,
+    Workload("prefill_8b_gate", "language", packed_gate,
+             ("T[512,4096]", *_packed(14336, 4096), *_packed(14336, 4096)), "Llama 3 8B",
+             is_memory_bound=False),
     Workload("image_layer_norm", "vision", image_layer_norm,
              ("T[32,1024,1152]", "T[32,1152]", "T[32,1152]"), "DiT-XL"),
     Workload("sandwich_norm_residual", "language", sandwich_norm_residual,
