@@ -4,10 +4,12 @@ import re
 from collections.abc import Iterator, Sequence
 from importlib.metadata import metadata, requires
 from importlib.resources import files as resources
+from pathlib import Path
 
 import typer
 from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
+from mkdocs.structure.files import File, Files, InclusionLevel
+from mkdocs.structure.pages import Page
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from typer.core import TyperArgument, TyperCommand, TyperOption
@@ -55,6 +57,12 @@ Read it with `kernelwright best`, `show`, `history` and `report --json`, or by
 `KernelStore`; the tables may change with a migration. [The store](../store.md) explains it."""
 
 
+_ROOT = Path(__file__).parent.parent
+_MEASURED = "benchmarks/results"
+"""The folder outside `docs` whose reports pages may link; the site has them at the same path."""
+_LINK = re.compile(r"\]\((?P<target>[^)#\s:]+)")
+_OUTWARDS = re.compile(rf"(?<=\]\()(?P<up>(?:\.\./)*)\.\./(?={_MEASURED}/)")
+
 PAGES = (
     "reference/cli.md",
     "reference/settings.md",
@@ -70,10 +78,39 @@ def _texts() -> tuple[str, ...]:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the generated pages."""
+    """Add the generated pages, and the reports that pages link."""
     for path, text in zip(PAGES, _texts(), strict=True):
         files.append(File.generated(config, path, content=text))
+    for path in linked_reports(_ROOT / "docs"):
+        inside = path.relative_to(_ROOT).as_posix()
+        text, where = path.read_text(encoding="utf-8"), InclusionLevel.NOT_IN_NAV
+        files.append(File.generated(config, inside, content=text, inclusion=where))
     return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Lead links to reports to their place in the site, which has no folder above `docs`."""
+    return inwards(markdown)
+
+
+def inwards(markdown: str) -> str:
+    """Return a page with its links to reports one folder less up."""
+    return _OUTWARDS.sub(r"\g<up>", markdown)
+
+
+def linked_reports(docs: Path) -> tuple[Path, ...]:
+    """Return the reports that pages link, and those that these link in turn."""
+    found: set[Path] = set()
+    waiting = sorted(docs.rglob("*.md"))
+    while waiting:
+        page = waiting.pop()
+        text = page.read_text(encoding="utf-8") if page.suffix == ".md" else ""
+        for link in _LINK.finditer(text):
+            target = (page.parent / link["target"]).resolve()
+            if target not in found and target.is_relative_to(_ROOT / _MEASURED):
+                found.add(target)
+                waiting.append(target)
+    return tuple(sorted(found))
 
 
 def command_page() -> str:

@@ -61,6 +61,22 @@ def test_every_table_of_the_store_stands_in_the_reference(reference: ModuleType)
     assert all(f"## {name}\n" in page for name in Base.metadata.tables)
 
 
+def test_what_a_page_links_outside_the_documents_is_in_the_site(reference: ModuleType) -> None:
+    docs = _ROOT / "docs"
+    brought = {path.relative_to(_ROOT) for path in reference.linked_reports(docs)}
+    lost = []
+    for page in docs.rglob("*.md"):
+        text = reference.inwards(page.read_text(encoding="utf-8"))
+        for link in re.findall(r"\]\(([^)#\s:]+)", text):
+            target = (page.parent / link).resolve()
+            if not target.is_relative_to(docs) or (
+                not target.exists() and target.relative_to(docs).parts[0] == "benchmarks"
+            ):
+                inside = target.relative_to(docs) if target.is_relative_to(docs) else target
+                lost += [(page.name, link)] if inside not in brought else []
+    assert lost == []
+
+
 @pytest.mark.slow
 def test_the_site_builds_and_its_links_hold(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
