@@ -438,7 +438,7 @@ class _Reader:
         return context.plain
 
     def lambda_(self, node: Node, context: _Context) -> _Context:
-        self.structure.lambdas.append(self.first(node))
+        self.structure.lambdas.append((self.first(node), self.last(node)))
         return replace(context.plain, scope="function")
 
 

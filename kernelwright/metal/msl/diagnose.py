@@ -56,6 +56,10 @@ _WORDINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
             r"cannot initialize a variable of type '\2' with an rvalue of type '\1'",
         ),
         (
+            r"^static assertion failed .*: (vector is not assignable .*)",
+            r"\1",
+        ),
+        (
             r"^static assertion failed .* 'sizeof\((.+)\) == sizeof\((.+)\)': as_type.*",
             r"as_type cast from '\2' to '\1' is not allowed",
         ),

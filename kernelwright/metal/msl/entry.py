@@ -68,7 +68,7 @@ def caller(
 def _pointer_text(structure: Structure, type_tokens: Sequence[int]) -> str:
     """Write a parameter's type; an array is the pointer to its first element."""
     words = [structure.spelling(i) for i in type_tokens]
-    if "[" not in words:
+    if "[" not in words or "(" in words[: words.index("[")]:
         return " ".join(words)
     opens, closes = words.index("["), words.index("]")
     rest = " ".join(words[closes + 1 :])

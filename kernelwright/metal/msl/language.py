@@ -53,7 +53,7 @@ def newer_features(
 ) -> Iterator[Diagnostic]:
     """Yield what a text uses that came with a later version than its own."""
     if language < "4.0":
-        for place in structure.lambdas:
+        for place, _ in structure.lambdas:
             yield _later("lambda expressions are", structure.code[place], language, "4.0")
     for token, what, since in (*_headers(tokens), *_qualifiers(tokens), *_words(structure)):
         if language < since:

@@ -10,7 +10,6 @@ from kernelwright.metal.diagnostic import Diagnostic
 from kernelwright.metal.msl.attribute import read_attributes
 from kernelwright.metal.msl.entry import is_kernel
 from kernelwright.metal.msl.language import DEFAULT, LanguageVersion, newer_features
-from kernelwright.metal.msl.mismatch import mixed_thread_pointers
 from kernelwright.metal.msl.pointer import unqualified_pointers
 from kernelwright.metal.msl.rewrite import Rewritten
 from kernelwright.metal.msl.structure import Function, Structure, Variable
@@ -50,7 +49,6 @@ def refuse(rewritten: Rewritten, language: LanguageVersion = DEFAULT) -> tuple[D
         *_main(structure),
         *_threadgroup_variables(rewritten),
         *unqualified_pointers(structure),
-        *mixed_thread_pointers(structure),
         *invalid_signatures(structure, rewritten.kernels),
     )
     return tuple(sorted(found, key=lambda d: (d.line, d.column)))
@@ -119,6 +117,9 @@ def _program_scope(structure: Structure) -> Iterator[Diagnostic]:
                 if not is_set and not words & {"function_constant", "extern"}:
                     message = "variable in constant address space must be initialized"
                     yield _at(structure, name_at, message)
+                elif is_set and "function_constant" in words:
+                    message = "'function_constant' attribute cannot be applied to a variable with "
+                    yield _at(structure, name_at, f"{message}an initializer")
             elif _is_plain_declaration(structure, variable):
                 message = "program scope variable must reside in constant address space"
                 yield _at(structure, name_at, message)
@@ -146,7 +147,10 @@ def _statics(structure: Structure) -> Iterator[Diagnostic]:
 
 
 def _recursion(structure: Structure) -> Iterator[Diagnostic]:
-    """Cycles among functions of which the text defines just one of the name."""
+    """Cycles among functions of which the text defines just one of the name.
+
+    One that is `constexpr` may recur where the compiler computes it.
+    """
     defined: dict[str, list[Function]] = {}
     for function in structure.functions:
         if function.body is not None:
@@ -157,6 +161,7 @@ def _recursion(structure: Structure) -> Iterator[Diagnostic]:
         if len(functions) == 1
         and functions[0].template is None
         and not functions[0].in_class
+        and not _is_constexpr(structure, functions[0])
         and not is_kernel(structure, functions[0])
     }
     calls = {name: _calls(structure, f, lone) for name, f in lone.items()}
@@ -164,6 +169,10 @@ def _recursion(structure: Structure) -> Iterator[Diagnostic]:
         for index, callee in calls[name]:
             if _reaches(callee, name, calls):
                 yield _at(structure, index, "recursive function calls are not supported in Metal")
+
+
+def _is_constexpr(structure: Structure, function: Function) -> bool:
+    return "constexpr" in structure.words[function.start : function.name_at]
 
 
 def _main(structure: Structure) -> Iterator[Diagnostic]:

@@ -103,7 +103,7 @@ def rewrite(
     worker.swizzles()
     worker.declarations(structure)
     for fragment in macro_bodies(tokens, macros, ("kernel", "host_name", "threadgroup")):
-        defines = any(f.body is not None and is_kernel(fragment, f) for f in fragment.functions)
+        defines = _defines_kernels(fragment)
         worker.result.has_kernels_in_macros |= defines
         if not defines:
             worker.declarations(fragment, is_macro=True)
@@ -269,6 +269,10 @@ class _Rewriter:
             self.editor.replace(token.offset, token.text, "")
             end = structure.code[function.tail_end].offset
             self.editor.insert(end, f"KW_MEMBER_{space} ")
+        if space in MEMORY_SPACES and function.body is not None:
+            for token in structure.code[function.body[0] : function.body[1]]:
+                if token.text == "this":
+                    self.editor.replace(token.offset, token.text, f"KW_THIS({space})")
 
     def binding_attributes(self, structure: Structure) -> None:
         """Hide `[[threadgroup(n)]]` from the macro of that name.
@@ -316,7 +320,10 @@ class _Rewriter:
             if keyword is None or any(d.marks for d in variable.declarators):
                 continue
             if all(structure.spelling(d.name_at) for d in variable.declarators):
+                before = len(self.variables)
                 self.threadgroup(structure, variable, keyword, sizes)
+                if any(start < variable.start < end for start, end in structure.lambdas):
+                    self.result.misplaced += self.variables[before:]
 
     def threadgroup(
         self,
@@ -409,12 +416,22 @@ class _Rewriter:
             )  # fmt: skip
             number = _integer(argument, macros)
             self.result.constants.append(FunctionConstant(name, type_, number))
+            words = (structure.hidden.get(i, structure.spelling(i)) for i in range(start, name_at))
+            is_constexpr = any("constexpr" in word.split() for word in words)
+            value = "" if is_constexpr else "KW_SPECIALIZED"
             self.editor.insert(
                 structure.code[end].offset,
-                f" = KW_CONSTANT_{number};"
-                f" constant bool kw_defined_{name} = KW_CONSTANT_DEFINED_{number}",
+                f" = {value}(KW_CONSTANT_{number});"
+                f" constant bool kw_defined_{name} = {value}(KW_CONSTANT_DEFINED_{number})",
             )
             return
+
+
+def _defines_kernels(body: Structure) -> bool:
+    """Say whether a macro's body defines kernels, whose names it may paste together."""
+    if any(f.body is not None and is_kernel(body, f) for f in body.functions):
+        return True
+    return "kernel" in body.words and "{" in body.words and not body.instantiations
 
 
 def _is_inside(index: int, ranges: Sequence[tuple[int, int]]) -> bool:

@@ -157,8 +157,8 @@ class Structure:
     casts: list[Cast] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     accesses: list[Access] = field(default_factory=list)
-    lambdas: list[int] = field(default_factory=list)
-    """Where each begins."""
+    lambdas: list[tuple[int, int]] = field(default_factory=list)
+    """First and last token of each."""
     types: set[str] = field(default_factory=set)
     """Names that the text declares as types, template parameters among them."""
     hidden: dict[int, str] = field(default_factory=dict)

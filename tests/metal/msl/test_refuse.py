@@ -71,14 +71,10 @@ MIXED = (
          MIXED),
         ("kernel void f(texture2d<float> t [[texture(0)]]) { }", 32,
          "textures and samplers are not supported by the simulator"),
-        ("void f(device int* p) { thread int* q = p; }", 37,
-         ("cannot initialize a variable of type 'thread int *' with an lvalue of type "
-         "'device int *'")),
-        ("void f(constant int* p) { thread const int* q = &p[1]; }", 45,
-         ("cannot initialize a variable of type 'thread const int *' with an rvalue of type "
-         "'constant int *'")),
-        ("void g(thread int* a); void f(device int* p) { g(p + 1); }", 48,
-         "no matching function for call to 'g'"),
+        ("constant int N [[function_constant(0)]] = 3;", 14,
+         "'function_constant' attribute cannot be applied to a variable with an initializer"),
+        ("kernel void f() { auto g = [] { threadgroup int s; s = 1; }; g(); }", 49,
+         "threadgroup variable 's' must be declared in the kernel function; pass a pointer to it"),
     ],
 )  # fmt: skip
 def test_it_is_refused_in_apples_words(text: str, column: int, message: str) -> None:

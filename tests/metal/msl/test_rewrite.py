@@ -139,8 +139,8 @@ def test_function_constants_take_their_value_from_a_macro() -> None:
     result = rewrite("constant bool has_mask [[function_constant(20)]];")
     assert result.constants == [FunctionConstant("has_mask", "bool", 20)]
     assert result.edited.text == (
-        "constant bool has_mask [[function_constant(20)]] = KW_CONSTANT_20; "
-        "constant bool kw_defined_has_mask = KW_CONSTANT_DEFINED_20;"
+        "constant bool has_mask [[function_constant(20)]] = KW_SPECIALIZED(KW_CONSTANT_20); "
+        "constant bool kw_defined_has_mask = KW_SPECIALIZED(KW_CONSTANT_DEFINED_20);"
     )
 
 

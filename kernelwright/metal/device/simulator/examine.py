@@ -10,6 +10,7 @@ from kernelwright.metal.device.simulator.address_rules import (
     compares_arrays,
     pointer_comparisons,
 )
+from kernelwright.metal.device.simulator.space_rules import mixed_spaces
 from kernelwright.metal.device.simulator.syntax_tree import Node, read_tree
 from kernelwright.metal.device.simulator.toolchain import WHOLE_FLAGS, output_of, run
 from kernelwright.metal.device.simulator.tree_rules import called_kernels, language_breaches
@@ -36,7 +37,8 @@ def examine(unit: Unit, command: Sequence[str], source: Path) -> tuple[Diagnosti
     if not dump:
         raise DeviceError("the compiler does not show the syntax tree of a text that it takes.")
     nodes = read_tree(dump, frozenset((*unit.sources, *unit.mirror.sources)))
-    found = [*language_breaches(nodes), *called_kernels(nodes, unit.kernels)]
+    found = [*language_breaches(nodes), *mixed_spaces(nodes)]
+    found += called_kernels(nodes, unit.kernels)
     if not unit.sees_addresses:
         found += _looks_at_addresses(nodes, command, source)
     return tuple(_diagnostics(unit, found))

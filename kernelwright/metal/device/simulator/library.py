@@ -194,12 +194,13 @@ class SimulatedKernel:
         )
         outcome = launch(
             self._code(entry, variant, options, prod(grid)),
-            _Binding(entry, self._disabled(entry), fresh).bind(buffers),
+            _Binding(entry, self._disabled(entry, buffers), fresh).bind(buffers),
             kernel=self.name,
             grid=grid,
             threadgroup=threadgroup,
             threadgroup_arguments=_threadgroups(entry, threadgroup_bytes or {}),
             threadgroup_variables=image.variables,
+            name_at=self.library.unit.name_at,
             uncounted=self._code(entry, "plain", options, prod(grid)) if count else None,
             metered=lambda: self.library.image("metered", self.constants).code(entry),
             options=options,
@@ -218,14 +219,25 @@ class SimulatedKernel:
             return self.library.image("vet", self.constants).vet(code)
         return code
 
-    def _disabled(self, entry: Entry) -> frozenset[str]:
-        """Return the parameters that function constants switch off."""
+    def _disabled(
+        self, entry: Entry, buffers: Mapping[Key, Argument] | Sequence[Argument]
+    ) -> frozenset[str]:
+        """Return the parameters that function constants switch off.
+
+        One that hangs on a constant which the text computes from others is off where no buffer
+        is given for it.
+        """
         indices = {c.name: c.index for c in self.library.unit.constants}
-        return frozenset(
-            p.name
-            for p in entry.parameters
-            if p.constant and not self.constants.get(indices.get(p.constant, -1), 0)
-        )
+        switched = [p for p in entry.parameters if p.constant]
+        computed = [p for p in switched if p.constant not in indices]
+        off = {p.name for p in switched if p.constant in indices} - {
+            p.name for p in switched if self.constants.get(indices.get(p.constant, -1), 0)
+        }
+        if isinstance(buffers, Mapping):
+            off.update(p.name for p in computed if not {p.name, p.index} & buffers.keys())
+        elif len(buffers) + len(off) < len(entry.buffers):
+            off.update(p.name for p in computed)
+        return frozenset(off)
 
 
 @dataclass(frozen=True)

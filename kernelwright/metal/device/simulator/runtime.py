@@ -53,6 +53,7 @@ def launch(
     metered: Callable[[], Code],
     threadgroup_arguments: Sequence[ThreadgroupArgument] = (),
     threadgroup_variables: Sequence[ThreadgroupVariable] = (),
+    name_at: Callable[[str, int, int], str] = lambda file, line, column: "",
     threads: int | None = None,
     uncounted: Code | None = None,
     threadgroup_bytes: int = METAL_THREADGROUP_BYTES,
@@ -81,6 +82,7 @@ def launch(
         threadgroup=size,
         arguments=threadgroup_arguments,
         variables=threadgroup_variables,
+        name_at=name_at,
         workers=threads or _workers(grid, size, options),
         threadgroup_bytes=threadgroup_bytes,
     )
@@ -203,6 +205,8 @@ class _Dispatch:
     threadgroup: tuple[int, ...]
     arguments: Sequence[ThreadgroupArgument]
     variables: Sequence[ThreadgroupVariable]
+    name_at: Callable[[str, int, int], str]
+    """Returns the name that the text has at a file's line and column."""
     workers: int
     threadgroup_bytes: int
 
@@ -223,7 +227,7 @@ class _Dispatch:
         if performed.is_spent:
             raise _LoanSpentError
         outcome = performed.outcome
-        names = Names(self.code.library, buffers, self.arguments, self.variables)
+        names = Names(self.code.library, buffers, self.arguments, self.variables, self.name_at)
         reports = read_reports(raw, names) if raw is not None else ()
         # A stray access that had to be stopped has a report, which says more than an exception.
         if outcome.failure not in (_INVALID_ADDRESS, _TRAP, _PROTECTION) or not reports:

@@ -2,7 +2,7 @@
 
 import ctypes
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,10 @@ _KINDS = tuple(ReportKind)
 """The runtime numbers its kinds in the order of the enumeration."""
 _BUFFER, _VARIABLE, _ARGUMENT = 1, 2, 3
 _OWN_TYPE = re.compile(r"\bkw_threadgroup_(\d+)\b")
+_BOUNDS = (
+    *(ReportKind.DEVICE_OUT_OF_BOUNDS, ReportKind.THREADGROUP_OUT_OF_BOUNDS),
+    ReportKind.THREAD_OUT_OF_BOUNDS,
+)
 _SPACES = {"__global_device": "device", "__global_host": "constant", "__local": "threadgroup"}
 
 
@@ -65,6 +69,8 @@ class Names:
     buffers: Sequence[Buffer]
     arguments: Sequence[ThreadgroupArgument]
     variables: Sequence[ThreadgroupVariable]
+    name_at: Callable[[str, int, int], str]
+    """Returns the name that the text has at a file's line and column."""
 
     def variable(self, raw: RawReport) -> str:
         """Name the buffer or variable of a report; empty where it has none."""
@@ -89,8 +95,13 @@ def read_reports(raw: RawReports, names: Names) -> tuple[SanitizerReport, ...]:
     What was never written comes last: it mostly follows from one of the others.
     """
     found = [_report(entry, names) for entry in raw.entries if entry.key and entry.complete]
+    named = {(r.file, r.line) for r in found if r.variable and r.kind in _BOUNDS}
     merged: dict[tuple[object, ...], SanitizerReport] = {}
     for report in sorted(found, key=_rank):
+        is_unnamed = report.kind is ReportKind.THREAD_OUT_OF_BOUNDS and not report.variable
+        if is_unnamed and (report.file, report.line) in named:
+            # The same access, checked a second time by the size of what the pointer points to.
+            continue
         key = (report.kind, report.file, report.line, report.variable)
         first = merged.get(key)
         merged[key] = (
@@ -115,7 +126,7 @@ def _report(raw: RawReport, names: Names) -> SanitizerReport:
     else:
         place = names.place(raw.pc, raw.line)
     other = names.place(raw.other_pc) if raw.other_pc else Place("", 0, 0)
-    variable = names.variable(raw)
+    variable = names.variable(raw) or _indexed(kind, raw, names)
     has_thread = kind is not ReportKind.UNWRITTEN_OUTPUT
     return SanitizerReport(
         kind=kind,
@@ -124,7 +135,7 @@ def _report(raw: RawReport, names: Names) -> SanitizerReport:
         line=place.line,
         column=place.column,
         variable=variable,
-        offset=raw.offset if variable else None,
+        offset=raw.offset if names.variable(raw) else None,
         thread=_three(raw.thread) if has_thread else None,
         threadgroup=_three(raw.threadgroup) if has_thread else None,
         other_thread=_three(raw.other_thread) if raw.has_other else None,
@@ -211,7 +222,16 @@ def _undefined(kind: ReportKind, raw: RawReport, names: Names) -> str:
     type_ = _type_name(raw.details[2], names)
     if kind is ReportKind.SHIFT_OUT_OF_RANGE:
         return f"thread {thread} shifts {type_} by {value}"
-    return f"thread {thread} uses index {value} of {type_}"
+    array = _indexed(kind, raw, names)
+    owned = type_ if not array or array in type_.split() else f"{array}, a {type_}"
+    return f"thread {thread} uses index {value} of {owned}"
+
+
+def _indexed(kind: ReportKind, raw: RawReport, names: Names) -> str:
+    """Return the name before the brackets of an index that is out of bounds."""
+    if kind not in _BOUNDS or not raw.file:
+        return ""
+    return names.name_at(raw.file.decode(), raw.line, raw.column)
 
 
 def _type_name(address: int, names: Names) -> str:
@@ -223,4 +243,5 @@ def _type_name(address: int, names: Names) -> str:
     name = name.partition("' (")[0].strip("'")
     for theirs, ours in _SPACES.items():
         name = name.replace(theirs, ours)
+    name = name.removeprefix("const ") if name.startswith("const constant ") else name
     return _OWN_TYPE.sub(lambda match: names.variables[int(match[1])].name, name)

@@ -7,8 +7,7 @@ Rules that need types, or what a name stands for, are here; those that tokens te
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from kernelwright.metal.device.simulator.syntax_tree import Node, called, pointee
-from kernelwright.metal.msl.diagnose import in_apples_words
+from kernelwright.metal.device.simulator.syntax_tree import Node
 
 _FUNCTION_POINTER = re.compile(r"\((?:[\w:<>, ]*::)?[*&]+[^()]*\)\s*\(")
 _VARIABLES = frozenset(("VarDecl", "ParmVarDecl", "FieldDecl"))
@@ -40,9 +39,6 @@ def language_breaches(nodes: Sequence[Node]) -> Iterator[tuple[Node, str]]:
     for node in nodes:
         if message := _UNSUPPORTED.get(node.kind):
             yield node, message
-        elif node.cast == "AddressSpaceConversion":
-            if message := _mixed_spaces(node):
-                yield node, message
         elif node.kind in _VARIABLES and _FUNCTION_POINTER.search(node.type):
             yield node, "function pointers are not supported in Metal"
         elif _is_vector_element(node) and (message := _bound_element(node)):
@@ -100,29 +96,6 @@ def _is_double(node: Node) -> bool:
         # Literals without suffix are floats, but for those that stand for function constants.
         return node.type == "long double"
     return node.kind in _VARIABLES and node.type in _DOUBLES
-
-
-def _mixed_spaces(node: Node) -> str:
-    """Say what is wrong with a conversion of a pointer into another address space."""
-    operand = node.children[0] if node.children else None
-    if operand is None or "kw_threadgroup_alloc" in called(operand):
-        return ""
-    is_implicit = node.kind == "ImplicitCastExpr"
-    is_object = node.parent is not None and node.parent.kind == "MemberExpr"
-    if is_implicit and (pointee(node.type) is None or is_object):
-        # Objects convert to the default space for their methods, which Metal has one of each for.
-        return ""
-    before, after = (_with_space(type_) for type_ in (operand.type, node.type))
-    if is_implicit:
-        return f"cannot convert {before} to {after}, which is in another address space"
-    how = "C-style cast" if node.kind == "CStyleCastExpr" else "cast"
-    return f"{how} from {before} to {after} converts between mismatching address spaces"
-
-
-def _with_space(type_: str) -> str:
-    spelled = in_apples_words(type_)
-    has_space = re.search(r"\b(?:device|constant|threadgroup)\b", spelled)
-    return f"'{spelled}'" if has_space else f"'thread {spelled}'"
 
 
 def _is_of_auto(node: Node) -> bool:

@@ -30,6 +30,7 @@ _METAL_INCLUDE = re.compile(
     r"^[ \t]*#[ \t]*(?:include|import)[ \t]*<(?:metal_|simd/)", re.MULTILINE
 )
 _ROW_MACROS = {True: "KW_EXPORT_ROW", False: "KW_NO_ROW"}
+_NAME = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->)[A-Za-z_]\w*)*")
 _WAITS = re.compile(
     r"\b(?:simd_\w+|simdgroup_\w+|quad_\w+|threadgroup_barrier|threadgroup|matmul2d\w*|"
     r"\w*cooperative_tensor)\b"
@@ -147,6 +148,15 @@ class Unit:
                 line = place.line - section.first_line + start
                 return self.place(line, self.rewritten.edited.column(line, place.column))
         return self.mirror.locate(place)
+
+    def name_at(self, file: str, line: int, column: int) -> str:
+        """Return the name that the text has where clang names a place; empty for none."""
+        place = self.located(Place(file, line, column))
+        lines = {**self.mirror.sources, **self.sources}.get(place.file, ()) if place else ()
+        if place is None or not 0 < place.line <= len(lines):
+            return ""
+        found = _NAME.match(lines[place.line - 1], max(place.column - 1, 0))
+        return found[0] if found else ""
 
     def placed(self, diagnostic: Diagnostic) -> Diagnostic:
         """Move a diagnostic of the joined text to its section."""

@@ -210,6 +210,20 @@ HONEST = {
         "S s{0}; s.next(i); y[i] = s.sum;",
         "struct S { float sum; void next(uint n) thread { sum += n; if (n > 1) next(n / 2); } };",
     ),
+    "constants computed by recursion": (
+        "float a[power(2)]; a[0] = x[i]; y[i] = a[0];",
+        "constexpr int power(int n) { return n == 0 ? 1 : 3 * power(n - 1); }",
+    ),
+    "operators of objects in memory": (
+        (
+            "device float4& v = *(device float4*)y; v += 1.0f; v.x = 2; float4 u = v;"
+            " device S* s = (device S*)y; S q = *s; *s += q; y[i] = (*s + q).a + u.x;"
+        ),
+        (
+            "struct S { float a; S operator+(S o) const { return o; } "
+            "device S& operator+=(S o) device { a += o.a; return *this; } };"
+        ),
+    ),
     "lambdas": ("auto f = [&](auto a) { return a + x[i]; }; y[i] = f(1.0f);", ""),
     "pointers to arrays": (
         "float a[2][2] = {{1, 2}, {3, 4}}; thread float (*p)[2] = a; y[i] = p[1][0];",
@@ -262,9 +276,65 @@ LANGUAGE = {
         "P p = x; y[i] = *p;",
         "typedef const float* P;",
         (
-            "cannot convert 'const device float *' to 'thread const float *', which is in another "
-            "address space"
+            "cannot initialize a variable of type 'thread const float *' with an lvalue of type "
+            "'const device float *'"
         ),
+    ),
+    "pointer to an element for a thread's": (
+        "thread const float* p = &x[i]; y[i] = *p;",
+        "",
+        (
+            "cannot initialize a variable of type 'thread const float *' with an rvalue of type "
+            "'const device float *'"
+        ),
+    ),
+    "pointer passed as one to a thread's memory": (
+        "set(y + i);",
+        "void set(thread float* p) { *p = 1; }",
+        "no matching function for call to 'set'; it takes 'thread float *', not 'device float *'",
+    ),
+    "element passed as a thread's": (
+        "set(y[i]);",
+        "void set(thread float& p) { p = 1; }",
+        "no matching function for call to 'set'; it takes 'thread float &', not 'device float'",
+    ),
+    "element passed as a thread's to a template": (
+        "set(y[i]);",
+        "template <typename T> void set(thread T& p) { p = 1; }",
+        "no matching function for call to 'set'; it takes 'thread T &', not 'device float'",
+    ),
+    "element passed to a lambda": (
+        "auto set = [](thread float& p) { p = 1; }; set(y[i]);",
+        "",
+        (
+            "no matching function for call to 'operator()'; it takes 'thread float &', not "
+            "'device float'"
+        ),
+    ),
+    "element passed to the library": (
+        "y[i] = frexp(x[i], *(device int*)y);",
+        "",
+        "no matching function for call to 'frexp'; it takes 'thread int &', not 'device int'",
+    ),
+    "reference to another space": (
+        "thread float& p = y[i]; p = 1;",
+        "",
+        "a reference of type 'thread float &' cannot bind to 'device float'",
+    ),
+    "array of a function constant's size": (
+        "float a[N]; a[0] = 1; y[i] = a[0];",
+        "constant int N [[function_constant(0)]];",
+        "variable length arrays are not supported in Metal",
+    ),
+    "template of a function constant": (
+        "y[i] = f<N>();",
+        "constant int N [[function_constant(0)]];\ntemplate <int M> float f() { return M; }",
+        "no matching function for call to 'f'",
+    ),
+    "components assigned twice": (
+        "float2 v = float2(1); v.xx = float2(2); y[i] = v.x;",
+        "",
+        "vector is not assignable (contains duplicate components)",
     ),
     "pointer returned as one to a thread's memory": (
         "y[i] = *f(x);",

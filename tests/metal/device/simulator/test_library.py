@@ -117,6 +117,29 @@ def test_a_function_constant_switches_a_buffer_off(library: Library) -> None:
     assert y[0] == 9
 
 
+@pytest.mark.parametrize("form", ["by name", "in order"])
+def test_a_computed_constant_switches_a_buffer(form: str) -> None:
+    library = metal.simulator.compile("""
+        #include <metal_stdlib>
+        using namespace metal;
+        constant int count [[function_constant(0)]];
+        constant bool adds = is_function_constant_defined(count) ? count > 2 : false;
+        kernel void k(device float* y [[buffer(0)]],
+                      device const float* x [[buffer(1), function_constant(adds)]],
+                      uint i [[thread_position_in_grid]]) {
+          y[i] = 1; if (adds) y[i] += x[i];
+        }""")
+    for count, expected in ((3, [1.0, 2.0]), (1, [1.0, 1.0])):
+        y, x = np.zeros(2, np.float32), np.arange(2, dtype=np.float32)
+        given: dict[int | str, Argument] = {"y": y, "x": x} if count > 2 else {"y": y}
+        kernel = library.kernel("k", {"count": count})
+        kernel.launch(
+            given if form == "by name" else list(given.values()),
+            grid=(2, 1, 1), threadgroup=(2, 1, 1), sanitize=True,
+        )  # fmt: skip
+        assert y.tolist() == expected
+
+
 def test_numbers_take_the_type_of_their_parameter(library: Library) -> None:
     y = np.zeros(1, ml_dtypes.bfloat16)
     library.kernel("narrow").launch([y, 1.5, True], grid=(1, 1, 1), threadgroup=(1, 1, 1))

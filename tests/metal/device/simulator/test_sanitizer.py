@@ -364,8 +364,37 @@ def test_an_index_beyond_a_threadgroup_array_names_the_array() -> None:
         .launch(buffers, grid=(64, 1, 1), threadgroup=(64, 1, 1), sanitize=True)
     )
 
-    assert any("uses index 8 of threadgroup" in r.message for r in outcome.reports)
+    assert any("uses index 8 of t, a threadgroup float[8]" in r.message for r in outcome.reports)
     assert not any("kw_" in r.message for r in outcome.reports)
+
+
+@pytest.mark.parametrize(
+    ("kind", "index", "name", "type_"),
+    [
+        (ReportKind.DEVICE_OUT_OF_BOUNDS, "table[l]", "table", "a constant float[4]"),
+        (ReportKind.THREAD_OUT_OF_BOUNDS, "x[l] + a[l % 4]", "a", "a float[3]"),
+        (ReportKind.THREAD_OUT_OF_BOUNDS, "(l > 9 ? 1 : 2) + s.w[1][l % 4]", "s.w", "a float[3]"),
+    ],
+)  # fmt: skip
+def test_an_index_out_of_bounds_names_the_variable_once(
+    kind: ReportKind, index: str, name: str, type_: str
+) -> None:
+    header = "constant float table[4] = {1, 2, 3, 4}; struct S { float w[2][3]; };"
+    body = (
+        f"float a[3] = {{1, 2, 3}}; S s = {{{{{{1}}, {{2}}}}}}; a[l % 2] += x[i]; y[i] = {index};"
+    )
+    text = _SIGNATURE.format(name="beyond") + body + " y[i] += s.w[0][0] + a[0]; }"
+    buffers = [np.ones(64, np.float32), np.zeros(64, np.float32), np.zeros(1, np.uint32)]
+
+    outcome = (
+        simulator.compile(f"using namespace metal;{header}{text}")
+        .kernel("beyond")
+        .launch(buffers, grid=(64, 1, 1), threadgroup=(64, 1, 1), sanitize=True)
+    )
+
+    [report] = outcome.reports
+    assert (report.kind, report.variable) == (kind, name)
+    assert f"of {name}, {type_}" in report.message
 
 
 def test_out_of_bounds_write_reaches_no_other_buffer() -> None:

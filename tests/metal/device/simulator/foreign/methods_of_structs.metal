@@ -10,3 +10,12 @@ kernel void k(device const float* x [[buffer(0)]], device float* y [[buffer(1)]]
   Welford w; for (uint j = 0; j < n; ++j) w.add(x[i * n + j]);
   y[i] = w.variance();
 }
+struct Total {
+  float sum;
+  device Total& operator+=(float v) device { this->sum += v; return *this; }
+  threadgroup Total& operator+=(float v) threadgroup { sum += v; return *this; }
+  const constant Total* self() const constant { return this; }
+};
+kernel void totals(device Total* x [[buffer(0)]], constant Total& c [[buffer(1)]], uint i [[thread_position_in_grid]]) {
+  threadgroup Total s[32]; s[i].sum = 0; (s[i] += 1.0f) += c.self()->sum; (x[i] += 2.0f) += s[i].sum;
+}

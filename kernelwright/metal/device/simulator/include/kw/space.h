@@ -20,6 +20,13 @@
 #define KW_MEMBER_constant KW_MEMBER_IF KW_MEMBER_IF KW_MEMBER_IF
 #define KW_MEMBER_thread KW_MEMBER_IF KW_MEMBER_IF KW_MEMBER_IF KW_MEMBER_IF
 
+// The value of a function constant, known when a pipeline is made: clang folds it and takes it for
+// no constant expression, so that no array has its size and no template takes it.
+#define KW_SPECIALIZED(value) ((long)(char*)1 ? (value) : (value))
+
+// `this` of such a member function, which clang gives the default space.
+#define KW_THIS(space) ((space kw_pointed<decltype(this)>::type*)this)
+
 #define METAL_FUNC inline __attribute__((always_inline))
 #define METAL_INTERNAL inline __attribute__((always_inline))
 #define METAL_CONST constant
@@ -50,6 +57,13 @@ KW_BARE(opencl_global_device)
 KW_BARE(opencl_global_host)
 KW_BARE(opencl_local)
 #undef KW_BARE
+
+template <typename T>
+struct kw_pointed;
+template <typename T>
+struct kw_pointed<T*> {
+  typedef T type;
+};
 
 template <bool condition, typename T = int>
 struct kw_if {};
