@@ -11,7 +11,7 @@ demo: $(READY)
 	@$(BIN)/python scripts/demo.py
 
 test: $(READY)
-	@$(BIN)/pytest -q -n 2
+	@$(BIN)/pytest -q -n 4
 
 check: $(READY)
 	@BIN=$(BIN) scripts/check

@@ -1,16 +1,18 @@
 """Runs lowered programs on the simulator under its sanitizer."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
 
+from kernelwright.evaluator import Evaluation, Evaluator, EvaluatorConfig, Task
 from kernelwright.ir import Dtype, Graph, TensorType
 from kernelwright.metal.device.base import Array, RunOptions
 from kernelwright.metal.device.registry import open_device
 from kernelwright.metal.kernel import Program
 
 Run = Callable[[Program, Graph, Sequence[Array]], tuple[Array, ...]]
+Judge = Callable[[Task, Program], Evaluation]
 
 
 @pytest.fixture(scope="session")
@@ -27,6 +29,13 @@ def run() -> Run:
         return result.outputs
 
     return run
+
+
+@pytest.fixture(scope="session")
+def judge() -> Iterator[Judge]:
+    """Return what judges a program; programs of one task share their worker and their cases."""
+    with Evaluator(config=EvaluatorConfig(secret="lowering")) as evaluator:
+        yield evaluator.evaluate
 
 
 @pytest.fixture

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.evaluator import evaluate
-from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import (
     Dtype,
@@ -27,12 +25,12 @@ from kernelwright.metal.lower import footprint, lower, schedules
 from kernelwright.metal.lower.attention.space import attention_layout
 from kernelwright.metal.schedule import Attention, parse
 from kernelwright.plan import partition
+from tests.metal.lower.conftest import Judge
 
 Draw = Callable[[TensorType, int], Array]
 Run = Callable[[Program, Graph, Sequence[Array]], tuple[Array, ...]]
 Attend = Callable[..., mx.array]
 # The same cases every time: a test says what changed, not what was drawn.
-CONFIG = EvaluatorConfig(secret="lowering")
 DEVICE = DeviceInfo(name="simulator", chip="test", runtime="test", measures_time=False)
 
 
@@ -234,11 +232,11 @@ def test_a_row_that_sees_nothing_is_uniform_as_in_mlx(run: Run, draw: Draw) -> N
 @pytest.mark.parametrize(
     ("dtype", "place"), [("f16", 0), ("bf16", 1), ("f32", 2), ("f16", 40)], ids=str
 )
-def test_schedules_pass_the_evaluator(dtype: str, place: int) -> None:
+def test_schedules_pass_the_evaluator(dtype: str, place: int, judge: Judge) -> None:
     types = [f"{dtype}[1,4,1,64]", f"{dtype}[1,2,77,64]", f"{dtype}[1,2,77,64]"]
     task = Task(graph_of(plain, types), "decode")
     program = lower(task.graph, schedules(task.graph, DEVICE)[place])
-    evaluation = evaluate(task, program, config=CONFIG)
+    evaluation = judge(task, program)
     assert evaluation.is_correct, evaluation.summary
 
 

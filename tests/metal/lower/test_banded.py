@@ -7,13 +7,14 @@ import pytest
 
 from kernelwright import ir
 from kernelwright.errors import UnsupportedError
-from kernelwright.evaluator import Task, evaluate
+from kernelwright.evaluator import Task
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.family.classify import Pattern, classify
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.lower.space import footprint
 from kernelwright.metal.schedule import Banded, Rowwise, parse, render
 from kernelwright.plan import partition
+from tests.metal.lower.conftest import Judge
 
 _H200 = DeviceInfo(name="cuda", chip="NVIDIA H200", runtime="", measures_time=True)
 
@@ -104,11 +105,15 @@ def _graph(function: _Function, shapes: tuple[tuple[int, ...], ...], dtype: mx.D
 
 @pytest.mark.parametrize(("function", "shapes", "dtype", "schedule"), _EACH)
 def test_rows_and_columns_of_one_walk_are_right(
-    function: _Function, shapes: tuple[tuple[int, ...], ...], dtype: mx.Dtype, schedule: Banded
+    function: _Function,
+    shapes: tuple[tuple[int, ...], ...],
+    dtype: mx.Dtype,
+    schedule: Banded,
+    judge: Judge,
 ) -> None:
     graph = _graph(function, shapes, dtype)
     assert classify(graph).pattern is Pattern.PLANE
-    evaluation = evaluate(Task(graph, "banded"), lower(graph, schedule))
+    evaluation = judge(Task(graph, "banded"), lower(graph, schedule))
     assert evaluation.is_correct, evaluation.summary
 
 

@@ -6,12 +6,13 @@ import mlx.core as mx
 import pytest
 
 from kernelwright import ir
-from kernelwright.evaluator import Task, evaluate
+from kernelwright.evaluator import Task
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.lower.space import footprint
 from kernelwright.metal.schedule import ColumnScan, parse, render
 from kernelwright.plan import partition
+from tests.metal.lower.conftest import Judge
 
 _H200 = DeviceInfo(name="cuda", chip="NVIDIA H200", runtime="", measures_time=True)
 
@@ -64,9 +65,10 @@ def test_scans_along_an_outer_axis_are_right(
     inputs: int,
     dtype: mx.Dtype,
     schedule: ColumnScan,
+    judge: Judge,
 ) -> None:
     graph = _graph(function, shape, inputs, dtype)
-    evaluation = evaluate(Task(graph, "scan"), lower(graph, schedule))
+    evaluation = judge(Task(graph, "scan"), lower(graph, schedule))
     assert evaluation.is_correct, evaluation.summary
 
 

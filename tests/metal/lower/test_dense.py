@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.evaluator import evaluate
-from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph, TensorType, canonicalize, capture, reference
 from kernelwright.metal.device.base import Array, DeviceInfo
@@ -18,12 +16,12 @@ from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import footprint, lower, schedules
 from kernelwright.metal.schedule import parse
 from kernelwright.plan import partition
+from tests.metal.lower.conftest import Judge
 
 Draw = Callable[[TensorType, int], Array]
 Run = Callable[[Program, Graph, Sequence[Array]], tuple[Array, ...]]
 Function = Callable[..., mx.array | tuple[mx.array, ...]]
 # The same cases every time: a test says what changed, not what was drawn.
-CONFIG = EvaluatorConfig(secret="lowering")
 DEVICE = DeviceInfo(name="simulator", chip="test", runtime="test", measures_time=False)
 
 
@@ -151,15 +149,15 @@ def test_products_are_computed_as_written(name: str, run: Run, draw: Draw) -> No
 
 @pytest.mark.parametrize(("dtype", "place"), [("f16", 0), ("bf16", 3), ("f32", 9)], ids=str)
 @pytest.mark.parametrize("transposed", [True, False], ids=["along", "across"])
-def test_schedules_pass_the_evaluator(dtype: str, place: int, transposed: bool) -> None:
+def test_schedules_pass_the_evaluator(
+    dtype: str, place: int, transposed: bool, judge: Judge
+) -> None:
     def project(x: mx.array, w: mx.array, b: mx.array) -> mx.array:
         return mx.maximum(x @ (w.T if transposed else w) + b, 0)
 
     matrix = f"{dtype}[96,160]" if transposed else f"{dtype}[160,96]"
     task = Task(graph_of(project, [f"{dtype}[2,160]", matrix, f"{dtype}[96]"]), "project")
-    evaluation = evaluate(
-        task, lower(task.graph, schedules(task.graph, DEVICE)[place]), config=CONFIG
-    )
+    evaluation = judge(task, lower(task.graph, schedules(task.graph, DEVICE)[place]))
     assert evaluation.is_correct, evaluation.summary
 
 

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.evaluator import evaluate
-from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import Graph, TensorType, canonicalize, capture, reference
 from kernelwright.metal.device.base import Array, DeviceInfo
@@ -16,12 +14,12 @@ from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import footprint, lower, schedules
 from kernelwright.metal.schedule import Matmul, parse
 from kernelwright.plan import partition
+from tests.metal.lower.conftest import Judge
 
 Draw = Callable[[TensorType, int], Array]
 Run = Callable[[Program, Graph, Sequence[Array]], tuple[Array, ...]]
 Function = Callable[..., mx.array]
 # The same cases every time: a test says what changed, not what was drawn.
-CONFIG = EvaluatorConfig(secret="lowering")
 DEVICE = DeviceInfo(name="simulator", chip="test", runtime="test", measures_time=False)
 
 
@@ -79,12 +77,10 @@ def test_products_are_computed_as_written(name: str, run: Run, draw: Draw) -> No
 
 
 @pytest.mark.parametrize(("dtype", "place"), [("f16", 0), ("f32", 5)], ids=str)
-def test_schedules_pass_the_evaluator(dtype: str, place: int) -> None:
+def test_schedules_pass_the_evaluator(dtype: str, place: int, judge: Judge) -> None:
     types = [f"{dtype}[20,96]", f"{dtype}[72,96]", f"{dtype}[72]"]
     task = Task(graph_of(linear, types), "project")
-    evaluation = evaluate(
-        task, lower(task.graph, schedules(task.graph, DEVICE)[place]), config=CONFIG
-    )
+    evaluation = judge(task, lower(task.graph, schedules(task.graph, DEVICE)[place]))
     assert evaluation.is_correct, evaluation.summary
 
 

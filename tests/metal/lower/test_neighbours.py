@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from kernelwright import ir
-from kernelwright.evaluator import Task, evaluate
+from kernelwright.evaluator import Task
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.kernel import Kernel
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.lower.pointwise.kernel import threadgroup_of
 from kernelwright.metal.schedule import Elementwise
 from kernelwright.plan import partition
+from tests.metal.lower.conftest import Judge
 
 _H200 = DeviceInfo(name="cuda", chip="NVIDIA H200", runtime="", measures_time=True)
 
@@ -87,16 +88,17 @@ def test_what_is_read_together_is_right(
     shapes: tuple[tuple[int, ...], ...],
     dtype: mx.Dtype,
     vector: int,
+    judge: Judge,
 ) -> None:
     graph = _graph(function, shapes, dtype)
-    evaluation = evaluate(Task(graph, "neighbours"), lower(graph, Elementwise(vector, 64)))
+    evaluation = judge(Task(graph, "neighbours"), lower(graph, Elementwise(vector, 64)))
     assert evaluation.is_correct, evaluation.summary
 
 
 @pytest.mark.parametrize("rows", [2, 4])
-def test_rows_that_read_the_same_are_computed_together(rows: int) -> None:
+def test_rows_that_read_the_same_are_computed_together(rows: int, judge: Judge) -> None:
     graph = _graph(_mixed, ((6, 4, 48), (4, 4)), mx.float16)
-    evaluation = evaluate(Task(graph, "rows"), lower(graph, Elementwise(8, 64, rows=rows)))
+    evaluation = judge(Task(graph, "rows"), lower(graph, Elementwise(8, 64, rows=rows)))
     assert evaluation.is_correct, evaluation.summary
 
 

@@ -9,8 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kernelwright.errors import UnsupportedError
-from kernelwright.evaluator import evaluate
-from kernelwright.evaluator.config import EvaluatorConfig
 from kernelwright.evaluator.task import Task
 from kernelwright.ir import (
     Dtype,
@@ -27,12 +25,12 @@ from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import footprint, lower, schedules
 from kernelwright.metal.schedule import Prefill, parse
 from kernelwright.plan import cost, partition
+from tests.metal.lower.conftest import Judge
 
 Draw = Callable[[TensorType, int], Array]
 Run = Callable[[Program, Graph, Sequence[Array]], tuple[Array, ...]]
 Attend = Callable[..., mx.array]
 # The same cases every time: a test says what changed, not what was drawn.
-CONFIG = EvaluatorConfig(secret="lowering")
 DEVICE = DeviceInfo(name="simulator", chip="test", runtime="test", measures_time=False)
 
 
@@ -234,11 +232,13 @@ def test_a_row_that_a_mask_hides_is_uniform_as_in_mlx(run: Run, draw: Draw) -> N
     ("function", "dtype", "place"),
     [(windowed, "f16", 0), (capped, "bf16", 3), (causal, "f32", 7)],
 )
-def test_schedules_pass_the_evaluator(function: Attend, dtype: str, place: int) -> None:
+def test_schedules_pass_the_evaluator(
+    function: Attend, dtype: str, place: int, judge: Judge
+) -> None:
     task = Task(graph_of(function, [f"{dtype}[1,2,37,32]"] * 3), "prefill")
     schedule = schedules(task.graph, DEVICE)[place]
     assert isinstance(schedule, Prefill)
-    evaluation = evaluate(task, lower(task.graph, schedule), config=CONFIG)
+    evaluation = judge(task, lower(task.graph, schedule))
     assert evaluation.is_correct, evaluation.summary
 
 

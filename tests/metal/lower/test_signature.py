@@ -4,12 +4,13 @@ import mlx.core as mx
 import pytest
 
 from kernelwright import ir
-from kernelwright.evaluator import Task, evaluate
+from kernelwright.evaluator import Task
 from kernelwright.evaluator.static import vocabulary
 from kernelwright.metal.device.registry import open_device
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.lower.library import FUNCTIONS
 from kernelwright.metal.lower.program.signature import RESERVED, _safe
+from tests.metal.lower.conftest import Judge
 
 
 def test_no_array_has_a_name_that_the_evaluator_refuses() -> None:
@@ -45,10 +46,10 @@ def _gate(quick_tanh: mx.array, length: mx.array) -> mx.array:
 
 
 @pytest.mark.parametrize("function", [_blend, _gate])
-def test_arguments_may_be_called_like_functions_of_metal(function: object) -> None:
+def test_arguments_may_be_called_like_functions_of_metal(function: object, judge: Judge) -> None:
     assert callable(function)
     zeros = mx.zeros((8, 64), mx.float16)
     graph = ir.canonicalize(ir.capture(function, zeros, zeros))
     program = lower(graph, schedules(graph, open_device("simulator").info)[0])
-    evaluation = evaluate(Task(graph, "names"), program)
+    evaluation = judge(Task(graph, "names"), program)
     assert evaluation.is_correct, evaluation.summary

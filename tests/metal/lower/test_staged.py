@@ -8,12 +8,13 @@ import pytest
 
 from kernelwright import ir
 from kernelwright.errors import UnsupportedError
-from kernelwright.evaluator import Task, evaluate
+from kernelwright.evaluator import Task
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.device.registry import open_device
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.schedule import Staged, parse, render
 from kernelwright.plan import partition
+from tests.metal.lower.conftest import Judge
 
 
 def _clip(x: mx.array) -> mx.array:
@@ -70,18 +71,22 @@ def _graph(function: Callable[..., object], shape: tuple[int, ...], dtype: mx.Dt
 @pytest.mark.parametrize(("function", "shape", "parts"), _CASES)
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16])
 def test_stages_are_right(
-    function: Callable[..., object], shape: tuple[int, ...], parts: int, dtype: mx.Dtype
+    function: Callable[..., object],
+    shape: tuple[int, ...],
+    parts: int,
+    dtype: mx.Dtype,
+    judge: Judge,
 ) -> None:
     graph = _graph(function, shape, dtype)
     program = lower(graph, Staged(parts, 64, 4, 1))
     assert len(program.kernels) > 1
-    evaluation = evaluate(Task(graph, "staged"), program)
+    evaluation = judge(Task(graph, "staged"), program)
     assert evaluation.is_correct, evaluation.summary
 
 
-def test_runs_of_results_are_right() -> None:
+def test_runs_of_results_are_right(judge: Judge) -> None:
     graph = _graph(_statistics, (192, 64), mx.float16)
-    evaluation = evaluate(Task(graph, "staged"), lower(graph, Staged(12, 64, 4, 4)))
+    evaluation = judge(Task(graph, "staged"), lower(graph, Staged(12, 64, 4, 4)))
     assert evaluation.is_correct, evaluation.summary
 
 

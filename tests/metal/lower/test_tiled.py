@@ -7,12 +7,13 @@ import pytest
 
 from kernelwright import ir
 from kernelwright.errors import UnsupportedError
-from kernelwright.evaluator import Task, evaluate
+from kernelwright.evaluator import Task
 from kernelwright.metal.device.base import DeviceInfo
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.metal.lower.space import footprint
 from kernelwright.metal.schedule import Tiled, parse, render
 from kernelwright.plan import partition
+from tests.metal.lower.conftest import Judge
 
 _H200 = DeviceInfo(name="cuda", chip="NVIDIA H200", runtime="", measures_time=True)
 
@@ -77,15 +78,16 @@ def test_tiles_of_rows_are_right(
     shapes: tuple[tuple[int, ...], ...],
     schedule: Tiled,
     dtype: mx.Dtype,
+    judge: Judge,
 ) -> None:
     graph = _graph(function, shapes, dtype)
-    evaluation = evaluate(Task(graph, "tiled"), lower(graph, schedule))
+    evaluation = judge(Task(graph, "tiled"), lower(graph, schedule))
     assert evaluation.is_correct, evaluation.summary
 
 
-def test_integers_have_tiles() -> None:
+def test_integers_have_tiles(judge: Judge) -> None:
     graph = ir.canonicalize(ir.capture(lambda x: x.max(axis=-1), mx.zeros((64, 9), mx.int32)))
-    evaluation = evaluate(Task(graph, "tiled"), lower(graph, Tiled(1, 16)))
+    evaluation = judge(Task(graph, "tiled"), lower(graph, Tiled(1, 16)))
     assert evaluation.is_correct, evaluation.summary
 
 

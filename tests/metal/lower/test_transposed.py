@@ -8,12 +8,13 @@ import pytest
 
 from kernelwright import ir
 from kernelwright.errors import UnsupportedError
-from kernelwright.evaluator import Task, evaluate
+from kernelwright.evaluator import Task
 from kernelwright.ir import reference
 from kernelwright.metal.device.base import Array, DeviceInfo
 from kernelwright.metal.kernel import Program
 from kernelwright.metal.lower import footprint, lower, schedules
 from kernelwright.metal.schedule import Transposed, parse, render
+from tests.metal.lower.conftest import Judge
 
 Run = Callable[[Program, ir.Graph, Sequence[Array]], tuple[Array, ...]]
 Draw = Callable[[ir.TensorType, int], Array]
@@ -79,10 +80,10 @@ def test_tiles_are_right(
 
 
 @pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16])
-def test_a_candidate_of_tiles_is_accepted(dtype: mx.Dtype) -> None:
+def test_a_candidate_of_tiles_is_accepted(dtype: mx.Dtype, judge: Judge) -> None:
     graph = _graph(_channels_last, ((2, 24, 6, 10), (24,)), dtype)
     program = lower(graph, Transposed(16, 32, 8, 64))
-    evaluation = evaluate(Task(graph, "transposed"), program)
+    evaluation = judge(Task(graph, "transposed"), program)
     assert evaluation.is_correct, evaluation.summary
 
 

@@ -26,7 +26,7 @@ def _with_source(program: Program, source: str) -> Program:
 def test_an_honest_program_in_another_order_is_not_disproved(runner: Runner, name: str) -> None:
     program = bases()[name].program
     other = _with_source(program, program.kernels[0].source + "\n// another text\n")
-    battery = Battery.of(1, secrets=1, seconds=30)
+    battery = Battery.of(1, secrets=1, seconds=6)
     assert disprove(task_of(name), other, program, battery, runner) is None
 
 
