@@ -25,17 +25,17 @@ seven deviations, one in 10^11."""
 _SAMPLED = 32
 
 
-def roundings(terms: int, factor: Reals | float = 1.0) -> Reals:
+def roundings(terms: Reals | int, factor: Reals | float = 1.0) -> Reals:
     """Return how many roundings of the sum of absolute terms adding up in float32 may cost.
 
     `factor` is what `alike` says of the terms.
     """
-    walk = _ROUNDINGS_A_ROOT * math.sqrt(max(terms, 1)) * np.asarray(factor)
+    walk = _ROUNDINGS_A_ROOT * np.sqrt(np.maximum(terms, 1)) * np.asarray(factor)
     most = np.minimum(walk, max(_SHARE_OF_ALL, _ROUNDINGS_A_ROOT / math.sqrt(_SAMPLED)) * terms)
     return _FEWEST_ROUNDINGS + most
 
 
-def accumulated(size: Reals, terms: int, factor: Reals | float = 1.0) -> Reals:
+def accumulated(size: Reals, terms: Reals | int, factor: Reals | float = 1.0) -> Reals:
     """Bound what adding up loses; `size` is the sum of the terms' absolute values."""
     return roundings(terms, factor) * UNIT * np.where(np.isfinite(size), size, 0.0)
 

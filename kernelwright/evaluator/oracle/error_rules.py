@@ -1,6 +1,6 @@
 """What each op adds to the error of what it reads, and what its own float32 arithmetic loses."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +18,7 @@ from kernelwright.evaluator.oracle.error_of_order import (
 from kernelwright.evaluator.oracle.error_of_sums import (
     UNIT,
     accumulated,
+    alike,
     error_of_contraction,
     error_of_prod,
     error_of_scan,
@@ -251,10 +252,16 @@ def _combined(
     whole = np.asarray(op.meaning(call, *sizes))
     plain = [np.abs(v) if p in data else v for p, v in enumerate(values)]
     base = np.asarray(op.meaning(call, *plain))
-    updates = values[max(data)]
-    return accumulated(base, updates.size // max(made.shape[0] if made.ndim else 1, 1)) + (
-        whole - base
-    )
+    updates = values[max(data)].reshape(1, -1)
+    return accumulated(base, _met(op, call, values, data), alike(updates)) + (whole - base)
+
+
+def _met(op: Op, call: Call, values: Sequence[Array], data: Collection[int]) -> Reals:
+    """Count what comes together at each place; indices may send all updates to one."""
+    assert op.meaning is not None
+    counted = replace(call, attributes={**call.attributes, "reduce": "sum"})
+    ones = [np.ones(v.shape) if place in data else v for place, v in enumerate(values)]
+    return np.asarray(op.meaning(counted, *ones))
 
 
 def _settled(error: Reals | None, made: Array, dtype: Dtype) -> Reals | None:

@@ -455,3 +455,22 @@ def test_a_logarithm_that_cancels_the_larger_operand_is_rounded_by_itself() -> N
     logarithm = np.log1p(np.exp(least - top)) * np.float32(1 + 2.0**-23)
     assert passes(one, top + logarithm)
     assert not passes(one, top + logarithm * np.float32(1 + 2.0**-19))
+
+
+@pytest.mark.parametrize("repeated", [0.7, None])
+def test_updates_that_all_meet_at_one_place_may_be_added_one_after_the_other(
+    repeated: float | None,
+) -> None:
+    rng = np.random.default_rng(3)
+    updates = rng.standard_normal(20000).astype(np.float32)
+    updates = np.abs(updates) if repeated is None else np.full_like(updates, repeated)
+
+    def counted(x: mx.array) -> mx.array:
+        return mx.zeros((64,)).at[mx.full((20000,), 5, mx.int32)].add(x)
+
+    reference = case_of(counted, updates)
+    found = np.zeros(64, np.float32)
+    found[5] = np.cumsum(updates, dtype=np.float32)[-1]
+    assert passes(reference, found)
+    found[5] *= np.float32(1.01)
+    assert not passes(reference, found)
