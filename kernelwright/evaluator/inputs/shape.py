@@ -4,6 +4,7 @@ import hashlib
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 
 import numpy as np
 
@@ -26,7 +27,9 @@ _LARGE_COLUMNS, _LARGE = 4111, 1031
 1024 takes at four elements a thread; each name takes one once."""
 _MANY_ROWS = 1 << 16
 """Beyond 16 bits."""
-_MOST_THREADS = 5 << 20
+_MOST_LONG, _FEW, _MOST_OF_MANY = 3, ((3, 6), (1, 3)), 1 << 20
+"""Names that are so many once, what the others are then, and the elements of all."""
+MOST_THREADS = 5 << 20
 """Of a launch over many rows: what the simulator ends within a second or two."""
 _RESIDUES, _STEP = 32, 3
 """Sizes modulo this take all values over a program's suites; the step mixes those modulo 4."""
@@ -72,10 +75,12 @@ def hidden_graphs(
     related = _related(names, own_sizes(task, program), random)
     sizes = [_within(task, program, sizes, random, most) for sizes in (*drawn, *related)]
     if not again:
-        many = _many_rows(names, random)
-        sizes += [many] if _fits_in(task, program, many, most) else []
+        for name in names[:_MOST_LONG]:
+            many = (_many_of(name, names, random, few) for few in _FEW)
+            kept = (one for one in many if _fits_in(task, program, one, _MOST_OF_MANY))
+            sizes += islice(kept, 1)
     graphs = {g.fingerprint: g for g in graphs_at(task, program, sizes)}
-    return tuple(g for g in graphs.values() if _threads(program, g) <= _MOST_THREADS)
+    return tuple(g for g in graphs.values() if threads_of(program, g) <= MOST_THREADS)
 
 
 def sized_graphs(task: Task, program: Program, config: EvaluatorConfig) -> tuple[Graph, ...]:
@@ -258,13 +263,18 @@ def _within(
     return {**sizes, **kept}
 
 
-def _many_rows(names: tuple[str, ...], random: np.random.Generator) -> Sizes:
-    """Give the first name more than 16 bits count, and every other one or two."""
-    others = {name: int(random.integers(1, 3)) for name in names[1:]}
-    return {names[0]: _MANY_ROWS + int(random.integers(1, _LEAST_RANGE)), **others}
+def _many_of(
+    name: str, names: tuple[str, ...], random: np.random.Generator, few: tuple[int, int]
+) -> Sizes:
+    """Give one name more than 16 bits count, and every other a few.
+
+    Indices that reach beyond 16 bits need some room to be drawn, so one of two is too few.
+    """
+    others = {other: int(random.integers(*few)) for other in names if other != name}
+    return {**others, name: _MANY_ROWS + int(random.integers(1, _LEAST_RANGE))}
 
 
-def _threads(program: Program, graph: Graph) -> int:
+def threads_of(program: Program, graph: Graph) -> int:
     """Count the threads of a program's launches at a graph's shapes."""
     return sum(math.prod(launch.grid) for launch in program.bind(graph.input_types).launches)
 

@@ -19,6 +19,7 @@ from kernelwright.evaluator.inputs.suite_plan import (
     visible_cases,
 )
 from kernelwright.evaluator.inputs.trivial_answers import COARSE, MEAN
+from kernelwright.evaluator.inputs.turned_shape import turned_graphs
 from kernelwright.evaluator.oracle.parallel import side_by_side
 from kernelwright.evaluator.oracle.reference import OUT_OF_RANGE, Reference, calibrate, prepare
 from kernelwright.evaluator.oracle.swept_rows import (
@@ -207,6 +208,7 @@ def with_literals(
 ) -> Suite:
     """Add the cases that hold the numbers, the sizes and the places of one program's own text."""
     sized = sized_graphs(task, program, config)
+    sized += turned_graphs(task, program, (task.graph, *graphs, *sized), config)
     cases = literal_cases(task.graph, graphs, sized, literals_of(program), config)
 
     def made(case: Case) -> Reference:

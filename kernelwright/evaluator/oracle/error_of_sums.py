@@ -32,7 +32,7 @@ def roundings(terms: Reals | int, factor: Reals | float = 1.0) -> Reals:
     """
     walk = _ROUNDINGS_A_ROOT * np.sqrt(np.maximum(terms, 1)) * np.asarray(factor)
     most = np.minimum(walk, max(_SHARE_OF_ALL, _ROUNDINGS_A_ROOT / math.sqrt(_SAMPLED)) * terms)
-    return _FEWEST_ROUNDINGS + most
+    return np.asarray(_FEWEST_ROUNDINGS + most)
 
 
 def accumulated(size: Reals, terms: Reals | int, factor: Reals | float = 1.0) -> Reals:
