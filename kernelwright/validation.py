@@ -17,6 +17,21 @@ _COUNTED = {
     "string_too_long": ("at most", "max_length", "characters"),
 }
 
+_KINDS = {
+    "tuple_type": "a list",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "int_type": "a whole number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "string_type": "a text",
+    "dict_type": "a table of names and values",
+    "model_type": "a table of names and values",
+}
+"""What a value has to be, where pydantic speaks of Python's types."""
+
 
 def sentence_of(
     error: "ValidationError | RequestValidationError",
@@ -49,6 +64,14 @@ def sentence_of(
     return f"expected {place or 'it'} to be {reason_of(first)}{found}."
 
 
+def refusal_of(error: "ValidationError") -> str:
+    """Return a sentence on a value whose place stands before it, as in `for '--jobs': …`."""
+    first = error.errors()[0]
+    if first["type"] == "value_error":
+        return f"{reason_of(first)}."
+    return f"expected {reason_of(first)}, found {_shown(first['input'])}."
+
+
 def reason_of(fault: Mapping[str, object]) -> str:
     """Return what a fault's value had to be, as it stands behind `to be`."""
     kind, context = str(fault["type"]), fault.get("ctx")
@@ -64,8 +87,8 @@ def reason_of(fault: Mapping[str, object]) -> str:
         bound, limit, unit = _COUNTED[kind]
         count = limits.get(limit, "some")
         return f"of {bound} {count} {unit.removesuffix('s') if count == 1 else unit}"
-    if kind == "tuple_type":
-        return "a list"
+    if kind in _KINDS:
+        return _KINDS[kind]
     told = str(fault["msg"])
     for beginning in ("Input should be ", "Value error, "):
         told = told.removeprefix(beginning)

@@ -41,7 +41,7 @@ _VARIABLES = """\
 Two more variables: `KERNELWRIGHT_CACHE` moves what can be built again, and
 `KERNELWRIGHT=off` turns all kernels of `kernelwright.optimize` off."""
 _EXTRAS_INTRO = """\
-`pip install kernelwright` runs kernels and exports them. The rest comes by name, such as
+`pip install kernelwright` runs kernels of a store, and exports. The rest comes by name, such as
 `pip install 'kernelwright[search,models]'`; a command that needs more says so."""
 _CAMPAIGN_INTRO = """\
 `kernelwright campaign init nightly.toml` writes a commented file; `kernelwright campaign

@@ -19,6 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from kernelwright.service.placeholder import name_placeholders
+from kernelwright.validation import refusal_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,6 +53,7 @@ class CommandEntry:
         settings = {"allow_extra_args": True, "ignore_unknown_options": True}
         app.command(
             name,
+            cls=Command,
             rich_help_panel=self.panel,
             context_settings={
                 **(settings if self.passes_arguments_on else {}),
@@ -82,6 +84,27 @@ class GroupEntry:
             no_args_is_help=True,
             context_settings={"help_option_names": ["-h", "--help"]},
         )
+
+
+class Command(TyperCommand):
+    """A command that says in our words which value an option does not take."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: "Context | None" = None,
+        **extra: object,
+    ) -> "Context":
+        """Read the arguments; what pydantic says of a value is put as our own errors are."""
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except typer.BadParameter as e:
+            from pydantic import ValidationError
+
+            if isinstance(e.__cause__, ValidationError):
+                e.message = refusal_of(e.__cause__)
+            raise
 
 
 Entry = CommandEntry | GroupEntry

@@ -15,8 +15,9 @@ from kernelwright.campaign.report.champion_list import (
     candidate_gain,
     champions_by_gain,
 )
-from kernelwright.errors import UsageError
+from kernelwright.errors import InputError, UsageError
 from kernelwright.evaluator.evaluation import Status
+from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.service.console import console
 from kernelwright.service.exit_code import FAILED
@@ -31,12 +32,21 @@ if TYPE_CHECKING:
 _SHAPE = re.compile(r"(?=.*\d)[\w\s,\[\]]+")
 
 
+def _dtype(text: str | None) -> str | None:
+    """Read a dtype's name."""
+    try:
+        return None if text is None else Dtype.parse(text).value
+    except InputError as e:
+        raise UsageError(str(e)) from e
+
+
 def best(
     op: Annotated[
         str | None, typer.Option(help="An op in the task, or a word of its name.")
     ] = None,
     dtype: Annotated[
-        str | None, typer.Option(help="Of the first output, such as f16 or bfloat16.")
+        str | None,
+        typer.Option(callback=_dtype, help="Of the first output, such as f16 or bfloat16."),
     ] = None,
     shape: Annotated[
         str | None, typer.Option(help="A part of the inputs' types, such as 2048,4096.")

@@ -79,3 +79,30 @@ def test_a_size_that_nothing_sets_is_said() -> None:
         "the size n is 128, for nothing sets it; add -i n=… for another.",
     )
     assert assumed_sizes(["f16[1..64,8]", "3"]) == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["best", "--device", "gpu"], "'gpu' is not one of 'simulator'"),
+        (["best", "--limit", "two"], "expected a whole number, found 'two'"),
+        (["best", "--limit", "0"], "expected greater than or equal to 1, found"),
+        (["campaign", "resume", "--hours", "long"], "expected a number, found 'long'"),
+        (["best", "--dtype", "f99"], "expected a dtype"),
+    ],
+)
+def test_a_value_that_an_option_does_not_take_is_told_in_our_words(
+    arguments: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("sys.argv", ["kernelwright", *arguments])
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    told = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert said in told
+    assert "Input should" not in told
+    assert "Value error" not in told

@@ -14,11 +14,12 @@ from typer.testing import CliRunner
 
 import kernelwright as kw
 from kernelwright.agents.protocols import Proposal
-from kernelwright.errors import InputError
+from kernelwright.errors import DeviceError, InputError
 from kernelwright.evaluator import Evaluation, Stage, Status, Task
 from kernelwright.evaluator.evaluation import StageResult
 from kernelwright.ir import canonicalize, capture
 from kernelwright.metal.device.base import DeviceInfo
+from kernelwright.metal.device.simulator import toolchain
 from kernelwright.metal.lower import lower, schedules
 from kernelwright.plan import partition
 from kernelwright.runtime.export import FormatName
@@ -138,6 +139,17 @@ def test_a_function_is_exported_from_a_program(
     x = mx.random.normal((3, 64))
     exported = _imported(folder / "gated.py")
     assert mx.array_equal(exported.gated(x, factor=3.0), model.gated(x, factor=3.0)).item()
+
+
+@pytest.mark.skipif(mx.metal.is_available(), reason="a GPU compares the kernels itself")
+def test_a_missing_compiler_is_no_difference(
+    store: str, model: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _recorded(store, model.gated)
+    toolchain.compiler_path.cache_clear()
+    monkeypatch.setattr(toolchain, "find_spec", lambda name: None)
+    with pytest.raises(DeviceError, match=r"^the simulator compiles .*kernelwright\[search\]"):
+        kw.export(model.gated, tmp_path / "out", inputs=[TYPE], store=store, force=True)
 
 
 def test_methods_of_one_object_are_modules_of_their_own(

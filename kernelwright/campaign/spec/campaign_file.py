@@ -19,6 +19,7 @@ from kernelwright.metal.device.base import DeviceName
 from kernelwright.metal.device.threadgroup_memory import check_threadgroup_bytes, read_size
 from kernelwright.metal.diagnostic import Record
 from kernelwright.search.spec import SearchSpec, TeamSpec
+from kernelwright.validation import reason_of
 
 _SECONDS_PER_HOUR = 3600.0
 WANTED = "wanted:"
@@ -308,5 +309,4 @@ def _sentence(path: Path, text: str, error: ValidationError) -> str:
         told = first["msg"].removeprefix("Value error, ")
         found = "" if isinstance(first["input"], Mapping) else f", found {first['input']!r}"
         return f"{where}: {place}: {told}{found}."
-    words = first["msg"][0].lower() + first["msg"][1:]
-    return f"{where}: {place}: {words}, found {first['input']!r}."
+    return f"{where}: {place} should be {reason_of(first)}, found {first['input']!r}."

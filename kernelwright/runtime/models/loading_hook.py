@@ -6,7 +6,6 @@ from functools import wraps
 
 from mlx.nn.layers.base import Module
 
-from kernelwright.errors import InputError
 from kernelwright.metal.device.base import DeviceName
 from kernelwright.runtime.models.install import optimize_model
 from kernelwright.runtime.server import KernelServer
@@ -16,10 +15,10 @@ def optimize_what_is_loaded(store: str | None = None, device: DeviceName | None 
     """Let `mlx_lm.utils.load_model` return models with kernels, in this process.
 
     Raises:
-        InputError: mlx-lm is not installed.
+        ModuleNotFoundError: mlx-lm is not installed.
     """
     if importlib.util.find_spec("mlx_lm") is None:
-        raise InputError("mlx-lm is not installed; install it with: pip install mlx-lm.")
+        raise ModuleNotFoundError("mlx-lm is not installed.", name="mlx_lm")
     from mlx_lm import utils
 
     original: Callable[..., tuple[Module, object]] = utils.load_model

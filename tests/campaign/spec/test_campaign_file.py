@@ -30,15 +30,21 @@ def test_the_template_is_a_night_by_itself(tmp_path: Path) -> None:
     [
         (
             _SOFTMAX + '[caps]\nhours = "x"',
-            r"nightly\.toml, line 4: \[caps\] hours: .*valid number.*found 'x'",
+            r"nightly\.toml, line 4: \[caps\] hours should be a number, found 'x'",
         ),
-        (_SOFTMAX + "[caps]\ndollars = -1", r"\[caps\] dollars: .*greater than.*found -1"),
-        (_SOFTMAX + "[task_caps]\ncalls = 0", r"\[task_caps\] calls: .*greater than.*found 0"),
+        (_SOFTMAX + "[caps]\ndollars = -1", r"\[caps\] dollars should be greater than.*found -1"),
+        (
+            _SOFTMAX + "[task_caps]\ncalls = 0",
+            r"\[task_caps\] calls should be greater than.*found 0",
+        ),
         (_SOFTMAX + '[prices]\n"openai:x" = 3', r"\[prices\]: openai:x = 3 is no price"),
         (_SOFTMAX + "[cap]\nhours = 1", r"line 3: \[cap\] is no key"),
         (_SOFTMAX + "[[functions]]\npriority = 2", r"line 3: .*number 2 target is missing"),
         (_SOFTMAX + "prio = 1", r"line 3: \[\[functions\]\] number 1 prio is no key"),
-        (_SOFTMAX + '[campaign]\ndevices = ["gpu"]', r"\[campaign\] devices: .*found 'gpu'"),
+        (
+            _SOFTMAX + '[campaign]\ndevices = ["gpu"]',
+            r"\[campaign\] devices should be .*found 'gpu'",
+        ),
         (
             _SOFTMAX + '[campaign]\ndevices = ["metal", "cuda"]\nthreadgroup_memory = "96K"',
             r"line 5: \[campaign\] threadgroup_memory: .*expected 32 KB .* on metal, .*found '96K'",

@@ -32,7 +32,7 @@ class _Unnamed:
     [
         (partial(search, device="gpu"), "device to be one of 'auto', .*'cuda', found 'gpu'"),
         (partial(search, candidates=0), "candidates to be greater than or equal to 1, found 0"),
-        (partial(search, candidates="many"), "expected candidates to be a valid integer.*'many'"),
+        (partial(search, candidates="many"), "expected candidates to be a whole number.*'many'"),
         (partial(search, repairs=-1), "expected repairs to be .* 0, found -1"),
         (partial(search, seconds=0), "expected seconds to be greater than 0, found 0"),
         (partial(search, budget=-1), "expected budget of at least 0, found -1"),

@@ -17,6 +17,7 @@ from typing import Literal
 from platformdirs import user_cache_path
 
 from kernelwright.errors import DeviceError
+from kernelwright.extra import missing_extra
 from kernelwright.metal.kernel import MathMode
 
 Variant = Literal["plain", "sanitize", "count", "wide", "vet", "branches", "metered"]
@@ -163,12 +164,12 @@ def compiler_version() -> str:
     try:
         return f"ziglang {version('ziglang')}"
     except PackageNotFoundError as e:
-        raise DeviceError(_MISSING) from e
+        raise _missing() from e
 
 
-_MISSING = (
-    "the simulator compiles with the package ziglang, which is not installed; pip install it."
-)
+def _missing() -> DeviceError:
+    told = missing_extra(ModuleNotFoundError(name="ziglang"))
+    return DeviceError(f"the simulator compiles Metal with ziglang: {told}")
 
 
 @cache
@@ -183,7 +184,7 @@ def compiler_path() -> Path:
         path = Path(folder) / ("zig.exe" if sys.platform == "win32" else "zig")
         if path.is_file() and os.access(path, os.X_OK):
             return path
-    raise DeviceError(_MISSING)
+    raise _missing()
 
 
 @cache

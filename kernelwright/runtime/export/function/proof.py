@@ -14,6 +14,7 @@ from typing import Literal
 import mlx.core as mx
 
 from kernelwright.errors import InputError
+from kernelwright.metal.device.simulator.toolchain import compiler_path
 from kernelwright.metal.diagnostic import Record
 from kernelwright.runtime.export.format import ExportedFile
 from kernelwright.runtime.export.function.agreement import difference, disagreement, is_equal
@@ -219,6 +220,9 @@ def _kernels(
     where = "kernels on the GPU" if is_metal else "kernels on the simulator"
     checks = []
     launches: list[Launch] = []
+    if not is_metal:
+        # What the simulator lacks here is no difference of the export's.
+        compiler_path()
     with _with_kernels(export, threadgroup_bytes, launches, is_metal=is_metal) as module:
         target = _target(module, export)
         flat = _flat(target, call)
