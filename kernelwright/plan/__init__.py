@@ -11,6 +11,7 @@ from kernelwright.lazy_import import offer_lazily
 if TYPE_CHECKING:
     from kernelwright.plan.cost import Cost, Profile, best_traffic, cost, mlx_kernels
     from kernelwright.plan.legality import Verdict, legality
+    from kernelwright.plan.own_copies import with_own_copies
     from kernelwright.plan.partition import partition
     from kernelwright.plan.traffic import (
         Traffic,
@@ -38,4 +39,5 @@ __all__ = [
     "mlx_kernels",
     "partition",
     "planned_traffic",
+    "with_own_copies",
 ]

@@ -192,6 +192,8 @@ class KernelServer:
         if not programs:
             return _nothing(graph, "no fresh champion fits these shapes and dtypes")
         covered = {i for region in programs for i in region.indices}
+        # What is still to be tried is computed op by op in the call that tries it.
+        covered |= {i for offer in offers for i in offer.region.indices}
         kept, left = put_back(graph, frozenset(covered))
         if left:
             return _nothing(graph, f"no champion for {left}, which MLX runs in one kernel")

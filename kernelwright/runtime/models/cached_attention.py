@@ -7,7 +7,6 @@ keys count.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import mlx.core as mx
 
@@ -19,6 +18,7 @@ from kernelwright.ir.trace.stitch import stitch
 from kernelwright.runtime.derivative import have_values
 from kernelwright.runtime.first_use import Offer
 from kernelwright.runtime.models.nest import Ref, leaves
+from kernelwright.runtime.models.rotary import counted
 from kernelwright.runtime.models.trace import TRACING, OpaqueCall, Trace
 from kernelwright.runtime.server import KernelServer
 
@@ -208,7 +208,7 @@ class AttentionKernels:
             return None
         keys, values, count = cache.keys, cache.values, cache.offset
         assert values is not None
-        arrays: list[mx.array] = [query, keys, values, _counted(count)]
+        arrays: list[mx.array] = [query, keys, values, counted(count)]
         kernel = self.at(keys.shape[2])
         if kernel is not None:
             return kernel(*arrays)[0]
@@ -256,9 +256,3 @@ def fetched_from(cache: object, fetched: Fetched | None) -> Fetched:
         return fetched
     count = cache.offset  # type: ignore[attr-defined]
     return cache.keys[..., :count, :], cache.values[..., :count, :]  # type: ignore[attr-defined]
-
-
-@lru_cache(maxsize=8)
-def _counted(count: int) -> mx.array:
-    """Return a number as an array; all layers of a step ask for the same."""
-    return mx.array(count, mx.int32)

@@ -50,9 +50,13 @@ class Choice:
 def choose(workload: Workload, device: Device | None) -> tuple[Choice, ...]:
     """List the tasks of a workload, most worth a search first; those refused come last."""
     found: dict[str, tuple[Graph, dict[str, None], int]] = {}
-    for part in workload.parts:
+    for part in sorted(workload.parts, key=lambda part: part.is_alternative):
+        known = set(found) if part.is_alternative else set()
         for region in regions_of(part.computed):
             task = region.extract()
+            if task.fingerprint in known:
+                # The part whose place it takes has it as well.
+                continue
             _, where, calls = found.get(task.fingerprint, (task, {}, 0))
             where[f"{part.call}: {part.module}"] = None
             calls += part.times * workload.calls[part.call]

@@ -3,7 +3,7 @@
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from mlx.nn.layers.base import Module
@@ -14,6 +14,7 @@ from kernelwright.runtime.models.cached_attention import capacities
 from kernelwright.runtime.models.nest import Key, array_types, call_key, without_sizes
 from kernelwright.runtime.models.paying import Arm, Placed, StepTrial
 from kernelwright.runtime.models.route import Plan, bind, make_plan
+from kernelwright.runtime.models.shadow import rotates
 from kernelwright.runtime.models.site import (
     SeenCall,
     Site,
@@ -125,6 +126,7 @@ class Installation:
             if trial.kept is not None:
                 self._verdicts[key, trial.whole] = trial.kept
                 self._trials.pop(key, None)
+                self._note_kept(trial.kept)
 
     @property
     def is_settled(self) -> bool:
@@ -236,6 +238,13 @@ class Installation:
             self._trials[key] = trial
         else:
             trial.put(known)
+            self._note_kept(known)
+
+    def _note_kept(self, kept: Arm) -> None:
+        """Compare nothing at the calls of a model none of whose kernels stayed."""
+        if not kept and not self._trials:
+            sites = (site_of(module) for _, module in all_modules(self.model))
+            self._serves = any(site is not None and site.routes for site in sites)
 
     def _decide(self, module: Module, seen: list[SeenCall]) -> list[tuple[SeenCall, Plan]]:
         results: Results = {
@@ -294,16 +303,43 @@ class Installation:
                 raise UnsupportedError(
                     f"what {name} reads cannot be compared at each call ({around.obstacle})"
                 )
-            trace = trace_call(
-                call.module, call.method, call.args, call.kwargs, results, self._translation
-            )
-            plan = self._made(trace, call)
+            trace, plan = self._traced(call, results)
         except KernelwrightError as e:
             self._reasons[name] = str(e)
             trace, plan = None, None
         if trace is None or trace.is_shared:
             self._plans[key] = plan
         return plan
+
+    def _traced(self, call: SeenCall, results: Results) -> tuple[Trace, Plan | None]:
+        """Return a plan whose graphs hold rotary embeddings, where kernels serve all of them."""
+        with_rope: Plan | None = None
+        if any(rotates(found) for _, found in all_modules(call.module)):
+            try:
+                trace = self._trace(call, results, holds_rope=True)
+                with_rope = self._made(trace, call) if trace.rotates else None
+            except KernelwrightError:
+                # It looks at the cache itself, or an offset is an array.
+                with_rope = None
+        try:
+            trace = self._trace(call, results, holds_rope=False)
+            plan = self._made(trace, call)
+        except KernelwrightError:
+            if with_rope is None:
+                raise
+            return with_rope.trace, with_rope
+        return (trace, plan) if with_rope is None else (trace, replace(with_rope, otherwise=plan))
+
+    def _trace(self, call: SeenCall, results: Results, *, holds_rope: bool) -> Trace:
+        return trace_call(
+            call.module,
+            call.method,
+            call.args,
+            call.kwargs,
+            results,
+            self._translation,
+            holds_rope=holds_rope,
+        )
 
     def _made(self, trace: Trace, call: SeenCall) -> Plan | None:
         """Return a plan; layers that differ in what no line of them read share one.

@@ -8,7 +8,6 @@ from typing import cast
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 
-from kernelwright.errors import KernelwrightError
 from kernelwright.ir.graph import Graph, ValueId
 from kernelwright.ir.trace.interpret import constant_array
 from kernelwright.ir.trace.replay import to_mlx_dtype
@@ -24,6 +23,7 @@ from kernelwright.runtime.models.cached_attention import (
 from kernelwright.runtime.models.first_use import FirstUse
 from kernelwright.runtime.models.joined import Block, Joined, Unit, is_joined
 from kernelwright.runtime.models.nest import Ref, leaves
+from kernelwright.runtime.models.rotary import StaleError
 from kernelwright.runtime.models.segment import Segment, segments_of
 from kernelwright.runtime.models.straight_line import Run, StraightLine, place_name
 from kernelwright.runtime.models.trace import OpaqueCall, Trace
@@ -31,9 +31,8 @@ from kernelwright.runtime.models.translated import FunctionTrial
 from kernelwright.runtime.models.tree import at
 from kernelwright.runtime.server import KernelServer, Service
 
-
-class StaleError(KernelwrightError):
-    """A parameter has another shape or dtype than when the call was traced."""
+ROPE = "rotary embeddings"
+"""The part of a plan that computes them in its graphs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +57,8 @@ class Plan:
         default_factory=dict, compare=False, repr=False
     )
     """What runs as one function, by what it makes; recorded once for all modules."""
+    otherwise: "Plan | None" = field(default=None, compare=False, repr=False)
+    """The plan that leaves rotary embeddings to MLX's own kernel, where this one computes them."""
 
     @property
     def covered_bytes(self) -> int:
@@ -78,8 +79,13 @@ class Plan:
     @property
     def parts(self) -> frozenset[str]:
         """Name what may be left to MLX by itself: the kernels between two calls, an attention."""
-        names = {f"before call {s.before}" for s, service in self.services if service.programs}
-        names |= {f"attention {kernels.attention.number}" for kernels, _ in self.attentions}
+        names = {
+            f"graph {number}"
+            for number, (_, service) in enumerate(self.services)
+            if service.programs
+        }
+        names |= {f"attention {number}" for number, _ in enumerate(self.attentions)}
+        names |= {ROPE} if self.otherwise is not None else set()
         return frozenset(names or {"functions"})
 
     @property
@@ -119,24 +125,31 @@ def make_plan(trace: Trace, server: KernelServer, lengths: Sequence[int] = ()) -
 
 
 def restricted(plan: Plan, server: KernelServer, parts: frozenset[str]) -> Plan | None:
-    """Return a plan with some of its parts alone; None where MLX cannot take the others' place."""
+    """Return a plan with some of its parts alone; None where MLX cannot take the others' place.
+
+    Where rotary embeddings are left to MLX they are so by the plan that was made without them.
+    """
+    other = plan.otherwise
+    if other is not None and ROPE not in parts:
+        known = parts & other.parts
+        return other if known == other.parts else restricted(other, server, known)
     is_lazy = all(service.is_lazy for _, service in plan.services if service.programs)
     services: list[tuple[Segment, Service]] = []
-    for segment, service in plan.services:
+    for number, (segment, service) in enumerate(plan.services):
         found: Service | None = service
-        if service.programs and f"before call {segment.before}" not in parts:
+        if service.programs and f"graph {number}" not in parts:
             bare = replace(service, programs={}, regions=(), kept={}, offers=())
             found = _completed(bare, is_lazy=is_lazy)
         if found is None:
-            return None
+            return None if other is None else restricted(plan, server, parts - {ROPE})
         services.append((segment, found))
     steps = tuple(
         _Step(segment, _answering(service, server), service) for segment, service in services
     )
     attentions = tuple(
-        (kernels, length)
-        for kernels, length in plan.attentions
-        if f"attention {kernels.attention.number}" in parts
+        attention
+        for number, attention in enumerate(plan.attentions)
+        if f"attention {number}" in parts
     )
     return Plan(plan.trace, tuple(services), steps, attentions)
 
@@ -157,7 +170,9 @@ def _completed(service: Service, *, is_lazy: bool) -> Service | None:
     """Return a segment that no program serves with MLX's own kernels; None where it has others."""
     if service.programs:
         return service
-    kept, left = put_back(service.graph, frozenset())
+    # What is still to be tried is computed op by op in the call that tries it.
+    offered = frozenset(i for offer in service.offers for i in offer.region.indices)
+    kept, left = put_back(service.graph, offered)
     return None if left else replace(service, kept=kept, is_lazy=is_lazy)
 
 

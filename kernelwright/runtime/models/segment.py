@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.ops import Kind, op_named
 from kernelwright.ir.region import Region
+from kernelwright.plan import with_own_copies
 from kernelwright.runtime.models.nest import Ref, leaves
 from kernelwright.runtime.models.trace import Trace
 
@@ -51,11 +52,11 @@ def _earliest(trace: Trace) -> dict[ValueId, int]:
         places = (leaf.place for leaf in leaves(template) if type(leaf) is Ref)
         level.update((place, number) for place in places if place < len(graph.types))
 
-    # What caches are read for at first depends on nothing: the graph begins behind it.
-    ready = next((i for i, call in enumerate(trace.calls) if call.kind != "item"), len(trace.calls))
+    # What state is read for at first depends on nothing: the graph begins behind it.
+    ready = next((i for i, c in enumerate(trace.calls) if not c.only_reads), len(trace.calls))
     note(trace.call, ready)
     for number, call in enumerate(trace.calls):
-        note(call.result, max(number + 1, ready) if call.kind != "item" else ready)
+        note(call.result, max(number + 1, ready))
     for node in graph.nodes:
         found = max((level[v] for v in node.inputs), default=-1)
         level.update(dict.fromkeys(node.outputs, found))
@@ -127,4 +128,5 @@ def _stays(graph: Graph, value: ValueId, node: Node, at: int, level: dict[ValueI
 
 def _segment(graph: Graph, before: int, indices: list[int]) -> Segment:
     region = Region(graph, tuple(indices))
-    return Segment(before, region.bare(), region.inputs, region.outputs)
+    graph = region.bare()
+    return Segment(before, with_own_copies(graph), region.inputs, region.outputs)

@@ -9,6 +9,7 @@ from typing import Protocol, cast
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 
+from kernelwright.runtime.models.rotary import CoreWithRope, core_name
 from kernelwright.runtime.models.translated import NAMES as TRANSLATED
 from kernelwright.runtime.models.tree import ORIGINAL, SITE, Path, own_class
 
@@ -28,6 +29,9 @@ class Recorder(Protocol):
 
     def function(self, original: Callable[..., object]) -> Callable[..., object]:
         """Return what stands for a function that may be given state."""
+
+    def rope(self, x: mx.array, *args: object, **kwargs: object) -> object:
+        """Answer a call of `mx.fast.rope`."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,11 @@ def path_of(shadow: Module) -> Path:
     return info.path
 
 
+def rotates(shadow: Module) -> bool:
+    """Say whether a module's own code calls MLX's rotary embedding."""
+    return bool(core_name(own_class(shadow).__call__))
+
+
 def call_inside(shadow: Module, method: str, recorder: Recorder) -> Callable[..., object]:
     """Return a module's own method, for the shadow, with functions that take state replaced."""
     function = _patched(getattr(own_class(shadow), method), recorder)
@@ -103,7 +112,8 @@ def _looked_up(function: object) -> tuple[str, ...]:
     if not isinstance(function, FunctionType):
         return ()
     names = set(function.__code__.co_names) & _RECORDED
-    return tuple(sorted(name for name in names if name in function.__globals__))
+    found = sorted(name for name in names if name in function.__globals__)
+    return (*found, *filter(None, [core_name(function)]))
 
 
 def _patched(function: Callable[..., object], recorder: Recorder) -> Callable[..., object]:
@@ -113,7 +123,10 @@ def _patched(function: Callable[..., object], recorder: Recorder) -> Callable[..
         return function
     assert isinstance(function, FunctionType)
     names = dict(function.__globals__)
-    names |= {name: recorder.function(names[name]) for name in replaced}
+    names |= {
+        name: CoreWithRope(recorder.rope) if names[name] is mx else recorder.function(names[name])
+        for name in replaced
+    }
     made = FunctionType(
         function.__code__, names, function.__name__, function.__defaults__, function.__closure__
     )

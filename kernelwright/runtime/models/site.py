@@ -12,7 +12,7 @@ from mlx.nn.layers.base import Module
 
 from kernelwright.runtime.models.nest import Key, call_key, is_fixed
 from kernelwright.runtime.models.recurrent import snapshot
-from kernelwright.runtime.models.route import StaleError
+from kernelwright.runtime.models.rotary import StaleError
 from kernelwright.runtime.models.straight_line import Run
 from kernelwright.runtime.models.tree import ORIGINAL, SITE, own_class
 

@@ -22,7 +22,8 @@ from kernelwright.runtime.models.nest import (
     map_leaves,
 )
 from kernelwright.runtime.models.recurrent import KeptArrays, kept_arrays
-from kernelwright.runtime.models.shadow import call_inside, make_shadow, path_of
+from kernelwright.runtime.models.rotary import position, rotated
+from kernelwright.runtime.models.shadow import call_inside, make_shadow, path_of, rotates
 from kernelwright.runtime.models.token import Token, kind_of, place_of, refuse
 from kernelwright.runtime.models.translated import NAMES as TRANSLATED
 from kernelwright.runtime.models.translated import Translation
@@ -62,6 +63,11 @@ class OpaqueCall:
     kwargs: dict[str, object]
     result: object
 
+    @property
+    def only_reads(self) -> bool:
+        """True where state is read and nothing computed: what it keeps, or how far it is."""
+        return self.kind in ("item", "attribute") or self.target is position
+
 
 @dataclass(frozen=True)
 class Trace:
@@ -77,6 +83,8 @@ class Trace:
     calls: tuple[OpaqueCall, ...]
     result: object
     places: int
+    rotates: bool = False
+    """Whether the graph holds rotary embeddings that MLX has a kernel for."""
 
     @property
     def passed(self) -> frozenset[object]:
@@ -114,11 +122,14 @@ def trace_call(
     kwargs: Mapping[str, object],
     results: Results,
     translation: Translation | None = None,
+    *,
+    holds_rope: bool = False,
 ) -> Trace:
     """Trace a call without touching the module; state goes through as it is.
 
     What is given state, and has no modules inside, is called as it is; so is all that is given
-    state where tracing through fails.
+    state where tracing through fails. Rotary embeddings are steps of their own, unless the graph
+    is to hold them.
 
     Raises:
         KernelwrightError: nothing may take the call's place; a sentence says why.
@@ -127,9 +138,11 @@ def trace_call(
     by = translation or Translation(None)
     with TRACING:
         try:
-            return _Recording(module, method, call, results, by, is_deep=True).trace()
+            deep = _Recording(module, method, call, results, by, is_deep=True)
+            deep.holds_rope = holds_rope
+            return deep.trace()
         except Exception as e:
-            if not any(not is_array(leaf) for leaf in leaves((args, dict(kwargs)))):
+            if holds_rope or not any(not is_array(leaf) for leaf in leaves((args, dict(kwargs)))):
                 raise _as_ours(e) from e
         try:
             return _Recording(module, method, call, results, by, is_deep=False).trace()
@@ -200,6 +213,20 @@ class _Recording:
     """What caches of numbered arrays hold before the call, by the state's place."""
     written: dict[tuple[int, int], mx.array] = field(default_factory=dict)
     """What the call has put into them so far."""
+    holds_rope: bool = False
+    """Whether rotary embeddings are a part of the graph."""
+    has_rope: bool = False
+    turned: set[int] = field(default_factory=set)
+    """Places among the outputs of what the graph turns: where it ends otherwise, so that what
+    stands before is written alike either way."""
+    numbers: set[int] = field(default_factory=set)
+    """States that are whole numbers, by their place; those of others may be arrays."""
+    counting: set[int] = field(default_factory=set)
+    """Caches whose offset is a whole number."""
+    offsets: dict[int, object] = field(default_factory=dict)
+    """What was read of how far a cache is, by its place, until something changes the cache."""
+    positions: dict[int, object] = field(default_factory=dict)
+    """Offsets as arrays, by the place of the number."""
     _returned: Iterator[mx.array] | None = None
     _count: int = 0
     _arrived: int = 0
@@ -222,12 +249,16 @@ class _Recording:
         if any(node.op == "random_bits" for node in raw.nodes):
             raise UnsupportedError(f"{name} draws random numbers, which differ at every call.")
         graph = ir.gather_attention(ir.canonicalize(_without_tail(raw, len(arrays))))
-        return self._trace(graph, parameters)
+        if not self.turned:
+            return self._trace(graph, parameters)
+        left = tuple(v for place, v in enumerate(graph.outputs) if place not in self.turned)
+        return self._trace(ir.canonicalize(replace(graph, outputs=left)), parameters)
 
     def run(self, arrays: tuple[mx.array, ...]) -> list[mx.array]:
         """Run the shadow on arrays: the call's, the parameters, what opaque calls return."""
         self.outputs, self.calls, self.states, self.widths = [], [], 0, {}
-        self.kept, self.written = {}, {}
+        self.kept, self.written, self.offsets, self.positions = {}, {}, {}, {}
+        self.has_rope, self.turned = False, set()
         self._arrived = 0
         self._returned = iter(arrays[self._count :]) if len(arrays) > self._count else None
         if self._returned is None:
@@ -258,6 +289,10 @@ class _Recording:
             kept = kept_arrays(leaf)
             if kept is not None:
                 self.kept[place.place] = kept
+            if type(leaf) is int:
+                self.numbers.add(place.place)
+            elif _counts(leaf):
+                self.counting.add(place.place)
             return Token(self, place.place, type(leaf))
 
         return template, map_leaves(call, fresh)  # type: ignore[return-value]
@@ -319,6 +354,10 @@ class _Recording:
         types: object,
     ) -> object:
         args, kwargs = (self._handed_on(part) for part in call)
+        if kind not in ("attribute", "item"):
+            for leaf in leaves((target, args, kwargs)):
+                if type(leaf) is _State:
+                    self.offsets.pop(leaf.place, None)
         value, template = self._came_back(types)
         self.calls.append(OpaqueCall(kind, target, name, args, kwargs, template))  # type: ignore[arg-type]
         return value
@@ -328,7 +367,8 @@ class _Recording:
         call = (args, kwargs)
         has_state = any(type(leaf) is Token for leaf in leaves(call))
         has_modules = next(iter(submodules(shadow)), None) is not None
-        if not has_state or (self.is_deep and has_modules):
+        is_rope = self.holds_rope and rotates(shadow)
+        if not has_state or is_rope or (self.is_deep and has_modules):
             return call_inside(shadow, "__call__", self)(*args, **kwargs)
         path = path_of(shadow)
         known = self.results.get((id(at(self.module, path)), "__call__", array_types(call)))
@@ -340,7 +380,7 @@ class _Recording:
         """Hand on an offset; let a cache take keys and values."""
         state = _State(place_of(token))
         if name == "offset":
-            return self._opaque("attribute", state, name, ((), {}), int)
+            return self._offset(state)
         if name == "update_and_fetch":
             return partial(self._update, state)
         kept = self.kept.get(state.place)
@@ -351,6 +391,34 @@ class _Recording:
                 # It counts what is not there.
                 return lambda count: None
         raise UnsupportedError(f"the module looks at {name} of a {kind_of(token).__name__}.")
+
+    def _offset(self, state: _State) -> object:
+        if state.place not in self.offsets:
+            found = self._opaque("attribute", state, "offset", ((), {}), int)
+            self.offsets[state.place] = found
+            if state.place in self.counting:
+                self.numbers.add(place_of(found))  # type: ignore[arg-type]
+        return self.offsets[state.place]
+
+    def rope(self, x: mx.array, *args: object, **kwargs: object) -> object:
+        """Compute a rotary embedding in the graph, or leave it to MLX."""
+        self.has_rope = True
+        offset = kwargs.get("offset")
+        if not self.holds_rope:
+            made = _type_of(x)
+            return self._opaque("function", mx.fast.rope, "rope", ((x, *args), kwargs), made)
+        if type(offset) is Token:
+            place = place_of(offset)
+            if place not in self.numbers:
+                refuse("takes the array that is the offset of")
+            if place not in self.positions:
+                made = ArrayType((), mx.int32)
+                found = self._opaque("function", position, "position", ((offset,), {}), made)
+                self.positions[place] = found
+            kwargs = {**kwargs, "offset": self.positions[place]}
+        self.turned.add(len(self.outputs))
+        self._handed_on(x)
+        return rotated(x, *args, **kwargs)
 
     def item(self, token: Token, key: object) -> object:
         """Hand on an array that a cache keeps under a number."""
@@ -422,7 +490,8 @@ class _Recording:
 
         def settled(leaf: object) -> object:
             if type(leaf) is _Out:
-                return Ref(graph.outputs[leaf.place])
+                before = sum(place < leaf.place for place in self.turned)
+                return Ref(graph.outputs[leaf.place - before])
             if type(leaf) is _In:
                 return Ref(graph.inputs[leaf.place])
             return Ref(values + leaf.place) if type(leaf) is _State else leaf
@@ -441,7 +510,8 @@ class _Recording:
         call = map_leaves(self.template, settled)
         result = map_leaves(self.result, settled)
         places = values + self.states
-        return Trace(graph, call, parameters, calls, result, places)  # type: ignore[arg-type]
+        rotates = self.holds_rope and self.has_rope
+        return Trace(graph, call, parameters, calls, result, places, rotates)  # type: ignore[arg-type]
 
 
 def _type_of(array: mx.array) -> ArrayType:
@@ -465,6 +535,8 @@ def _reordered(calls: list[OpaqueCall]) -> list[OpaqueCall]:
     What is read after it was written never leaves the graph. A cache that is given to something
     else as well is left alone.
     """
+    ahead = {id(c) for c in _read_ahead(calls)}
+    calls = [*(c for c in calls if id(c) in ahead), *(c for c in calls if id(c) not in ahead)]
     keeps = [c for c in calls if c.kind in ("item", "set_item")]
     others = [c for c in calls if c.kind not in ("item", "set_item")]
     seen = {
@@ -474,6 +546,25 @@ def _reordered(calls: list[OpaqueCall]) -> list[OpaqueCall]:
     last = [c for c in keeps if c.kind == "set_item" and c.target not in seen]
     moved = {id(c) for c in (*first, *last)}
     return [*first, *(c for c in calls if id(c) not in moved), *last]
+
+
+def _counts(leaf: object) -> bool:
+    """Say whether it is a cache of mlx-lm whose offset is one number."""
+    is_known = type(leaf).__module__.startswith("mlx_lm.")
+    return is_known and type(getattr(leaf, "offset", None)) is int
+
+
+def _read_ahead(calls: list[OpaqueCall]) -> list[OpaqueCall]:
+    """List what is read of given state before anything changes it: how far a cache is."""
+    found: list[OpaqueCall] = []
+    others: set[object] = set()
+    for call in calls:
+        read = {s for s in leaves((call.target, call.args, call.kwargs)) if _is_state(s)}
+        if call.only_reads and call.kind != "item" and not read & others:
+            found.append(call)
+        elif call.kind not in ("item", "set_item"):
+            others |= read | {s for s in leaves(call.result) if _is_state(s)}
+    return found
 
 
 def _is_state(leaf: object) -> bool:

@@ -36,6 +36,8 @@ class Part(Record):
     """How often one call of the model computes it."""
     graph: str
     """As JSON; weights are inputs."""
+    is_alternative: bool = False
+    """Whether another part computes the same, and rotary embeddings as well."""
 
     @cached_property
     def computed(self) -> Graph:
@@ -119,21 +121,30 @@ class WorkloadRecorder:
     def _hearing(self, call: str) -> Callable[[Sequence[tuple[SeenCall, Plan]]], None]:
         def hear(chosen: Sequence[tuple[SeenCall, Plan]]) -> None:
             for seen, plan in chosen:
-                for number, (segment, _) in enumerate(plan.services):
-                    self._add(
-                        call, f"{own_class(seen.module).__name__} {number + 1}", segment.graph
-                    )
+                name = own_class(seen.module).__name__
+                graphs = [segment.graph for segment, _ in plan.services]
+                for number, graph in enumerate(graphs):
+                    self._add(call, f"{name} {number + 1}", graph)
                 for kernels, length in plan.attentions:
-                    task = kernels.attention.task(length)
-                    self._add(call, f"{own_class(seen.module).__name__} attention", task)
+                    self._add(call, f"{name} attention", kernels.attention.task(length))
+                others = plan.otherwise.services if plan.otherwise is not None else ()
+                for number, (segment, _) in enumerate(others):
+                    if segment.graph not in graphs:
+                        self._add(call, f"{name} {number + 1}", segment.graph, is_alternative=True)
 
         return hear
 
-    def _add(self, call: str, module: str, graph: Graph) -> None:
+    def _add(self, call: str, module: str, graph: Graph, *, is_alternative: bool = False) -> None:
         key = (call, module, graph.fingerprint)
         known = self._parts.get(key)
         if known is None:
-            self._parts[key] = Part(call=call, module=module, times=1, graph=graph.to_json())
+            self._parts[key] = Part(
+                call=call,
+                module=module,
+                times=1,
+                graph=graph.to_json(),
+                is_alternative=is_alternative,
+            )
         else:
             self._parts[key] = known.model_copy(update={"times": known.times + 1})
 

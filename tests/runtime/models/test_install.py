@@ -326,9 +326,11 @@ def test_prompts_of_ever_new_lengths_are_not_looked_at(monkeypatch: pytest.Monke
         kwargs: Mapping[str, object],
         results: Results,
         translation: Translation | None = None,
+        *,
+        holds_rope: bool = False,
     ) -> Trace:
         traced.append(method)
-        return own(module, method, args, kwargs, results, translation)
+        return own(module, method, args, kwargs, results, translation, holds_rope=holds_rope)
 
     monkeypatch.setattr("kernelwright.runtime.models.install.trace_call", noted)
     model = build()

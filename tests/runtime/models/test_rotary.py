@@ -1,0 +1,131 @@
+"""Rotary embeddings are computed in a layer's graph, or left to MLX where no kernel serves them."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import mlx.core as mx
+import pytest
+from mlx.nn.layers.base import Module
+from mlx.nn.layers.positional_encoding import RoPE
+from mlx_lm.models.cache import KVCache
+
+from kernelwright import ir
+from kernelwright.plan import partition, with_own_copies
+from kernelwright.runtime.models.install import Installation, optimize_model
+from kernelwright.runtime.models.route import ROPE
+from kernelwright.runtime.models.site import site_of
+from kernelwright.runtime.models.target import build_model
+from kernelwright.runtime.models.trace import trace_call
+from tests.runtime.models.replaying import Replaying, decode
+
+LLAMA: dict[str, object] = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "rms_norm_eps": 1e-5,
+    "vocab_size": 200,
+    "torch_dtype": "float32",
+}
+QWEN: dict[str, object] = {
+    **LLAMA,
+    "model_type": "qwen3",
+    "head_dim": 16,
+    "rope_theta": 1e6,
+    "max_position_embeddings": 1000,
+    "tie_word_embeddings": True,
+}
+
+
+@pytest.fixture(autouse=True)
+def on_cpu() -> Iterator[None]:
+    before = mx.default_device()
+    mx.set_default_device(mx.cpu)
+    yield
+    mx.set_default_device(before)
+
+
+def plans(model: Module) -> Sequence[object]:
+    site = site_of(model)
+    assert site is not None
+    assert isinstance(site.owner, Installation)
+    return [plan for plan in site.owner._plans.values() if plan is not None]
+
+
+@pytest.mark.parametrize("config", [LLAMA, QWEN], ids=["llama", "qwen3"])
+def test_a_model_whose_graphs_hold_them_decodes_the_same(config: dict[str, object]) -> None:
+    model = build_model(config)
+    expected = decode(model, 6)
+    optimize_model(model, Replaying())
+    found = decode(model, 6)
+    assert found[0] == expected[0]
+    assert mx.allclose(found[1], expected[1], atol=1e-4)
+    assert any(ROPE in plan.parts for plan in plans(model))  # type: ignore[attr-defined]
+
+
+def test_without_kernels_for_them_the_others_run() -> None:
+    model, server = build_model(LLAMA), Replaying(only="swiglu")
+    expected = decode(model, 4)[0]
+    optimize_model(model, server)
+    assert decode(model, 4)[0] == expected
+    assert server.runs
+    assert not any(ROPE in plan.parts for plan in plans(model))  # type: ignore[attr-defined]
+
+
+def new_cache() -> KVCache:
+    return KVCache()  # type: ignore[no-untyped-call]
+
+
+class Turned(Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rope = RoPE(16, traditional=False, base=1e4)  # type: ignore[no-untyped-call]
+
+    def __call__(self, x: mx.array, cache: KVCache) -> mx.array:
+        turned = self.rope(x, offset=cache.offset)
+        again: mx.array = self.rope(x + turned, offset=cache.offset)
+        return again
+
+
+def test_how_far_a_cache_is_is_read_once_and_first() -> None:
+    x = mx.zeros((1, 2, 1, 16))
+    trace = trace_call(Turned(), "__call__", (x, new_cache()), {}, {}, holds_rope=True)
+    assert [call.name for call in trace.calls] == ["offset", "position"]
+    assert trace.rotates
+
+
+def test_halves_are_turned_as_the_kernel_of_mlx_does() -> None:
+    """In float32 and rounded once: cosines in half precision would lose bits that MLX keeps."""
+    x = mx.zeros((1, 2, 1, 16), mx.bfloat16)
+    trace = trace_call(Turned(), "__call__", (x, new_cache()), {}, {}, holds_rope=True)
+    products = [node for node in trace.graph.nodes if node.op in ("multiply", "cos", "sin")]
+    types = {trace.graph.types[v].dtype for node in products for v in node.outputs}
+    assert types == {ir.Dtype.FLOAT32}
+
+
+def norms_turned(*arrays: mx.array) -> list[mx.array]:
+    q, k, w, offset = arrays
+    found = []
+    for x in (q, k):
+        normed = mx.fast.rms_norm(x.reshape(1, 1, -1, 64), w, 1e-6).transpose(0, 2, 1, 3)
+        turned = mx.fast.rope(normed, 64, traditional=False, base=1e4, scale=1.0, offset=offset)
+        found.append(turned)
+    return found
+
+
+def test_either_norm_computes_the_angles_itself() -> None:
+    q, k = mx.random.normal((1, 1, 256)), mx.random.normal((1, 1, 128))
+    arrays = [q, k, mx.random.normal((64,)), mx.array(7, mx.int32)]
+    graph = ir.canonicalize(ir.capture(norms_turned, *arrays))
+    copied = with_own_copies(graph)
+    assert (len(partition(graph)), len(partition(copied))) == (3, 2)
+    ir.verify(copied)
+    for made, expected in zip(ir.interpret(copied, *arrays), norms_turned(*arrays), strict=True):
+        assert mx.allclose(made, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("function", [lambda x, o: x * mx.cos(o), lambda x, o: mx.sin(o) + x])
+def test_what_one_reader_has_is_left_as_it_is(function: Callable[..., mx.array]) -> None:
+    graph = ir.canonicalize(ir.capture(function, mx.zeros((4, 8)), mx.array(1.0)))
+    assert with_own_copies(graph) is graph
