@@ -54,7 +54,7 @@ def trouble_with_attention(graph: Graph) -> str:
     """Say why a graph around attention is no single kernel, or nothing."""
     found = [node for node in graph.nodes if node.op == "attention"]
     if len(found) != 1:
-        return "two attentions are two kernels"
+        return f"{len(found)} attentions are as many kernels"
     for node in graph.nodes:
         kind = op_named(node.op).kind
         if kind in (Kind.REDUCTION, Kind.SCAN) or (kind is Kind.CONTRACTION and node not in found):

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from kernelwright.errors import KernelwrightError
+from kernelwright.errors import KernelwrightError, UnsupportedError
 from kernelwright.ir.graph import Graph
 from kernelwright.ir.ops import Call
 from kernelwright.ir.passes.resize import Axis, free_dimensions, resize
@@ -76,4 +76,7 @@ def _sizes(graph: Graph) -> Sizes:
 
 
 def _attention(graph: Graph) -> Call:
-    return Call.of(graph, next(node for node in graph.nodes if node.op == "attention"))
+    found = next((node for node in graph.nodes if node.op == "attention"), None)
+    if found is None:
+        raise UnsupportedError("it holds no attention; take a schedule of another family.")
+    return Call.of(graph, found)

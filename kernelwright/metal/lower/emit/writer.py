@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.metal.kernel_ir.expression import (
     Apply,
@@ -13,7 +14,9 @@ from kernelwright.metal.kernel_ir.expression import (
     Literal,
     Load,
     Place,
+    Ranked,
     Reduced,
+    Scanned,
     Store,
     Term,
     always,
@@ -28,6 +31,8 @@ LONGEST_INLINE = 60
 LONGEST_STATEMENT = 72
 """The same for an expression that is all that a statement computes."""
 INDENT = "  "
+_KINDS: dict[type[Term], str] = {Reduced: "reduction", Scanned: "scan", Ranked: "ranking"}
+"""What a refusal calls the terms that loops compute."""
 
 
 @dataclass
@@ -250,8 +255,12 @@ class Writer:
                 return Expression(f"{question} ? {first} : {second}", Binding.TERNARY)
             case Apply():
                 return fill(template(term), [self.expression(a) for a in term.arguments])
-        assert isinstance(term, Reduced)
-        raise AssertionError(f"the reduction {term.name} was not computed before its use")
+        # A loop of the kernel computes it, and this kernel has none that comes before its use.
+        kind = _KINDS.get(type(term), "value")
+        raise UnsupportedError(
+            f"a {kind} ({term.name}) is needed before this kernel has computed it; split the "
+            "region there, or take another schedule."
+        )
 
     def _load(self, term: Load) -> Expression:
         text = self.access(term.array, term.offset)

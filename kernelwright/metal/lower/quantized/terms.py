@@ -7,7 +7,13 @@ from kernelwright.errors import UnsupportedError
 from kernelwright.ir.graph import Graph, Node, ValueId
 from kernelwright.ir.graph.dtype import Dtype
 from kernelwright.ir.ops import Call
-from kernelwright.metal.family.matvec import PRODUCTS, Product, packed_inputs, products
+from kernelwright.metal.family.matvec import (
+    PRODUCTS,
+    Product,
+    packed_inputs,
+    products,
+    unfit,
+)
 from kernelwright.metal.kernel_ir.expression import Load, Place, Store, Term
 from kernelwright.metal.kernel_ir.index import Axis, Index, flatten, unflatten
 from kernelwright.metal.kernel_ir.scalar_op import ScalarOp
@@ -123,7 +129,10 @@ def product_stores(graph: Graph, signature: Signature) -> tuple[list[Store], lis
     Raises:
         UnsupportedError: an output is not made of rows of the matrices, vector by vector.
     """
-    node = products(graph)[0]
+    found = products(graph)
+    if reason := unfit(graph) if found else "it multiplies with no packed matrix":
+        raise UnsupportedError(f"{reason}; leave it to MLX.")
+    node = found[0]
     product = Product.of(Call.of(graph, node), node.op)
     builder = Products(graph, signature.arrays, vectors=product.vectors)
     rows = graph.output_types[0].size // product.vectors

@@ -189,6 +189,8 @@ class _Cutter:
         self._types = {v: graph.types[v] for v in graph.inputs}
         self._count = count
         self._reductions = _reductions(graph)
+        if not self._reductions:
+            raise UnsupportedError("it reduces nothing, so there is nothing to do in stages.")
         for reduction in self._reductions.values():
             if reduction.shape[reduction.longest] % count:
                 raise UnsupportedError(
